@@ -1,7 +1,5 @@
 //! YAML as a tree in which every node knows its place.
 
-use std::collections::HashMap;
-
 use saphyr_parser::{Event, Parser, Span};
 
 use crate::{At, Diagnostic};
@@ -166,28 +164,27 @@ impl<'a> Events<'a, '_> {
                 });
             };
             let key = Key { at, text: text.into_owned() };
-            let (event, at) = self.next()?;
-            let value = self.node(event, at, depth + 1)?;
+            let read = self.next().and_then(|(event, at)| self.node(event, at, depth + 1));
+            // A key that stands there twice is told where the text behind it is no YAML, too.
+            let nothing = Node { at: key.at, value: Value::Scalar(String::new()) };
+            let (value, end) =
+                read.map_or_else(|error| (nothing, Err(error)), |node| (node, Ok(())));
             self.entries.push((key, value));
+            end?;
         }
     }
 
     /// The keys of a map that stand in it twice are mistakes.
     fn told_twice(&mut self, entries: &[(Key, Node)]) {
-        if entries.len() < 2 {
-            return;
-        }
-        let mut lines: HashMap<&str, u32> = HashMap::with_capacity(entries.len());
-        for (key, _) in entries {
-            if let Some(first) = lines.get(key.text.as_str()) {
-                self.mistakes.push(Diagnostic {
-                    at: key.at,
-                    message: format!("`{}` is given twice", key.text),
-                    help: Some(format!("the first is in line {first}")),
-                });
-            } else {
-                lines.insert(&key.text, key.at.line);
-            }
+        let mut keys: Vec<&Key> = entries.iter().map(|(key, _)| key).collect();
+        keys.sort_by(|a, b| a.text.cmp(&b.text));
+        for same in keys.chunk_by(|a, b| a.text == b.text) {
+            let (first, others) = (same[0].at.line, &same[1..]);
+            self.mistakes.extend(others.iter().map(|key| Diagnostic {
+                at: key.at,
+                message: format!("`{}` is given twice", key.text),
+                help: Some(format!("the first is in line {first}")),
+            }));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use case::{Case, Kernels, lower, mistakes};
+use case::{Case, Kernels, analyse, foreign, lower, mistakes};
 use device::Fault;
 use proptest::prelude::*;
 
@@ -17,6 +17,23 @@ fn with_file(root: &Path, id: &str, text: &str) -> Case {
         case.give_file(std::fs::read_to_string(file).ok());
     }
     case
+}
+
+#[test]
+fn a_case_whose_tree_was_let_go_gives_the_same() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let kernels: Kernels = texts(&root.join("kernels"), "hip");
+    for (id, text) in texts(&root.join("cases"), "yaml") {
+        let mut case = with_file(&root, &id, &text);
+        let all = |case: &Case| {
+            let plans = case.trials().into_iter().map(|trial| analyse(case, &trial, &kernels));
+            let kind = (case.is_program(), case.program_kind(), case.file_beside());
+            (plans.collect::<Vec<_>>(), foreign(case), kind)
+        };
+        let before = all(&case);
+        case.let_go();
+        assert_eq!(all(&case), before, "{id}");
+    }
 }
 
 #[test]

@@ -202,6 +202,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("buffers, kernels and streams that are no mappings", with("streams: [s]\nkernels: own\n", "  - copy: {to: a, from: b, stream: s}\n  - launch: {kernel: own}\n  - chekc: a\n")
             .replace("buffers:\n", "buffers: [dst]\nenvironment: none\nx:\n")),
         ("a key given twice, and a step", with("title: Again\n", "  - fill: source\n")),
+        ("a key given twice, and no YAML behind it", with("title: >-, Again\n", copy)),
         ("numbers as other languages write them", with("", copy).replace("bytes: 128", "bytes: 0x40").replace("bytes: 64, fill", "bytes: -1, fill").replace("device, bytes: 64", "device, bytes: 1G")),
         ("statuses and values that no call answers", with("", concat!(
             "  - copy: {to: dst, from: src}\n    returns: hipSucces\n",
