@@ -334,9 +334,12 @@ impl Text {
         let mut source = self.plain_source::<T>(index)?;
         let operand = self.operand(index)?;
         let register = !matches!(source.place, Place::Constant(_));
+        let selected = self.list("op_sel").and_then(|bits| bits.get(position).copied());
+        let high = operand.high || selected == Some(1);
+        if high && !T::HALF {
+            return Err(Unsupported);
+        }
         if T::HALF && register {
-            let selected = self.list("op_sel").and_then(|bits| bits.get(position).copied());
-            let high = operand.high || selected == Some(1);
             source.part = Some(if high { Part::HIGH } else { Part::LOW });
         }
         let selection = ["src0_sel", "src1_sel"].get(position).and_then(|name| self.value(name));
@@ -397,10 +400,13 @@ impl Text {
             return Err(Unsupported);
         }
         let mut part = None;
+        let sources = self.operands.len() - index - 1;
+        let selected = self.list("op_sel").and_then(|bits| bits.get(sources).copied());
+        let high = operand.high || selected == Some(1);
+        if high && !T::HALF {
+            return Err(Unsupported);
+        }
         if T::HALF {
-            let sources = self.operands.len() - index - 1;
-            let selected = self.list("op_sel").and_then(|bits| bits.get(sources).copied());
-            let high = operand.high || selected == Some(1);
             part = match (high, self.is_gfx9() && !preserves) {
                 (true, _) => Some((Part::HIGH, Unused::Preserve)),
                 (false, true) => None,

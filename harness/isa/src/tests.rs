@@ -77,6 +77,9 @@ fn integer_operations() {
     check(Gfx90a, "v_mad_u32_u24 v0, v1, v2, v3", &[0xff00_0003, 5, 7], 22);
     check(Gfx90a, "v_bfe_i32 v0, v1, 4, 4", &[0x80], 0xffff_fff8);
     check(Gfx90a, "v_alignbit_b32 v0, v1, v2, 8", &[0x1234_5678, 0x9abc_def0], 0x789a_bcde);
+    let words = &[0x1234_5678, 0x9abc_def0, 0x0003_0008];
+    check(Gfx1100, "v_alignbit_b32 v0, v1, v2, v3.l", words, 0x789a_bcde);
+    check(Gfx1100, "v_alignbyte_b32 v0, v1, v2, v3.h op_sel:[0,0,1,0]", words, 0x3456_789a);
     check(
         Gfx90a,
         "v_perm_b32 v0, v1, v2, v3",

@@ -45,6 +45,8 @@ struct Form {
     op: Op,
     sources: Vec<Source>,
     modifiers: Modifiers,
+    /// The half of a register that 16 bits are in is written as `v1.l` and `v1.h`, and not by `op_sel`.
+    suffix: bool,
 }
 
 /// What is said about the sources besides, a bit for each.
@@ -53,6 +55,8 @@ struct Modifiers {
     negate: u8,
     absolute: u8,
     clamp: bool,
+    /// The upper half of a register, for sources of 16 bits.
+    high: u8,
     op_sel: u8,
     /// The complement of `op_sel_hi`.
     low_twice: u8,
@@ -62,9 +66,8 @@ struct Modifiers {
 
 impl Modifiers {
     fn is_none(&self) -> bool {
-        let bits =
-            [self.negate, self.absolute, self.op_sel, self.low_twice, self.neg_lo, self.neg_hi];
-        bits == [0; 6] && !self.clamp
+        let halves = [self.high, self.op_sel, self.low_twice, self.neg_lo, self.neg_hi];
+        halves == [0; 5] && [self.negate, self.absolute] == [0; 2] && !self.clamp
     }
 }
 
@@ -80,7 +83,8 @@ fn list(name: &str, count: usize, of: impl Fn(usize) -> bool) -> String {
 impl Form {
     /// The instruction, with `%0` for the result and `%1` and so on for registers.
     fn text(&self) -> String {
-        let mut text = format!("{} %0", self.op.name);
+        let end = if self.suffix && self.op.result.is_half() { ".l" } else { "" };
+        let mut text = format!("{} %0{end}", self.op.name);
         let mut register = 0;
         for (index, source) in self.sources.iter().enumerate() {
             let mut operand = match source {
@@ -90,6 +94,9 @@ impl Form {
                     format!("%{register}")
                 }
             };
+            if matches!(source, Source::Vector) && self.suffix && self.op.sources[index].is_half() {
+                operand += if bit(self.modifiers.high, index) { ".h" } else { ".l" };
+            }
             if bit(self.modifiers.absolute, index) {
                 operand = format!("|{operand}|");
             }
@@ -99,6 +106,11 @@ impl Form {
             text += &format!(", {operand}");
         }
         let (m, count) = (self.modifiers, self.sources.len());
+        if m.high != 0 && !self.suffix {
+            // The last bit is the result's. A constant has no halves.
+            let of = |at: usize| matches!(self.sources.get(at), Some(Source::Vector));
+            text += &list("op_sel", count + 1, |at| bit(m.high, at) && of(at));
+        }
         if m.op_sel != 0 {
             text += &list("op_sel", count, |at| bit(m.op_sel, at));
         }
@@ -135,7 +147,7 @@ impl Form {
         let kind = if self.op.result.bits() == 64 { "unsigned long long" } else { "unsigned" };
         let (text, inputs) = (self.text(), inputs.join(", "));
         format!(
-            "{{ {kind} d = 0; asm volatile(\"{text}\" : \"=&v\"(d) : {inputs}); o[{number} * 64 + i] = d; }}\n"
+            "{{ {kind} d = 0; asm volatile(\"{text}\" : \"+&v\"(d) : {inputs}); o[{number} * 64 + i] = d; }}\n"
         )
     }
 
@@ -164,7 +176,8 @@ impl Form {
             let low = half(bit(m.op_sel, index), bit(m.neg_lo, index));
             return low | half(!bit(m.low_twice, index), bit(m.neg_hi, index)) << 16;
         }
-        let mut bits = bits & of.mask();
+        let high = bit(m.high, index) && matches!(self.sources[index], Source::Vector);
+        let mut bits = if high { bits >> 16 } else { bits } & of.mask();
         if bit(m.absolute, index) {
             bits &= !of.sign();
         }
@@ -179,6 +192,8 @@ impl Form {
 fn forms(op: Op, arch: Arch) -> Vec<Form> {
     let count = op.sources.len();
     let gfx9 = arch.generation().is_gfx9();
+    let suffix = matches!(arch.generation(), Generation::Rdna3 | Generation::Rdna3_5);
+    let op_sel = op.op_sel || arch.generation() == Generation::Rdna4 && !op.short;
     let mut modifiers = vec![Modifiers::default()];
     for index in 0..count {
         let one = 1 << index;
@@ -195,7 +210,12 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
                 modifiers.push(with(|m, bits| m.neg_lo = bits));
                 modifiers.push(with(|m, bits| m.neg_hi = bits));
             }
-        } else if op.sources[index].sign() != 0 {
+            continue;
+        }
+        if op.sources[index].is_half() && (suffix || op_sel) {
+            modifiers.push(with(|m, bits| m.high = bits));
+        }
+        if op.sources[index].sign() != 0 {
             modifiers.push(with(|m, bits| m.negate = bits));
             modifiers.push(with(|m, bits| m.absolute = bits));
             modifiers.push(with(|m, bits| (m.negate, m.absolute) = (bits, bits)));
@@ -206,7 +226,7 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
     }
     let mut forms = Vec::new();
     for modifiers in modifiers {
-        let mut push = |sources: Vec<Source>| forms.push(Form { op, sources, modifiers });
+        let mut push = |sources: Vec<Source>| forms.push(Form { op, sources, modifiers, suffix });
         push(vec![Source::Vector; count]);
         for index in 0..count {
             let mut with = |source| {
@@ -214,19 +234,18 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
                 sources[index] = source;
                 push(sources);
             };
-            with(Source::Scalar);
+            // The compiler may give a vector register to what shall be scalar, which has no half by its number alone.
+            if !(suffix && op.sources[index].is_half()) {
+                with(Source::Scalar);
+            }
             for (text, value) in CONSTANTS {
                 let literal = matches!(value, Value::Literal(_));
                 // GFX9 has literals in its encodings of 32 bits alone, where only the first source may be one. No
                 // literal has a modifier of its own that the assembler would not fold, and none has 64 bits.
                 let short = op.short && index == 0 && modifiers.is_none();
                 let wide = op.sources[index].bits() == 64;
-                // The shift of `v_alignbit_b32` has 16 bits from GFX11 on, for which there is no literal. Before it the
-                // assembler takes no literal of more bits than the operand has.
-                let half = op.name == "v_alignbit_b32" && index == 2
-                    || arch.generation() < Generation::Rdna3
-                        && op.sources[index].bits() == 16
-                        && text.len() > "0xffff".len();
+                // The assembler takes no literal of more bits than the operand has.
+                let half = op.sources[index].is_half() && text.len() > "0xffff".len();
                 if literal && (gfx9 && !short || wide || half) {
                     continue;
                 }

@@ -45,6 +45,11 @@ impl Of {
         matches!(self, Of::PackedU16 | Of::PackedF16)
     }
 
+    /// One value of 16 bits, in one half of a register.
+    pub(crate) fn is_half(self) -> bool {
+        matches!(self, Of::U16 | Of::F16)
+    }
+
     /// The bits that a constant is for a source of this type.
     pub(crate) fn constant(self, value: Value) -> u64 {
         match (value, self) {
@@ -173,6 +178,8 @@ pub(crate) struct Op {
     pub(crate) short: bool,
     /// Whether `clamp` bounds its result.
     pub(crate) clamps: bool,
+    /// Whether `op_sel` chooses the halves of its sources before GFX11; from then on each operand says its half.
+    pub(crate) op_sel: bool,
     pub(crate) model: fn([u64; 3]) -> u64,
 }
 
@@ -248,6 +255,7 @@ macro_rules! op {
             result: $result,
             short: false,
             clamps: false,
+            op_sel: false,
             model: $model,
         }
     };
@@ -255,6 +263,10 @@ macro_rules! op {
 
 fn short(op: Op) -> Op {
     Op { short: true, ..op }
+}
+
+fn op_sel(op: Op) -> Op {
+    Op { op_sel: true, ..op }
 }
 
 fn clamps(op: Op) -> Op {
@@ -324,7 +336,6 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
                 result | byte << (8 * i)
             })
         }),
-        op!("v_alignbit_b32", &[U32; 3], U32, |[a, b, s]| (a << 32 | b) >> (s & 31) & 0xffff_ffff),
         op!("v_bfe_u32", &[U32; 3], U32, |[a, o, w]| a >> (o & 31) & ((1 << (w & 31)) - 1)),
         op!("v_bfi_b32", &[U32; 3], U32, |[m, a, b]| m & a | !m & 0xffff_ffff & b),
         op!("v_sad_u8", &[U32; 3], U32, |[a, b, c]| difference(a, b) + c),
@@ -399,14 +410,20 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
             * (b & 0xff_ffff)
             + c));
     }
-    // From GFX11 on the assembler wants to know which half of a register is meant.
+    list.push(clamps(short(op!("v_add_f16", &[F16; 2], F16, |[a, b, _]| to_f16(
+        from_f16(a) + from_f16(b)
+    )))));
+    list.push(op_sel(op!("v_fma_f16", &[F16; 3], F16, |[a, b, c]| fma_f16(a, b, c))));
+    list.push(op!(by(gfx9, "v_add_u16", "v_add_nc_u16"), &[U16; 2], U16, |[a, b, _]| a + b));
     if !gfx11 {
-        list.push(clamps(short(op!("v_add_f16", &[F16; 2], F16, |[a, b, _]| to_f16(
-            from_f16(a) + from_f16(b)
-        )))));
-        list.push(op!("v_fma_f16", &[F16; 3], F16, |[a, b, c]| fma_f16(a, b, c)));
-        list.push(op!(by(gfx9, "v_add_u16", "v_add_nc_u16"), &[U16; 2], U16, |[a, b, _]| a + b));
+        list.push(op_sel(op!("v_mad_u32_u16", &[U16, U16, U32], U32, |[a, b, c]| a * b + c)));
     }
+    // The shift has 16 bits from GFX11 on.
+    let of: &[Of] = if gfx11 { &[U32, U32, U16] } else { &[U32; 3] };
+    list.push(op!("v_alignbit_b32", of, U32, |[a, b, s]| (a << 32 | b) >> (s & 31) & 0xffff_ffff));
+    list.push(op!("v_alignbyte_b32", of, U32, |[a, b, s]| {
+        (a << 32 | b) >> (8 * (s & 3)) & 0xffff_ffff
+    }));
     if gfx11 {
         list.push(op!(by(gfx12, "v_minmax_num_f32", "v_minmax_f32"), &[F32; 3], F32, |[
             a,

@@ -370,10 +370,11 @@ pub(crate) fn register(table: &mut Table) {
         "v_bfe_u32" => ternary(extract_u32);
         "v_bfe_i32" => ternary(extract_i32);
         "v_bfi_b32" => ternary(|mask: u32, a: u32, b: u32| (mask & a) | (!mask & b));
-        "v_alignbit_b32" => ternary(|a: u32, b: u32, shift: u32| {
+        // The shift has 16 bits from GFX11 on, perhaps of an upper half; before it no bit above the fifth counts either.
+        "v_alignbit_b32" => ternary(|a: u32, b: u32, shift: u16| {
             ((u64::from(a) << 32 | u64::from(b)) >> (shift & 31)) as u32
         });
-        "v_alignbyte_b32" => ternary(|a: u32, b: u32, shift: u32| {
+        "v_alignbyte_b32" => ternary(|a: u32, b: u32, shift: u16| {
             ((u64::from(a) << 32 | u64::from(b)) >> (8 * (shift & 3))) as u32
         });
         "v_perm_b32" => ternary(permute_bytes);
