@@ -3,6 +3,7 @@
 mod between;
 mod checks;
 mod constants;
+mod halves;
 mod images;
 mod malformed;
 mod matrix;

@@ -248,8 +248,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_ffbl_b32" | "v_ctz_i32_b32" =>
             unary(|a: u32| if a == 0 { u32::MAX } else { a.trailing_zeros() });
         "v_sat_pk_u8_i16" => unary(|a: u32| {
-            let low = (a as i16).clamp(0, 255) as u32;
-            let high = ((a >> 16) as i16).clamp(0, 255) as u32;
+            let low = (a as i16).clamp(0, 255) as u16;
+            let high = ((a >> 16) as i16).clamp(0, 255) as u16;
             low | high << 8
         });
 

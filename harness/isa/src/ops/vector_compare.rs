@@ -107,6 +107,6 @@ pub(crate) fn register(table: &mut Table) {
         table,
         &["class"],
         "f16",
-        compare(|a: F16, mask: u32| class(u64::from(a.0), 5, 10) & mask != 0),
+        compare(|a: F16, mask: u16| class(u64::from(a.0), 5, 10) & u32::from(mask) != 0),
     );
 }
