@@ -12,7 +12,7 @@ mod memory;
 
 use std::{cell::Cell, collections::BTreeSet};
 
-use plan::{Mistake, Plan, digest, races, reference};
+use plan::{Call, Mistake, Plan, Reference, analyse, digest, races, reference};
 use proptest::{
     prelude::*,
     test_runner::{RngSeed, TestRunner},
@@ -81,6 +81,47 @@ fn the_reference_is_what_comes_of_it_byte_by_byte() {
         Ok(())
     });
     assert!(sound.get() * 10 > wanted(), "only {} plans had a result", sound.get());
+}
+
+/// Sizes alone tell of the same mistakes as the bytes do.
+#[test]
+fn the_analysis_finds_what_the_reference_finds() {
+    let (sound, wrong) = (Cell::new(0u32), Cell::new(0u32));
+    each(|plan| {
+        let found = reference(plan).map(drop);
+        let count = if found.is_ok() { &sound } else { &wrong };
+        count.set(count.get() + 1);
+        prop_assert_eq!(analyse(plan), found);
+        Ok(())
+    });
+    let (sound, wrong) = (sound.get(), wrong.get());
+    let few = wanted() / 10;
+    assert!(sound > few && wrong > few, "{sound} plans with a result, {wrong} without");
+}
+
+/// What one check must read is what all of them together must, and the last version of its buffer.
+#[test]
+fn the_content_of_a_check_is_the_last_version_of_its_buffer() {
+    let (met, versions) = (Cell::new(0u32), Cell::new(0usize));
+    each(|plan| {
+        let Ok(all) = reference(plan) else { return Ok(()) };
+        for expected in all.expected {
+            let (step, nth) = (expected.step, expected.occurrence);
+            let content = Reference::content(plan, step, nth).expect("the plan has this check");
+            prop_assert_eq!(digest(&content.want), expected.digest);
+            let made = plan.steps().iter().find(|made| made.id == step).map(|made| &made.call);
+            let Some(Call::Check { buffer, .. }) = made else { continue };
+            let last = content.history.iter().rev().find(|write| write.buffer == *buffer);
+            prop_assert_eq!(last.map(|write| &write.bytes), Some(&content.want));
+            met.set(met.get() + 1);
+            versions.set(versions.get().max(content.history.len()));
+        }
+        Ok(())
+    });
+    assert!(met.get() * 10 > wanted(), "only {} checks of a buffer", met.get());
+    assert!(versions.get() > 3, "{} versions at most", versions.get());
+    let none = plan(&[]);
+    assert_eq!(Reference::content(&none, u32::MAX, 0), None);
 }
 
 /// The lines of a race.
