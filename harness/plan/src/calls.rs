@@ -500,10 +500,8 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
 
 /// Everything that [`api`] answers, each once and in the order of the alphabet.
 pub fn apis() -> &'static [&'static str] {
-    // A case with ten signatures asks for them ten times.
     static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-        let all: BTreeSet<_> = each_once(FIRST).chain(of_the_table()).collect();
-        all.into_iter().collect()
+        Vec::from_iter(BTreeSet::from_iter(each_once(FIRST).chain(of_the_table())))
     });
     &ALL
 }

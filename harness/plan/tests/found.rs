@@ -438,3 +438,18 @@ fn elements_lie_at_multiples_of_their_size() {
     (bytes[2], bytes[3]) = (0xcd, 0xab);
     assert_eq!(got.last().expect("a check").digest, digest(&bytes));
 }
+
+/// Success has another name in each library, and is what any status may be.
+#[test]
+fn success_is_known_by_its_names() {
+    let accepted = |names: &[&str]| {
+        plan::accepts(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+    };
+    assert!(accepted(&["hipSuccess"]));
+    assert!(accepted(&["HIPBLAS_STATUS_SUCCESS"]));
+    assert!(accepted(&["any"]));
+    assert!(accepted(&["hipErrorInvalidValue", "hipSuccess"]));
+    assert!(!accepted(&["hipErrorInvalidValue"]));
+    assert!(!accepted(&["HIPBLAS_STATUS_NOT_SUPPORTED"]));
+    assert!(!accepted(&[]));
+}
