@@ -46,7 +46,7 @@ struct Events<'a, 'm> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
     mistakes: &'m mut Vec<Diagnostic>,
     /// Of all lists that are not yet at their end, each behind the one that it stands in: a list is made when its length
-    /// is known, as the trees of ten thousands of files are kept.
+    /// is known, so that none grows.
     items: Vec<Node>,
     /// Of all maps, likewise.
     entries: Vec<(Key, Node)>,
@@ -149,6 +149,7 @@ impl<'a> Events<'a, '_> {
             _ => Err(fail("unexpected YAML")),
         }
     }
+
     /// Reads what is left of a map.
     fn entries(&mut self, depth: u32) -> Result<(), Diagnostic> {
         loop {

@@ -11,6 +11,7 @@ mod memory;
 mod rounding;
 mod saturation;
 mod scoreboard;
+mod signs;
 mod sync;
 
 use device::Arch::{self, *};

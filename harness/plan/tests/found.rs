@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use plan::{
-    Arg, Buffer, ByVersion, Call, CaptureMode, CopyApi, Dtype, Memory, PLAN_VERSION, Place, Plan,
-    RandKind, Step, StreamKind, captured, digest, races, reference,
+    Arg, Buffer, ByVersion, Call, CaptureMode, CopyApi, Dtype, Memory, OwnKernel, PLAN_VERSION,
+    Place, Plan, RandKind, Reference, Step, StreamKind, captured, digest, own_parameters, races,
+    reference,
 };
 
 /// Host memory `page`, `pinned` and `other`, device memory `dev`, `spare` and `pool`, each of 64 bytes; all but `spare` and `pool` are
@@ -452,4 +453,90 @@ fn success_is_known_by_its_names() {
     assert!(!accepted(&["hipErrorInvalidValue"]));
     assert!(!accepted(&["HIPBLAS_STATUS_NOT_SUPPORTED"]));
     assert!(!accepted(&[]));
+}
+
+/// Launches of a case's own kernel, one after the other, from `other` to a place of `dev` with `n`; what it computes is said or
+/// not. `dev`, in which every byte is 7, is then copied to `pinned` and checked.
+fn launches(of: &[(Option<&str>, u64, u32)]) -> Plan {
+    let source =
+        "extern \"C\" __global__ void own(unsigned* out, const unsigned* in, unsigned n) {}";
+    let mut kernels = Vec::new();
+    let mut calls = Vec::new();
+    for (computes, offset, n) in of {
+        let kernel = format!("own{}", kernels.len());
+        calls.push(Call::Launch {
+            kernel: kernel.clone(),
+            grid: [1, 1, 1],
+            block: [16, 1, 1],
+            args: vec![Arg::Address(at("dev", *offset)), Arg::Input(at("other", 0)), Arg::u32(*n)],
+            shared: 0,
+            stream: "default".to_owned(),
+        });
+        let own = OwnKernel {
+            place: "line 1".to_owned(),
+            parameters: own_parameters(source, "own"),
+            computes: computes.iter().map(|text| (*text).to_owned()).collect(),
+            ..OwnKernel::default()
+        };
+        kernels.push((kernel, own));
+    }
+    calls.extend([copy("pinned", "dev", CopyApi::Memcpy, "default"), check("pinned")]);
+    let mut plan = plan(calls);
+    plan.own_kernels.extend(kernels);
+    plan
+}
+
+#[test]
+fn what_a_case_says_of_its_kernel_is_what_stands_there() {
+    let filled = plan(vec![check("other")]);
+    let filled = Reference::content(&filled, 1, 0).expect("a check").want;
+    let input: Vec<u32> =
+        filled.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    assert_eq!(input.len(), 16);
+    let checked = |of: &[(Option<&str>, u64, u32)], words: [u32; 16]| {
+        let plan = launches(of);
+        assert_eq!(mistakes(&plan), [], "{of:?}");
+        let want: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(reference(&plan).expect("sound").expected[0].digest, digest(&want), "{of:?}");
+    };
+    let sevens = 0x0707_0707;
+    let sum = Some("out[i] = in[i] + n for i < n");
+    checked(&[(sum, 0, 16)], std::array::from_fn(|i| input[i].wrapping_add(16)));
+    let some = |i: usize| if i < 5 { input[i].wrapping_add(5) } else { sevens };
+    checked(&[(sum, 0, 5)], std::array::from_fn(some));
+    let behind = |i: usize| if i < 2 { sevens } else { input[i - 2].wrapping_add(14) };
+    checked(&[(sum, 8, 14)], std::array::from_fn(behind));
+    // Where it is said to write what nobody knew before, that is known.
+    checked(&[(None, 0, 1), (sum, 0, 16)], std::array::from_fn(|i| input[i].wrapping_add(16)));
+    let twice = Some("out[i] = out[i] + in[15 - i] for i < n");
+    checked(
+        &[(sum, 0, 16), (twice, 0, 16)],
+        std::array::from_fn(|i| input[i].wrapping_add(16).wrapping_add(input[15 - i])),
+    );
+}
+
+#[test]
+fn what_a_kernel_is_said_to_compute_has_one_result() {
+    let refused = |of: &[(Option<&str>, u64, u32)], why: &str| {
+        let found = mistakes(&launches(of));
+        assert!(matches!(&found[..], [(_, text), ..] if text.contains(why)), "{of:?}: {found:?}");
+    };
+    let sum = Some("out[i] = in[i] + n for i < n");
+    refused(&[(sum, 8, 15)], "for i = 14: an element lies outside of its buffer");
+    refused(
+        &[(Some("out[i] = in[i + 1] for i < n"), 0, 16)],
+        "for i = 15: an element lies outside",
+    );
+    refused(
+        &[(Some("out[i / 2] = in[i] for i < n"), 0, 3)],
+        "for i = 1: another one has written to its place",
+    );
+    refused(&[(Some("out[i] = nowhere for i < n"), 0, 3)], "`out[i] = nowhere for i < n`");
+    refused(&[(None, 0, 16)], "cannot be known beforehand");
+    // Half of it is said, and the other is not known.
+    refused(&[(None, 0, 16), (sum, 0, 8)], "cannot be known beforehand");
+    refused(
+        &[(None, 0, 16), (Some("out[i] = out[i] for i < n"), 0, 16)],
+        "cannot be known beforehand",
+    );
 }

@@ -178,7 +178,7 @@ pub(crate) struct Op {
     pub(crate) short: bool,
     /// Whether `clamp` bounds its result.
     pub(crate) clamps: bool,
-    /// Whether `op_sel` chooses the halves of its sources before GFX11; from then on each operand says its half.
+    /// Whether `op_sel` chooses the halves of its sources on GFX9 and GFX10; on GFX11 each operand says its half.
     pub(crate) op_sel: bool,
     pub(crate) model: fn([u64; 3]) -> u64,
 }
