@@ -85,6 +85,14 @@ impl Dtype {
         }
     }
 
+    /// The type in which products for an output of this type are added, as the calls ask for it.
+    const fn sums(self) -> Dtype {
+        match self {
+            Dtype::F16 | Dtype::Bf16 => Dtype::F32,
+            Dtype::F32 | Dtype::F64 | Dtype::I8 | Dtype::I32 => self,
+        }
+    }
+
     /// Every whole number up to this magnitude is one of the type.
     pub(crate) const fn exact(self) -> u64 {
         match self {
@@ -94,6 +102,15 @@ impl Dtype {
             Dtype::F32 => 1 << 24,
             Dtype::I32 => (1 << 31) - 1,
             Dtype::F64 => 1 << 53,
+        }
+    }
+
+    /// The least positive number that is not denormal.
+    const fn least(self) -> f64 {
+        match self {
+            Dtype::F16 | Dtype::Bf16 | Dtype::F32 => f32::MIN_POSITIVE as f64,
+            Dtype::F64 => f64::MIN_POSITIVE,
+            Dtype::I8 | Dtype::I32 => 1.0,
         }
     }
 
@@ -142,7 +159,38 @@ pub fn numbers(dtype: Dtype, stamp: u64, bytes: &mut [u8]) {
     }
 }
 
-/// D of a problem. None where an operand is too small, or where a result is not exact in the output type and so
+/// The place of the lowest bit of a number that is not 0, as a number.
+fn lowest_bit(value: f64) -> f64 {
+    let bits = value.to_bits();
+    // The mantissa without its lowest bit that is set; the difference of the two is that bit.
+    let fraction = bits & ((1 << 52) - 1);
+    match fraction {
+        0 => value.abs(),
+        _ => (value - f64::from_bits(bits & (bits - 1))).abs(),
+    }
+}
+
+/// The sum of products, and of what is added to them, if it is the same in whatever order a kernel adds them: all are
+/// multiples of one number, and together they are no more of it than the type can count.
+fn one_sum(factors: impl Iterator<Item = (f64, f64)>, of: Dtype) -> Option<f64> {
+    let (mut sum, mut weight, mut finest) = (0.0, 0.0f64, f64::INFINITY);
+    for (x, y) in factors {
+        let product = x * y;
+        if x.mul_add(y, -product) != 0.0 {
+            return None;
+        }
+        sum += product;
+        weight += product.abs();
+        if product != 0.0 {
+            finest = finest.min(lowest_bit(product));
+        }
+    }
+    // GPUs may take numbers below it for 0.
+    let normal = finest >= of.least();
+    (normal && weight <= finest * of.exact() as f64).then_some(sum)
+}
+
+/// D of a problem. None where an operand is too small, or where a result is not exact in the output type or
 /// would depend on the order of the additions.
 pub fn matmul(problem: &MatmulProblem, a: &[u8], b: &[u8], bias: Option<&[u8]>) -> Option<Vec<u8>> {
     let MatmulProblem { m, n, k, transpose_a, transpose_b, dtype, .. } = *problem;
@@ -165,11 +213,12 @@ pub fn matmul(problem: &MatmulProblem, a: &[u8], b: &[u8], bias: Option<&[u8]>) 
         for row in 0..m {
             let (row_of_a, column_of_b) =
                 (&a[(row * k) as usize..][..k as usize], &b[(column * k) as usize..][..k as usize]);
-            let mut sum: f64 = row_of_a.iter().zip(column_of_b).map(|(x, y)| x * y).sum();
-            if let Some(bias) = bias {
-                sum += dtype.output().read(bias, row)?;
-            }
-            d.extend(dtype.output().write(sum)?);
+            let bias = match bias {
+                Some(bias) => Some((dtype.output().read(bias, row)?, 1.0)),
+                None => None,
+            };
+            let factors = row_of_a.iter().copied().zip(column_of_b.iter().copied()).chain(bias);
+            d.extend(dtype.output().write(one_sum(factors, dtype.output().sums())?)?);
         }
     }
     Some(d)
@@ -180,6 +229,28 @@ mod tests {
     use super::*;
 
     const DTYPES: [Dtype; 5] = [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::F64, Dtype::I8];
+
+    #[test]
+    fn a_sum_has_one_value_where_no_order_rounds() {
+        let sum = |factors: &[(f64, f64)]| one_sum(factors.iter().copied(), Dtype::F32);
+        let big = f64::from(1 << 24);
+        assert_eq!(sum(&[]), Some(0.0));
+        assert_eq!(sum(&[(1.5, 2.5), (-0.25, 1.0)]), Some(3.5));
+        assert_eq!(sum(&[(big, 1.0)]), Some(big));
+        // 1 is lost where it is added to the large one first.
+        assert_eq!(sum(&[(big, 1.0), (1.0, 1.0), (-big, 1.0)]), None);
+        assert_eq!(sum(&[(big, 1.0), (0.5, 1.0)]), None);
+        // Their product has more bits than even f64 has.
+        assert_eq!(sum(&[(1.0 + f64::EPSILON, 1.0 + f64::EPSILON)]), None);
+        assert_eq!(sum(&[(f64::from(f32::MIN_POSITIVE) / 4.0, 3.0)]), None, "denormal");
+        assert_eq!(sum(&[(f64::NAN, 1.0)]), None);
+        assert_eq!(sum(&[(f64::INFINITY, 1.0)]), None);
+        for (value, bit) in
+            [(12.0, 4.0), (-0.75, 0.25), (1.0, 1.0), (f64::from(1 << 30) + 1.0, 1.0)]
+        {
+            assert_eq!(lowest_bit(value), bit, "{value}");
+        }
+    }
 
     /// 2 x 3 times 3 x 2, by hand: [1 2 3; 4 5 6] [1 -1; 0 2; 1 0] = [4 3; 10 6].
     #[test]

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use plan::{
-    Arg, Buffer, ByVersion, Call, CaptureMode, CopyApi, Dtype, Memory, OwnKernel, PLAN_VERSION,
-    Place, Plan, RandKind, Reference, Step, StreamKind, captured, digest, own_parameters, races,
-    reference,
+    Arg, Buffer, ByVersion, Call, CaptureMode, CopyApi, Dtype, MatmulProblem, Memory, Operands,
+    OwnKernel, PLAN_VERSION, Place, Plan, RandKind, Reference, Step, StreamKind, captured, digest,
+    own_parameters, races, reference,
 };
 
 /// Host memory `page`, `pinned` and `other`, device memory `dev`, `spare` and `pool`, each of 64 bytes; all but `spare` and `pool` are
@@ -539,4 +539,47 @@ fn what_a_kernel_is_said_to_compute_has_one_result() {
         &[(None, 0, 16), (Some("out[i] = out[i] for i < n"), 0, 16)],
         "cannot be known beforehand",
     );
+}
+
+/// Sizes decide of a product whose factors are small numbers, and of no other.
+#[test]
+fn what_is_no_small_number_is_no_factor_by_its_size_alone() {
+    let numbers = || Call::FillNumbers { buffer: "other".to_owned(), dtype: Dtype::F32, stamp: 1 };
+    let multiplied = |filled: Vec<Call>| {
+        let name = |name: &str| name.to_owned();
+        let problem = MatmulProblem {
+            dtype: Dtype::F32,
+            m: 4,
+            n: 4,
+            k: 4,
+            transpose_a: false,
+            transpose_b: false,
+            bias: false,
+        };
+        let operands = Operands { a: name("dev"), b: name("dev"), d: name("spare"), bias: None };
+        let mut calls = vec![alloc("spare", "default"), Call::RocblasCreate { handle: name("h") }];
+        calls.extend(filled);
+        calls.extend([
+            Call::RocblasGemm { handle: name("h"), problem, operands, stream: name("default") },
+            copy("pinned", "spare", CopyApi::Memcpy, "default"),
+            check("pinned"),
+        ]);
+        // By sizes as by bytes, which `mistakes` looks at.
+        mistakes(&plan(calls)).is_empty()
+    };
+    let over = |buffer: &str| copy("dev", buffer, CopyApi::Memcpy, "default");
+    assert!(multiplied(vec![numbers(), over("other")]));
+    assert!(!multiplied(vec![over("other")]), "a pattern");
+    assert!(!multiplied(vec![numbers(), fill("other"), over("other")]), "a pattern over them");
+    assert!(!multiplied(vec![numbers(), over("other"), over("page")]), "copied over them");
+    let part = |to: u64| Call::Copy {
+        to: at("dev", to),
+        from: at("page", 0),
+        bytes: 32,
+        api: CopyApi::Memcpy,
+        stream: "default".to_owned(),
+    };
+    assert!(!multiplied(vec![numbers(), over("other"), part(0)]), "its first elements");
+    assert!(!multiplied(vec![numbers(), over("other"), part(16)]), "some within");
+    assert!(multiplied(vec![numbers(), part(16), over("other")]), "before");
 }
