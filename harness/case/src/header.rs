@@ -160,7 +160,7 @@ impl Case {
         })
     }
 
-    /// Lets go of the tree of its body, which is made anew from the text when a trial is lowered: it takes twenty times the
+    /// Lets go of the tree of its body, which is made anew from the text when a trial is lowered: it takes many times the
     /// memory of the text, and of ten thousands of cases few are run.
     pub fn let_go(&mut self) {
         self.body.take();

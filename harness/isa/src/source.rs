@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use crate::{
-    text::{Base, Text, Unsupported, register},
+    text::{Base, Operand, Text, Unsupported, register},
     value::Value,
     wave::{HALF, Half, Wave},
 };
@@ -324,6 +324,13 @@ impl Text {
         if self.modifier_names().all(known) { Ok(()) } else { Err(Unsupported) }
     }
 
+    /// Whether an upper half is meant, by the operand's text or by its bit of `op_sel`; what has no halves refuses it.
+    fn is_upper<T: Value>(&self, operand: &Operand, bit: usize) -> Result<bool, Unsupported> {
+        let selected = self.list("op_sel").and_then(|bits| bits.get(bit).copied());
+        let high = operand.high || selected == Some(1);
+        if high && !T::HALF { Err(Unsupported) } else { Ok(high) }
+    }
+
     /// The operand as a source of type `T`. `position` counts the sources; it selects the bits of
     /// `op_sel` and the SDWA selection.
     pub(crate) fn source<T: Value>(
@@ -334,11 +341,7 @@ impl Text {
         let mut source = self.plain_source::<T>(index)?;
         let operand = self.operand(index)?;
         let register = !matches!(source.place, Place::Constant(_));
-        let selected = self.list("op_sel").and_then(|bits| bits.get(position).copied());
-        let high = operand.high || selected == Some(1);
-        if high && !T::HALF {
-            return Err(Unsupported);
-        }
+        let high = self.is_upper::<T>(operand, position)?;
         if T::HALF && register {
             source.part = Some(if high { Part::HIGH } else { Part::LOW });
         }
@@ -400,12 +403,7 @@ impl Text {
             return Err(Unsupported);
         }
         let mut part = None;
-        let sources = self.operands.len() - index - 1;
-        let selected = self.list("op_sel").and_then(|bits| bits.get(sources).copied());
-        let high = operand.high || selected == Some(1);
-        if high && !T::HALF {
-            return Err(Unsupported);
-        }
+        let high = self.is_upper::<T>(operand, self.operands.len() - index - 1)?;
         if T::HALF {
             part = match (high, self.is_gfx9() && !preserves) {
                 (true, _) => Some((Part::HIGH, Unused::Preserve)),

@@ -3,15 +3,14 @@
 mod between;
 mod checks;
 mod constants;
-mod halves;
 mod images;
 mod malformed;
 mod matrix;
 mod memory;
+mod operands;
 mod rounding;
 mod saturation;
 mod scoreboard;
-mod signs;
 mod sync;
 
 use device::Arch::{self, *};

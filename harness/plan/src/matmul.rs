@@ -252,6 +252,48 @@ mod tests {
         }
     }
 
+    /// What is taken has the same sum in f32 in every order, each product rounded by itself or not.
+    #[test]
+    fn every_order_of_a_sum_that_is_taken_gives_it() {
+        const ORDERS: [[usize; 3]; 6] =
+            [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+        let big = (1 << 24) as f32;
+        let values = [0.0, 1.0, -1.0, 3.0, 0.5, 0.1, big, -big, 1e-20, f32::MIN_POSITIVE, 1e38];
+        let pairs: Vec<(f32, f32)> =
+            values.iter().flat_map(|a| [1.0, -2.0, 1e-3, 4097.0].map(|b| (*a, b))).collect();
+        let (mut taken, mut rounded) = (0, 0);
+        for (n, first) in pairs.iter().enumerate() {
+            for (m, second) in pairs.iter().enumerate().skip(n) {
+                for third in &pairs[m..] {
+                    let three = [*first, *second, *third];
+                    let sum = one_sum(
+                        three.iter().map(|(a, b)| (f64::from(*a), f64::from(*b))),
+                        Dtype::F32,
+                    );
+                    let orders = ORDERS.iter().flat_map(|order| {
+                        let plain =
+                            order.iter().fold(0.0f32, |sum, i| sum + three[*i].0 * three[*i].1);
+                        let fused = order
+                            .iter()
+                            .fold(0.0f32, |sum, i| three[*i].0.mul_add(three[*i].1, sum));
+                        [plain, fused]
+                    });
+                    match sum {
+                        Some(sum) => {
+                            taken += 1;
+                            assert!(
+                                orders.into_iter().all(|of| f64::from(of) == sum),
+                                "{three:?}: {sum}"
+                            );
+                        }
+                        None => rounded += 1,
+                    }
+                }
+            }
+        }
+        assert!(taken > 1000 && rounded > 1000, "{taken} taken, {rounded} not");
+    }
+
     /// 2 x 3 times 3 x 2, by hand: [1 2 3; 4 5 6] [1 -1; 0 2; 1 0] = [4 3; 10 6].
     #[test]
     fn the_product_is_that_of_paper_for_every_type_and_transpose() {

@@ -106,6 +106,12 @@ fn median<T: Ord + Copy>(a: T, b: T, c: T) -> T {
     a.max(b).min(a.min(b).max(c))
 }
 
+/// The two signed halves as unsigned bytes.
+fn saturated_bytes(a: u32) -> u16 {
+    let byte = |half: u32| (half as i16).clamp(0, 255) as u16;
+    byte(a) | byte(a >> 16) << 8
+}
+
 fn leading(a: u32) -> u32 {
     if a == 0 { u32::MAX } else { a.leading_zeros() }
 }
@@ -247,10 +253,10 @@ pub(crate) fn register(table: &mut Table) {
         "v_ffbh_i32" | "v_cls_i32" => unary(|a: u32| leading(a ^ ((a as i32) >> 31) as u32));
         "v_ffbl_b32" | "v_ctz_i32_b32" =>
             unary(|a: u32| if a == 0 { u32::MAX } else { a.trailing_zeros() });
-        "v_sat_pk_u8_i16" => unary(|a: u32| {
-            let low = (a as i16).clamp(0, 255) as u16;
-            let high = ((a >> 16) as i16).clamp(0, 255) as u16;
-            low | high << 8
+        // It writes 16 bits from GFX11 on, perhaps of an upper half, and the whole register before.
+        "v_sat_pk_u8_i16" => by_arch(|arch| match arch.generation() {
+            Generation::Rdna3 | Generation::Rdna3_5 | Generation::Rdna4 => unary(saturated_bytes),
+            _ => unary(|a| u32::from(saturated_bytes(a))),
         });
 
         "v_add_u32" | "v_add_nc_u32" => binary(|a: u32, b: u32| a.wrapping_add(b));
