@@ -10,17 +10,20 @@ use std::{
 };
 
 use crate::{
-    Done, amd_tests, checks, exports, filing, frameworks, kernels_sample, lint, prove_sample,
-    shell, stacks_sample, test,
+    Done, amd_tests, build, checks, exports, filing, frameworks, kernels_sample, lint,
+    prove_sample, shell, stacks_sample, target, test,
 };
 
 type Part = (&'static str, fn() -> Done);
 
-/// They use every processor by themselves, and the second one is what runs first of all that is built.
-const FIRST: [Part; 2] = [("lint", lint), ("test", test)];
+/// What the others use. No part but `lint` begins before it is done.
+const BUILD: Part = ("build", build);
 
-/// Many of these run one program after the other, so two parts at once leave no processor idle. What takes longest comes first.
-const THEN: [Part; 8] = [
+/// Half of these wait most of the time, or for one program after the other, so two parts at once leave no processor idle.
+/// What takes longest comes first.
+const PARTS: [Part; 10] = [
+    ("lint", lint),
+    ("test", test),
     ("stacks", stacks_sample),
     ("frameworks", || frameworks::sample(&shell()?)),
     ("prove", prove_sample),
@@ -34,12 +37,15 @@ const THEN: [Part; 8] = [
 const AT_ONCE: usize = 2;
 
 pub(crate) fn all() -> Done {
-    FIRST.iter().try_for_each(|(name, _)| part(name))?;
-    let (mut waiting, mut running) = (VecDeque::from(THEN), Vec::<Running>::new());
+    let mut waiting: VecDeque<&str> = PARTS.iter().map(|(name, _)| *name).collect();
+    let mut running = vec![Running::start(BUILD.0)?];
     let mut failed = Vec::new();
     while !running.is_empty() || failed.is_empty() && !waiting.is_empty() {
         while failed.is_empty() && running.len() < AT_ONCE {
-            let Some((name, _)) = waiting.pop_front() else { break };
+            let is_built = running.iter().all(|part| part.name != BUILD.0);
+            let may_start = |name: &&str| is_built || *name == "lint";
+            let Some(name) = waiting.front().copied().filter(may_start) else { break };
+            waiting.pop_front();
             running.push(Running::start(name)?);
         }
         sleep(Duration::from_millis(100));
@@ -73,6 +79,10 @@ impl Running {
         let output = tempfile::tempfile()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["part", name]).stdin(Stdio::null());
+        if name == "lint" {
+            // Cargo builds one thing at a time in a folder.
+            command.env("CARGO_TARGET_DIR", format!("{}/lint", target()));
+        }
         let child = command.stdout(output.try_clone()?).stderr(output.try_clone()?).spawn()?;
         Ok(Running { name, child, output })
     }
@@ -86,7 +96,7 @@ impl Running {
 
 /// Runs a part here, and says how long it took.
 pub(crate) fn part(name: &str) -> Done {
-    let named = FIRST.iter().chain(&THEN).find(|(part, _)| *part == name);
+    let named = PARTS.iter().chain([&BUILD]).find(|(part, _)| *part == name);
     let (name, part) = named.ok_or_else(|| format!("the gate has no part `{name}`"))?;
     let (begun, busy) = (Instant::now(), processor_seconds());
     let done = part();

@@ -75,6 +75,8 @@ const RACES: &[&str] = &["races", "-O3"];
 const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx1151", "gfx1201"];
 /// The operand forms of instructions, each beside a model of one lane.
 const FORMS: &[&str] = &["forms", "gfx908"];
+/// Every form of their encodings, each beside the plain one of the same instruction.
+const WORDS: &[&str] = &["words", "gfx90a", "gfx1201"];
 /// And in `fuzz`: some 100 000 comparisons, more than an hour of one processor.
 const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 
@@ -118,14 +120,16 @@ usage: cargo run -p ci -- TASK
   waits    kernels without one of their waits or barriers, or with a store for a load, on every architecture: the sanitizer
            sees each that mattered
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
+  words    every vector instruction in every form of its encoding, on every architecture: it does what its plain form does with
+           registers that are changed before
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   launchers  trials below a Slurm of one node, ssh, bubblewrap, podman and sudo, which must be installed; needs root
   soak     command after command for an hour, or for as many minutes as are given: no process, file or folder is left
   night    a run of 10 000 trials, or as many as are given: its memory, and its own time for each beside nextest and libtest-mimic
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      the gate: lint, test, and of the others a sample, two at a time: of `stacks` half of the trials, each on one of the older releases, of
+  all      the gate, two parts at a time: lint, test, and of the others a sample: of `stacks` half of the trials, each on one of the older releases, of
            `prove` a sixth of the cases and of `mutate` a twentieth, of `checks` each architecture on one release, of `exports` a sixth,
-           `filed`, half of `amd`, three cases of `frameworks`, and of `fuzz`, `waits` and `races`
+           `filed`, half of `amd`, three cases of `frameworks`, and of `fuzz`, `waits`, `races` and `words`
   part     one of these parts: `part stacks`";
 
 fn main() -> ExitCode {
@@ -169,6 +173,7 @@ fn main() -> ExitCode {
         "fuzz" => shell().and_then(|sh| drawn(&sh, FUZZ)),
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "races" => shell().and_then(|sh| kernels(&sh, &["races"])),
+        "words" => shell().and_then(|sh| kernels(&sh, &["words"])),
         "chaos" => chaos(),
         "launchers" => shell().and_then(|sh| launchers::launchers(&sh)),
         "soak" => soak(std::env::args().nth(2)),
@@ -237,6 +242,14 @@ fn lint() -> Done {
     tidy::check(&sh)
 }
 
+/// What all parts of the gate use: the tests, the command, and the stack with everything that one of them asks for.
+fn build() -> Done {
+    let sh = shell()?;
+    cmd!(sh, "cargo test --quiet --workspace --locked --no-run").run()?;
+    product(&sh)?;
+    Ok(())
+}
+
 fn test() -> Done {
     let sh = shell()?;
     // Tests of hangs wait, and one at a time more than there are processors then has one.
@@ -250,11 +263,12 @@ fn test() -> Done {
     Ok(())
 }
 
-/// Kernels in the interpreter alone: the same each time, in less than a minute.
+/// Kernels in the interpreter alone: the same each time, in two minutes.
 fn kernels_sample() -> Done {
     let sh = shell()?;
     kernels(&sh, KERNELS)?;
     kernels(&sh, FORMS)?;
+    kernels(&sh, WORDS)?;
     kernels(&sh, WAITS)?;
     kernels(&sh, RACES)?;
     drawn(&sh, SAMPLE)
@@ -287,22 +301,21 @@ fn coverage() -> Done {
 }
 
 fn stacks() -> Done {
-    on_stacks(|_| Vec::new())
+    on_stacks(0, |_| Vec::new())
 }
 
-/// The large libraries on the newest release, and half of the trials on the older ones, each on one of them.
+/// Half of the trials on the older releases, each on one of them. The newest one, which has all libraries in the gate, is that of
+/// `test`.
 fn stacks_sample() -> Done {
-    on_stacks(|older| match older {
-        0 => Vec::new(),
-        part => vec!["--shard".to_owned(), format!("{part}/{}", 2 * (STACKS.len() - 1))],
-    })
+    let older = STACKS.len() - 1;
+    on_stacks(1, |part| vec!["--shard".to_owned(), format!("{part}/{}", 2 * older)])
 }
 
-/// Runs the cases on every release, with more words for each.
-fn on_stacks(words: impl Fn(usize) -> Vec<String>) -> Done {
+/// Runs the cases on the releases from that of a number on, with more words for each.
+fn on_stacks(first: usize, words: impl Fn(usize) -> Vec<String>) -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
-    for (place, (spec, gfx, more)) in STACKS.into_iter().enumerate() {
+    for (place, (spec, gfx, more)) in STACKS.into_iter().enumerate().skip(first) {
         let on = ["--rocm", spec, "--gfx", gfx, "--device", "emulated"];
         let words = words(place);
         cmd!(sh, "{program} run {on...} {more...} {words...}").run()?;

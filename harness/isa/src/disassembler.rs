@@ -11,6 +11,8 @@ use std::{
 
 use device::Arch;
 
+use crate::misread;
+
 /// The library by its sonames, newest first.
 const LIBRARIES: [&CStr; 2] = [c"libamd_comgr.so.3", c"libamd_comgr.so.2"];
 
@@ -121,6 +123,10 @@ pub(crate) fn disassemble(
     bytes: &[u8],
 ) -> Result<Option<(String, u64)>, String> {
     let library = LIBRARY.get_or_init(open).as_ref().map_err(Clone::clone)?;
+    if misread::kills(arch, bytes) {
+        return Ok(None);
+    }
+    let (bytes, right) = misread::instead(arch, bytes);
     let mut infos = library.infos.lock().unwrap_or_else(PoisonError::into_inner);
     let info = match infos.get(&arch) {
         Some(info) => *info,
@@ -145,12 +151,12 @@ pub(crate) fn disassemble(
             info
         }
     };
-    let mut session = Session { address, bytes, text: String::new() };
+    let mut session = Session { address, bytes: &bytes, text: String::new() };
     let mut size = 0;
     // SAFETY: `info` came from the same library; the session outlives the call that uses it.
     let status =
         unsafe { (library.disassemble)(info, address, (&raw mut session).cast(), &mut size) };
     let text = session.text.trim();
     let named = status == 0 && size > 0 && !text.is_empty();
-    Ok(named.then(|| (text.to_owned(), size)))
+    Ok(named.then(|| (right(text), size)))
 }

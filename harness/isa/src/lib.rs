@@ -20,6 +20,7 @@ pub mod fuzzing;
 pub mod image;
 mod launch;
 mod masks;
+mod misread;
 mod ops;
 mod program;
 mod registers;

@@ -325,10 +325,15 @@ impl Text {
     }
 
     /// Whether an upper half is meant, by the operand's text or by its bit of `op_sel`; what has no halves refuses it.
-    fn is_upper<T: Value>(&self, operand: &Operand, bit: usize) -> Result<bool, Unsupported> {
-        let selected = self.list("op_sel").and_then(|bits| bits.get(bit).copied());
-        let high = operand.high || selected == Some(1);
+    fn is_upper<T: Value>(&self, operand: &Operand, bit: Option<u8>) -> Result<bool, Unsupported> {
+        let high = operand.high || bit == Some(1);
         if high && !T::HALF { Err(Unsupported) } else { Ok(high) }
+    }
+
+    /// The bit of `op_sel` for the result, behind those of the sources. LLVM 17 has one more, for what `v_fmac_f16` adds to.
+    fn half_of_result(&self, index: usize) -> Option<u8> {
+        let bits = self.list("op_sel").filter(|bits| bits.len() >= self.operands.len() - index);
+        bits.and_then(|bits| bits.last().copied())
     }
 
     /// The operand as a source of type `T`. `position` counts the sources; it selects the bits of
@@ -341,7 +346,12 @@ impl Text {
         let mut source = self.plain_source::<T>(index)?;
         let operand = self.operand(index)?;
         let register = !matches!(source.place, Place::Constant(_));
-        let high = self.is_upper::<T>(operand, position)?;
+        let bit = match (index, position) {
+            // A result that is read besides has one half for both.
+            (0, 1..) => self.half_of_result(index),
+            _ => self.list("op_sel").and_then(|bits| bits.get(position).copied()),
+        };
+        let high = self.is_upper::<T>(operand, bit)?;
         if T::HALF && register {
             source.part = Some(if high { Part::HIGH } else { Part::LOW });
         }
@@ -403,7 +413,7 @@ impl Text {
             return Err(Unsupported);
         }
         let mut part = None;
-        let high = self.is_upper::<T>(operand, self.operands.len() - index - 1)?;
+        let high = self.is_upper::<T>(operand, self.half_of_result(index))?;
         if T::HALF {
             part = match (high, self.is_gfx9() && !preserves) {
                 (true, _) => Some((Part::HIGH, Unused::Preserve)),

@@ -7,7 +7,6 @@ mod images;
 mod malformed;
 mod matrix;
 mod memory;
-mod operands;
 mod rounding;
 mod saturation;
 mod scoreboard;

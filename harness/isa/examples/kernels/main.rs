@@ -4,6 +4,8 @@
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels [gfx90a ...]
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels forms [gfx90a ...]
 //!
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels words [gfx90a ...]
+//!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels fuzz [seed=1] [batches=10] [jobs=2] [gfx90a ...]
 //!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels waits [-O3] [loads=3] [gfx90a ...]
@@ -12,7 +14,8 @@
 //!
 //! `races` runs kernels whose workgroups touch the same memory, which the sanitizer must tell from those that are right. `waits`
 //! takes one wait, barrier or fence at a time out of the kernels, or makes a store of a load, which the sanitizer must see. `forms` tries every operand form
-//! of vector instructions instead, against a model of one lane; `fuzz` kernels drawn at random, against what `cc` makes of the
+//! of some vector instructions instead, against a model of one lane; `words` every form of all of them, against the plain form
+//! of the same instruction; `fuzz` kernels drawn at random, against what `cc` makes of the
 //! same text for the host.
 //! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
 
@@ -25,6 +28,7 @@ mod hiprtc;
 mod models;
 mod races;
 mod waits;
+mod words;
 
 use std::{
     env,
@@ -86,6 +90,9 @@ fn inside() -> ExitCode {
     }
     if names.first().is_some_and(|name| name == "forms") {
         return all_forms(&names[1..]);
+    }
+    if names.first().is_some_and(|name| name == "words") {
+        return all_words(&names[1..]);
     }
     if names.first().is_some_and(|name| name == "fuzz") {
         return fuzz::serve();
@@ -158,6 +165,35 @@ fn all_forms(names: &[String]) -> ExitCode {
     println!("{forms} forms, {failures} differ");
     // Nothing tried proves nothing.
     if failures == 0 && forms > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The words of all architectures, or of these, in waves of each size.
+fn all_words(names: &[String]) -> ExitCode {
+    let (mut held, mut failures) = (0, 0);
+    let mut enter = |place: String, table: Result<words::Table, String>| match table {
+        Ok(table) => {
+            println!("{place}: {} the same, {} differ\n{table}", table.held(), table.wrong.len());
+            (held, failures) = (held + table.held(), failures + table.wrong.len());
+        }
+        Err(problem) => {
+            println!("{place}: {problem}");
+            failures += 1;
+        }
+    };
+    for arch in Arch::ALL.iter().copied() {
+        if !names.is_empty() && !names.iter().any(|name| name == arch.name()) {
+            continue;
+        }
+        let both = arch.wave_size() == 32;
+        if both {
+            enter(format!("{arch}, waves of 32"), words::check(arch, false));
+            enter(format!("{arch}, waves of both sizes"), words::sizes(arch));
+        }
+        enter(format!("{arch}, waves of 64"), words::check(arch, true));
+    }
+    println!("{held} the same, {failures} differ");
+    // Nothing tried proves nothing.
+    if failures == 0 && held > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Kernels with a wait less, on all architectures or on these, at -O3 and -O1 or at these levels.

@@ -53,6 +53,18 @@ fn constants_of_packed_instructions() {
     check(Gfx1100, "v_dot2_f32_bf16 v0, 1.0, v1, v2", &[0x4000_4040, f(0.5)], f(3.5));
 }
 
+/// LLVM 17 says four bits of `op_sel` for `v_fmac_f16`, later ones three: the last is that of the result, which is read besides.
+#[test]
+fn the_last_bit_of_op_sel_is_that_of_the_result() {
+    for bits in ["[0,0,0,1]", "[0,0,1]"] {
+        let text = format!("v_mov_b32 v0, 0x40004200\nv_fmac_f16_e64 v0, v1, v2 op_sel:{bits}");
+        check(Gfx1100, &text, &[0x3c00, 0x3c00], 0x4200_4200);
+    }
+    // A mixed instruction has no such bit.
+    let text = "v_mov_b32 v0, -1\nv_fma_mixlo_f16 v0, v1, v2, v3 op_sel:[0,0,1] op_sel_hi:[1,1,1]";
+    check(Gfx1100, text, &[0x3c00, 0x3c00, 0x3c00_0000], 0xffff_4000);
+}
+
 /// What an RX 9070 XT makes of NaNs, and what other parts make of them.
 #[test]
 fn nans_of_conversions() {

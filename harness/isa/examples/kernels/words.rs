@@ -1,0 +1,147 @@
+//! Every vector instruction in every form of its encoding, against the plain form of the same instruction.
+//!
+//! The words are laid out here as the chapters "Microcode Formats" of AMD's ISA guides say, and all opcodes that an encoding has
+//! room for are tried; those that the stack's disassembler names count. No formula is needed: an instruction with a lane of
+//! another, a half, a constant or a sign in a source does what the plain one does with a register that was changed before.
+//! What is under test: the disassembler's text, its parsing, and how the interpreter takes operands apart.
+
+mod claim;
+mod encodings;
+mod lanes;
+mod pairs;
+mod parts;
+mod relations;
+mod slot;
+mod types;
+
+use std::{collections::BTreeMap, fmt};
+
+use device::Arch;
+
+use claim::Claim;
+use encodings::Encoding;
+use slot::{Slot, State};
+
+/// What was found on an architecture.
+#[derive(Default)]
+pub(crate) struct Table {
+    relations: BTreeMap<&'static str, Counts>,
+    pub(crate) wrong: Vec<String>,
+}
+
+#[derive(Default)]
+struct Counts {
+    same: usize,
+    /// The interpreter tells that it lacks the form, and has the plain one.
+    refused: Vec<String>,
+}
+
+impl Table {
+    /// Claims that held.
+    pub(crate) fn held(&self) -> usize {
+        self.relations.values().map(|counts| counts.same).sum()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (relation, Counts { same, refused }) in &self.relations {
+            write!(f, "    {relation}: {same} the same, {} refused", refused.len())?;
+            if let Some(one) = refused.first() {
+                write!(f, ", as {one}")?;
+            }
+            writeln!(f)?;
+        }
+        self.wrong.iter().try_for_each(|line| writeln!(f, "    {line}"))
+    }
+}
+
+/// Tries all claims about all opcodes.
+pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
+    let mut slot = Slot::new(arch, wave64)?;
+    let mut table = Table::default();
+    let mut known = pairs::Known::new();
+    for encoding in Encoding::ALL {
+        for opcode in 0..encoding.opcodes(arch) {
+            let Some((plain, text)) = slot.plain(encoding, opcode) else { continue };
+            for claim in relations::of(arch, encoding, &plain, &text) {
+                table.take(&mut slot, claim);
+            }
+            if let Some(name) = text.split_whitespace().next()
+                && matches!(encoding, Encoding::Vop1 | Encoding::Vop2)
+            {
+                known.insert(name.trim_end_matches("_e32").to_owned(), (encoding, plain));
+            }
+        }
+    }
+    for words in pairs::words() {
+        let Some(text) = slot.text(&words) else { continue };
+        if let Some(claim) = pairs::of(words, &text, &known) {
+            table.take(&mut slot, claim);
+        }
+    }
+    Ok(table)
+}
+
+/// What the lanes of a wave of 64 do is what those of a wave of 32 do, as far as it has them.
+pub(crate) fn sizes(arch: Arch) -> Result<Table, String> {
+    let mut slots = [Slot::new(arch, false)?, Slot::new(arch, true)?];
+    let mut table = Table::default();
+    for encoding in Encoding::ALL {
+        for opcode in 0..encoding.opcodes(arch) {
+            let Some((plain, text)) = slots[0].plain(encoding, opcode) else { continue };
+            let name = text.split_whitespace().next().unwrap_or_default();
+            if types::crosses_lanes(name) {
+                continue;
+            }
+            let left = slots.each_mut().map(|slot| {
+                let given = slot.given(u64::MAX);
+                slot.run(&plain, &given).map(State::of_32)
+            });
+            let [Some(of_32), Some(of_64)] = left else { continue };
+            table.enter("a wave of 64", &text, "in one of 32", of_64.difference(&of_32));
+        }
+    }
+    Ok(table)
+}
+
+impl Table {
+    fn take(&mut self, slot: &mut Slot, claim: Claim) {
+        // What the encoding has no such form of: it has no name, or the one without.
+        let without = claim.without.as_ref().and_then(|words| slot.text(words));
+        let says = |text: &String| Some(text) != without.as_ref() && text.contains(claim.told);
+        let Some(text) = slot.text(&claim.words).filter(says) else { return };
+        let like = match claim.in_turn {
+            true => "one behind the other".to_owned(),
+            false => match slot.text(&claim.like) {
+                Some(like) => like,
+                None => return,
+            },
+        };
+        let mut changed = slot.given(claim.exec);
+        (claim.before)(&mut changed);
+        let Some(mut expected) = slot.run(&claim.like, &changed) else { return };
+        let given = slot.given(claim.exec);
+        let Some(mut got) = slot.run(&claim.words, &given) else {
+            self.relations.entry(claim.relation).or_default().refused.push(text);
+            return;
+        };
+        (claim.after)(&given, &mut got, &mut expected);
+        self.enter(claim.relation, &text, &like, got.difference(&expected));
+    }
+
+    fn enter(
+        &mut self,
+        relation: &'static str,
+        text: &str,
+        like: &str,
+        difference: Option<String>,
+    ) {
+        match difference {
+            None => self.relations.entry(relation).or_default().same += 1,
+            Some(difference) => {
+                self.wrong.push(format!("{relation}: {text}, unlike {like}: {difference}"));
+            }
+        }
+    }
+}

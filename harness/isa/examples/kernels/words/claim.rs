@@ -1,0 +1,111 @@
+//! What is claimed of an instruction.
+
+use std::rc::Rc;
+
+use device::Arch;
+
+use super::{encodings::Encoding, slot::State};
+
+pub(super) type Change = Rc<dyn Fn(&mut State)>;
+/// Given what was there before: makes what the two left comparable.
+type After = Box<dyn Fn(&State, &mut State, &mut State)>;
+
+/// Lanes that are off in most claims, too.
+pub(super) const EXEC: u64 = 0xf7ff_fffe_fffe_ff7f;
+
+/// Words do what others do, with registers that are changed before.
+pub(super) struct Claim {
+    pub(super) relation: &'static str,
+    pub(super) words: Vec<u32>,
+    pub(super) like: Vec<u32>,
+    /// `like` are two instructions, one behind the other.
+    pub(super) in_turn: bool,
+    /// The words say nothing else where they have the same text as these.
+    pub(super) without: Option<Vec<u32>>,
+    /// And nothing where their text has not this.
+    pub(super) told: &'static str,
+    pub(super) exec: u64,
+    pub(super) before: Change,
+    pub(super) after: After,
+}
+
+impl Claim {
+    pub(super) fn new(relation: &'static str, words: Vec<u32>, like: Vec<u32>) -> Claim {
+        Claim {
+            relation,
+            words,
+            without: Some(like.clone()),
+            like,
+            in_turn: false,
+            told: "",
+            exec: EXEC,
+            before: Rc::new(|_| {}),
+            after: Box::new(|_, _, _| {}),
+        }
+    }
+}
+
+/// An opcode in its plain form, and what is claimed of it.
+pub(super) struct Plain<'a> {
+    pub(super) arch: Arch,
+    pub(super) encoding: Encoding,
+    pub(super) words: &'a [u32],
+    /// Without the length of its encoding.
+    pub(super) name: &'a str,
+    pub(super) claims: Vec<Claim>,
+}
+
+impl Plain<'_> {
+    /// Claims that words, where the encoding has them, do what the plain ones do.
+    pub(super) fn claim(&mut self, relation: &'static str, words: Option<Vec<u32>>) -> Made<'_> {
+        let Some(words) = words else { return Made(None) };
+        self.claims.push(Claim::new(relation, words, self.words.to_vec()));
+        Made(self.claims.last_mut())
+    }
+}
+
+/// A claim, if there is one, of which more can be said.
+pub(super) struct Made<'a>(Option<&'a mut Claim>);
+
+impl Made<'_> {
+    fn with(mut self, set: impl FnOnce(&mut Claim)) -> Self {
+        if let Some(claim) = &mut self.0 {
+            set(claim);
+        }
+        self
+    }
+
+    /// Other words than the plain ones.
+    pub(super) fn like(self, words: Vec<u32>) -> Self {
+        self.with(|claim| {
+            claim.without = Some(words.clone());
+            claim.like = words;
+        })
+    }
+
+    pub(super) fn before(self, change: impl Fn(&mut State) + 'static) -> Self {
+        self.with(|claim| claim.before = Rc::new(change))
+    }
+
+    pub(super) fn after(self, after: impl Fn(&State, &mut State, &mut State) + 'static) -> Self {
+        self.with(|claim| claim.after = Box::new(after))
+    }
+
+    pub(super) fn without(self, words: Option<Vec<u32>>) -> Self {
+        self.with(|claim| claim.without = words)
+    }
+
+    pub(super) fn told(self, told: &'static str) -> Self {
+        self.with(|claim| claim.told = told)
+    }
+
+    /// With all lanes on.
+    pub(super) fn all_on(self) -> Self {
+        self.with(|claim| claim.exec = u64::MAX)
+    }
+}
+
+/// The first row of the registers of a source.
+pub(super) fn row(source: usize) -> usize {
+    2 + 2 * source
+}

@@ -1,0 +1,155 @@
+//! The encodings of vector instructions, bit by bit. Source: "Microcode Formats" of AMD's guides to the ISAs of Vega, CDNA 1 to 3
+//! and RDNA 1 to 4.
+
+use device::{Arch, Generation};
+
+use super::slot::FIRST;
+
+/// v10, v12 and v14 are the sources of the plain form, v8 its result, and s8 where that is scalar.
+const SOURCES: [u32; 3] = [FIRST + 2, FIRST + 4, FIRST + 6];
+/// Where vector registers begin among the 512 operands.
+pub(super) const VECTOR: u32 = 256;
+/// Instead of the first source: what stands in the next dword.
+const DPP16: u32 = 250;
+const DPP8: u32 = 233;
+const SDWA: u32 = 249;
+pub(super) const LITERAL: u32 = 255;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Vop1,
+    Vop2,
+    Vopc,
+    Vop3,
+    Vop3p,
+}
+
+impl Encoding {
+    pub(super) const ALL: [Encoding; 5] =
+        [Encoding::Vop1, Encoding::Vop2, Encoding::Vopc, Encoding::Vop3, Encoding::Vop3p];
+
+    pub(super) fn opcodes(self, arch: Arch) -> u32 {
+        match self {
+            Encoding::Vop1 | Encoding::Vopc => 256,
+            // What is left over stands for VOP1 and VOPC.
+            Encoding::Vop2 => 62,
+            // The rest stands for VOP3P there.
+            Encoding::Vop3 if arch.generation().is_gfx9() => 0x380,
+            Encoding::Vop3 => 1024,
+            Encoding::Vop3p => 128,
+        }
+    }
+
+    /// Of two dwords, where every source may be any operand.
+    pub(super) fn is_long(self) -> bool {
+        matches!(self, Encoding::Vop3 | Encoding::Vop3p)
+    }
+
+    /// With nothing but vector registers: with all three sources where there is room for them, then without the third, and the
+    /// second. Disassemblers before LLVM 22 want zeros for those that an instruction lacks.
+    pub(super) fn plain(self, arch: Arch, opcode: u32) -> Vec<Vec<u32>> {
+        let gfx9 = arch.generation().is_gfx9();
+        let [a, b, c] = SOURCES.map(|register| VECTOR + register);
+        let operands = [a | b << 9 | c << 18, a | b << 9, a];
+        match self {
+            Encoding::Vop1 => vec![vec![0x3f << 25 | FIRST << 17 | opcode << 9 | a]],
+            Encoding::Vop2 => vec![vec![opcode << 25 | FIRST << 17 | SOURCES[1] << 9 | a]],
+            Encoding::Vopc => vec![vec![0x3e << 25 | opcode << 17 | SOURCES[1] << 9 | a]],
+            Encoding::Vop3 => {
+                let encoding = if gfx9 { 0x34 << 26 } else { 0x35 << 26 };
+                operands.map(|operands| vec![encoding | opcode << 16 | FIRST, operands]).to_vec()
+            }
+            Encoding::Vop3p => {
+                let encoding = if gfx9 { 0x1a7 << 23 } else { 0x198 << 23 };
+                // All bits of op_sel_hi: upper halves are the upper ones.
+                let first = encoding | opcode << 16 | 1 << 14 | FIRST;
+                operands.map(|operands| vec![first, operands | 3 << 27]).to_vec()
+            }
+        }
+    }
+
+    /// The words of VOP3 that stand for the plain ones of a shorter encoding.
+    pub(super) fn lengthened(self, arch: Arch, words: &[u32]) -> Option<Vec<u32>> {
+        let (opcode, sources) = match (self, arch.generation().is_gfx9()) {
+            (Encoding::Vopc, _) => (words[0] >> 17 & 0xff, 2),
+            (Encoding::Vop2, _) => (0x100 | words[0] >> 25, 2),
+            (Encoding::Vop1, true) => (0x140 + (words[0] >> 9 & 0xff), 1),
+            (Encoding::Vop1, false) => (0x180 + (words[0] >> 9 & 0xff), 1),
+            _ => return None,
+        };
+        Encoding::Vop3.plain(arch, opcode).into_iter().nth(3 - sources)
+    }
+
+    /// Whether a source of the plain words is a vector register: where it must be a scalar one it is s0.
+    pub(super) fn has_vector(self, words: &[u32], source: usize) -> bool {
+        !self.is_long() || words[1] >> (9 * source) & 0x1ff >= VECTOR
+    }
+
+    /// Another operand for a source; a literal comes behind it.
+    pub(super) fn with_source(
+        self,
+        words: &[u32],
+        source: usize,
+        operand: u32,
+    ) -> Option<Vec<u32>> {
+        let mut words = words.to_vec();
+        match (self.is_long(), source) {
+            (true, _) => words[1] = words[1] & !(0x1ff << (9 * source)) | operand << (9 * source),
+            (false, 0) => words[0] = words[0] & !0x1ff | operand,
+            (false, 1) if self != Encoding::Vop1 && operand >= VECTOR => {
+                words[0] = words[0] & !(0xff << 9) | (operand - VECTOR) << 9;
+            }
+            (false, _) => return None,
+        }
+        Some(words)
+    }
+
+    /// With another register for the result.
+    pub(super) fn with_result(self, words: &[u32], register: u32) -> Option<Vec<u32>> {
+        let mut words = words.to_vec();
+        match self {
+            Encoding::Vopc => return None,
+            Encoding::Vop1 | Encoding::Vop2 => words[0] = words[0] & !(0xff << 17) | register << 17,
+            _ => words[0] = words[0] & !0xff | register,
+        }
+        Some(words)
+    }
+
+    /// The first source by way of another lane: `control` is the dword behind, but for the register.
+    fn with_first(self, words: &[u32], way: u32, control: u32) -> Option<Vec<u32>> {
+        let mut words = self.with_source(words, 0, way)?;
+        words.push(control | SOURCES[0]);
+        Some(words)
+    }
+
+    /// `DPP_CTRL`, and what the dword says besides.
+    pub(super) fn dpp16(self, words: &[u32], control: u32, rest: u32) -> Option<Vec<u32>> {
+        self.with_first(words, DPP16, control << 8 | rest)
+    }
+
+    /// Each lane of eight gets that of one.
+    pub(super) fn dpp8(self, words: &[u32], lanes: [u32; 8]) -> Option<Vec<u32>> {
+        let lanes = lanes.iter().enumerate().map(|(at, lane)| lane << (8 + 3 * at));
+        self.with_first(words, DPP8, lanes.fold(0, |all, lane| all | lane))
+    }
+
+    /// What SDWA's dword says of whole registers.
+    pub(super) fn whole(self) -> u32 {
+        const DWORD: u32 = 6;
+        match self {
+            // A comparison has the register of its mask there: vcc.
+            Encoding::Vopc => DWORD << 16 | DWORD << 24,
+            _ => DWORD << 8 | DWORD << 16 | DWORD << 24,
+        }
+    }
+
+    /// Parts of registers: what the dword says but for the register.
+    pub(super) fn sdwa(self, words: &[u32], control: u32) -> Option<Vec<u32>> {
+        (!self.is_long()).then(|| self.with_first(words, SDWA, control)).flatten()
+    }
+}
+
+/// Whether a half of a register is chosen by its number, in encodings of one dword.
+pub(super) fn numbers_halves(arch: Arch) -> bool {
+    matches!(arch.generation(), Generation::Rdna3 | Generation::Rdna3_5 | Generation::Rdna4)
+}

@@ -1,0 +1,146 @@
+//! Lanes that are off, and sources in other lanes (DPP).
+
+use std::rc::Rc;
+
+use super::{
+    claim::{Change, EXEC, Plain, row},
+    parts::lower_halves,
+    relations::signed,
+    slot::State,
+    types::sign,
+};
+
+/// A lane that is off keeps what it has, and changes nothing for the others.
+pub(super) fn off(plain: &mut Plain) {
+    if plain.name.contains("mbcnt") {
+        return;
+    }
+    let compares = plain.name.starts_with("v_cmpx_");
+    let made = plain.claim("lanes that are off", Some(plain.words.to_vec())).without(None);
+    made.before(|state| state.exec = u64::MAX).after(move |given, _, like| {
+        let all = like.exec;
+        leave(given, like, false, |lane| EXEC >> lane & 1 == 0);
+        like.exec = if compares { all & given.exec } else { given.exec };
+    });
+}
+
+/// A way between lanes: `DPP_CTRL`, and whose value a lane gets; none where there is no such lane.
+type Way = (u32, fn(usize) -> Option<usize>);
+
+const WAYS: [Way; 15] = [
+    // quad_perm:[1,0,3,2] and [2,2,0,3]
+    (0b1011_0001, |lane| Some(lane ^ 1)),
+    (0b1100_1010, |lane| Some(lane & !3 | [2, 2, 0, 3][lane & 3])),
+    // row_shl:3, row_shr:2 and row_ror:3
+    (0x103, |lane| (lane & 15 < 13).then_some(lane + 3)),
+    (0x112, |lane| (lane & 15 >= 2).then(|| lane - 2)),
+    (0x123, |lane| Some(lane & !15 | (lane + 13) & 15)),
+    // wave_shl:1, wave_rol:1, wave_shr:1 and wave_ror:1
+    (0x130, |lane| (lane < 63).then_some(lane + 1)),
+    (0x134, |lane| Some((lane + 1) & 63)),
+    (0x138, |lane| lane.checked_sub(1)),
+    (0x13c, |lane| Some((lane + 63) & 63)),
+    // row_mirror and row_half_mirror
+    (0x140, |lane| Some(lane ^ 15)),
+    (0x141, |lane| Some(lane ^ 7)),
+    // row_bcast:15 and row_bcast:31
+    (0x142, |lane| (lane & !15).checked_sub(1)),
+    (0x143, |lane| (lane >= 32).then_some(31)),
+    // row_newbcast:5 or row_share:5, and row_xmask:3
+    (0x155, |lane| Some(lane & !15 | 5)),
+    (0x163, |lane| Some(lane ^ 3)),
+];
+/// `row_shr`, for lanes of which there is no source.
+const SHIFT: Way = WAYS[3];
+const BOUND_CTRL: u32 = 1 << 19;
+const ALL_ROWS: u32 = 0xff << 24;
+
+/// The first source in another lane, as if it had been there. Lanes that are off give nothing, so all are on.
+pub(super) fn others(plain: &mut Plain) {
+    let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
+    for (control, way) in WAYS {
+        let words = encoding.dpp16(plain.words, control, ALL_ROWS);
+        let made = plain.claim("DPP", words).before(move |state| from_lanes(state, way)).all_on();
+        // Unless its bounds are controlled, a lane to which nothing comes is left alone.
+        made.after(move |given, _, like| leave(given, like, compares, |lane| way(lane).is_none()));
+    }
+    let (control, shift) = SHIFT;
+    let words = encoding.dpp16(plain.words, control, ALL_ROWS | BOUND_CTRL);
+    let made = plain.claim("DPP with bounds", words).all_on();
+    made.before(move |state| from_lanes(state, shift));
+    // Some rows, and some banks of four lanes.
+    let (control, way) = WAYS[0];
+    let words = encoding.dpp16(plain.words, control, 0b0101 << 28 | 0b1010 << 24);
+    let made = plain.claim("DPP in some rows", words).before(move |state| from_lanes(state, way));
+    made.all_on().after(move |given, _, like| {
+        leave(given, like, compares, |lane| lane >> 4 & 1 == 1 || lane >> 2 & 1 == 0);
+    });
+    let order = [7, 1, 0, 2, 4, 4, 5, 3];
+    let words = encoding.dpp8(plain.words, order);
+    plain.claim("DPP8", words).all_on().before(move |state| {
+        from_lanes(state, |lane| Some(lane & !7 | order[lane & 7] as usize));
+    });
+}
+
+/// What is said in other places than DPP's.
+const SAID: [&str; 4] =
+    ["an upper half", "another sign", "halves of a packed source", "signs of a packed source"];
+
+/// Halves and signs together with DPP, and signs with SDWA.
+pub(super) fn others_and_more(plain: &mut Plain) {
+    let encoding = plain.encoding;
+    let (control, way) = WAYS[0];
+    let dpp = |words: &[u32], rest: u32| encoding.dpp16(words, control, ALL_ROWS | rest);
+    let without = dpp(plain.words, 0);
+    let add = |plain: &mut Plain, words: Option<Vec<u32>>, change: Change| {
+        let made = plain.claim("DPP and more", words).without(without.clone()).all_on();
+        made.before(move |state| {
+            from_lanes(state, way);
+            change(state);
+        });
+    };
+    if encoding.is_long() {
+        let said: Vec<(Vec<u32>, Change)> = (plain.claims.iter())
+            .filter(|claim| SAID.contains(&claim.relation))
+            .map(|claim| (claim.words.clone(), claim.before.clone()))
+            .collect();
+        for (words, change) in said {
+            add(plain, dpp(&words, 0), change);
+        }
+        return;
+    }
+    for source in 0..2 {
+        let Some((at, bit)) = sign(plain.name, source) else { continue };
+        for (negate, absolute) in [(true, false), (false, true), (true, true)] {
+            let change = signed(at, bit, negate, absolute);
+            let bits = u32::from(negate) | u32::from(absolute) << 1;
+            add(plain, dpp(plain.words, bits << (20 + 2 * source)), Rc::new(change));
+            let words = encoding.sdwa(plain.words, encoding.whole() | bits << (20 + 8 * source));
+            let after = lower_halves(plain);
+            plain.claim("SDWA and more", words).before(change).after(after);
+        }
+    }
+}
+
+/// Gives the first source of each lane that of another, or 0.
+fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
+    let old = state.lanes.clone();
+    for (lane, registers) in state.lanes.iter_mut().enumerate() {
+        for at in row(0)..row(0) + 2 {
+            registers[at] = way(lane).map_or(0, |from| old[from][at]);
+        }
+    }
+}
+
+/// Nothing is written in these lanes, and a mask that is written has no bits of them.
+fn leave(given: &State, like: &mut State, compares: bool, these: impl Fn(usize) -> bool) {
+    let mut bits = 0;
+    for lane in (0..like.lanes.len()).filter(|lane| these(*lane)) {
+        like.lanes[lane] = given.lanes[lane];
+        bits |= 1 << lane;
+    }
+    like.clear(given, bits);
+    if compares {
+        like.exec &= !bits;
+    }
+}

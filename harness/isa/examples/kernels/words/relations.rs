@@ -1,0 +1,291 @@
+//! What must be the same, whatever an instruction computes.
+
+use device::Arch;
+
+use super::{
+    claim::{Claim, Plain, row},
+    encodings::{Encoding, LITERAL, VECTOR, numbers_halves},
+    lanes, parts,
+    slot::{FIRST, State},
+    types::{crosses_lanes, has_second_result, is_byte_float, sign, type_of},
+};
+use crate::models::{Of, Value, float};
+
+/// Masks as operands.
+const VCC: u32 = 106;
+const EXEC_LO: u32 = 126;
+
+/// All claims about an opcode.
+pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> Vec<Claim> {
+    let name = text.split_whitespace().next().unwrap_or_default();
+    let name = name.trim_end_matches("_e32").trim_end_matches("_e64");
+    let mut plain = Plain { arch, encoding, words, name, claims: Vec::new() };
+    scalars(&mut plain);
+    constants(&mut plain);
+    // What has two results has the second one's register where others have these bits.
+    if !has_second_result(name) {
+        halves(&mut plain);
+        signs(&mut plain);
+    }
+    packed(&mut plain);
+    mixed(&mut plain);
+    overlaps(&mut plain);
+    lengths(&mut plain);
+    if !crosses_lanes(name) {
+        lanes::off(&mut plain);
+        lanes::others(&mut plain);
+        lanes::others_and_more(&mut plain);
+        parts::parts(&mut plain);
+    }
+    plain.claims
+}
+
+fn vectors(plain: &Plain) -> impl Iterator<Item = usize> + use<> {
+    let are = [0, 1, 2].map(|source| plain.encoding.has_vector(plain.words, source));
+    (0..3).filter(move |source| are[*source])
+}
+
+/// A scalar register is a vector register that holds the same in each lane.
+fn scalars(plain: &mut Plain) {
+    for source in vectors(plain) {
+        let words = plain.encoding.with_source(plain.words, source, FIRST + row(source) as u32);
+        plain.claim("a scalar source", words).before(move |state| {
+            for at in row(source)..row(source) + 2 {
+                let scalar = state.scalars[at];
+                state.lanes.iter_mut().for_each(|lane| lane[at] = scalar);
+            }
+        });
+    }
+}
+
+/// Constants, as the operand that they are and what they stand for.
+const CONSTANTS: [(u32, Value); 10] = [
+    (128, Value::Integer(0)),
+    (129, Value::Integer(1)),
+    (192, Value::Integer(64)),
+    (193, Value::Integer(-1)),
+    (208, Value::Integer(-16)),
+    (240, Value::Float(0.5)),
+    (242, Value::Float(1.0)),
+    (245, Value::Float(-2.0)),
+    (247, Value::Float(-4.0)),
+    (LITERAL, Value::Literal(0xc123_4567)),
+];
+
+/// A constant is a register that holds it.
+fn constants(plain: &mut Plain) {
+    for source in vectors(plain) {
+        let Some(of) = type_of(plain.name, source) else { continue };
+        for (operand, value) in CONSTANTS {
+            // What a float is for an integer of 16 bits, no guide says.
+            if of == Of::U16 && matches!(value, Value::Float(_)) {
+                continue;
+            }
+            let mut words = plain.encoding.with_source(plain.words, source, operand);
+            if let (Some(words), Value::Literal(literal)) = (&mut words, value) {
+                words.push(literal);
+            }
+            let bits = match (of, value) {
+                // A literal is the upper half of a float, and an integer is made longer by what its type is.
+                (Of::F64, Value::Literal(literal)) => u64::from(literal) << 32,
+                (Of::U64, Value::Literal(literal)) if plain.name.ends_with("i64") => {
+                    literal as i32 as u64
+                }
+                (_, Value::Integer(integer)) => integer as u64,
+                _ => of.constant(value),
+            };
+            plain.claim("a constant", words).before(move |state| {
+                for lane in &mut state.lanes {
+                    (lane[row(source)], lane[row(source) + 1]) = (bits as u32, (bits >> 32) as u32);
+                }
+            });
+        }
+    }
+}
+
+/// An upper half is the lower one of a register whose halves are swapped.
+fn halves(plain: &mut Plain) {
+    // Their bits choose bytes, or how lanes are fetched.
+    if is_byte_float(plain.name) || plain.name.contains("permlane") {
+        return;
+    }
+    let swap = |row: usize| {
+        move |state: &mut State| {
+            state.lanes.iter_mut().for_each(|lane| lane[row] = lane[row].rotate_left(16));
+        }
+    };
+    let (encoding, by_number) = (plain.encoding, numbers_halves(plain.arch));
+    // A number above v127 may as well be that of a register.
+    let told = if encoding == Encoding::Vop3 { "" } else { ".h" };
+    for source in 0..3 {
+        let words = match encoding {
+            Encoding::Vop3p => None,
+            Encoding::Vop3 => Some(with_bits(plain.words, 0, 1 << (11 + source))),
+            _ => {
+                let register = VECTOR + FIRST + row(source) as u32 + 128;
+                by_number.then(|| encoding.with_source(plain.words, source, register)).flatten()
+            }
+        };
+        plain.claim("an upper half", words).told(told).before(swap(row(source)));
+    }
+    let words = match encoding {
+        Encoding::Vop3p => None,
+        Encoding::Vop3 => Some(with_bits(plain.words, 0, 1 << 14)),
+        _ => by_number.then(|| encoding.with_result(plain.words, FIRST + 128)).flatten(),
+    };
+    let made = plain.claim("an upper half of the result", words).told(told).before(swap(0));
+    made.after(|given, _, like| {
+        for (old, new) in given.lanes.iter().zip(&mut like.lanes) {
+            new[0] = new[0] << 16 | old[0] & 0xffff;
+        }
+    });
+}
+
+fn with_bits(words: &[u32], word: usize, bits: u32) -> Vec<u32> {
+    let mut words = words.to_vec();
+    words[word] |= bits;
+    words
+}
+
+/// A sign is another bit of the source.
+fn signs(plain: &mut Plain) {
+    if plain.encoding != Encoding::Vop3 {
+        return;
+    }
+    for source in 0..3 {
+        let Some((at, bit)) = sign(plain.name, source) else { continue };
+        for (negate, absolute) in [(true, false), (false, true), (true, true)] {
+            let words = with_bits(plain.words, 1, u32::from(negate) << (29 + source));
+            let words = with_bits(&words, 0, u32::from(absolute) << (8 + source));
+            plain.claim("another sign", Some(words)).before(signed(at, bit, negate, absolute));
+        }
+    }
+}
+
+/// What the signs of a source make of its register.
+pub(super) fn signed(
+    row: usize,
+    bit: u32,
+    negate: bool,
+    absolute: bool,
+) -> impl Fn(&mut State) + Copy {
+    move |state| {
+        for lane in &mut state.lanes {
+            let value = if absolute { lane[row] & !bit } else { lane[row] };
+            lane[row] = if negate { value ^ bit } else { value };
+        }
+    }
+}
+
+/// The words with a bit of `op_sel`, and one of `op_sel_hi`.
+fn with_selection(words: &[u32], source: usize, low: bool, high: bool) -> Vec<u32> {
+    let mut words = with_bits(words, 0, u32::from(low) << (11 + source));
+    let (word, bit) = if source == 2 { (0, 14) } else { (1, 27 + source) };
+    words[word] = words[word] & !(1 << bit) | u32::from(high) << bit;
+    words
+}
+
+/// Halves and signs of packed sources.
+fn packed(plain: &mut Plain) {
+    let is_packed = plain.name.starts_with("v_pk_") && plain.name.ends_with("16");
+    let is_product = plain.name.starts_with("v_dot2");
+    if plain.encoding != Encoding::Vop3p || !is_packed && !is_product {
+        return;
+    }
+    // What a dot product is added to has no halves.
+    for source in 0..if is_product { 2 } else { 3 } {
+        for (low, high) in [(true, true), (false, false), (true, false)] {
+            let words = with_selection(plain.words, source, low, high);
+            plain.claim("halves of a packed source", Some(words)).before(move |state| {
+                for lane in &mut state.lanes {
+                    let bits = lane[row(source)];
+                    let half = |upper: bool| if upper { bits >> 16 } else { bits & 0xffff };
+                    lane[row(source)] = half(low) | half(high) << 16;
+                }
+            });
+        }
+        if !plain.name.ends_with("f16") {
+            continue;
+        }
+        for (low, high) in [(true, false), (false, true)] {
+            let words = with_bits(plain.words, 1, u32::from(low) << (29 + source));
+            let words = with_bits(&words, 0, u32::from(high) << (8 + source));
+            let bits = u32::from(low) << 15 | u32::from(high) << 31;
+            plain.claim("signs of a packed source", Some(words)).before(move |state| {
+                state.lanes.iter_mut().for_each(|lane| lane[row(source)] ^= bits);
+            });
+        }
+    }
+}
+
+/// Sources of mixed instructions: a half of a register that is made longer, or another sign.
+fn mixed(plain: &mut Plain) {
+    let of_bf16 = plain.name.ends_with("_bf16") || plain.name.ends_with("f32_bf16");
+    if !["v_fma_mix", "v_mad_mix"].iter().any(|start| plain.name.starts_with(start)) || of_bf16 {
+        return;
+    }
+    // All sources of the words are whole registers of 32 bits.
+    let whole = (0..3)
+        .fold(plain.words.to_vec(), |words, source| with_selection(&words, source, false, false));
+    for source in 0..3 {
+        for upper in [false, true] {
+            let words = with_selection(&whole, source, upper, true);
+            let made = plain.claim("a half in a mixed source", Some(words));
+            made.like(whole.clone()).before(move |state| {
+                for lane in &mut state.lanes {
+                    let half = lane[row(source)] >> if upper { 16 } else { 0 } & 0xffff;
+                    lane[row(source)] = lengthened(half);
+                }
+            });
+        }
+        for (negate, absolute) in [(true, false), (false, true), (true, true)] {
+            let words = with_bits(&whole, 1, u32::from(negate) << (29 + source));
+            let words = with_bits(&words, 0, u32::from(absolute) << (8 + source));
+            let made = plain.claim("a sign of a mixed source", Some(words)).like(whole.clone());
+            made.before(signed(row(source), 1 << 31, negate, absolute));
+        }
+    }
+}
+
+/// A float of 16 bits as one of 32.
+fn lengthened(half: u32) -> u32 {
+    match float(Of::F16, u64::from(half)) {
+        Some(value) if !value.is_nan() => (value as f32).to_bits(),
+        _ => (half & 0x8000) << 16 | 0x7f80_0000 | (half & 0x3ff) << 13,
+    }
+}
+
+/// A result may lie where a source did.
+fn overlaps(plain: &mut Plain) {
+    for source in 0..3 {
+        let words = plain.encoding.with_result(plain.words, FIRST + row(source) as u32);
+        let copy = move |state: &mut State| {
+            let from = row(source);
+            for lane in &mut state.lanes {
+                lane.copy_within(from..from + 2, 0);
+            }
+            state.scalars.copy_within(from..from + 2, 0);
+        };
+        let made = plain.claim("a result over a source", words).before(copy);
+        made.after(move |_, this, _| copy(this));
+    }
+}
+
+/// In two dwords as in one, where vcc is what is not said there.
+fn lengths(plain: &mut Plain) {
+    let Some(mut words) = plain.encoding.lengthened(plain.arch, plain.words) else { return };
+    let name = plain.name;
+    if plain.encoding == Encoding::Vopc {
+        // A comparison that writes exec alone names it.
+        let writes_exec = name.starts_with("v_cmpx_") && !plain.arch.generation().is_gfx9();
+        words[0] = words[0] & !0xff | if writes_exec { EXEC_LO } else { VCC };
+    }
+    if name.contains("_co_") {
+        words[0] |= VCC << 8;
+    }
+    let chosen = ["v_addc_", "v_subb", "v_cndmask"].iter().any(|start| name.starts_with(start));
+    if chosen || name.contains("_co_ci_") {
+        words[1] = words[1] & !(0x1ff << 18) | VCC << 18;
+    }
+    plain.claim("the long encoding", Some(words));
+}

@@ -1,0 +1,234 @@
+//! A kernel with room for one instruction, whose registers are given and looked at.
+
+use std::collections::HashMap;
+
+use device::Arch;
+
+use super::encodings::Encoding;
+use crate::{
+    code_object::CodeObject,
+    device_memory::{Device, mapped},
+    hiprtc,
+};
+
+/// Vector registers that are given: v8 and those behind it.
+pub(super) const ROWS: usize = 8;
+pub(super) const FIRST: u32 = 8;
+/// `s_nop 7`: so many of them are the room.
+const ROOM: usize = 8;
+const NOP: u32 = 0xbf80_0007;
+
+/// What s[0:1] hold before.
+const MASK: u64 = 0x3c3c_a5a5_5a5a_0f0f;
+
+/// Registers before an instruction, or behind it.
+#[derive(Clone)]
+pub(super) struct State {
+    pub(super) lanes: Vec<[u32; ROWS]>,
+    /// s8 and those behind it.
+    pub(super) scalars: [u32; ROWS],
+    pub(super) exec: u64,
+    pub(super) vcc: u64,
+    /// s[0:1], where the words have no other place for a mask.
+    mask: u64,
+    condition: u32,
+}
+
+impl State {
+    /// Clears bits of the masks that are not as they were.
+    pub(super) fn clear(&mut self, given: &State, bits: u64) {
+        let cleared = |old: u64, new: u64| if old == new { new } else { new & !bits };
+        let pair = |state: &State| u64::from(state.scalars[0]) | u64::from(state.scalars[1]) << 32;
+        let scalar = cleared(pair(given), pair(self));
+        (self.scalars[0], self.scalars[1]) = (scalar as u32, (scalar >> 32) as u32);
+        self.exec = cleared(given.exec, self.exec);
+        self.vcc = cleared(given.vcc, self.vcc);
+        self.mask = cleared(MASK, self.mask);
+    }
+
+    /// What is there in a wave of 32.
+    pub(super) fn of_32(mut self) -> State {
+        self.lanes.truncate(32);
+        for mask in [&mut self.exec, &mut self.vcc, &mut self.mask] {
+            *mask &= u64::from(u32::MAX);
+        }
+        self.scalars[1] = 0;
+        self
+    }
+
+    /// Where they differ in what an instruction may have written: the first two of each kind of register.
+    pub(super) fn difference(&self, other: &State) -> Option<String> {
+        let rows = self.lanes.iter().zip(&other.lanes).enumerate().find_map(|(lane, (a, b))| {
+            let row = (0..2).find(|row| a[*row] != b[*row])?;
+            Some(format!("v{} of lane {lane} {:#x}, not {:#x}", row + 8, a[row], b[row]))
+        });
+        let scalars = || {
+            let row = (0..2).find(|row| self.scalars[*row] != other.scalars[*row])?;
+            let (a, b) = (self.scalars[row], other.scalars[row]);
+            Some(format!("s{} {a:#x}, not {b:#x}", row + 8))
+        };
+        let masks = || {
+            let of =
+                |state: &State| [state.exec, state.vcc, state.mask, u64::from(state.condition)];
+            let (a, b) = (of(self), of(other));
+            (a != b).then(|| format!("exec, vcc, s[0:1] and scc {a:x?}, not {b:x?}"))
+        };
+        rows.or_else(scalars).or_else(masks)
+    }
+}
+
+pub(super) struct Slot {
+    arch: Arch,
+    pub(super) lanes: usize,
+    device: Device,
+    image: Vec<u8>,
+    at: usize,
+    texts: HashMap<Vec<u32>, Option<String>>,
+}
+
+impl Slot {
+    pub(super) fn new(arch: Arch, wave64: bool) -> Result<Slot, String> {
+        let options: &[&str] = if wave64 { &["-O1", "-mwavefrontsize64"] } else { &["-O1"] };
+        let code = hiprtc::compile(&kernel(wave64), arch.name(), options)?;
+        let device = Device::new(arch, CodeObject::load(&code));
+        let image = device.code.image();
+        let room = NOP.to_le_bytes().repeat(ROOM);
+        let at = image.windows(room.len()).position(|bytes| bytes == room);
+        let at = at.ok_or("the kernel has no room")?;
+        let lanes = if wave64 { 64 } else { 32 };
+        Ok(Slot { arch, lanes, device, image, at, texts: HashMap::new() })
+    }
+
+    /// How the disassembler names words that are one whole instruction.
+    pub(super) fn text(&mut self, words: &[u32]) -> Option<String> {
+        if let Some(text) = self.texts.get(words) {
+            return text.clone();
+        }
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let places = isa::listing(self.arch, &bytes).expect("a disassembler");
+        let whole = |place: &isa::Place| {
+            // A register of another kind than the operand's is named in a comment.
+            place.offset == 0 && place.size == bytes.len() && !place.text.contains("/*")
+        };
+        let text = places.into_iter().find(whole).map(|place| place.text);
+        self.texts.insert(words.to_vec(), text.clone());
+        text
+    }
+
+    /// The plain form of an opcode, if the disassembler names it.
+    pub(super) fn plain(&mut self, encoding: Encoding, opcode: u32) -> Option<(Vec<u32>, String)> {
+        let forms = encoding.plain(self.arch, opcode);
+        forms.into_iter().find_map(|words| self.text(&words).map(|text| (words, text)))
+    }
+
+    /// Floats of each width, some of them no numbers.
+    pub(super) fn given(&self, exec: u64) -> State {
+        let value = |lane: usize, row: usize| {
+            let seed = (lane as u32 + 1).wrapping_mul(0x9e37_79b9)
+                ^ (row as u32 + 1).wrapping_mul(0x85eb_ca6b);
+            if lane.is_multiple_of(4) { seed } else { 0x3fc0_3c40 ^ seed & 0x8fff_8fff }
+        };
+        State {
+            lanes: (0..self.lanes)
+                .map(|lane| std::array::from_fn(|row| value(lane, row)))
+                .collect(),
+            scalars: std::array::from_fn(|row| value(77, row)),
+            exec: exec & (u64::MAX >> (64 - self.lanes)),
+            vcc: 0x5a5a_a5a5_0f0f_3c3c & (u64::MAX >> (64 - self.lanes)),
+            mask: MASK,
+            condition: 0,
+        }
+    }
+
+    /// What an instruction leaves; none where the interpreter lacks it.
+    pub(super) fn run(&mut self, words: &[u32], given: &State) -> Option<State> {
+        let mut image = self.image.clone();
+        for (place, word) in words.iter().enumerate() {
+            image[self.at + 4 * place..][..4].copy_from_slice(&word.to_le_bytes());
+        }
+        self.device.code.restore(&image);
+        let mut input: Vec<u32> = given.lanes.iter().flatten().copied().collect();
+        input.resize(64 * ROWS, 0);
+        input.extend(given.scalars);
+        let halves = |mask: u64| [mask as u32, (mask >> 32) as u32];
+        input.extend(halves(given.exec));
+        input.extend(halves(given.vcc));
+        let mut output = vec![0u32; input.len() + 3];
+        let ranges = [mapped(&output), mapped(&input)];
+        let arguments = [(&mut output).into(), (&mut input).into()];
+        self.device
+            .launch("slot", [1, 1, 1], [self.lanes as u32, 1, 1], 0, &arguments, &ranges)
+            .ok()?;
+        let (rows, rest) = output.split_at(64 * ROWS);
+        let word = |at: usize| u64::from(rest[at]) | u64::from(rest[at + 1]) << 32;
+        Some(State {
+            lanes: rows
+                .chunks_exact(ROWS)
+                .take(self.lanes)
+                .map(|row| row.try_into().expect("rows"))
+                .collect(),
+            scalars: rest[..ROWS].try_into().expect("rows"),
+            exec: word(ROWS),
+            vcc: word(ROWS + 2),
+            mask: word(ROWS + 4),
+            condition: rest[ROWS + 6],
+        })
+    }
+}
+
+/// Loads the registers, has room for an instruction, and stores them.
+fn kernel(wave64: bool) -> String {
+    let each = |of: &dyn Fn(usize) -> String| (0..ROWS).map(of).collect::<Vec<_>>();
+    let masks = ["e0", "e1", "c0", "c1", "m0", "m1", "q"];
+    let copy = |to: &str, from: u32| match wave64 {
+        true => format!("s_mov_b64 {to}, s[{from}:{}]\\n", from + 1),
+        false => format!("s_mov_b32 {to}_lo, s{from}\\n"),
+    };
+    let kept = |to: u32, from: &str| match wave64 {
+        true => format!("s_mov_b64 s[{to}:{}], {from}\\n", to + 1),
+        false => format!("s_mov_b32 s{to}, {from}_lo\\ns_mov_b32 s{}, 0\\n", to + 1),
+    };
+    let text = format!(
+        "{}{}s_mov_b32 s0, {:#x}\\ns_mov_b32 s1, {:#x}\\n{}s_cmp_eq_u32 s0, s0\\n{}\
+         s_cselect_b32 s46, 1, 0\\n{}{}{}",
+        kept(48, "exec"),
+        copy("vcc", 42),
+        MASK as u32,
+        MASK >> 32,
+        copy("exec", 40),
+        format!(".long {NOP}\\n").repeat(ROOM),
+        kept(40, "exec"),
+        copy("exec", 48),
+        kept(42, "vcc"),
+    );
+    let mut outputs = each(&|row| format!("\"+{{v{}}}\"(r{row})", row + FIRST as usize));
+    outputs.extend(each(&|row| format!("\"+{{s{}}}\"(s{row})", row + FIRST as usize)));
+    let places = [40, 41, 42, 43, 0, 1, 46];
+    outputs.extend(masks.iter().zip(places).map(|(name, at)| format!("\"+{{s{at}}}\"({name})")));
+    let clobbers: Vec<String> = (2..8)
+        .chain(16..32)
+        .chain(48..50)
+        .map(|s| format!("\"s{s}\""))
+        .chain((0..8).chain(16..48).map(|v| format!("\"v{v}\"")))
+        .collect();
+    format!(
+        "extern \"C\" __global__ void slot(unsigned *o, const unsigned *in) {{\n\
+         unsigned i = threadIdx.x;\n{}{}{}unsigned m0 = 0, m1 = 0, q = 0;\n\
+         asm volatile(\"{text}\" : {} : : \"vcc\", \"scc\", \"memory\", {});\n{}\
+         if (i == 0) {{ {}{} }}\n}}\n",
+        each(&|row| format!("unsigned r{row} = in[i * {ROWS} + {row}];\n")).concat(),
+        each(&|row| format!("unsigned s{row} = in[{} + {row}];\n", 64 * ROWS)).concat(),
+        (0..4)
+            .map(|at| format!("unsigned {} = in[{}];\n", masks[at], 65 * ROWS + at))
+            .collect::<String>(),
+        outputs.join(", "),
+        clobbers.join(", "),
+        each(&|row| format!("o[i * {ROWS} + {row}] = r{row};\n")).concat(),
+        each(&|row| format!("o[{} + {row}] = s{row}; ", 64 * ROWS)).concat(),
+        masks
+            .iter()
+            .enumerate()
+            .map(|(at, name)| format!("o[{}] = {name}; ", 65 * ROWS + at))
+            .collect::<String>(),
+    )
+}

@@ -1,0 +1,86 @@
+//! What the name of an instruction says about its operands.
+
+use super::claim::row;
+use crate::models::Of;
+
+/// Those with lanes that are of no use to each other alone, or registers of another size or meaning than VOP3's.
+const APART: [&str; 8] =
+    ["lane", "mfma", "smfmac", "wmma", "swmmac", "interp", "v_swap", "v_movrel"];
+/// Whose types the name does not tell.
+const UNTOLD: [&str; 9] = [
+    "v_dot",
+    "v_pk_",
+    "v_fma_mix",
+    "v_mad_mix",
+    "v_cndmask",
+    "v_sad_u16",
+    "v_qsad",
+    "v_mqsad",
+    "v_swap",
+];
+const TWO_RESULTS: [&str; 4] = ["v_div_scale_", "v_mad_u64_u32", "v_mad_i64_i32", "v_mad_co_"];
+
+pub(super) fn crosses_lanes(name: &str) -> bool {
+    APART.iter().any(|part| name.contains(part))
+}
+
+pub(super) fn has_second_result(name: &str) -> bool {
+    name.contains("_co_") || TWO_RESULTS.iter().any(|start| name.starts_with(start))
+}
+
+pub(super) fn is_byte_float(name: &str) -> bool {
+    name.contains("fp8") || name.contains("bf8")
+}
+
+/// What a source of an instruction is, by the types at the end of its name; none where these do not tell.
+pub(super) fn type_of(name: &str, source: usize) -> Option<Of> {
+    if UNTOLD.iter().any(|start| name.starts_with(start)) || crosses_lanes(name) {
+        return None;
+    }
+    let last = name.split('_').filter_map(named).next_back()?;
+    Some(match (name, source) {
+        // An exponent, or which part of a number.
+        ("v_ldexp_f32" | "v_ldexp_f64" | "v_trig_preop_f64", 1) => Of::U32,
+        ("v_ldexp_f16", 1) => Of::U16,
+        // Which classes.
+        (name, 1) if name.ends_with("_class_f16") => Of::U16,
+        (name, 1) if name.contains("_class_") => Of::U32,
+        // How far to shift.
+        ("v_lshlrev_b64" | "v_lshrrev_b64" | "v_ashrrev_i64", 0) => Of::U32,
+        ("v_lshl_add_u64", 1) => Of::U32,
+        // What a product is added to.
+        ("v_mad_u64_u32" | "v_mad_i64_i32" | "v_mad_co_u64_u32" | "v_mad_co_i64_i32", 2) => Of::U64,
+        ("v_mad_u32_u16" | "v_mad_i32_i16", 2) => Of::U32,
+        // Which byte, and what the others are.
+        ("v_cvt_pk_u8_f32", 1 | 2) => Of::U32,
+        _ => last,
+    })
+}
+
+/// The row and the bit of a source's sign.
+pub(super) fn sign(name: &str, source: usize) -> Option<(usize, u32)> {
+    match type_of(name, source)? {
+        Of::F16 => Some((row(source), 1 << 15)),
+        Of::F32 => Some((row(source), 1 << 31)),
+        Of::F64 => Some((row(source) + 1, 1 << 31)),
+        _ => None,
+    }
+}
+
+/// Whether the result has 16 bits: the first type of a name is that of the result.
+pub(super) fn gives_half(name: &str) -> bool {
+    let of = name.split('_').find_map(named);
+    matches!(of, Some(Of::F16 | Of::U16)) && !name.starts_with("v_pk_")
+}
+
+fn named(part: &str) -> Option<Of> {
+    Some(match part {
+        "f16" => Of::F16,
+        "i16" | "u16" | "b16" => Of::U16,
+        "f32" => Of::F32,
+        "i32" | "u32" | "b32" | "u24" | "i24" => Of::U32,
+        "f64" => Of::F64,
+        "i64" | "u64" | "b64" => Of::U64,
+        _ => return None,
+    })
+}
