@@ -11,6 +11,7 @@ mod lanes;
 mod pairs;
 mod parts;
 mod relations;
+mod scalar;
 mod slot;
 mod types;
 
@@ -72,6 +73,12 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
             {
                 known.insert(name.trim_end_matches("_e32").to_owned(), (encoding, plain));
             }
+        }
+    }
+    for plain in scalar::words() {
+        let Some(text) = slot.text(&[plain]) else { continue };
+        for claim in scalar::of(plain, &text) {
+            table.take(&mut slot, claim);
         }
     }
     for words in pairs::words() {

@@ -74,8 +74,8 @@ fn sign_bits_32(a: u32) -> u32 {
     found((a ^ ((a as i32) >> 31) as u32).leading_zeros(), 32)
 }
 
-fn sign_bits_64(a: u64) -> u32 {
-    found((a ^ ((a as i64) >> 63) as u64).leading_zeros(), 64)
+fn sign_bits_64(a: i64) -> u32 {
+    found((a ^ (a >> 63)).leading_zeros(), 64)
 }
 
 /// A bit for each four bits that are not all zero.

@@ -62,7 +62,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         let range = places[0].offset.min(size)..size;
         let mut out = state.bytes.part(range.clone());
         let mut unknown = state.unknown.part(range.clone());
-        let written = 0..of_out.min(range.end - range.start);
+        let written = 0..of_out.min(out.len());
         match known {
             false => unknown.add(written),
             // What is worked on in its place is known no better than before.

@@ -35,8 +35,7 @@ impl Values for Found<'_> {
         let ((bytes, unknown), ty) =
             content.zip(self.types[parameter]).ok_or(Wrong::Undefined("it has no address"))?;
         let range = element(ty, at, bytes.len())?;
-        let known =
-            unknown.is_empty() || unknown.part(range.start as u64..range.end as u64).is_empty();
+        let known = unknown.part(range.start as u64..range.end as u64).is_empty();
         Ok(Scalar::from_bytes(ty, &bytes[range]).filter(|_| known))
     }
 }

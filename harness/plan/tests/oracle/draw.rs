@@ -42,6 +42,12 @@ pub(crate) enum Piece {
         nodes: Vec<Call>,
         launches: Vec<&'static str>,
     },
+    /// Factors are filled with small numbers, some of which may be written over, and their product is looked at.
+    Product {
+        factors: [String; 2],
+        between: Vec<Call>,
+        product: Call,
+    },
     /// In a capture: a stream that forks off is given this, then the captured one that, and they join where that is wanted.
     Fork {
         stream: &'static str,
@@ -233,6 +239,13 @@ fn gemm() -> impl Strategy<Value = Call> {
     )
 }
 
+fn product() -> impl Strategy<Value = Piece> {
+    let between = prop_oneof![3 => work(), 1 => Just(Call::DeviceSynchronize)];
+    let factors = (host_buffer(), host_buffer());
+    (factors, prop::collection::vec(between, 0..3), gemm())
+        .prop_map(|((a, b), between, product)| Piece::Product { factors: [a, b], between, product })
+}
+
 fn generate() -> impl Strategy<Value = Call> {
     (place(), 1..8u64).prop_map(|((to, _), count)| Call::RandGenerate {
         generator: "g".to_owned(),
@@ -349,6 +362,7 @@ fn piece() -> BoxedStrategy<Piece> {
     let by_hand = (prop::collection::vec(added, 0..3), launches());
     prop_oneof![
         20 => call().prop_map(Piece::One),
+        2 => product(),
         1 => (1..5u32, some()).prop_map(|(count, calls)| Piece::Repeat(count, calls)),
         1 => some().prop_map(Piece::Thread),
         1 => by_hand.prop_map(|(nodes, launches)| Piece::ByHand { nodes, launches }),
@@ -409,6 +423,25 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
                 exec: exec.clone(),
                 stream: (*stream).to_owned(),
             }));
+        }
+        Piece::Product { factors: [a, b], between, product } => {
+            let fill = |buffer: &String| Call::FillNumbers {
+                buffer: buffer.clone(),
+                dtype: Dtype::I8,
+                stamp: 0,
+            };
+            out.extend([fill(a), fill(b)]);
+            out.extend(between.iter().cloned());
+            let mut product = product.clone();
+            let mut result = None;
+            if let Call::RocblasGemm { operands, .. } = &mut product {
+                (operands.a, operands.b) = (a.clone(), b.clone());
+                result = Some(operands.d.clone());
+            }
+            out.extend([product, Call::DeviceSynchronize]);
+            // What is read on the host.
+            let of_host = |name: &String| BUFFERS[..4].iter().any(|(host, _)| host == name);
+            out.extend(result.filter(of_host).map(|buffer| Call::Check { buffer }));
         }
         Piece::Fork { stream, there, here, joins } => {
             let record = |event: &str, stream: &str| Call::EventRecord {

@@ -43,6 +43,14 @@ impl Claim {
             after: Box::new(|_, _, _| {}),
         }
     }
+
+    pub(super) fn set_before(&mut self, change: impl Fn(&mut State) + 'static) {
+        self.before = Rc::new(change);
+    }
+
+    pub(super) fn set_after(&mut self, after: impl Fn(&State, &mut State, &mut State) + 'static) {
+        self.after = Box::new(after);
+    }
 }
 
 /// An opcode in its plain form, and what is claimed of it.
@@ -84,11 +92,11 @@ impl Made<'_> {
     }
 
     pub(super) fn before(self, change: impl Fn(&mut State) + 'static) -> Self {
-        self.with(|claim| claim.before = Rc::new(change))
+        self.with(|claim| claim.set_before(change))
     }
 
     pub(super) fn after(self, after: impl Fn(&State, &mut State, &mut State) + 'static) -> Self {
-        self.with(|claim| claim.after = Box::new(after))
+        self.with(|claim| claim.set_after(after))
     }
 
     pub(super) fn without(self, words: Option<Vec<u32>>) -> Self {

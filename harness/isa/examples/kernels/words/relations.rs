@@ -21,13 +21,14 @@ pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> V
     let name = name.trim_end_matches("_e32").trim_end_matches("_e64");
     let mut plain = Plain { arch, encoding, words, name, claims: Vec::new() };
     scalars(&mut plain);
-    constants(&mut plain);
+    of_constants(&mut plain);
     // What has two results has the second one's register where others have these bits.
     if !has_second_result(name) {
         halves(&mut plain);
         signs(&mut plain);
     }
     packed(&mut plain);
+    pairs(&mut plain);
     mixed(&mut plain);
     overlaps(&mut plain);
     lengths(&mut plain);
@@ -72,28 +73,32 @@ const CONSTANTS: [(u32, Value); 10] = [
     (LITERAL, Value::Literal(0xc123_4567)),
 ];
 
+/// The constants of a type: their operands, what follows of a literal, and the bits that they stand for.
+pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32, u64)> {
+    // What a float is for an integer of 16 bits, no guide says.
+    let known = move |(_, value): &(u32, Value)| of != Of::U16 || !matches!(value, Value::Float(_));
+    CONSTANTS.into_iter().filter(known).map(move |(operand, value)| match value {
+        // The upper half of a float.
+        Value::Literal(literal) if of == Of::F64 => (operand, literal, u64::from(literal) << 32),
+        // A number is made longer as its type says.
+        Value::Literal(literal) if of == Of::U64 && signed => {
+            (operand, literal, literal as i32 as u64)
+        }
+        Value::Literal(literal) => (operand, literal, of.constant(value)),
+        Value::Integer(integer) => (operand, 0, integer as u64),
+        Value::Float(_) => (operand, 0, of.constant(value)),
+    })
+}
+
 /// A constant is a register that holds it.
-fn constants(plain: &mut Plain) {
+fn of_constants(plain: &mut Plain) {
     for source in vectors(plain) {
         let Some(of) = type_of(plain.name, source) else { continue };
-        for (operand, value) in CONSTANTS {
-            // What a float is for an integer of 16 bits, no guide says.
-            if of == Of::U16 && matches!(value, Value::Float(_)) {
-                continue;
-            }
+        for (operand, literal, bits) in constants(of, plain.name.ends_with("i64")) {
             let mut words = plain.encoding.with_source(plain.words, source, operand);
-            if let (Some(words), Value::Literal(literal)) = (&mut words, value) {
+            if let (Some(words), LITERAL) = (&mut words, operand) {
                 words.push(literal);
             }
-            let bits = match (of, value) {
-                // A literal is the upper half of a float, and an integer is made longer by what its type is.
-                (Of::F64, Value::Literal(literal)) => u64::from(literal) << 32,
-                (Of::U64, Value::Literal(literal)) if plain.name.ends_with("i64") => {
-                    literal as i32 as u64
-                }
-                (_, Value::Integer(integer)) => integer as u64,
-                _ => of.constant(value),
-            };
             plain.claim("a constant", words).before(move |state| {
                 for lane in &mut state.lanes {
                     (lane[row(source)], lane[row(source) + 1]) = (bits as u32, (bits >> 32) as u32);
@@ -213,6 +218,37 @@ fn packed(plain: &mut Plain) {
             let bits = u32::from(low) << 15 | u32::from(high) << 31;
             plain.claim("signs of a packed source", Some(words)).before(move |state| {
                 state.lanes.iter_mut().for_each(|lane| lane[row(source)] ^= bits);
+            });
+        }
+    }
+}
+
+/// Two floats of 32 bits in a pair of registers: each may be any of the two, with another sign.
+fn pairs(plain: &mut Plain) {
+    if plain.encoding != Encoding::Vop3p
+        || !["v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32"].contains(&plain.name)
+    {
+        return;
+    }
+    for source in vectors(plain) {
+        for (low, high) in [(true, true), (false, false), (true, false)] {
+            let words = with_selection(plain.words, source, low, high);
+            plain.claim("one of a pair", Some(words)).before(move |state| {
+                for lane in &mut state.lanes {
+                    let pair = [lane[row(source)], lane[row(source) + 1]];
+                    lane[row(source)] = pair[usize::from(low)];
+                    lane[row(source) + 1] = pair[usize::from(high)];
+                }
+            });
+        }
+        for (low, high) in [(true, false), (false, true)] {
+            let words = with_bits(plain.words, 1, u32::from(low) << (29 + source));
+            let words = with_bits(&words, 0, u32::from(high) << (8 + source));
+            plain.claim("signs of a pair", Some(words)).before(move |state| {
+                for lane in &mut state.lanes {
+                    lane[row(source)] ^= u32::from(low) << 31;
+                    lane[row(source) + 1] ^= u32::from(high) << 31;
+                }
             });
         }
     }

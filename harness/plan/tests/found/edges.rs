@@ -1,0 +1,208 @@
+//! What mutants of `plan` showed that no test looked at.
+
+use plan::{
+    Box3d, Call, CopyApi, Dtype, GUARD_BYTE, HipArg, Scalar, ScalarType, digest, reference,
+};
+
+use super::plans::{
+    accepted, alloc, at, begin, check, end, fill, mistakes, plan, racy, record, refused, set, sync,
+    wait,
+};
+
+fn graph(name: &str) -> String {
+    name.to_owned()
+}
+
+/// A graph that is made by hand gets as a child what the capture of `calls` in `s` made.
+fn with_child(calls: Vec<Call>) -> Vec<Call> {
+    let mut all = vec![begin("s")];
+    all.extend(calls);
+    all.extend([
+        end("s"),
+        Call::EmptyGraph { graph: graph("h"), nodes: 1 },
+        Call::GraphAddChild { graph: graph("h"), child: graph("g") },
+    ]);
+    all
+}
+
+#[test]
+fn a_child_has_neither_branches_nor_events() {
+    accepted(with_child(vec![set("dev", 64, "s", true)]));
+    let fork = vec![
+        record("e", "s"),
+        wait("t", "e"),
+        set("dev", 64, "t", true),
+        record("f", "t"),
+        wait("s", "f"),
+    ];
+    refused(with_child(fork), 9, "graph `g` has branches");
+    // The same stream, but with an event in it.
+    let event = vec![set("dev", 64, "s", true), record("e", "s"), wait("s", "e")];
+    refused(with_child(event), 7, "graph `g` has branches");
+    // All of one stream, which is another than that of the first node.
+    let apart = vec![record("e", "s"), wait("t", "e"), record("f", "t"), wait("s", "f")];
+    refused(with_child(apart), 8, "graph `g` has branches");
+}
+
+#[test]
+fn a_child_is_added_to_a_graph_that_is_made_by_hand() {
+    let calls = vec![
+        begin("s"),
+        set("dev", 64, "s", true),
+        end("s"),
+        begin("t"),
+        Call::EndCapture { stream: "t".to_owned(), graph: graph("h") },
+        Call::GraphAddChild { graph: graph("h"), child: graph("g") },
+    ];
+    refused(calls, 6, "graph `h` is of a capture; a node is added to one that `empty_graph` makes");
+}
+
+/// A mistake of a node is told of the node, and once.
+#[test]
+fn a_node_that_cannot_work_is_told_itself() {
+    let launch = || Call::GraphLaunch { exec: graph("x"), stream: "s".to_owned() };
+    let calls = vec![
+        begin("s"),
+        set("dev", 64, "s", true),
+        end("s"),
+        Call::GraphInstantiate { exec: graph("x"), graph: graph("g") },
+        Call::Free { buffer: "dev".to_owned(), stream: "default".to_owned() },
+        launch(),
+    ];
+    refused(calls, 2, "`dev`");
+}
+
+#[test]
+fn guards_are_read_on_both_sides() {
+    let mut guarded = plan(vec![Call::Guards { buffer: "dev".to_owned() }]);
+    let buffer = guarded.buffers.get_mut("dev").expect("it is one");
+    buffer.guarded = true;
+    let bytes = 2 * buffer.guard() as usize;
+    assert!(bytes > 4, "{bytes}");
+    let expected = reference(&guarded).expect("it has a result").expected;
+    assert_eq!(expected[0].digest, digest(&vec![GUARD_BYTE; bytes]));
+}
+
+/// Numbers that are filled in are known, but for what is less than an element at the end.
+#[test]
+fn whole_elements_are_filled_with_numbers() {
+    let of = |bytes: u64, checked: u64| {
+        let numbers =
+            Call::FillNumbers { buffer: "pinned".to_owned(), dtype: Dtype::F32, stamp: 1 };
+        let (to, from) = (at("other", 0), at("pinned", 0));
+        let (api, stream) = (CopyApi::Memcpy, "default".to_owned());
+        let copy = Call::Copy { to, from, bytes: checked, api, stream };
+        let mut plan = plan(vec![alloc("pinned", "default"), numbers, copy, check("other")]);
+        plan.buffers.get_mut("pinned").expect("it is one").bytes = bytes;
+        plan.setup.retain(|step| {
+            let of = [alloc("pinned", "default"), fill("pinned")];
+            !of.contains(&step.call)
+        });
+        mistakes(&plan)
+    };
+    assert_eq!(of(64, 64), []);
+    assert_eq!(of(62, 60), []);
+    let found = of(62, 62);
+    assert!(matches!(&found[..], [(4, text)] if text.contains("cannot be known")), "{found:?}");
+}
+
+#[test]
+fn both_ends_of_what_is_set_lie_at_elements() {
+    let words = |offset, bytes| {
+        let (to, stream) = (at("dev", offset), "default".to_owned());
+        Call::Set { to, value: 7, words: true, bytes, asynchronous: false, stream }
+    };
+    accepted(vec![words(4, 8)]);
+    for (offset, bytes) in [(2, 8), (4, 6), (2, 6)] {
+        refused(vec![words(offset, bytes)], 1, "elements of 4 bytes lie at multiples");
+    }
+}
+
+/// Of a function that is called by its name the table says which memory it reads and which it writes.
+#[test]
+fn a_function_by_its_name_writes_what_cannot_be_known_and_reads_what_is_there() {
+    let number = |bits| HipArg::Number(Scalar { ty: ScalarType::U64, bits });
+    let call = |function: &str, args| vec![Call::Hip { function: function.to_owned(), args }];
+    let place = |buffer: &str| HipArg::Place(at(buffer, 0));
+    let (null, bytes, first) = (|| HipArg::Null, || number(64), || number(0));
+    let with = |mut calls: Vec<Call>, checked: &str| {
+        calls.push(check(checked));
+        calls
+    };
+    // From an array, of which nothing is known.
+    let written = |to: &str| call("hipMemcpyAtoH", vec![place(to), null(), first(), bytes()]);
+    refused(with(written("pinned"), "pinned"), 2, "cannot be known beforehand");
+    accepted(with(written("pinned"), "other"));
+    let read = |from: &str| call("hipMemcpyHtoA", vec![null(), first(), place(from), bytes()]);
+    accepted(with(read("pinned"), "pinned"));
+    refused(read("spare"), 1, "buffer `spare` is used before it is allocated");
+    // What reads as much as it writes copies.
+    let stream = HipArg::Stream("default".to_owned());
+    let copied = vec![place("pinned"), place("other"), bytes(), stream];
+    let copied = plan(with(call("hipMemcpyHtoDAsync", copied), "pinned"));
+    assert_eq!(mistakes(&copied), []);
+    let other = plan(vec![check("other")]);
+    let last = |plan| reference(plan).expect("it has a result").expected.pop().map(|it| it.digest);
+    assert_eq!(last(&copied), last(&other));
+}
+
+/// In three dimensions, from the first byte of a box to the last.
+#[test]
+fn a_box_is_touched_to_its_last_byte() {
+    let of = |buffer: &str, at| Box3d { buffer: buffer.to_owned(), pitch: 4, rows: 2, at };
+    let boxed = |stream: &str| Call::Copy3d {
+        to: of("dev", [1, 1, 1]),
+        from: of("other", [0, 0, 0]),
+        width: 2,
+        height: 1,
+        depth: 4,
+        asynchronous: true,
+        stream: stream.to_owned(),
+    };
+    // Bytes 13 to 38.
+    let byte = |offset| Call::Set {
+        to: at("dev", offset),
+        value: 1,
+        words: false,
+        bytes: 1,
+        asynchronous: true,
+        stream: "t".to_owned(),
+    };
+    for (offset, touched) in [(12, false), (13, true), (38, true), (39, false)] {
+        let together = vec![boxed("s"), byte(offset)];
+        racy(together, touched);
+        let ordered = vec![boxed("s"), sync("s"), byte(offset), sync("t")];
+        racy(ordered, false);
+    }
+}
+
+/// What a stream is given is known to others by an event behind it, and not by one before.
+#[test]
+fn an_event_knows_what_is_before_it() {
+    let first = || set("dev", 64, "s", true);
+    let then = || [wait("t", "e"), set("dev", 64, "t", true)];
+    racy([first(), record("e", "s")].into_iter().chain(then()).collect(), false);
+    racy([record("e", "s"), first()].into_iter().chain(then()).collect(), true);
+    racy([first(), record("e", "s"), first()].into_iter().chain(then()).collect(), true);
+}
+
+/// A buffer that is made anew is another one than that which was captured.
+#[test]
+fn what_was_made_anew_is_not_what_a_graph_captured() {
+    let stream = || "default".to_owned();
+    let captured = |between: Vec<Call>| {
+        let mut calls = vec![
+            begin("s"),
+            set("dev", 64, "s", true),
+            end("s"),
+            Call::GraphInstantiate { exec: graph("x"), graph: graph("g") },
+        ];
+        calls.extend(between);
+        calls.push(Call::GraphLaunch { exec: graph("x"), stream: "s".to_owned() });
+        calls
+    };
+    accepted(captured(vec![]));
+    accepted(captured(vec![alloc("spare", "default")]));
+    let free = Call::Free { buffer: "dev".to_owned(), stream: stream() };
+    refused(captured(vec![free, alloc("dev", "default")]), 2, "`dev`");
+}
