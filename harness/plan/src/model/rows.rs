@@ -14,7 +14,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         height: u64,
     ) {
         if width == 0 || height == 0 {
-            return;
+            return self.are_there(now, [&from.buffer, &to.buffer]);
         }
         if let Some(pitch) = [from_pitch, to_pitch].into_iter().find(|pitch| *pitch < width) {
             return self
@@ -50,7 +50,7 @@ impl<'a, B: Bytes> Model<'a, B> {
 impl<'a, B: Bytes> Model<'a, B> {
     pub(super) fn boxes(&mut self, now: Now<'a>, to: &Box3d, from: &Box3d, size: [u64; 3]) {
         if size.contains(&0) {
-            return;
+            return self.are_there(now, [&from.buffer, &to.buffer]);
         }
         if !self.has_box(now, from, size) || !self.has_box(now, to, size) {
             return;
@@ -76,13 +76,23 @@ impl<'a, B: Bytes> Model<'a, B> {
     }
 
     pub(super) fn set_box(&mut self, now: Now<'a>, to: &Box3d, value: u8, size: [u64; 3]) {
-        if size.contains(&0) || !self.has_box(now, to, size) {
+        if size.contains(&0) {
+            return self.are_there(now, [&to.buffer]);
+        }
+        if !self.has_box(now, to, size) {
             return;
         }
         let [width, height, depth] = size;
         for (slice, row) in (0..depth).flat_map(|slice| (0..height).map(move |row| (slice, row))) {
             let place = Place { buffer: to.buffer.clone(), offset: to.offset(row, slice) };
             self.write(now, &place, &B::of(&[value], width), &Ranges::default());
+        }
+    }
+
+    /// Of buffers of which no byte is touched: they are there.
+    fn are_there<const N: usize>(&mut self, now: Now<'a>, buffers: [&str; N]) {
+        for buffer in buffers {
+            self.live(now.step, buffer);
         }
     }
 

@@ -1,7 +1,8 @@
 //! What mutants of `plan` showed that no test looked at.
 
 use plan::{
-    Box3d, Call, CopyApi, Dtype, GUARD_BYTE, HipArg, Scalar, ScalarType, digest, reference,
+    Box3d, Call, CopyApi, Dtype, GUARD_BYTE, HipArg, MatmulProblem, Operands, Scalar, ScalarType,
+    digest, reference,
 };
 
 use super::plans::{
@@ -144,6 +145,87 @@ fn a_function_by_its_name_writes_what_cannot_be_known_and_reads_what_is_there() 
     let other = plan(vec![check("other")]);
     let last = |plan| reference(plan).expect("it has a result").expected.pop().map(|it| it.digest);
     assert_eq!(last(&copied), last(&other));
+}
+
+/// Of a sum of many products sizes alone know nothing, and some round.
+#[test]
+fn a_sum_of_many_products_is_not_exact_by_its_size() {
+    let multiplied = |k: u64| {
+        let name = |name: &str| name.to_owned();
+        let (dtype, stream) = (Dtype::Bf16, name("default"));
+        let problem = MatmulProblem {
+            dtype,
+            m: 1,
+            n: 1,
+            k,
+            transpose_a: false,
+            transpose_b: false,
+            bias: false,
+        };
+        let operands = Operands { a: name("dev"), b: name("dev"), d: name("spare"), bias: None };
+        let over = Call::Copy {
+            to: at("dev", 0),
+            from: at("other", 0),
+            bytes: 2 * k,
+            api: CopyApi::Memcpy,
+            stream: name("default"),
+        };
+        let mut plan = plan(vec![
+            alloc("spare", "default"),
+            Call::RocblasCreate { handle: name("h") },
+            Call::FillNumbers { buffer: name("other"), dtype, stamp: 1 },
+            over,
+            Call::RocblasGemm { handle: name("h"), problem, operands, stream },
+        ]);
+        for buffer in ["other", "dev"] {
+            plan.buffers.get_mut(buffer).expect("it is one").bytes = 2 * k;
+        }
+        // By sizes as by bytes, which `mistakes` looks at.
+        mistakes(&plan)
+    };
+    assert_eq!(multiplied(32), []);
+    // bf16 has each whole number up to 256 alone, and the sums of so many squares may be greater.
+    let refused: Vec<_> = (100..250).filter_map(|k| multiplied(k).pop()).collect();
+    assert!(!refused.is_empty() && refused.iter().all(|(line, _)| *line == 5), "{refused:?}");
+}
+
+/// A copy of no rows touches no byte, but an address of what is gone is a mistake all the same.
+#[test]
+fn no_rows_of_what_was_freed() {
+    let free = || Call::Free { buffer: "dev".to_owned(), stream: "default".to_owned() };
+    let rows = |width, height| Call::Copy2d {
+        to: at("pinned", 0),
+        to_pitch: 16,
+        from: at("dev", 0),
+        from_pitch: 16,
+        width,
+        height,
+        asynchronous: false,
+        stream: "default".to_owned(),
+    };
+    let of = |buffer: &str| Box3d { buffer: buffer.to_owned(), pitch: 4, rows: 2, at: [0; 3] };
+    let boxes = |width| Call::Copy3d {
+        to: of("dev"),
+        from: of("pinned"),
+        width,
+        height: 1,
+        depth: 1,
+        asynchronous: false,
+        stream: "default".to_owned(),
+    };
+    let set = |width| Call::SetRows {
+        to: of("dev"),
+        value: 1,
+        width,
+        height: 1,
+        depth: Some(1),
+        asynchronous: false,
+        stream: "default".to_owned(),
+    };
+    for call in [rows(0, 1), rows(1, 0), rows(1, 1), boxes(0), boxes(1), set(0), set(1)] {
+        accepted(vec![call.clone()]);
+        refused(vec![free(), call], 2, "buffer `dev` is used after it was freed");
+    }
 }
 
 /// In three dimensions, from the first byte of a box to the last.

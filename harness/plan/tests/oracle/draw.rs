@@ -395,6 +395,8 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
             out.push(Call::BeginCapture { stream: (*origin).to_owned(), mode });
             for node in nodes {
                 match node {
+                    // Nodes that allocate and free are in no machine here.
+                    Piece::One(Call::Alloc { .. } | Call::Free { .. }) => {}
                     Piece::One(call) if call.stream().is_some() => {
                         out.push(onto(call.clone(), origin));
                     }

@@ -12,7 +12,7 @@ mod memory;
 
 use std::{cell::Cell, collections::BTreeSet};
 
-use plan::{Call, Mistake, Plan, Reference, analyse, digest, races, reference};
+use plan::{Call, Dtype, Mistake, Plan, Reference, Step, analyse, digest, races, reference};
 use proptest::{
     prelude::*,
     test_runner::{RngSeed, TestRunner},
@@ -83,6 +83,25 @@ fn the_reference_is_what_comes_of_it_byte_by_byte() {
     assert!(sound.get() * 10 > wanted(), "only {} plans had a result", sound.get());
 }
 
+/// The same with products of another type, whose sums may round.
+fn of_type(plan: &Plan, of: Dtype) -> Plan {
+    fn change(steps: &mut [Step], of: Dtype) {
+        for step in steps {
+            match &mut step.call {
+                Call::FillNumbers { dtype, .. } => *dtype = of,
+                Call::RocblasGemm { problem, .. } => problem.dtype = of,
+                Call::Repeat { body, .. } | Call::Thread { body } => change(body, of),
+                _ => {}
+            }
+        }
+    }
+    let mut plan = plan.clone();
+    for steps in [&mut plan.setup, &mut plan.body, &mut plan.verify] {
+        change(steps, of);
+    }
+    plan
+}
+
 /// Sizes alone tell of the same mistakes as the bytes do.
 #[test]
 fn the_analysis_finds_what_the_reference_finds() {
@@ -92,6 +111,10 @@ fn the_analysis_finds_what_the_reference_finds() {
         let count = if found.is_ok() { &sound } else { &wrong };
         count.set(count.get() + 1);
         prop_assert_eq!(analyse(plan), found);
+        for of in [Dtype::F32, Dtype::Bf16] {
+            let plan = of_type(plan, of);
+            prop_assert_eq!(analyse(&plan), reference(&plan).map(drop), "{:?}", of);
+        }
         Ok(())
     });
     let (sound, wrong) = (sound.get(), wrong.get());
