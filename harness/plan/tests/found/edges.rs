@@ -6,8 +6,8 @@ use plan::{
 };
 
 use super::plans::{
-    accepted, alloc, at, begin, check, end, fill, mistakes, plan, racy, record, refused, set, sync,
-    wait,
+    accepted, alloc, at, begin, check, copy, end, fill, mistakes, plan, racy, record, refused, set,
+    sync, wait,
 };
 
 fn graph(name: &str) -> String {
@@ -225,6 +225,48 @@ fn no_rows_of_what_was_freed() {
     for call in [rows(0, 1), rows(1, 0), rows(1, 1), boxes(0), boxes(1), set(0), set(1)] {
         accepted(vec![call.clone()]);
         refused(vec![free(), call], 2, "buffer `dev` is used after it was freed");
+    }
+}
+
+fn set_part(first: u64, bytes: u64, stream: &str) -> Call {
+    let (to, stream) = (at("dev", first), stream.to_owned());
+    Call::Set { to, value: 1, words: false, bytes, asynchronous: true, stream }
+}
+
+/// What comes behind part of an access stands for that part of it alone, and what reads does not stand for what wrote.
+#[test]
+fn an_access_is_remembered_until_another_one_stands_for_all_of_it() {
+    for (later, apart) in [(0, 32), (32, 0)] {
+        let first = || vec![set_part(0, 64, "s"), set_part(later, 32, "s")];
+        racy([first(), vec![set_part(apart, 32, "t")]].concat(), true);
+        racy([first(), vec![record("e", "s"), wait("t", "e")]].concat(), false);
+    }
+    let within = vec![set_part(0, 64, "s"), set_part(16, 32, "s")];
+    for end in [0, 56] {
+        racy([within.clone(), vec![set_part(end, 8, "t")]].concat(), true);
+    }
+    let read = |to: &str, stream: &str| copy(to, "dev", CopyApi::MemcpyAsync, stream);
+    racy(vec![set_part(0, 64, "s"), read("other", "s"), read("pinned", "t")], true);
+    racy(vec![read("other", "s"), read("pinned", "t")], false);
+    // A write behind a read that it knows, and another one that knows neither.
+    racy(vec![read("other", "s"), set_part(0, 64, "s"), read("pinned", "t")], true);
+}
+
+/// A copy within a buffer may end where it begins.
+#[test]
+fn a_copy_does_not_overlap_itself() {
+    let within = |to, from| Call::Copy {
+        to: at("dev", to),
+        from: at("dev", from),
+        bytes: 16,
+        api: CopyApi::Memcpy,
+        stream: "default".to_owned(),
+    };
+    for (to, from) in [(0, 16), (16, 0)] {
+        accepted(vec![within(to, from)]);
+    }
+    for (to, from) in [(0, 15), (15, 0), (3, 3)] {
+        refused(vec![within(to, from)], 1, "the copy overlaps what it reads");
     }
 }
 
