@@ -306,7 +306,11 @@ fn start(
     wave.executed = 0;
     wave.set_detour(INDEXING, false);
     wave.index = items.wave;
-    wave.set_mode(descriptor.rsrc1 >> 12 & 0xff);
+    // FLOAT_MODE; before GFX12 ENABLE_DX10_CLAMP and ENABLE_IEEE_MODE, too.
+    let (floats, rsrc1) = (descriptor.rsrc1 >> 12 & 0xff, descriptor.rsrc1);
+    let rules = (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9;
+    let older = launch.arch.generation() < Generation::Rdna4;
+    wave.set_mode(floats | if older { rules } else { 0 });
     let halves = wave.halves();
     for row in &mut wave.vector[..descriptor.rows()] {
         row[..halves].fill([0; HALF]);

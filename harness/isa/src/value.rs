@@ -31,7 +31,7 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
             Constant::Float(_) => Self::constant(constant) as u32,
         }
     }
-    /// Output modifiers of floats: multiply, then clamp to 0..=1.
+    /// Output modifiers of floats: multiply, which leaves neither denormals nor -0, then clamp to 0..=1.
     fn scaled(self, _factor: f32) -> Self {
         self
     }
@@ -129,7 +129,8 @@ impl Value for f32 {
         constant32(constant)
     }
     fn scaled(self, factor: f32) -> Self {
-        self * factor
+        let product = self * factor;
+        if product.abs() < f32::MIN_POSITIVE { 0.0 } else { product }
     }
     fn clamped(self) -> Self {
         if self.is_nan() { 0.0 } else { self.clamp(0.0, 1.0) }
@@ -157,7 +158,8 @@ impl Value for f64 {
         }
     }
     fn scaled(self, factor: f32) -> Self {
-        self * f64::from(factor)
+        let product = self * f64::from(factor);
+        if product.abs() < f64::MIN_POSITIVE { 0.0 } else { product }
     }
     fn clamped(self) -> Self {
         if self.is_nan() { 0.0 } else { self.clamp(0.0, 1.0) }
@@ -180,7 +182,8 @@ impl Value for F16 {
         constant16(constant)
     }
     fn scaled(self, factor: f32) -> Self {
-        F16::from_f32(self.to_f32() * factor)
+        let product = F16::from_f32(self.to_f32() * factor);
+        if product.0 & 0x7c00 == 0 { F16(0) } else { product }
     }
     fn clamped(self) -> Self {
         F16::from_f32(self.to_f32().clamped())
@@ -206,7 +209,8 @@ impl Value for Bf16 {
         }
     }
     fn scaled(self, factor: f32) -> Self {
-        Bf16::from_f32(self.to_f32() * factor)
+        let product = Bf16::from_f32(self.to_f32() * factor);
+        if product.0 & 0x7f80 == 0 { Bf16(0) } else { product }
     }
     fn clamped(self) -> Self {
         Bf16::from_f32(self.to_f32().clamped())

@@ -41,7 +41,7 @@ impl<R: Value> Results<R> {
         mask: u32,
     ) {
         if R::SIGN != 0 && (control.clamp || control.scale.is_some()) {
-            self.modify(control);
+            self.modify(control, wave.scales_results(R::SINGLE));
         }
         for word in 0..R::WORDS {
             target.write(wave, half, word, mask, &self.words[word]);
@@ -57,11 +57,11 @@ impl<R: Value> Results<R> {
     }
 
     #[inline(never)]
-    fn modify(&mut self, control: &Control) {
+    fn modify(&mut self, control: &Control, scales: bool) {
         for lane in 0..HALF {
             let high = if R::WORDS == 2 { u64::from(self.words[1][lane]) << 32 } else { 0 };
             let mut value = R::from_bits(u64::from(self.words[0][lane]) | high);
-            if let Some(factor) = control.scale {
+            if let Some(factor) = control.scale.filter(|_| scales) {
                 value = value.scaled(factor);
             }
             if control.clamp {

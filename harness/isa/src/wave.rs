@@ -176,6 +176,10 @@ impl Wave {
 /// MODE.FP_DENORM for 32 bits: bit 0 keeps denormal sources, bit 1 denormal results.
 const KEEPS_SOURCES: u32 = 1 << 4;
 const KEEPS_RESULTS: u32 = 1 << 5;
+/// The same for results of 16 and 64 bits.
+const KEEPS_OTHER_RESULTS: u32 = 1 << 7;
+/// MODE.IEEE, which GFX12 has not.
+const IEEE: u32 = 1 << 9;
 
 impl Wave {
     pub(crate) fn mode(&self) -> u32 {
@@ -212,6 +216,16 @@ impl Wave {
     #[inline(always)]
     pub(crate) fn flushes_results(&self) -> bool {
         self.mode & KEEPS_RESULTS == 0
+    }
+}
+
+impl Wave {
+    /// Whether an instruction may scale its result, `single` or of another size: the output modifiers are ignored where denormal
+    /// results are kept, and under IEEE rules. Source: "Output modifiers" of the ISA guides.
+    #[inline(never)]
+    pub(crate) fn scales_results(&self, single: bool) -> bool {
+        let keeps = if single { KEEPS_RESULTS } else { KEEPS_OTHER_RESULTS };
+        self.mode & (keeps | IEEE) == 0
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     encodings::{Encoding, LITERAL, VECTOR, numbers_halves},
     lanes, parts,
     slot::{FIRST, State},
-    types::{crosses_lanes, has_second_result, is_byte_float, sign, type_of},
+    types::{crosses_lanes, has_second_result, is_byte_float, result_of, sign, type_of},
 };
 use crate::models::{Of, Value, float};
 
@@ -22,6 +22,7 @@ pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> V
     let mut plain = Plain { arch, encoding, words, name, claims: Vec::new() };
     scalars(&mut plain);
     of_constants(&mut plain);
+    results(&mut plain);
     // What has two results has the second one's register where others have these bits.
     if !has_second_result(name) {
         halves(&mut plain);
@@ -165,6 +166,37 @@ fn signs(plain: &mut Plain) {
             plain.claim("another sign", Some(words)).before(signed(at, bit, negate, absolute));
         }
     }
+}
+
+/// Results that are clamped, and results that are scaled: compiled kernels keep denormals, so that scaling is ignored.
+fn results(plain: &mut Plain) {
+    if plain.encoding != Encoding::Vop3 {
+        return;
+    }
+    for scale in 1..4 {
+        let words = with_bits(plain.words, 1, scale << 27);
+        plain.claim("a scaled result, with denormals", Some(words)).told("v8");
+    }
+    let Some(of) = result_of(plain.name) else { return };
+    let words = with_bits(plain.words, 0, 1 << 15);
+    plain.claim("a clamped result", Some(words)).after(move |given, this, like| {
+        for lane in 0..like.lanes.len() {
+            if given.exec >> lane & 1 == 0 {
+                continue;
+            }
+            let row = &mut like.lanes[lane];
+            let bits = u64::from(row[0]) | u64::from(row[1]) << 32;
+            let others = bits & !of.mask();
+            let clamped = of.clamped(bits & of.mask());
+            let got = u64::from(this.lanes[lane][0]) | u64::from(this.lanes[lane][1]) << 32;
+            // The guides do not say which zero `clamp` makes of a negative one.
+            let clamped = match of.are_zeros(got & of.mask(), clamped) {
+                true => got & of.mask(),
+                false => clamped,
+            };
+            (row[0], row[1]) = ((clamped | others) as u32, ((clamped | others) >> 32) as u32);
+        }
+    });
 }
 
 /// What the signs of a source make of its register.

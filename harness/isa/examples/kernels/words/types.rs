@@ -67,6 +67,15 @@ pub(super) fn sign(name: &str, source: usize) -> Option<(usize, u32)> {
     }
 }
 
+/// The type of a result that is one float.
+pub(super) fn result_of(name: &str) -> Option<Of> {
+    let apart = ["cmp", "v_pk_", "v_cvt_pk", "pack", "v_dot", "_mix", "v_div_scale", "fp8", "bf8"];
+    let of = name.split('_').find_map(named)?;
+    let is_float = matches!(of, Of::F16 | Of::F32 | Of::F64);
+    (is_float && !crosses_lanes(name) && !apart.iter().any(|part| name.contains(part)))
+        .then_some(of)
+}
+
 /// Whether the result has 16 bits: the first type of a name is that of the result.
 pub(super) fn gives_half(name: &str) -> bool {
     let of = name.split('_').find_map(named);
