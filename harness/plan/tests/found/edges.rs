@@ -1,13 +1,13 @@
 //! What mutants of `plan` showed that no test looked at.
 
 use plan::{
-    Box3d, Call, CopyApi, Dtype, GUARD_BYTE, HipArg, MatmulProblem, Operands, Scalar, ScalarType,
-    digest, reference,
+    Arg, Box3d, Call, CopyApi, Dtype, GUARD_BYTE, HipArg, MatmulProblem, Operands, RandKind,
+    Scalar, ScalarType, digest, reference,
 };
 
 use super::plans::{
-    accepted, alloc, at, begin, check, copy, end, fill, mistakes, plan, racy, record, refused, set,
-    sync, wait,
+    accepted, add, alloc, at, begin, check, copy, end, fill, mistakes, plan, racy, record, refused,
+    set, sync, wait,
 };
 
 fn graph(name: &str) -> String {
@@ -145,6 +145,68 @@ fn a_function_by_its_name_writes_what_cannot_be_known_and_reads_what_is_there() 
     let other = plan(vec![check("other")]);
     let last = |plan| reference(plan).expect("it has a result").expected.pop().map(|it| it.digest);
     assert_eq!(last(&copied), last(&other));
+}
+
+/// What is computed of what cannot be known cannot be known.
+#[test]
+fn a_kernel_takes_its_parameters_and_makes_nothing_certain() {
+    let random = || Call::RandGenerate { generator: "r".to_owned(), to: at("dev", 0), count: 16 };
+    let seeded = || {
+        let kind = RandKind::Philox;
+        vec![
+            alloc("spare", "default"),
+            Call::RandCreate { generator: "r".to_owned(), kind, host: false },
+        ]
+    };
+    let looked_at = |from| vec![copy("pinned", from, CopyApi::Memcpy, "default"), check("pinned")];
+    let sum = || add("spare", "dev", "default");
+    accepted([seeded(), vec![sum()], looked_at("spare")].concat());
+    let unknown = [seeded(), vec![random(), sum()], looked_at("spare")].concat();
+    refused(unknown, 6, "cannot be known beforehand");
+    // An address where a number must be, and a number too many.
+    for change in [
+        |args: &mut Vec<Arg>| args[2] = args[1].clone(),
+        |args: &mut Vec<Arg>| args.push(Arg::u32(1)),
+    ] {
+        let mut launch = add("dev", "other", "default");
+        let Call::Launch { args, .. } = &mut launch else { panic!() };
+        change(args);
+        refused(vec![launch], 1, "kernel `add_u32` takes");
+    }
+}
+
+/// A bias has an element for each row.
+#[test]
+fn a_bias_is_as_long_as_a_column() {
+    let multiplied = |rows: u64, bias: u64| {
+        let name = |name: &str| name.to_owned();
+        let (dtype, stream) = (Dtype::I8, name("default"));
+        let problem = MatmulProblem {
+            dtype,
+            m: rows,
+            n: 1,
+            k: 1,
+            transpose_a: false,
+            transpose_b: false,
+            bias: true,
+        };
+        let bias_of = Some(name("pinned"));
+        let operands = Operands { a: name("dev"), b: name("dev"), d: name("spare"), bias: bias_of };
+        let mut plan = plan(vec![
+            alloc("spare", "default"),
+            Call::BlasltCreate { handle: name("h") },
+            Call::BlasltMatmul { handle: name("h"), problem, operands, stream },
+        ]);
+        plan.buffers.get_mut("spare").expect("it is one").bytes = 4 * rows;
+        plan.buffers.get_mut("pinned").expect("it is one").bytes = bias;
+        mistakes(&plan)
+    };
+    assert_eq!(multiplied(16, 64), []);
+    let found = multiplied(17, 64);
+    assert!(
+        matches!(&found[..], [(3, text)] if text.contains("outside buffer `pinned`")),
+        "{found:?}"
+    );
 }
 
 /// Of a sum of many products sizes alone know nothing, and some round.

@@ -455,14 +455,19 @@ fn what_is_no_small_number_is_no_factor_by_its_size_alone() {
     assert!(!multiplied(vec![over("other")]), "a pattern");
     assert!(!multiplied(vec![numbers(), fill("other"), over("other")]), "a pattern over them");
     assert!(!multiplied(vec![numbers(), over("other"), over("page")]), "copied over them");
-    let part = |to: u64| Call::Copy {
+    let part_of = |from: &str, to: u64| Call::Copy {
         to: at("dev", to),
-        from: at("page", 0),
+        from: at(from, 0),
         bytes: 32,
         api: CopyApi::Memcpy,
         stream: "default".to_owned(),
     };
-    assert!(!multiplied(vec![numbers(), over("other"), part(0)]), "its first elements");
-    assert!(!multiplied(vec![numbers(), over("other"), part(16)]), "some within");
-    assert!(multiplied(vec![numbers(), part(16), over("other")]), "before");
+    assert!(!multiplied(vec![numbers(), over("other"), part_of("page", 0)]), "its first elements");
+    assert!(!multiplied(vec![numbers(), over("other"), part_of("page", 16)]), "some within");
+    assert!(multiplied(vec![numbers(), part_of("page", 16), over("other")]), "before");
+    assert!(
+        !multiplied(vec![numbers(), over("page"), part_of("other", 0)]),
+        "numbers in half of it"
+    );
+    assert!(multiplied(vec![numbers(), over("other"), part_of("other", 32)]), "the same again");
 }
