@@ -35,8 +35,8 @@ const STACK: &str = "debian:7.2.4";
 /// What it has besides HIP: the libraries of the cases, the compiler of exported programs, AMD's tests.
 const WITH: &str = "hiprand,hipblaslt,rocblas,dev,tests";
 
-/// ROCm releases that every change is run on, each with an architecture that its runtime knows. `cargo test` has run all of
-/// the first but the cases of large libraries, for which one release stands for all; known hangs of the oldest release would
+/// ROCm releases that every change is run on, each with an architecture that its runtime knows. `cargo test` runs all of the
+/// first but, where these are not fetched, the cases of large libraries, for which one release stands for all; known hangs of the oldest release would
 /// else cost minutes.
 const STACKS: [(&str, &str, &[&str]); 4] = [
     (STACK, "gfx1151", &["--with", WITH, "gemm"]),
@@ -76,7 +76,7 @@ const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx1151", "gfx1201"];
 /// The operand forms of instructions, each beside a model of one lane.
 const FORMS: &[&str] = &["forms", "gfx908"];
 /// Every form of their encodings, each beside the plain one of the same instruction.
-const WORDS: &[&str] = &["words", "gfx90a", "gfx1201"];
+const WORDS: &[&str] = &["words", "gfx90a", "gfx1100", "gfx1201"];
 /// And in `fuzz`: some 100 000 comparisons, more than an hour of one processor.
 const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 
@@ -120,8 +120,8 @@ usage: cargo run -p ci -- TASK
   waits    kernels without one of their waits or barriers, or with a store for a load, on every architecture: the sanitizer
            sees each that mattered
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
-  words    every vector instruction in every form of its encoding, on every architecture: it does what its plain form does with
-           registers that are changed before
+  words    forms of vector and scalar instructions, on every architecture: each does what the plain form does with registers that
+           are changed before
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   launchers  trials below a Slurm of one node, ssh, bubblewrap, podman and sudo, which must be installed; needs root
   soak     command after command for an hour, or for as many minutes as are given: no process, file or folder is left

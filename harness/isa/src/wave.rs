@@ -178,7 +178,7 @@ const KEEPS_SOURCES: u32 = 1 << 4;
 const KEEPS_RESULTS: u32 = 1 << 5;
 /// The same for results of 16 and 64 bits.
 const KEEPS_OTHER_RESULTS: u32 = 1 << 7;
-/// MODE.IEEE, which GFX12 has not.
+/// MODE.IEEE. GFX12 has no such bit, and nothing that compilers make sets it there.
 const IEEE: u32 = 1 << 9;
 
 impl Wave {

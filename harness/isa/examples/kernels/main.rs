@@ -14,7 +14,7 @@
 //!
 //! `races` runs kernels whose workgroups touch the same memory, which the sanitizer must tell from those that are right. `waits`
 //! takes one wait, barrier or fence at a time out of the kernels, or makes a store of a load, which the sanitizer must see. `forms` tries every operand form
-//! of some vector instructions instead, against a model of one lane; `words` every form of all of them, against the plain form
+//! of some vector instructions instead, against a model of one lane; `words` the forms of nearly all, against the plain form
 //! of the same instruction; `fuzz` kernels drawn at random, against what `cc` makes of the
 //! same text for the host.
 //! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.

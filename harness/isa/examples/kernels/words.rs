@@ -7,6 +7,7 @@
 
 mod claim;
 mod encodings;
+mod known;
 mod lanes;
 mod pairs;
 mod parts;
@@ -82,11 +83,16 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
         }
     }
     for words in pairs::words() {
-        let Some(text) = slot.text(&words) else { continue };
+        let Some(text) = slot.text(&words).filter(|text| pairs::has_its_sources(text)) else {
+            continue;
+        };
         if let Some(claim) = pairs::of(words, &text, &known) {
             table.take(&mut slot, claim);
         }
     }
+    let claimed = |name: &str| table.relations.get(name).map_or(0, |counts| counts.same);
+    let missed = known::missed(claimed, table.held());
+    table.wrong.extend(missed);
     Ok(table)
 }
 
@@ -102,7 +108,7 @@ pub(crate) fn sizes(arch: Arch) -> Result<Table, String> {
                 continue;
             }
             let left = slots.each_mut().map(|slot| {
-                let given = slot.given(u64::MAX);
+                let given = slot.given(u64::MAX, true);
                 slot.run(&plain, &given).map(State::of_32)
             });
             let [Some(of_32), Some(of_64)] = left else { continue };
@@ -125,16 +131,32 @@ impl Table {
                 None => return,
             },
         };
-        let mut changed = slot.given(claim.exec);
+        let given = slot.given(claim.exec, claim.condition);
+        let mut changed = given.clone();
         (claim.before)(&mut changed);
-        let Some(mut expected) = slot.run(&claim.like, &changed) else { return };
-        let given = slot.given(claim.exec);
+        let Some(mut expected) = slot.run(&claim.like, &changed) else {
+            self.gap(known::IN_NO_FORM, &like);
+            return;
+        };
         let Some(mut got) = slot.run(&claim.words, &given) else {
+            self.gap(claim.relation, &text);
             self.relations.entry(claim.relation).or_default().refused.push(text);
             return;
         };
+        expected.unchange(&changed, &given);
         (claim.after)(&given, &mut got, &mut expected);
         self.enter(claim.relation, &text, &like, got.difference(&expected));
+    }
+
+    /// The interpreter told that it lacks something.
+    fn gap(&mut self, relation: &'static str, text: &str) {
+        let name = text.split_whitespace().next().unwrap_or_default();
+        let name = ["_e32", "_dpp", "_sdwa", "_e64"]
+            .iter()
+            .fold(name, |name, suffix| name.trim_end_matches(suffix));
+        if !known::is_lacking(relation, name) {
+            self.wrong.push(format!("{relation}: {text} is not executed"));
+        }
     }
 
     fn enter(

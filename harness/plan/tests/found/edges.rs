@@ -209,7 +209,7 @@ fn a_bias_is_as_long_as_a_column() {
     );
 }
 
-/// Of a sum of many products sizes alone know nothing, and some round.
+/// Sizes do not vouch for sums of many products: some of them round.
 #[test]
 fn a_sum_of_many_products_is_not_exact_by_its_size() {
     let multiplied = |k: u64| {
@@ -330,6 +330,36 @@ fn a_copy_does_not_overlap_itself() {
     for (to, from) in [(0, 15), (15, 0), (3, 3)] {
         refused(vec![within(to, from)], 1, "the copy overlaps what it reads");
     }
+}
+
+/// Rows reach from the first byte to the last, and a box may fill its buffer.
+#[test]
+fn rows_reach_to_their_last_byte() {
+    let rows = Call::Copy2d {
+        to: at("dev", 0),
+        to_pitch: 16,
+        from: at("pinned", 0),
+        from_pitch: 16,
+        width: 4,
+        height: 2,
+        asynchronous: true,
+        stream: "s".to_owned(),
+    };
+    for (first, touched) in [(19, true), (20, false)] {
+        racy(vec![rows.clone(), set_part(first, 1, "t")], touched);
+    }
+    let whole = |buffer: &str| Box3d { buffer: buffer.to_owned(), pitch: 4, rows: 2, at: [0; 3] };
+    let boxes = |depth| Call::Copy3d {
+        to: whole("dev"),
+        from: whole("pinned"),
+        width: 4,
+        height: 2,
+        depth,
+        asynchronous: false,
+        stream: "default".to_owned(),
+    };
+    accepted(vec![boxes(8)]);
+    refused(vec![boxes(9)], 1, "lie outside buffer `pinned`");
 }
 
 /// In three dimensions, from the first byte of a box to the last.

@@ -106,6 +106,7 @@ fn of_type(plan: &Plan, of: Dtype) -> Plan {
 #[test]
 fn the_analysis_finds_what_the_reference_finds() {
     let (sound, wrong) = (Cell::new(0u32), Cell::new(0u32));
+    let rounding = Cell::new(0u32);
     each(|plan| {
         let found = reference(plan).map(drop);
         let count = if found.is_ok() { &sound } else { &wrong };
@@ -113,13 +114,18 @@ fn the_analysis_finds_what_the_reference_finds() {
         prop_assert_eq!(analyse(plan), found);
         for of in [Dtype::F32, Dtype::Bf16] {
             let plan = of_type(plan, of);
-            prop_assert_eq!(analyse(&plan), reference(&plan).map(drop), "{:?}", of);
+            let found = reference(&plan).map(drop);
+            let rounds = |mistake: &Mistake| mistake.message.contains("is not exact in its type");
+            let some = found.as_ref().is_err_and(|mistakes| mistakes.iter().any(rounds));
+            rounding.set(rounding.get() + u32::from(some));
+            prop_assert_eq!(analyse(&plan), found, "{:?}", of);
         }
         Ok(())
     });
     let (sound, wrong) = (sound.get(), wrong.get());
     let few = wanted() / 10;
     assert!(sound > few && wrong > few, "{sound} plans with a result, {wrong} without");
+    assert!(rounding.get() > 0, "no product rounds");
 }
 
 /// What one check must read is what all of them together must, and the last version of its buffer.

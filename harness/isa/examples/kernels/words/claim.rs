@@ -25,6 +25,8 @@ pub(super) struct Claim {
     /// And nothing where their text has not this.
     pub(super) told: &'static str,
     pub(super) exec: u64,
+    /// SCC before.
+    pub(super) condition: bool,
     pub(super) before: Change,
     pub(super) after: After,
 }
@@ -39,6 +41,7 @@ impl Claim {
             in_turn: false,
             told: "",
             exec: EXEC,
+            condition: true,
             before: Rc::new(|_| {}),
             after: Box::new(|_, _, _| {}),
         }

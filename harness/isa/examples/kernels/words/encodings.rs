@@ -14,6 +14,8 @@ const DPP16: u32 = 250;
 const DPP8: u32 = 233;
 const SDWA: u32 = 249;
 pub(super) const LITERAL: u32 = 255;
+/// What follows an instruction that has a constant of 32 bits besides, as `v_fmaak_f32` has.
+pub(super) const MANDATORY: u32 = 0x4123_4567;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
@@ -46,14 +48,17 @@ impl Encoding {
     }
 
     /// With nothing but vector registers: with all three sources where there is room for them, then without the third, and the
-    /// second. Disassemblers before LLVM 22 want zeros for those that an instruction lacks.
+    /// second; VOP2 with and without a constant behind it. Disassemblers before LLVM 22 want zeros for those that an instruction lacks.
     pub(super) fn plain(self, arch: Arch, opcode: u32) -> Vec<Vec<u32>> {
         let gfx9 = arch.generation().is_gfx9();
         let [a, b, c] = SOURCES.map(|register| VECTOR + register);
         let operands = [a | b << 9 | c << 18, a | b << 9, a];
         match self {
             Encoding::Vop1 => vec![vec![0x3f << 25 | FIRST << 17 | opcode << 9 | a]],
-            Encoding::Vop2 => vec![vec![opcode << 25 | FIRST << 17 | SOURCES[1] << 9 | a]],
+            Encoding::Vop2 => {
+                let word = opcode << 25 | FIRST << 17 | SOURCES[1] << 9 | a;
+                vec![vec![word], vec![word, MANDATORY]]
+            }
             Encoding::Vopc => vec![vec![0x3e << 25 | opcode << 17 | SOURCES[1] << 9 | a]],
             Encoding::Vop3 => {
                 let encoding = if gfx9 { 0x34 << 26 } else { 0x35 << 26 };

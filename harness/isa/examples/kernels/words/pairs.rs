@@ -4,32 +4,40 @@ use std::collections::HashMap;
 
 use super::{
     claim::Claim,
-    encodings::{Encoding, VECTOR},
+    encodings::{Encoding, MANDATORY, VECTOR},
     slot::FIRST,
 };
 
 const X_OPCODES: u32 = 16;
 const Y_OPCODES: u32 = 32;
-/// Behind the words of those that have a constant of 32 bits.
-const LITERAL: u32 = 0xc123_4567;
-
 /// The plain words of an instruction, by the name without how long it is.
 pub(super) type Known = HashMap<String, (Encoding, Vec<u32>)>;
 
-/// All pairs of opcodes. X has v10 and v12 for sources and writes v8; Y has v8, as it was before, and v13, and writes v9.
+/// All pairs of opcodes. X has v10 and v12 for sources and writes v8; Y has v8, as it was before, and v13, and writes v9. What
+/// has one source, as a move, has a zero for the other one.
 pub(super) fn words() -> impl Iterator<Item = Vec<u32>> {
-    let (x, y) = ([FIRST, FIRST + 2, FIRST + 4], [FIRST + 1, FIRST, FIRST + 5]);
-    let pair = move |(of_x, of_y): (u32, u32)| {
+    let pair = |of_x: u32, of_y: u32, second_of_x: u32, second_of_y: u32| {
         vec![
-            0x32 << 26 | of_x << 22 | of_y << 17 | x[2] << 9 | (VECTOR + x[1]),
-            x[0] << 24 | y[0] >> 1 << 17 | y[2] << 9 | (VECTOR + y[1]),
+            0x32 << 26 | of_x << 22 | of_y << 17 | second_of_x << 9 | (VECTOR + FIRST + 2),
+            FIRST << 24 | (FIRST + 1) >> 1 << 17 | second_of_y << 9 | (VECTOR + FIRST),
         ]
     };
     let opcodes = (0..X_OPCODES).flat_map(|of_x| (0..Y_OPCODES).map(move |of_y| (of_x, of_y)));
-    opcodes.flat_map(move |opcodes| {
-        let words = pair(opcodes);
-        [words.clone(), [words, vec![LITERAL]].concat()]
+    opcodes.flat_map(move |(x, y)| {
+        let seconds = [(FIRST + 4, FIRST + 5), (0, FIRST + 5), (FIRST + 4, 0), (0, 0)];
+        seconds.into_iter().flat_map(move |(of_x, of_y)| {
+            let words = pair(x, y, of_x, of_y);
+            [words.clone(), [words, vec![MANDATORY]].concat()]
+        })
     })
+}
+
+/// Whether the words are those of the opcodes: LLVM names others without a look at what they have not.
+pub(super) fn has_its_sources(text: &str) -> bool {
+    let moves = |half: &str| half.contains("v_dual_mov_b32");
+    let second = |half: &str, register: &str| half.split([',', ' ']).any(|word| word == register);
+    text.split_once(" :: ")
+        .is_some_and(|(x, y)| (moves(x) || second(x, "v12")) && (moves(y) || second(y, "v13")))
 }
 
 /// The two do what they do one behind the other: Y first, whose source X overwrites.
@@ -43,7 +51,7 @@ pub(super) fn of(words: Vec<u32>, text: &str, known: &Known) -> Option<Claim> {
             plain = encoding.with_source(&plain, source, VECTOR + register).unwrap_or(plain);
         }
         plain.truncate(1);
-        plain.extend(half.contains("0xc1234567").then_some(LITERAL));
+        plain.extend(half.contains("0x41234567").then_some(MANDATORY));
         Some(plain)
     };
     let first = alone(y, [FIRST + 1, FIRST, FIRST + 5])?;

@@ -7,7 +7,7 @@ use super::{
     encodings::{Encoding, LITERAL, VECTOR, numbers_halves},
     lanes, parts,
     slot::{FIRST, State},
-    types::{crosses_lanes, has_second_result, is_byte_float, result_of, sign, type_of},
+    types::{crosses_lanes, has_second_result, is_byte_float, is_matrix, result_of, sign, type_of},
 };
 use crate::models::{Of, Value, float};
 
@@ -20,6 +20,10 @@ pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> V
     let name = text.split_whitespace().next().unwrap_or_default();
     let name = name.trim_end_matches("_e32").trim_end_matches("_e64");
     let mut plain = Plain { arch, encoding, words, name, claims: Vec::new() };
+    if is_matrix(name) {
+        // They have registers by the dozen, and tests of their own.
+        return plain.claims;
+    }
     scalars(&mut plain);
     of_constants(&mut plain);
     results(&mut plain);
@@ -111,8 +115,9 @@ fn of_constants(plain: &mut Plain) {
 
 /// An upper half is the lower one of a register whose halves are swapped.
 fn halves(plain: &mut Plain) {
-    // Their bits choose bytes, or how lanes are fetched.
-    if is_byte_float(plain.name) || plain.name.contains("permlane") {
+    // Their bits choose bytes, or how lanes are fetched; and what swaps writes its source.
+    let apart = ["permlane", "v_swap"].iter().any(|part| plain.name.contains(part));
+    if is_byte_float(plain.name) || apart {
         return;
     }
     let swap = |row: usize| {
@@ -168,12 +173,13 @@ fn signs(plain: &mut Plain) {
     }
 }
 
-/// Results that are clamped, and results that are scaled: compiled kernels keep denormals, so that scaling is ignored.
+/// Results that are clamped, and results that are scaled: kernels keep denormals unless a compiler is told otherwise, so that scaling is ignored.
 fn results(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
     }
-    for scale in 1..4 {
+    // Which of two NaNs a sum passes on is the choice of the host's processor.
+    for scale in if plain.name.starts_with("v_mad_") { 0..0 } else { 1..4 } {
         let words = with_bits(plain.words, 1, scale << 27);
         plain.claim("a scaled result, with denormals", Some(words)).told("v8");
     }
@@ -325,6 +331,10 @@ fn lengthened(half: u32) -> u32 {
 
 /// A result may lie where a source did.
 fn overlaps(plain: &mut Plain) {
+    // They write more than two registers, or a source.
+    if ["v_swap", "v_mqsad_u32"].iter().any(|start| plain.name.starts_with(start)) {
+        return;
+    }
     for source in 0..3 {
         let words = plain.encoding.with_result(plain.words, FIRST + row(source) as u32);
         let copy = move |state: &mut State| {
@@ -335,7 +345,14 @@ fn overlaps(plain: &mut Plain) {
             state.scalars.copy_within(from..from + 2, 0);
         };
         let made = plain.claim("a result over a source", words).before(copy);
-        made.after(move |_, this, _| copy(this));
+        made.after(move |given, this, _| {
+            copy(this);
+            let of = row(source)..row(source) + 2;
+            for (lane, old) in this.lanes.iter_mut().zip(&given.lanes) {
+                lane[of.clone()].copy_from_slice(&old[of.clone()]);
+            }
+            this.scalars[of.clone()].copy_from_slice(&given.scalars[of]);
+        });
     }
 }
 

@@ -37,11 +37,15 @@ pub(super) fn of(plain: u32, text: &str) -> Vec<Claim> {
         for (operand, literal, bits) in of.flat_map(|of| constants(of, name.ends_with("i64"))) {
             let mut words = vec![with(operand)];
             words.extend((operand == LITERAL).then_some(literal));
-            let mut claim = Claim::new("a scalar's constant", words, vec![plain]);
-            claim.set_before(move |state| {
-                (state.scalars[row], state.scalars[row + 1]) = (bits as u32, (bits >> 32) as u32);
-            });
-            claims.push(claim);
+            for condition in [false, true] {
+                let mut claim = Claim::new("a scalar's constant", words.clone(), vec![plain]);
+                claim.condition = condition;
+                claim.set_before(move |state| {
+                    (state.scalars[row], state.scalars[row + 1]) =
+                        (bits as u32, (bits >> 32) as u32);
+                });
+                claims.push(claim);
+            }
         }
         if is_sopc {
             continue;
@@ -50,7 +54,10 @@ pub(super) fn of(plain: u32, text: &str) -> Vec<Claim> {
         let mut claim = Claim::new("a scalar result over a source", vec![words], vec![plain]);
         let copy = move |scalars: &mut [u32]| scalars.copy_within(row..row + 2, 0);
         claim.set_before(move |state| copy(&mut state.scalars));
-        claim.set_after(move |_, this, _| copy(&mut this.scalars));
+        claim.set_after(move |given, this, _| {
+            copy(&mut this.scalars);
+            this.scalars[row..row + 2].copy_from_slice(&given.scalars[row..row + 2]);
+        });
         claims.push(claim);
     }
     claims

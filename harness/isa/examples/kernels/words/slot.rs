@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use device::Arch;
 
-use super::encodings::Encoding;
+use super::{claim::EXEC, encodings::Encoding};
 use crate::{
     code_object::CodeObject,
     device_memory::{Device, mapped},
@@ -17,6 +17,27 @@ pub(super) const FIRST: u32 = 8;
 /// `s_nop 7`: so many of them are the room.
 const ROOM: usize = 8;
 const NOP: u32 = 0xbf80_0007;
+
+/// Zeros, denormals, infinities and NaNs of both kinds of f16, f32 and, as upper halves, of f64; and bits of integers.
+const ENDS: [u32; 17] = [
+    0x7fc0_1234,
+    0xff80_0000,
+    0x0000_0001,
+    0x8000_8001,
+    0x7c00_fc00,
+    0x7e00_7e01,
+    0x7ff8_0000,
+    0x800f_ffff,
+    0xfff0_0000,
+    0,
+    0x8000_0000,
+    0x7f80_0001,
+    0xfc01_7c01,
+    0xffff_ffff,
+    0x7fff_7fff,
+    0x0000_8000,
+    0x1234_5678,
+];
 
 /// What s[0:1] hold before.
 const MASK: u64 = 0x3c3c_a5a5_5a5a_0f0f;
@@ -56,14 +77,30 @@ impl State {
         self
     }
 
-    /// Where they differ in what an instruction may have written: the first two of each kind of register.
+    /// Puts what was given where nothing was written: registers that were changed before, and are as they were then.
+    pub(super) fn unchange(&mut self, changed: &State, given: &State) {
+        let put = |row: usize, now: &mut [u32], then: &[u32], given: &[u32]| {
+            if now[row] == then[row] {
+                now[row] = given[row];
+            }
+        };
+        // Results are in the first two.
+        for row in 2..ROWS {
+            for (lane, now) in self.lanes.iter_mut().enumerate() {
+                put(row, now, &changed.lanes[lane], &given.lanes[lane]);
+            }
+            put(row, &mut self.scalars, &changed.scalars, &given.scalars);
+        }
+    }
+
+    /// Where they differ.
     pub(super) fn difference(&self, other: &State) -> Option<String> {
         let rows = self.lanes.iter().zip(&other.lanes).enumerate().find_map(|(lane, (a, b))| {
-            let row = (0..2).find(|row| a[*row] != b[*row])?;
+            let row = (0..ROWS).find(|row| a[*row] != b[*row])?;
             Some(format!("v{} of lane {lane} {:#x}, not {:#x}", row + 8, a[row], b[row]))
         });
         let scalars = || {
-            let row = (0..2).find(|row| self.scalars[*row] != other.scalars[*row])?;
+            let row = (0..ROWS).find(|row| self.scalars[*row] != other.scalars[*row])?;
             let (a, b) = (self.scalars[row], other.scalars[row]);
             Some(format!("s{} {a:#x}, not {b:#x}", row + 8))
         };
@@ -115,18 +152,26 @@ impl Slot {
         text
     }
 
-    /// The plain form of an opcode, if the disassembler names it.
+    /// The plain form of an opcode, if the disassembler names it: of several the first that runs, for it may name one with a
+    /// vector register where a mask must be.
     pub(super) fn plain(&mut self, encoding: Encoding, opcode: u32) -> Option<(Vec<u32>, String)> {
-        let forms = encoding.plain(self.arch, opcode);
-        forms.into_iter().find_map(|words| self.text(&words).map(|text| (words, text)))
+        let mut forms = encoding.plain(self.arch, opcode);
+        forms.retain(|words| self.text(words).is_some());
+        let given = self.given(EXEC, true);
+        let runs = forms.iter().position(|words| self.run(words, &given).is_some());
+        let words = forms.into_iter().nth(runs.unwrap_or(0))?;
+        self.text(&words).map(|text| (words, text))
     }
 
-    /// Floats of each width, some of them no numbers.
-    pub(super) fn given(&self, exec: u64) -> State {
+    /// Ordinary floats of each width in three of four lanes, and in the fourth what floats have at their ends.
+    pub(super) fn given(&self, exec: u64, condition: bool) -> State {
         let value = |lane: usize, row: usize| {
             let seed = (lane as u32 + 1).wrapping_mul(0x9e37_79b9)
                 ^ (row as u32 + 1).wrapping_mul(0x85eb_ca6b);
-            if lane.is_multiple_of(4) { seed } else { 0x3fc0_3c40 ^ seed & 0x8fff_8fff }
+            match lane % 4 {
+                0 => ENDS[(lane / 4 * 5 + row * 3) % ENDS.len()],
+                _ => 0x3fc0_3c40 ^ seed & 0x8fff_8fff,
+            }
         };
         State {
             lanes: (0..self.lanes)
@@ -136,7 +181,7 @@ impl Slot {
             exec: exec & (u64::MAX >> (64 - self.lanes)),
             vcc: 0x5a5a_a5a5_0f0f_3c3c & (u64::MAX >> (64 - self.lanes)),
             mask: MASK,
-            condition: 0,
+            condition: u32::from(condition),
         }
     }
 
@@ -153,7 +198,8 @@ impl Slot {
         let halves = |mask: u64| [mask as u32, (mask >> 32) as u32];
         input.extend(halves(given.exec));
         input.extend(halves(given.vcc));
-        let mut output = vec![0u32; input.len() + 3];
+        input.push(given.condition);
+        let mut output = vec![0u32; input.len() + 2];
         let ranges = [mapped(&output), mapped(&input)];
         let arguments = [(&mut output).into(), (&mut input).into()];
         self.device
@@ -170,8 +216,8 @@ impl Slot {
             scalars: rest[..ROWS].try_into().expect("rows"),
             exec: word(ROWS),
             vcc: word(ROWS + 2),
-            mask: word(ROWS + 4),
-            condition: rest[ROWS + 6],
+            condition: rest[ROWS + 4],
+            mask: word(ROWS + 5),
         })
     }
 }
@@ -179,7 +225,7 @@ impl Slot {
 /// Loads the registers, has room for an instruction, and stores them.
 fn kernel(wave64: bool) -> String {
     let each = |of: &dyn Fn(usize) -> String| (0..ROWS).map(of).collect::<Vec<_>>();
-    let masks = ["e0", "e1", "c0", "c1", "m0", "m1", "q"];
+    let masks = ["e0", "e1", "c0", "c1", "q", "m0", "m1"];
     let copy = |to: &str, from: u32| match wave64 {
         true => format!("s_mov_b64 {to}, s[{from}:{}]\\n", from + 1),
         false => format!("s_mov_b32 {to}_lo, s{from}\\n"),
@@ -189,7 +235,7 @@ fn kernel(wave64: bool) -> String {
         false => format!("s_mov_b32 s{to}, {from}_lo\\ns_mov_b32 s{}, 0\\n", to + 1),
     };
     let text = format!(
-        "{}{}s_mov_b32 s0, {:#x}\\ns_mov_b32 s1, {:#x}\\n{}s_cmp_eq_u32 s0, s0\\n{}\
+        "{}{}s_mov_b32 s0, {:#x}\\ns_mov_b32 s1, {:#x}\\n{}s_cmp_lg_u32 s46, 0\\n{}\
          s_cselect_b32 s46, 1, 0\\n{}{}{}",
         kept(48, "exec"),
         copy("vcc", 42),
@@ -203,7 +249,7 @@ fn kernel(wave64: bool) -> String {
     );
     let mut outputs = each(&|row| format!("\"+{{v{}}}\"(r{row})", row + FIRST as usize));
     outputs.extend(each(&|row| format!("\"+{{s{}}}\"(s{row})", row + FIRST as usize)));
-    let places = [40, 41, 42, 43, 0, 1, 46];
+    let places = [40, 41, 42, 43, 46, 0, 1];
     outputs.extend(masks.iter().zip(places).map(|(name, at)| format!("\"+{{s{at}}}\"({name})")));
     let clobbers: Vec<String> = (2..8)
         .chain(16..32)
@@ -213,12 +259,12 @@ fn kernel(wave64: bool) -> String {
         .collect();
     format!(
         "extern \"C\" __global__ void slot(unsigned *o, const unsigned *in) {{\n\
-         unsigned i = threadIdx.x;\n{}{}{}unsigned m0 = 0, m1 = 0, q = 0;\n\
+         unsigned i = threadIdx.x;\n{}{}{}unsigned m0 = 0, m1 = 0;\n\
          asm volatile(\"{text}\" : {} : : \"vcc\", \"scc\", \"memory\", {});\n{}\
          if (i == 0) {{ {}{} }}\n}}\n",
         each(&|row| format!("unsigned r{row} = in[i * {ROWS} + {row}];\n")).concat(),
         each(&|row| format!("unsigned s{row} = in[{} + {row}];\n", 64 * ROWS)).concat(),
-        (0..4)
+        (0..5)
             .map(|at| format!("unsigned {} = in[{}];\n", masks[at], 65 * ROWS + at))
             .collect::<String>(),
         outputs.join(", "),

@@ -4,8 +4,7 @@ use super::claim::row;
 use crate::models::Of;
 
 /// Those with lanes that are of no use to each other alone, or registers of another size or meaning than VOP3's.
-const APART: [&str; 8] =
-    ["lane", "mfma", "smfmac", "wmma", "swmmac", "interp", "v_swap", "v_movrel"];
+const APART: [&str; 4] = ["lane", "interp", "v_swap", "v_movrel"];
 /// Whose types the name does not tell.
 const UNTOLD: [&str; 9] = [
     "v_dot",
@@ -21,7 +20,11 @@ const UNTOLD: [&str; 9] = [
 const TWO_RESULTS: [&str; 4] = ["v_div_scale_", "v_mad_u64_u32", "v_mad_i64_i32", "v_mad_co_"];
 
 pub(super) fn crosses_lanes(name: &str) -> bool {
-    APART.iter().any(|part| name.contains(part))
+    APART.iter().any(|part| name.contains(part)) || is_matrix(name)
+}
+
+pub(super) fn is_matrix(name: &str) -> bool {
+    ["mfma", "smfmac", "wmma", "swmmac"].iter().any(|part| name.contains(part))
 }
 
 pub(super) fn has_second_result(name: &str) -> bool {

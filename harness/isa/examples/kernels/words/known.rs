@@ -1,0 +1,96 @@
+//! How many claims there are at least, and which forms the interpreter is known to lack: less or more is a mistake.
+
+/// Claims of each relation on every architecture, in waves of one size. A relation that is not on every one is not here.
+const LEAST: [(&str, usize); 17] = [
+    ("DPP", 800),
+    ("DPP and more", 200),
+    ("DPP in some rows", 90),
+    ("DPP with bounds", 90),
+    ("a clamped result", 90),
+    ("a constant", 8000),
+    ("a half in a mixed source", 18),
+    ("a result over a source", 1400),
+    ("a scalar result over a source", 140),
+    ("a scalar source", 1000),
+    ("a scalar's constant", 3600),
+    ("an upper half", 55),
+    ("another sign", 800),
+    ("halves of a packed source", 130),
+    ("lanes that are off", 640),
+    ("signs of a packed source", 26),
+    ("the long encoding", 230),
+];
+/// And in all of them together.
+const IN_ALL: usize = 20_000;
+
+/// By the beginning of a relation's name, of which the first is of no form at all.
+const LACKS: [(&str, &[&str]); 6] = [
+    (
+        "in no form",
+        &[
+            "v_cvt_pkaccum_u8_f32",
+            "v_interp_p1ll_f16",
+            "v_interp_p1lv_f16",
+            "v_interp_p2_f16",
+            "v_interp_p2_legacy_f16",
+            "v_madak_f16",
+            "v_madmk_f16",
+            "v_screen_partition_4se_b32",
+        ],
+    ),
+    (
+        "DPP",
+        &[
+            "v_cvt_sr_bf8_f32",
+            "v_cvt_sr_fp8_f32",
+            "v_fma_mix_f32",
+            "v_fma_mixhi_f16",
+            "v_fma_mixlo_f16",
+            "v_mbcnt_hi_u32_b32",
+            "v_mbcnt_lo_u32_b32",
+            "v_pk_fmac_f16",
+        ],
+    ),
+    ("SDWA", &["v_pk_fmac_f16"]),
+    ("a clamped result", &["v_div_fmas_f32", "v_div_fmas_f64"]),
+    // There is no such instruction, but LLVM names its words.
+    ("a scalar source", &["v_mqsad_u32_u8", "v_permlane16_b32", "v_permlanex16_b32", "v_swap_b16"]),
+    ("a scaled result", &["v_div_fmas_f32", "v_div_scale_f32", "v_pk_fmac_f16"]),
+];
+/// LLVM prints bits of `op_sel` for operands that have 32 bits, and so no halves.
+const WHOLE: [&str; 14] = [
+    "v_alignbit_b32",
+    "v_alignbyte_b32",
+    "v_cvt_f16_f32",
+    "v_cvt_f32_f16",
+    "v_cvt_i32_i16",
+    "v_cvt_pk_norm_i16_f16",
+    "v_cvt_pk_norm_u16_f16",
+    "v_cvt_pknorm_i16_f16",
+    "v_cvt_pknorm_u16_f16",
+    "v_cvt_u32_u16",
+    "v_mad_i32_i16",
+    "v_mad_u32_u16",
+    "v_pack_b32_f16",
+    "v_sat_pk_u8_i16",
+];
+
+/// The relation of an instruction that does not run in its plain form.
+pub(super) const IN_NO_FORM: &str = LACKS[0].0;
+
+/// Whether it is known that the interpreter refuses the forms of this relation of an instruction.
+pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
+    let halves = relation.starts_with("an upper half") || relation == "DPP and more";
+    let lacks =
+        |(start, names): &(&str, &[&str])| relation.starts_with(start) && names.contains(&name);
+    halves && WHOLE.contains(&name) || LACKS.iter().any(lacks)
+}
+
+/// What was claimed too seldom.
+pub(super) fn missed(claimed: impl Fn(&str) -> usize, all: usize) -> Vec<String> {
+    let few = |relation: &str, found: usize, least: usize| {
+        (found < least).then(|| format!("{relation}: {found} claims, and there were {least}"))
+    };
+    let each = LEAST.iter().filter_map(|(name, least)| few(name, claimed(name), *least));
+    each.chain(few("all together", all, IN_ALL)).collect()
+}
