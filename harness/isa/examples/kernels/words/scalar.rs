@@ -30,8 +30,9 @@ pub(super) fn of(plain: u32, text: &str) -> Vec<Claim> {
     let mut claims = Vec::new();
     let is_sop1 = plain >> 23 == 0x17d;
     let is_sopc = plain >> 23 == 0x17e;
-    for source in 0..if is_sop1 { 1 } else { 2 } {
-        let row = (SOURCES[source] - FIRST) as usize;
+    let sources = if is_sop1 { &SOURCES[..1] } else { &SOURCES };
+    for (source, register) in sources.iter().enumerate() {
+        let row = (register - FIRST) as usize;
         let with = |operand: u32| plain & !(0xff << (8 * source)) | operand << (8 * source);
         let of = type_of(name, source).into_iter();
         for (operand, literal, bits) in of.flat_map(|of| constants(of, name.ends_with("i64"))) {
@@ -50,7 +51,7 @@ pub(super) fn of(plain: u32, text: &str) -> Vec<Claim> {
         if is_sopc {
             continue;
         }
-        let words = plain & !(0x7f << 16) | SOURCES[source] << 16;
+        let words = plain & !(0x7f << 16) | register << 16;
         let mut claim = Claim::new("a scalar result over a source", vec![words], vec![plain]);
         let copy = move |scalars: &mut [u32]| scalars.copy_within(row..row + 2, 0);
         claim.set_before(move |state| copy(&mut state.scalars));

@@ -1,0 +1,55 @@
+//! What MODE says of denormals and of results.
+
+use super::*;
+
+#[test]
+fn mode_says_what_becomes_of_denormals() {
+    let (denormal, least) = (0x8000_0001, f32::MIN_POSITIVE);
+    let run = |denormals: u32, text: &str| {
+        let mut wave = wave(Gfx1030);
+        for (row, value) in [(1, denormal), (2, f(least)), (3, f(0.5))] {
+            wave.set_lane(row, 3, value);
+        }
+        let site = Site { immediate: denormals as u16, ..Site::of(Gfx1030) };
+        let Ok(exec) = bind("s_denorm_mode 0", &site) else { panic!() };
+        exec.run(&mut wave, &mut Machine::new(&Nothing)).expect("no stop");
+        execute(Gfx1030, &mut wave, text);
+        wave.lane(0, 3)
+    };
+    // Bit 0 keeps sources, bit 1 keeps results.
+    for (denormals, source, result) in [
+        (3, denormal, 0x0040_0000),
+        (1, 0x8000_0000, 0),
+        (2, 0x8000_0000, 0x0040_0000),
+        (0, 0x8000_0000, 0),
+    ] {
+        assert_eq!(run(denormals, "v_max_f32 v0, v1, v1"), source, "{denormals}");
+        assert_eq!(run(denormals, "v_mul_f32 v0, v2, v3"), result, "{denormals}");
+        assert_eq!(run(denormals, "v_cndmask_b32 v0, v1, v1, vcc_lo"), denormal, "moves are exact");
+    }
+    assert_eq!(run(0, "v_pk_mul_f16 v0, v1, 1.0"), denormal, "halves have bits of their own");
+}
+
+/// "If output denormals are enabled, then output modifiers are ignored", and under IEEE rules; "-0 is flushed to +0".
+#[test]
+fn results_are_scaled_where_mode_lets_them() {
+    let with = |mode: u32, text: &str, sources: &[u32], expected: u32| {
+        let text = format!("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 16), {mode:#x}\n{text}");
+        check(Gfx1100, &text, sources, expected);
+    };
+    let sum = "v_add_f32_e64 v0, v1, v2 mul:2";
+    let (a, b) = (f(0.75), f(3.0));
+    with(0, sum, &[a, b], f(7.5));
+    // Of the other floats alone denormals are kept.
+    with(0x80, sum, &[a, b], f(7.5));
+    for mode in [0x20, 0xf0, 0x200, 0x2f0] {
+        with(mode, sum, &[a, b], f(3.75));
+    }
+    let half = "v_add_f32_e64 v0, v1, v2 div:2";
+    with(0, half, &[f(-0.0), f(-0.0)], 0);
+    with(0, half, &[f(-f32::MIN_POSITIVE), f(-0.0)], 0);
+    with(0x20, half, &[f(-0.0), f(-0.0)], f(-0.0));
+    let of_16 = "v_add_f16_e64 v0.l, v1.l, v2.l mul:4";
+    with(0x20, of_16, &[0x3c00, 0], 0x4400);
+    with(0x80, of_16, &[0x3c00, 0], 0x3c00);
+}
