@@ -1,9 +1,10 @@
-//! Every vector instruction in every form of its encoding, against the plain form of the same instruction.
+//! Vector and scalar instructions in the forms of their encodings, against the plain form of the same instruction.
 //!
 //! The words are laid out here as the chapters "Microcode Formats" of AMD's ISA guides say, and all opcodes that an encoding has
 //! room for are tried; those that the stack's disassembler names count. No formula is needed: an instruction with a lane of
 //! another, a half, a constant or a sign in a source does what the plain one does with a register that was changed before.
-//! What is under test: the disassembler's text, its parsing, and how the interpreter takes operands apart.
+//! What is under test: the disassembler's text, its parsing, and how the interpreter takes operands apart. Not here: what
+//! instructions compute, matrix instructions, SOPK, and memory.
 
 mod claim;
 mod encodings;
