@@ -36,8 +36,8 @@ const STACK: &str = "debian:7.2.4";
 const WITH: &str = "hiprand,hipblaslt,rocblas,dev,tests";
 
 /// ROCm releases that every change is run on, each with an architecture that its runtime knows. `cargo test` runs all of the
-/// first but, where these are not fetched, the cases of large libraries, for which one release stands for all; known hangs of the oldest release would
-/// else cost minutes.
+/// first but, where these are not fetched, the cases of large libraries, for which one release stands for all; known hangs
+/// of the oldest release would else cost minutes.
 const STACKS: [(&str, &str, &[&str]); 4] = [
     (STACK, "gfx1151", &["--with", WITH, "gemm"]),
     ("debian:6.4.3", "gfx1151", &[]),
@@ -66,7 +66,8 @@ const HANGS: &[&str] = &["--quiet-timeout", "20"];
 const SLOW: &[&str] =
     &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
 
-/// What its fault changes shows by how the device keeps up with the host, and so not on every machine that does other work.
+/// Its fault was missed once beside other work and never alone: how much memory waits depends on how the device keeps up with
+/// the host. `prove` has it all the same.
 const BY_LOAD: &[&str] = &["--exclude", "programs/event-waits-take-no-memory"];
 
 /// What is drawn in the gate: the same kernels each time, in less than half a minute.
@@ -78,7 +79,7 @@ const RACES: &[&str] = &["races", "-O3"];
 const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx1151", "gfx1201"];
 /// The operand forms of instructions, each beside a model of one lane.
 const FORMS: &[&str] = &["forms", "gfx908"];
-/// Every form of their encodings, each beside the plain one of the same instruction.
+/// Forms of their encodings, each beside the plain one of the same instruction.
 const WORDS: &[&str] = &["words", "gfx90a", "gfx1100", "gfx1201"];
 /// And in `fuzz`: some 100 000 comparisons, more than an hour of one processor.
 const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];

@@ -307,10 +307,12 @@ fn start(
     wave.set_detour(INDEXING, false);
     wave.index = items.wave;
     // FLOAT_MODE; before GFX12 ENABLE_DX10_CLAMP and ENABLE_IEEE_MODE, too.
-    let (floats, rsrc1) = (descriptor.rsrc1 >> 12 & 0xff, descriptor.rsrc1);
-    let rules = (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9;
-    let older = launch.arch.generation() < Generation::Rdna4;
-    wave.set_mode(floats | if older { rules } else { 0 });
+    let rsrc1 = descriptor.rsrc1;
+    let rules = match launch.arch.generation() {
+        Generation::Rdna4 => 0,
+        _ => (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9,
+    };
+    wave.set_mode(rsrc1 >> 12 & 0xff | rules);
     let halves = wave.halves();
     for row in &mut wave.vector[..descriptor.rows()] {
         row[..halves].fill([0; HALF]);

@@ -217,9 +217,7 @@ impl Wave {
     pub(crate) fn flushes_results(&self) -> bool {
         self.mode & KEEPS_RESULTS == 0
     }
-}
 
-impl Wave {
     /// Whether an instruction may scale its result, `single` or of another size: the output modifiers are ignored where denormal
     /// results are kept, and under IEEE rules. Source: "Output modifiers" of the ISA guides.
     #[inline(never)]

@@ -92,7 +92,7 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
         }
     }
     let claimed = |name: &str| table.relations.get(name).map_or(0, |counts| counts.same);
-    let missed = known::missed(claimed, table.held());
+    let missed = known::missed(arch.generation(), claimed, table.held());
     table.wrong.extend(missed);
     Ok(table)
 }
@@ -116,6 +116,8 @@ pub(crate) fn sizes(arch: Arch) -> Result<Table, String> {
             table.enter("a wave of 64", &text, "in one of 32", of_64.difference(&of_32));
         }
     }
+    let missed = known::missed_of_sizes(table.held());
+    table.wrong.extend(missed);
     Ok(table)
 }
 

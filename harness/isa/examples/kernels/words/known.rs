@@ -1,5 +1,7 @@
 //! How many claims there are at least, and which forms the interpreter is known to lack: less or more is a mistake.
 
+use device::Generation;
+
 /// Claims of each relation on every architecture, in waves of one size. A relation that is not on every one is not here.
 const LEAST: [(&str, usize); 17] = [
     ("DPP", 800),
@@ -20,8 +22,18 @@ const LEAST: [(&str, usize); 17] = [
     ("signs of a packed source", 26),
     ("the long encoding", 230),
 ];
+/// Those of some generations, and of which.
+type Where = fn(Generation) -> bool;
+const LEAST_IN: [(&str, usize, Where); 4] = [
+    ("DPP8", 90, |generation| !generation.is_gfx9()),
+    ("SDWA of a source", 2900, |generation| generation < Generation::Rdna3),
+    ("SDWA of the result", 660, |generation| generation < Generation::Rdna3),
+    ("two in one", 170, |generation| generation >= Generation::Rdna3),
+];
 /// And in all of them together.
 const IN_ALL: usize = 20_000;
+/// Instructions that are compared in waves of both sizes.
+const OF_BOTH_SIZES: usize = 640;
 
 /// By the beginning of a relation's name, of which the first is of no form at all.
 const LACKS: [(&str, &[&str]); 6] = [
@@ -86,11 +98,23 @@ pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
     halves && WHOLE.contains(&name) || LACKS.iter().any(lacks)
 }
 
+fn few(relation: &str, found: usize, least: usize) -> Option<String> {
+    (found < least).then(|| format!("{relation}: {found} claims, and there were {least}"))
+}
+
 /// What was claimed too seldom.
-pub(super) fn missed(claimed: impl Fn(&str) -> usize, all: usize) -> Vec<String> {
-    let few = |relation: &str, found: usize, least: usize| {
-        (found < least).then(|| format!("{relation}: {found} claims, and there were {least}"))
-    };
-    let each = LEAST.iter().filter_map(|(name, least)| few(name, claimed(name), *least));
+pub(super) fn missed(
+    generation: Generation,
+    claimed: impl Fn(&str) -> usize,
+    all: usize,
+) -> Vec<String> {
+    let there = LEAST_IN.iter().filter(|(_, _, there)| there(generation));
+    let least = LEAST.into_iter().chain(there.map(|(name, least, _)| (*name, *least)));
+    let each = least.filter_map(|(name, least)| few(name, claimed(name), least));
     each.chain(few("all together", all, IN_ALL)).collect()
+}
+
+/// The same of waves of both sizes.
+pub(super) fn missed_of_sizes(all: usize) -> Option<String> {
+    few("waves of both sizes", all, OF_BOTH_SIZES)
 }

@@ -33,7 +33,7 @@ pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> V
         signs(&mut plain);
     }
     packed(&mut plain);
-    pairs(&mut plain);
+    packed_in_two(&mut plain);
     mixed(&mut plain);
     overlaps(&mut plain);
     lengths(&mut plain);
@@ -173,7 +173,8 @@ fn signs(plain: &mut Plain) {
     }
 }
 
-/// Results that are clamped, and results that are scaled: kernels keep denormals unless a compiler is told otherwise, so that scaling is ignored.
+/// Results that are clamped, and results that are scaled: kernels keep denormals unless a compiler is told otherwise, so
+/// that scaling is ignored.
 fn results(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
@@ -262,7 +263,7 @@ fn packed(plain: &mut Plain) {
 }
 
 /// Two floats of 32 bits in a pair of registers: each may be any of the two, with another sign.
-fn pairs(plain: &mut Plain) {
+fn packed_in_two(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3p
         || !["v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32"].contains(&plain.name)
     {
@@ -294,7 +295,7 @@ fn pairs(plain: &mut Plain) {
 
 /// Sources of mixed instructions: a half of a register that is made longer, or another sign.
 fn mixed(plain: &mut Plain) {
-    let of_bf16 = plain.name.ends_with("_bf16") || plain.name.ends_with("f32_bf16");
+    let of_bf16 = plain.name.ends_with("bf16");
     if !["v_fma_mix", "v_mad_mix"].iter().any(|start| plain.name.starts_with(start)) || of_bf16 {
         return;
     }
