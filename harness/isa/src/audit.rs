@@ -145,7 +145,7 @@ impl Audit {
 
     /// Decodes one instruction; `None` is no instruction.
     fn look(&mut self, window: &[u8], address: u64) -> Result<Option<(usize, usize)>, String> {
-        let Some(Decoded { text, site, exec }) =
+        let Some(Decoded { text, site, exec, .. }) =
             decode(self.arch, self.arch.wave_size() as usize, address, window)?
         else {
             return Ok(None);

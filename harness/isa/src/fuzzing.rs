@@ -5,7 +5,11 @@ use device::Arch;
 use crate::{
     AddressSpace,
     exec::processor_lacks,
-    program::{Detours, bind, watch},
+    program::{
+        Detours,
+        line::{bind, watch},
+        parse,
+    },
     text::{Site, register},
     wave::{Machine, State, Wave},
 };
@@ -49,10 +53,11 @@ pub fn execute(arch: Arch, lanes: usize, text: &str, pointer: u64, space: &dyn A
             exec = watch(exec, line, &site);
         }
         let Ok(exec) = exec else { continue };
+        let parts = parse(line, &site).unwrap_or_default();
         let mut detours = Detours::default();
         let exec = match wave.detours {
             0 => &*exec,
-            _ => match detours.find(line, &site, &wave, space.is_watched()) {
+            _ => match detours.find(line, &site, &parts, &wave, space.is_watched()) {
                 Ok(other) => other.unwrap_or(&*exec),
                 Err(_) => continue,
             },

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain},
+    ops::record::{Operation, Passes},
     source::{Buffer, Control, NO_WORDS, Source, Target},
     text::{Base, Text, Unsupported, register},
     value::Value,
@@ -252,8 +253,8 @@ impl<T: Value> Plain for Select<T> {
 
 /// `v_cndmask dst, a, b[, mask]`: `b` where the mask is set. `T` is a float type, since the sources
 /// take `neg` and `abs`.
-pub(crate) fn select<T: Value>() -> Binder {
-    Box::new(|text| {
+pub(crate) fn select<T: Value>() -> Operation {
+    let binder: Binder = Box::new(|text| {
         let mask = match text.operands.len() {
             3 => Mask::Scalar(register::VCC),
             _ => Mask::operand(text, 3)?,
@@ -268,7 +269,8 @@ pub(crate) fn select<T: Value>() -> Binder {
             control,
             of: PhantomData::<fn(T)>,
         })
-    })
+    });
+    Operation::from(binder).that(Passes::Selects)
 }
 
 struct Carry<F> {
@@ -346,8 +348,8 @@ where
 /// `op dst, carry_out, a, b[, carry_in]`
 pub(crate) fn carry(
     f: impl Fn(u32, u32, u32) -> (u32, bool) + Copy + Send + Sync + 'static,
-) -> Binder {
-    Box::new(move |text| {
+) -> Operation {
+    let binder: Binder = Box::new(move |text| {
         let carry_in = match text.operands.len() {
             4 => Mask::Constant(0),
             _ => Mask::operand(text, 4)?,
@@ -364,5 +366,6 @@ pub(crate) fn carry(
             control,
             f,
         })
-    })
+    });
+    Operation::from(binder).that(Passes::Flags)
 }

@@ -16,7 +16,7 @@ pub(crate) mod lds;
 mod matrix;
 pub(crate) mod memory;
 mod packed;
-mod rounded;
+pub(crate) mod record;
 mod scalar_alu;
 mod scalar_float;
 pub(crate) mod scalar_memory;
@@ -38,31 +38,31 @@ use crate::{
     exec::{Binder, Bound},
     text::{Text, Unsupported},
 };
+use record::{Operation, Passes};
 
 pub(crate) use buffer::SWIZZLE_ENABLE;
 pub(crate) use indexed::moved;
-pub(crate) use rounded::{ROUND, bind as bind_rounded, is_rounded};
 
 /// An operation that is not the same on all architectures.
 fn by_arch(choose: impl Fn(Arch) -> Binder + Send + Sync + 'static) -> Binder {
     Box::new(move |text| choose(text.site.arch)(text))
 }
 
-pub(crate) type Table = HashMap<String, Arc<Binder>>;
+pub(crate) type Table = HashMap<String, Arc<Operation>>;
 
 /// Adds an operation, of which there is one for each name.
-pub(crate) fn add(table: &mut Table, name: &str, binder: Arc<Binder>) {
-    let before = table.insert(name.to_owned(), binder);
+pub(crate) fn add(table: &mut Table, name: &str, operation: Arc<Operation>) {
+    let before = table.insert(name.to_owned(), operation);
     assert!(before.is_none(), "two operations are called {name}");
 }
 
 /// One line per operation: its names over the generations, and what it does.
 macro_rules! operations {
-    ($table:ident; $($($name:literal)|+ => $binder:expr;)+) => {
+    ($table:ident; $($($name:literal)|+ => $operation:expr;)+) => {
         $(
-            let binder: std::sync::Arc<$crate::exec::Binder> = std::sync::Arc::new($binder);
+            let operation = std::sync::Arc::new($crate::ops::record::Operation::from($operation));
             for name in [$($name),+] {
-                $crate::ops::add($table, name, binder.clone());
+                $crate::ops::add($table, name, operation.clone());
             }
         )+
     };
@@ -124,34 +124,159 @@ const NO_EFFECT: [&str; 33] = [
     "v_nop",
 ];
 
+/// What the table says of an instruction, and its text for that: under `clamp` some are operations of their own.
+fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
+    if text.has("clamp") {
+        let mnemonic = format!("{} clamp", text.mnemonic);
+        if let Some(operation) = TABLE.get(&mnemonic) {
+            let mut own = text.clone();
+            own.mnemonic = mnemonic;
+            return Some((operation, Some(own)));
+        }
+    }
+    TABLE.get(&text.mnemonic).map(|operation| (&**operation, None))
+}
+
 /// Binds one instruction.
 pub(crate) fn bind(text: &Text) -> Bound {
+    if let Some((operation, own)) = find(text) {
+        return operation.bind(own.as_ref().unwrap_or(text));
+    }
     let name = text.mnemonic.as_str();
-    if text.has("clamp") {
-        let saturating = format!("{name} clamp");
-        if let Some(binder) = TABLE.get(&saturating) {
-            let mut text = text.clone();
-            text.mnemonic = saturating;
-            return binder(&text);
+    match Family::of(name) {
+        Some(Family::NoEffect) => crate::exec::on_wave(|_| {}),
+        Some(Family::ScalarMemory) => scalar_memory::bind(text),
+        Some(Family::Memory) => memory::bind(text),
+        Some(Family::Buffer) => buffer::bind(text),
+        Some(Family::Lds) => lds::bind(text),
+        Some(Family::Image) => image::bind(text),
+        Some(Family::Matrix) => matrix::bind(text),
+        None => Err(Unsupported),
+    }
+}
+
+/// Binds one instruction as it is in that MODE; `None` if it is the same as ever.
+pub(crate) fn bind_rounded(text: &Text, mode: u32) -> Option<Bound> {
+    let (operation, own) = find(text)?;
+    operation.bind_rounded(own.as_ref().unwrap_or(text), mode)
+}
+
+/// How the sources of an instruction show in its results.
+pub(crate) fn passes(text: &Text) -> Passes {
+    if let Some((operation, _)) = find(text) {
+        return operation.passes;
+    }
+    let name = text.mnemonic.as_str();
+    let starts = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
+    match Family::of(name) {
+        Some(Family::Matrix) if starts(&["v_smfmac_", "v_swmmac_"]) => Passes::AccumulatesAcross,
+        Some(Family::Matrix) => Passes::Across,
+        Some(Family::Lds) if starts(&["ds_bpermute", "ds_permute", "ds_swizzle"]) => Passes::Picks,
+        // A transposing load gives each lane what others read; texels are converted and mixed on their way.
+        Some(Family::Memory) if starts(&["global_load_tr_"]) => Passes::Anywhere,
+        Some(Family::Buffer) if starts(&["buffer_load_format_"]) => Passes::Anywhere,
+        Some(Family::Image) if starts(&["image_load", "image_sample", "image_gather4"]) => {
+            Passes::Anywhere
         }
+        Some(Family::ScalarMemory) => Passes::Computes,
+        _ => Passes::Nothing,
     }
-    if let Some(binder) = TABLE.get(name) {
-        return binder(text);
-    }
-    if NO_EFFECT.contains(&name) || name.starts_with("s_waitcnt") || name.starts_with("s_wait_") {
-        return crate::exec::on_wave(|_| {});
-    }
-    match name.split_once('_') {
-        Some(("s", _)) => scalar_memory::bind(text),
-        Some(("global" | "flat" | "scratch", _)) => memory::bind(text),
-        Some(("buffer", _)) => buffer::bind(text),
-        Some(("ds", _)) => lds::bind(text),
-        Some(("image", _)) => image::bind(text),
-        Some(("v", rest))
-            if ["mfma_", "smfmac_", "wmma_", "swmmac_"].iter().any(|f| rest.starts_with(f)) =>
+}
+
+/// Instructions that are not one by one in the table: the parts of their names say what they do.
+enum Family {
+    NoEffect,
+    ScalarMemory,
+    Memory,
+    Buffer,
+    Lds,
+    Image,
+    Matrix,
+}
+
+impl Family {
+    fn of(name: &str) -> Option<Family> {
+        if NO_EFFECT.contains(&name) || name.starts_with("s_waitcnt") || name.starts_with("s_wait_")
         {
-            matrix::bind(text)
+            return Some(Family::NoEffect);
         }
-        _ => Err(Unsupported),
+        let matrices = ["mfma_", "smfmac_", "wmma_", "swmmac_"];
+        match name.split_once('_')? {
+            ("s", _) => Some(Family::ScalarMemory),
+            ("global" | "flat" | "scratch", _) => Some(Family::Memory),
+            ("buffer", _) => Some(Family::Buffer),
+            ("ds", _) => Some(Family::Lds),
+            ("image", _) => Some(Family::Image),
+            ("v", rest) => {
+                matrices.iter().any(|start| rest.starts_with(start)).then_some(Family::Matrix)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parts of the names of float operations that no rounding of MODE changes: they are exact, or approximations, or round in
+    /// a way of their own.
+    const IN_ONE_WAY: [&str; 32] = [
+        "_min",
+        "_max",
+        "_med3",
+        "_floor",
+        "_ceil",
+        "_trunc_",
+        "_rndne",
+        "_frexp",
+        "_cube",
+        "_rcp",
+        "_rsq",
+        "_sqrt",
+        "_exp_",
+        "_log_",
+        "_sin",
+        "_cos",
+        "_dot",
+        "_div_scale",
+        "_div_fixup",
+        "_trig_preop",
+        "_cvt_f64_",
+        "_cvt_f32_f16",
+        "_cvt_hi_f32_f16",
+        "_cvt_f32_ubyte",
+        "_cvt_off_f32",
+        "_cvt_f32_fp8",
+        "_cvt_f32_bf8",
+        "_cvt_pk_f32_",
+        "_rtz_f16",
+        "_pkrtz_f16",
+        "_cvt_pk_f16_f32",
+        "_cvt_pk_bf16_f32",
+    ];
+
+    #[test]
+    fn what_makes_a_float_is_rounded_as_mode_says_or_in_one_way() {
+        let mut rounded = 0;
+        for (name, operation) in TABLE.iter() {
+            let parts: Vec<&str> = name.split(['_', ' ']).collect();
+            let is_float = |part: &str| ["f16", "f32", "f64", "bf16"].contains(&part);
+            // A conversion names its result first; others have one type, or the result's in front of the sources'.
+            let Some(first) = parts.iter().find(|part| {
+                is_float(part)
+                    || ["fp8", "bf8"].contains(part)
+                    || part.starts_with(['i', 'u', 'b']) && part[1..].parse::<u8>().is_ok()
+            }) else {
+                continue;
+            };
+            if !is_float(first) || parts[1].starts_with("cmp") || name == "v_pack_b32_f16" {
+                continue;
+            }
+            let in_one_way = IN_ONE_WAY.iter().any(|part| name.contains(part));
+            assert_ne!(operation.is_rounded(), in_one_way, "{name}");
+            rounded += usize::from(operation.is_rounded());
+        }
+        assert!(rounded >= 72, "{rounded}");
     }
 }

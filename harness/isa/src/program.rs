@@ -1,6 +1,7 @@
 //! Decoded code, kept per page of code memory for the life of the process.
 
 use std::{
+    cell::Cell,
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
 };
@@ -11,7 +12,7 @@ use crate::{
     AddressSpace, checks,
     disassembler::{self, LONGEST},
     exec::{Bound, Exec, on_machine},
-    ops,
+    ops::{self, record::Field},
     text::{Base, Site, Text, Unsupported, register},
     unnamed,
     wave::{Row, Wave},
@@ -27,6 +28,8 @@ pub(crate) struct Instruction {
     pub(crate) exec: Box<dyn Exec>,
     pub(crate) site: Site,
     pub(crate) text: Box<str>,
+    /// What the text says, of two that are issued at once both.
+    pub(crate) parts: Arc<[Text]>,
     /// Whether it may direct the wave elsewhere, stop it, or change what instructions do. None but scalar ones does, and those at
     /// which waves of all workgroups meet.
     pub(crate) directs: bool,
@@ -99,10 +102,8 @@ impl<'a> Code<'a> {
     }
 
     /// The instruction at `pc`, or the two that are issued at once; nothing where there is none.
-    pub(crate) fn texts(&mut self, pc: u64) -> Option<Vec<Text>> {
-        let instruction = self.page(pc).ok()?.instruction(pc).ok()?;
-        let texts = instruction.text.split(" :: ");
-        texts.map(|text| Text::parse(text, &instruction.site).ok()).collect()
+    pub(crate) fn texts(&mut self, pc: u64) -> Option<Arc<[Text]>> {
+        Some(self.page(pc).ok()?.instruction(pc).ok()?.parts.clone())
     }
 
     /// The page that holds `pc`.
@@ -182,13 +183,13 @@ impl Page {
             return Err(Missing::Illegal);
         }
         let bytes = &self.bytes[start..start + LONGEST];
-        let Decoded { text, site, exec } = decode(self.arch, self.lanes, pc, bytes)
+        let Decoded { text, site, parts, exec } = decode(self.arch, self.lanes, pc, bytes)
             .map_err(Missing::NoDisassembler)?
             .ok_or_else(|| unnamed(bytes))?;
-        let exec = if self.checked { watch(exec, &text, &site) } else { exec };
+        let exec = if self.checked { checks::checked(exec, &site, &text, &parts) } else { exec };
         let exec = exec.map_err(|Unsupported| Missing::Unimplemented(text.clone()))?;
         let directs = text.starts_with("s_") || text.starts_with("ds_gws_");
-        Ok(Instruction { exec, site, text: text.into_boxed_str(), directs })
+        Ok(Instruction { exec, site, text: text.into_boxed_str(), parts: parts.into(), directs })
     }
 }
 
@@ -205,6 +206,8 @@ fn unnamed(bytes: &[u8]) -> Missing {
 pub(crate) struct Decoded {
     pub(crate) text: String,
     pub(crate) site: Site,
+    /// None where nobody could make sense of the text.
+    pub(crate) parts: Vec<Text>,
     pub(crate) exec: Bound,
 }
 
@@ -230,19 +233,27 @@ pub(crate) fn decode(
         _ => 0,
     };
     let site = Site { arch, lanes, address, size, immediate };
-    let exec = bind(&text, &site);
-    Ok(Some(Decoded { text, site, exec }))
+    let (parts, exec) = match parse(&text, &site) {
+        Ok(parts) => {
+            let exec = bind(&parts, ops::bind);
+            (parts, exec)
+        }
+        Err(Unsupported) => (Vec::new(), Err(Unsupported)),
+    };
+    Ok(Some(Decoded { text, site, parts, exec }))
 }
 
-/// From the text of an instruction to what executes it.
-pub(crate) fn bind(text: &str, site: &Site) -> Bound {
-    let parse = |text: &str| Text::parse(text, site);
-    match text.split_once(" :: ") {
-        None => ops::bind(&parse(text)?),
-        Some((first, second)) => {
-            let (first, second) = (parse(first)?, parse(second)?);
-            dual((&first, ops::bind(&first)?), (&second, ops::bind(&second)?))
-        }
+/// Reads the text of an instruction, or of two that are issued at once.
+pub(crate) fn parse(text: &str, site: &Site) -> Result<Vec<Text>, Unsupported> {
+    text.split(" :: ").map(|text| Text::parse(text, site)).collect()
+}
+
+/// What executes an instruction, or two at once, each of which is bound by `one`.
+pub(crate) fn bind(parts: &[Text], one: impl Fn(&Text) -> Bound) -> Bound {
+    match parts {
+        [text] => one(text),
+        [first, second] => dual((first, one(first)?), (second, one(second)?)),
+        _ => Err(Unsupported),
     }
 }
 
@@ -258,20 +269,20 @@ impl Detours {
         &mut self,
         text: &str,
         site: &Site,
+        parts: &[Text],
         wave: &Wave,
         checked: bool,
     ) -> Result<Option<&dyn Exec>, Unsupported> {
         // Neither concerns instructions that take an immediate.
-        let mode = wave.mode() & ops::ROUND;
+        let mode = wave.mode() & Field::ALL;
         let m0 = wave.indexes().then(|| wave.scalar[usize::from(register::M0)]);
         let exec = match self.0.entry((site.address, mode, m0)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
-                let parse = |text: &str| Text::parse(text, site);
-                let mut parsed = text.split(" :: ").map(parse).collect::<Result<Vec<_>, _>>()?;
-                let mut exec = bind_detour(&mut parsed, mode, m0)?;
+                let mut parts = parts.to_vec();
+                let mut exec = bind_detour(&mut parts, mode, m0)?;
                 if checked && let Some(unchecked) = exec {
-                    exec = Some(checks::checked(Ok(unchecked), site, text, &parsed)?);
+                    exec = Some(checks::checked(Ok(unchecked), site, text, &parts)?);
                 }
                 place.insert(exec)
             }
@@ -294,21 +305,29 @@ fn bind_detour(
             (*text, changed) = (moved, true);
         }
     }
-    changed |= texts.iter().any(|text| ops::is_rounded(text, mode));
-    let bind = |text: &Text| ops::bind_rounded(text, mode).unwrap_or_else(|| ops::bind(text));
-    match texts {
-        _ if !changed => Ok(None),
-        [text] => bind(text).map(Some),
-        [first, second] => dual((first, bind(first)?), (second, bind(second)?)).map(Some),
-        _ => Err(Unsupported),
-    }
+    let changed = Cell::new(changed);
+    let exec = bind(texts, |text| match ops::bind_rounded(text, mode) {
+        None => ops::bind(text),
+        Some(rounded) => {
+            changed.set(true);
+            rounded
+        }
+    });
+    if changed.get() { exec.map(Some) } else { Ok(None) }
 }
 
-/// The instruction as launches that are watched run it.
-pub(crate) fn watch(exec: Bound, text: &str, site: &Site) -> Bound {
-    let parsed: Vec<Text> =
-        text.split(" :: ").filter_map(|text| Text::parse(text, site).ok()).collect();
-    checks::checked(exec, site, text, &parsed)
+/// From the text of an instruction to what executes it, and to how launches that are watched do.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod line {
+    use super::*;
+
+    pub(crate) fn bind(text: &str, site: &Site) -> Bound {
+        super::bind(&parse(text, site)?, ops::bind)
+    }
+
+    pub(crate) fn watch(exec: Bound, text: &str, site: &Site) -> Bound {
+        checks::checked(exec, site, text, &parse(text, site).unwrap_or_default())
+    }
 }
 
 /// Two operations at once: both read their sources before either writes.

@@ -1,6 +1,7 @@
-//! Float arithmetic in the rounding modes other than to nearest even: exact in integers up to one rounding at the end.
+//! Float arithmetic in each rounding mode.
 //!
-//! To nearest even is what the host does by itself, and what nearly all kernels run with; none of this is on their way.
+//! To nearest even is what the host does by itself, and what nearly all kernels run with: [`Nearest`]. The other modes are exact
+//! in integers up to one rounding at the end: [`Rounding`].
 
 use crate::float16::F16;
 
@@ -13,8 +14,15 @@ pub(crate) enum Rounding {
 }
 
 impl Rounding {
-    pub(crate) const ALL: [Rounding; 3] =
-        [Rounding::Upward, Rounding::Downward, Rounding::TowardZero];
+    /// As a field of MODE has it; `None` to nearest even.
+    pub(crate) fn of(field: u32) -> Option<Rounding> {
+        match field & 3 {
+            0 => None,
+            1 => Some(Rounding::Upward),
+            2 => Some(Rounding::Downward),
+            _ => Some(Rounding::TowardZero),
+        }
+    }
 
     /// Whether what lies between two numbers of that sign becomes the one further from zero.
     fn is_away(self, negative: bool) -> bool {
@@ -23,6 +31,55 @@ impl Rounding {
             Rounding::Downward => negative,
             Rounding::TowardZero => false,
         }
+    }
+}
+
+/// What rounds: operations are written once, for both.
+pub(crate) trait Rounds: Copy + Send + Sync + 'static {
+    fn add<T: Float>(self, a: T, b: T) -> T;
+    fn subtract<T: Float>(self, a: T, b: T) -> T;
+    fn multiply<T: Float>(self, a: T, b: T) -> T;
+    /// `a * b + c`, rounded once.
+    fn fused<T: Float>(self, a: T, b: T, c: T) -> T;
+    /// `value * 2^power`.
+    fn scale<T: Float>(self, value: T, power: i32) -> T;
+    fn convert<S: Float, T: Float>(self, value: S) -> T;
+    /// The whole number next to `value`.
+    fn to_integer(self, value: f32) -> f32;
+}
+
+/// To nearest even.
+#[derive(Clone, Copy)]
+pub(crate) struct Nearest;
+
+impl Rounds for Nearest {
+    #[inline(always)]
+    fn add<T: Float>(self, a: T, b: T) -> T {
+        a.plus(b)
+    }
+    #[inline(always)]
+    fn subtract<T: Float>(self, a: T, b: T) -> T {
+        a.minus(b)
+    }
+    #[inline(always)]
+    fn multiply<T: Float>(self, a: T, b: T) -> T {
+        a.times(b)
+    }
+    #[inline(always)]
+    fn fused<T: Float>(self, a: T, b: T, c: T) -> T {
+        a.times_plus(b, c)
+    }
+    #[inline(always)]
+    fn scale<T: Float>(self, value: T, power: i32) -> T {
+        value.scaled(power)
+    }
+    #[inline(always)]
+    fn convert<S: Float, T: Float>(self, value: S) -> T {
+        T::nearest(value.wide())
+    }
+    #[inline(always)]
+    fn to_integer(self, value: f32) -> f32 {
+        value.round_ties_even()
     }
 }
 
@@ -39,6 +96,47 @@ pub(crate) trait Float: Copy {
     fn wide(self) -> f64;
     /// Of an infinity or a NaN, which no rounding changes.
     fn special(value: f64) -> Self;
+    fn negated(self) -> Self;
+    // What the host does, to nearest even.
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn times_plus(self, factor: Self, addend: Self) -> Self;
+    fn scaled(self, power: i32) -> Self;
+    fn nearest(value: f64) -> Self;
+}
+
+/// What the host does, of the types that it has itself.
+macro_rules! of_the_host {
+    ($scale:ident) => {
+        fn negated(self) -> Self {
+            -self
+        }
+        #[inline(always)]
+        fn plus(self, other: Self) -> Self {
+            self + other
+        }
+        #[inline(always)]
+        fn minus(self, other: Self) -> Self {
+            self - other
+        }
+        #[inline(always)]
+        fn times(self, other: Self) -> Self {
+            self * other
+        }
+        #[inline(always)]
+        fn times_plus(self, factor: Self, addend: Self) -> Self {
+            self.mul_add(factor, addend)
+        }
+        #[inline(always)]
+        fn scaled(self, power: i32) -> Self {
+            $scale(self, power)
+        }
+        #[inline(always)]
+        fn nearest(value: f64) -> Self {
+            value as Self
+        }
+    };
 }
 
 impl Float for f64 {
@@ -54,6 +152,7 @@ impl Float for f64 {
     fn special(value: f64) -> f64 {
         value
     }
+    of_the_host!(scale_f64);
 }
 
 impl Float for f32 {
@@ -69,6 +168,7 @@ impl Float for f32 {
     fn special(value: f64) -> f32 {
         value as f32
     }
+    of_the_host!(scale_f32);
 }
 
 impl Float for F16 {
@@ -84,6 +184,65 @@ impl Float for F16 {
     fn special(value: f64) -> F16 {
         F16::from_f32(value as f32)
     }
+    fn negated(self) -> F16 {
+        F16(self.0 ^ 0x8000)
+    }
+    // Rounding a sum or a product of f32 to f16 rounds the exact one once, since f32 has more than twice the digits.
+    #[inline(always)]
+    fn plus(self, other: F16) -> F16 {
+        F16::from_f32(self.to_f32() + other.to_f32())
+    }
+    #[inline(always)]
+    fn minus(self, other: F16) -> F16 {
+        F16::from_f32(self.to_f32() - other.to_f32())
+    }
+    #[inline(always)]
+    fn times(self, other: F16) -> F16 {
+        F16::from_f32(self.to_f32() * other.to_f32())
+    }
+    #[inline(always)]
+    fn times_plus(self, factor: F16, addend: F16) -> F16 {
+        self.mul_add(factor, addend)
+    }
+    fn scaled(self, power: i32) -> F16 {
+        F16::from_f64(f64::from(self.to_f32()) * exponent(power.clamp(-100, 100)))
+    }
+    fn nearest(value: f64) -> F16 {
+        F16::from_f64(value)
+    }
+}
+
+/// `x * 2^n`, rounded once.
+pub(crate) fn scale_f32(x: f32, n: i32) -> f32 {
+    // Any f32 times 2^-1022..=2^1023 is exact in f64 but for results far below the least denormal.
+    (f64::from(x) * exponent(n.clamp(-800, 800))) as f32
+}
+
+pub(crate) fn scale_f64(x: f64, n: i32) -> f64 {
+    // Infinity times a factor that is too small would be no number.
+    if !x.is_finite() {
+        return if x.is_nan() { x + x } else { x };
+    }
+    let n = n.clamp(-2200, 2200);
+    if n < -1022 {
+        // The first factor keeps the value normal, so that only the second one rounds.
+        let normal = x * exponent(-1022 + 53).max(f64::MIN_POSITIVE);
+        return if n + 1022 - 53 < -1022 { x * 0.0 } else { normal * exponent(n + 1022 - 53) };
+    }
+    if n > 1023 {
+        let rest = n - 1023;
+        return if rest > 1023 {
+            x * exponent(1023) * exponent(1023) * exponent((rest - 1023).min(1023))
+        } else {
+            x * exponent(1023) * exponent(rest)
+        };
+    }
+    x * exponent(n)
+}
+
+/// 2^n for a normal result.
+pub(crate) fn exponent(n: i32) -> f64 {
+    f64::from_bits(((i64::from(n) + 1023) as u64) << 52)
 }
 
 /// A finite number: `significand * 2^exponent`, with a sign also if it is zero.
@@ -180,24 +339,49 @@ impl Exact {
     }
 }
 
-/// Operations in one mode.
-impl Rounding {
-    pub(crate) fn add<T: Float>(self, a: T, b: T) -> T {
+impl Rounds for Rounding {
+    fn add<T: Float>(self, a: T, b: T) -> T {
         match (Exact::of(a.wide()), Exact::of(b.wide())) {
             (Some(a), Some(b)) => a.plus(b, self).rounded(self),
             _ => T::special(a.wide() + b.wide()),
         }
     }
 
-    pub(crate) fn multiply<T: Float>(self, a: T, b: T) -> T {
+    fn subtract<T: Float>(self, a: T, b: T) -> T {
+        self.add(a, b.negated())
+    }
+
+    fn multiply<T: Float>(self, a: T, b: T) -> T {
         match (Exact::of(a.wide()), Exact::of(b.wide())) {
             (Some(a), Some(b)) => a.times(b).rounded(self),
             _ => T::special(a.wide() * b.wide()),
         }
     }
 
+    fn fused<T: Float>(self, a: T, b: T, c: T) -> T {
+        self.fused_scaled(a, b, c, 0)
+    }
+
+    fn scale<T: Float>(self, value: T, power: i32) -> T {
+        self.scaled(value, power)
+    }
+
+    fn convert<S: Float, T: Float>(self, value: S) -> T {
+        self.scaled(value, 0)
+    }
+
+    fn to_integer(self, value: f32) -> f32 {
+        match self {
+            Rounding::Upward => value.ceil(),
+            Rounding::Downward => value.floor(),
+            Rounding::TowardZero => value.trunc(),
+        }
+    }
+}
+
+impl Rounding {
     /// `(a * b + c) * 2^power`, rounded once. The sources may be wider than the result.
-    pub(crate) fn multiply_add<S: Float, T: Float>(self, a: S, b: S, c: S, power: i32) -> T {
+    pub(crate) fn fused_scaled<S: Float, T: Float>(self, a: S, b: S, c: S, power: i32) -> T {
         let (a, b, c) = (a.wide(), b.wide(), c.wide());
         match (Exact::of(a), Exact::of(b), Exact::of(c)) {
             (Some(a), Some(b), Some(c)) => a.times(b).plus(c, self).scaled(power).rounded(self),
@@ -207,22 +391,8 @@ impl Rounding {
         }
     }
 
-    /// `value * 2^power`.
-    pub(crate) fn scale<S: Float, T: Float>(self, value: S, power: i32) -> T {
+    fn scaled<S: Float, T: Float>(self, value: S, power: i32) -> T {
         let value = value.wide();
         Exact::of(value).map_or(T::special(value), |exact| exact.scaled(power).rounded(self))
-    }
-
-    /// The whole number next to `value`.
-    pub(crate) fn to_integer(self, value: f32) -> f32 {
-        match self {
-            Rounding::Upward => value.ceil(),
-            Rounding::Downward => value.floor(),
-            Rounding::TowardZero => value.trunc(),
-        }
-    }
-
-    pub(crate) fn convert<S: Float, T: Float>(self, value: S) -> T {
-        self.scale(value, 0)
     }
 }

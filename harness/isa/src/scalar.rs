@@ -2,6 +2,7 @@
 
 use crate::{
     exec::{Binder, on_wave},
+    ops::record::{Operation, Passes},
     source::Source,
     text::{Text, Unsupported},
     value::Value,
@@ -111,14 +112,15 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
 /// `op a, b`: SCC becomes the verdict.
 pub(crate) fn compare<A: Value, B: Value>(
     f: impl Fn(A, B) -> bool + Copy + Send + Sync + 'static,
-) -> Binder {
-    Box::new(move |text| {
+) -> Operation {
+    let binder: Binder = Box::new(move |text| {
         let (a, b) = (source::<A>(text, 0)?, source::<B>(text, 1)?);
         on_wave(move |wave| {
             let verdict = f(a.uniform(wave), b.uniform(wave));
             wave.set_scc(verdict);
         })
-    })
+    });
+    Operation::from(binder).that(Passes::Condition)
 }
 
 /// `op dst, imm16`: the function takes the old destination and the raw immediate, and says what SCC
@@ -141,14 +143,15 @@ pub(crate) fn with_immediate(
 /// `op a, imm16`: SCC becomes the verdict.
 pub(crate) fn compare_immediate(
     f: impl Fn(u32, u16) -> bool + Copy + Send + Sync + 'static,
-) -> Binder {
-    Box::new(move |text| {
+) -> Operation {
+    let binder: Binder = Box::new(move |text| {
         let (a, immediate) = (target::<u32>(text, 0)?, text.site.immediate);
         on_wave(move |wave| {
             let verdict = f(wave.scalar[usize::from(a)], immediate);
             wave.set_scc(verdict);
         })
-    })
+    });
+    Operation::from(binder).that(Passes::Condition)
 }
 
 /// `op dst, a`: combines the operand with EXEC, saves the old EXEC in `dst`.
@@ -156,8 +159,8 @@ pub(crate) fn compare_immediate(
 pub(crate) fn save_exec<T: Value>(
     f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
     keeps_result: bool,
-) -> Binder {
-    Box::new(move |text| {
+) -> Operation {
+    let binder: Binder = Box::new(move |text| {
         let (d, a) = (target::<T>(text, 0)?, source::<T>(text, 1)?);
         on_wave(move |wave| {
             let exec = T::from_bits(wave.pair(crate::text::register::EXEC));
@@ -166,5 +169,6 @@ pub(crate) fn save_exec<T: Value>(
             write(wave, crate::text::register::EXEC, result);
             wave.set_scc(result.bits() != 0);
         })
-    })
+    });
+    Operation::from(binder).that(Passes::Masks)
 }

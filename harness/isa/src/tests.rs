@@ -18,7 +18,7 @@ use proptest::prelude::*;
 
 use crate::{
     AddressSpace,
-    program::bind,
+    program::line::bind,
     text::{
         Site,
         register::{EXEC, SCC, VCC},

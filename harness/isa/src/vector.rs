@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain},
+    ops::record::{Operation, accumulates},
     source::{Buffer, Control, NO_WORDS, Source, Target},
     text::{Text, Unsupported},
     value::Value,
@@ -261,8 +262,8 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
 /// `op dst, a, b` where the old destination is the third source.
 pub(crate) fn accumulate<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B, R) -> R + Copy + Send + Sync + 'static,
-) -> Binder {
-    Box::new(move |text| {
+) -> Operation {
+    let binder: Binder = Box::new(move |text| {
         let mut a = text.source::<A>(1, 0)?;
         let control = text.control(&mut a)?;
         bind_plain(Ternary {
@@ -274,5 +275,6 @@ pub(crate) fn accumulate<A: Value, B: Value, R: Value>(
             f,
             types: PhantomData,
         })
-    })
+    });
+    accumulates(binder)
 }

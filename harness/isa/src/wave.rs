@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::{
     AddressSpace,
     checks::{Checks, Found, between::Between},
-    ops::ROUND,
+    ops::record::Field,
     registers::RegisterFile,
     sync::{Awaits, Synced, WaveSync},
     text::register,
@@ -188,7 +188,7 @@ impl Wave {
 
     pub(crate) fn set_mode(&mut self, mode: u32) {
         self.mode = mode;
-        self.set_detour(ROUNDING, mode & ROUND != 0);
+        self.set_detour(ROUNDING, mode & Field::ALL != 0);
     }
 
     /// Whether M0 moves the register numbers.

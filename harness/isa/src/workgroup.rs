@@ -264,9 +264,10 @@ impl Group<'_> {
             let missing = |missing| missing_trap(missing, pc, *entry);
             let page = code.page(pc).map_err(missing)?;
             let instruction = page.instruction(pc).map_err(missing)?;
-            let other = detours.find(&instruction.text, &instruction.site, wave, checked).map_err(
-                |Unsupported| missing(Missing::Unimplemented(instruction.text.to_string())),
-            )?;
+            let Instruction { text, site, parts, .. } = instruction;
+            let other = detours
+                .find(text, site, parts, wave, checked)
+                .map_err(|Unsupported| missing(Missing::Unimplemented(text.to_string())))?;
             wave.pc = pc + instruction.site.size;
             wave.executed += 1;
             if machine.follows {

@@ -5,7 +5,7 @@
 //! that run have. Source for the operands: LLVM's syntax of AMDGPU instructions.
 
 use crate::{
-    ops::image,
+    ops::{self, image, record::Passes},
     text::{Base, Text, register},
 };
 
@@ -56,33 +56,6 @@ pub(super) fn registers(base: &Base) -> Vec<Register> {
     }
 }
 
-const BITS: [&str; 24] = [
-    "v_and_",
-    "v_or_",
-    "v_or3_",
-    "v_not_",
-    "v_lshlrev_",
-    "v_lshrrev_",
-    "v_ashrrev_",
-    "v_bfe_",
-    "v_bfi_",
-    "v_perm_",
-    "v_alignbit_",
-    "v_alignbyte_",
-    "v_pack_",
-    "v_lshl_or_",
-    "v_and_or_",
-    "v_bitop3_",
-    "v_cndmask_b16",
-    "s_and_",
-    "s_or_",
-    "s_andn2_",
-    "s_lshl_",
-    "s_lshr_",
-    "s_bfe_",
-    "s_pack_",
-];
-const COPIES: [&str; 5] = ["v_mov_b", "v_accvgpr_", "v_pk_mov_", "s_mov", "s_cmov"];
 /// Modifiers that make the first source come from other lanes.
 const LANES: [&str; 15] = [
     "quad_perm",
@@ -102,113 +75,81 @@ const LANES: [&str; 15] = [
     "dpp8",
 ];
 
-fn starts(name: &str, list: &[&str]) -> bool {
-    list.iter().any(|start| name.starts_with(start))
-}
-
 /// What the instruction does between registers; memory is looked at elsewhere. `None` where nothing changes.
 pub(crate) fn flow(text: &Text) -> Option<Flow> {
-    let name = text.mnemonic.as_str();
     let operands: Vec<Vec<Register>> =
         text.operands.iter().map(|operand| registers(&operand.base)).collect();
-    let scalar = |first| vec![vec![Register::Scalar(first)]];
     let some = |rule, targets, sources: &[Vec<Register>]| {
         let sources = sources.iter().filter(|registers| !registers.is_empty()).cloned().collect();
         Some(Flow { rule, targets, sources })
     };
     let rest = |from: usize| operands.get(from..).unwrap_or_default();
     let first = operands.first().cloned().unwrap_or_default();
-    if name.starts_with("s_cbranch_vcc") {
-        return some(Rule::Control, Vec::new(), &scalar(register::VCC));
-    }
-    if name.starts_with("s_cbranch_scc") {
-        return some(Rule::Control, Vec::new(), &scalar(register::SCC));
-    }
-    if name.starts_with("s_cmp") || name.starts_with("s_bitcmp") {
-        return some(Rule::Compute, vec![Register::Scalar(register::SCC)], &operands);
-    }
-    let writes_exec = first.contains(&Register::Scalar(register::EXEC));
-    if name.contains("_saveexec_") || name.contains("_wrexec_") || writes_exec {
-        return some(Rule::Control, first, rest(1));
-    }
-    if name.starts_with("v_cmpx") {
-        return some(Rule::Control, Vec::new(), &operands);
-    }
-    // A transposing load gives each lane what others read; texels are converted and mixed on their way.
-    let elsewhere = [
-        "v_movrel",
-        "s_movrel",
-        "global_load_tr_",
-        "buffer_load_format_",
-        "image_load",
-        "image_sample",
-        "image_gather4",
-    ];
-    if starts(name, &elsewhere) {
-        return some(Rule::Forget, Vec::new(), &[]);
-    }
-    if name.starts_with("v_swap_") {
-        return some(Rule::Swap, operands.concat(), &[]);
-    }
-    if name.contains("permlane") && name.contains("swap") || name.starts_with("v_writelane") {
-        return some(Rule::Copy, operands.concat(), &[]);
-    }
-    if let Some(name) = name.strip_prefix("ds_") {
-        let permutes = starts(name, &["bpermute", "permute", "swizzle"]);
-        let rule = Rule::Across { computes: false };
-        return if permutes {
-            some(rule, first, operands.get(2..3).unwrap_or(rest(1)))
-        } else {
-            None
-        };
-    }
-    if !(name.starts_with("v_") || name.starts_with("s_")) || first.is_empty() {
-        return None;
-    }
-    if name.starts_with("v_cndmask_b32")
-        && let Some(Base::Scalar { first: mask, .. }) = text.operands.get(3).map(|o| o.base.clone())
-    {
-        // A constant keeps its place among the two.
-        let sources = vec![operands[1].clone(), operands[2].clone()];
-        return Some(Flow { rule: Rule::Select { mask }, targets: first, sources });
-    }
-    if name.starts_with("s_cselect") && operands.len() == 3 {
-        return Some(Flow {
-            rule: Rule::SelectScalar,
-            targets: first,
-            sources: operands[1..].into(),
-        });
+    let passes = ops::passes(text);
+    match passes {
+        Passes::Nothing => return None,
+        Passes::Branches(by) => {
+            return some(Rule::Control, Vec::new(), &[vec![Register::Scalar(by)]]);
+        }
+        Passes::Condition => {
+            return some(Rule::Compute, vec![Register::Scalar(register::SCC)], &operands);
+        }
+        Passes::Masks => return some(Rule::Control, first, rest(1)),
+        Passes::MasksAlone => return some(Rule::Control, Vec::new(), &operands),
+        Passes::Anywhere => return some(Rule::Forget, Vec::new(), &[]),
+        Passes::Swaps => return some(Rule::Swap, operands.concat(), &[]),
+        Passes::Mixes => return some(Rule::Copy, operands.concat(), &[]),
+        _ if first.is_empty() => return None,
+        _ if first.contains(&Register::Scalar(register::EXEC)) => {
+            return some(Rule::Control, first, rest(1));
+        }
+        // What is picked lies behind the addresses or the number of the lane.
+        Passes::Picks if text.mnemonic.starts_with("ds_") => {
+            let sources = operands.get(2..3).unwrap_or(rest(1));
+            return some(Rule::Across { computes: false }, first, sources);
+        }
+        Passes::Selects
+            if let Some(Base::Scalar { first: mask, .. }) =
+                text.operands.get(3).map(|operand| &operand.base) =>
+        {
+            // A constant keeps its place among the two.
+            let sources = vec![operands[1].clone(), operands[2].clone()];
+            return Some(Flow { rule: Rule::Select { mask: *mask }, targets: first, sources });
+        }
+        Passes::SelectsScalar if operands.len() == 3 => {
+            let sources = operands[1..].into();
+            return Some(Flow { rule: Rule::SelectScalar, targets: first, sources });
+        }
+        _ => {}
     }
     let mut targets = first;
     let mut sources = rest(1);
-    // A second target, where carries and flags go.
-    let two =
-        name.contains("_co_") || starts(name, &["v_div_scale", "v_mad_u64_u32", "v_mad_i64_i32"]);
     let vector = matches!(targets[0], Register::Row(_));
-    if two && vector && matches!(sources.first().and_then(|s| s.first()), Some(Register::Scalar(_)))
-    {
+    if passes == Passes::Flags && !sources.is_empty() {
         targets.extend(&sources[0]);
         sources = rest(2);
     }
-    let accumulates = ["fmac", "_mac_", "dot2c_", "dot4c_", "dot8c_", "dot2acc", "addk_", "mulk_"];
     let mut all = sources.to_vec();
-    if accumulates.iter().any(|part| name.contains(part)) {
+    let accumulates = match passes {
+        Passes::Accumulates => operands.len() < 4,
+        Passes::AccumulatesAcross => true,
+        _ => false,
+    };
+    if accumulates {
         all.push(targets.clone());
     }
-    let copies = starts(name, &COPIES);
     let moves_lanes = text.modifier_names().any(|modifier| LANES.contains(&modifier));
-    let crosses = starts(name, &["v_cmp_", "v_mfma_", "v_wmma_", "v_swmmac_", "v_smfmac_"]);
-    let reads_lanes = starts(name, &["v_readlane", "v_readfirstlane", "v_permlane"]);
-    let rule = if crosses || moves_lanes || reads_lanes {
-        Rule::Across { computes: crosses || (moves_lanes && !copies) }
-    } else if copies {
-        Rule::Copy
-    } else if starts(name, &BITS) {
-        Rule::Bits
-    } else if !vector && operands.iter().flatten().any(|r| matches!(r, Register::Row(_))) {
-        Rule::Across { computes: true }
-    } else {
-        Rule::Compute
+    let copies = passes == Passes::Copies;
+    let rule = match passes {
+        Passes::Across | Passes::AccumulatesAcross => Rule::Across { computes: true },
+        Passes::Picks => Rule::Across { computes: false },
+        _ if moves_lanes => Rule::Across { computes: !copies },
+        Passes::Copies => Rule::Copy,
+        Passes::Bits => Rule::Bits,
+        _ if !vector && operands.iter().flatten().any(|r| matches!(r, Register::Row(_))) => {
+            Rule::Across { computes: true }
+        }
+        _ => Rule::Compute,
     };
     some(rule, targets, &all)
 }

@@ -6,7 +6,7 @@
 //! in each turn of a loop without a barrier, whose value decides whether the loop goes on, is one that waits.
 //! Compilers put the first turn's read of such a loop before it, where it is a read of its own.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{
     access::{Data, Kind, pieces},
@@ -88,7 +88,7 @@ impl From<Register> for Place {
 
 impl Looks {
     /// Of the read or the atomic at an address; `code` gives the instruction at one, as text.
-    pub(crate) fn at(pc: u64, code: &dyn Fn(u64) -> Option<Vec<Text>>) -> Looks {
+    pub(crate) fn at(pc: u64, code: &dyn Fn(u64) -> Option<Arc<[Text]>>) -> Looks {
         let lines = read(pc, u64::MAX, code);
         let Some(first) = lines.first() else { return Looks::default() };
         let near = lines.iter().take(NEAR).take_while(|line| !line.is_barrier && !line.ends);
@@ -146,7 +146,7 @@ fn gives<'a>(place: &Place, before: &'a [Line]) -> Option<&'a Part> {
 }
 
 /// The instructions from one address to another, as far as they are any.
-fn read(from: u64, last: u64, code: &dyn Fn(u64) -> Option<Vec<Text>>) -> Vec<Line> {
+fn read(from: u64, last: u64, code: &dyn Fn(u64) -> Option<Arc<[Text]>>) -> Vec<Line> {
     let mut next = from;
     let line = || {
         let line = (next <= last).then(|| code(next)).flatten().and_then(|texts| Line::of(&texts));
@@ -360,7 +360,7 @@ mod tests {
             let immediate = words.last().and_then(|word| word.parse::<i16>().ok()).unwrap_or(0);
             let site =
                 Site { address, size: 4, immediate: immediate as u16, ..Site::of(Arch::Gfx1151) };
-            Some(vec![Text::parse(line, &site).expect(line)])
+            Some([Text::parse(line, &site).expect(line)].into())
         };
         assert_eq!(Looks::at(at as u64 * 4, &code), Looks { waits, turns, decides }, "{lines:#?}");
     }

@@ -1,6 +1,9 @@
 //! Branches, calls, barriers and the end of a wave.
 
-use super::{Table, operations};
+use super::{
+    Table, operations,
+    record::{Operation, Passes},
+};
 use crate::{
     exec::{Binder, on_machine, on_wave},
     text::{Text, register},
@@ -24,19 +27,19 @@ fn wait_at_barrier() -> Binder {
 
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
-        "s_branch" => branch_if(|_| true);
-        "s_cbranch_scc0" => branch_if(|wave| !wave.scc());
-        "s_cbranch_scc1" => branch_if(|wave| wave.scc());
-        "s_cbranch_vccz" => branch_if(|wave| wave.mask(register::VCC) == 0);
-        "s_cbranch_vccnz" => branch_if(|wave| wave.mask(register::VCC) != 0);
-        "s_cbranch_execz" => branch_if(|wave| wave.exec() == 0);
-        "s_cbranch_execnz" => branch_if(|wave| wave.exec() != 0);
+        "s_branch" => Operation::from(branch_if(|_| true)).that(Passes::Nothing);
+        "s_cbranch_scc0" => Operation::from(branch_if(|wave| !wave.scc())).that(Passes::Branches(register::SCC));
+        "s_cbranch_scc1" => Operation::from(branch_if(|wave| wave.scc())).that(Passes::Branches(register::SCC));
+        "s_cbranch_vccz" => Operation::from(branch_if(|wave| wave.mask(register::VCC) == 0)).that(Passes::Branches(register::VCC));
+        "s_cbranch_vccnz" => Operation::from(branch_if(|wave| wave.mask(register::VCC) != 0)).that(Passes::Branches(register::VCC));
+        "s_cbranch_execz" => Operation::from(branch_if(|wave| wave.exec() == 0)).that(Passes::Nothing);
+        "s_cbranch_execnz" => Operation::from(branch_if(|wave| wave.exec() != 0)).that(Passes::Nothing);
         // No debugger is ever attached.
-        "s_cbranch_cdbgsys" | "s_cbranch_cdbguser" => branch_if(|_| false);
-        "s_setpc_b64" => Box::new(|text: &Text| {
+        "s_cbranch_cdbgsys" | "s_cbranch_cdbguser" => Operation::from(branch_if(|_| false)).that(Passes::Nothing);
+        "s_setpc_b64" => Operation::from(Box::new(|text: &Text| {
             let source = text.plain_source::<u64>(0)?;
             on_wave(move |wave| wave.pc = source.uniform(wave))
-        });
+        })).that(Passes::Nothing);
         "s_swappc_b64" => Box::new(|text: &Text| {
             let (target, source) = (text.scalar(0, 2)?, text.plain_source::<u64>(1)?);
             let next = text.next_address();
@@ -53,12 +56,12 @@ pub(crate) fn register(table: &mut Table) {
                 wave.pc = to;
             })
         });
-        "s_endpgm" | "s_endpgm_saved" => Box::new(|_: &Text| on_wave(|wave| wave.state = State::Ended));
-        "s_barrier" | "s_barrier_wait" => wait_at_barrier();
+        "s_endpgm" | "s_endpgm_saved" => Operation::from(Box::new(|_: &Text| on_wave(|wave| wave.state = State::Ended))).that(Passes::Nothing);
+        "s_barrier" | "s_barrier_wait" => Operation::from(wait_at_barrier()).that(Passes::Nothing);
         // The wait that follows does the work: a wave never passes it before all have signalled.
-        "s_barrier_signal" => Box::new(|_: &Text| on_wave(|_| {}));
-        "s_trap" | "s_sethalt" => Box::new(|_: &Text| on_machine(|_, _| Err(Box::new(Stop::Abort))));
+        "s_barrier_signal" => Operation::from(Box::new(|_: &Text| on_wave(|_| {}))).that(Passes::Nothing);
+        "s_trap" | "s_sethalt" => Operation::from(Box::new(|_: &Text| on_machine(|_, _| Err(Box::new(Stop::Abort))))).that(Passes::Nothing);
         // Lets the others run: a sleeping wave waits for something.
-        "s_sleep" | "s_sleep_var" => Box::new(|_: &Text| on_wave(|wave| wave.state = State::Resting));
+        "s_sleep" | "s_sleep_var" => Operation::from(Box::new(|_: &Text| on_wave(|wave| wave.state = State::Resting))).that(Passes::Nothing);
     }
 }

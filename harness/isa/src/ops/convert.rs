@@ -2,11 +2,15 @@
 
 use device::{Arch, Generation};
 
-use super::{Table, by_arch, operations};
+use super::{
+    Table, by_arch, operations,
+    record::{Field, Operation, rounded},
+};
 use crate::{
     exec::{Binder, on_wave},
     float8::Float8,
     float16::{Bf16, F16},
+    rounding::Rounds as _,
     text::{Text, Unsupported},
     vector::{binary, keeping, ternary, unary},
     wave::active,
@@ -39,7 +43,7 @@ fn to_i32(arch: Arch, f: impl Fn(f32) -> i32 + Copy + Send + Sync + 'static) -> 
 }
 
 /// `v_cvt_pk_u8_f32`: the number, which is rounded as MODE says, in one byte of the addend.
-pub(super) fn put_byte(rounded: f32, byte: u32, c: u32) -> u32 {
+fn put_byte(rounded: f32, byte: u32, c: u32) -> u32 {
     let shift = 8 * (byte & 3);
     (c & !(0xff << shift)) | u32::from(rounded as u8) << shift
 }
@@ -119,15 +123,16 @@ pub(crate) fn register(table: &mut Table) {
         "v_cvt_sr_bf8_f32" => to_float8_by_chance("bf8");
         "v_cvt_pk_fp8_f32" => to_float8("fp8");
         "v_cvt_pk_bf8_f32" => to_float8("bf8");
-        "v_cvt_f32_i32" => unary(|a: i32| a as f32);
-        "v_cvt_f32_u32" => unary(|a: u32| a as f32);
+        "v_cvt_f32_i32" => rounded!(Single, r => unary(move |a: i32| -> f32 { r.convert(f64::from(a)) }));
+        "v_cvt_f32_u32" => rounded!(Single, r => unary(move |a: u32| -> f32 { r.convert(f64::from(a)) }));
         "v_cvt_i32_f32" => unary(|a: f32| a as i32);
         "v_cvt_u32_f32" => unary(|a: f32| a as u32);
         "v_cvt_rpi_i32_f32" | "v_cvt_nearest_i32_f32" =>
             by_arch(|arch| to_i32(arch, |a| (f64::from(a) + 0.5).floor() as i32));
         "v_cvt_flr_i32_f32" | "v_cvt_floor_i32_f32" => by_arch(|arch| to_i32(arch, |a| a.floor() as i32));
         "v_cvt_f64_f32" => unary(|a: f32| f64::from(a));
-        "v_cvt_f32_f64" => unary(|a: f64| a as f32);
+        // By the field of its source (LLVM, `SIModeRegister`).
+        "v_cvt_f32_f64" => rounded!(Double, r => unary(move |a: f64| -> f32 { r.convert(a) }));
         "v_cvt_f64_i32" => unary(|a: i32| f64::from(a));
         "v_cvt_f64_u32" => unary(|a: u32| f64::from(a));
         "v_cvt_i32_f64" => unary(|a: f64| a as i32);
@@ -136,10 +141,10 @@ pub(crate) fn register(table: &mut Table) {
         "v_cvt_f32_ubyte1" => unary(|a: u32| (a >> 8 & 0xff) as f32);
         "v_cvt_f32_ubyte2" => unary(|a: u32| (a >> 16 & 0xff) as f32);
         "v_cvt_f32_ubyte3" => unary(|a: u32| (a >> 24) as f32);
-        "v_cvt_f16_f32" => unary(F16::from_f32);
+        "v_cvt_f16_f32" => Operation::rounded(Field::Double, unary(F16::from_f32), |r| unary(move |a: f32| -> F16 { r.convert(a) }));
         "v_cvt_f32_f16" => unary(F16::to_f32);
-        "v_cvt_f16_u16" => unary(|a: u16| F16::from_f32(f32::from(a)));
-        "v_cvt_f16_i16" => unary(|a: i16| F16::from_f32(f32::from(a)));
+        "v_cvt_f16_u16" => rounded!(Double, r => unary(move |a: u16| -> F16 { r.convert(f64::from(a)) }));
+        "v_cvt_f16_i16" => rounded!(Double, r => unary(move |a: i16| -> F16 { r.convert(f64::from(a)) }));
         "v_cvt_u16_f16" => unary(|a: F16| a.to_f32() as u16);
         "v_cvt_i16_f16" => unary(|a: F16| a.to_f32() as i16);
         "v_cvt_u32_u16" => unary(|a: u16| u32::from(a));
@@ -173,6 +178,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_cvt_pk_u16_f32" => binary(|a: f32, b: f32| u32::from(a as u16) | u32::from(b as u16) << 16);
         // Four bits with a sign, in sixteenths.
         "v_cvt_off_f32_i4" => unary(|a: u32| ((a << 28) as i32 >> 28) as f32 / 16.0);
-        "v_cvt_pk_u8_f32" => ternary(|a: f32, byte: u32, c: u32| put_byte(a.round_ties_even(), byte, c));
+        "v_cvt_pk_u8_f32" =>
+            rounded!(Single, r => ternary(move |a: f32, byte: u32, c: u32| put_byte(r.to_integer(a), byte, c)));
     }
 }

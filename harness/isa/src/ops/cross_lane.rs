@@ -1,6 +1,9 @@
 //! Instructions that move data between lanes, or between lanes and scalar registers.
 
-use super::{Table, operations};
+use super::{
+    Table, operations,
+    record::{Operation, Passes, picks},
+};
 use crate::{
     exec::{Binder, on_wave},
     text::Text,
@@ -105,23 +108,23 @@ fn swap_blocks(block: usize) -> Binder {
 
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
-        "v_readfirstlane_b32" => Box::new(|text: &Text| {
+        "v_readfirstlane_b32" => picks(Box::new(|text: &Text| {
             let (target, source) = (text.scalar(0, 1)?, text.plain_source::<u32>(1)?);
             on_wave(move |wave| {
                 let exec = wave.exec();
                 let lane = if exec == 0 { 0 } else { exec.trailing_zeros() as usize };
                 wave.scalar[usize::from(target)] = source.word(wave, lane, 0);
             })
-        });
-        "v_readlane_b32" => Box::new(|text: &Text| {
+        }));
+        "v_readlane_b32" => picks(Box::new(|text: &Text| {
             let (target, source) = (text.scalar(0, 1)?, text.plain_source::<u32>(1)?);
             let lane = text.plain_source::<u32>(2)?;
             on_wave(move |wave| {
                 let lane = lane.uniform::<u32>(wave) as usize & (wave.lanes - 1);
                 wave.scalar[usize::from(target)] = source.word(wave, lane, 0);
             })
-        });
-        "v_writelane_b32" => Box::new(|text: &Text| {
+        }));
+        "v_writelane_b32" => Operation::from(Box::new(|text: &Text| {
             let (row, source) = (text.row(0, 1)?, text.plain_source::<u32>(1)?);
             let lane = text.plain_source::<u32>(2)?;
             on_wave(move |wave| {
@@ -129,16 +132,16 @@ pub(crate) fn register(table: &mut Table) {
                 let value = source.uniform(wave);
                 wave.set_lane(row, lane, value);
             })
-        });
+        })).that(Passes::Mixes);
         "v_mbcnt_lo_u32_b32" => count_before(0);
         "v_mbcnt_hi_u32_b32" => count_before(32);
-        "v_permlane16_b32" => permute_rows(false);
-        "v_permlanex16_b32" => permute_rows(true);
-        "v_permlane16_var_b32" => permute_rows_by_lane(false);
-        "v_permlanex16_var_b32" => permute_rows_by_lane(true);
-        "v_permlane16_swap_b32" => swap_blocks(16);
-        "v_permlane32_swap_b32" => swap_blocks(32);
-        "v_permlane64_b32" => Box::new(|text: &Text| {
+        "v_permlane16_b32" => picks(permute_rows(false));
+        "v_permlanex16_b32" => picks(permute_rows(true));
+        "v_permlane16_var_b32" => picks(permute_rows_by_lane(false));
+        "v_permlanex16_var_b32" => picks(permute_rows_by_lane(true));
+        "v_permlane16_swap_b32" => Operation::from(swap_blocks(16)).that(Passes::Mixes);
+        "v_permlane32_swap_b32" => Operation::from(swap_blocks(32)).that(Passes::Mixes);
+        "v_permlane64_b32" => picks(Box::new(|text: &Text| {
             let (target, source) = (text.row(0, 1)?, text.row(1, 1)?);
             on_wave(move |wave| {
                 let values = copy_row(wave, source);
@@ -148,8 +151,8 @@ pub(crate) fn register(table: &mut Table) {
                     }
                 }
             })
-        });
-        "v_swap_b16" => Box::new(|text: &Text| {
+        }));
+        "v_swap_b16" => Operation::from(Box::new(|text: &Text| {
             let high = [text.operand(0)?.high, text.operand(1)?.high];
             let [a, b] = [(0, high[0]), (1, high[1])].map(|(index, high)| {
                 text.row(index, 1).map(|row| (row, if high { 16 } else { 0 }))
@@ -167,8 +170,8 @@ pub(crate) fn register(table: &mut Table) {
                     put(wave, b, x);
                 }
             })
-        });
-        "v_swap_b32" => Box::new(|text: &Text| {
+        })).that(Passes::Swaps);
+        "v_swap_b32" => Operation::from(Box::new(|text: &Text| {
             let (a, b) = (text.row(0, 1)?, text.row(1, 1)?);
             on_wave(move |wave| {
                 for lane in active(wave.exec()) {
@@ -177,6 +180,6 @@ pub(crate) fn register(table: &mut Table) {
                     wave.set_lane(b, lane, x);
                 }
             })
-        });
+        })).that(Passes::Swaps);
     }
 }

@@ -1,6 +1,11 @@
 //! Dot products of the parts of two registers, added to a third.
 
-use super::{Table, operations};
+use std::sync::Arc;
+
+use super::{
+    Table, operations,
+    record::{Operation, accumulates},
+};
 use crate::{
     exec::Binder,
     float8::Float8,
@@ -27,11 +32,10 @@ fn products(a: u32, b: u32, bits: u32, signed: (bool, bool)) -> i64 {
 fn dot<P: Pair, C: Value>(
     part_bits: u32,
     f: impl Fn(u32, u32, C) -> C + Copy + Send + Sync + 'static,
-) -> Binder {
-    Box::new(move |text| {
-        let bind = |text: &Text, binders: [Binder; 2]| {
-            let [accumulate, ternary] = binders;
-            if text.operands.len() == 3 { accumulate(text) } else { ternary(text) }
+) -> Operation {
+    accumulates(Box::new(move |text: &Text| {
+        let bind = |text: &Text, accumulate: Operation, ternary: Binder| {
+            if text.operands.len() == 3 { accumulate.bind(text) } else { ternary(text) }
         };
         // Parts of fewer bits are not chosen; a modifier that would is then refused.
         let (select, bare) = match part_bits {
@@ -40,13 +44,13 @@ fn dot<P: Pair, C: Value>(
         };
         if select == Select::default() {
             let f = move |a: P, b: P, c: C| f(a.bits() as u32, b.bits() as u32, c);
-            return bind(&bare, [accumulate(f), ternary(f)]);
+            return bind(&bare, accumulate(f), ternary(f));
         }
         let f = move |a: P, b: P, c: C| {
             f(select.of(0, a.bits() as u32), select.of(1, b.bits() as u32), c)
         };
-        bind(&bare, [accumulate(f), ternary(f)])
-    })
+        bind(&bare, accumulate(f), ternary(f))
+    }))
 }
 
 /// Two halves of a register, as a constant makes them.
@@ -137,15 +141,13 @@ impl Select {
 
 /// Integer parts of a width; the plain form wraps, the one with `clamp` saturates.
 fn add_integers(table: &mut Table, names: &[&str], bits: u32, signed: bool) {
-    let wrap: std::sync::Arc<Binder> =
-        std::sync::Arc::new(dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
-            c.wrapping_add(products(a, b, bits, (signed, signed)) as u32)
-        }));
-    let saturate: std::sync::Arc<Binder> =
-        std::sync::Arc::new(dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
-            let sum = products(a, b, bits, (signed, signed));
-            if signed { clamp_signed(sum, c) } else { (sum + i64::from(c)).min(0xffff_ffff) as u32 }
-        }));
+    let wrap: Arc<Operation> = Arc::new(dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
+        c.wrapping_add(products(a, b, bits, (signed, signed)) as u32)
+    }));
+    let saturate: Arc<Operation> = Arc::new(dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
+        let sum = products(a, b, bits, (signed, signed));
+        if signed { clamp_signed(sum, c) } else { (sum + i64::from(c)).min(0xffff_ffff) as u32 }
+    }));
     for name in names {
         super::add(table, name, wrap.clone());
         super::add(table, &format!("{name} clamp"), saturate.clone());
@@ -168,7 +170,8 @@ fn mixed_signs(bits: u32) -> Binder {
         dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
             let sum = products(a, b, bits, signed);
             if clamp { clamp_signed(sum, c) } else { c.wrapping_add(sum as u32) }
-        })(&bare)
+        })
+        .bind(&bare)
     })
 }
 
@@ -187,7 +190,8 @@ fn bytes(a: &'static str, b: &'static str) -> Binder {
         dot::<u32, _>(8, move |a: u32, b: u32, c: f32| {
             let parts = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
             parts.fold(c, |sum, (a, b)| a_is.to_f32(a).mul_add(b_is.to_f32(b), sum))
-        })(text)
+        })
+        .bind(text)
     })
 }
 

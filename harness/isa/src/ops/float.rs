@@ -1,10 +1,13 @@
 //! Vector float arithmetic in single and double precision.
 
-use super::{Table, operations};
-use crate::vector::{accumulate, binary, ternary, unary};
+use super::{Table, operations, record::rounded};
+use crate::{
+    rounding::{Float, Rounds, exponent},
+    vector::{accumulate, binary, ternary, unary},
+};
 
 macro_rules! float_rules {
-    ($type:ty, $min:ident, $max:ident, $minimum:ident, $maximum:ident, $fract:ident, $quiet:expr) => {
+    ($type:ty, $min:ident, $max:ident, $minimum:ident, $maximum:ident, $quiet:expr) => {
         /// IEEE 754-2008 minNum: a quiet NaN loses against a number, -0 is less than +0, and a
         /// signalling NaN gives a quiet one.
         #[inline(always)]
@@ -60,27 +63,17 @@ macro_rules! float_rules {
                 _ => Some(quiet(b)),
             }
         }
-
-        /// `x - floor(x)`, below one.
-        pub(crate) fn $fract(x: $type) -> $type {
-            let below_one = <$type>::from_bits((1.0 as $type).to_bits() - 1);
-            if x.is_nan() || x.is_infinite() {
-                <$type>::NAN
-            } else {
-                (x - x.floor()).min(below_one)
-            }
-        }
     };
 }
 
 mod single {
-    float_rules!(f32, min_f32, max_f32, minimum_f32, maximum_f32, fract_f32, 0x0040_0000);
+    float_rules!(f32, min_f32, max_f32, minimum_f32, maximum_f32, 0x0040_0000);
 }
 mod double {
-    float_rules!(f64, min_f64, max_f64, minimum_f64, maximum_f64, fract_f64, 0x0008_0000_0000_0000);
+    float_rules!(f64, min_f64, max_f64, minimum_f64, maximum_f64, 0x0008_0000_0000_0000);
 }
-pub(crate) use double::{fract_f64, max_f64, maximum_f64, min_f64, minimum_f64};
-pub(crate) use single::{fract_f32, max_f32, maximum_f32, min_f32, minimum_f32};
+pub(crate) use double::{max_f64, maximum_f64, min_f64, minimum_f64};
+pub(crate) use single::{max_f32, maximum_f32, min_f32, minimum_f32};
 
 /// The major axis of a direction, by which the faces of a cube map are chosen (the ISA guides, `V_CUBEID_F32`).
 enum Axis {
@@ -116,17 +109,41 @@ pub(crate) fn median_f32(a: f32, b: f32, c: f32) -> f32 {
 }
 
 /// The legacy product: zero times anything is zero.
-fn legacy(a: f32, b: f32) -> f32 {
-    if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
+#[inline(always)]
+fn legacy(r: impl Rounds, a: f32, b: f32) -> f32 {
+    if a == 0.0 || b == 0.0 { 0.0 } else { r.multiply(a, b) }
+}
+
+/// The legacy product and a sum.
+#[inline(always)]
+fn legacy_fused(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
+    if a == 0.0 || b == 0.0 { c } else { r.fused(a, b, c) }
+}
+
+/// Rounds twice.
+#[inline(always)]
+pub(super) fn mad<T: Float>(r: impl Rounds, a: T, b: T, c: T) -> T {
+    r.add(r.multiply(a, b), c)
+}
+
+/// `x - floor(x)`, below one.
+#[inline(always)]
+fn fraction_f32(r: impl Rounds, x: f32) -> f32 {
+    if x.is_finite() { r.add(x, -x.floor()).min(1f32.next_down()) } else { f32::NAN }
+}
+
+#[inline(always)]
+fn fraction_f64(r: impl Rounds, x: f64) -> f64 {
+    if x.is_finite() { r.add(x, -x.floor()).min(1f64.next_down()) } else { f64::NAN }
 }
 
 /// The ISA guides, `V_MULLIT_F32`: a product for lighting, which is the least number where a factor or the third source
 /// makes no light.
-fn light(a: f32, b: f32, c: f32) -> f32 {
+fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     if b == -f32::MAX || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() {
         -f32::MAX
     } else {
-        legacy(a, b)
+        legacy(r, a, b)
     }
 }
 
@@ -153,39 +170,6 @@ pub(crate) fn cos(x: f32) -> f32 {
     turns(x, f64::cos)
 }
 
-/// `x * 2^n`, rounded once.
-pub(crate) fn scale_f32(x: f32, n: i32) -> f32 {
-    // Any f32 times 2^-1022..=2^1023 is exact in f64 but for results far below the least denormal.
-    (f64::from(x) * exponent(n.clamp(-800, 800))) as f32
-}
-
-pub(crate) fn scale_f64(x: f64, n: i32) -> f64 {
-    // Infinity times a factor that is too small would be no number.
-    if !x.is_finite() {
-        return if x.is_nan() { x + x } else { x };
-    }
-    let n = n.clamp(-2200, 2200);
-    if n < -1022 {
-        // The first factor keeps the value normal, so that only the second one rounds.
-        let normal = x * exponent(-1022 + 53).max(f64::MIN_POSITIVE);
-        return if n + 1022 - 53 < -1022 { x * 0.0 } else { normal * exponent(n + 1022 - 53) };
-    }
-    if n > 1023 {
-        let rest = n - 1023;
-        return if rest > 1023 {
-            x * exponent(1023) * exponent(1023) * exponent((rest - 1023).min(1023))
-        } else {
-            x * exponent(1023) * exponent(rest)
-        };
-    }
-    x * exponent(n)
-}
-
-/// 2^n for a normal result.
-pub(crate) fn exponent(n: i32) -> f64 {
-    f64::from_bits(((i64::from(n) + 1023) as u64) << 52)
-}
-
 /// The significand in 0.5..1 and its exponent.
 pub(crate) fn frexp(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
@@ -199,11 +183,11 @@ pub(crate) fn frexp(x: f64) -> (f64, i32) {
 
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
-        "v_add_f32" => binary(|a: f32, b: f32| a + b);
-        "v_sub_f32" => binary(|a: f32, b: f32| a - b);
-        "v_subrev_f32" => binary(|a: f32, b: f32| b - a);
-        "v_mul_f32" => binary(|a: f32, b: f32| a * b);
-        "v_mul_legacy_f32" | "v_mul_dx9_zero_f32" => binary(legacy);
+        "v_add_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.add(a, b)));
+        "v_sub_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.subtract(a, b)));
+        "v_subrev_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.subtract(b, a)));
+        "v_mul_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.multiply(a, b)));
+        "v_mul_legacy_f32" | "v_mul_dx9_zero_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| legacy(r, a, b)));
         "v_min_f32" | "v_min_num_f32" => binary(min_f32);
         "v_max_f32" | "v_max_num_f32" => binary(max_f32);
         "v_min3_f32" | "v_min3_num_f32" => ternary(|a: f32, b: f32, c: f32| min_f32(min_f32(a, b), c));
@@ -239,19 +223,21 @@ pub(crate) fn register(table: &mut Table) {
             Axis::Z => 2.0 * z,
         });
         "v_med3_f32" | "v_med3_num_f32" => ternary(median_f32);
-        "v_fma_f32" | "v_fmaak_f32" | "v_fmamk_f32" => ternary(|a: f32, b: f32, c: f32| a.mul_add(b, c));
-        "v_fmac_f32" => accumulate(|a: f32, b: f32, c: f32| a.mul_add(b, c));
-        "v_mad_f32" | "v_madak_f32" | "v_madmk_f32" => ternary(|a: f32, b: f32, c: f32| a * b + c);
-        "v_mac_f32" => accumulate(|a: f32, b: f32, c: f32| a * b + c);
-        "v_fma_legacy_f32" | "v_fma_dx9_zero_f32" => ternary(|a: f32, b: f32, c: f32| {
-            if a == 0.0 || b == 0.0 { c } else { a.mul_add(b, c) }
-        });
-        "v_fmac_legacy_f32" | "v_fmac_dx9_zero_f32" => accumulate(|a: f32, b: f32, c: f32| {
-            if a == 0.0 || b == 0.0 { c } else { a.mul_add(b, c) }
-        });
-        "v_mad_legacy_f32" => ternary(|a: f32, b: f32, c: f32| legacy(a, b) + c);
-        "v_mac_legacy_f32" => accumulate(|a: f32, b: f32, c: f32| legacy(a, b) + c);
-        "v_mullit_f32" => ternary(light);
+        "v_fma_f32" | "v_fmaak_f32" | "v_fmamk_f32" =>
+            rounded!(Single, r => ternary(move |a: f32, b: f32, c: f32| r.fused(a, b, c)));
+        "v_fmac_f32" => rounded!(Single, r => accumulate(move |a: f32, b: f32, c: f32| r.fused(a, b, c)));
+        "v_mad_f32" | "v_madak_f32" | "v_madmk_f32" =>
+            rounded!(Single, r => ternary(move |a: f32, b: f32, c: f32| mad(r, a, b, c)));
+        "v_mac_f32" => rounded!(Single, r => accumulate(move |a: f32, b: f32, c: f32| mad(r, a, b, c)));
+        "v_fma_legacy_f32" | "v_fma_dx9_zero_f32" =>
+            rounded!(Single, r => ternary(move |a: f32, b: f32, c: f32| legacy_fused(r, a, b, c)));
+        "v_fmac_legacy_f32" | "v_fmac_dx9_zero_f32" =>
+            rounded!(Single, r => accumulate(move |a: f32, b: f32, c: f32| legacy_fused(r, a, b, c)));
+        "v_mad_legacy_f32" =>
+            rounded!(Single, r => ternary(move |a: f32, b: f32, c: f32| r.add(legacy(r, a, b), c)));
+        "v_mac_legacy_f32" =>
+            rounded!(Single, r => accumulate(move |a: f32, b: f32, c: f32| r.add(legacy(r, a, b), c)));
+        "v_mullit_f32" => rounded!(Single, r => ternary(move |a: f32, b: f32, c: f32| light(r, a, b, c)));
         "v_rcp_f32" | "v_rcp_iflag_f32" => unary(|a: f32| 1.0 / a);
         "v_rsq_f32" => unary(|a: f32| (1.0 / f64::from(a).sqrt()) as f32);
         "v_sqrt_f32" => unary(|a: f32| a.sqrt());
@@ -261,32 +247,32 @@ pub(crate) fn register(table: &mut Table) {
         "v_log_legacy_f32" => unary(|a: f32| f64::from(a).log2() as f32);
         "v_sin_f32" => unary(sin);
         "v_cos_f32" => unary(cos);
-        "v_fract_f32" => unary(fract_f32);
+        "v_fract_f32" => rounded!(Single, r => unary(move |a: f32| fraction_f32(r, a)));
         "v_floor_f32" => unary(|a: f32| a.floor());
         "v_ceil_f32" => unary(|a: f32| a.ceil());
         "v_trunc_f32" => unary(|a: f32| a.trunc());
         "v_rndne_f32" => unary(|a: f32| a.round_ties_even());
-        "v_ldexp_f32" => binary(scale_f32);
+        "v_ldexp_f32" => rounded!(Single, r => binary(move |a: f32, n: i32| r.scale(a, n)));
         "v_frexp_mant_f32" => unary(|a: f32| frexp(f64::from(a)).0 as f32);
         "v_frexp_exp_i32_f32" => unary(|a: f32| frexp(f64::from(a)).1);
 
-        "v_add_f64" => binary(|a: f64, b: f64| a + b);
-        "v_mul_f64" => binary(|a: f64, b: f64| a * b);
+        "v_add_f64" => rounded!(Double, r => binary(move |a: f64, b: f64| r.add(a, b)));
+        "v_mul_f64" => rounded!(Double, r => binary(move |a: f64, b: f64| r.multiply(a, b)));
         "v_min_f64" | "v_min_num_f64" => binary(min_f64);
         "v_max_f64" | "v_max_num_f64" => binary(max_f64);
         "v_minimum_f64" => binary(minimum_f64);
         "v_maximum_f64" => binary(maximum_f64);
-        "v_fma_f64" => ternary(|a: f64, b: f64, c: f64| a.mul_add(b, c));
-        "v_fmac_f64" => accumulate(|a: f64, b: f64, c: f64| a.mul_add(b, c));
+        "v_fma_f64" => rounded!(Double, r => ternary(move |a: f64, b: f64, c: f64| r.fused(a, b, c)));
+        "v_fmac_f64" => rounded!(Double, r => accumulate(move |a: f64, b: f64, c: f64| r.fused(a, b, c)));
         "v_rcp_f64" => unary(|a: f64| 1.0 / a);
         "v_rsq_f64" => unary(|a: f64| 1.0 / a.sqrt());
         "v_sqrt_f64" => unary(|a: f64| a.sqrt());
-        "v_fract_f64" => unary(fract_f64);
+        "v_fract_f64" => rounded!(Double, r => unary(move |a: f64| fraction_f64(r, a)));
         "v_floor_f64" => unary(|a: f64| a.floor());
         "v_ceil_f64" => unary(|a: f64| a.ceil());
         "v_trunc_f64" => unary(|a: f64| a.trunc());
         "v_rndne_f64" => unary(|a: f64| a.round_ties_even());
-        "v_ldexp_f64" => binary(scale_f64);
+        "v_ldexp_f64" => rounded!(Double, r => binary(move |a: f64, n: i32| r.scale(a, n)));
         "v_frexp_mant_f64" => unary(|a: f64| frexp(a).0);
         "v_frexp_exp_i32_f64" => unary(|a: f64| frexp(a).1);
     }

@@ -2,12 +2,14 @@
 
 use super::{
     Table,
-    float::{cos, frexp, max_f32, maximum_f32, min_f32, minimum_f32, sin},
+    float::{cos, frexp, mad, max_f32, maximum_f32, min_f32, minimum_f32, sin},
     operations,
+    record::{Field, Operation, rounded},
 };
 use crate::{
     exec::{Binder, on_wave},
     float16::{F16, add_to_odd},
+    rounding::{Rounding, Rounds},
     source::{Part, Place},
     text::{Base, Text, Unsupported},
     value::Value,
@@ -15,8 +17,7 @@ use crate::{
     wave::{HALF, active},
 };
 
-/// Of one f32 operation: rounding its result to f16 rounds the exact result once, since f32 has more
-/// than twice the digits.
+/// Of one f32 operation that is exact.
 pub(crate) fn via(
     f: impl Fn(f32, f32) -> f32 + Copy + Send + Sync,
 ) -> impl Fn(F16, F16) -> F16 + Copy + Send + Sync {
@@ -37,14 +38,14 @@ fn three(f: impl Fn(f32, f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Bin
 
 /// Which part of the destination a mixed instruction writes.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Destination {
+enum Destination {
     Whole,
     Low,
     High,
 }
 
 /// `v_fma_mix`: per source, `op_sel_hi` says f16 and `op_sel` which half.
-pub(super) fn mixed<R: Value>(
+fn mixed<R: Value>(
     destination: Destination,
     f: impl Fn(f32, f32, f32) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -109,12 +110,31 @@ fn narrow_fma(a: f32, b: f32, c: f32) -> F16 {
     F16::from_f64(add_to_odd(f64::from(a) * f64::from(b), f64::from(c)))
 }
 
+/// `v_fma_mixlo_f16` and `v_fma_mixhi_f16`.
+fn mixed_half(destination: Destination) -> Operation {
+    let rounded = move |r: Rounding| {
+        mixed(destination, move |a: f32, b: f32, c: f32| -> F16 { r.fused_scaled(a, b, c, 0) })
+    };
+    Operation::rounded(Field::Double, mixed(destination, narrow_fma), rounded)
+}
+
+/// `x - floor(x)`, below one.
+fn fraction(r: impl Rounds, x: F16) -> F16 {
+    let x = x.to_f32();
+    let fraction: F16 = r.convert(x - x.floor());
+    if x.is_finite() {
+        F16::from_f32(fraction.to_f32().min(F16(0x3bff).to_f32()))
+    } else {
+        F16(0x7e00)
+    }
+}
+
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
-        "v_add_f16" => two(|a, b| a + b);
-        "v_sub_f16" => two(|a, b| a - b);
-        "v_subrev_f16" => two(|a, b| b - a);
-        "v_mul_f16" => two(|a, b| a * b);
+        "v_add_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.add(a, b)));
+        "v_sub_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.subtract(a, b)));
+        "v_subrev_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.subtract(b, a)));
+        "v_mul_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.multiply(a, b)));
         "v_min_f16" | "v_min_num_f16" => two(min_f32);
         "v_max_f16" | "v_max_num_f16" => two(max_f32);
         "v_min3_f16" | "v_min3_num_f16" =>
@@ -134,10 +154,12 @@ pub(crate) fn register(table: &mut Table) {
         "v_sin_f16" => one(sin);
         "v_cos_f16" => one(cos);
         "v_med3_f16" | "v_med3_num_f16" => three(super::float::median_f32);
-        "v_fma_f16" | "v_fma_legacy_f16" | "v_fmaak_f16" | "v_fmamk_f16" => ternary(|a: F16, b: F16, c: F16| a.mul_add(b, c));
-        "v_fmac_f16" => accumulate(|a: F16, b: F16, c: F16| a.mul_add(b, c));
-        "v_mad_f16" | "v_mad_legacy_f16" => ternary(|a: F16, b: F16, c: F16| via(|x, y| x + y)(via(|x, y| x * y)(a, b), c));
-        "v_mac_f16" => accumulate(|a: F16, b: F16, c: F16| via(|x, y| x + y)(via(|x, y| x * y)(a, b), c));
+        "v_fma_f16" | "v_fma_legacy_f16" | "v_fmaak_f16" | "v_fmamk_f16" =>
+            rounded!(Double, r => ternary(move |a: F16, b: F16, c: F16| r.fused(a, b, c)));
+        "v_fmac_f16" => rounded!(Double, r => accumulate(move |a: F16, b: F16, c: F16| r.fused(a, b, c)));
+        "v_mad_f16" | "v_mad_legacy_f16" =>
+            rounded!(Double, r => ternary(move |a: F16, b: F16, c: F16| mad(r, a, b, c)));
+        "v_mac_f16" => rounded!(Double, r => accumulate(move |a: F16, b: F16, c: F16| mad(r, a, b, c)));
         "v_rcp_f16" => one(|a| 1.0 / a);
         "v_rsq_f16" => unary(|a: F16| F16::from_f64(1.0 / f64::from(a.to_f32()).sqrt()));
         "v_sqrt_f16" => one(f32::sqrt);
@@ -147,15 +169,11 @@ pub(crate) fn register(table: &mut Table) {
         "v_ceil_f16" => one(f32::ceil);
         "v_trunc_f16" => one(f32::trunc);
         "v_rndne_f16" => one(f32::round_ties_even);
-        "v_fract_f16" => one(|a| {
-            if a.is_finite() { (a - a.floor()).min(F16(0x3bff).to_f32()) } else { f32::NAN }
-        });
-        "v_ldexp_f16" => binary(|a: F16, n: i16| {
-            F16::from_f64(f64::from(a.to_f32()) * super::float::exponent(i32::from(n).clamp(-100, 100)))
-        });
+        "v_fract_f16" => rounded!(Double, r => unary(move |a: F16| fraction(r, a)));
+        "v_ldexp_f16" => rounded!(Double, r => binary(move |a: F16, n: i16| r.scale(a, n.into())));
         "v_fma_mix_f32" | "v_mad_mix_f32" =>
-            mixed(Destination::Whole, |a: f32, b: f32, c: f32| a.mul_add(b, c));
-        "v_fma_mixlo_f16" | "v_mad_mixlo_f16" => mixed(Destination::Low, narrow_fma);
-        "v_fma_mixhi_f16" | "v_mad_mixhi_f16" => mixed(Destination::High, narrow_fma);
+            rounded!(Single, r => mixed(Destination::Whole, move |a: f32, b: f32, c: f32| r.fused(a, b, c)));
+        "v_fma_mixlo_f16" | "v_mad_mixlo_f16" => mixed_half(Destination::Low);
+        "v_fma_mixhi_f16" | "v_mad_mixhi_f16" => mixed_half(Destination::High);
     }
 }

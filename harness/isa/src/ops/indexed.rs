@@ -1,6 +1,9 @@
 //! Registers whose number is only known when the instruction runs.
 
-use super::{Table, operations};
+use super::{
+    Table, operations,
+    record::{Operation, Passes},
+};
 use crate::{
     exec::{Binder, on_wave},
     text::{Base, Text, Unsupported, register},
@@ -107,26 +110,26 @@ pub(crate) fn moved(text: &Text, m0: u32) -> Result<Option<Text>, Unsupported> {
 
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
-        "v_movrels_b32" => relative(|m0| m0, |_| 0);
-        "v_movreld_b32" => relative(|_| 0, |m0| m0);
-        "v_movrelsd_b32" => relative(|m0| m0, |m0| m0);
-        "v_movrelsd_2_b32" => relative(|m0| m0 & 0xff, |m0| m0 >> 16 & 0x3ff);
-        "s_set_gpr_idx_on" => Box::new(|text: &Text| {
+        "v_movrels_b32" => Operation::from(relative(|m0| m0, |_| 0)).that(Passes::Anywhere);
+        "v_movreld_b32" => Operation::from(relative(|_| 0, |m0| m0)).that(Passes::Anywhere);
+        "v_movrelsd_b32" => Operation::from(relative(|m0| m0, |m0| m0)).that(Passes::Anywhere);
+        "v_movrelsd_2_b32" => Operation::from(relative(|m0| m0 & 0xff, |m0| m0 >> 16 & 0x3ff)).that(Passes::Anywhere);
+        "s_set_gpr_idx_on" => Operation::from(Box::new(|text: &Text| {
             let (index, mode) = (text.plain_source::<u32>(0)?, mode(text, 1)?);
             on_wave(move |wave| {
                 set_index(wave, index.uniform(wave));
                 set_mode(wave, mode);
                 wave.set_detour(INDEXING, true);
             })
-        });
-        "s_set_gpr_idx_off" => Box::new(|_: &Text| on_wave(|wave| wave.set_detour(INDEXING, false)));
-        "s_set_gpr_idx_idx" => Box::new(|text: &Text| {
+        })).that(Passes::Nothing);
+        "s_set_gpr_idx_off" => Operation::from(Box::new(|_: &Text| on_wave(|wave| wave.set_detour(INDEXING, false)))).that(Passes::Nothing);
+        "s_set_gpr_idx_idx" => Operation::from(Box::new(|text: &Text| {
             let index = text.plain_source::<u32>(0)?;
             on_wave(move |wave| set_index(wave, index.uniform(wave)))
-        });
-        "s_set_gpr_idx_mode" => Box::new(|text: &Text| {
+        })).that(Passes::Nothing);
+        "s_set_gpr_idx_mode" => Operation::from(Box::new(|text: &Text| {
             let mode = mode(text, 0)?;
             on_wave(move |wave| set_mode(wave, mode))
-        });
+        })).that(Passes::Nothing);
     }
 }

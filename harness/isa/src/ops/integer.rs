@@ -2,7 +2,10 @@
 
 use device::Generation;
 
-use super::{Table, by_arch, operations};
+use super::{
+    Table, by_arch, operations,
+    record::{Operation, Passes, bits, copies},
+};
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain, on_wave},
     float16::F16,
@@ -222,8 +225,8 @@ impl<const SIGNED: bool> Plain for WideMad<SIGNED> {
 }
 
 /// `op dst(64), carry_out, a, b, c(64)`
-fn wide_mad<const SIGNED: bool>() -> Binder {
-    Box::new(move |text: &Text| {
+fn wide_mad<const SIGNED: bool>() -> Operation {
+    let binder: Binder = Box::new(move |text: &Text| {
         text.only(&[])?;
         bind_plain(WideMad::<SIGNED> {
             a: text.plain_source::<u32>(2)?,
@@ -232,7 +235,8 @@ fn wide_mad<const SIGNED: bool>() -> Binder {
             row: text.row(0, 2)?,
             carry_out: text.scalar(1, 1)?,
         })
-    })
+    });
+    Operation::from(binder).that(Passes::Flags)
 }
 
 /// Two 32-bit shifts of 64-bit values: `dst`, shift, value.
@@ -243,11 +247,11 @@ fn shift64<T: Value>(f: impl Fn(T, u32) -> T + Copy + Send + Sync + 'static) -> 
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
         "v_mov_b32" | "v_accvgpr_read_b32" | "v_accvgpr_write_b32" | "v_accvgpr_mov_b32"
-            | "v_accvgpr_read" | "v_accvgpr_write" => unary(|a: u32| a);
-        "v_mov_b64" => unary(|a: u64| a);
-        "v_mov_b16" => unary(|a: u16| a);
-        "v_not_b32" => unary(|a: u32| !a);
-        "v_not_b16" => unary(|a: u16| !a);
+            | "v_accvgpr_read" | "v_accvgpr_write" => copies(unary(|a: u32| a));
+        "v_mov_b64" => copies(unary(|a: u64| a));
+        "v_mov_b16" => copies(unary(|a: u16| a));
+        "v_not_b32" => bits(unary(|a: u32| !a));
+        "v_not_b16" => bits(unary(|a: u16| !a));
         "v_bfrev_b32" => unary(|a: u32| a.reverse_bits());
         "v_ffbh_u32" | "v_clz_i32_u32" => unary(leading);
         "v_ffbh_i32" | "v_cls_i32" => unary(|a: u32| leading(a ^ ((a as i32) >> 31) as u32));
@@ -304,22 +308,22 @@ pub(crate) fn register(table: &mut Table) {
         "v_mad_u64_u32" | "v_mad_co_u64_u32" => wide_mad::<false>();
         "v_mad_i64_i32" | "v_mad_co_i64_i32" => wide_mad::<true>();
 
-        "v_and_b32" => binary(|a: u32, b: u32| a & b);
-        "v_or_b32" => binary(|a: u32, b: u32| a | b);
+        "v_and_b32" => bits(binary(|a: u32, b: u32| a & b));
+        "v_or_b32" => bits(binary(|a: u32, b: u32| a | b));
         "v_xor_b32" => binary(|a: u32, b: u32| a ^ b);
         "v_xnor_b32" => binary(|a: u32, b: u32| !(a ^ b));
-        "v_and_b16" => binary(|a: u16, b: u16| a & b);
-        "v_or_b16" => binary(|a: u16, b: u16| a | b);
+        "v_and_b16" => bits(binary(|a: u16, b: u16| a & b));
+        "v_or_b16" => bits(binary(|a: u16, b: u16| a | b));
         "v_xor_b16" => binary(|a: u16, b: u16| a ^ b);
-        "v_lshlrev_b32" => binary(|shift: u32, a: u32| a << (shift & 31));
-        "v_lshrrev_b32" => binary(|shift: u32, a: u32| a >> (shift & 31));
-        "v_ashrrev_i32" => binary(|shift: u32, a: i32| a >> (shift & 31));
-        "v_lshlrev_b64" => shift64(|a: u64, shift| a << shift);
-        "v_lshrrev_b64" => shift64(|a: u64, shift| a >> shift);
-        "v_ashrrev_i64" => shift64(|a: i64, shift| a >> shift);
-        "v_lshlrev_b16" => binary(|shift: u16, a: u16| a << (shift & 15));
-        "v_lshrrev_b16" => binary(|shift: u16, a: u16| a >> (shift & 15));
-        "v_ashrrev_i16" => binary(|shift: u16, a: i16| a >> (shift & 15));
+        "v_lshlrev_b32" => bits(binary(|shift: u32, a: u32| a << (shift & 31)));
+        "v_lshrrev_b32" => bits(binary(|shift: u32, a: u32| a >> (shift & 31)));
+        "v_ashrrev_i32" => bits(binary(|shift: u32, a: i32| a >> (shift & 31)));
+        "v_lshlrev_b64" => bits(shift64(|a: u64, shift| a << shift));
+        "v_lshrrev_b64" => bits(shift64(|a: u64, shift| a >> shift));
+        "v_ashrrev_i64" => bits(shift64(|a: i64, shift| a >> shift));
+        "v_lshlrev_b16" => bits(binary(|shift: u16, a: u16| a << (shift & 15)));
+        "v_lshrrev_b16" => bits(binary(|shift: u16, a: u16| a >> (shift & 15)));
+        "v_ashrrev_i16" => bits(binary(|shift: u16, a: i16| a >> (shift & 15)));
         "v_bfm_b32" => binary(|a: u32, b: u32| ((1u32 << (a & 31)) - 1) << (b & 31));
         "v_bcnt_u32_b32" => binary(|a: u32, b: u32| a.count_ones().wrapping_add(b));
         "v_min_u32" => binary(|a: u32, b: u32| a.min(b));
@@ -328,12 +332,12 @@ pub(crate) fn register(table: &mut Table) {
         "v_max_i32" => binary(|a: i32, b: i32| a.max(b));
         // The sources are halves with `neg` and `abs`, as those of an f16 operation. GFX12 makes their signalling NaNs quiet:
         // measured on a Radeon RX 9070 XT, 0x7c09 gives 0x7e09.
-        "v_pack_b32_f16" => by_arch(|arch| match arch.generation() {
+        "v_pack_b32_f16" => bits(by_arch(|arch| match arch.generation() {
             Generation::Rdna4 => binary(|a: F16, b: F16| {
                 u32::from(a.quiet().0) | u32::from(b.quiet().0) << 16
             }),
             _ => binary(|a: F16, b: F16| u32::from(a.0) | u32::from(b.0) << 16),
-        });
+        }));
 
         "v_add_u16" | "v_add_nc_u16" => binary(|a: u16, b: u16| a.wrapping_add(b));
         "v_add_u16 clamp" | "v_add_nc_u16 clamp" => binary(|a: u16, b: u16| a.saturating_add(b));
@@ -373,23 +377,23 @@ pub(crate) fn register(table: &mut Table) {
         "v_med3_u16" => ternary(|a: u16, b: u16, c: u16| median(a, b, c));
         "v_med3_i16" => ternary(|a: i16, b: i16, c: i16| median(a, b, c));
 
-        "v_bfe_u32" => ternary(extract_u32);
-        "v_bfe_i32" => ternary(extract_i32);
-        "v_bfi_b32" => ternary(|mask: u32, a: u32, b: u32| (mask & a) | (!mask & b));
+        "v_bfe_u32" => bits(ternary(extract_u32));
+        "v_bfe_i32" => bits(ternary(extract_i32));
+        "v_bfi_b32" => bits(ternary(|mask: u32, a: u32, b: u32| (mask & a) | (!mask & b)));
         // The shift has 16 bits from GFX11 on, perhaps of an upper half; before it no bit above the fifth counts either.
-        "v_alignbit_b32" => ternary(|a: u32, b: u32, shift: u16| {
+        "v_alignbit_b32" => bits(ternary(|a: u32, b: u32, shift: u16| {
             ((u64::from(a) << 32 | u64::from(b)) >> (shift & 31)) as u32
-        });
-        "v_alignbyte_b32" => ternary(|a: u32, b: u32, shift: u16| {
+        }));
+        "v_alignbyte_b32" => bits(ternary(|a: u32, b: u32, shift: u16| {
             ((u64::from(a) << 32 | u64::from(b)) >> (8 * (shift & 3))) as u32
-        });
-        "v_perm_b32" => ternary(permute_bytes);
+        }));
+        "v_perm_b32" => bits(ternary(permute_bytes));
         "v_lshl_add_u32" => ternary(|a: u32, s: u32, c: u32| (a << (s & 31)).wrapping_add(c));
         "v_add_lshl_u32" => ternary(|a: u32, b: u32, s: u32| a.wrapping_add(b) << (s & 31));
-        "v_lshl_or_b32" => ternary(|a: u32, s: u32, c: u32| a << (s & 31) | c);
+        "v_lshl_or_b32" => bits(ternary(|a: u32, s: u32, c: u32| a << (s & 31) | c));
         "v_lshl_add_u64" => ternary(|a: u64, s: u32, c: u64| (a << (s & 63)).wrapping_add(c));
-        "v_and_or_b32" => ternary(|a: u32, b: u32, c: u32| a & b | c);
-        "v_or3_b32" => ternary(|a: u32, b: u32, c: u32| a | b | c);
+        "v_and_or_b32" => bits(ternary(|a: u32, b: u32, c: u32| a & b | c));
+        "v_or3_b32" => bits(ternary(|a: u32, b: u32, c: u32| a | b | c));
         "v_xor3_b32" => ternary(|a: u32, b: u32, c: u32| a ^ b ^ c);
         "v_xad_u32" => ternary(|a: u32, b: u32, c: u32| (a ^ b).wrapping_add(c));
         "v_add3_u32" => ternary(|a: u32, b: u32, c: u32| a.wrapping_add(b).wrapping_add(c));
@@ -424,7 +428,7 @@ pub(crate) fn register(table: &mut Table) {
             })
         });
         "v_sad_u32" => ternary(|a: u32, b: u32, c: u32| a.abs_diff(b).wrapping_add(c));
-        "v_bitop3_b32" => Box::new(|text: &Text| {
+        "v_bitop3_b32" => bits(Box::new(|text: &Text| {
             let rows = text.number("bitop3")? as u32;
             let mut bare = text.clone();
             bare.drop_modifier("bitop3");
@@ -434,8 +438,8 @@ pub(crate) fn register(table: &mut Table) {
                     bits | (pick(a, 4) & pick(b, 2) & pick(c, 1))
                 })
             })(&bare)
-        });
+        }));
         "v_cndmask_b32" => select::<f32>();
-        "v_cndmask_b16" => select::<F16>();
+        "v_cndmask_b16" => bits(select::<F16>());
     }
 }

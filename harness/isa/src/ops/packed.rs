@@ -2,10 +2,16 @@
 
 use std::marker::PhantomData;
 
-use super::{Table, half::via, operations};
+use super::{
+    Table,
+    half::via,
+    operations,
+    record::{accumulates, copies, rounded},
+};
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::F16,
+    rounding::Rounds as _,
     source::{Buffer, Place, Source},
     text::{Base, Text, Unsupported},
     value::Value,
@@ -159,7 +165,7 @@ fn refuse_integer_clamp<T: Value>(text: &Text) -> Result<(), Unsupported> {
     if bare { Err(Unsupported) } else { Ok(()) }
 }
 
-pub(super) fn two<T: Value>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Binder {
+fn two<T: Value>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Binder {
     Box::new(move |text| {
         refuse_integer_clamp::<T>(text)?;
         bind_lanes(Packed {
@@ -169,7 +175,7 @@ pub(super) fn two<T: Value>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static
     })
 }
 
-pub(super) fn three<T: Value>(
+fn three<T: Value>(
     third_is_target: bool,
     f: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -203,14 +209,14 @@ fn moves() -> Binder {
 
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
-        "v_pk_add_f16" => two(via(|a, b| a + b));
-        "v_pk_mul_f16" => two(via(|a, b| a * b));
+        "v_pk_add_f16" => rounded!(Double, r => two(move |a: F16, b: F16| r.add(a, b)));
+        "v_pk_mul_f16" => rounded!(Double, r => two(move |a: F16, b: F16| r.multiply(a, b)));
         "v_pk_min_f16" | "v_pk_min_num_f16" => two(via(super::float::min_f32));
         "v_pk_max_f16" | "v_pk_max_num_f16" => two(via(super::float::max_f32));
         "v_pk_minimum_f16" => two(via(super::float::minimum_f32));
         "v_pk_maximum_f16" => two(via(super::float::maximum_f32));
-        "v_pk_fma_f16" => three(false, |a: F16, b: F16, c: F16| a.mul_add(b, c));
-        "v_pk_fmac_f16" => three(true, |a: F16, b: F16, c: F16| a.mul_add(b, c));
+        "v_pk_fma_f16" => rounded!(Double, r => three(false, move |a: F16, b: F16, c: F16| r.fused(a, b, c)));
+        "v_pk_fmac_f16" => accumulates(rounded!(Double, r => three(true, move |a: F16, b: F16, c: F16| r.fused(a, b, c))));
         "v_pk_add_u16" | "v_pk_add_i16" => two(|a: u16, b: u16| a.wrapping_add(b));
         "v_pk_add_u16 clamp" => two(|a: u16, b: u16| a.saturating_add(b));
         "v_pk_add_i16 clamp" => two(|a: i16, b: i16| a.saturating_add(b));
@@ -229,9 +235,9 @@ pub(crate) fn register(table: &mut Table) {
         "v_pk_lshlrev_b16" => two(|shift: u16, a: u16| a << (shift & 15));
         "v_pk_lshrrev_b16" => two(|shift: u16, a: u16| a >> (shift & 15));
         "v_pk_ashrrev_i16" => two(|shift: i16, a: i16| a >> (shift & 15));
-        "v_pk_add_f32" => two(|a: f32, b: f32| a + b);
-        "v_pk_mul_f32" => two(|a: f32, b: f32| a * b);
-        "v_pk_fma_f32" => three(false, |a: f32, b: f32, c: f32| a.mul_add(b, c));
-        "v_pk_mov_b32" => moves();
+        "v_pk_add_f32" => rounded!(Single, r => two(move |a: f32, b: f32| r.add(a, b)));
+        "v_pk_mul_f32" => rounded!(Single, r => two(move |a: f32, b: f32| r.multiply(a, b)));
+        "v_pk_fma_f32" => rounded!(Single, r => three(false, move |a: f32, b: f32, c: f32| r.fused(a, b, c)));
+        "v_pk_mov_b32" => copies(moves());
     }
 }

@@ -1,6 +1,9 @@
 //! Scalar arithmetic, logic and comparisons.
 
-use super::{Table, operations};
+use super::{
+    Table, operations,
+    record::{Operation, Passes, accumulates, bits, copies},
+};
 use crate::{
     exec::{Binder, on_machine, on_wave},
     scalar::{
@@ -221,10 +224,10 @@ fn set_register() -> Binder {
 
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
-        "s_mov_b32" => unary(|a: u32| a);
-        "s_mov_b64" => unary(|a: u64| a);
-        "s_cmov_b32" => conditional_move::<u32>();
-        "s_cmov_b64" => conditional_move::<u64>();
+        "s_mov_b32" => copies(unary(|a: u32| a));
+        "s_mov_b64" => copies(unary(|a: u64| a));
+        "s_cmov_b32" => copies(conditional_move::<u32>());
+        "s_cmov_b64" => copies(conditional_move::<u64>());
         "s_not_b32" => unary_nz(|a: u32| !a);
         "s_not_b64" => unary_nz(|a: u64| !a);
         "s_abs_i32" => unary_nz(|a: i32| a.wrapping_abs());
@@ -278,51 +281,51 @@ pub(crate) fn register(table: &mut Table) {
         "s_lshl3_add_u32" => shift_add(3);
         "s_lshl4_add_u32" => shift_add(4);
 
-        "s_and_b32" => binary_nz(|a: u32, b: u32| a & b);
-        "s_and_b64" => binary_nz(|a: u64, b: u64| a & b);
-        "s_or_b32" => binary_nz(|a: u32, b: u32| a | b);
-        "s_or_b64" => binary_nz(|a: u64, b: u64| a | b);
+        "s_and_b32" => bits(binary_nz(|a: u32, b: u32| a & b));
+        "s_and_b64" => bits(binary_nz(|a: u64, b: u64| a & b));
+        "s_or_b32" => bits(binary_nz(|a: u32, b: u32| a | b));
+        "s_or_b64" => bits(binary_nz(|a: u64, b: u64| a | b));
         "s_xor_b32" => binary_nz(|a: u32, b: u32| a ^ b);
         "s_xor_b64" => binary_nz(|a: u64, b: u64| a ^ b);
-        "s_andn2_b32" | "s_and_not1_b32" => binary_nz(|a: u32, b: u32| a & !b);
-        "s_andn2_b64" | "s_and_not1_b64" => binary_nz(|a: u64, b: u64| a & !b);
-        "s_orn2_b32" | "s_or_not1_b32" => binary_nz(|a: u32, b: u32| a | !b);
-        "s_orn2_b64" | "s_or_not1_b64" => binary_nz(|a: u64, b: u64| a | !b);
+        "s_andn2_b32" | "s_and_not1_b32" => bits(binary_nz(|a: u32, b: u32| a & !b));
+        "s_andn2_b64" | "s_and_not1_b64" => bits(binary_nz(|a: u64, b: u64| a & !b));
+        "s_orn2_b32" | "s_or_not1_b32" => bits(binary_nz(|a: u32, b: u32| a | !b));
+        "s_orn2_b64" | "s_or_not1_b64" => bits(binary_nz(|a: u64, b: u64| a | !b));
         "s_nand_b32" => binary_nz(|a: u32, b: u32| !(a & b));
         "s_nand_b64" => binary_nz(|a: u64, b: u64| !(a & b));
         "s_nor_b32" => binary_nz(|a: u32, b: u32| !(a | b));
         "s_nor_b64" => binary_nz(|a: u64, b: u64| !(a | b));
         "s_xnor_b32" => binary_nz(|a: u32, b: u32| !(a ^ b));
         "s_xnor_b64" => binary_nz(|a: u64, b: u64| !(a ^ b));
-        "s_lshl_b32" => binary_nz(|a: u32, b: u32| a << (b & 31));
-        "s_lshl_b64" => binary_nz(|a: u64, b: u32| a << (b & 63));
-        "s_lshr_b32" => binary_nz(|a: u32, b: u32| a >> (b & 31));
-        "s_lshr_b64" => binary_nz(|a: u64, b: u32| a >> (b & 63));
-        "s_ashr_i32" => binary_nz(|a: i32, b: u32| a >> (b & 31));
-        "s_ashr_i64" => binary_nz(|a: i64, b: u32| a >> (b & 63));
+        "s_lshl_b32" => bits(binary_nz(|a: u32, b: u32| a << (b & 31)));
+        "s_lshl_b64" => bits(binary_nz(|a: u64, b: u32| a << (b & 63)));
+        "s_lshr_b32" => bits(binary_nz(|a: u32, b: u32| a >> (b & 31)));
+        "s_lshr_b64" => bits(binary_nz(|a: u64, b: u32| a >> (b & 63)));
+        "s_ashr_i32" => bits(binary_nz(|a: i32, b: u32| a >> (b & 31)));
+        "s_ashr_i64" => bits(binary_nz(|a: i64, b: u32| a >> (b & 63)));
         "s_bfm_b32" => binary(|a: u32, b: u32| ((1u32 << (a & 31)) - 1) << (b & 31));
         "s_bfm_b64" => binary(|a: u32, b: u32| ((1u64 << (a & 63)) - 1) << (b & 63));
-        "s_bfe_u32" => binary_nz(extract_u32);
-        "s_bfe_i32" => binary_nz(extract_i32);
-        "s_bfe_u64" => binary_nz(extract_u64);
-        "s_bfe_i64" => binary_nz(extract_i64);
-        "s_pack_ll_b32_b16" => binary(|a: u32, b: u32| (a & 0xffff) | b << 16);
-        "s_pack_lh_b32_b16" => binary(|a: u32, b: u32| (a & 0xffff) | (b & 0xffff_0000));
-        "s_pack_hh_b32_b16" => binary(|a: u32, b: u32| a >> 16 | (b & 0xffff_0000));
-        "s_pack_hl_b32_b16" => binary(|a: u32, b: u32| a >> 16 | b << 16);
-        "s_cselect_b32" => binary_scc(|a: u32, b: u32, scc| (if scc { a } else { b }, scc));
-        "s_cselect_b64" => binary_scc(|a: u64, b: u64, scc| (if scc { a } else { b }, scc));
+        "s_bfe_u32" => bits(binary_nz(extract_u32));
+        "s_bfe_i32" => bits(binary_nz(extract_i32));
+        "s_bfe_u64" => bits(binary_nz(extract_u64));
+        "s_bfe_i64" => bits(binary_nz(extract_i64));
+        "s_pack_ll_b32_b16" => bits(binary(|a: u32, b: u32| (a & 0xffff) | b << 16));
+        "s_pack_lh_b32_b16" => bits(binary(|a: u32, b: u32| (a & 0xffff) | (b & 0xffff_0000)));
+        "s_pack_hh_b32_b16" => bits(binary(|a: u32, b: u32| a >> 16 | (b & 0xffff_0000)));
+        "s_pack_hl_b32_b16" => bits(binary(|a: u32, b: u32| a >> 16 | b << 16));
+        "s_cselect_b32" => Operation::from(binary_scc(|a: u32, b: u32, scc| (if scc { a } else { b }, scc))).that(Passes::SelectsScalar);
+        "s_cselect_b64" => Operation::from(binary_scc(|a: u64, b: u64, scc| (if scc { a } else { b }, scc))).that(Passes::SelectsScalar);
 
-        "s_movk_i32" => with_immediate(|_, k| (i32::from(k as i16) as u32, None));
-        "s_cmovk_i32" => Box::new(|text: &Text| {
+        "s_movk_i32" => copies(with_immediate(|_, k| (i32::from(k as i16) as u32, None)));
+        "s_cmovk_i32" => copies(Box::new(|text: &Text| {
             let (target, k) = (text.scalar(0, 1)?, i32::from(text.site.immediate as i16) as u32);
             on_wave(move |wave| if wave.scc() { wave.scalar[usize::from(target)] = k })
-        });
-        "s_addk_i32" | "s_addk_co_i32" => with_immediate(|a, k| {
+        }));
+        "s_addk_i32" | "s_addk_co_i32" => accumulates(with_immediate(|a, k| {
             let (sum, overflow) = (a as i32).overflowing_add(i32::from(k as i16));
             (sum as u32, Some(overflow))
-        });
-        "s_mulk_i32" => with_immediate(|a, k| (a.wrapping_mul(i32::from(k as i16) as u32), None));
+        }));
+        "s_mulk_i32" => accumulates(with_immediate(|a, k| (a.wrapping_mul(i32::from(k as i16) as u32), None)));
         "s_cmpk_eq_i32" => compare_immediate(|a, k| a as i32 == i32::from(k as i16));
         "s_cmpk_lg_i32" => compare_immediate(|a, k| a as i32 != i32::from(k as i16));
         "s_cmpk_gt_i32" => compare_immediate(|a, k| a as i32 > i32::from(k as i16));
@@ -387,15 +390,15 @@ pub(crate) fn register(table: &mut Table) {
         "s_andn2_wrexec_b64" | "s_and_not1_wrexec_b64" => save_exec(|a: u64, exec| a & !exec, true);
 
         "s_getreg_b32" => get_register();
-        "s_setreg_b32" | "s_setreg_imm32_b32" => set_register();
-        "s_denorm_mode" => Box::new(|text: &Text| {
+        "s_setreg_b32" | "s_setreg_imm32_b32" => Operation::from(set_register()).that(Passes::Nothing);
+        "s_denorm_mode" => Operation::from(Box::new(|text: &Text| {
             let denormals = u32::from(text.site.immediate & 0xf) << 4;
             on_wave(move |wave| wave.set_mode((wave.mode() & !0xf0) | denormals))
-        });
-        "s_round_mode" => Box::new(|text: &Text| {
+        })).that(Passes::Nothing);
+        "s_round_mode" => Operation::from(Box::new(|text: &Text| {
             let rounding = u32::from(text.site.immediate & 0xf);
             on_wave(move |wave| wave.set_mode((wave.mode() & !0xf) | rounding))
-        });
+        })).that(Passes::Nothing);
         "s_memtime" => Box::new(|text: &Text| {
             let target = text.scalar(0, 2)?;
             on_machine(move |wave, machine| {

@@ -5,10 +5,12 @@ use super::{
     float::{max_f32, maximum_f32, min_f32, minimum_f32},
     half::via,
     operations,
+    record::{Operation, accumulates, rounded},
 };
 use crate::{
     exec::Binder,
     float16::F16,
+    rounding::Rounds as _,
     scalar::{binary, compare, ternary, unary},
 };
 
@@ -16,8 +18,8 @@ use crate::{
 macro_rules! comparisons {
     ($table:ident, $($name:literal $type:ident $number:expr;)+) => {
         $(
-            let mut add = |condition: &str, binder: Binder| {
-                super::add($table, &format!("s_cmp_{condition}_{}", $name), std::sync::Arc::new(binder));
+            let mut add = |condition: &str, operation: Operation| {
+                super::add($table, &format!("s_cmp_{condition}_{}", $name), std::sync::Arc::new(operation));
             };
             add("lt", compare(|a: $type, b: $type| $number(a) < $number(b)));
             add("le", compare(|a: $type, b: $type| $number(a) <= $number(b)));
@@ -60,37 +62,37 @@ pub(crate) fn register(table: &mut Table) {
         "f16" F16 F16::to_f32;
     }
     operations! { table;
-        "s_add_f32" => binary(|a: f32, b: f32| a + b);
-        "s_sub_f32" => binary(|a: f32, b: f32| a - b);
-        "s_mul_f32" => binary(|a: f32, b: f32| a * b);
+        "s_add_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.add(a, b)));
+        "s_sub_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.subtract(a, b)));
+        "s_mul_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.multiply(a, b)));
         "s_min_f32" | "s_min_num_f32" => binary(min_f32);
         "s_max_f32" | "s_max_num_f32" => binary(max_f32);
         "s_minimum_f32" => binary(minimum_f32);
         "s_maximum_f32" => binary(maximum_f32);
-        "s_fmac_f32" => ternary(0, |a: f32, b: f32, c: f32| a.mul_add(b, c));
-        "s_fmaak_f32" | "s_fmamk_f32" => ternary(3, |a: f32, b: f32, c: f32| a.mul_add(b, c));
+        "s_fmac_f32" => accumulates(rounded!(Single, r => ternary(0, move |a: f32, b: f32, c: f32| r.fused(a, b, c))));
+        "s_fmaak_f32" | "s_fmamk_f32" => rounded!(Single, r => ternary(3, move |a: f32, b: f32, c: f32| r.fused(a, b, c)));
         "s_ceil_f32" => unary(|a: f32| a.ceil());
         "s_floor_f32" => unary(|a: f32| a.floor());
         "s_trunc_f32" => unary(|a: f32| a.trunc());
         "s_rndne_f32" => unary(|a: f32| a.round_ties_even());
-        "s_cvt_f32_i32" => unary(|a: i32| a as f32);
-        "s_cvt_f32_u32" => unary(|a: u32| a as f32);
+        "s_cvt_f32_i32" => rounded!(Single, r => unary(move |a: i32| -> f32 { r.convert(f64::from(a)) }));
+        "s_cvt_f32_u32" => rounded!(Single, r => unary(move |a: u32| -> f32 { r.convert(f64::from(a)) }));
         "s_cvt_i32_f32" => unary(|a: f32| a as i32);
         "s_cvt_u32_f32" => unary(|a: f32| a as u32);
-        "s_cvt_f16_f32" => unary(F16::from_f32);
+        "s_cvt_f16_f32" => rounded!(Double, r => unary(move |a: f32| -> F16 { r.convert(a) }));
         "s_cvt_f32_f16" => unary(F16::to_f32);
         "s_cvt_hi_f32_f16" => unary(|a: u32| F16((a >> 16) as u16).to_f32());
         "s_cvt_pk_rtz_f16_f32" => binary(|a: f32, b: f32| {
             u32::from(F16::truncate_f32(a).0) | u32::from(F16::truncate_f32(b).0) << 16
         });
-        "s_add_f16" => halves(|a, b| a + b);
-        "s_sub_f16" => halves(|a, b| a - b);
-        "s_mul_f16" => halves(|a, b| a * b);
+        "s_add_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.add(a, b)));
+        "s_sub_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.subtract(a, b)));
+        "s_mul_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.multiply(a, b)));
         "s_min_f16" | "s_min_num_f16" => halves(min_f32);
         "s_max_f16" | "s_max_num_f16" => halves(max_f32);
         "s_minimum_f16" => halves(minimum_f32);
         "s_maximum_f16" => halves(maximum_f32);
-        "s_fmac_f16" => ternary(0, |a: F16, b: F16, c: F16| a.mul_add(b, c));
+        "s_fmac_f16" => accumulates(rounded!(Double, r => ternary(0, move |a: F16, b: F16, c: F16| r.fused(a, b, c))));
         "s_ceil_f16" => half(f32::ceil);
         "s_floor_f16" => half(f32::floor);
         "s_trunc_f16" => half(f32::trunc);

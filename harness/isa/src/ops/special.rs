@@ -3,14 +3,14 @@
 use std::marker::PhantomData;
 
 use super::{
-    Table,
-    float::{scale_f32, scale_f64},
-    operations,
+    Table, operations,
+    record::{Field, Operation, Passes},
 };
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::{F16, add_to_odd},
     masks::Mask,
+    rounding::{Rounds as _, exponent, scale_f32, scale_f64},
     source::{Buffer, NO_WORDS, Source},
     text::{Text, register},
     value::Value,
@@ -70,7 +70,7 @@ fn is_denormal_quotient<T: Division>(n: T, d: T) -> bool {
         let (_, _, value) = x.parts();
         let (mut value, mut log) = (value.abs(), 0);
         if value < f64::MIN_POSITIVE {
-            value *= super::float::exponent(64);
+            value *= exponent(64);
             log = -64;
         }
         let exponent = (value.to_bits() >> 52) as i32 - 1023 + log;
@@ -217,7 +217,7 @@ fn fused_scaled_f32(a: f32, b: f32, c: f32) -> f32 {
     let product = f64::from(a) * f64::from(b);
     let sum = add_to_odd(product, f64::from(c));
     let back = if c.abs() >= 2.0 { 64 } else { -64 };
-    (sum * super::float::exponent(back)) as f32
+    (sum * exponent(back)) as f32
 }
 
 fn fused_scaled_f64(a: f64, b: f64, c: f64) -> f64 {
@@ -276,7 +276,7 @@ where
 }
 
 /// `v_div_fmas dst, a, b, c`: a fused multiply-add that undoes the scaling in lanes with VCC set.
-pub(super) fn fused<T: Value>(
+fn fused<T: Value>(
     plain: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
     scaled: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -376,10 +376,18 @@ fn trig_preop(a: f64, segment: u32) -> f64 {
 
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
-        "v_div_scale_f32" => scale::<f32>();
-        "v_div_scale_f64" => scale::<f64>();
-        "v_div_fmas_f32" => fused(|a: f32, b: f32, c: f32| a.mul_add(b, c), fused_scaled_f32);
-        "v_div_fmas_f64" => fused(|a: f64, b: f64, c: f64| a.mul_add(b, c), fused_scaled_f64);
+        "v_div_scale_f32" => Operation::from(scale::<f32>()).that(Passes::Flags);
+        "v_div_scale_f64" => Operation::from(scale::<f64>()).that(Passes::Flags);
+        "v_div_fmas_f32" => Operation::rounded(
+            Field::Single,
+            fused(|a: f32, b: f32, c: f32| a.mul_add(b, c), fused_scaled_f32),
+            |r| fused(move |a: f32, b, c| r.fused(a, b, c), move |a, b, c| r.fused_scaled(a, b, c, if c.abs() >= 2.0 { 64 } else { -64 })),
+        );
+        "v_div_fmas_f64" => Operation::rounded(
+            Field::Double,
+            fused(|a: f64, b: f64, c: f64| a.mul_add(b, c), fused_scaled_f64),
+            |r| fused(move |a: f64, b, c| r.fused(a, b, c), move |a, b, c| r.fused_scaled(a, b, c, if c.abs() >= 2.0 { 128 } else { -128 })),
+        );
         "v_div_fixup_f32" => ternary(fixup_f32);
         "v_div_fixup_f64" => ternary(fixup_f64);
         "v_div_fixup_f16" | "v_div_fixup_legacy_f16" => ternary(|q: F16, d: F16, n: F16| {

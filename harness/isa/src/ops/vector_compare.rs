@@ -2,15 +2,21 @@
 
 use std::sync::Arc;
 
-use super::Table;
-use crate::{exec::Binder, float16::F16, masks::compare};
+use super::{
+    Table,
+    record::{Operation, Passes},
+};
+use crate::{exec::Binder, float16::F16, masks::compare, text::Text};
 
 /// Adds `v_cmp_*` and `v_cmpx_*`; the binder tells them apart.
 fn add(table: &mut Table, names: &[&str], type_name: &str, binder: Binder) {
     let binder = Arc::new(binder);
-    for name in names {
-        for prefix in ["v_cmp", "v_cmpx"] {
-            super::add(table, &format!("{prefix}_{name}_{type_name}"), binder.clone());
+    for (prefix, passes) in [("v_cmp", Passes::Across), ("v_cmpx", Passes::MasksAlone)] {
+        let binder = binder.clone();
+        let operation = Operation::from(Box::new(move |text: &Text| binder(text)));
+        let operation = Arc::new(operation.that(passes));
+        for name in names {
+            super::add(table, &format!("{prefix}_{name}_{type_name}"), operation.clone());
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
         Checks,
         between::{Between, Why},
     },
-    program::{bind, watch},
+    program::line::{bind, watch},
     text::{Site, register},
     wave::{Machine, Wave},
 };

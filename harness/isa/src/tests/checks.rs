@@ -10,7 +10,7 @@ use device::Arch::{self, Gfx1151, Gfx1201};
 use crate::{
     AccessKind, AddressSpace, Unordered, Written,
     checks::{Found, races},
-    program::{bind, watch},
+    program::line::{bind, watch},
     text::Site,
     text::register::EXEC,
     wave::{Machine, Stop, Wave},

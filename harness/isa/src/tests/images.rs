@@ -8,7 +8,7 @@ use device::Arch::{self, *};
 use crate::{
     AddressSpace,
     image::{Border, Dimension, Format, Image, Numeric, Sampler, Wrap, buffer_word},
-    program::bind,
+    program::line::bind,
     text::{Site, register::EXEC},
     wave::{Machine, Stop, Wave},
 };

@@ -7,7 +7,7 @@ use device::Arch::{self, *};
 use super::wave;
 use crate::{
     AddressSpace, Launch, Trap, launch,
-    program::bind,
+    program::line::bind,
     text::Site,
     wave::{Machine, Stop},
 };

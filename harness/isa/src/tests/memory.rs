@@ -6,7 +6,7 @@ use device::Arch::{self, *};
 
 use crate::{
     AddressSpace,
-    program::bind,
+    program::line::bind,
     text::Site,
     text::register::EXEC,
     wave::{Machine, Wave},

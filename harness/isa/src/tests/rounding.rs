@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::{Nothing, wave};
 use crate::{
-    program::{Detours, bind},
+    program::{Detours, line::bind, parse},
     text::Site,
     wave::Machine,
 };
@@ -76,7 +76,11 @@ fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64
     let site = Site { address: 8, ..Site::of(arch) };
     let Ok(exec) = bind(text, &site) else { panic!("not bound: {text}") };
     let mut detours = Detours::default();
-    let Ok(other) = detours.find(text, &site, &wave, false) else { panic!("refused: {text}") };
+    let Ok(other) =
+        detours.find(text, &site, &parse(text, &site).unwrap_or_default(), &wave, false)
+    else {
+        panic!("refused: {text}")
+    };
     other.unwrap_or(&*exec).run(&mut wave, &mut machine).expect("no stop");
     u64::from(wave.lane(0, 3)) | u64::from(wave.lane(1, 3)) << 32
 }
@@ -228,7 +232,12 @@ fn rounding_and_denormals_compose() {
         wave.set_lane(1, 3, least);
         wave.set_lane(2, 3, 0.5f32.to_bits());
         let (text, mut detours) = ("v_mul_f32 v0, v1, v2", Detours::default());
-        let Ok(Some(exec)) = detours.find(text, &Site::of(Gfx1030), &wave, false) else { panic!() };
+        let site = Site::of(Gfx1030);
+        let Ok(Some(exec)) =
+            detours.find(text, &site, &parse(text, &site).unwrap_or_default(), &wave, false)
+        else {
+            panic!()
+        };
         exec.run(&mut wave, &mut Machine::new(&Nothing)).expect("no stop");
         assert_eq!(wave.lane(0, 3), expected, "{denormals}");
     }

@@ -9,7 +9,7 @@ use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1
 use crate::{
     AddressSpace,
     checks::Found,
-    program::{bind, watch},
+    program::line::{bind, watch},
     text::{Site, register},
     wave::{Machine, Wave},
 };

@@ -1,0 +1,163 @@
+//! What is known of one operation, in one place: how it is executed, how MODE rounds it, and how its sources show in its
+//! results.
+
+use crate::{
+    exec::{Binder, Bound},
+    rounding::Rounding,
+    text::Text,
+};
+
+/// Which of MODE's roundings counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// MODE\[1:0\]: of results of 32 bits.
+    Single,
+    /// MODE\[3:2\]: of results of 16 and 64 bits.
+    Double,
+}
+
+impl Field {
+    /// Those bits of MODE.
+    pub(crate) const ALL: u32 = 0xf;
+
+    fn of(self, mode: u32) -> Option<Rounding> {
+        Rounding::of(match self {
+            Field::Single => mode,
+            Field::Double => mode >> 2,
+        })
+    }
+}
+
+/// How what the sources hold shows in the results. Operands are targets first, then sources, where nothing else is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passes {
+    /// Each bit may depend on all sources.
+    Computes,
+    /// The same, with the target as a source unless there is a fourth operand in its stead.
+    Accumulates,
+    /// The same as the first, with a second target behind the first: a carry or a flag for each lane.
+    Flags,
+    /// Bits are moved about.
+    Bits,
+    /// The source is the result.
+    Copies,
+    /// All lanes of the source are in the result, or in each lane of it.
+    Across,
+    /// The same, with the target as a source.
+    AccumulatesAcross,
+    /// All lanes of the source are in the result, and nothing is computed of them.
+    Picks,
+    /// The second source where the mask has a one, else the first.
+    Selects,
+    /// The first source where SCC is one, else the second.
+    SelectsScalar,
+    /// All operands are sources, and SCC is the target.
+    Condition,
+    /// The wave goes where that register says.
+    Branches(u16),
+    /// The sources say which lanes run; EXEC is saved to the target, if there is one.
+    Masks,
+    /// All operands are sources, and say which lanes run.
+    MasksAlone,
+    /// The operands change places.
+    Swaps,
+    /// Some lanes of each operand come from the others.
+    Mixes,
+    /// Targets that are not known before the instruction runs.
+    Anywhere,
+    /// No register is a target.
+    Nothing,
+}
+
+type Rounded = Box<dyn Fn(Rounding) -> Binder + Send + Sync>;
+
+/// One operation.
+pub(crate) struct Operation {
+    /// To nearest even, if it rounds.
+    binder: Binder,
+    /// In the other modes. What has none rounds in one way of its own, or not at all: the approximations (reciprocals, roots,
+    /// powers, logarithms, sines), which are given as accurate to a bit or so in every mode, products of matrices, dot
+    /// products, atomics, and conversions that name their rounding.
+    rounded: Option<(Field, Rounded)>,
+    pub(crate) passes: Passes,
+}
+
+impl From<Binder> for Operation {
+    fn from(binder: Binder) -> Operation {
+        Operation { binder, rounded: None, passes: Passes::Computes }
+    }
+}
+
+impl<F: Fn(&Text) -> Bound + Send + Sync + 'static> From<Box<F>> for Operation {
+    fn from(binder: Box<F>) -> Operation {
+        Operation::from(binder as Binder)
+    }
+}
+
+impl Operation {
+    /// One that is `nearest` to nearest even, and what `rounded` makes in the other modes.
+    pub(crate) fn rounded<O: Into<Operation>>(
+        field: Field,
+        nearest: impl Into<Operation>,
+        rounded: impl Fn(Rounding) -> O + Send + Sync + 'static,
+    ) -> Operation {
+        let rounded: Rounded = Box::new(move |rounding| rounded(rounding).into().binder);
+        Operation { rounded: Some((field, rounded)), ..nearest.into() }
+    }
+
+    pub(crate) fn that(self, passes: Passes) -> Operation {
+        Operation { passes, ..self }
+    }
+
+    pub(crate) fn bind(&self, text: &Text) -> Bound {
+        (self.binder)(text)
+    }
+
+    /// The instruction as it is in that MODE; `None` if it is the same as ever.
+    pub(crate) fn bind_rounded(&self, text: &Text, mode: u32) -> Option<Bound> {
+        let (field, rounded) = self.rounded.as_ref()?;
+        field.of(mode).map(|rounding| rounded(rounding)(text))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_rounded(&self) -> bool {
+        self.rounded.is_some()
+    }
+}
+
+/// An operation whose result MODE rounds, written once: `$r` is what rounds.
+macro_rules! rounded {
+    ($field:ident, $r:ident => $binder:expr) => {{
+        let nearest = {
+            let $r = $crate::rounding::Nearest;
+            $binder
+        };
+        let rounded = move |$r: $crate::rounding::Rounding| $binder;
+        $crate::ops::record::Operation::rounded(
+            $crate::ops::record::Field::$field,
+            nearest,
+            rounded,
+        )
+    }};
+}
+pub(crate) use rounded;
+
+/// The old target is a source.
+pub(crate) fn accumulates(operation: impl Into<Operation>) -> Operation {
+    operation.into().that(Passes::Accumulates)
+}
+
+/// Bits are moved about.
+pub(crate) fn bits(operation: impl Into<Operation>) -> Operation {
+    operation.into().that(Passes::Bits)
+}
+
+/// The source is the result.
+pub(crate) fn copies(operation: impl Into<Operation>) -> Operation {
+    operation.into().that(Passes::Copies)
+}
+
+/// Lanes of one register are picked.
+pub(crate) fn picks(operation: impl Into<Operation>) -> Operation {
+    operation.into().that(Passes::Picks)
+}
