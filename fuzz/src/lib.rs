@@ -59,7 +59,8 @@ pub struct Space<'a> {
     pub written: Option<Arc<Written>>,
 }
 
-impl AddressSpace for Space<'_> {
+// SAFETY: the blocks are borrowed for as long as the space is, and lie in memory of their own.
+unsafe impl AddressSpace for Space<'_> {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.blocks.iter().map(Block::range).find(|range| range.contains(&address))
     }

@@ -45,7 +45,9 @@ struct DeviceMemory<'a> {
     for_the_runtime: bool,
 }
 
-impl AddressSpace for DeviceMemory<'_> {
+// SAFETY: the address map has what is mapped. A program that frees memory under a kernel that runs does what it must not on any
+// device; here its process may die of it, as that of a program that frees memory under its own threads.
+unsafe impl AddressSpace for DeviceMemory<'_> {
     fn is_watched(&self) -> bool {
         sanitizer::is_on()
     }

@@ -57,7 +57,8 @@ where
 {
     #[cfg(target_arch = "x86_64")]
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
-        // SAFETY: no launch begins before `processor_lacks` has found these features.
+        let Able(()) = machine.able;
+        // SAFETY: an `Able` is made where the processor has these features, and the machine has one.
         unsafe { run_wide_on(&self.0, wave, machine) }
     }
 
@@ -111,8 +112,9 @@ fn run_wide_plain<K: Plain>(operation: &K, wave: &mut Wave) -> Step {
 
 impl<K: Lanes> Exec for OnLanes<K> {
     #[cfg(target_arch = "x86_64")]
-    fn run(&self, wave: &mut Wave, _: &mut Machine<'_>) -> Step {
-        // SAFETY: no launch begins before `processor_lacks` has found these features.
+    fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
+        let Able(()) = machine.able;
+        // SAFETY: an `Able` is made where the processor has these features, and the machine has one.
         unsafe { run_wide(&self.0, wave) }
     }
 
@@ -125,7 +127,8 @@ impl<K: Lanes> Exec for OnLanes<K> {
 
 impl<K: Plain> Exec for OnPlain<K> {
     #[cfg(target_arch = "x86_64")]
-    fn run(&self, wave: &mut Wave, _: &mut Machine<'_>) -> Step {
+    fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
+        let Able(()) = machine.able;
         // SAFETY: as for `OnLanes`.
         unsafe { run_wide_plain(&self.0, wave) }
     }
@@ -145,17 +148,25 @@ pub(crate) fn bind_lanes(operation: impl Lanes) -> Bound {
     Ok(Box::new(OnLanes(operation)))
 }
 
-/// What this processor would need to execute vector instructions; `None` if it has all.
-pub(crate) fn processor_lacks() -> Option<&'static str> {
-    #[cfg(target_arch = "x86_64")]
-    if !(is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("lzcnt")
-        && is_x86_feature_detected!("popcnt"))
-    {
-        return Some("AVX2, FMA, BMI, LZCNT and POPCNT (x86-64-v3)");
+/// That this processor has what vector operations are compiled for.
+#[derive(Clone, Copy)]
+pub(crate) struct Able(());
+
+impl Able {
+    /// # Errors
+    /// What the processor would need.
+    pub(crate) fn find() -> Result<Able, &'static str> {
+        #[cfg(target_arch = "x86_64")]
+        if !(is_x86_feature_detected!("avx")
+            && is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt"))
+        {
+            return Err("AVX2, FMA, BMI, LZCNT and POPCNT (x86-64-v3)");
+        }
+        Ok(Able(()))
     }
-    None
 }

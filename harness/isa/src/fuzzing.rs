@@ -4,7 +4,7 @@ use device::Arch;
 
 use crate::{
     AddressSpace,
-    exec::processor_lacks,
+    exec::Able,
     program::{
         Detours,
         line::{bind, watch},
@@ -21,7 +21,6 @@ use crate::{
 /// # Panics
 /// On a processor that cannot execute vector instructions.
 pub fn execute(arch: Arch, lanes: usize, text: &str, pointer: u64, space: &dyn AddressSpace) {
-    assert_eq!(processor_lacks(), None);
     let mut wave = Wave::new(lanes);
     wave.state = State::Running;
     for first in 0..register::VCC {
@@ -39,7 +38,7 @@ pub fn execute(arch: Arch, lanes: usize, text: &str, pointer: u64, space: &dyn A
     }
     wave.set_pair(register::EXEC, u64::MAX >> (64 - lanes));
     wave.scratch = vec![0; 256 * lanes];
-    let mut machine = Machine::new(space);
+    let mut machine = Machine::new(Able::find().expect("vector instructions"), space);
     machine.give_lds(1024, 1);
     if let Some(checks) = &mut machine.checks {
         checks.begin(2);

@@ -17,7 +17,7 @@ use device::{
 use crate::{
     AddressSpace, Executed, Launch, Trap,
     checks::{Checks, between::Between},
-    exec::processor_lacks,
+    exec::Able,
     ops::SWIZZLE_ENABLE,
     program::{Code, Detours},
     registers::ROWS,
@@ -78,10 +78,10 @@ fn descriptor(launch: &Launch<'_>, machine: &mut Machine<'_>) -> Result<Descript
 }
 
 pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Executed, Trap> {
-    if let Some(features) = processor_lacks() {
-        return Err(Trap::InvalidLaunch { reason: format!("the host processor lacks {features}") });
-    }
-    let descriptor = descriptor(launch, &mut Machine::new(space))?;
+    let able = Able::find().map_err(|features| Trap::InvalidLaunch {
+        reason: format!("the host processor lacks {features}"),
+    })?;
+    let descriptor = descriptor(launch, &mut Machine::new(able, space))?;
     let size = launch.workgroup.map(|n| n.max(1));
     let grid = launch.grid.map(|n| n.max(1));
     let items = size.iter().fold(1u32, |product, n| product.saturating_mul(*n));
@@ -108,6 +108,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
         groups: [0, 1, 2].map(|axis| u64::from(grid[axis].div_ceil(size[axis]))),
         launch,
         descriptor,
+        able,
         space,
         next: AtomicU64::new(0),
         stopped: AtomicBool::new(false),
@@ -120,6 +121,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
 struct Grid<'a> {
     launch: &'a Launch<'a>,
     descriptor: Descriptor,
+    able: Able,
     space: &'a dyn AddressSpace,
     items: Vec<Items>,
     /// Workgroups along each axis.
@@ -170,7 +172,7 @@ impl Grid<'_> {
     }
 
     fn work(&self, threads: u64) -> Part {
-        let mut machine = Machine::new(self.space);
+        let mut machine = Machine::new(self.able, self.space);
         machine.sync = self.launch.sync;
         if self.space.is_watched() {
             let groups = self.groups.iter().product();

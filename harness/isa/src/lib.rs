@@ -54,10 +54,13 @@ pub use sync::WaveSync;
 pub use written::Written;
 
 /// Memory that kernels may touch.
-pub trait AddressSpace: Sync {
+///
+/// # Safety
+/// What [`AddressSpace::range`] and [`AddressSpace::pages`] return must stay mapped, readable and writable until the launch
+/// returns, and be of no Rust object that is borrowed meanwhile: kernels read and write it as raw bytes. Where host threads write
+/// there at the same time, the bytes that a kernel reads are any of old and new, as on a GPU.
+pub unsafe trait AddressSpace: Sync {
     /// The whole mapped range around `address`, or `None` where a GPU would page-fault.
-    ///
-    /// The range must stay mapped, readable and writable until the launch returns.
     fn range(&self, address: u64) -> Option<Range<u64>>;
 
     /// Whether the compute unit that runs the workgroup of this number is broken on purpose: the first work-item of each
@@ -67,8 +70,6 @@ pub trait AddressSpace: Sync {
     }
 
     /// The pages around an address of no allocation that a GPU reaches all the same, on a launch that is watched.
-    ///
-    /// They must stay mapped, readable and writable until the launch returns.
     fn pages(&self, _address: u64) -> Option<Range<u64>> {
         None
     }

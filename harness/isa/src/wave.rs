@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::{
     AddressSpace,
     checks::{Checks, Found, between::Between},
+    exec::Able,
     ops::record::Field,
     registers::RegisterFile,
     sync::{Awaits, Synced, WaveSync},
@@ -237,7 +238,7 @@ pub(crate) fn flushed(values: &Half) -> Half {
 #[inline(always)]
 pub(crate) fn sign_bits(words: &Half) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: no launch begins before `processor_lacks` has found AVX2; the loads are of eight of the words.
+    // SAFETY: who works with waves has an `Able`, so there is AVX2; the loads are of eight of the words.
     unsafe {
         use std::arch::x86_64::{_mm256_loadu_ps, _mm256_movemask_ps};
         let eight = |first: usize| {
@@ -270,6 +271,7 @@ pub(crate) fn active(mask: u64) -> impl Iterator<Item = usize> {
 
 /// What the waves of a workgroup share, and the way to memory.
 pub(crate) struct Machine<'a> {
+    pub(crate) able: Able,
     /// What the workgroup was given: what it asked for, in whole granules.
     pub(crate) lds: Vec<u8>,
     /// What it asked for, in bytes.
@@ -293,8 +295,9 @@ pub(crate) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    pub(crate) fn new(space: &'a dyn AddressSpace) -> Machine<'a> {
+    pub(crate) fn new(able: Able, space: &'a dyn AddressSpace) -> Machine<'a> {
         Machine {
+            able,
             lds: Vec::new(),
             lds_asked: 0,
             sync: None,
@@ -307,6 +310,11 @@ impl<'a> Machine<'a> {
             found: Vec::new(),
             started: std::time::Instant::now(),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(space: &'a dyn AddressSpace) -> Machine<'a> {
+        Machine::new(Able::find().expect("these tests need the processor's features"), space)
     }
 
     /// Keeps results back until a wait for them.

@@ -39,7 +39,8 @@ impl Space {
     }
 }
 
-impl AddressSpace for Space {
+// SAFETY: whoever makes it keeps its buffers until the launch is over, and touches them by nothing else meanwhile.
+unsafe impl AddressSpace for Space {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.ranges.iter().find(|range| range.contains(&address)).cloned()
     }

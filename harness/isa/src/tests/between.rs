@@ -20,7 +20,8 @@ use crate::{
 
 struct Memory(Range<u64>);
 
-impl AddressSpace for Memory {
+// SAFETY: each test makes it of a buffer that outlives the machine, and touches that by nothing else meanwhile.
+unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
     }
@@ -42,7 +43,7 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
     let start = words.as_mut_ptr().expose_provenance() as u64;
     let memory = Memory(start..start + 1024);
     let sync = WaveSync::default();
-    let mut machine = Machine::new(&memory);
+    let mut machine = Machine::of(&memory);
     machine.sync = Some(&sync);
     machine.give_lds(256, 1);
     machine.between = Between::new(arch, apart, GROUPS as u64, WAVES).map(Box::new);

@@ -18,7 +18,8 @@ use crate::{
 
 struct Watched;
 
-impl AddressSpace for Watched {
+// SAFETY: it names no memory.
+unsafe impl AddressSpace for Watched {
     fn range(&self, _: u64) -> Option<Range<u64>> {
         None
     }
@@ -54,7 +55,7 @@ fn run_on(
 /// v0 holds 4 times the number of the work-item, v1 the same moved on by a wave, and v2 the number of the wave plus one.
 #[track_caller]
 fn race(lines: &str, expected: &[&str]) {
-    let mut machine = Machine::new(&Watched);
+    let mut machine = Machine::of(&Watched);
     machine.give_lds(512, 1);
     let checks = machine.checks.as_mut().expect("the launch is watched");
     checks.begin(2);
@@ -109,7 +110,8 @@ fn waves_meet_at_a_barrier_before_they_exchange_data() {
 /// Memory of 256 bytes, of which the first 128 were written.
 struct Book(Arc<Written>);
 
-impl AddressSpace for Book {
+// SAFETY: as for the others: of a buffer that outlives the machine.
+unsafe impl AddressSpace for Book {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.range().contains(&address).then(|| self.0.range())
     }
@@ -131,7 +133,7 @@ fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64
     let start = memory.as_mut_ptr().expose_provenance() as u64;
     let book = Book(Arc::new(Written::new(start, 256)));
     book.0.set(start..start + 128, true);
-    let mut machine = Machine::new(&book);
+    let mut machine = Machine::of(&book);
     machine.give_lds(512, 1);
     machine.checks.as_mut().expect("the launch is watched").begin(1);
     let mut wave = Wave::new(32);
@@ -246,7 +248,8 @@ fn to_compute_with_never_written_memory_is_a_mistake() {
 #[derive(Default)]
 struct List(Mutex<Vec<(AccessKind, Range<u64>)>>);
 
-impl AddressSpace for List {
+// SAFETY: the one test of it stays within a buffer that outlives the machine.
+unsafe impl AddressSpace for List {
     fn range(&self, _: u64) -> Option<Range<u64>> {
         Some(0..u64::MAX)
     }
@@ -268,7 +271,7 @@ fn neighbouring_lanes_touch_memory_in_one_access() {
     let check =
         |arch, lanes: u32, stride, line: &str, kind: AccessKind, expected: &[(u64, u64)]| {
             let list = List::default();
-            let mut machine = Machine::new(&list);
+            let mut machine = Machine::of(&list);
             machine.checks.as_mut().expect("the launch is watched").begin(1);
             let mut wave = Wave::new(32);
             wave.set_pair(EXEC, (1 << lanes) - 1);
@@ -293,7 +296,8 @@ fn neighbouring_lanes_touch_memory_in_one_access() {
 /// Memory of which the sanitizer knows 128 bytes, in a page of 256.
 struct Page(u64);
 
-impl AddressSpace for Page {
+// SAFETY: the one test of it has a buffer of 256 bytes there, which outlives the machine.
+unsafe impl AddressSpace for Page {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let range = self.0..self.0 + 128;
         range.contains(&address).then_some(range)
@@ -314,7 +318,7 @@ fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
     let mut memory: Vec<u32> = (0..64).collect();
     let start = memory.as_mut_ptr().expose_provenance() as u64;
     let page = Page(start);
-    let mut machine = Machine::new(&page);
+    let mut machine = Machine::of(&page);
     machine.give_lds(300, 512);
     machine.lds.fill(7);
     machine.checks.as_mut().expect("the launch is watched").begin(2);

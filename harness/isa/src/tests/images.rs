@@ -17,7 +17,8 @@ const ONE_OF_EACH: [Arch; 5] = [Gfx906, Gfx90a, Gfx1030, Gfx1151, Gfx1201];
 
 struct Memory(Range<u64>);
 
-impl AddressSpace for Memory {
+// SAFETY: each test makes it of a buffer that outlives the machine, and touches that by nothing else meanwhile.
+unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
     }
@@ -72,7 +73,7 @@ fn run(
     (0..8).for_each(|row| wave.set_lane(row, 1, 0xdead_beef));
     data.iter().enumerate().for_each(|(at, value)| wave.set_lane(at, 1, *value));
     let memory = Memory(memory);
-    let mut machine = Machine::new(&memory);
+    let mut machine = Machine::of(&memory);
     let Ok(exec) = bind(text, &Site::of(arch)) else { panic!("{arch}: not bound: {text}") };
     exec.run(&mut wave, &mut machine)?;
     Ok(std::array::from_fn(|row| wave.lane(row, 1)))

@@ -29,7 +29,7 @@ macro_rules! host {
             let (set, usual) = (mxcsr(rounding), mxcsr(0));
             let result;
             // SAFETY: only MXCSR and registers are touched, and MXCSR is as before at the end. That the processor has FMA
-            // and F16C was asked by `processor_lacks`.
+            // and F16C was asked for an `Able`.
             unsafe {
                 asm!(
                     "ldmxcsr [{set}]", $text, "ldmxcsr [{usual}]",
@@ -64,7 +64,7 @@ fn wide(half: u32) -> f64 {
 /// Sets MODE by the two fields and executes one instruction as a wave in that mode does; the result is v0 and v1.
 fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64 {
     let mut wave = wave(arch);
-    let mut machine = Machine::new(&Nothing);
+    let mut machine = Machine::of(&Nothing);
     for (index, value) in sources.iter().enumerate() {
         wave.set_lane(index + 1, 3, *value);
     }
@@ -238,7 +238,7 @@ fn rounding_and_denormals_compose() {
         else {
             panic!()
         };
-        exec.run(&mut wave, &mut Machine::new(&Nothing)).expect("no stop");
+        exec.run(&mut wave, &mut Machine::of(&Nothing)).expect("no stop");
         assert_eq!(wave.lane(0, 3), expected, "{denormals}");
     }
 }

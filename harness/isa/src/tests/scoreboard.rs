@@ -22,7 +22,8 @@ struct Memory {
     watched: bool,
 }
 
-impl AddressSpace for Memory {
+// SAFETY: each test makes it of a buffer that outlives the machine, and touches that by nothing else meanwhile.
+unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let range = self.start..self.start + BYTES as u64;
         range.contains(&address).then_some(range)
@@ -43,7 +44,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn new(arch: Arch, memory: &Memory) -> Bench<'_> {
-        let mut machine = Machine::new(memory);
+        let mut machine = Machine::of(memory);
         if !memory.watched {
             machine.keep_back();
         }
