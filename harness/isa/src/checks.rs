@@ -21,7 +21,7 @@ pub(crate) mod scoreboard;
 pub(crate) mod shadow;
 pub(crate) mod taint;
 
-use std::{cell::RefCell, ops::Range, sync::Arc};
+use std::{any::Any, cell::RefCell, ops::Range, sync::Arc};
 
 use access::{Data, Kind, Piece};
 use between::{Access, Between, Worker};
@@ -37,11 +37,14 @@ use taint::{Change, Registers};
 use crate::{
     AddressSpace,
     exec::{Bound, Exec},
+    machine::{Beyond, Machine},
     ops::memory::{BEYOND_ANY_LDS, Location},
-    program::Code,
     text::{Site, Text, Unsupported},
-    wave::{Machine, Step, Wave, active},
+    wave::{Step, Wave, active},
 };
+
+/// Where a machine keeps [`Checks`].
+pub(crate) type Watch = Option<Box<dyn Any>>;
 
 /// A mistake of the instruction that is being executed.
 #[derive(Debug)]
@@ -76,13 +79,23 @@ pub(crate) enum Found {
     },
 }
 
-/// What is known of a launch that is watched.
-#[derive(Default)]
+/// Reads code: the instruction at an address, or the two that are issued at once; nothing where there is none.
+pub(crate) type Reader<'a> = Box<dyn FnMut(u64) -> Option<Arc<[Text]>> + 'a>;
+
+/// Makes a reader of the code that lies in memory.
+pub(crate) type Code = for<'a> fn(&Site, &'a dyn AddressSpace) -> Reader<'a>;
+
+/// What is known of a workgroup of a launch that is watched, or whose results come late.
 pub(crate) struct Checks {
     /// Mistakes are looked for.
     watched: bool,
     /// Results are kept back until a wait for them.
     late: bool,
+    code: Code,
+    /// What the workgroups do to each other, on a launch of several that is watched.
+    pub(crate) between: Option<Box<Between>>,
+    /// What the instruction that is being executed does wrong.
+    found: Vec<Found>,
     races: Races,
     shadow: Shadow,
     /// By wave.
@@ -154,16 +167,16 @@ pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> 
 }
 
 /// What the code at an address does with what it reads there.
-fn looks(space: &dyn AddressSpace, site: &Site, pc: u64) -> Looks {
-    let code = RefCell::new(Code::new(site.arch, site.lanes, false, space));
-    Looks::at(pc, &|address| code.borrow_mut().texts(address))
+fn looks(code: Code, space: &dyn AddressSpace, site: &Site, pc: u64) -> Looks {
+    let code = RefCell::new(code(site, space));
+    Looks::at(pc, &|address| (code.borrow_mut())(address))
 }
 
 /// What is in memory; nothing where there is none. Whoever looks is not the kernel, and makes no mistake.
 fn byte(machine: &mut Machine<'_>, address: u64) -> Option<u8> {
-    let known = machine.found.len();
+    let known = machine.beyond.len();
     let there = machine.read::<1>(address).ok().map(|[byte]| byte);
-    machine.found.truncate(known);
+    machine.beyond.truncate(known);
     there
 }
 
@@ -176,25 +189,76 @@ impl Exec for Checked {
                 || checks.registers.get(index).is_some_and(|r| !r.are_clean())
                 || checks.boards.get(index).is_some_and(|board| board.meets(&self.effect.touched))
         };
-        if !machine.checks.as_deref().is_some_and(has_work) {
+        if !Checks::of(&mut machine.watch).is_some_and(|checks| has_work(checks)) {
             return self.exec.run(wave, machine);
         }
-        let Some(mut checks) = machine.checks.take() else { return Ok(()) };
-        let result = checks.run(self, wave, machine);
-        machine.checks = Some(checks);
+        let mut watch = machine.watch.take();
+        let result = match Checks::of(&mut watch) {
+            Some(checks) => checks.run(self, wave, machine),
+            None => self.exec.run(wave, machine),
+        };
+        machine.watch = watch;
         result
     }
 }
 
 impl Checks {
     /// Of a launch that is watched, or whose results come late, or both.
-    pub(crate) fn new(watched: bool, late: bool) -> Checks {
-        Checks { watched, late, ..Checks::default() }
+    pub(crate) fn new(watched: bool, late: bool, code: Code) -> Checks {
+        Checks {
+            watched,
+            late,
+            code,
+            between: None,
+            found: Vec::new(),
+            races: Races::default(),
+            shadow: Shadow::default(),
+            registers: Vec::new(),
+            boards: Vec::new(),
+            waited: Vec::new(),
+            workers: Vec::new(),
+            touches: Vec::new(),
+            ranges: Vec::new(),
+            changes: Vec::new(),
+            before: Vec::new(),
+        }
     }
 
-    /// A workgroup of so many waves begins.
-    pub(crate) fn begin(&mut self, waves: usize) {
-        self.workers.clear();
+    /// Those of a machine.
+    pub(crate) fn of(watch: &mut Watch) -> Option<&mut Checks> {
+        watch.as_mut()?.downcast_mut()
+    }
+
+    /// Puts those of another workgroup in the place of one's. What the workgroups do to each other stays where it is.
+    pub(crate) fn swap(one: &mut Watch, other: &mut Watch) {
+        if let (Some(one), Some(other)) = (Checks::of(one), Checks::of(other)) {
+            std::mem::swap(&mut one.between, &mut other.between);
+        }
+        std::mem::swap(one, other);
+    }
+
+    /// What the instruction that was executed last does wrong.
+    pub(crate) fn found(machine: &mut Machine<'_>) -> Vec<Found> {
+        let outside = |Beyond { address, write }| Found::Outside { address, write };
+        let mut found: Vec<_> = machine.beyond.drain(..).map(outside).collect();
+        if let Some(checks) = Checks::of(&mut machine.watch) {
+            found.append(&mut checks.found);
+        }
+        found
+    }
+
+    /// Whether that is nothing.
+    pub(crate) fn is_content(machine: &mut Machine<'_>) -> bool {
+        machine.beyond.is_empty()
+            && Checks::of(&mut machine.watch).is_none_or(|checks| checks.found.is_empty())
+    }
+
+    /// The workgroup of that number begins, with so many waves.
+    pub(crate) fn begin(&mut self, waves: usize, number: u64) {
+        self.workers = match &self.between {
+            Some(between) => between.workers(number),
+            None => Vec::new(),
+        };
         self.races.begin(waves);
         self.shadow.begin();
         self.registers.resize_with(waves, Registers::default);
@@ -205,14 +269,9 @@ impl Checks {
         self.waited.resize(waves, 0);
     }
 
-    /// What its waves know of other workgroups.
-    pub(crate) fn knows(&mut self, workers: Vec<Worker>) {
-        self.workers = workers;
-    }
-
     /// All waves of the workgroup have come to a barrier.
-    pub(crate) fn barrier(&mut self, between: Option<&mut Between>) {
-        if let Some(between) = between {
+    pub(crate) fn barrier(&mut self) {
+        if let Some(between) = &mut self.between {
             between.meet(&mut self.workers, self.boards.iter().map(Scoreboard::outstanding));
         }
         self.races.barrier(self.boards.iter().map(|board| board.local().1));
@@ -239,7 +298,7 @@ impl Checks {
         let mut writes = 0;
         if self.watched {
             let early = self.boards[index].check(&checked.effect, wave);
-            machine.found.extend(early.into_iter().map(|early| Found::Early(Box::new(early))));
+            self.found.extend(early.into_iter().map(|early| Found::Early(Box::new(early))));
             self.before(checked, wave, machine);
             writes = self.between(checked, index, machine);
         }
@@ -256,7 +315,7 @@ impl Checks {
             self.shadow.writes(checked, &self.touches, registers, machine.space());
             self.changes.iter().for_each(|change| registers.apply(*change));
             self.races(checked, wave, machine);
-            if let Some(mut between) = machine.between.take() {
+            if let Some(mut between) = self.between.take() {
                 self.hears(&mut between);
                 between.settle(&mut |address| byte(machine, address));
                 let waits = |wait: &(Counter, usize)| *wait == (Counter::Loads, 0);
@@ -271,7 +330,7 @@ impl Checks {
                     let outstanding = self.boards[index].outstanding();
                     between.syncs(worker, &checked.origin, &synced, outstanding);
                 }
-                machine.between = Some(between);
+                self.between = Some(between);
             }
         }
         let waits = checked.effect.waits.contains(&(Counter::Local, 0));
@@ -320,13 +379,14 @@ impl Checks {
             space,
             &mut self.changes,
         );
-        machine.found.append(&mut self.shadow.found);
+        self.found.append(&mut self.shadow.found);
     }
 
     /// Tells of accesses past what the workgroup asked for. They race with nobody: it is a mistake already.
     fn leave_the_lds(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
-        let Machine { lds, lds_asked, found, .. } = machine;
-        self.touches.retain(|Touch { piece, at, .. }| {
+        let Machine { lds, lds_asked, .. } = machine;
+        let Checks { touches, found, .. } = self;
+        touches.retain(|Touch { piece, at, .. }| {
             let Location::Lds(offset) = *at else { return true };
             let Piece { kind, bytes, .. } = checked.pieces[*piece];
             let end = offset.saturating_add(bytes);
@@ -347,7 +407,7 @@ impl Checks {
         self.ranges.clear();
         let mut touch = |piece: usize, range: Range<u64>| {
             let touched = space.touch(checked.pieces[piece].kind, range.clone());
-            machine.found.extend(touched.err().map(Found::Unordered));
+            self.found.extend(touched.err().map(Found::Unordered));
             self.ranges.push((piece, range));
         };
         for (number, piece) in checked.pieces.iter().enumerate() {
@@ -373,7 +433,7 @@ impl Checks {
     /// Notes what the instruction is about to do that concerns other workgroups, and returns when it writes to memory; 0 where
     /// it does not.
     fn between(&mut self, checked: &Checked, index: usize, machine: &mut Machine<'_>) -> u32 {
-        let Some(mut between) = machine.between.take() else { return 0 };
+        let Some(mut between) = self.between.take() else { return 0 };
         let (mut writes, worker) = (0, &mut self.workers[index]);
         if let (Some(scope), Some((first, _))) = (&checked.scope, self.ranges.first()) {
             let piece = &checked.pieces[*first];
@@ -386,7 +446,8 @@ impl Checks {
             };
             let ranges = self.ranges.iter().map(|(_, range)| range.clone());
             let space = machine.space();
-            let waits = |pc| looks(space, &checked.site, pc).waits;
+            let code = self.code;
+            let waits = |pc| looks(code, space, &checked.site, pc).waits;
             let mut read = |address| byte(machine, address);
             let now = between.touch(worker, &access, ranges, &mut read, &waits);
             writes = if piece.kind == Kind::Load { 0 } else { now };
@@ -399,7 +460,7 @@ impl Checks {
         if let Some(scope) = checked.scope.as_ref().filter(|scope| scope.is_of_caches()) {
             between.caches(worker, scope);
         }
-        machine.between = Some(between);
+        self.between = Some(between);
         writes
     }
 
@@ -420,14 +481,15 @@ impl Checks {
     }
 
     fn races(&mut self, checked: &Checked, wave: &Wave, machine: &mut Machine<'_>) {
-        let in_memory = machine.between.as_ref().map_or(0, |between| between.now());
+        let in_memory = self.between.as_ref().map_or(0, |between| between.now());
         let mut before = &self.before[..];
         if before.is_empty() {
             return;
         }
         let space = machine.space();
-        let mut looks = |pc| looks(space, &checked.site, pc);
-        let Machine { lds, found, .. } = machine;
+        let code = self.code;
+        let mut looks = |pc| looks(code, space, &checked.site, pc);
+        let Machine { lds, .. } = machine;
         let Origin { pc, text } = &checked.origin;
         self.races.runs(*pc, text, in_memory);
         // Of a FLAT access on GFX9, which comes in no order, nothing is known.
@@ -443,7 +505,7 @@ impl Checks {
             let (kind, wave) = (piece.kind, wave.index);
             let (swaps, lets_go) = (checked.swaps, self.waited[wave as usize] == *pc);
             let access = races::By { kind, wave, pc: *pc, number, returns, swaps, lets_go };
-            self.races.touch(&access, *offset, (was, now), &mut looks, found);
+            self.races.touch(&access, *offset, (was, now), &mut looks, &mut self.found);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! What an instruction becomes when it is decoded, and how operations are bound to operands.
 
 use crate::{
+    able::Able,
+    machine::Machine,
+    registers::HALF,
     text::{Text, Unsupported},
-    wave::{HALF, Machine, Step, Wave},
+    wave::{Step, Wave},
 };
 
 /// A decoded instruction: the operation with its operands resolved.
@@ -57,7 +60,7 @@ where
 {
     #[cfg(target_arch = "x86_64")]
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
-        let Able(()) = machine.able;
+        let _: Able = machine.able;
         // SAFETY: an `Able` is made where the processor has these features, and the machine has one.
         unsafe { run_wide_on(&self.0, wave, machine) }
     }
@@ -113,7 +116,7 @@ fn run_wide_plain<K: Plain>(operation: &K, wave: &mut Wave) -> Step {
 impl<K: Lanes> Exec for OnLanes<K> {
     #[cfg(target_arch = "x86_64")]
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
-        let Able(()) = machine.able;
+        let _: Able = machine.able;
         // SAFETY: an `Able` is made where the processor has these features, and the machine has one.
         unsafe { run_wide(&self.0, wave) }
     }
@@ -128,7 +131,7 @@ impl<K: Lanes> Exec for OnLanes<K> {
 impl<K: Plain> Exec for OnPlain<K> {
     #[cfg(target_arch = "x86_64")]
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
-        let Able(()) = machine.able;
+        let _: Able = machine.able;
         // SAFETY: as for `OnLanes`.
         unsafe { run_wide_plain(&self.0, wave) }
     }
@@ -146,27 +149,4 @@ pub(crate) fn bind_plain(operation: impl Plain) -> Bound {
 
 pub(crate) fn bind_lanes(operation: impl Lanes) -> Bound {
     Ok(Box::new(OnLanes(operation)))
-}
-
-/// That this processor has what vector operations are compiled for.
-#[derive(Clone, Copy)]
-pub(crate) struct Able(());
-
-impl Able {
-    /// # Errors
-    /// What the processor would need.
-    pub(crate) fn find() -> Result<Able, &'static str> {
-        #[cfg(target_arch = "x86_64")]
-        if !(is_x86_feature_detected!("avx")
-            && is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("lzcnt")
-            && is_x86_feature_detected!("popcnt"))
-        {
-            return Err("AVX2, FMA, BMI, LZCNT and POPCNT (x86-64-v3)");
-        }
-        Ok(Able(()))
-    }
 }

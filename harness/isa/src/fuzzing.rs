@@ -4,14 +4,14 @@ use device::Arch;
 
 use crate::{
     AddressSpace,
-    exec::Able,
+    checks::Checks,
     program::{
         Detours,
-        line::{bind, watch},
+        line::{bind, machine, watch},
         parse,
     },
     text::{Site, register},
-    wave::{Machine, State, Wave},
+    wave::{State, Wave},
 };
 
 /// Executes instructions, one a line, until one stops. Those that are unknown are passed over.
@@ -38,10 +38,10 @@ pub fn execute(arch: Arch, lanes: usize, text: &str, pointer: u64, space: &dyn A
     }
     wave.set_pair(register::EXEC, u64::MAX >> (64 - lanes));
     wave.scratch = vec![0; 256 * lanes];
-    let mut machine = Machine::new(Able::find().expect("vector instructions"), space);
+    let mut machine = machine(space);
     machine.give_lds(1024, 1);
-    if let Some(checks) = &mut machine.checks {
-        checks.begin(2);
+    if let Some(checks) = Checks::of(&mut machine.watch) {
+        checks.begin(2, 0);
     }
     for (index, line) in text.lines().enumerate() {
         // Where it is and what its first dword holds differ from line to line; branches and SOPK take both.

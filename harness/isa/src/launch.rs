@@ -4,6 +4,7 @@
 //! Execution State".
 
 use std::{
+    any::Any,
     collections::HashSet,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread::ScopedJoinHandle,
@@ -16,14 +17,16 @@ use device::{
 
 use crate::{
     AddressSpace, Executed, Launch, Trap,
+    able::Able,
     checks::{Checks, between::Between},
-    exec::Able,
+    machine::Machine,
     ops::SWIZZLE_ENABLE,
     program::{Code, Detours},
     registers::ROWS,
+    registers::{HALF, Row},
     residents::{Failed, Progress, Resident, Residents},
     text::{PRIVATE_APERTURE, register},
-    wave::{HALF, INDEXING, Machine, Row, State, Wave, active},
+    wave::{INDEXING, State, Wave, active},
     workgroup::{Clock, Group, race_between},
 };
 
@@ -174,17 +177,21 @@ impl Grid<'_> {
     fn work(&self, threads: u64) -> Part {
         let mut machine = Machine::new(self.able, self.space);
         machine.sync = self.launch.sync;
-        if self.space.is_watched() {
-            let groups = self.groups.iter().product();
-            let (arch, apart) = (self.launch.arch, self.descriptor.has_two_units());
-            let between = Between::new(arch, apart, groups, self.items.len());
-            machine.between = between.map(Box::new);
-        }
-        if self.launch.late_results {
-            machine.keep_back();
-        }
         let (arch, lanes) = (self.launch.arch, self.descriptor.lanes);
-        let checked = machine.checks.is_some();
+        let (late, watched) = (self.launch.late_results, self.space.is_watched());
+        machine.follows = watched && self.space.follows();
+        let checked = watched || late;
+        let checks = move || Checks::new(watched, late, Code::reader);
+        if checked {
+            let mut checks = checks();
+            if watched {
+                let groups = self.groups.iter().product();
+                let apart = self.descriptor.has_two_units();
+                let between = Between::new(arch, apart, groups, self.items.len());
+                checks.between = between.map(Box::new);
+            }
+            machine.watch = Some(Box::new(checks));
+        }
         let group = Group {
             code: Code::new(arch, lanes, checked, self.space),
             detours: Detours::default(),
@@ -196,11 +203,10 @@ impl Grid<'_> {
             clock: Clock::new(self.launch.turns, 0),
             told: HashSet::new(),
         };
-        let (late, watched) = (self.launch.late_results, self.space.is_watched());
         let new = || {
             let waves = self.items.iter().map(|_| Wave::new(lanes)).collect();
-            let checks = checked.then(|| Box::new(Checks::new(watched, late)));
-            Resident::new(waves, Clock::new(self.launch.turns, 0), checks)
+            let watch = checked.then(|| Box::new(checks()) as Box<dyn Any>);
+            Resident::new(waves, Clock::new(self.launch.turns, 0), watch)
         };
         let room = u64::from(self.launch.room) / threads;
         let mut residents =
@@ -234,13 +240,9 @@ impl Grid<'_> {
     fn tell_races(&self, residents: &mut Residents<'_, '_>) -> Result<(), Failed> {
         let found = Checks::end(residents.checks());
         residents.group.tell(found).map_err(|trap| Box::new((0, trap)))?;
-        let races = residents
-            .group
-            .machine
-            .between
-            .as_mut()
-            .map(|between| between.end())
-            .unwrap_or_default();
+        let checks = Checks::of(&mut residents.group.machine.watch);
+        let between = checks.and_then(|checks| checks.between.as_mut());
+        let races = between.map(|between| between.end()).unwrap_or_default();
         for race in races {
             let workgroup = race.sides[1].workgroup;
             let finding = race_between(race, self.descriptor.entry);
@@ -270,11 +272,8 @@ impl Grid<'_> {
                 }
             }
         }
-        if let Some(checks) = &mut group.machine.checks {
-            checks.begin(self.items.len());
-            if let Some(between) = &group.machine.between {
-                checks.knows(between.workers(number));
-            }
+        if let Some(checks) = Checks::of(&mut group.machine.watch) {
+            checks.begin(self.items.len(), number);
         }
         Ok(Some(number))
     }

@@ -7,6 +7,7 @@
 //! hazards of arithmetic, and the order in which hardware would run waves. Workgroups run one after the other, and in turns
 //! where one goes on and on.
 
+mod able;
 mod audit;
 mod checks;
 mod disassembler;
@@ -19,6 +20,7 @@ mod float8;
 pub mod fuzzing;
 pub mod image;
 mod launch;
+mod machine;
 mod masks;
 mod misread;
 mod ops;

@@ -5,11 +5,12 @@ use std::marker::PhantomData;
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain},
     ops::record::{Operation, Passes},
+    registers::HALF,
     source::{Buffer, Control, NO_WORDS, Source, Target},
     text::{Base, Text, Unsupported, register},
     value::Value,
     vector::{Results, refuse_integer_clamp},
-    wave::{HALF, Wave, flushed, sign, sign_bits},
+    wave::{Wave, flushed, sign, sign_bits},
 };
 
 /// Where a comparison puts its lane mask.

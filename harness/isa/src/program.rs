@@ -12,10 +12,12 @@ use crate::{
     AddressSpace, checks,
     disassembler::{self, LONGEST},
     exec::{Bound, Exec, on_machine},
-    ops::{self, record::Field},
+    ops,
+    registers::Row,
+    rounding::Field,
     text::{Base, Site, Text, Unsupported, register},
     unnamed,
-    wave::{Row, Wave},
+    wave::Wave,
 };
 
 pub(crate) const PAGE: u64 = 4096;
@@ -101,9 +103,10 @@ impl<'a> Code<'a> {
         Code { arch, lanes, checked, space, pages: Vec::new(), near: [0; NEAR] }
     }
 
-    /// The instruction at `pc`, or the two that are issued at once; nothing where there is none.
-    pub(crate) fn texts(&mut self, pc: u64) -> Option<Arc<[Text]>> {
-        Some(self.page(pc).ok()?.instruction(pc).ok()?.parts.clone())
+    /// Reads the code that lies in memory, for whoever looks on while it is executed.
+    pub(crate) fn reader<'b>(site: &Site, space: &'b dyn AddressSpace) -> checks::Reader<'b> {
+        let mut code = Code::new(site.arch, site.lanes, false, space);
+        Box::new(move |pc| Some(code.page(pc).ok()?.instruction(pc).ok()?.parts.clone()))
     }
 
     /// The page that holds `pc`.
@@ -320,6 +323,21 @@ fn bind_detour(
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod line {
     use super::*;
+    use std::any::Any;
+
+    use crate::{able::Able, checks::Checks, machine::Machine};
+
+    /// A machine of a launch, which is watched where the memory says so.
+    pub(crate) fn machine(space: &dyn AddressSpace) -> Machine<'_> {
+        let mut machine = Machine::new(Able::find().expect("vector instructions"), space);
+        machine.watch = space.is_watched().then(|| looks_on(true, false));
+        machine
+    }
+
+    /// Who looks on, as [`Checks::new`] makes it.
+    pub(crate) fn looks_on(watched: bool, late: bool) -> Box<dyn Any> {
+        Box::new(Checks::new(watched, late, Code::reader))
+    }
 
     pub(crate) fn bind(text: &str, site: &Site) -> Bound {
         super::bind(&parse(text, site)?, ops::bind)

@@ -7,7 +7,11 @@ use std::{
 
 use memmap2::{MmapMut, UncheckedAdvice};
 
-use crate::wave::{HALF, Row};
+/// Half a row: 32 lanes. A wave of 64 lanes is two halves, so that loops have a fixed length.
+pub(crate) const HALF: usize = 32;
+pub(crate) type Half = [u32; HALF];
+/// One vector register: all lanes.
+pub(crate) type Row = [Half; 2];
 
 /// Rows of a wave: `v0` to `v255`, then `a0` to `a255`.
 pub(crate) const ROWS: usize = 512;

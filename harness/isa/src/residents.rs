@@ -13,8 +13,9 @@ use std::{
 
 use crate::{
     Trap,
-    checks::Checks,
-    wave::{HALF, State, Wave},
+    checks::{Checks, Watch},
+    registers::HALF,
+    wave::{State, Wave},
     workgroup::{Clock, Group, Pause},
 };
 
@@ -37,7 +38,7 @@ pub(crate) struct Resident {
     pub(crate) waves: Vec<Wave>,
     pub(crate) lds: Vec<u8>,
     pub(crate) lds_asked: u64,
-    pub(crate) checks: Option<Box<Checks>>,
+    pub(crate) watch: Watch,
     pub(crate) clock: Clock,
     /// By wave, the states that it was in at the end of a turn.
     states: Vec<HashSet<u64>>,
@@ -45,9 +46,9 @@ pub(crate) struct Resident {
 
 impl Resident {
     /// Room for a workgroup of so many waves.
-    pub(crate) fn new(waves: Vec<Wave>, clock: Clock, checks: Option<Box<Checks>>) -> Resident {
+    pub(crate) fn new(waves: Vec<Wave>, clock: Clock, watch: Watch) -> Resident {
         let states = waves.iter().map(|_| HashSet::new()).collect();
-        Resident { number: 0, waves, lds: Vec::new(), lds_asked: 0, checks, clock, states }
+        Resident { number: 0, waves, lds: Vec::new(), lds_asked: 0, watch, clock, states }
     }
 
     /// Whether a wave is in a state in which it has not been yet, out of so many vector registers.
@@ -237,7 +238,7 @@ impl<'a, 'b> Residents<'a, 'b> {
     /// What is known of the workgroups that there were, on a launch that is watched.
     pub(crate) fn checks(&mut self) -> impl Iterator<Item = &mut Checks> {
         let all = self.present.iter_mut().chain(&mut self.spare);
-        all.filter_map(|one| one.checks.as_deref_mut())
+        all.filter_map(|one| Checks::of(&mut one.watch))
     }
 
     /// Gives each workgroup a turn; `ended` is told of the waves of those that have ended.

@@ -34,6 +34,28 @@ impl Rounding {
     }
 }
 
+/// Which of MODE's roundings counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// MODE\[1:0\]: of results of 32 bits.
+    Single,
+    /// MODE\[3:2\]: of results of 16 and 64 bits.
+    Double,
+}
+
+impl Field {
+    /// Those bits of MODE.
+    pub(crate) const ALL: u32 = 0xf;
+
+    /// What it says in that MODE; `None` to nearest even.
+    pub(crate) fn of(self, mode: u32) -> Option<Rounding> {
+        Rounding::of(match self {
+            Field::Single => mode,
+            Field::Double => mode >> 2,
+        })
+    }
+}
+
 /// What rounds: operations are written once, for both.
 pub(crate) trait Rounds: Copy + Send + Sync + 'static {
     fn add<T: Float>(self, a: T, b: T) -> T;

@@ -3,9 +3,10 @@
 use std::mem::MaybeUninit;
 
 use crate::{
+    registers::{HALF, Half},
     text::{Base, Operand, Text, Unsupported, register},
     value::Value,
-    wave::{HALF, Half, Wave},
+    wave::Wave,
 };
 
 /// Where a source comes from.

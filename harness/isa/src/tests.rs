@@ -18,12 +18,12 @@ use proptest::prelude::*;
 
 use crate::{
     AddressSpace,
-    program::line::bind,
+    program::line::{self, bind},
     text::{
         Site,
         register::{EXEC, SCC, VCC},
     },
-    wave::{Machine, Wave},
+    wave::Wave,
 };
 
 struct Nothing;
@@ -42,7 +42,7 @@ fn wave(arch: Arch) -> Wave {
 
 /// Executes instructions, one a line.
 fn execute(arch: Arch, wave: &mut Wave, text: &str) {
-    let mut machine = Machine::of(&Nothing);
+    let mut machine = line::machine(&Nothing);
     machine.give_lds(1024, 1);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let Ok(exec) = bind(line, &Site { lanes: wave.lanes, ..Site::of(arch) }) else {
@@ -229,7 +229,7 @@ fn lanes_by_a_register_and_by_patterns() {
         wave.set_pair(EXEC, !(1 << 4));
         let site = Site { immediate, ..Site::of(arch) };
         let Ok(exec) = bind(text, &site) else { panic!("not bound: {text}") };
-        exec.run(&mut wave, &mut Machine::of(&Nothing)).expect("no stop");
+        exec.run(&mut wave, &mut line::machine(&Nothing)).expect("no stop");
         (0..wave.lanes).map(|lane| wave.lane(0, lane)).collect::<Vec<_>>()
     };
     let var = moved(Gfx1201, "v_permlane16_var_b32 v0, v1, v2", 0);

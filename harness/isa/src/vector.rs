@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain},
     ops::record::{Operation, accumulates},
+    registers::{HALF, Half},
     source::{Buffer, Control, NO_WORDS, Source, Target},
     text::{Text, Unsupported},
     value::Value,
-    wave::{HALF, Half, Wave, flushed},
+    wave::{Wave, flushed},
 };
 
 /// The result of 32 lanes on its way to the destination.

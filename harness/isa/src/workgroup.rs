@@ -7,12 +7,13 @@ use std::{
 
 use crate::{
     At, Executing, Finding, LdsAccess, MemoryAccess, Trap, Turns,
-    checks::{Found, access, between, races, scoreboard::Origin},
+    checks::{Checks, Found, access, between, races, scoreboard::Origin},
+    machine::Machine,
     ops::memory::Location,
     program::{Code, Detours, Instruction, Missing, PAGE},
     residents::Resident,
-    text::{Text, Unsupported},
-    wave::{Machine, State, Stop, Wave, active},
+    text::Unsupported,
+    wave::{State, Stop, Wave, active},
 };
 
 /// The turns of a wave that has no other beside it.
@@ -86,7 +87,7 @@ impl Group<'_> {
         std::mem::swap(&mut self.clock, &mut other.clock);
         std::mem::swap(&mut self.machine.lds, &mut other.lds);
         std::mem::swap(&mut self.machine.lds_asked, &mut other.lds_asked);
-        std::mem::swap(&mut self.machine.checks, &mut other.checks);
+        Checks::swap(&mut self.machine.watch, &mut other.watch);
     }
 
     /// Gives the waves turns until all have ended, or until the workgroup has executed so many instructions, or rests.
@@ -111,7 +112,7 @@ impl Group<'_> {
                 match &self.waves[index] {
                     wave if wave.state != State::Running => {}
                     wave if wave.detours != 0 => self.turn_on_detour(index, length)?,
-                    _ if self.machine.checks.is_some() => self.turn::<true>(index, length)?,
+                    _ if self.machine.watch.is_some() => self.turn::<true>(index, length)?,
                     _ => self.turn::<false>(index, length)?,
                 }
                 spent += self.waves[index].executed - before;
@@ -122,8 +123,8 @@ impl Group<'_> {
             }
             // A wave that has ended no longer counts at the barrier.
             if all(&[State::Ended, State::AtBarrier]) {
-                if let Some(checks) = &mut self.machine.checks {
-                    checks.barrier(self.machine.between.as_deref_mut());
+                if let Some(checks) = Checks::of(&mut self.machine.watch) {
+                    checks.barrier();
                 }
                 for wave in &mut self.waves {
                     if wave.state == State::AtBarrier {
@@ -168,9 +169,7 @@ impl Group<'_> {
             let Ok(instruction) = page.instruction(pc) else { break };
             let place = at(&instruction.text, pc, self.entry);
             let wave = &self.waves[index];
-            let texts = instruction.text.split(" :: ");
-            let parsed = texts.filter_map(|text| Text::parse(text, &instruction.site).ok());
-            let pieces = parsed.filter_map(|text| access::pieces(&text).ok()).flatten();
+            let pieces = instruction.parts.iter().filter_map(|text| access::pieces(text).ok());
             let lane = active(wave.exec()).next().unwrap_or(0);
             let looks = |piece: access::Piece| match piece.of(wave, lane) {
                 Some(Location::Global(address)) if piece.kind != access::Kind::Store => {
@@ -178,7 +177,7 @@ impl Group<'_> {
                 }
                 _ => None,
             };
-            let address = pieces.filter_map(looks).next();
+            let address = pieces.flatten().find_map(looks);
             if address.is_some() || found.1.is_none() {
                 found = (place, address);
             }
@@ -191,7 +190,7 @@ impl Group<'_> {
                 break;
             }
         }
-        self.machine.found.clear();
+        self.machine.beyond.clear();
         found
     }
 
@@ -225,7 +224,7 @@ impl Group<'_> {
                     tell_who_follows(machine, *number, wave, last, instruction);
                 }
                 let step = instruction.exec.run(wave, machine);
-                if WATCHED && !machine.found.is_empty() {
+                if WATCHED && !Checks::is_content(machine) {
                     tell(machine, told, instruction, last, *entry)?;
                 }
                 if let Err(stop) = step {
@@ -254,7 +253,7 @@ impl Group<'_> {
     /// A turn for a wave whose instructions do not do what they ordinarily do.
     fn turn_on_detour(&mut self, index: usize, length: u64) -> Result<(), Trap> {
         let Group { code, detours, machine, waves, number, entry, limit, told, .. } = self;
-        let checked = machine.checks.is_some();
+        let checked = machine.watch.is_some();
         let wave = &mut waves[index];
         for _ in 0..length {
             if wave.state != State::Running || wave.detours == 0 {
@@ -275,7 +274,7 @@ impl Group<'_> {
             }
             let exec = other.unwrap_or(&*instruction.exec);
             let step = exec.run(wave, machine);
-            if !machine.found.is_empty() {
+            if !Checks::is_content(machine) {
                 tell(machine, told, instruction, pc, *entry)?;
             }
             if let Err(stop) = step {
@@ -358,7 +357,7 @@ fn tell(
     entry: u64,
 ) -> Result<(), Trap> {
     let (space, size) = (machine.space(), machine.lds_asked);
-    for found in machine.found.drain(..) {
+    for found in Checks::found(machine) {
         if !told.insert(mistake(&found, pc)) {
             continue;
         }

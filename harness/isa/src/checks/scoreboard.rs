@@ -8,7 +8,8 @@ use std::{collections::VecDeque, sync::Arc};
 use super::counters::{COUNTERS, Counter, Domain, Effect, Order, Raise, Set, WORDS, register_name};
 use crate::{
     registers::ROWS,
-    wave::{HALF, Row, Wave, active},
+    registers::{HALF, Row},
+    wave::{Wave, active},
 };
 
 /// A register that is used while its result is on the way.

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::memory::Location;
 use crate::{
     float16::{Bf16, F16},
+    machine::Machine,
     text::Text,
-    wave::{Machine, Step, Stop, Wave},
+    wave::{Step, Stop, Wave},
 };
 
 /// One atomic operation: the new value from the old one, the operand, and the value to compare with.

@@ -8,8 +8,10 @@ use super::{
 };
 use crate::{
     exec::{Bound, on_machine},
+    machine::Machine,
+    registers::HALF,
     text::{Base, Text, Unsupported, register},
-    wave::{HALF, Machine, Wave, active},
+    wave::{Wave, active},
 };
 
 /// Stride and number of records of a buffer descriptor.

@@ -4,13 +4,13 @@ use device::{Arch, Generation};
 
 use super::{
     Table, by_arch, operations,
-    record::{Field, Operation, rounded},
+    record::{Operation, rounded},
 };
 use crate::{
     exec::{Binder, on_wave},
     float8::Float8,
     float16::{Bf16, F16},
-    rounding::Rounds as _,
+    rounding::{Field, Rounds as _},
     text::{Text, Unsupported},
     vector::{binary, keeping, ternary, unary},
     wave::active,

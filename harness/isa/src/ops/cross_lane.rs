@@ -6,8 +6,9 @@ use super::{
 };
 use crate::{
     exec::{Binder, on_wave},
+    registers::HALF,
     text::Text,
-    wave::{HALF, Wave, active},
+    wave::{Wave, active},
 };
 
 /// Lanes before this one, of those in a mask word.

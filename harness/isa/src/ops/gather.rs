@@ -3,8 +3,10 @@
 
 use super::memory::Transfer;
 use crate::{
+    machine::Machine,
+    registers::{HALF, Half},
     source::{Buffer, Source},
-    wave::{HALF, Half, Machine, Wave, active},
+    wave::{Wave, active},
 };
 
 /// The addresses of 32 lanes, and which of them take part.

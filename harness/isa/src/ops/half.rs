@@ -4,17 +4,18 @@ use super::{
     Table,
     float::{cos, frexp, mad, max_f32, maximum_f32, min_f32, minimum_f32, sin},
     operations,
-    record::{Field, Operation, rounded},
+    record::{Operation, rounded},
 };
 use crate::{
     exec::{Binder, on_wave},
     float16::{F16, add_to_odd},
-    rounding::{Rounding, Rounds},
+    registers::HALF,
+    rounding::{Field, Rounding, Rounds},
     source::{Part, Place},
     text::{Base, Text, Unsupported},
     value::Value,
     vector::{accumulate, binary, ternary, unary},
-    wave::{HALF, active},
+    wave::active,
 };
 
 /// Of one f32 operation that is exact.

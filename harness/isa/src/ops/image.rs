@@ -14,8 +14,9 @@ use crate::{
     exec::{Bound, on_machine},
     float16::F16,
     image::{Dimension, Image, Sampler},
+    machine::Machine,
     text::{Base, Text, Unsupported, parse_base},
-    wave::{Machine, Step, Stop, Wave, active},
+    wave::{Step, Stop, Wave, active},
 };
 use device::{Arch, Generation};
 use sample::Footprint;

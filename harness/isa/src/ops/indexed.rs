@@ -6,8 +6,9 @@ use super::{
 };
 use crate::{
     exec::{Binder, on_wave},
+    registers::HALF,
     text::{Base, Text, Unsupported, register},
-    wave::{HALF, INDEXING, Wave, active},
+    wave::{INDEXING, Wave, active},
 };
 
 /// Bits of the mode of `s_set_gpr_idx_on`, which lies in M0 from this bit on.

@@ -10,11 +10,12 @@ use crate::{
     exec::{Binder, Lanes, Plain, bind_plain, on_wave},
     float16::F16,
     masks::{carry, select},
+    registers::HALF,
     source::{Buffer, Source},
     text::{Text, register},
     value::Value,
     vector::{binary, ternary, unary},
-    wave::{HALF, Wave, active, sign_bits},
+    wave::{Wave, active, sign_bits},
 };
 
 fn u24(a: u32) -> u32 {

@@ -8,9 +8,10 @@ use super::{
 };
 use crate::{
     exec::{Bound, on_machine, on_wave},
+    registers::{HALF, Row},
     source::Source,
     text::{Text, Unsupported, register},
-    wave::{HALF, Row, Wave, active},
+    wave::{Wave, active},
 };
 
 /// Atomics whose LDS mnemonic differs from that of memory.

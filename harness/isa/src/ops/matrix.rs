@@ -14,10 +14,11 @@ use crate::{
     exec::{Bound, Lanes, bind_lanes},
     float8::Float8,
     float16::{Bf16, F16},
+    registers::HALF,
     source::Place,
     text::{Base, Text, Unsupported},
     value::Value,
-    wave::{HALF, Wave},
+    wave::Wave,
 };
 
 /// How C and D lie in registers.

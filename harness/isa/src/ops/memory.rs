@@ -5,8 +5,10 @@ use device::Arch;
 use super::{gather::Addresses, scratch};
 use crate::{
     exec::{Bound, on_machine},
+    machine::Machine,
+    registers::HALF,
     text::{Base, PRIVATE_APERTURE, SHARED_APERTURE, Text, Unsupported},
-    wave::{HALF, Machine, Step, Stop, Wave, active},
+    wave::{Step, Stop, Wave, active},
 };
 
 /// From here on, no part has LDS: the largest, of GFX950, ends at 160 KiB. Tensile's kernels for GFX90A clear registers by

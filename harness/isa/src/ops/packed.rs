@@ -11,11 +11,12 @@ use super::{
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::F16,
+    registers::HALF,
     rounding::Rounds as _,
     source::{Buffer, Place, Source},
     text::{Base, Text, Unsupported},
     value::Value,
-    wave::{HALF, Wave, flushed},
+    wave::{Wave, flushed},
 };
 
 /// One source of one half of the result.

@@ -3,30 +3,9 @@
 
 use crate::{
     exec::{Binder, Bound},
-    rounding::Rounding,
+    rounding::{Field, Rounding},
     text::Text,
 };
-
-/// Which of MODE's roundings counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Field {
-    /// MODE\[1:0\]: of results of 32 bits.
-    Single,
-    /// MODE\[3:2\]: of results of 16 and 64 bits.
-    Double,
-}
-
-impl Field {
-    /// Those bits of MODE.
-    pub(crate) const ALL: u32 = 0xf;
-
-    fn of(self, mode: u32) -> Option<Rounding> {
-        Rounding::of(match self {
-            Field::Single => mode,
-            Field::Double => mode >> 2,
-        })
-    }
-}
 
 /// How what the sources hold shows in the results. Operands are targets first, then sources, where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,11 +112,7 @@ macro_rules! rounded {
             $binder
         };
         let rounded = move |$r: $crate::rounding::Rounding| $binder;
-        $crate::ops::record::Operation::rounded(
-            $crate::ops::record::Field::$field,
-            nearest,
-            rounded,
-        )
+        $crate::ops::record::Operation::rounded($crate::rounding::Field::$field, nearest, rounded)
     }};
 }
 pub(crate) use rounded;

@@ -2,7 +2,8 @@
 //! of the lanes, so that theirs lie one behind the other. Anything else is left to the way lane by lane.
 
 use super::gather::{dwords, set_dwords};
-use crate::wave::{HALF, Half, Wave};
+use crate::registers::{HALF, Half};
+use crate::wave::Wave;
 
 /// What the active lanes have in common; `None` where they differ, and without active lanes.
 #[inline(always)]

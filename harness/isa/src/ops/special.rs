@@ -4,18 +4,19 @@ use std::marker::PhantomData;
 
 use super::{
     Table, operations,
-    record::{Field, Operation, Passes},
+    record::{Operation, Passes},
 };
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::{F16, add_to_odd},
     masks::Mask,
-    rounding::{Rounds as _, exponent, scale_f32, scale_f64},
+    registers::{HALF, Half},
+    rounding::{Field, Rounds as _, exponent, scale_f32, scale_f64},
     source::{Buffer, NO_WORDS, Source},
     text::{Text, register},
     value::Value,
     vector::{Results, ternary},
-    wave::{HALF, Half, Wave, active, sign, sign_bits},
+    wave::{Wave, active, sign, sign_bits},
 };
 
 /// What differs between the precisions.

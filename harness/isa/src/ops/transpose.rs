@@ -6,8 +6,8 @@
 use super::memory::{Address, Segment};
 use crate::{
     exec::{Bound, on_machine},
+    registers::HALF,
     text::{Text, Unsupported},
-    wave::HALF,
 };
 
 /// Elements of a lane.

@@ -10,12 +10,12 @@ use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1
 use crate::{
     AddressSpace, WaveSync,
     checks::{
-        Checks,
+        Checks, Watch,
         between::{Between, Why},
     },
-    program::line::{bind, watch},
+    program::line::{self, bind, watch},
     text::{Site, register},
-    wave::{Machine, Wave},
+    wave::Wave,
 };
 
 struct Memory(Range<u64>);
@@ -43,16 +43,19 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
     let start = words.as_mut_ptr().expose_provenance() as u64;
     let memory = Memory(start..start + 1024);
     let sync = WaveSync::default();
-    let mut machine = Machine::of(&memory);
+    let mut machine = line::machine(&memory);
     machine.sync = Some(&sync);
     machine.give_lds(256, 1);
-    machine.between = Between::new(arch, apart, GROUPS as u64, WAVES).map(Box::new);
-    let between = machine.between.as_ref().expect("several workgroups are watched");
-    let mut groups: Vec<(Option<Box<Checks>>, Vec<Wave>)> = (0..GROUPS)
+    let between = Between::new(arch, apart, GROUPS as u64, WAVES).map(Box::new);
+    assert!(between.is_some(), "several workgroups are watched");
+    Checks::of(&mut machine.watch).expect("the launch is watched").between = between;
+    let mut groups: Vec<(Watch, Vec<Wave>)> = (0..GROUPS)
         .map(|group| {
-            let mut checks = Checks::new(true, false);
-            checks.begin(WAVES);
-            checks.knows(between.workers(group as u64));
+            let mut checks = Some(line::looks_on(true, false));
+            Checks::swap(&mut machine.watch, &mut checks);
+            let begun = Checks::of(&mut machine.watch).expect("the launch is watched");
+            begun.begin(WAVES, group as u64);
+            Checks::swap(&mut machine.watch, &mut checks);
             let waves = (0..WAVES).map(|index| {
                 let mut wave = Wave::new(arch.wave_size() as usize);
                 wave.index = index as u32;
@@ -62,7 +65,7 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
                 wave.set_lane(9, 0, (group * WAVES + index) as u32 + 1);
                 wave
             });
-            (Some(Box::new(checks)), waves.collect())
+            (checks, waves.collect())
         })
         .collect();
     let lines = text.split(';').map(str::trim).filter(|line| !line.is_empty());
@@ -70,10 +73,10 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
         let (who, line) = line.split_once(": ").expect("who");
         let (group, wave) = who.split_once('.').unwrap_or((who, "0"));
         let (checks, waves) = &mut groups[group.parse::<usize>().expect("a number")];
-        std::mem::swap(&mut machine.checks, checks);
+        Checks::swap(&mut machine.watch, checks);
         if line == "barrier" {
-            let checks = machine.checks.as_mut().expect("the launch is watched");
-            checks.barrier(machine.between.as_deref_mut());
+            let checks = Checks::of(&mut machine.watch).expect("the launch is watched");
+            checks.barrier();
         } else {
             let wave = &mut waves[wave.parse::<usize>().expect("a number")];
             let (text, immediate) = line.split_once('#').unwrap_or((line, "0"));
@@ -84,9 +87,10 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
             let Ok(exec) = exec else { panic!("{arch}: not bound: {line}") };
             exec.run(wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
         }
-        std::mem::swap(&mut machine.checks, checks);
+        Checks::swap(&mut machine.watch, checks);
     }
-    let races = machine.between.as_mut().expect("it is still watched").end();
+    let checks = Checks::of(&mut machine.watch).expect("it is still watched");
+    let races = checks.between.as_mut().expect("there are still several").end();
     let [first, second] = [0, 1];
     let lines = |race: &crate::checks::between::Race| {
         let [one, other] = [&race.sides[first].origin.pc, &race.sides[second].origin.pc];

@@ -9,11 +9,12 @@ use device::Arch::{self, Gfx1151, Gfx1201};
 
 use crate::{
     AccessKind, AddressSpace, Unordered, Written,
-    checks::{Found, races},
-    program::line::{bind, watch},
+    checks::{Checks, Found, races},
+    machine::Machine,
+    program::line::{self, bind, watch},
     text::Site,
     text::register::EXEC,
-    wave::{Machine, Stop, Wave},
+    wave::{Stop, Wave},
 };
 
 struct Watched;
@@ -55,10 +56,10 @@ fn run_on(
 /// v0 holds 4 times the number of the work-item, v1 the same moved on by a wave, and v2 the number of the wave plus one.
 #[track_caller]
 fn race(lines: &str, expected: &[&str]) {
-    let mut machine = Machine::of(&Watched);
+    let mut machine = line::machine(&Watched);
     machine.give_lds(512, 1);
-    let checks = machine.checks.as_mut().expect("the launch is watched");
-    checks.begin(2);
+    let checks = Checks::of(&mut machine.watch).expect("the launch is watched");
+    checks.begin(2, 0);
     let mut waves: Vec<Wave> = (0..2).map(|_| Wave::new(32)).collect();
     for (index, wave) in waves.iter_mut().enumerate() {
         wave.index = index as u32;
@@ -73,12 +74,12 @@ fn race(lines: &str, expected: &[&str]) {
     let mut found = Vec::new();
     for (pc, line) in lines.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
         let Some((wave, text)) = line.split_once(": ") else {
-            machine.checks.as_mut().expect("it is still watched").barrier(None);
+            Checks::of(&mut machine.watch).expect("it is still watched").barrier();
             continue;
         };
         let wave = &mut waves[wave.parse::<usize>().expect("a number")];
         run(wave, &mut machine, pc as u64, text).expect("it runs");
-        for mistake in machine.found.drain(..) {
+        for mistake in Checks::found(&mut machine) {
             let Found::LdsRace { offset, first, second } = mistake else {
                 panic!("{line}: {mistake:?}");
             };
@@ -133,9 +134,9 @@ fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64
     let start = memory.as_mut_ptr().expose_provenance() as u64;
     let book = Book(Arc::new(Written::new(start, 256)));
     book.0.set(start..start + 128, true);
-    let mut machine = Machine::of(&book);
+    let mut machine = line::machine(&book);
     machine.give_lds(512, 1);
-    machine.checks.as_mut().expect("the launch is watched").begin(1);
+    Checks::of(&mut machine.watch).expect("the launch is watched").begin(1, 0);
     let mut wave = Wave::new(32);
     wave.set_pair(EXEC, u64::from(u32::MAX));
     wave.set_pair(0, start);
@@ -145,7 +146,7 @@ fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64
     let mut found = None;
     for (pc, line) in lines.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
         run(&mut wave, &mut machine, pc as u64, line).expect("it runs");
-        for mistake in machine.found.drain(..) {
+        for mistake in Checks::found(&mut machine) {
             let Found::NeverWritten { read, how } = mistake else { panic!("{line}: {mistake:?}") };
             let at = read.address - start;
             found.get_or_insert(format!("{at} `{}`, {how:?} `{line}`", read.text));
@@ -271,8 +272,8 @@ fn neighbouring_lanes_touch_memory_in_one_access() {
     let check =
         |arch, lanes: u32, stride, line: &str, kind: AccessKind, expected: &[(u64, u64)]| {
             let list = List::default();
-            let mut machine = Machine::of(&list);
-            machine.checks.as_mut().expect("the launch is watched").begin(1);
+            let mut machine = line::machine(&list);
+            Checks::of(&mut machine.watch).expect("the launch is watched").begin(1, 0);
             let mut wave = Wave::new(32);
             wave.set_pair(EXEC, (1 << lanes) - 1);
             wave.set_pair(0, start);
@@ -318,10 +319,10 @@ fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
     let mut memory: Vec<u32> = (0..64).collect();
     let start = memory.as_mut_ptr().expose_provenance() as u64;
     let page = Page(start);
-    let mut machine = Machine::of(&page);
+    let mut machine = line::machine(&page);
     machine.give_lds(300, 512);
     machine.lds.fill(7);
-    machine.checks.as_mut().expect("the launch is watched").begin(2);
+    Checks::of(&mut machine.watch).expect("the launch is watched").begin(2, 0);
     let mut wave = Wave::new(32);
     wave.set_pair(EXEC, 1);
     wave.set_pair(0, start);
@@ -335,7 +336,7 @@ fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
             }
             other => panic!("{line}: {other:?}"),
         };
-        let mut found: Vec<_> = machine.found.drain(..).map(what).collect();
+        let mut found: Vec<_> = Checks::found(&mut machine).into_iter().map(what).collect();
         // An access that is tried in two ways is found twice; the launch tells it once.
         found.dedup();
         assert_eq!(found, expected, "{line}");

@@ -8,9 +8,9 @@ use device::Arch::{self, *};
 use crate::{
     AddressSpace,
     image::{Border, Dimension, Format, Image, Numeric, Sampler, Wrap, buffer_word},
-    program::line::bind,
+    program::line::{self, bind},
     text::{Site, register::EXEC},
-    wave::{Machine, Stop, Wave},
+    wave::{Stop, Wave},
 };
 
 const ONE_OF_EACH: [Arch; 5] = [Gfx906, Gfx90a, Gfx1030, Gfx1151, Gfx1201];
@@ -73,7 +73,7 @@ fn run(
     (0..8).for_each(|row| wave.set_lane(row, 1, 0xdead_beef));
     data.iter().enumerate().for_each(|(at, value)| wave.set_lane(at, 1, *value));
     let memory = Memory(memory);
-    let mut machine = Machine::of(&memory);
+    let mut machine = line::machine(&memory);
     let Ok(exec) = bind(text, &Site::of(arch)) else { panic!("{arch}: not bound: {text}") };
     exec.run(&mut wave, &mut machine)?;
     Ok(std::array::from_fn(|row| wave.lane(row, 1)))

@@ -7,9 +7,10 @@ use device::Arch::{self, *};
 use super::wave;
 use crate::{
     AddressSpace, Launch, Trap, launch,
-    program::line::bind,
+    machine::Machine,
+    program::line::{self, bind},
     text::Site,
-    wave::{Machine, Stop},
+    wave::Stop,
 };
 
 /// One mapped range.
@@ -34,7 +35,7 @@ fn accesses_past_the_end_of_the_address_space_are_page_faults() {
     let mut words = [7u32; 16];
     let memory = Memory::of(&mut words);
     let start = memory.0.start;
-    let mut machine = Machine::of(&memory);
+    let mut machine = line::machine(&memory);
     // From here on the range is the one that was used last.
     assert_eq!(machine.read::<4>(start).ok(), Some([7, 0, 0, 0]));
     #[track_caller]
@@ -66,7 +67,7 @@ fn scratch_before_its_start_is_a_page_fault() {
         let mut wave = wave(Gfx90a);
         wave.scratch = vec![0; 64 * 64];
         let memory = Memory(0..0);
-        let stop = exec.run(&mut wave, &mut Machine::of(&memory)).map_err(|stop| *stop);
+        let stop = exec.run(&mut wave, &mut line::machine(&memory)).map_err(|stop| *stop);
         assert!(matches!(stop, Err(Stop::PageFault { .. })), "{text}: {stop:?}");
     }
 }
@@ -82,7 +83,7 @@ fn a_scalar_load_before_the_start_of_a_buffer_is_zero() {
     let Ok(exec) = bind("s_buffer_load_b32 s8, s[4:7], -0x4", &Site::of(Gfx1201)) else {
         panic!("not bound");
     };
-    exec.run(&mut wave, &mut Machine::of(&memory)).expect("zero is loaded");
+    exec.run(&mut wave, &mut line::machine(&memory)).expect("zero is loaded");
     assert_eq!(wave.scalar[8], 0);
 }
 

@@ -6,10 +6,10 @@ use device::Arch::{self, *};
 
 use crate::{
     AddressSpace,
-    program::line::bind,
+    program::line::{self, bind},
     text::Site,
     text::register::EXEC,
-    wave::{Machine, Wave},
+    wave::Wave,
 };
 
 /// One mapped range.
@@ -41,7 +41,7 @@ fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, V
     }
     wave.scratch = vec![0; 64 * wave.lanes];
     let memory = Memory(start as u64..end as u64);
-    let mut machine = Machine::of(&memory);
+    let mut machine = line::machine(&memory);
     machine.give_lds(512, 1);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let Ok(exec) = bind(line, &Site::of(arch)) else { panic!("not bound: {line}") };

@@ -12,7 +12,7 @@ fn mode_says_what_becomes_of_denormals() {
         }
         let site = Site { immediate: denormals as u16, ..Site::of(Gfx1030) };
         let Ok(exec) = bind("s_denorm_mode 0", &site) else { panic!() };
-        exec.run(&mut wave, &mut Machine::of(&Nothing)).expect("no stop");
+        exec.run(&mut wave, &mut line::machine(&Nothing)).expect("no stop");
         execute(Gfx1030, &mut wave, text);
         wave.lane(0, 3)
     };

@@ -9,9 +9,12 @@ use proptest::prelude::*;
 
 use super::{Nothing, wave};
 use crate::{
-    program::{Detours, line::bind, parse},
+    program::{
+        Detours,
+        line::{self, bind},
+        parse,
+    },
     text::Site,
-    wave::Machine,
 };
 
 /// The values of MODE.FP_ROUND, with MXCSR's for the same.
@@ -64,7 +67,7 @@ fn wide(half: u32) -> f64 {
 /// Sets MODE by the two fields and executes one instruction as a wave in that mode does; the result is v0 and v1.
 fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64 {
     let mut wave = wave(arch);
-    let mut machine = Machine::of(&Nothing);
+    let mut machine = line::machine(&Nothing);
     for (index, value) in sources.iter().enumerate() {
         wave.set_lane(index + 1, 3, *value);
     }
@@ -238,7 +241,7 @@ fn rounding_and_denormals_compose() {
         else {
             panic!()
         };
-        exec.run(&mut wave, &mut Machine::of(&Nothing)).expect("no stop");
+        exec.run(&mut wave, &mut line::machine(&Nothing)).expect("no stop");
         assert_eq!(wave.lane(0, 3), expected, "{denormals}");
     }
 }

@@ -8,10 +8,11 @@ use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1
 
 use crate::{
     AddressSpace,
-    checks::Found,
-    program::line::{bind, watch},
+    checks::{Checks, Found},
+    machine::Machine,
+    program::line::{self, bind, watch},
     text::{Site, register},
-    wave::{Machine, Wave},
+    wave::Wave,
 };
 
 const BYTES: usize = 4096;
@@ -44,12 +45,12 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn new(arch: Arch, memory: &Memory) -> Bench<'_> {
-        let mut machine = Machine::of(memory);
+        let mut machine = line::machine(memory);
         if !memory.watched {
-            machine.keep_back();
+            machine.watch = Some(line::looks_on(false, true));
         }
         machine.give_lds(1024, 1);
-        machine.checks.as_mut().expect("results are followed").begin(2);
+        Checks::of(&mut machine.watch).expect("results are followed").begin(2, 0);
         let lanes = arch.wave_size() as usize;
         let waves = (0..2).map(|index| {
             let mut wave = Wave::new(lanes);
@@ -77,7 +78,7 @@ impl Bench<'_> {
     /// Runs a line: `barrier`, or an instruction of wave 0, or of another one by `1: instruction`.
     fn run(&mut self, pc: usize, line: &str) {
         if line == "barrier" {
-            self.machine.checks.as_mut().expect("results are followed").barrier(None);
+            Checks::of(&mut self.machine.watch).expect("results are followed").barrier();
             return;
         }
         let (text, immediate) = line.split_once('#').unwrap_or((line, "0"));
@@ -113,7 +114,7 @@ fn check(archs: &[Arch], text: &str, expected: &[&str]) {
         let mut found = Vec::new();
         for (pc, line) in lines(text) {
             bench.run(pc, line);
-            found.extend(bench.machine.found.drain(..).map(|found| match found {
+            found.extend(Checks::found(&mut bench.machine).into_iter().map(|found| match found {
                 Found::Early(early) => {
                     let how = if early.read { "read" } else { "written" };
                     let waited =

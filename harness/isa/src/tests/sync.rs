@@ -11,7 +11,7 @@ fn waits(sync: &WaveSync, arch: Arch, m0: u32, value: u32, line: &str) -> Wave {
     wave.set_lane(1, 2, value);
     wave.set_lane(1, 3, 77);
     wave.scalar[usize::from(crate::text::register::M0)] = m0;
-    let mut machine = Machine::of(&Nothing);
+    let mut machine = line::machine(&Nothing);
     machine.sync = Some(sync);
     let Ok(exec) = bind(line, &Site::of(arch)) else { panic!("not bound: {line}") };
     exec.run(&mut wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
@@ -27,7 +27,7 @@ fn waves_wait_at_the_resource_that_m0_and_the_offset_name() {
         at(0xffc2_ffff, 1, "ds_gws_init v1 offset:3 gds");
         let first = at(5 << 16, 1, "ds_gws_barrier v1 gds");
         assert_eq!(first.state, State::AtSync, "{arch}");
-        let mut machine = Machine::of(&Nothing);
+        let mut machine = line::machine(&Nothing);
         machine.sync = Some(&sync);
         assert!(!machine.lets_go(first.awaits));
         // Another resource is another one.
@@ -43,7 +43,7 @@ fn waves_wait_at_the_resource_that_m0_and_the_offset_name() {
 fn semaphores_let_waves_through() {
     let sync = WaveSync::default();
     let at = |value, line: &str| waits(&sync, Gfx90a, 0, value, line);
-    let mut machine = Machine::of(&Nothing);
+    let mut machine = line::machine(&Nothing);
     machine.sync = Some(&sync);
     let waiting: Vec<_> = (0..4).map(|_| at(0, "ds_gws_sema_p gds").awaits).collect();
     let through = || waiting.iter().filter(|awaits| machine.lets_go(**awaits)).count();
@@ -62,7 +62,7 @@ fn semaphores_let_waves_through() {
 fn a_queue_without_it_is_a_gap_and_no_lane_asks_for_nothing() {
     let mut wave = wave(Gfx90a);
     let Ok(exec) = bind("ds_gws_barrier v1 gds", &Site::of(Gfx90a)) else { panic!("not bound") };
-    let mut machine = Machine::of(&Nothing);
+    let mut machine = line::machine(&Nothing);
     assert!(
         matches!(exec.run(&mut wave, &mut machine), Err(stop) if matches!(*stop, crate::wave::Stop::Gap(_)))
     );

@@ -2,7 +2,8 @@
 
 use crate::{
     image::{Border, Dimension, Image, Sampler, Wrap},
-    wave::{Machine, Stop},
+    machine::Machine,
+    wave::Stop,
 };
 
 /// Coordinates have so many bits behind the point.

@@ -3,7 +3,7 @@
 use crate::{
     float8::Float8,
     float16::{Bf16, F16},
-    wave::Half,
+    registers::Half,
 };
 
 /// What the registers of A or B hold.

@@ -1,0 +1,24 @@
+//! What the processor has to have.
+
+/// That this processor has what vector operations are compiled for.
+#[derive(Clone, Copy)]
+pub(crate) struct Able(());
+
+impl Able {
+    /// # Errors
+    /// What the processor would need.
+    pub(crate) fn find() -> Result<Able, &'static str> {
+        #[cfg(target_arch = "x86_64")]
+        if !(is_x86_feature_detected!("avx")
+            && is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt"))
+        {
+            return Err("AVX2, FMA, BMI, LZCNT and POPCNT (x86-64-v3)");
+        }
+        Ok(Able(()))
+    }
+}
