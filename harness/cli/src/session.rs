@@ -583,7 +583,7 @@ fn run_id() -> String {
 }
 
 /// The folder for everything that is kept between runs.
-fn cache_folder() -> Result<PathBuf, Stop> {
+pub(crate) fn cache_folder() -> Result<PathBuf, Stop> {
     rocm::Store::from_environment()
         .map(|store| store.path().to_path_buf())
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))

@@ -1,4 +1,7 @@
-use std::fmt;
+use std::{
+    ffi::{c_char, c_void},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +27,23 @@ pub const BUFFER_SYMBOL: &str = "rocrepro_device_buffer";
 /// The symbol `void rocrepro_device_never_written(const void *, size_t)` that only the emulated device exports. Whoever puts
 /// known bytes into memory that the program has not written says by it that the memory still counts as never written.
 pub const NEVER_WRITTEN_SYMBOL: &str = "rocrepro_device_never_written";
+
+/// The symbol of a [`Decode`] that only the emulated device exports. It works in any process that finds the stack's
+/// disassembler.
+pub const DECODE_SYMBOL: &str = "rocrepro_device_decode";
+
+/// `int64_t rocrepro_device_decode(const char *arch, uint64_t address, const uint8_t *bytes, size_t length, void (*tell)(void *,
+/// const char *, size_t, bool), void *whom)`: decodes the instruction that `bytes` begin with. `tell` gets its text, which is UTF-8
+/// and lives through that call, and whether the device executes it. Returned is its size in bytes, 0 where it is none, and -1
+/// where there is no disassembler; `tell` then gets the reason.
+pub type Decode = unsafe extern "C" fn(
+    arch: *const c_char,
+    address: u64,
+    bytes: *const u8,
+    length: usize,
+    tell: extern "C" fn(whom: *mut c_void, text: *const u8, length: usize, executable: bool),
+    whom: *mut c_void,
+) -> i64;
 
 /// The most devices that one process can see.
 pub const MOST_DEVICES: u32 = 8;

@@ -18,8 +18,8 @@ mod witness;
 pub use acts::{ACTS_SYMBOL, Act, Acts};
 pub use arch::{Arch, Generation, UnknownArch};
 pub use config::{
-    BUFFER_SYMBOL, CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, LINE_SYMBOL, MOST_DEVICES,
-    NEVER_WRITTEN_SYMBOL,
+    BUFFER_SYMBOL, CONFIG_VARIABLE, Config, DECODE_SYMBOL, Decode, IDENTITY_SYMBOL, Identity,
+    LINE_SYMBOL, MOST_DEVICES, NEVER_WRITTEN_SYMBOL,
 };
 pub use fault::{Fault, Parameter, Place, UnknownFault, Values};
 pub use planted::{Amount, BadPlanted, Per, Planted, mix};

@@ -21,6 +21,7 @@ mod code_object;
 mod config;
 mod copy_engine;
 mod deallocation;
+mod decoder;
 mod dispatch;
 mod events;
 mod faults;

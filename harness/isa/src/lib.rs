@@ -48,7 +48,7 @@ use std::{
     time::Duration,
 };
 
-pub use audit::{Audit, Opcode, Place, executed, listing};
+pub use audit::{Place, executed, instruction, listing};
 pub use checks::access::Kind as AccessKind;
 pub use finding::Finding;
 pub use launch::{LARGEST_LDS, LARGEST_WORKGROUP, lds_granule};

@@ -4,6 +4,8 @@
 
 use device::Arch;
 
+use crate::Decoder;
+
 /// What an instruction works on, and so where its operands are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
@@ -109,13 +111,17 @@ const LEFT_OUT: &[&str] = &[
 ///
 /// # Errors
 /// Without a disassembler for the architecture: why.
-pub fn instructions(arch: Arch) -> Result<Vec<Instruction>, String> {
+pub fn instructions(decoder: &Decoder, arch: Arch) -> Result<Vec<Instruction>, String> {
     let mut all = Vec::new();
     // VOP3, in which every instruction of one to three sources has a form.
     let base: u32 = if arch.generation().is_gfx9() { 0xd000_0000 } else { 0xd400_0000 };
     for op in 0..if arch.generation().is_gfx9() { 0x380 } else { 0x400 } {
         let word = base | op << 16 | RESULT;
-        all.extend(first(arch, Group::Vector, &SOURCES.map(|sources| vector(word, sources, 0)))?);
+        all.extend(first(
+            (decoder, arch),
+            Group::Vector,
+            &SOURCES.map(|sources| vector(word, sources, 0)),
+        )?);
     }
     // VOP3P: packed arithmetic, dot products, and matrices. Of packed sources the upper half gives the upper half.
     let base: u32 = if arch.generation().is_gfx9() { 0xd380_0000 } else { 0xcc00_0000 };
@@ -125,14 +131,14 @@ pub fn instructions(arch: Arch) -> Result<Vec<Instruction>, String> {
         // What matrix instructions have in the place of those bits is for the older ones something else.
         let plain = vector(base | op << 16 | RESULT, [V[0], V[1], MATRIX_C], 0);
         let packed = vector(word, [V[0], V[1], MATRIX_C], 3 << 27);
-        match first(arch, Group::Vector, &forms)? {
+        match first((decoder, arch), Group::Vector, &forms)? {
             Some(one) if is_matrix(&one.text) => {
                 let forms = if one.text.contains("wmma") { vec![packed] } else { vec![plain] };
-                all.extend(first(arch, Group::Matrix, &forms)?);
+                all.extend(first((decoder, arch), Group::Matrix, &forms)?);
             }
             Some(one) => all.push(one),
             None => {
-                let found = first(arch, Group::Matrix, &[plain, packed])?;
+                let found = first((decoder, arch), Group::Matrix, &[plain, packed])?;
                 all.extend(found.filter(|one| is_matrix(&one.text)));
             }
         }
@@ -140,24 +146,28 @@ pub fn instructions(arch: Arch) -> Result<Vec<Instruction>, String> {
     // SOP2, SOPK with a number of its own, SOP1 and SOPC.
     for op in 0..0x60 {
         let word = 0x8000_0000 | op << 23 | RESULT << 16 | S[1] << 8 | S[0];
-        all.extend(first(arch, Group::Scalar, &[vec![word]])?);
+        all.extend(first((decoder, arch), Group::Scalar, &[vec![word]])?);
     }
     for op in 0..0x1d {
         all.extend(first(
-            arch,
+            (decoder, arch),
             Group::Scalar,
             &[vec![0xb000_0000 | op << 23 | RESULT << 16 | 0x1234]],
         )?);
     }
     for op in 0..0x100 {
         all.extend(first(
-            arch,
+            (decoder, arch),
             Group::Scalar,
             &[vec![0xbe80_0000 | RESULT << 16 | op << 8 | S[0]]],
         )?);
     }
     for op in 0..0x80 {
-        all.extend(first(arch, Group::Scalar, &[vec![0xbf00_0000 | op << 16 | S[1] << 8 | S[0]]])?);
+        all.extend(first(
+            (decoder, arch),
+            Group::Scalar,
+            &[vec![0xbf00_0000 | op << 16 | S[1] << 8 | S[0]]],
+        )?);
     }
     // Encodings of another generation may have the same text.
     let mut texts = std::collections::HashSet::new();
@@ -174,10 +184,14 @@ fn vector(word: u32, [a, b, c]: [u32; 3], bits: u32) -> Vec<u32> {
 }
 
 /// The first of these that is an instruction and may be executed; one that the emulated device has before one that it lacks.
-fn first(arch: Arch, group: Group, forms: &[Vec<u32>]) -> Result<Option<Instruction>, String> {
+fn first(
+    by: (&Decoder, Arch),
+    group: Group,
+    forms: &[Vec<u32>],
+) -> Result<Option<Instruction>, String> {
     let mut lacking = None;
     for words in forms {
-        let Some(one) = instruction(arch, group, words)? else { continue };
+        let Some(one) = instruction(by, group, words)? else { continue };
         if LEFT_OUT.iter().any(|start| one.text.starts_with(start)) {
             return Ok(None);
         }
@@ -189,29 +203,39 @@ fn first(arch: Arch, group: Group, forms: &[Vec<u32>]) -> Result<Option<Instruct
     Ok(lacking)
 }
 
-fn instruction(arch: Arch, group: Group, words: &[u32]) -> Result<Option<Instruction>, String> {
-    let Some(one) = named(arch, group, words)? else { return Ok(None) };
+fn instruction(
+    by: (&Decoder, Arch),
+    group: Group,
+    words: &[u32],
+) -> Result<Option<Instruction>, String> {
+    let Some(one) = named(by, group, words)? else { return Ok(None) };
     // A second result would go to s0, where other values are.
     let second = one.text.split(", ").nth(1).unwrap_or_default();
     if group == Group::Vector && ["s0", "s[0:1]", "s[0:3]"].contains(&second) {
         let moved = [words[0] | SECOND << 8, words[1]];
-        return named(arch, group, &moved);
+        return named(by, group, &moved);
     }
     Ok(Some(one))
 }
 
-fn named(arch: Arch, group: Group, words: &[u32]) -> Result<Option<Instruction>, String> {
+fn named(
+    (decoder, arch): (&Decoder, Arch),
+    group: Group,
+    words: &[u32],
+) -> Result<Option<Instruction>, String> {
     let mut code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let size = code.len();
     // The disassembler looks ahead.
     code.extend([0xbf80_0000u32; 4].iter().flat_map(|word| word.to_le_bytes()));
-    let Some(place) = isa::listing(arch, &code)?.into_iter().next() else { return Ok(None) };
+    let Some(found) = decoder.decode(arch, 0, &code)? else { return Ok(None) };
     // It also prints what an encoding cannot mean, with a remark.
-    if place.offset != 0 || place.size != size || place.text.contains("/*") {
+    if found.size != size || found.text.contains("/*") {
         return Ok(None);
     }
-    let mut audit = isa::Audit::new(arch);
-    audit.read(&code[..size])?;
-    let emulated = audit.opcodes().values().all(|opcode| opcode.missing == 0);
-    Ok(Some(Instruction { text: place.text, words: words.to_vec(), group, emulated }))
+    Ok(Some(Instruction {
+        text: found.text,
+        words: words.to_vec(),
+        group,
+        emulated: found.executable,
+    }))
 }

@@ -6,6 +6,7 @@
 //! rows of what the emulated device infers about hardware. Nothing here says what is right.
 
 mod compare;
+mod decoder;
 mod encodings;
 mod file;
 mod rows;
@@ -13,6 +14,7 @@ mod run;
 mod source;
 
 pub use compare::{Difference, Differences, compare};
+pub use decoder::{Decoded, Decoder};
 pub use encodings::{Group, Instruction, instructions};
 pub use file::{File, Header, Probe, Refused, VERSION};
 use rows::{Row, rows};

@@ -3,14 +3,16 @@
 use std::{
     collections::BTreeMap,
     ffi::{CString, c_void},
-    fmt, ptr,
+    fmt,
+    path::Path,
+    ptr,
 };
 
 use device::{Arch, IDENTITY_SYMBOL};
 use hip_sys::{Hip, MemcpyKind, Missing, Rtc, Shared};
 
 use crate::{
-    File, GROUP, Group, Header, ITEMS, Instruction, Probe, Row, instructions, rows, source,
+    Decoder, File, GROUP, Group, Header, ITEMS, Instruction, Probe, Row, instructions, rows, source,
 };
 
 /// Instructions of one kernel. A few kernels compile faster than one, and a mistake concerns less.
@@ -47,9 +49,15 @@ impl std::error::Error for Failed {}
 
 /// Executes everything on device 0, whose architecture is given with its features as the device says them. What an emulated device
 /// lacks is not executed.
-fn run(hip: &Hip, rtc: &Rtc, arch: Arch, gfx: &str, emulated: bool) -> Result<Vec<Probe>, Failed> {
+fn run(
+    (hip, rtc): (&Hip, &Rtc),
+    (arch, gfx): (Arch, &str),
+    emulated: bool,
+    decoder: &Path,
+) -> Result<Vec<Probe>, Failed> {
     let bench = Bench { hip, rtc, arch, gfx };
-    let all = instructions(arch).map_err(Failed::Disassembler)?;
+    let all = Decoder::open(decoder).and_then(|decoder| instructions(&decoder, arch));
+    let all = all.map_err(Failed::Disassembler)?;
     let mut probes = Vec::new();
     for group in [Group::Scalar, Group::Vector, Group::Matrix] {
         let of_group = all.iter().filter(|one| one.group == group);
@@ -210,7 +218,7 @@ impl Bench<'_> {
 ///
 /// # Errors
 /// What the stack refuses, and at what; there is no device; or its architecture is none that is known here.
-pub fn on_device(stack: String, date: String) -> Result<File, Failed> {
+pub fn on_device(stack: String, date: String, decoder: &Path) -> Result<File, Failed> {
     let hip = Hip::load(&Hip::SONAMES)?;
     let rtc = Rtc::load(hip.shared())?;
     let refused = |call: &str, status| {
@@ -238,7 +246,7 @@ pub fn on_device(stack: String, date: String) -> Result<File, Failed> {
     // The runtime has loaded it; only our own has the symbol.
     let hsa = Shared::open("libhsa-runtime64", &["libhsa-runtime64.so.1"])?;
     let emulated = hsa.has(IDENTITY_SYMBOL);
-    let probes = run(&hip, &rtc, arch, &gfx, emulated)?;
+    let probes = run((&hip, &rtc), (arch, &gfx), emulated, decoder)?;
     let header = Header::new(stack, properties.name, gfx, emulated, date);
     Ok(File { header, probes })
 }

@@ -100,4 +100,7 @@ pub(crate) struct ProbeInside {
 
     /// Where the result goes
     pub(crate) to: PathBuf,
+
+    /// The library of the emulated device, which decodes
+    pub(crate) decoder: PathBuf,
 }

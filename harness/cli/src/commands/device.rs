@@ -4,6 +4,7 @@ mod audit;
 mod code_objects;
 mod compare;
 mod table;
+mod tally;
 
 use std::process::ExitCode;
 

@@ -9,11 +9,12 @@ use std::{
 };
 
 use device::Arch;
+use probe::Decoder;
 use rocm::Stack;
 use serde::{Deserialize, Serialize};
 
-use super::{code_objects, table};
-use crate::{Stop, args::Audit, outputs, progress, stop::chain};
+use super::{code_objects, table, tally::Tally};
+use crate::{Stop, args::Audit, device_library, outputs, progress, stop::chain};
 
 /// The libraries with kernels, each with its files (by the start of their names) and its folder of kernel files.
 const LIBRARIES: [(&str, &[&str], &str); 3] = [
@@ -32,6 +33,8 @@ pub(super) struct Library {
 /// What the process inside the stack is asked.
 #[derive(Serialize, Deserialize)]
 struct Request {
+    /// The library of the emulated device.
+    device: PathBuf,
     arches: Vec<Arch>,
     libraries: Vec<Library>,
     sample: Option<usize>,
@@ -103,7 +106,8 @@ pub(super) fn audit(args: &Audit) -> Result<ExitCode, Stop> {
             stack.spec
         )));
     }
-    let request = Request { arches, libraries, sample: args.sample.map(Into::into) };
+    let device = device_library::file()?;
+    let request = Request { device, arches, libraries, sample: args.sample.map(Into::into) };
     let answer = ask(&stack, &request)?;
     for line in &answer.unreadable {
         outputs::note(line);
@@ -209,8 +213,9 @@ pub(super) fn inside() -> Result<ExitCode, Stop> {
     std::io::stdin().read_to_end(&mut input).map_err(|e| wrong(&e))?;
     let request: Request = serde_json::from_slice(&input).map_err(|e| wrong(&e))?;
     let mut answer = Answer { findings: Vec::new(), unreadable: Vec::new() };
+    let decoder = Decoder::open(&request.device).map_err(|e| no_disassembler(&e))?;
     for library in &request.libraries {
-        read(library, &request, &mut answer)?;
+        read(library, &request, &decoder, &mut answer)?;
     }
     let json = serde_json::to_string(&answer)
         .map_err(|e| Stop::no_verdict(format!("error: no answer: {e}")))?;
@@ -218,13 +223,18 @@ pub(super) fn inside() -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn no_disassembler(why: &str) -> Stop {
+    Stop::no_verdict(format!("error: no disassembler: {why}"))
+}
+
 /// Reads one library on all architectures.
-fn read(library: &Library, request: &Request, answer: &mut Answer) -> Result<(), Stop> {
-    struct Tally {
-        audit: isa::Audit,
-        finding: Finding,
-    }
-    let mut tallies: BTreeMap<Arch, Tally> = BTreeMap::new();
+fn read(
+    library: &Library,
+    request: &Request,
+    decoder: &Decoder,
+    answer: &mut Answer,
+) -> Result<(), Stop> {
+    let mut tallies: BTreeMap<Arch, (Tally<'_>, Finding)> = BTreeMap::new();
     // Kernel files name their architecture, so a sample can be chosen before they are opened.
     let chosen = sample(&library.files, request);
     for (path, is_chosen) in library.files.iter().zip(chosen) {
@@ -241,7 +251,7 @@ fn read(library: &Library, request: &Request, answer: &mut Answer) -> Result<(),
             if let Some(arch) = named.and_then(|name| name.parse().ok())
                 && let Some(tally) = tallies.get_mut(&arch)
             {
-                tally.finding.files += 1;
+                tally.1.files += 1;
             }
             continue;
         }
@@ -261,30 +271,23 @@ fn read(library: &Library, request: &Request, answer: &mut Answer) -> Result<(),
             let Some(arch) = object.arch.filter(|arch| request.arches.contains(arch)) else {
                 continue;
             };
-            let tally = tallies.entry(arch).or_insert_with(|| Tally {
-                audit: isa::Audit::new(arch),
-                finding: Finding {
-                    library: library.name.clone(),
-                    gfx: arch.name().to_owned(),
-                    ..Finding::default()
-                },
+            let (tally, finding) = tallies.entry(arch).or_insert_with(|| {
+                let (library, gfx) = (library.name.clone(), arch.name().to_owned());
+                (Tally::new(decoder, arch), Finding { library, gfx, ..Finding::default() })
             });
             if !counted.contains(&arch) {
                 counted.push(arch);
-                tally.finding.files += 1;
-                tally.finding.read += 1;
+                finding.files += 1;
+                finding.read += 1;
             }
             for text in &object.text {
-                tally
-                    .audit
-                    .read(text)
-                    .map_err(|e| Stop::no_verdict(format!("error: no disassembler: {e}")))?;
+                tally.read(text).map_err(|e| no_disassembler(&e))?;
             }
         }
     }
-    for Tally { audit, mut finding } in tallies.into_values() {
-        finding.not_instructions = audit.illegal();
-        for (opcode, found) in audit.opcodes() {
+    for (tally, mut finding) in tallies.into_values() {
+        finding.not_instructions = tally.illegal();
+        for (opcode, found) in tally.opcodes() {
             finding.instructions += found.count;
             finding.opcodes += 1;
             let Some(example) = found.example else { continue };
@@ -369,7 +372,8 @@ mod tests {
     fn samples_are_spread() {
         let files: Vec<PathBuf> =
             (0..6).map(|n| format!("k{n}_gfx90a.co").into()).chain(["lib.so".into()]).collect();
-        let request = Request { arches: vec![Arch::Gfx90a], libraries: vec![], sample: Some(2) };
+        let (device, arches) = (PathBuf::new(), vec![Arch::Gfx90a]);
+        let request = Request { device, arches, libraries: vec![], sample: Some(2) };
         assert_eq!(sample(&files, &request), [true, false, false, true, false, false, true]);
     }
 

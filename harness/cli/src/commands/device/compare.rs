@@ -16,7 +16,7 @@ use probe::{Difference, Differences, File};
 use crate::{
     Session, SessionOptions, Stop,
     args::{Compare, ProbeInside},
-    outputs,
+    device_library, outputs,
     stop::chain,
 };
 
@@ -103,7 +103,14 @@ fn probed(args: &Compare) -> Result<File, Stop> {
         Some(version) => format!("{} (ROCm {version})", session.stack.spec),
         None => session.stack.spec.clone(),
     };
-    let words = ["device".into(), "probe-inside".into(), OsString::from(name), to.clone().into()];
+    let decoder = device_library::file()?;
+    let words = [
+        "device".into(),
+        "probe-inside".into(),
+        OsString::from(name),
+        to.clone().into(),
+        decoder.into(),
+    ];
     start.arguments.extend(words);
     let status = session.command(&start).stdin(Stdio::null()).status();
     let status = status.map_err(|e| failed("does not start", &e))?;
@@ -123,7 +130,7 @@ fn probed(args: &Compare) -> Result<File, Stop> {
 /// The process inside the stack.
 pub(super) fn inside(args: &ProbeInside) -> Result<ExitCode, Stop> {
     let date = report::date(SystemTime::now());
-    let file = probe::on_device(args.stack.clone(), date)
+    let file = probe::on_device(args.stack.clone(), date, &args.decoder)
         .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;
     write(&args.to, &file)?;
     Ok(ExitCode::SUCCESS)
