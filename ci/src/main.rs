@@ -20,6 +20,7 @@ mod nightly;
 mod page;
 mod recipes;
 mod release;
+mod rooms;
 mod tidy;
 
 use std::{
@@ -243,7 +244,8 @@ fn lint() -> Done {
         .env("CARGO_TARGET_DIR", target())
         .run()?;
     licences::check(&sh)?;
-    tidy::check(&sh)
+    tidy::check(&sh)?;
+    rooms::check(&sh)
 }
 
 /// What all parts of the gate use: the tests, the command, and the stack with everything that one of them asks for.

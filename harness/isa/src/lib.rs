@@ -23,6 +23,7 @@ mod launch;
 mod machine;
 mod masks;
 mod misread;
+mod operation;
 mod ops;
 mod program;
 mod registers;

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain},
-    ops::record::{Operation, Passes},
+    operation::{Operation, Passes},
     registers::HALF,
     source::{Buffer, Control, NO_WORDS, Source, Target},
     text::{Base, Text, Unsupported, register},

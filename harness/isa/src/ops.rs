@@ -16,7 +16,6 @@ pub(crate) mod lds;
 mod matrix;
 pub(crate) mod memory;
 mod packed;
-pub(crate) mod record;
 mod scalar_alu;
 mod scalar_float;
 pub(crate) mod scalar_memory;
@@ -27,47 +26,16 @@ mod transpose;
 pub(crate) mod typed;
 mod vector_compare;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, LazyLock},
-};
-
-use device::Arch;
+use std::sync::LazyLock;
 
 use crate::{
-    exec::{Binder, Bound},
+    exec::Bound,
+    operation::{Operation, Passes, Table},
     text::{Text, Unsupported},
 };
-use record::{Operation, Passes};
 
 pub(crate) use buffer::SWIZZLE_ENABLE;
 pub(crate) use indexed::moved;
-
-/// An operation that is not the same on all architectures.
-fn by_arch(choose: impl Fn(Arch) -> Binder + Send + Sync + 'static) -> Binder {
-    Box::new(move |text| choose(text.site.arch)(text))
-}
-
-pub(crate) type Table = HashMap<String, Arc<Operation>>;
-
-/// Adds an operation, of which there is one for each name.
-pub(crate) fn add(table: &mut Table, name: &str, operation: Arc<Operation>) {
-    let before = table.insert(name.to_owned(), operation);
-    assert!(before.is_none(), "two operations are called {name}");
-}
-
-/// One line per operation: its names over the generations, and what it does.
-macro_rules! operations {
-    ($table:ident; $($($name:literal)|+ => $operation:expr;)+) => {
-        $(
-            let operation = std::sync::Arc::new($crate::ops::record::Operation::from($operation));
-            for name in [$($name),+] {
-                $crate::ops::add($table, name, operation.clone());
-            }
-        )+
-    };
-}
-pub(crate) use operations;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::new();

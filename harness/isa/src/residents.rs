@@ -44,6 +44,17 @@ pub(crate) struct Resident {
     states: Vec<HashSet<u64>>,
 }
 
+impl Group<'_> {
+    /// Puts another workgroup in the place of this one.
+    fn swap(&mut self, other: &mut Resident) {
+        std::mem::swap(&mut self.waves, &mut other.waves);
+        std::mem::swap(&mut self.clock, &mut other.clock);
+        std::mem::swap(&mut self.machine.lds, &mut other.lds);
+        std::mem::swap(&mut self.machine.lds_asked, &mut other.lds_asked);
+        Checks::swap(&mut self.machine.watch, &mut other.watch);
+    }
+}
+
 impl Resident {
     /// Room for a workgroup of so many waves.
     pub(crate) fn new(waves: Vec<Wave>, clock: Clock, watch: Watch) -> Resident {

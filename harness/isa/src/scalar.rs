@@ -2,7 +2,7 @@
 
 use crate::{
     exec::{Binder, on_wave},
-    ops::record::{Operation, Passes},
+    operation::{Operation, Passes},
     source::Source,
     text::{Text, Unsupported},
     value::Value,

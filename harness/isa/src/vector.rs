@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain},
-    ops::record::{Operation, accumulates},
+    operation::{Operation, accumulates},
     registers::{HALF, Half},
     source::{Buffer, Control, NO_WORDS, Source, Target},
     text::{Text, Unsupported},

@@ -11,7 +11,6 @@ use crate::{
     machine::Machine,
     ops::memory::Location,
     program::{Code, Detours, Instruction, Missing, PAGE},
-    residents::Resident,
     text::Unsupported,
     wave::{State, Stop, Wave, active},
 };
@@ -81,15 +80,6 @@ pub(crate) enum Pause {
 }
 
 impl Group<'_> {
-    /// Puts another workgroup in the place of this one.
-    pub(crate) fn swap(&mut self, other: &mut Resident) {
-        std::mem::swap(&mut self.waves, &mut other.waves);
-        std::mem::swap(&mut self.clock, &mut other.clock);
-        std::mem::swap(&mut self.machine.lds, &mut other.lds);
-        std::mem::swap(&mut self.machine.lds_asked, &mut other.lds_asked);
-        Checks::swap(&mut self.machine.watch, &mut other.watch);
-    }
-
     /// Gives the waves turns until all have ended, or until the workgroup has executed so many instructions, or rests.
     pub(crate) fn run(&mut self, budget: u64) -> Result<Pause, Trap> {
         let mut spent = 0;

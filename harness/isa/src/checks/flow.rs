@@ -5,7 +5,8 @@
 //! that run have. Source for the operands: LLVM's syntax of AMDGPU instructions.
 
 use crate::{
-    ops::{self, image, record::Passes},
+    operation::Passes,
+    ops::{self, image},
     text::{Base, Text, register},
 };
 

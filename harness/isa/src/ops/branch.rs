@@ -1,11 +1,8 @@
 //! Branches, calls, barriers and the end of a wave.
 
-use super::{
-    Table, operations,
-    record::{Operation, Passes},
-};
 use crate::{
     exec::{Binder, on_machine, on_wave},
+    operation::{Operation, Passes, Table, operations},
     text::{Text, register},
     wave::{State, Stop, Wave},
 };

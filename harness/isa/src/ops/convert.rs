@@ -2,14 +2,11 @@
 
 use device::{Arch, Generation};
 
-use super::{
-    Table, by_arch, operations,
-    record::{Operation, rounded},
-};
 use crate::{
     exec::{Binder, on_wave},
     float8::Float8,
     float16::{Bf16, F16},
+    operation::{Operation, Table, by_arch, operations, rounded},
     rounding::{Field, Rounds as _},
     text::{Text, Unsupported},
     vector::{binary, keeping, ternary, unary},

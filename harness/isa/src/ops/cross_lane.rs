@@ -1,11 +1,8 @@
 //! Instructions that move data between lanes, or between lanes and scalar registers.
 
-use super::{
-    Table, operations,
-    record::{Operation, Passes, picks},
-};
 use crate::{
     exec::{Binder, on_wave},
+    operation::{Operation, Passes, Table, operations, picks},
     registers::HALF,
     text::Text,
     wave::{Wave, active},

@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{
-    Table, operations,
-    record::{Operation, accumulates},
-};
 use crate::{
     exec::Binder,
     float8::Float8,
     float16::{Bf16, F16},
+    operation::{Operation, Table, accumulates, operations},
     text::{Constant, Text, Unsupported},
     value::Value,
     vector::{accumulate, ternary},
@@ -149,8 +146,8 @@ fn add_integers(table: &mut Table, names: &[&str], bits: u32, signed: bool) {
         if signed { clamp_signed(sum, c) } else { (sum + i64::from(c)).min(0xffff_ffff) as u32 }
     }));
     for name in names {
-        super::add(table, name, wrap.clone());
-        super::add(table, &format!("{name} clamp"), saturate.clone());
+        crate::operation::add(table, name, wrap.clone());
+        crate::operation::add(table, &format!("{name} clamp"), saturate.clone());
     }
 }
 

@@ -1,7 +1,7 @@
 //! Vector float arithmetic in single and double precision.
 
-use super::{Table, operations, record::rounded};
 use crate::{
+    operation::{Table, operations, rounded},
     rounding::{Float, Rounds, exponent},
     vector::{accumulate, binary, ternary, unary},
 };

@@ -1,14 +1,10 @@
 //! Vector float arithmetic in half precision, and the instructions that mix precisions.
 
-use super::{
-    Table,
-    float::{cos, frexp, mad, max_f32, maximum_f32, min_f32, minimum_f32, sin},
-    operations,
-    record::{Operation, rounded},
-};
+use super::float::{cos, frexp, mad, max_f32, maximum_f32, min_f32, minimum_f32, sin};
 use crate::{
     exec::{Binder, on_wave},
     float16::{F16, add_to_odd},
+    operation::{Operation, Table, operations, rounded},
     registers::HALF,
     rounding::{Field, Rounding, Rounds},
     source::{Part, Place},

@@ -1,11 +1,8 @@
 //! Registers whose number is only known when the instruction runs.
 
-use super::{
-    Table, operations,
-    record::{Operation, Passes},
-};
 use crate::{
     exec::{Binder, on_wave},
+    operation::{Operation, Passes, Table, operations},
     registers::HALF,
     text::{Base, Text, Unsupported, register},
     wave::{INDEXING, Wave, active},

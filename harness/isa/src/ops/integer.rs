@@ -2,14 +2,11 @@
 
 use device::Generation;
 
-use super::{
-    Table, by_arch, operations,
-    record::{Operation, Passes, bits, copies},
-};
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain, on_wave},
     float16::F16,
     masks::{carry, select},
+    operation::{Operation, Passes, Table, bits, by_arch, copies, operations},
     registers::HALF,
     source::{Buffer, Source},
     text::{Text, register},

@@ -2,15 +2,11 @@
 
 use std::marker::PhantomData;
 
-use super::{
-    Table,
-    half::via,
-    operations,
-    record::{accumulates, copies, rounded},
-};
+use super::half::via;
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::F16,
+    operation::{Table, accumulates, copies, operations, rounded},
     registers::HALF,
     rounding::Rounds as _,
     source::{Buffer, Place, Source},

@@ -1,11 +1,8 @@
 //! Scalar arithmetic, logic and comparisons.
 
-use super::{
-    Table, operations,
-    record::{Operation, Passes, accumulates, bits, copies},
-};
 use crate::{
     exec::{Binder, on_machine, on_wave},
+    operation::{Operation, Passes, Table, accumulates, bits, copies, operations},
     scalar::{
         binary, binary_nz, binary_scc, compare, compare_immediate, save_exec, unary, unary_nz,
         with_immediate,

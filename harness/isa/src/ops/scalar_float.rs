@@ -1,15 +1,13 @@
 //! Scalar float arithmetic (GFX11.5 and later), and the scalar forms of the transcendental functions (GFX12).
 
 use super::{
-    Table,
     float::{max_f32, maximum_f32, min_f32, minimum_f32},
     half::via,
-    operations,
-    record::{Operation, accumulates, rounded},
 };
 use crate::{
     exec::Binder,
     float16::F16,
+    operation::{Operation, Table, accumulates, operations, rounded},
     rounding::Rounds as _,
     scalar::{binary, compare, ternary, unary},
 };
@@ -19,7 +17,7 @@ macro_rules! comparisons {
     ($table:ident, $($name:literal $type:ident $number:expr;)+) => {
         $(
             let mut add = |condition: &str, operation: Operation| {
-                super::add($table, &format!("s_cmp_{condition}_{}", $name), std::sync::Arc::new(operation));
+                crate::operation::add($table, &format!("s_cmp_{condition}_{}", $name), std::sync::Arc::new(operation));
             };
             add("lt", compare(|a: $type, b: $type| $number(a) < $number(b)));
             add("le", compare(|a: $type, b: $type| $number(a) <= $number(b)));

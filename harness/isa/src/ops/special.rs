@@ -2,14 +2,11 @@
 
 use std::marker::PhantomData;
 
-use super::{
-    Table, operations,
-    record::{Operation, Passes},
-};
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::{F16, add_to_odd},
     masks::Mask,
+    operation::{Operation, Passes, Table, operations},
     registers::{HALF, Half},
     rounding::{Field, Rounds as _, exponent, scale_f32, scale_f64},
     source::{Buffer, NO_WORDS, Source},

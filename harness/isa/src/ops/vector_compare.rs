@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{
-    Table,
-    record::{Operation, Passes},
+use crate::{
+    exec::Binder,
+    float16::F16,
+    masks::compare,
+    operation::{Operation, Passes, Table},
+    text::Text,
 };
-use crate::{exec::Binder, float16::F16, masks::compare, text::Text};
 
 /// Adds `v_cmp_*` and `v_cmpx_*`; the binder tells them apart.
 fn add(table: &mut Table, names: &[&str], type_name: &str, binder: Binder) {
@@ -16,7 +18,11 @@ fn add(table: &mut Table, names: &[&str], type_name: &str, binder: Binder) {
         let operation = Operation::from(Box::new(move |text: &Text| binder(text)));
         let operation = Arc::new(operation.that(passes));
         for name in names {
-            super::add(table, &format!("{prefix}_{name}_{type_name}"), operation.clone());
+            crate::operation::add(
+                table,
+                &format!("{prefix}_{name}_{type_name}"),
+                operation.clone(),
+            );
         }
     }
 }

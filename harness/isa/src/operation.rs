@@ -1,6 +1,10 @@
 //! What is known of one operation, in one place: how it is executed, how MODE rounds it, and how its sources show in its
 //! results.
 
+use std::{collections::HashMap, sync::Arc};
+
+use device::Arch;
+
 use crate::{
     exec::{Binder, Bound},
     rounding::{Field, Rounding},
@@ -112,7 +116,7 @@ macro_rules! rounded {
             $binder
         };
         let rounded = move |$r: $crate::rounding::Rounding| $binder;
-        $crate::ops::record::Operation::rounded($crate::rounding::Field::$field, nearest, rounded)
+        $crate::operation::Operation::rounded($crate::rounding::Field::$field, nearest, rounded)
     }};
 }
 pub(crate) use rounded;
@@ -136,3 +140,29 @@ pub(crate) fn copies(operation: impl Into<Operation>) -> Operation {
 pub(crate) fn picks(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Picks)
 }
+
+/// An operation that is not the same on all architectures.
+pub(crate) fn by_arch(choose: impl Fn(Arch) -> Binder + Send + Sync + 'static) -> Binder {
+    Box::new(move |text| choose(text.site.arch)(text))
+}
+
+pub(crate) type Table = HashMap<String, Arc<Operation>>;
+
+/// Adds an operation, of which there is one for each name.
+pub(crate) fn add(table: &mut Table, name: &str, operation: Arc<Operation>) {
+    let before = table.insert(name.to_owned(), operation);
+    assert!(before.is_none(), "two operations are called {name}");
+}
+
+/// One line per operation: its names over the generations, and what it does.
+macro_rules! operations {
+    ($table:ident; $($($name:literal)|+ => $operation:expr;)+) => {
+        $(
+            let operation = std::sync::Arc::new($crate::operation::Operation::from($operation));
+            for name in [$($name),+] {
+                $crate::operation::add($table, name, operation.clone());
+            }
+        )+
+    };
+}
+pub(crate) use operations;
