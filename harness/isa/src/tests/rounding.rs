@@ -150,6 +150,10 @@ proptest! {
             check("v_mul_f32 v0, v1, -|v2|", multiply32(host, a, -b.abs()));
             check("v_fma_f32 v0, v1, v2, v3", fma32(host, a, b, c));
             check("v_mad_f32 v0, v1, v2, v3", add32(host, multiply32(host, a, b), c));
+            let legacy = if a == 0.0 || b == 0.0 { 0.0 } else { multiply32(host, a, b) };
+            check("v_mul_legacy_f32 v0, v1, v2", legacy);
+            check("v_mad_legacy_f32 v0, v1, v2, v3", add32(host, legacy, c));
+            check("v_mullit_f32 v0, v1, v2, 1.0", if b > -f32::MAX { legacy } else { -f32::MAX });
             check("v_fma_mix_f32 v0, v1, v2, v3", fma32(host, a, b, c));
             check("v_pk_fma_f32 v[0:1], v[1:2], v[1:2], v[1:2] op_sel:[0,1,0] op_sel_hi:[0,1,0]", fma32(host, a, b, a));
             check("v_cvt_f32_i32 v0, v1", narrow(host, f64::from(a.to_bits() as i32)));
