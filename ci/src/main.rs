@@ -67,10 +67,6 @@ const HANGS: &[&str] = &["--quiet-timeout", "20"];
 const SLOW: &[&str] =
     &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
 
-/// Its fault was missed once beside other work and never alone: how much memory waits depends on how the device keeps up with
-/// the host. `prove` has it all the same.
-const BY_LOAD: &[&str] = &["--exclude", "programs/event-waits-take-no-memory"];
-
 /// What is drawn in the gate: the same kernels each time, in less than half a minute.
 const SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
 /// The kernels that lose their waits and barriers in the gate, or store where they load, and those that are run as they are.
@@ -340,8 +336,7 @@ fn prove_sample() -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
     let sample = every(&sh, &program, SIXTH, |case| !SLOW.contains(&case))?;
-    cmd!(sh, "{program} prove --device emulated {HANGS...} {sample...} {PACKAGED...} {BY_LOAD...}")
-        .run()?;
+    cmd!(sh, "{program} prove --device emulated {HANGS...} {sample...} {PACKAGED...}").run()?;
     // Of a program nothing is taken away.
     let sample = every(&sh, &program, TWENTIETH, |case| !case.starts_with("programs/"))?;
     cmd!(sh, "{program} prove --mutate --device emulated {sample...}").run()?;

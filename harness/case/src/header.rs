@@ -299,10 +299,13 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
                 .iter()
                 .filter_map(|n| {
                     let entry = read_fault(reader, n, &matrix, &upstream)?;
-                    if let Some((_, body)) = body
-                        && let Some(message) =
-                            program::refuses(program::is_cpp(body), &entry.planted)
-                    {
+                    let planted = &entry.planted;
+                    let refused = match body {
+                        Some((_, body)) => program::refuses(program::is_cpp(body), planted),
+                        None => (planted.fault == Fault::CallLeak)
+                            .then(|| "`call.leak` is planted in C++ programs alone".to_owned()),
+                    };
+                    if let Some(message) = refused {
                         reader.mistake(n.at, message);
                     }
                     Some(entry)

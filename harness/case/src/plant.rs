@@ -112,11 +112,27 @@ pub fn stand_in(planted: &Planted) -> Option<String> {
         Fault::CallHang => "for (;;) pause();".to_owned(),
         Fault::CallIgnored => "return 0;".to_owned(),
         Fault::CallRefused => format!("return {};", code(planted.which("status"))),
+        Fault::CallLeak => return Some(leaking(planted.which("call"), planted.amount("bytes"))),
         _ => return None,
     };
     // The caller's arguments stay where they are: nobody looks at them.
     let call = planted.which("call");
     Some(format!("extern \"C\" int pause();\nextern \"C\" int {call}() {{ {body} }}\n"))
+}
+
+/// A function that takes memory, and then does what the one of its name does behind it. Six pointers or numbers travel in
+/// registers, whatever their types (System V ABI for x86-64, 3.2.3), and nobody looks at those that were not given.
+fn leaking(call: &str, bytes: u64) -> String {
+    // `volatile`, or a compiler leaves out an allocation that nobody reads. RTLD_NEXT is -1, dlfcn.h.
+    format!(
+        "extern \"C\" void *malloc(unsigned long);\n\
+         extern \"C\" void *dlsym(void *, const char *);\n\
+         extern \"C\" int {call}(long a, long b, long c, long d, long e, long f) {{\n  \
+           void *volatile lost = malloc({bytes});\n  \
+           auto next = (int (*)(long, long, long, long, long, long))dlsym((void *)-1l, \"{call}\");\n  \
+           return next(a, b, c, d, e, f);\n\
+         }}\n"
+    )
 }
 
 /// Plants at the generation of this number, counted from 1 in the order of the text.

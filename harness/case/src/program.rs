@@ -277,7 +277,7 @@ pub fn refuses(is_cpp: bool, planted: &Planted) -> Option<String> {
     let fault = planted.fault;
     Some(format!(
         "`{fault}` is planted at the calls of a plan; a program takes faults of the device, and one in C++ call.crash, call.hang, \
-         call.ignored and call.refused, at every call of the function"
+         call.ignored, call.refused and call.leak, at every call of the function"
     ))
 }
 

@@ -173,6 +173,22 @@ const IGNORED_CALLS: &[&str] = &[
     "hiprtcCompileProgram",
 ];
 
+/// The calls of which host memory was lost, or may be: each has six arguments at most, all of them pointers or whole numbers.
+const LEAKING_CALLS: &[&str] = &[
+    "hipMalloc",
+    "hipFree",
+    "hipMemcpy",
+    "hipMemcpyAsync",
+    "hipMemset",
+    "hipMemsetAsync",
+    "hipStreamSynchronize",
+    "hipStreamWaitEvent",
+    "hipDeviceSynchronize",
+    "hipEventRecord",
+    "hipEventSynchronize",
+    "hipGraphLaunch",
+];
+
 /// Statuses of HIP with which calls were refused for no reason; their numbers are in the crate `case`.
 const STATUSES: &[&str] = &[
     "hipErrorInvalidValue",
@@ -319,6 +335,8 @@ faults! {
         "A call of `call` is refused with `status`, for no reason."
     CallIgnored "call.ignored" Call (call: name("hipMemset", IGNORED_CALLS))
         "A call of `call` answers success and does nothing."
+    CallLeak "call.leak" Call (call: name("hipMemcpy", LEAKING_CALLS)) (bytes: number(256, 16, 1_048_576))
+        "A call of `call` in a C++ program does its work and never gives back `bytes` bytes of the host's memory."
     RngCaptureError "rng.capture-error" Call
         "The random generator refuses to generate while its stream is captured."
     RngSkips "rng.skips" Call (generate: number(2, 1, 1000))

@@ -45,6 +45,7 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::ModuleZeroed
         | Fault::RngSkips
         | Fault::CallIgnored
+        | Fault::CallLeak
         | Fault::SdmaZero
         | Fault::KernelDrop
         | Fault::KernelStaleArgs
