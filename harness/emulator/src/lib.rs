@@ -22,6 +22,7 @@ mod config;
 mod copy_engine;
 mod deallocation;
 mod decoder;
+mod delay;
 mod dispatch;
 mod events;
 mod faults;

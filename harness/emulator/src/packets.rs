@@ -6,7 +6,7 @@ use device::Fault;
 
 use crate::{
     abi::{BarrierPacket, BarrierValuePacket, Condition, DispatchPacket, Signal, Status, packet},
-    clock, dispatch, events, faults,
+    clock, delay, dispatch, events, faults,
     locks::Mutex,
     order,
     queue::Queue,
@@ -140,7 +140,7 @@ fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64)
     if let Some(planted) = early {
         order::end_packet(packet.completion);
         packet.completion.complete(start);
-        std::thread::sleep(Duration::from_millis(planted.amount("ms")));
+        delay::sleep(Duration::from_millis(planted.amount("ms")));
     }
     // Whoever destroys the queue either finds it in the list or is found here.
     let result = if queue.stopping() {

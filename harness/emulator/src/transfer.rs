@@ -11,7 +11,7 @@ use std::{
 
 use device::Fault;
 
-use crate::{faults, locks::Mutex, memory, sanitizer};
+use crate::{delay, faults, locks::Mutex, memory, sanitizer};
 
 /// One contiguous piece of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
     // What a planted fault does to the copy is no mistake of the program.
     sanitizer::copied(rows);
     match fate {
-        Fate::Late(delay) => return later(rows.to_vec(), delay),
+        Fate::Late(length) => return later(rows.to_vec(), length),
         // SAFETY: the caller vouches for the rows, which are handed on.
         Fate::Twice => return unsafe { duplicate(rows) },
         // SAFETY: as above.
@@ -159,16 +159,16 @@ unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
 }
 
 /// Moves the bytes after the delay, on a thread of its own. What is freed meanwhile stays mapped until then.
-fn later(rows: Vec<Row>, delay: Duration) {
+fn later(rows: Vec<Row>, length: Duration) {
     let in_use = memory::InUse::new();
     let copy = move || {
-        std::thread::sleep(delay);
+        delay::sleep(length);
         // SAFETY: the rows were mapped when `in_use` was made, which keeps them so.
         unsafe { carry_out_now(&rows, Fate::Done) };
         drop(in_use);
     };
     // Without a thread the bytes never arrive, which is a late copy too.
-    let _ = std::thread::Builder::new().name("device fault".into()).spawn(copy);
+    let _ = std::thread::Builder::new().name(delay::THREAD.into()).spawn(copy);
 }
 
 /// The bytes of the last copy to each place.
