@@ -146,6 +146,11 @@ fn mistakes_are_told_at_their_place() {
     assert!(!mistakes("a/b", &python, &Kernels::new()).is_empty());
     let plan = "needs: {with: dev}\nsteps: [{sync: device}]\n";
     assert!(told(plan).iter().any(|m| m.contains("is of programs")), "{:?}", told(plan));
+    let leak = "{fault: call.leak, with: {call: hipMemcpy}}";
+    assert_eq!(cpp(leak), [""; 0]);
+    let plan = format!("{HEAD}steps: [{{sync: device}}]\n").replace("copy.zero", leak);
+    let mistakes = mistakes("a/b", &plan, &Kernels::new());
+    assert!(mistakes.iter().any(|m| m.message.contains("C++ programs alone")), "{mistakes:?}");
 }
 
 #[test]
