@@ -1,5 +1,5 @@
-//! Delays of planted faults. Such a fault shows to a host that goes on meanwhile, so a machine that lets no thread of the process go
-//! on must not hide it: the time counts in which nobody waited for a processor.
+//! Delays of planted faults. Such a fault shows to a host that goes on meanwhile, so a machine that lets no thread of the
+//! process go on must not hide it: the time counts in which nobody waited for a processor.
 
 use std::{
     collections::BTreeMap,
@@ -67,8 +67,8 @@ fn others() -> Threads {
         .collect()
 }
 
-/// From a line of `stat` (proc(5)) and one of `schedstat` (Documentation/scheduler/sched-stats.rst), which is zeros where the
-/// kernel does not count.
+/// From a line of `stat` (proc(5)) and one of `schedstat` (Documentation/scheduler/sched-stats.rst), which is zeros where
+/// the kernel does not count.
 fn times(stat: &str, schedstat: &str) -> Option<Times> {
     let (name, state) = stat.rsplit_once(") ")?;
     let mut numbers = schedstat.split_ascii_whitespace().map(str::parse);

@@ -4,7 +4,7 @@
 //! room for are tried; those that the stack's disassembler names count. No formula is needed: an instruction with a lane of
 //! another, a half, a constant or a sign in a source does what the plain one does with a register that was changed before.
 //! What is under test: the disassembler's text, its parsing, and how the interpreter takes operands apart. Not here: what
-//! instructions compute, matrix instructions, SOPK, and memory.
+//! instructions compute, matrix instructions, integers under `clamp`, and memory.
 
 mod claim;
 mod encodings;
@@ -77,9 +77,17 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
             }
         }
     }
+    let mut scalars = scalar::Known::new();
     for plain in scalar::words() {
         let Some(text) = slot.text(&[plain]) else { continue };
+        scalars.insert(text.split_whitespace().next().unwrap_or_default().to_owned(), plain);
         for claim in scalar::of(plain, &text) {
+            table.take(&mut slot, claim);
+        }
+    }
+    for word in scalar::with_immediates() {
+        let Some(text) = slot.text(&[word]) else { continue };
+        for claim in scalar::of_immediates(word, &text, &scalars) {
             table.take(&mut slot, claim);
         }
     }
@@ -134,7 +142,8 @@ impl Table {
                 None => return,
             },
         };
-        let given = slot.given(claim.exec, claim.condition);
+        let mut given = slot.given(claim.exec, claim.condition);
+        (claim.given)(&mut given);
         let mut changed = given.clone();
         (claim.before)(&mut changed);
         let Some(mut expected) = slot.run(&claim.like, &changed) else {

@@ -27,6 +27,8 @@ pub(super) struct Claim {
     pub(super) exec: u64,
     /// SCC before.
     pub(super) condition: bool,
+    /// What both find in other registers than usual.
+    pub(super) given: Change,
     pub(super) before: Change,
     pub(super) after: After,
 }
@@ -42,6 +44,7 @@ impl Claim {
             told: "",
             exec: EXEC,
             condition: true,
+            given: Rc::new(|_| {}),
             before: Rc::new(|_| {}),
             after: Box::new(|_, _, _| {}),
         }
@@ -112,7 +115,12 @@ impl Made<'_> {
 
     /// With all lanes on.
     pub(super) fn all_on(self) -> Self {
-        self.with(|claim| claim.exec = u64::MAX)
+        self.with_on(u64::MAX)
+    }
+
+    /// With these lanes on.
+    pub(super) fn with_on(self, exec: u64) -> Self {
+        self.with(|claim| claim.exec = exec)
     }
 }
 

@@ -132,10 +132,10 @@ impl Encoding {
         self.with_first(words, DPP16, control << 8 | rest)
     }
 
-    /// Each lane of eight gets that of one.
-    pub(super) fn dpp8(self, words: &[u32], lanes: [u32; 8]) -> Option<Vec<u32>> {
+    /// Each lane of eight gets that of one, which may be off where inactive ones are fetched.
+    pub(super) fn dpp8(self, words: &[u32], lanes: [u32; 8], fetch: bool) -> Option<Vec<u32>> {
         let lanes = lanes.iter().enumerate().map(|(at, lane)| lane << (8 + 3 * at));
-        self.with_first(words, DPP8, lanes.fold(0, |all, lane| all | lane))
+        self.with_first(words, DPP8 + u32::from(fetch), lanes.fold(0, |all, lane| all | lane))
     }
 
     /// What SDWA's dword says of whole registers.

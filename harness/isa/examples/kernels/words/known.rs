@@ -3,13 +3,15 @@
 use device::Generation;
 
 /// Claims of each relation on every architecture, in waves of one size. A relation that is not on every one is not here.
-const LEAST: [(&str, usize); 17] = [
+const LEAST: [(&str, usize); 19] = [
     ("DPP", 800),
     ("DPP and more", 200),
     ("DPP in some rows", 90),
+    ("DPP of lanes that are off", 420),
     ("DPP with bounds", 90),
     ("a clamped result", 90),
     ("a constant", 8000),
+    ("a constant of 16 bits", 448),
     ("a half in a mixed source", 18),
     ("a result over a source", 1400),
     ("a scalar result over a source", 140),
@@ -24,10 +26,13 @@ const LEAST: [(&str, usize); 17] = [
 ];
 /// Those of some generations, and of which.
 type Where = fn(Generation) -> bool;
-const LEAST_IN: [(&str, usize, Where); 4] = [
+const LEAST_IN: [(&str, usize, Where); 6] = [
     ("DPP8", 90, |generation| !generation.is_gfx9()),
+    ("DPP8 of lanes that are off", 180, |generation| !generation.is_gfx9()),
     ("SDWA of a source", 2900, |generation| generation < Generation::Rdna3),
     ("SDWA of the result", 660, |generation| generation < Generation::Rdna3),
+    // GFX12 compares with no constant of 16 bits.
+    ("a constant of 16 bits", 1792, |generation| generation < Generation::Rdna4),
     ("two in one", 170, |generation| generation >= Generation::Rdna3),
 ];
 /// And in all of them together.

@@ -55,7 +55,7 @@ const SHIFT: Way = WAYS[3];
 const BOUND_CTRL: u32 = 1 << 19;
 const ALL_ROWS: u32 = 0xff << 24;
 
-/// The first source in another lane, as if it had been there. Lanes that are off give nothing, so all are on.
+/// The first source in another lane, as if it had been there. All are on.
 pub(super) fn others(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
     for (control, way) in WAYS {
@@ -76,10 +76,43 @@ pub(super) fn others(plain: &mut Plain) {
         leave(given, like, compares, |lane| lane >> 4 & 1 == 1 || lane >> 2 & 1 == 0);
     });
     let order = [7, 1, 0, 2, 4, 4, 5, 3];
-    let words = encoding.dpp8(plain.words, order);
+    let words = encoding.dpp8(plain.words, order, false);
     plain.claim("DPP8", words).all_on().before(move |state| {
         from_lanes(state, |lane| Some(lane & !7 | order[lane & 7] as usize));
     });
+}
+
+/// Lanes that are off while others want what they have: two or three neighbours here and there, and ends of rows.
+const SOME_OFF: u64 = 0x7ffe_e7d3_3ffb_9f6d;
+const FETCH_INACTIVE: u32 = 1 << 18;
+
+/// A lane that is off gives what it has where inactive ones are fetched, and else as much as one that is not there.
+pub(super) fn others_off(plain: &mut Plain) {
+    let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
+    let gfx9 = plain.arch.generation().is_gfx9();
+    let fetches = if gfx9 { &[false][..] } else { &[false, true] };
+    for (control, way) in [WAYS[1], SHIFT] {
+        for (fetch, bounds) in fetches.iter().flat_map(|fetch| [(*fetch, false), (*fetch, true)]) {
+            let from = move |lane| way(lane).filter(|from| fetch || SOME_OFF >> from & 1 == 1);
+            let rest = (u32::from(fetch) * FETCH_INACTIVE) | (u32::from(bounds) * BOUND_CTRL);
+            let words = encoding.dpp16(plain.words, control, ALL_ROWS | rest);
+            let made = plain.claim("DPP of lanes that are off", words).with_on(SOME_OFF);
+            let made = made.before(move |state| from_lanes(state, from));
+            made.after(move |given, _, like| {
+                leave(given, like, compares, |lane| !bounds && from(lane).is_none());
+            });
+        }
+    }
+    for fetch in [false, true] {
+        let order = [7, 1, 0, 2, 4, 4, 5, 3];
+        let words = encoding.dpp8(plain.words, order, fetch);
+        plain.claim("DPP8 of lanes that are off", words).with_on(SOME_OFF).before(move |state| {
+            let of = |lane: usize| lane & !7 | order[lane & 7] as usize;
+            from_lanes(state, |lane| {
+                Some(of(lane)).filter(|from| fetch || SOME_OFF >> from & 1 == 1)
+            });
+        });
+    }
 }
 
 /// What is said in other places than DPP's.

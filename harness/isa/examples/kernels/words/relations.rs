@@ -40,6 +40,7 @@ pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> V
     if !crosses_lanes(name) {
         lanes::off(&mut plain);
         lanes::others(&mut plain);
+        lanes::others_off(&mut plain);
         lanes::others_and_more(&mut plain);
         parts::parts(&mut plain);
     }

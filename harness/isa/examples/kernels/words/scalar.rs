@@ -1,4 +1,6 @@
-//! Scalar instructions: SOP1, SOP2 and SOPC. Source: "Microcode Formats" of the ISA guides.
+//! Scalar instructions: SOP1, SOP2, SOPC and SOPK. Source: "Microcode Formats" of the ISA guides.
+
+use std::{collections::HashMap, rc::Rc};
 
 use super::{claim::Claim, encodings::LITERAL, relations::constants, slot::FIRST};
 use crate::models::Of;
@@ -62,6 +64,61 @@ pub(super) fn of(plain: u32, text: &str) -> Vec<Claim> {
         claims.push(claim);
     }
     claims
+}
+
+/// The plain words of an instruction, by its name.
+pub(super) type Known = HashMap<String, u32>;
+
+const SOPK: u32 = 0xb << 28;
+const IMMEDIATES: [u16; 8] = [0, 1, 0x1234, 0x7fff, 0x8000, 0x9abc, 0xfff0, 0xffff];
+
+/// All opcodes of SOPK, with s8 for the register that is read, written, or both.
+pub(super) fn with_immediates() -> impl Iterator<Item = u32> {
+    (0..32).map(|opcode| SOPK | opcode << 23 | FIRST << 16)
+}
+
+/// A constant of 16 bits in the instruction is a register, s10, that holds it as a number of 32 bits.
+pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> {
+    let name = text.split_whitespace().next().unwrap_or_default();
+    let Some(like) = without_k(name).and_then(|name| known.get(&name)) else { return Vec::new() };
+    // s8 is the first of two sources; s_mov_b32 and s_cmov_b32 have one.
+    let like = match like >> 23 == 0x17d {
+        true => *like,
+        false => like & !0xffff | SOURCES[0] << 8 | FIRST,
+    };
+    let row = (SOURCES[0] - FIRST) as usize;
+    let mut claims = Vec::new();
+    for immediate in IMMEDIATES {
+        let number = match name.ends_with("u32") {
+            true => u32::from(immediate),
+            false => i32::from(immediate as i16) as u32,
+        };
+        // What is there: the number and its neighbours, what is the same in 16 bits alone, and the ends of a sum.
+        let near = [number, number.wrapping_sub(1), number.wrapping_add(1), number ^ 1 << 20];
+        for (there, condition) in near
+            .into_iter()
+            .chain([u32::from(immediate), i32::MAX as u32, i32::MIN as u32])
+            .flat_map(|there| [(there, false), (there, true)])
+        {
+            let words = vec![word | u32::from(immediate)];
+            let mut claim = Claim::new("a constant of 16 bits", words, vec![like]);
+            claim.condition = condition;
+            claim.given = Rc::new(move |state| state.scalars[0] = there);
+            claim.set_before(move |state| state.scalars[row] = number);
+            claims.push(claim);
+        }
+    }
+    claims
+}
+
+/// The name of the instruction that takes registers alone.
+fn without_k(name: &str) -> Option<String> {
+    match name {
+        "s_movk_i32" => Some("s_mov_b32".to_owned()),
+        "s_cmovk_i32" => Some("s_cmov_b32".to_owned()),
+        "s_addk_i32" | "s_addk_co_i32" | "s_mulk_i32" => Some(name.replace("k_", "_")),
+        _ => name.starts_with("s_cmpk_").then(|| name.replace("s_cmpk_", "s_cmp_")),
+    }
 }
 
 /// What a source is, by the types at the end of the name.
