@@ -24,7 +24,7 @@ const RELEASES: Places = [
             "gfx1103",
         ],
     ),
-    ("6.4.3", ALL),
+    ("6.4.3", BEFORE_7),
     ("7.2.4", ALL),
 ];
 
@@ -33,12 +33,18 @@ const SAMPLE: Places = [
     ("5.2.3", &["gfx906", "gfx1030"]),
     ("5.7.1", &["gfx942"]),
     ("6.4.3", &["gfx90a", "gfx1100"]),
-    ("7.2.4", &["gfx1151", "gfx1201"]),
+    ("7.2.4", &["gfx950", "gfx1151", "gfx1201"]),
+];
+
+/// The runtime of 6.4.3 does not know gfx950.
+const BEFORE_7: &[&str] = &[
+    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1103",
+    "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
 ];
 
 const ALL: &[&str] = &[
-    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1103",
-    "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
+    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1101", "gfx1102",
+    "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
 ];
 
 /// Where the evidence of a check is.

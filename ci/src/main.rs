@@ -73,7 +73,7 @@ const SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a
 const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
 /// Those whose workgroups touch the same memory.
 const RACES: &[&str] = &["races", "-O3"];
-const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx1151", "gfx1201"];
+const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx950", "gfx1151", "gfx1201"];
 /// The operand forms of instructions, each beside a model of one lane.
 const FORMS: &[&str] = &["forms", "gfx908"];
 /// Forms of their encodings, each beside the plain one of the same instruction.

@@ -15,6 +15,8 @@ pub enum Generation {
     Cdna2,
     /// CDNA 3.
     Cdna3,
+    /// CDNA 4.
+    Cdna4,
     /// RDNA 2.
     Rdna2,
     /// RDNA 3.
@@ -28,7 +30,12 @@ pub enum Generation {
 impl Generation {
     /// GCN and CDNA, whose instructions LLVM counts among GFX9.
     pub const fn is_gfx9(self) -> bool {
-        matches!(self, Self::Gcn5 | Self::Cdna1 | Self::Cdna2 | Self::Cdna3)
+        matches!(self, Self::Gcn5 | Self::Cdna1 | Self::Cdna2 | Self::Cdna3 | Self::Cdna4)
+    }
+
+    /// CDNA 3 and 4, whose instructions LLVM counts among GFX940: what they have in common is much.
+    pub const fn is_gfx940(self) -> bool {
+        matches!(self, Self::Cdna3 | Self::Cdna4)
     }
 
     /// RDNA 3 and 3.5, whose instructions LLVM counts among GFX11.
@@ -100,6 +107,8 @@ architectures! {
     Gfx90a "gfx90a" Cdna2, 0x03f, Ecc;
     /// CDNA 3 (MI300).
     Gfx942 "gfx942" Cdna3, 0x04c or 0x05f, Ecc;
+    /// CDNA 4 (MI350).
+    Gfx950 "gfx950" Cdna4, 0x04f or 0x05f, Ecc;
     /// RDNA 2 (RX 6800).
     Gfx1030 "gfx1030" Rdna2, 0x036 or 0x053;
     /// RDNA 3 (RX 7900).

@@ -22,7 +22,7 @@ use crate::{
     blit, config, events, faults, findings, loader,
     locks::Mutex,
     memory, model, order,
-    pools::GROUP_BYTES,
+    pools::group_bytes,
     queue::Queue,
     report,
     report::trace,
@@ -185,7 +185,7 @@ fn room(arch: Arch, packet: &DispatchPacket) -> u32 {
     let waves = items.div_ceil(arch.wave_size());
     let by_waves = model.waves_per_unit / waves.max(1);
     let granules = packet.group_bytes.max(1).next_multiple_of(isa::lds_granule(arch));
-    let by_lds = GROUP_BYTES as u32 / granules;
+    let by_lds = isa::largest_lds(arch) / granules;
     model.compute_units * by_waves.min(by_lds).max(1)
 }
 
@@ -193,14 +193,14 @@ fn room(arch: Arch, packet: &DispatchPacket) -> u32 {
 /// (`AqlQueue::DynamicQueueEventsHandler`).
 fn refused(packet: &DispatchPacket) -> Option<(Status, String)> {
     let items: u64 = packet.workgroup.iter().map(|n| u64::from((*n).max(1))).product();
-    let group_bytes = packet.group_bytes as usize;
     // The dimensions are the two lowest bits.
     if packet.setup & 3 == 0 {
         Some((Status::INCOMPATIBLE_ARGUMENTS, "a dispatch without dimensions".to_owned()))
     } else if packet.kernel_object == 0 {
         Some((Status::INVALID_CODE_OBJECT, "a dispatch without a kernel".to_owned()))
-    } else if group_bytes > GROUP_BYTES {
-        let what = format!("a dispatch with {group_bytes} bytes of LDS; {GROUP_BYTES} is the most");
+    } else if packet.group_bytes > group_bytes() {
+        let (wanted, most) = (packet.group_bytes, group_bytes());
+        let what = format!("a dispatch with {wanted} bytes of LDS; {most} is the most");
         Some((Status::INVALID_ALLOCATION, what))
     } else if items > LARGEST_WORKGROUP.into() {
         let what = format!("a workgroup of {items} work-items; {LARGEST_WORKGROUP} is the most");
@@ -361,6 +361,9 @@ mod tests {
         check(Arch::Gfx90a, 256, 0, 8);
         check(Arch::Gfx90a, 64, 12 * 512, 10);
         check(Arch::Gfx90a, 64, 12 * 512 + 1, 9);
+        check(Arch::Gfx950, 64, 12 * 1280, 10);
+        check(Arch::Gfx950, 64, 12 * 1280 + 1, 9);
+        check(Arch::Gfx950, 1024, 160 << 10, 1);
         check(Arch::Gfx1151, 64, 6 * 1024, 10);
         check(Arch::Gfx1151, 64, 6 * 1024 + 1, 9);
         check(Arch::Gfx1151, 32, 1, 32);

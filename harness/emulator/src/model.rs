@@ -104,6 +104,18 @@ pub(crate) fn of(arch: Arch) -> Model {
             dies: 8,
             ..cdna
         },
+        // Instinct MI355X.
+        Arch::Gfx950 => Model {
+            chip_id: 0x75a3,
+            compute_units: 256,
+            shader_engines: 32,
+            clock: 2400,
+            memory_clock: 2000,
+            bus: 8192,
+            caches: [32, 4096, 256 << 10],
+            dies: 8,
+            ..cdna
+        },
         // Radeon RX 6800.
         Arch::Gfx1030 => Model {
             chip_id: 0x73bf,

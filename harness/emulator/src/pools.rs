@@ -19,8 +19,10 @@ enum Segment {
     Group,
 }
 
-/// Bytes of local data share per workgroup; the same on every emulated architecture.
-pub(crate) const GROUP_BYTES: usize = isa::LARGEST_LDS as usize;
+/// Bytes of local data share that a workgroup of the emulated GPU can have.
+pub(crate) fn group_bytes() -> u32 {
+    isa::largest_lds(config::get().arch)
+}
 
 const HOST_FINE: Pool = Pool(0x11);
 const HOST_KERNARG: Pool = Pool(0x12);
@@ -106,7 +108,7 @@ pub(crate) extern "C" fn hsa_amd_memory_pool_get_info(
 ) -> Status {
     let Some((owner, segment)) = pool.describe() else { return Status::INVALID_MEMORY_POOL };
     let bytes = match segment {
-        Segment::Group => GROUP_BYTES,
+        Segment::Group => group_bytes() as usize,
         Segment::Global { .. } if owner.is_gpu() => memory::told() as usize,
         Segment::Global { .. } => host_bytes(),
     };

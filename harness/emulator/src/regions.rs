@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use crate::{
     abi::{Agent, Answer, Out, Pool, Status},
     pools::{
-        GROUP_BYTES, hsa_amd_memory_pool_allocate, hsa_amd_memory_pool_free,
+        group_bytes, hsa_amd_memory_pool_allocate, hsa_amd_memory_pool_free,
         hsa_amd_memory_pool_get_info, of_agent,
     },
 };
@@ -38,7 +38,7 @@ extern "C" fn hsa_region_get_info(region: Pool, attribute: u32, value: Answer) -
         (4, Some(_)) => hsa_amd_memory_pool_get_info(region, 16, value),
         (4, None) => value.put(0usize),
         // ALLOC_MAX_PRIVATE_WORKGROUP_SIZE
-        (8, None) => value.put(GROUP_BYTES as u32),
+        (8, None) => value.put(group_bytes()),
         _ => Status::INVALID_ARGUMENT,
     };
     if status == Status::INVALID_MEMORY_POOL { Status::INVALID_REGION } else { status }

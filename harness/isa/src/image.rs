@@ -26,9 +26,11 @@ enum Family {
 impl Family {
     fn of(arch: Arch) -> Family {
         match arch.generation() {
-            Generation::Gcn5 | Generation::Cdna1 | Generation::Cdna2 | Generation::Cdna3 => {
-                Family::Gfx9
-            }
+            Generation::Gcn5
+            | Generation::Cdna1
+            | Generation::Cdna2
+            | Generation::Cdna3
+            | Generation::Cdna4 => Family::Gfx9,
             Generation::Rdna2 => Family::Gfx10,
             Generation::Rdna3 | Generation::Rdna3_5 => Family::Gfx11,
             Generation::Rdna4 => Family::Gfx12,

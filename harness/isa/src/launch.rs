@@ -33,15 +33,23 @@ use crate::{
 /// The largest workgroup of any architecture, in work-items.
 pub const LARGEST_WORKGROUP: u32 = 1024;
 
-/// The LDS that a workgroup can have on any of them, in bytes.
-pub const LARGEST_LDS: u32 = 64 << 10;
+/// The LDS that a workgroup can have, in bytes.
+///
+/// Source: LLVM's AMDGPU usage guide, "Processors", and the CDNA 4 ISA guide, "Local Data Share".
+pub fn largest_lds(arch: Arch) -> u32 {
+    if arch.generation() == Generation::Cdna4 { 160 << 10 } else { 64 << 10 }
+}
 
 /// The pieces in which a compute unit gives out its LDS, in bytes.
 ///
 /// Source: LLVM, "Model LDS encoding granularity" (pull request 224852): GFX10.3, GFX11 and GFX12.0 allocate blocks of 1024 bytes,
-/// GFX9 before gfx950 blocks of 512.
+/// GFX9 before gfx950 blocks of 512, gfx950 blocks of 1280.
 pub fn lds_granule(arch: Arch) -> u32 {
-    if arch.generation().is_gfx9() { 512 } else { 1024 }
+    match arch.generation() {
+        Generation::Cdna4 => 1280,
+        generation if generation.is_gfx9() => 512,
+        _ => 1024,
+    }
 }
 
 /// The scratch that a wave can have on any of them, in bytes: SPI_TMPRING_SIZE.WAVESIZE of GFX12 counts 256 bytes with
@@ -93,10 +101,11 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
             reason: format!("a workgroup of {items} work-items; {LARGEST_WORKGROUP} is the most"),
         });
     }
-    if launch.group_segment_bytes > LARGEST_LDS {
+    let largest_lds = largest_lds(launch.arch);
+    if launch.group_segment_bytes > largest_lds {
         let wanted = launch.group_segment_bytes;
         return Err(Trap::InvalidLaunch {
-            reason: format!("{wanted} bytes of LDS for a workgroup; {LARGEST_LDS} is the most"),
+            reason: format!("{wanted} bytes of LDS for a workgroup; {largest_lds} is the most"),
         });
     }
     let scratch = u64::from(launch.private_segment_bytes) * descriptor.lanes as u64;

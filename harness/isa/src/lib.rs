@@ -14,7 +14,6 @@ mod disassembler;
 mod exec;
 mod finding;
 mod float16;
-mod float8;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -30,6 +29,7 @@ mod registers;
 mod residents;
 mod rounding;
 mod scalar;
+mod small_float;
 mod source;
 mod sync;
 #[cfg(test)]
@@ -52,7 +52,7 @@ use std::{
 pub use audit::{Place, executed, instruction, listing};
 pub use checks::access::Kind as AccessKind;
 pub use finding::Finding;
-pub use launch::{LARGEST_LDS, LARGEST_WORKGROUP, lds_granule};
+pub use launch::{LARGEST_WORKGROUP, largest_lds, lds_granule};
 pub use sync::WaveSync;
 pub use written::Written;
 

@@ -141,9 +141,11 @@ pub(crate) fn picks(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Picks)
 }
 
-/// An operation that is not the same on all architectures.
-pub(crate) fn by_arch(choose: impl Fn(Arch) -> Binder + Send + Sync + 'static) -> Binder {
-    Box::new(move |text| choose(text.site.arch)(text))
+/// An operation that is not the same on all architectures. How its sources show in its results is said around it.
+pub(crate) fn by_arch<O: Into<Operation>>(
+    choose: impl Fn(Arch) -> O + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| choose(text.site.arch).into().bind(text))
 }
 
 pub(crate) type Table = HashMap<String, Arc<Operation>>;

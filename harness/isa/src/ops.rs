@@ -19,10 +19,12 @@ mod packed;
 mod scalar_alu;
 mod scalar_float;
 pub(crate) mod scalar_memory;
+mod scaled;
 mod scratch;
 mod special;
 pub(crate) mod sync;
-mod transpose;
+pub(crate) mod to_lds;
+pub(crate) mod transpose;
 pub(crate) mod typed;
 mod vector_compare;
 
@@ -119,6 +121,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         Some(Family::Lds) => lds::bind(text),
         Some(Family::Image) => image::bind(text),
         Some(Family::Matrix) => matrix::bind(text),
+        Some(Family::Scaled) => scaled::bind(text),
         None => Err(Unsupported),
     }
 }
@@ -140,13 +143,14 @@ pub(crate) fn passes(text: &Text) -> Passes {
         Some(Family::Matrix) if starts(&["v_smfmac_", "v_swmmac_"]) => Passes::AccumulatesAcross,
         Some(Family::Matrix) => Passes::Across,
         Some(Family::Lds) if starts(&["ds_bpermute", "ds_permute", "ds_swizzle"]) => Passes::Picks,
+        Some(Family::Lds) if starts(&["ds_read_b64_tr_", "ds_read_b96_tr_"]) => Passes::Anywhere,
         // A transposing load gives each lane what others read; texels are converted and mixed on their way.
         Some(Family::Memory) if starts(&["global_load_tr_"]) => Passes::Anywhere,
         Some(Family::Buffer) if starts(&["buffer_load_format_"]) => Passes::Anywhere,
         Some(Family::Image) if starts(&["image_load", "image_sample", "image_gather4"]) => {
             Passes::Anywhere
         }
-        Some(Family::ScalarMemory) => Passes::Computes,
+        Some(Family::ScalarMemory | Family::Scaled) => Passes::Computes,
         _ => Passes::Nothing,
     }
 }
@@ -160,6 +164,8 @@ enum Family {
     Lds,
     Image,
     Matrix,
+    /// Conversions with a scale, which round to nearest even or by a random number.
+    Scaled,
 }
 
 impl Family {
@@ -175,6 +181,7 @@ impl Family {
             ("buffer", _) => Some(Family::Buffer),
             ("ds", _) => Some(Family::Lds),
             ("image", _) => Some(Family::Image),
+            ("v", rest) if rest.starts_with("cvt_scalef32_") => Some(Family::Scaled),
             ("v", rest) => {
                 matrices.iter().any(|start| rest.starts_with(start)).then_some(Family::Matrix)
             }
@@ -189,7 +196,7 @@ mod tests {
 
     /// Parts of the names of float operations that no rounding of MODE changes: they are exact, or approximations, or round in
     /// a way of their own.
-    const IN_ONE_WAY: [&str; 32] = [
+    const IN_ONE_WAY: [&str; 33] = [
         "_min",
         "_max",
         "_med3",
@@ -212,6 +219,7 @@ mod tests {
         "_trig_preop",
         "_cvt_f64_",
         "_cvt_f32_f16",
+        "_cvt_f32_bf16",
         "_cvt_hi_f32_f16",
         "_cvt_f32_ubyte",
         "_cvt_off_f32",

@@ -11,6 +11,7 @@ mod mode;
 mod rounding;
 mod saturation;
 mod scoreboard;
+mod small;
 mod sync;
 
 use device::Arch::{self, *};

@@ -57,11 +57,15 @@ macro_rules! launch {
     ($device:expr, $name:literal, $groups:expr, $size:expr,
      [$($argument:expr),*], [$($buffer:expr),*]) => {
         launch!($device, $name, [$groups, 1, 1], [$size, 1, 1], lds 0, [$($argument),*], [$($buffer),*])
-            .map_err(|trap: Trap| trap.to_string())?
+            .map_err(|trap: isa::Trap| trap.to_string())?
     };
 }
+pub(crate) use launch;
 
-fn equal<T: PartialEq + Debug>(got: &[T], want: impl Fn(usize) -> T) -> Result<(), String> {
+pub(crate) fn equal<T: PartialEq + Debug>(
+    got: &[T],
+    want: impl Fn(usize) -> T,
+) -> Result<(), String> {
     for (index, got) in got.iter().enumerate() {
         let want = want(index);
         if *got != want {
@@ -81,7 +85,7 @@ fn close(got: f32, want: f64, relative: f64, what: &str) -> Result<(), String> {
 }
 
 /// A reproducible sequence.
-fn random(seed: u32) -> impl FnMut() -> u32 {
+pub(crate) fn random(seed: u32) -> impl FnMut() -> u32 {
     let mut state = u64::from(seed) * 2 + 1;
     move || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -183,7 +187,7 @@ fn daxpy(device: &Device) -> Result<(), String> {
 }
 
 /// Reference f16: the bits of the nearest number, found by search among all of them.
-fn f16_bits(value: f64) -> u16 {
+pub(crate) fn f16_bits(value: f64) -> u16 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let magnitude = value.abs();
     let (mut low, mut high) = (0u16, 0x7c00u16);

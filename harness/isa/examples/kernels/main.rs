@@ -19,6 +19,7 @@
 //! same text for the host.
 //! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
 
+mod cdna4;
 mod checks;
 mod code_object;
 mod device_memory;
@@ -37,7 +38,7 @@ use std::{
 };
 
 use code_object::CodeObject;
-use device::Arch;
+use device::{Arch, Generation};
 use device_memory::Device;
 
 const ROOT: &str = "ROCREPRO_ROCM_ROOT";
@@ -105,12 +106,17 @@ fn inside() -> ExitCode {
     }
     let mut failures = 0;
     for name in &names {
-        let Ok(arch) = name.parse() else {
+        let Ok(arch) = name.parse::<Arch>() else {
             println!("{name}: not an emulated architecture");
             return ExitCode::from(2);
         };
+        let (mut source, mut of_cdna4) = (include_str!("kernels.hip").to_owned(), &[][..]);
+        if arch.generation() == Generation::Cdna4 {
+            source.push_str(cdna4::SOURCE);
+            of_cdna4 = cdna4::CHECKS;
+        }
         for level in ["-O3", "-O0"] {
-            let code = match hiprtc::compile(include_str!("kernels.hip"), name, &[level]) {
+            let code = match hiprtc::compile(&source, name, &[level]) {
                 Ok(code) => code,
                 Err(error) => {
                     println!("{name} {level}: does not compile: {error}");
@@ -119,7 +125,7 @@ fn inside() -> ExitCode {
                 }
             };
             let device = Device::new(arch, CodeObject::load(&code));
-            for (kernel, check) in checks::CHECKS {
+            for (kernel, check) in checks::CHECKS.iter().chain(of_cdna4) {
                 let started = processor_seconds();
                 device.executed.take();
                 let result = check(&device);

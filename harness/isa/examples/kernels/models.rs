@@ -373,7 +373,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
     ];
     // Where one factor is zero, so is the product.
     let old = by(gfx11, "v_mul_dx9_zero_f32", "v_mul_legacy_f32");
-    if !matches!(arch.generation(), Generation::Cdna3) {
+    if !arch.generation().is_gfx940() {
         let product = op!(old, &[F32; 2], F32, |[a, b, _]| match (f(a), f(b)) {
             (0.0, _) | (_, 0.0) => 0,
             (a, b) => single(a * b),
@@ -381,7 +381,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
         // GFX90A has it in 64 bits alone.
         list.push(if arch.generation() == Generation::Cdna2 { product } else { short(product) });
     }
-    if gfx9 && !matches!(arch.generation(), Generation::Cdna3) {
+    if gfx9 && !arch.generation().is_gfx940() {
         list.push(op!("v_mad_legacy_f32", &[F32; 3], F32, |[a, b, c]| match (f(a), f(b)) {
             (0.0, _) | (_, 0.0) => single(0.0 + f(c)),
             (a, b) => single(a * b + f(c)),

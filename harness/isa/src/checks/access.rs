@@ -9,7 +9,9 @@ use crate::{
         image::{self, Action},
         lds,
         memory::{self, Location, Segment, Transfer},
-        scalar_memory, typed,
+        scalar_memory,
+        to_lds::ToLds,
+        transpose, typed,
     },
     source::Source,
     text::{Text, Unsupported, register},
@@ -131,6 +133,9 @@ fn vector(text: &Text, segment: Segment, name: &str) -> Result<Vec<Piece>, Unsup
         let of = move |wave: &Wave, lane| Some(address.of(wave, lane));
         return Ok(vec![Piece::new(Kind::Load, Data::Nothing, bytes, of)]);
     }
+    if let (Segment::Global, Some(name)) = (segment, name.strip_prefix("load_lds_")) {
+        return Ok(to_lds(ToLds::of_global(text, name)?));
+    }
     if let Some(name) = name.strip_prefix("load_") {
         let transfer = Transfer::parse_load(name, text.site.arch).ok_or(Unsupported)?;
         let address = memory::Address::parse(text, segment, 1, 2)?;
@@ -153,16 +158,23 @@ fn vector(text: &Text, segment: Segment, name: &str) -> Result<Vec<Piece>, Unsup
     Ok(vec![piece.atomic(name, returned)])
 }
 
+/// Dwords on their way from memory to LDS.
+fn to_lds(moved: ToLds) -> Vec<Piece> {
+    let piece = |word| {
+        let from = move |wave: &Wave, lane| moved.source(wave, lane, word);
+        let to = move |wave: &Wave, lane| Some(moved.target(wave, lane, word));
+        [
+            Piece::new(Kind::Load, Data::Nothing, 4, from),
+            Piece::new(Kind::Store, Data::Nothing, 4, to),
+        ]
+    };
+    (0..moved.words).flat_map(piece).collect()
+}
+
 /// Buffers check their range dword by dword.
 fn buffers(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     if text.has("lds") {
-        let address = buffer::Address::parse(text, 0)?;
-        let from = move |wave: &Wave, lane| address.of(wave, lane, 0, 4);
-        let to = move |wave: &Wave, lane| Some(address.in_lds(wave, lane));
-        return Ok(vec![
-            Piece::new(Kind::Load, Data::Nothing, 4, from),
-            Piece::new(Kind::Store, Data::Nothing, 4, to),
-        ]);
+        return Ok(to_lds(ToLds::of_buffer(text, name)?));
     }
     let moves = |kind, transfer: Transfer, row: usize, address: buffer::Address| {
         let (part, step) = buffer::parts(transfer);
@@ -279,6 +291,10 @@ fn local(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
         return Ok(rows.into_iter().zip(offsets).map(piece).collect());
     }
     let offset = text.number("offset")? as u32;
+    if let Some(transposed) = transpose::Local::parse(name) {
+        let place = at(text.plain_source::<u32>(1)?, offset);
+        return Ok(vec![Piece::new(Kind::Load, Data::Nothing, transposed.bytes(), place)]);
+    }
     if let Some(rest) = name.strip_prefix("read_").or(name.strip_prefix("load_")) {
         let transfer = Transfer::parse_load(rest, text.site.arch).ok_or(Unsupported)?;
         let (data, bytes) = transferred(transfer, text.row(0, transfer.words())?);

@@ -39,9 +39,11 @@ enum Way {
 impl Way {
     fn of(arch: Arch) -> Way {
         match arch.generation() {
-            Generation::Gcn5 | Generation::Cdna1 | Generation::Cdna2 | Generation::Cdna3 => {
-                Way::Gfx9
-            }
+            Generation::Gcn5
+            | Generation::Cdna1
+            | Generation::Cdna2
+            | Generation::Cdna3
+            | Generation::Cdna4 => Way::Gfx9,
             Generation::Rdna2 => Way::Gfx10,
             Generation::Rdna3 | Generation::Rdna3_5 => Way::Gfx11,
             Generation::Rdna4 => Way::Gfx12,
@@ -186,7 +188,7 @@ pub(crate) struct Effect {
 const BOTH: [usize; 2] = [0, 1];
 
 /// Instructions that read lanes that do not run.
-const ALL_LANES: [&str; 7] = [
+const ALL_LANES: [&str; 9] = [
     "v_readlane",
     "v_readfirstlane",
     "v_mfma_",
@@ -194,6 +196,8 @@ const ALL_LANES: [&str; 7] = [
     "v_wmma_",
     "v_swmmac_",
     "global_load_tr",
+    "ds_read_b64_tr_",
+    "ds_read_b96_tr_",
 ];
 
 impl Effect {
@@ -264,7 +268,8 @@ fn writes_first(text: &Text) -> bool {
         Some(("v", _)) => true,
         Some(("s", rest)) => text.operands.len() > 1 || rest.starts_with("getpc"),
         Some(("global" | "flat" | "scratch", rest)) => {
-            rest.starts_with("load") || rest.starts_with("atomic") && super::access::returns(text)
+            rest.starts_with("load") && !rest.starts_with("load_lds_")
+                || rest.starts_with("atomic") && super::access::returns(text)
         }
         Some(("buffer", rest)) => rest.starts_with("load") && !text.has("lds"),
         Some(("ds", rest)) => gives_back(rest),

@@ -1,12 +1,12 @@
 //! What an instruction says of other workgroups: whether they see its accesses as they are made, and what it does to the
 //! caches between them.
 //!
-//! Source: LLVM's AMDGPU usage guide, the memory models of GFX6 to GFX9, GFX90A, GFX942, GFX10 and GFX11, and GFX12: the code
-//! that loads, stores and fences of each scope become.
+//! Source: LLVM's AMDGPU usage guide, the memory models of GFX6 to GFX9, GFX90A, GFX942 (which GFX950 has as well),
+//! GFX10 and GFX11, and GFX12: the code that loads, stores and fences of each scope become.
 
 use device::{
     Arch,
-    Generation::{Cdna1, Cdna2, Cdna3, Gcn5, Rdna2, Rdna3, Rdna3_5, Rdna4},
+    Generation::{Cdna1, Cdna2, Cdna3, Cdna4, Gcn5, Rdna2, Rdna3, Rdna3_5, Rdna4},
 };
 
 use crate::text::{Base, Text};
@@ -16,7 +16,8 @@ use crate::text::{Base, Text};
 pub(crate) enum Strength {
     /// Nothing: it may meet a cache of its own.
     Plain,
-    /// It may be atomic or not: before GFX12, and but for GFX942, a store goes to the memory of the device whatever it is.
+    /// It may be atomic or not: before GFX12, and but for GFX942 and GFX950, a store goes to the memory of the device
+    /// whatever it is.
     Unsaid,
     /// It is made where the workgroup sees it, as atomic accesses of that scope are: to others it is a plain one.
     Within,
@@ -58,7 +59,7 @@ const FAR: u8 = 0b10;
 pub(crate) fn caches(arch: Arch) -> u8 {
     match arch.generation() {
         Rdna2 | Rdna3 | Rdna3_5 | Rdna4 => NEAR | FAR,
-        Gcn5 | Cdna1 | Cdna2 | Cdna3 => NEAR,
+        Gcn5 | Cdna1 | Cdna2 | Cdna3 | Cdna4 => NEAR,
     }
 }
 
@@ -82,7 +83,7 @@ impl Scope {
         let wide = text.value("scope").is_some_and(|scope| scope != "SCOPE_CU");
         let device = text.value("scope").is_some_and(|s| s == "SCOPE_DEV" || s == "SCOPE_SYS");
         let (marked, beyond, says) = match generation {
-            Cdna3 => (text.has("sc0") || says_sc1, says_sc1, true),
+            Cdna3 | Cdna4 => (text.has("sc0") || says_sc1, says_sc1, true),
             Rdna4 => (wide, device, true),
             Rdna2 => (text.has("glc"), text.has("dlc"), false),
             Gcn5 | Cdna1 | Cdna2 | Rdna3 | Rdna3_5 => (text.has("glc"), true, false),
@@ -103,7 +104,7 @@ impl Scope {
         Scope {
             load: strength,
             store: if says { strength } else { Unsaid },
-            stays: generation == Cdna3 && name.contains("_store_") && !text.has("sc1"),
+            stays: generation.is_gfx940() && name.contains("_store_") && !text.has("sc1"),
             swaps: name.contains("_cmpswap"),
             drops,
             writes_back: name == "buffer_wbl2" && says_sc1,
@@ -118,7 +119,7 @@ impl Scope {
 
 #[cfg(test)]
 mod tests {
-    use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1151, Gfx1201};
+    use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx950, Gfx1030, Gfx1151, Gfx1201};
 
     use super::{Strength::*, *};
     use crate::text::Site;
@@ -134,6 +135,7 @@ mod tests {
             (Gfx906, "global_load_dword v0, v[2:3], off", " glc"),
             (Gfx90a, "global_load_dword v0, v[2:3], off", " glc"),
             (Gfx942, "global_load_dword v0, v[2:3], off", " sc1"),
+            (Gfx950, "global_load_dword v0, v[2:3], off", " sc1"),
             (Gfx1030, "global_load_dword v0, v[2:3], off", " glc dlc"),
             (Gfx1151, "global_load_b32 v0, v[2:3], off", " glc"),
             (Gfx1201, "global_load_b32 v0, v[2:3], off", " scope:SCOPE_DEV"),
@@ -145,10 +147,12 @@ mod tests {
         for arch in [Gfx906, Gfx90a, Gfx1030] {
             assert_eq!(of(arch, store).store, Unsaid, "{arch}");
         }
-        let plain = of(Gfx942, store);
-        assert_eq!((plain.store, plain.stays), (Plain, true));
-        let through = of(Gfx942, &format!("{store} sc1"));
-        assert_eq!((through.store, through.stays), (Synchronising, false));
+        for arch in [Gfx942, Gfx950] {
+            let plain = of(arch, store);
+            assert_eq!((plain.store, plain.stays), (Plain, true));
+            let through = of(arch, &format!("{store} sc1"));
+            assert_eq!((through.store, through.stays), (Synchronising, false));
+        }
         assert_eq!(of(Gfx1201, "global_store_b32 v[2:3], v0, off").store, Plain);
         let store = "global_store_b32 v[2:3], v0, off scope:SCOPE_SYS";
         assert_eq!(of(Gfx1201, store).store, Synchronising);
@@ -183,6 +187,7 @@ mod tests {
         all(Gfx906, &["buffer_wbinvl1_vol"]);
         all(Gfx90a, &["buffer_wbinvl1_vol"]);
         all(Gfx942, &["buffer_inv sc1"]);
+        all(Gfx950, &["buffer_inv sc1"]);
         all(Gfx1030, &["buffer_gl0_inv", "buffer_gl1_inv"]);
         all(Gfx1151, &["buffer_gl1_inv", "buffer_gl0_inv"]);
         all(Gfx1201, &["global_inv scope:SCOPE_DEV"]);

@@ -4,13 +4,15 @@ use super::{
     atomic::{Atomic, returns_old_value},
     gather::Addresses,
     memory::{Location, Transfer, only_addressing},
-    scratch, typed,
+    scratch,
+    to_lds::ToLds,
+    typed,
 };
 use crate::{
     exec::{Bound, on_machine},
     machine::Machine,
     registers::HALF,
-    text::{Base, Text, Unsupported, register},
+    text::{Base, Text, Unsupported},
     wave::{Wave, active},
 };
 
@@ -195,12 +197,6 @@ impl Address {
         let base = wave.pair(self.descriptor) & 0xffff_ffff_ffff;
         inside.then(|| Location::Global(base + scalar + index * stride + offset))
     }
-
-    /// Where a load to the LDS puts a lane's dword.
-    pub(crate) fn in_lds(&self, wave: &Wave, lane: usize) -> Location {
-        let base = u64::from(wave.scalar[usize::from(register::M0)] & 0xffff) + self.constant;
-        Location::Lds(base + 4 * lane as u64)
-    }
 }
 
 pub(crate) fn bind(text: &Text) -> Bound {
@@ -210,7 +206,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         return typed::bind(typed?);
     }
     if text.has("lds") {
-        return load_to_lds(text, name);
+        return ToLds::of_buffer(text, name)?.bind();
     }
     if let Some(name) = name.strip_prefix("load_") {
         let transfer = Transfer::parse_load(name, text.site.arch).ok_or(Unsupported)?;
@@ -286,25 +282,6 @@ pub(crate) fn bind(text: &Text) -> Bound {
             if let Some(at) = address.of(wave, lane, 0, u64::from(atomic.words()) * 4) {
                 atomic.run(wave, machine, lane, at, row, target)?;
             }
-        }
-        Ok(())
-    })
-}
-
-/// `buffer_load_dword ... lds`: no register takes part; each lane's dword goes to the LDS at M0, plus the constant offset,
-/// plus four times the lane.
-fn load_to_lds(text: &Text, name: &str) -> Bound {
-    if name != "load_dword" && name != "load_b32" {
-        return Err(Unsupported);
-    }
-    let address = Address::parse(text, 0)?;
-    on_machine(move |wave, machine| {
-        for lane in active(wave.exec()) {
-            let dword = match address.of(wave, lane, 0, 4) {
-                Some(from) => from.read::<4>(wave, machine)?,
-                None => [0; 4],
-            };
-            address.in_lds(wave, lane).write(wave, machine, dword)?;
         }
         Ok(())
     })

@@ -4,10 +4,10 @@ use device::{Arch, Generation};
 
 use crate::{
     exec::{Binder, on_wave},
-    float8::Float8,
     float16::{Bf16, F16},
     operation::{Operation, Table, by_arch, operations, rounded},
     rounding::{Field, Rounds as _},
+    small_float::SmallFloat,
     text::{Text, Unsupported},
     vector::{binary, keeping, ternary, unary},
     wave::active,
@@ -52,7 +52,7 @@ fn byte_select(text: &Text) -> Result<u32, Unsupported> {
 /// `v_cvt_f32_fp8` and `v_cvt_pk_f32_fp8`: the part of the source is chosen by SDWA, `byte_sel` or `op_sel`.
 fn from_float8(name: &'static str, pair: bool) -> Binder {
     Box::new(move |text| {
-        let format = Float8::named(name, text.site.arch).ok_or(Unsupported)?;
+        let format = SmallFloat::named(name, text.site.arch).ok_or(Unsupported)?;
         let mut bare = text.clone();
         let byte = byte_select(text)?;
         let high = text.list("op_sel").is_some_and(|bits| bits.first() == Some(&1));
@@ -78,9 +78,10 @@ fn from_float8(name: &'static str, pair: bool) -> Binder {
 /// `v_cvt_pk_fp8_f32`: two results in one half of the destination, the other half stays.
 fn to_float8(name: &'static str) -> Binder {
     Box::new(move |text| {
-        let format = Float8::named(name, text.site.arch).ok_or(Unsupported)?;
-        let convert =
-            move |a: f32, b: f32| u16::from(format.round(a)) | u16::from(format.round(b)) << 8;
+        let format = SmallFloat::named(name, text.site.arch).ok_or(Unsupported)?;
+        let convert = move |a: f32, b: f32| {
+            u16::from(format.round(a.into())) | u16::from(format.round(b.into())) << 8
+        };
         keeping(convert)(text)
     })
 }
@@ -88,7 +89,7 @@ fn to_float8(name: &'static str) -> Binder {
 /// `v_cvt_sr_fp8_f32`: one byte of the destination, by `op_sel` (GFX9) or `byte_sel` (GFX12); the others stay.
 fn to_float8_by_chance(name: &'static str) -> Binder {
     Box::new(move |text| {
-        let format = Float8::named(name, text.site.arch).ok_or(Unsupported)?;
+        let format = SmallFloat::named(name, text.site.arch).ok_or(Unsupported)?;
         text.only(&["op_sel", "byte_sel"])?;
         let select = text.list("op_sel").unwrap_or_default();
         let bit = |index: usize| u32::from(select.get(index) == Some(&1));
@@ -100,7 +101,8 @@ fn to_float8_by_chance(name: &'static str) -> Binder {
         let chance = text.plain_source::<u32>(2)?;
         on_wave(move |wave| {
             for lane in active(wave.exec()) {
-                let code = format.round_by_chance(value.lane(wave, lane), chance.lane(wave, lane));
+                let value = f64::from(value.lane::<f32>(wave, lane));
+                let code = format.round_by_chance(value, chance.lane(wave, lane), 23);
                 let kept = wave.lane(row, lane) & !(0xff << (8 * byte));
                 wave.set_lane(row, lane, kept | u32::from(code) << (8 * byte));
             }
@@ -140,6 +142,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_cvt_f32_ubyte3" => unary(|a: u32| (a >> 24) as f32);
         "v_cvt_f16_f32" => Operation::rounded(Field::Double, unary(F16::from_f32), |r| unary(move |a: f32| -> F16 { r.convert(a) }));
         "v_cvt_f32_f16" => unary(F16::to_f32);
+        "v_cvt_f32_bf16" => unary(Bf16::to_f32);
         "v_cvt_f16_u16" => rounded!(Double, r => unary(move |a: u16| -> F16 { r.convert(f64::from(a)) }));
         "v_cvt_f16_i16" => rounded!(Double, r => unary(move |a: i16| -> F16 { r.convert(f64::from(a)) }));
         "v_cvt_u16_f16" => unary(|a: F16| a.to_f32() as u16);

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use device::Generation;
+
 use crate::{
     exec::Binder,
-    float8::Float8,
     float16::{Bf16, F16},
-    operation::{Operation, Table, accumulates, operations},
+    operation::{Operation, Table, accumulates, by_arch, operations},
+    small_float::SmallFloat,
     text::{Constant, Text, Unsupported},
     value::Value,
     vector::{accumulate, ternary},
@@ -179,10 +181,16 @@ fn halves(a: u32, b: u32, c: f32, wide: fn(u16) -> f32) -> f32 {
     wide((a >> 16) as u16).mul_add(wide((b >> 16) as u16), low)
 }
 
+/// Source: the CDNA 4 ISA guide, `V_DOT2_F32_BF16`, which adds the addend to the sum of the products.
+fn addend_last(a: u32, b: u32, c: f32) -> f32 {
+    let low = wide_bf16(a as u16) * wide_bf16(b as u16);
+    wide_bf16((a >> 16) as u16).mul_add(wide_bf16((b >> 16) as u16), low) + c
+}
+
 /// `v_dot4_f32_fp8_bf8` and its kin: the products, which are exact, are added to the addend one after the other, the lowest first.
 fn bytes(a: &'static str, b: &'static str) -> Binder {
     Box::new(move |text: &Text| {
-        let format = |name| Float8::named(name, text.site.arch).ok_or(Unsupported);
+        let format = |name| SmallFloat::named(name, text.site.arch).ok_or(Unsupported);
         let (a_is, b_is) = (format(a)?, format(b)?);
         dot::<u32, _>(8, move |a: u32, b: u32, c: f32| {
             let parts = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
@@ -216,7 +224,11 @@ pub(crate) fn register(table: &mut Table) {
         "v_dot4_f32_bf8_bf8" => bytes("bf8", "bf8");
         "v_dot2_f32_f16" | "v_dot2c_f32_f16" | "v_dot2acc_f32_f16" =>
             dot::<Halves, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_f16));
-        "v_dot2_f32_bf16" | "v_dot2c_f32_bf16" | "v_dot2acc_f32_bf16" =>
+        "v_dot2_f32_bf16" => accumulates(by_arch(|arch| match arch.generation() {
+            Generation::Cdna4 => dot::<Bfloats, _>(16, addend_last),
+            _ => dot::<Bfloats, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_bf16)),
+        }));
+        "v_dot2c_f32_bf16" | "v_dot2acc_f32_bf16" =>
             dot::<Bfloats, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_bf16));
         "v_dot2_f16_f16" => dot::<Halves, _>(16, |a: u32, b: u32, c: F16| {
             F16::from_f32(halves(a, b, c.to_f32(), wide_f16))

@@ -113,6 +113,34 @@ fn saturated_bytes(a: u32) -> u16 {
     byte(a) | byte(a >> 16) << 8
 }
 
+/// Two shifted numbers as bytes, each as far as it fits into one.
+fn shifted_bytes(a: i32, b: i32, shift: u32, fit: fn(i32) -> i32) -> u16 {
+    let byte = |value: i32| fit(value >> (shift & 31)) as u8;
+    u16::from_le_bytes([byte(a), byte(b)])
+}
+
+/// `v_prng_b32`: one step of a shift register with feedback (the CDNA 4 ISA guide).
+pub(super) fn next_random(a: u32) -> u32 {
+    a << 1 ^ if a >> 31 == 1 { 197 } else { 0 }
+}
+
+/// Each bit as the table of `v_bitop3` has it for these bits of the sources.
+fn looked_up(rows: u32, a: u32, b: u32, c: u32) -> u32 {
+    (0..8).filter(|row| rows >> row & 1 == 1).fold(0, |bits, row| {
+        let pick = |value: u32, bit: u32| if row & bit != 0 { value } else { !value };
+        bits | (pick(a, 4) & pick(b, 2) & pick(c, 1))
+    })
+}
+
+/// `v_bitop3`, whose table stands behind its operands.
+fn by_rows(operation: impl Fn(u32) -> Binder + Send + Sync + 'static) -> Binder {
+    Box::new(move |text: &Text| {
+        let mut bare = text.clone();
+        bare.drop_modifier("bitop3");
+        operation(text.number("bitop3")? as u32)(&bare)
+    })
+}
+
 fn leading(a: u32) -> u32 {
     if a == 0 { u32::MAX } else { a.leading_zeros() }
 }
@@ -426,17 +454,17 @@ pub(crate) fn register(table: &mut Table) {
             })
         });
         "v_sad_u32" => ternary(|a: u32, b: u32, c: u32| a.abs_diff(b).wrapping_add(c));
-        "v_bitop3_b32" => bits(Box::new(|text: &Text| {
-            let rows = text.number("bitop3")? as u32;
-            let mut bare = text.clone();
-            bare.drop_modifier("bitop3");
-            ternary(move |a: u32, b: u32, c: u32| {
-                (0..8).filter(|row| rows >> row & 1 == 1).fold(0, |bits, row| {
-                    let pick = |value: u32, bit: u32| if row & bit != 0 { value } else { !value };
-                    bits | (pick(a, 4) & pick(b, 2) & pick(c, 1))
-                })
-            })(&bare)
-        }));
+        "v_bitop3_b32" => bits(by_rows(|rows| ternary(move |a: u32, b: u32, c: u32| looked_up(rows, a, b, c))));
+        "v_bitop3_b16" => bits(by_rows(|rows| ternary(move |a: u16, b: u16, c: u16| {
+            looked_up(rows, a.into(), b.into(), c.into()) as u16
+        })));
+        "v_ashr_pk_i8_i32" => ternary(|a: i32, b: i32, shift: u32| {
+            shifted_bytes(a, b, shift, |value| value.clamp(-128, 127))
+        });
+        "v_ashr_pk_u8_i32" => ternary(|a: i32, b: i32, shift: u32| {
+            shifted_bytes(a, b, shift, |value| value.clamp(0, 255))
+        });
+        "v_prng_b32" => unary(next_random);
         "v_cndmask_b32" => select::<f32>();
         "v_cndmask_b16" => bits(select::<F16>());
     }

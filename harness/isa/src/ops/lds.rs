@@ -4,7 +4,7 @@ use super::{
     atomic::Atomic,
     gather::{inside_lds, load_lds, store_lds},
     memory::{Location, Transfer},
-    sync,
+    sync, transpose,
 };
 use crate::{
     exec::{Bound, on_machine, on_wave},
@@ -51,6 +51,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
         _ => {}
     }
     text.only(&["offset", "offset0", "offset1"])?;
+    if let Some(transposed) = transpose::Local::parse(name) {
+        return transposed.bind(text);
+    }
     if let Some(rest) = name.strip_prefix("read2").or(name.strip_prefix("load_2addr_")) {
         return two(text, rest, true);
     }

@@ -4,17 +4,20 @@
 //! additions inside one instruction is not published; here it is ascending in k, each step fused and rounded once.
 
 mod element;
+mod share;
+mod small;
 
 use std::marker::PhantomData;
 
 use device::{Arch, Generation};
 use element::{Accumulator, Input};
+use share::Share;
 
 use crate::{
     exec::{Bound, Lanes, bind_lanes},
-    float8::Float8,
     float16::{Bf16, F16},
     registers::HALF,
+    small_float::SmallFloat,
     source::Place,
     text::{Base, Text, Unsupported},
     value::Value,
@@ -44,44 +47,6 @@ struct Sparse {
     row: usize,
     /// Where in it these bits begin.
     shift: usize,
-}
-
-/// Which blocks and lanes of A and B others use as well.
-#[derive(Clone, Copy, Debug, Default)]
-struct Share {
-    /// CBSZ: so many blocks, as a power of two, have the A of one of them, whose number among these is ABID.
-    blocks: u32,
-    of: usize,
-    /// BLGP: which lanes each lane takes its part of B from.
-    lanes: usize,
-}
-
-impl Share {
-    /// Source: the CDNA 3 ISA guide, "MFMA broadcasting values", and AMD's matrix instruction calculator.
-    fn parse(text: &Text, blocks: usize) -> Result<Share, Unsupported> {
-        let field = |name| usize::try_from(text.number(name)?).map_err(|_| Unsupported);
-        let (cbsz, of, lanes) = (field("cbsz")?, field("abid")?, field("blgp")?);
-        if cbsz > 4 || 1 << cbsz > blocks || of >= 1 << cbsz || lanes > 7 {
-            return Err(Unsupported);
-        }
-        Ok(Share { blocks: cbsz as u32, of, lanes })
-    }
-
-    /// The block whose A a block uses.
-    fn block(self, block: usize) -> usize {
-        (block >> self.blocks << self.blocks) + self.of
-    }
-
-    /// The lane whose part of B a lane uses.
-    fn lane(self, lane: usize) -> usize {
-        match self.lanes {
-            1 => lane % 32,
-            2 => lane % 32 + 32,
-            3 => (lane + 16) % 64,
-            part @ 4..=7 => lane % 16 + 16 * (part - 4),
-            _ => lane,
-        }
-    }
 }
 
 /// One instruction with matrices of N by K and K by N.
@@ -336,12 +301,13 @@ fn without_blocks(input: &str) -> &str {
 }
 
 fn inputs(name: &str, arch: Arch) -> Option<(Input, Input)> {
-    let float8 = |name: &str| Float8::named(name, arch).map(Input::Fp8);
+    let float8 = |name: &str| SmallFloat::named(name, arch).map(Input::Fp8);
     let same = |input| Some((input, input));
     match name {
         "f64" => same(Input::F64),
         "f32" => same(Input::F32),
-        "xf32" => same(Input::Xf32),
+        // CDNA 4 has it no more.
+        "xf32" if arch.generation() == Generation::Cdna3 => same(Input::Xf32),
         "f16" => same(Input::F16),
         "bf16" | "bf16_1k" => same(Input::Bf16),
         "i8" => same(Input::Int8 { signed: true }),
@@ -360,6 +326,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
         .strip_prefix("v_")
         .and_then(|name| name.split_once('_'))
         .ok_or(Unsupported)?;
+    if rest.ends_with("_f8f6f4") {
+        return small::bind(text, rest);
+    }
     let name = name(rest).ok_or(Unsupported)?;
     match family {
         "mfma" => mfma(text, &name, false),
@@ -373,7 +342,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
 fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     // Where A is sparse, two of these fields choose an index. From GFX940 on the field of `blgp` has the signs of doubles (LLVM,
     // `printBLGP` in AMDGPUInstPrinter.cpp).
-    let doubles = name.input == "f64" && text.site.arch.generation() == Generation::Cdna3;
+    let doubles = name.input == "f64" && text.site.arch.generation().is_gfx940();
     text.only(match (sparse, doubles) {
         (true, _) => &["cbsz", "abid"],
         (false, true) => &["cbsz", "abid", "neg"],
@@ -410,7 +379,8 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         b: (registers(text, 2)?.0, inputs(name.input, text.site.arch).ok_or(Unsupported)?.1),
         values,
         sparse: match sparse {
-            true if text.number("cbsz")? != 0 => Some(0),
+            // The indices of so many values fill the register: there is no other set, whatever these fields say.
+            true if values == MOST_VALUES || text.number("cbsz")? != 0 => Some(0),
             true => Some(text.number("abid")?),
             false => None,
         },

@@ -514,6 +514,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
     if let Some(name) = operation.strip_prefix("load_tr_") {
         return super::transpose::bind(text, segment, name);
     }
+    if let (Segment::Global, Some(name)) = (segment, operation.strip_prefix("load_lds_")) {
+        return super::to_lds::ToLds::of_global(text, name)?.bind();
+    }
     if let Some(name) = operation.strip_prefix("load_") {
         let transfer = Transfer::parse_load(name, text.site.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;

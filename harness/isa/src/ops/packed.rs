@@ -212,6 +212,14 @@ pub(crate) fn register(table: &mut Table) {
         "v_pk_max_f16" | "v_pk_max_num_f16" => two(via(super::float::max_f32));
         "v_pk_minimum_f16" => two(via(super::float::minimum_f32));
         "v_pk_maximum_f16" => two(via(super::float::maximum_f32));
+        "v_pk_minimum3_f16" => three(false, |a: F16, b: F16, c: F16| {
+            let least = via(super::float::minimum_f32);
+            least(least(a, b), c)
+        });
+        "v_pk_maximum3_f16" => three(false, |a: F16, b: F16, c: F16| {
+            let greatest = via(super::float::maximum_f32);
+            greatest(greatest(a, b), c)
+        });
         "v_pk_fma_f16" => rounded!(Double, r => three(false, move |a: F16, b: F16, c: F16| r.fused(a, b, c)));
         "v_pk_fmac_f16" => accumulates(rounded!(Double, r => three(true, move |a: F16, b: F16, c: F16| r.fused(a, b, c))));
         "v_pk_add_u16" | "v_pk_add_i16" => two(|a: u16, b: u16| a.wrapping_add(b));

@@ -1,9 +1,13 @@
-//! `global_load_tr` of GFX12: a 16x16 matrix out of memory, with rows and columns exchanged on the way to the registers.
+//! Loads that exchange rows and columns of a matrix on the way to the registers: `global_load_tr` of GFX12 out of
+//! memory, a 16x16 matrix, and `ds_read_b64_tr` of GFX950 out of the LDS.
 //!
-//! Each lane loads eight elements that lie together. Which lane gets which element is not published; this is as kernels of
-//! hipBLASLt for GFX1201 take it, whose products are wrong with any other order.
+//! Of GFX12 each lane loads eight elements that lie together. Which lane gets which element is not published; this is
+//! as kernels of hipBLASLt for GFX1201 take it, whose products are wrong with any other order.
 
-use super::memory::{Address, Segment};
+use super::{
+    lds,
+    memory::{Address, Segment},
+};
 use crate::{
     exec::{Bound, on_machine},
     registers::HALF,
@@ -58,4 +62,77 @@ pub(crate) fn bind(text: &Text, segment: Segment, name: &str) -> Bound {
         }
         Ok(())
     })
+}
+
+/// Lanes that share a part of the matrix in LDS.
+const GROUP: usize = 16;
+
+/// `ds_read_b64_tr_b16` and its kin. Each lane gives the place of so many elements that lie together: a group of 16
+/// lanes has as many rows as that, of 16 elements each. A lane gets one column of them.
+///
+/// Source: the CDNA 4 ISA guide, "MFMA Transpose Load from LDS", which says which k of an operand of a matrix product a
+/// load gets; with these, kernels get their products right.
+#[derive(Clone, Copy)]
+pub(crate) struct Local {
+    /// Bits of an element.
+    bits: usize,
+    /// Dwords of a lane.
+    words: usize,
+}
+
+impl Local {
+    /// By what follows `ds_`.
+    pub(crate) fn parse(name: &str) -> Option<Local> {
+        let (bits, words) = match name {
+            "read_b64_tr_b16" => (16, 2),
+            "read_b64_tr_b8" => (8, 2),
+            "read_b96_tr_b6" => (6, 3),
+            "read_b64_tr_b4" => (4, 2),
+            _ => return None,
+        };
+        Some(Local { bits, words })
+    }
+
+    /// Bytes of a lane.
+    pub(crate) fn bytes(self) -> u64 {
+        4 * self.words as u64
+    }
+
+    /// The lane that read element `index` of what `lane` gets, and which of its elements it is.
+    fn of(self, lane: usize, index: usize) -> (usize, usize) {
+        let elements = 32 * self.words / self.bits;
+        // As many lanes have one row.
+        let lanes = GROUP / elements;
+        let column = lane % GROUP;
+        (lane / GROUP * GROUP + index * lanes + column / elements, column % elements)
+    }
+
+    pub(crate) fn bind(self, text: &Text) -> Bound {
+        let row = text.row(0, self.words as u16)?;
+        let address = text.plain_source::<u32>(1)?;
+        let offset = text.number("offset")? as u32;
+        on_machine(move |wave, machine| {
+            let mut loaded = [0u128; 64];
+            // EXEC has to be all lanes.
+            for (lane, loaded) in loaded.iter_mut().enumerate() {
+                let from = lds::at(address.word(wave, lane, 0), offset);
+                for word in 0..self.words {
+                    let dword = from.plus(4 * word as u64).read::<4>(wave, machine)?;
+                    *loaded |= u128::from(u32::from_le_bytes(dword)) << (32 * word);
+                }
+            }
+            for lane in 0..wave.lanes {
+                let mut result = 0u128;
+                for index in 0..32 * self.words / self.bits {
+                    let (from, element) = self.of(lane, index);
+                    let value = loaded[from] >> (self.bits * element) & ((1 << self.bits) - 1);
+                    result |= value << (self.bits * index);
+                }
+                for word in 0..self.words {
+                    wave.set_lane(row + word, lane, (result >> (32 * word)) as u32);
+                }
+            }
+            Ok(())
+        })
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
+use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx950, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
 
 use crate::{
     AddressSpace, WaveSync,
@@ -106,10 +106,10 @@ fn check(archs: &[Arch], text: &str, expected: &[(Why, u64, u64)]) {
     }
 }
 
-const ALL: [Arch; 7] = [Gfx906, Gfx90a, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201];
+const ALL: [Arch; 8] = [Gfx906, Gfx90a, Gfx942, Gfx950, Gfx1030, Gfx1100, Gfx1151, Gfx1201];
 /// Those whose stores do not say whether they are atomic, and the others.
 const UNSAID: [Arch; 5] = [Gfx906, Gfx90a, Gfx1030, Gfx1100, Gfx1151];
-const SAID: [Arch; 2] = [Gfx942, Gfx1201];
+const SAID: [Arch; 3] = [Gfx942, Gfx950, Gfx1201];
 
 const WRITE: &str = "global_store_dword v0, v9, s[0:1]";
 const READ: &str = "global_load_dword v1, v0, s[0:1]";
@@ -202,7 +202,7 @@ const CODES: [Code; 6] = [
         &["global_inv scope:SCOPE_DEV"],
     ),
     // Stores that go through the caches, and loads past them, need no more than the wait.
-    (&[Gfx942], &["s_waitcnt vmcnt(0) # 0f70"], "sc1", "sc1", &["buffer_inv sc1"]),
+    (&[Gfx942, Gfx950], &["s_waitcnt vmcnt(0) # 0f70"], "sc1", "sc1", &["buffer_inv sc1"]),
 ];
 
 /// Each line of the release and of the acquire is left out once.
@@ -223,7 +223,7 @@ fn a_release_waits_and_an_acquire_drops_lines() {
         let flag = format!("global_store_dword v0, v9, s[0:1] offset:512 {stores}");
         let look = format!("global_load_dword v2, v0, s[0:1] offset:512 {loads}");
         let add = "global_atomic_add v0, v9, s[0:1] offset:512".to_owned();
-        let returns = if archs == [Gfx942] {
+        let returns = if archs.contains(&Gfx942) {
             "sc0"
         } else if archs == [Gfx1201] {
             "th:TH_ATOMIC_RETURN"
@@ -327,6 +327,7 @@ fn waves_of_a_workgroup_need_a_barrier_or_word_of_each_other() {
     for (arch, stores, loads) in [
         (Gfx90a, "", "glc"),
         (Gfx942, "sc0", "sc0"),
+        (Gfx950, "sc0", "sc0"),
         (Gfx1151, "", "glc"),
         (Gfx1201, "scope:SCOPE_SE", "scope:SCOPE_SE"),
     ] {

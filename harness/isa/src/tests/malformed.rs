@@ -164,4 +164,12 @@ fn launches_that_no_compute_unit_has_room_for_are_refused() {
     };
     check(u32::MAX, 0);
     check(0, u32::MAX);
+    let refuses = |arch, group_segment_bytes| {
+        let one = Launch { arch, group_segment_bytes, ..launch_of(memory.0.start) };
+        matches!(launch(&one, &memory), Err(Trap::InvalidLaunch { .. }))
+    };
+    // Of GFX950 a unit has more than of all others.
+    for (arch, most) in [(Gfx942, 64 << 10), (Gfx950, 160 << 10), (Gfx1201, 64 << 10)] {
+        assert!(!refuses(arch, most) && refuses(arch, most + 1), "{arch}");
+    }
 }

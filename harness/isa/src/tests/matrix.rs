@@ -82,6 +82,14 @@ const PLACES: &[Row] = &[
     (Gfx942, 64, "v_mfma_f32_32x32x16_fp8_bf8", (2, 2, 16), (1, 1, 16), (1, 16, 16), (1, 16, 0)),
     (Gfx942, 64, "v_mfma_f32_16x16x32_fp8_fp8", (2, 2, 4), (0, 39, 0), (0, 42, 0), (3, 26, 0)),
     (Gfx942, 64, "v_mfma_f32_16x16x32_fp8_fp8", (2, 2, 4), (1, 36, 16), (1, 33, 16), (0, 17, 0)),
+    // The calculator has no CDNA 4: these are from the formulas of the ISA guide, "General input and output layout".
+    (Gfx950, 64, "v_mfma_f32_16x16x32_f16", (4, 4, 4), (2, 37, 16), (2, 41, 16), (1, 25, 0)),
+    (Gfx950, 64, "v_mfma_f32_16x16x32_bf16", (4, 4, 4), (0, 30, 0), (0, 19, 0), (2, 51, 0)),
+    (Gfx950, 64, "v_mfma_f32_32x32x16_bf16", (4, 4, 16), (1, 51, 16), (1, 62, 16), (11, 30, 0)),
+    (Gfx950, 64, "v_mfma_f32_32x32x16_f16", (4, 4, 16), (3, 4, 16), (3, 0, 16), (0, 32, 0)),
+    (Gfx950, 64, "v_mfma_i32_16x16x64_i8", (4, 4, 4), (3, 34, 8), (3, 47, 8), (2, 15, 0)),
+    (Gfx950, 64, "v_mfma_i32_32x32x32_i8", (4, 4, 16), (0, 63, 0), (0, 33, 0), (15, 33, 0)),
+    (Gfx950, 64, "v_mfma_f32_16x16x32_fp8_fp8", (2, 2, 4), (0, 39, 0), (0, 42, 0), (3, 26, 0)),
     (Gfx1151, 32, "v_wmma_f32_16x16x16_f16", (8, 8, 8), (2, 13, 0), (2, 4, 0), (6, 20, 0)),
     (Gfx1151, 32, "v_wmma_f32_16x16x16_f16", (8, 8, 8), (0, 14, 0), (0, 5, 0), (7, 5, 0)),
     (Gfx1151, 32, "v_wmma_f32_16x16x16_bf16", (8, 8, 8), (7, 5, 16), (7, 4, 16), (2, 20, 0)),
@@ -138,6 +146,7 @@ fn values(arch: Arch, name: &str) -> (u64, u64, u64) {
         rest if rest.ends_with("f64") => (2f64.to_bits(), 3f64.to_bits()),
         rest if rest.contains("bf16") => (0x4000, 0x4040),
         rest if rest.ends_with("f16") => (0x4000, 0x4200),
+        rest if rest.ends_with("fp8_fp8") && arch == Gfx950 => (0x40, 0x44),
         rest if rest.ends_with("fp8_fp8") => (0x48, 0x4c),
         rest if rest.ends_with("fp8_bf8") && arch == Gfx942 => (0x48, 0x46),
         rest if rest.ends_with("fp8_bf8") => (0x40, 0x42),
@@ -219,6 +228,12 @@ const SPARSE_PLACES: &[SparseRow] = &[
     (Gfx942, 64, "v_smfmac_i32_32x32x32_i8", (2, 4, 16), (1, 36, 16), (0, 36, 12), 0, (3, 40, 0), (0, 40, 0)),
     (Gfx942, 64, "v_smfmac_f32_16x16x64_fp8_bf8", (2, 4, 4), (0, 4, 0), (0, 4, 0), 0, (0, 4, 0), (0, 20, 0)),
     (Gfx942, 64, "v_smfmac_f32_16x16x64_fp8_bf8", (2, 4, 4), (1, 16, 0), (0, 16, 8), 3, (2, 22, 24), (0, 6, 0)),
+    // From the tables of the CDNA 4 ISA guide, "Sparse Matrix Index Layout": A has its numbers where B has the four of
+    // which they are two.
+    (Gfx950, 64, "v_smfmac_f32_16x16x64_f16", (4, 8, 4), (3, 8, 0), (0, 8, 12), 1, (6, 11, 16), (0, 43, 0)),
+    (Gfx950, 64, "v_smfmac_f32_32x32x32_bf16", (4, 8, 16), (0, 40, 0), (0, 40, 0), 2, (1, 33, 0), (4, 1, 0)),
+    (Gfx950, 64, "v_smfmac_i32_32x32x64_i8", (4, 8, 16), (2, 35, 16), (0, 35, 20), 2, (5, 39, 16), (3, 7, 0)),
+    (Gfx950, 64, "v_smfmac_f32_16x16x128_fp8_bf8", (4, 8, 4), (1, 31, 0), (0, 31, 8), 3, (2, 18, 24), (3, 50, 0)),
     (Gfx1201, 32, "v_swmmac_f32_16x16x32_f16", (4, 8, 8), (2, 5, 0), (0, 5, 8), 2, (5, 5, 0), (5, 5, 0)),
     (Gfx1201, 32, "v_swmmac_f32_16x16x32_f16", (4, 8, 8), (1, 26, 0), (0, 26, 4), 1, (2, 22, 16), (2, 22, 0)),
     (Gfx1201, 32, "v_swmmac_f16_16x16x32_f16", (4, 8, 4), (2, 21, 0), (0, 21, 8), 0, (4, 22, 0), (2, 6, 16)),
@@ -259,7 +274,7 @@ fn elements_of_sparse_products_lie_where_the_calculator_says() {
             wave.set_lane(INDEX, index.1, k << at);
             let choice = match (arch, set) {
                 (_, 0) => String::new(),
-                (Gfx942, set) => format!(" abid:{set}"),
+                (Gfx942 | Gfx950, set) => format!(" abid:{set}"),
                 (_, set) => format!(" index_key:{set}"),
             };
             let [a_text, b_text, d_text] = printed(arch, lanes, [a_words, b_words, d_words]);

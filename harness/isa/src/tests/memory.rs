@@ -110,6 +110,66 @@ fn loads_to_lds() {
     // Lane 1 loads dword 3 and writes it at 0x40 + 4 + 4.
     let (wave, _) = run(Gfx90a, 8, 64, 3, text);
     assert_eq!(wave.lane(2, 0), 3);
+    // Of three or four dwords those of lane 1 are 6 to 9 of memory, and lie behind those of lane 0.
+    for (load, at) in [
+        ("buffer_load_dwordx4 v1, s[4:7], 0 offen offset:16 lds", "0x34"),
+        ("global_load_lds_dwordx4 v1, s[0:1] offset:16", "0x34"),
+        ("buffer_load_dwordx3 v1, s[4:7], 0 offen offset:16 lds", "0x30"),
+        ("global_load_lds_dwordx3 v1, s[0:1] offset:16", "0x30"),
+    ] {
+        // On GFX950 bits 16 and 17 of M0 count: the second of the loads is far beyond.
+        let text = format!(
+            "s_mov_b32 m0, 0x10
+            {load}
+            s_mov_b32 m0, 0x10010
+            {load}
+            v_mov_b32 v3, {at}
+            ds_read_b32 v2, v3"
+        );
+        let (wave, _) = run(Gfx950, 8, 128, 3, &text);
+        assert_eq!(wave.lane(2, 0), 7, "{load}");
+        let (wave, _) = run(Gfx950, 8, 128, 3, &text.replace("0x10010", "0xc"));
+        assert_eq!(wave.lane(2, 0), 8, "{load}, over the first");
+    }
+    let text = "s_mov_b32 m0, 0x10004
+        global_load_lds_dword v1, s[0:1]
+        v_mov_b32 v3, 8
+        ds_read_b32 v2, v3";
+    let (wave, _) = run(Gfx942, 8, 0, 3, text);
+    assert_eq!(wave.lane(2, 0), 2);
+}
+
+#[test]
+fn transposing_loads_from_lds() {
+    // Halves of LDS are numbered; then bytes.
+    let halves = "v_lshrrev_b32 v6, 1, v1
+        s_mov_b32 s8, 0x10001
+        v_mul_lo_u32 v2, v6, s8
+        v_add_u32_e64 v2, 0x10000, v2
+        v_add_u32_e64 v3, 0x20002, v2
+        ds_write_b64 v1, v[2:3]";
+    let bytes = "s_mov_b32 s8, 0x1010101
+        v_mul_lo_u32 v2, v1, s8
+        v_add_u32_e64 v2, 0x3020100, v2
+        v_add_u32_e64 v3, 0x4040404, v2
+        ds_write_b64 v1, v[2:3]";
+    let read = |fill: &str, name: &str, lane: usize| {
+        let text = format!("{fill}\nds_read_b64_tr_{name} v[4:5], v1");
+        let (wave, _) = run(Gfx950, 8, 0, u64::MAX, &text);
+        [wave.lane(4, lane), wave.lane(5, lane)]
+    };
+    // Rows of 16 halves, four for each group of 16 lanes: lane 5 has column 5.
+    assert_eq!(read(halves, "b16", 5), [0x0015_0005, 0x0035_0025]);
+    assert_eq!(read(halves, "b16", 17), [0x0051_0041, 0x0071_0061]);
+    // Eight rows of bytes: lane 20 has column 4 of the second group, whose first byte is 128.
+    assert_eq!(read(bytes, "b8", 20), [0xb4a4_9484, 0xf4e4_d4c4]);
+    // Sixteen rows, of a lane each: lane 5 has the upper half of the third byte.
+    assert_eq!(read(bytes, "b4", 5), [0x3322_1100, 0x7766_5544]);
+    let text = "ds_write_b96 v1, v[2:4]\nds_read_b96_tr_b6 v[6:8], v1";
+    let (wave, _) = run(Gfx950, 12, 0, u64::MAX, text);
+    let expected = (0..16u128).fold(0, |all, lane| all | lane << (6 * lane));
+    let got = (0..3).fold(0, |all, row| all | u128::from(wave.lane(6 + row, 0)) << (32 * row));
+    assert_eq!(got, expected);
 }
 
 #[test]

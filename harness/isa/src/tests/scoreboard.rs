@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
+use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx950, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
 
 use crate::{
     AddressSpace,
@@ -134,7 +134,7 @@ fn check(archs: &[Arch], text: &str, expected: &[&str]) {
     }
 }
 
-const GFX9: [Arch; 3] = [Gfx906, Gfx90a, Gfx942];
+const GFX9: [Arch; 4] = [Gfx906, Gfx90a, Gfx942, Gfx950];
 const GFX11: [Arch; 2] = [Gfx1100, Gfx1151];
 
 #[test]

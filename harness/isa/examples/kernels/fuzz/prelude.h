@@ -251,7 +251,8 @@ EACH_FLOAT_VECTOR(f32, 32, 2)
 EACH_FLOAT_VECTOR(f32, 32, 4)
 
 // Sums of products, of which some architectures have some; without a limit or up to the ends of the type.
-#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx1030__)
+#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || \
+    defined(__gfx950__) || defined(__gfx1030__)
 #define SIGNED_DOT(n, a, b, c, clamp, host) __builtin_amdgcn_sdot##n((i32)(a), (i32)(b), c, clamp)
 #define OLDER_DOT(gpu, host) gpu
 #else

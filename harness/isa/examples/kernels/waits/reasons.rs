@@ -302,7 +302,8 @@ impl Run<'_> {
             step.touched.iter().all(|touched| !touched.local)
                 && (is_marked(self.text(step)) || !self.text(step).contains("_load_"))
         };
-        let says = matches!(self.arch.generation(), Generation::Cdna3 | Generation::Rdna4);
+        let generation = self.arch.generation();
+        let says = generation.is_gfx940() || generation == Generation::Rdna4;
         let may_be_atomic = |text: &str| !says || is_marked_store(text);
         (all.iter().all(is_marked) && may_be_atomic(self.text(writer)))
             .then(|| format!("{name} and all that meets it elsewhere may be atomic"))
@@ -379,14 +380,14 @@ impl Run<'_> {
                 let Some((_, first)) = fences.clone().next().filter(|_| is_plain) else { continue };
                 let kept = fences.find(|(_, other)| other.pc != removed);
                 let end = kept.map_or(self.steps.len(), |(behind, _)| at + behind);
-                if self.arch.generation() == Generation::Cdna3
+                if self.arch.generation().is_gfx940()
                     && first.pc == removed
                     && step.touched.iter().any(|t| foreign(&self.steps[at..end], step, t))
                 {
                     return None;
                 }
             }
-            let why = if self.arch.generation() == Generation::Cdna3 {
+            let why = if self.arch.generation().is_gfx940() {
                 "nobody else touches what was written before it, until another one like it"
             } else {
                 "all workgroups share the cache that it writes back"

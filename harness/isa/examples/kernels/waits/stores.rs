@@ -258,7 +258,8 @@ impl Changed<'_> {
 
     /// Whether two accesses to memory have the marks of atomic ones, as far as their architecture has marks for stores.
     fn may_be_atomic(&self, one: &Step, two: &Step) -> bool {
-        let says = matches!(self.arch.generation(), Generation::Cdna3 | Generation::Rdna4);
+        let generation = self.arch.generation();
+        let says = generation.is_gfx940() || generation == Generation::Rdna4;
         let may_be = |step: &Step| {
             let text = self.text(step);
             let stores = text.contains("_store_");

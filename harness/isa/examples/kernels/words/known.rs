@@ -46,6 +46,9 @@ const LACKS: [(&str, &[&str]); 6] = [
         "in no form",
         &[
             "v_cvt_pkaccum_u8_f32",
+            // No guide says which bits of the random number count.
+            "v_cvt_sr_bf16_f32",
+            "v_cvt_sr_f16_f32",
             "v_interp_p1ll_f16",
             "v_interp_p1lv_f16",
             "v_interp_p2_f16",
@@ -75,9 +78,11 @@ const LACKS: [(&str, &[&str]); 6] = [
     ("a scaled result", &["v_div_fmas_f32", "v_div_scale_f32", "v_pk_fmac_f16"]),
 ];
 /// LLVM prints bits of `op_sel` for operands that have 32 bits, and so no halves.
-const WHOLE: [&str; 14] = [
+const WHOLE: [&str; 16] = [
     "v_alignbit_b32",
     "v_alignbyte_b32",
+    "v_ashr_pk_i8_i32",
+    "v_ashr_pk_u8_i32",
     "v_cvt_f16_f32",
     "v_cvt_f32_f16",
     "v_cvt_i32_i16",

@@ -7,7 +7,7 @@ use super::{
     encodings::{Encoding, LITERAL, VECTOR, numbers_halves},
     lanes, parts,
     slot::{FIRST, State},
-    types::{crosses_lanes, has_second_result, is_byte_float, is_matrix, result_of, sign, type_of},
+    types::{crosses_lanes, has_second_result, is_small_float, is_wide, result_of, sign, type_of},
 };
 use crate::models::{Of, Value, float};
 
@@ -20,7 +20,7 @@ pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> V
     let name = text.split_whitespace().next().unwrap_or_default();
     let name = name.trim_end_matches("_e32").trim_end_matches("_e64");
     let mut plain = Plain { arch, encoding, words, name, claims: Vec::new() };
-    if is_matrix(name) {
+    if is_wide(name) {
         // They have registers by the dozen, and tests of their own.
         return plain.claims;
     }
@@ -118,7 +118,7 @@ fn of_constants(plain: &mut Plain) {
 fn halves(plain: &mut Plain) {
     // Their bits choose bytes, or how lanes are fetched; and what swaps writes its source.
     let apart = ["permlane", "v_swap"].iter().any(|part| plain.name.contains(part));
-    if is_byte_float(plain.name) || apart {
+    if is_small_float(plain.name) || apart {
         return;
     }
     let swap = |row: usize| {
@@ -181,7 +181,9 @@ fn results(plain: &mut Plain) {
         return;
     }
     // Which of two NaNs a sum passes on is the choice of the host's processor.
-    for scale in if plain.name.starts_with("v_mad_") { 0..0 } else { 1..4 } {
+    // Of v_bitop3 these bits are a part of its table.
+    let apart = ["v_mad_", "v_bitop3_"].iter().any(|start| plain.name.starts_with(start));
+    for scale in if apart { 0..0 } else { 1..4 } {
         let words = with_bits(plain.words, 1, scale << 27);
         plain.claim("a scaled result, with denormals", Some(words)).told("v8");
     }
@@ -334,7 +336,7 @@ fn lengthened(half: u32) -> u32 {
 /// A result may lie where a source did.
 fn overlaps(plain: &mut Plain) {
     // They write more than two registers, or a source.
-    if ["v_swap", "v_mqsad_u32"].iter().any(|start| plain.name.starts_with(start)) {
+    if ["_swap", "v_mqsad_u32"].iter().any(|part| plain.name.contains(part)) {
         return;
     }
     for source in 0..3 {

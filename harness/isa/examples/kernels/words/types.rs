@@ -6,7 +6,7 @@ use crate::models::Of;
 /// Those with lanes that are of no use to each other alone, or registers of another size or meaning than VOP3's.
 const APART: [&str; 4] = ["lane", "interp", "v_swap", "v_movrel"];
 /// Whose types the name does not tell.
-const UNTOLD: [&str; 9] = [
+const UNTOLD: [&str; 11] = [
     "v_dot",
     "v_pk_",
     "v_fma_mix",
@@ -16,6 +16,8 @@ const UNTOLD: [&str; 9] = [
     "v_qsad",
     "v_mqsad",
     "v_swap",
+    "v_cvt_f32_bf16",
+    "v_cvt_scalef32_",
 ];
 const TWO_RESULTS: [&str; 4] = ["v_div_scale_", "v_mad_u64_u32", "v_mad_i64_i32", "v_mad_co_"];
 
@@ -23,16 +25,21 @@ pub(super) fn crosses_lanes(name: &str) -> bool {
     APART.iter().any(|part| name.contains(part)) || is_matrix(name)
 }
 
-pub(super) fn is_matrix(name: &str) -> bool {
+fn is_matrix(name: &str) -> bool {
     ["mfma", "smfmac", "wmma", "swmmac"].iter().any(|part| name.contains(part))
+}
+
+/// Those with more registers than their neighbours leave room for.
+pub(super) fn is_wide(name: &str) -> bool {
+    is_matrix(name) || name.contains("pk32_") || name.contains("2xpk16_")
 }
 
 pub(super) fn has_second_result(name: &str) -> bool {
     name.contains("_co_") || TWO_RESULTS.iter().any(|start| name.starts_with(start))
 }
 
-pub(super) fn is_byte_float(name: &str) -> bool {
-    name.contains("fp8") || name.contains("bf8")
+pub(super) fn is_small_float(name: &str) -> bool {
+    ["fp8", "bf8", "fp4"].iter().any(|part| name.contains(part))
 }
 
 /// What a source of an instruction is, by the types at the end of its name; none where these do not tell.

@@ -1,9 +1,9 @@
 //! The elements of matrices, and the arithmetic on them.
 
 use crate::{
-    float8::Float8,
     float16::{Bf16, F16},
     registers::Half,
+    small_float::SmallFloat,
 };
 
 /// What the registers of A or B hold.
@@ -15,7 +15,7 @@ pub(super) enum Input {
     Xf32,
     F16,
     Bf16,
-    Fp8(Float8),
+    Fp8(SmallFloat),
     Int8 {
         signed: bool,
     },

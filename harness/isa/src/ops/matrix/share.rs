@@ -1,0 +1,41 @@
+//! Blocks and lanes of MFMA that take their elements from others.
+
+use crate::text::{Text, Unsupported};
+
+/// Which blocks and lanes of A and B others use as well.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    /// CBSZ: so many blocks, as a power of two, have the A of one of them, whose number among these is ABID.
+    blocks: u32,
+    of: usize,
+    /// BLGP: which lanes each lane takes its part of B from.
+    pub(super) lanes: usize,
+}
+
+impl Share {
+    /// Source: the CDNA 3 ISA guide, "MFMA broadcasting values", and AMD's matrix instruction calculator.
+    pub(super) fn parse(text: &Text, blocks: usize) -> Result<Share, Unsupported> {
+        let field = |name| usize::try_from(text.number(name)?).map_err(|_| Unsupported);
+        let (cbsz, of, lanes) = (field("cbsz")?, field("abid")?, field("blgp")?);
+        if cbsz > 4 || 1 << cbsz > blocks || of >= 1 << cbsz || lanes > 7 {
+            return Err(Unsupported);
+        }
+        Ok(Share { blocks: cbsz as u32, of, lanes })
+    }
+
+    /// The block whose A a block uses.
+    pub(super) fn block(self, block: usize) -> usize {
+        (block >> self.blocks << self.blocks) + self.of
+    }
+
+    /// The lane whose part of B a lane uses.
+    pub(super) fn lane(self, lane: usize) -> usize {
+        match self.lanes {
+            1 => lane % 32,
+            2 => lane % 32 + 32,
+            3 => (lane + 16) % 64,
+            part @ 4..=7 => lane % 16 + 16 * (part - 4),
+            _ => lane,
+        }
+    }
+}

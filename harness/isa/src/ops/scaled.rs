@@ -1,0 +1,306 @@
+//! Conversions to and from formats of 4, 6 and 8 bits with a power of two between, `v_cvt_scalef32_...` of GFX950.
+//!
+//! Source: the CDNA 4 ISA guide, "VOP3A & VOP3B Instructions" and "Converts with Scale"; what it leaves open (NaNs,
+//! infinities, the bits of the random number) `amd_hip_ocp_host.hpp` of HIP computes on the host.
+
+use super::integer::next_random;
+use crate::{
+    exec::{Bound, on_wave},
+    float16::{Bf16, F16, round_to_odd},
+    small_float::SmallFloat,
+    source::{Place, Source},
+    text::{Base, Text, Unsupported},
+    value::Value,
+    wave::{Wave, active},
+};
+
+/// The other format.
+#[derive(Clone, Copy, PartialEq)]
+enum Wide {
+    F32,
+    F16,
+    Bf16,
+}
+
+impl Wide {
+    fn named(name: &str) -> Option<Wide> {
+        match name {
+            "f32" => Some(Wide::F32),
+            "f16" => Some(Wide::F16),
+            "bf16" => Some(Wide::Bf16),
+            _ => None,
+        }
+    }
+
+    fn bits(self) -> usize {
+        if self == Wide::F32 { 32 } else { 16 }
+    }
+
+    /// Bits of the fraction.
+    fn fraction(self) -> u32 {
+        match self {
+            Wide::F32 => 23,
+            Wide::F16 => 10,
+            Wide::Bf16 => 7,
+        }
+    }
+
+    /// Exact, but for denormals of 32 bits where MODE makes zeros of them: it has no say in those of 16 bits here.
+    fn read(self, wave: &Wave, bits: u32) -> f64 {
+        match self {
+            Wide::F32 => {
+                let value = f32::from_bits(bits);
+                let zero = wave.flushes_sources() && value.is_subnormal();
+                f64::from(if zero { 0f32.copysign(value) } else { value })
+            }
+            Wide::F16 => F16(bits as u16).to_f32().into(),
+            Wide::Bf16 => Bf16(bits as u16).to_f32().into(),
+        }
+    }
+
+    /// To nearest even, once.
+    fn round(self, value: f64) -> u32 {
+        match self {
+            Wide::F32 => (value as f32).to_bits(),
+            Wide::F16 => F16::from_f64(value).0.into(),
+            Wide::Bf16 => Bf16::from_f32(round_to_odd(value)).0.into(),
+        }
+    }
+}
+
+/// How many numbers an instruction converts, and how they lie.
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    One,
+    /// Two, of which those of 32 bits are in two sources unless a random number takes the place of the second.
+    Pair,
+    /// 32 in registers of their own.
+    Many,
+    /// The same from two sources in turn.
+    TwoByTurns,
+}
+
+impl Shape {
+    fn numbers(self) -> usize {
+        match self {
+            Shape::One => 1,
+            Shape::Pair => 2,
+            Shape::Many | Shape::TwoByTurns => 32,
+        }
+    }
+}
+
+/// Most registers of an operand.
+const MOST: usize = 32;
+
+/// What the name says.
+struct Name<'a> {
+    by_chance: bool,
+    shape: Shape,
+    to: &'a str,
+    from: &'a str,
+}
+
+fn name(mnemonic: &str) -> Option<Name<'_>> {
+    let rest = mnemonic.strip_prefix("v_cvt_scalef32_")?;
+    let (by_chance, rest) = rest.strip_prefix("sr_").map_or((false, rest), |rest| (true, rest));
+    let shapes = [("pk_", Shape::Pair), ("pk32_", Shape::Many), ("2xpk16_", Shape::TwoByTurns)];
+    let shape = shapes.iter().find_map(|(start, shape)| Some((*shape, rest.strip_prefix(start)?)));
+    let (shape, rest) = shape.unwrap_or((Shape::One, rest));
+    let (to, from) = rest.split_once('_')?;
+    Some(Name { by_chance, shape, to, from })
+}
+
+/// The four bits of OPSEL. Where there are two sources and no part of the result to choose among four, LLVM prints
+/// three: the last is the fourth.
+fn op_sel(text: &Text) -> Result<[bool; 4], Unsupported> {
+    let set = |bit: u8| bit == 1;
+    match text.list("op_sel").as_deref() {
+        None => Ok([false; 4]),
+        Some(&[first, second, last]) => Ok([set(first), set(second), false, set(last)]),
+        Some(&[first, second, third, last]) => Ok([first, second, third, last].map(set)),
+        Some(_) => Err(Unsupported),
+    }
+}
+
+/// Which part of a register of 32 bits two bits of OPSEL choose, of so many bits.
+fn chosen(bits: usize, [low, high]: [bool; 2]) -> Result<usize, Unsupported> {
+    match (bits, low, high) {
+        (8, ..) => Ok(8 * (usize::from(low) + 2 * usize::from(high))),
+        (16, _, false) => Ok(16 * usize::from(low)),
+        (32, false, false) => Ok(0),
+        _ => Err(Unsupported),
+    }
+}
+
+/// The number that the exponent of a binary32 stands for, from its bits; NaN for that of infinities.
+fn power(bits: u32) -> f64 {
+    match bits >> 23 & 0xff {
+        0xff => f64::NAN,
+        exponent => crate::rounding::exponent(exponent as i32 - 127),
+    }
+}
+
+pub(super) fn bind(text: &Text) -> Bound {
+    text.only(&["op_sel"])?;
+    let name = name(&text.mnemonic).ok_or(Unsupported)?;
+    match (Wide::named(name.to), Wide::named(name.from)) {
+        (Some(to), None) => widen(text, &name, to),
+        (None, Some(from)) => narrow(text, &name, from),
+        _ => Err(Unsupported),
+    }
+}
+
+fn small(text: &Text, name: &str) -> Result<SmallFloat, Unsupported> {
+    SmallFloat::with_a_scale(name, text.site.arch).ok_or(Unsupported)
+}
+
+/// The words of a source.
+struct Words {
+    source: Source,
+    count: usize,
+}
+
+impl Words {
+    /// Registers, or one register or constant, without signs of its own.
+    fn bare(text: &Text, index: usize, count: usize) -> Result<Words, Unsupported> {
+        if count > 1 {
+            text.row(index, count as u16)?;
+        }
+        Ok(Words { source: text.plain_source::<u32>(index)?, count })
+    }
+
+    /// The same with what a constant means for a type. One number of 32 bits may have its sign changed.
+    fn of(text: &Text, index: usize, count: usize, of: Wide) -> Result<Words, Unsupported> {
+        let mut words = Words::bare(text, index, count);
+        if of == Wide::F32 && count == 1 {
+            words = text.plain_source::<f32>(index).map(|source| Words { source, count });
+        }
+        let mut words = words?;
+        if let Base::Constant(constant) = text.operand(index)?.base {
+            words.source.place = Place::Constant(match of {
+                Wide::F32 => f32::constant(constant),
+                Wide::F16 => F16::packed(constant).into(),
+                Wide::Bf16 => Bf16::packed(constant).into(),
+            });
+        }
+        Ok(words)
+    }
+
+    fn read(&self, wave: &Wave, lane: usize, words: &mut [u32; MOST]) {
+        if self.count == 1 {
+            words[0] = self.source.lane::<f32>(wave, lane).to_bits();
+            return;
+        }
+        for (at, word) in words.iter_mut().enumerate().take(self.count) {
+            *word = self.source.word(wave, lane, at);
+        }
+    }
+}
+
+/// So many bits from a place that may lie in two words.
+fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
+    let (word, shift) = (at / 32, at % 32);
+    let high = if shift + bits > 32 { u64::from(words[word + 1]) << 32 } else { 0 };
+    let all = (high | u64::from(words[word])) >> shift;
+    (all & ((1 << bits) - 1)) as u32
+}
+
+/// The same the other way, where there are zeros.
+fn put(words: &mut [u32; MOST], at: usize, bits: usize, value: u32) {
+    let (word, shift) = (at / 32, at % 32);
+    words[word] |= value << shift;
+    if shift + bits > 32 {
+        words[word + 1] |= value >> (32 - shift);
+    }
+}
+
+/// A result of less than a register leaves the rest of it as it is.
+fn write(wave: &mut Wave, row: usize, lane: usize, words: &[u32; MOST], bits: usize, at: usize) {
+    if bits >= 32 {
+        for (word, value) in words.iter().enumerate().take(bits / 32) {
+            wave.set_lane(row + word, lane, *value);
+        }
+        return;
+    }
+    let field = ((1u32 << bits) - 1) << at;
+    let kept = wave.lane(row, lane) & !field;
+    wave.set_lane(row, lane, kept | words[0] << at & field);
+}
+
+/// `dst, src, scale` from a small format.
+fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
+    let from = small(text, name.from)?;
+    let (numbers, bits) = (name.shape.numbers(), from.bits() as usize);
+    let select = op_sel(text)?;
+    // Of a source of less than a register OPSEL[1:0] choose a part; the result of one half is chosen by OPSEL[3].
+    let at = chosen((numbers * bits).min(32), [select[0], select[1]])?;
+    let result = numbers * to.bits();
+    let to_at = chosen(result.min(32), [select[3], select[2]])?;
+    let source = Words::bare(text, 1, (numbers * bits).div_ceil(32))?;
+    let scale = text.plain_source::<f32>(2)?;
+    let row = text.row(0, result.div_ceil(32) as u16)?;
+    on_wave(move |wave| {
+        for lane in active(wave.exec()) {
+            let (mut words, mut results) = ([0; MOST], [0; MOST]);
+            source.read(wave, lane, &mut words);
+            let factor = power(scale.word(wave, lane, 0));
+            for number in 0..numbers {
+                let code = field(&words, at + number * bits, bits) as u8;
+                let value = to.round(f64::from(from.to_f32(code)) * factor);
+                put(&mut results, number * to.bits(), to.bits(), value);
+            }
+            write(wave, row, lane, &results, result, to_at);
+        }
+    })
+}
+
+/// `dst, src, [src or random,] scale` to a small format.
+fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
+    let to = small(text, name.to)?;
+    let (numbers, bits) = (name.shape.numbers(), to.bits() as usize);
+    let select = op_sel(text)?;
+    if select[0] || select[1] {
+        return Err(Unsupported);
+    }
+    let result = numbers * bits;
+    // A half goes by OPSEL[3] alone, a byte by both.
+    let choice = if result == 16 { [select[3], select[2]] } else { [select[2], select[3]] };
+    let at = chosen(result.min(32), choice)?;
+    // Two sources with a part of the numbers each.
+    let two = name.shape == Shape::TwoByTurns
+        || name.shape == Shape::Pair && from == Wide::F32 && !name.by_chance;
+    let words = (numbers * from.bits()).div_ceil(if two { 64 } else { 32 });
+    let first = Words::of(text, 1, words, from)?;
+    let second = if two { Some(Words::of(text, 2, words, from)?) } else { None };
+    let random = if name.by_chance { Some(text.plain_source::<u32>(2)?) } else { None };
+    let more = usize::from(two || name.by_chance);
+    let scale = text.plain_source::<f32>(2 + more)?;
+    let row = text.row(0, result.div_ceil(32) as u16)?;
+    on_wave(move |wave| {
+        for lane in active(wave.exec()) {
+            let (mut a, mut b, mut results) = ([0; MOST], [0; MOST], [0; MOST]);
+            first.read(wave, lane, &mut a);
+            if let Some(second) = &second {
+                second.read(wave, lane, &mut b);
+            }
+            let mut chance = random.as_ref().map(|random| random.word(wave, lane, 0));
+            let factor = power(scale.word(wave, lane, 0));
+            for number in 0..numbers {
+                let bits_of_source = match (two, number % 2) {
+                    (false, _) => field(&a, number * from.bits(), from.bits()),
+                    (true, 0) => field(&a, number / 2 * from.bits(), from.bits()),
+                    (true, _) => field(&b, number / 2 * from.bits(), from.bits()),
+                };
+                let value = from.read(wave, bits_of_source) / factor;
+                let code = match chance {
+                    None => to.round(value),
+                    Some(random) => to.round_by_chance(value, random, from.fraction()),
+                };
+                chance = chance.map(next_random);
+                put(&mut results, number * bits, bits, code.into());
+            }
+            write(wave, row, lane, &results, result, at);
+        }
+    })
+}

@@ -1,0 +1,86 @@
+//! Loads that go to the LDS: `buffer_load_dword ... lds` and `global_load_lds_dword`. No register takes part; each
+//! lane's dwords go to the LDS at M0, plus the constant offset, behind those of the lanes before it.
+
+use device::Generation;
+
+use super::{buffer, memory, memory::Location};
+use crate::{
+    exec::{Bound, on_machine},
+    text::{Text, Unsupported, register},
+    wave::{Wave, active},
+};
+
+/// Where dwords come from and go to.
+#[derive(Clone, Copy)]
+pub(crate) struct ToLds {
+    from: From,
+    pub(crate) words: usize,
+    constant: u64,
+    /// The bits of M0 that count.
+    m0: u32,
+}
+
+#[derive(Clone, Copy)]
+enum From {
+    Buffer(buffer::Address),
+    Global(memory::Address),
+}
+
+impl ToLds {
+    /// `name` is what follows `load_`, or `load_lds_`.
+    ///
+    /// Source: the CDNA 4 ISA guide, "Memory Buffer Load to LDS" and "Addressing" of FLAT, which gives the distance of
+    /// lanes for one dword and for four; three lie as close in kernels.
+    fn parse(text: &Text, from: From, name: &str) -> Result<ToLds, Unsupported> {
+        let words = match name {
+            "dword" | "b32" => 1,
+            "dwordx3" => 3,
+            "dwordx4" => 4,
+            _ => return Err(Unsupported),
+        };
+        let wide = text.site.arch.generation() == Generation::Cdna4;
+        // Both addresses have the offset.
+        let constant = text.number("offset")? as u64;
+        Ok(ToLds { from, words, constant, m0: if wide { 0x3_ffff } else { 0xffff } })
+    }
+
+    pub(crate) fn of_buffer(text: &Text, name: &str) -> Result<ToLds, Unsupported> {
+        let name = name.strip_prefix("load_").ok_or(Unsupported)?;
+        ToLds::parse(text, From::Buffer(buffer::Address::parse(text, 0)?), name)
+    }
+
+    pub(crate) fn of_global(text: &Text, name: &str) -> Result<ToLds, Unsupported> {
+        let address = memory::Address::parse(text, memory::Segment::Global, 0, 1)?;
+        ToLds::parse(text, From::Global(address), name)
+    }
+
+    /// The place of a dword of a lane in memory; `None` out of range.
+    pub(crate) fn source(&self, wave: &Wave, lane: usize, word: usize) -> Option<Location> {
+        match self.from {
+            From::Buffer(address) => address.of(wave, lane, 4 * word as u64, 4),
+            From::Global(address) => Some(address.of(wave, lane).plus(4 * word as u64)),
+        }
+    }
+
+    /// Its place in the LDS.
+    pub(crate) fn target(&self, wave: &Wave, lane: usize, word: usize) -> Location {
+        let base = u64::from(wave.scalar[usize::from(register::M0)] & self.m0);
+        let dword = (self.words * lane + word) as u64;
+        Location::Lds(base.wrapping_add(self.constant).wrapping_add(4 * dword))
+    }
+
+    pub(crate) fn bind(self) -> Bound {
+        on_machine(move |wave, machine| {
+            for lane in active(wave.exec()) {
+                for word in 0..self.words {
+                    let dword = match self.source(wave, lane, word) {
+                        Some(from) => from.read::<4>(wave, machine)?,
+                        None => [0; 4],
+                    };
+                    self.target(wave, lane, word).write(wave, machine, dword)?;
+                }
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,307 @@
+//! Formats of 4, 6 and 8 bits on GFX950: products with scales and without, conversions; and what else is new there.
+
+use super::*;
+
+const A: usize = 64;
+const B: usize = 96;
+const SCALES: [usize; 2] = [128, 129];
+
+/// In the order of the fields that choose them: bits, and the codes of 2 and of 3.
+const FORMATS: [(usize, u64, u64); 5] =
+    [(8, 0x40, 0x44), (8, 0x40, 0x42), (6, 0x10, 0x14), (6, 0x10, 0x12), (4, 4, 5)];
+
+/// Rows and columns, and how far k goes.
+const SHAPES: [(&str, usize, usize); 2] = [("16x16x128", 16, 128), ("32x32x64", 32, 64)];
+
+/// The group of lanes and the place among the numbers of a lane, by the tables of the CDNA 4 ISA guide.
+fn place(n: usize, bits: usize, k: usize) -> (usize, usize) {
+    match (bits, n) {
+        (8, 16) => (k % 64 / 16, k % 16 + if k < 64 { 0 } else { 16 }),
+        (8, _) => (k % 32 / 16, k % 16 + if k < 32 { 0 } else { 16 }),
+        _ => (k / 32, k % 32),
+    }
+}
+
+fn put(wave: &mut Wave, first: usize, lane: usize, at: usize, code: u64) {
+    let shifted = code << (at % 32);
+    for (word, bits) in [shifted as u32, (shifted >> 32) as u32].into_iter().enumerate() {
+        let row = first + at / 32 + word;
+        wave.set_lane(row, lane, wave.lane(row, lane) | bits);
+    }
+}
+
+fn operand(first: usize, count: usize) -> String {
+    format!("v[{first}:{}]", first + count - 1)
+}
+
+/// Register and lane of an element of D.
+fn of_d(n: usize, i: usize, j: usize) -> (usize, usize) {
+    if n == 16 { (i % 4, j + 16 * (i / 4)) } else { (4 * (i / 8) + i % 4, j + 32 * (i / 4 % 2)) }
+}
+
+/// A wave with 2 in A\[i\]\[k\] and 3 in B\[k\]\[j\], and the operands of the product without its name.
+fn two_and_three(n: usize, formats: [usize; 2], [i, k, j]: [usize; 3]) -> (Wave, String) {
+    let mut wave = wave(Gfx950);
+    let d = operand(0, n * n / 64);
+    let mut operands = d.clone();
+    for (side, (first, index)) in [(A, i), (B, j)].into_iter().enumerate() {
+        let (bits, two, three) = FORMATS[formats[side]];
+        let (group, at) = place(n, bits, k);
+        put(&mut wave, first, index + n * group, bits * at, [two, three][side]);
+        operands += &format!(", {}", operand(first, bits));
+    }
+    (wave, format!("{operands}, {d}"))
+}
+
+#[track_caller]
+fn only(wave: &Wave, n: usize, (i, j): (usize, usize), expected: f32, text: &str) {
+    for register in 0..n * n / 64 {
+        for lane in 0..64 {
+            let here = (register, lane) == of_d(n, i, j);
+            let got = f32::from_bits(wave.lane(register, lane));
+            assert_eq!(got, if here { expected } else { 0.0 }, "{text}: v{register} lane {lane}");
+        }
+    }
+}
+
+#[test]
+fn elements_of_small_formats_lie_where_the_guide_says() {
+    for (shape, n, all) in SHAPES {
+        for (a, b) in (0..25).map(|pair| (pair / 5, pair % 5)) {
+            for (i, k, j) in
+                [(1, 0, 2), (5, 21, 9), (14, 40, 3), (n - 1, all - 1, n - 2), (9, all / 2 + 3, 0)]
+            {
+                let (mut wave, operands) = two_and_three(n, [a, b], [i, k, j]);
+                let text = format!("v_mfma_f32_{shape}_f8f6f4 {operands} cbsz:{a} blgp:{b}");
+                execute(Gfx950, &mut wave, &text);
+                only(&wave, n, (i, j), 6.0, &text);
+            }
+        }
+    }
+}
+
+#[test]
+fn scales_are_those_of_the_row_and_of_32_in_k() {
+    for (shape, n, all) in SHAPES {
+        for (format, (i, k, j)) in
+            [(0, (3, 70, 8)), (2, (7, 33, 1)), (4, (15, 127, 15)), (1, (2, 17, 12))]
+        {
+            let k = k % all;
+            for byte in 0..4 {
+                let (mut wave, operands) = two_and_three(n, [format, 4 - format], [i, k, j]);
+                // All others are far from what is right.
+                for (row, index, code) in [(SCALES[0], i, 128u32), (SCALES[1], j, 124)] {
+                    (0..64).for_each(|lane| wave.set_lane(row, lane, 0x9090_9090));
+                    let one = 0x9090_9090 & !(0xff << (8 * byte)) | code << (8 * byte);
+                    wave.set_lane(row, index + n * (k / 32), one);
+                }
+                let text = format!(
+                    "v_mfma_scale_f32_{shape}_f8f6f4 {operands}, v128, v129 op_sel:[{0},{0},0] op_sel_hi:[{1},{1},0] \
+                     cbsz:{format} blgp:{2}",
+                    byte & 1,
+                    byte >> 1,
+                    4 - format
+                );
+                execute(Gfx950, &mut wave, &text);
+                only(&wave, n, (i, j), 6.0 * 2.0 / 8.0, &text);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scale_may_be_nan_or_constant_and_what_is_there_is_added_to() {
+    let (mut wave, operands) = two_and_three(16, [0, 0], [0, 0, 0]);
+    let name = "v_mfma_scale_f32_16x16x128_f8f6f4";
+    let by = |a: &str, b: &str| format!("{name} {operands}, {a}, {b} op_sel_hi:[0,0,0]");
+    execute(Gfx950, &mut wave, &by("4.0", "0.5"));
+    only(&wave, 16, (0, 0), 12.0, "constants");
+    execute(Gfx950, &mut wave, &by("4.0", "0.5"));
+    only(&wave, 16, (0, 0), 24.0, "twice");
+    wave.set_lane(128, 0, 0xff);
+    (0..64).for_each(|lane| wave.set_lane(129, lane, 0x7f));
+    execute(Gfx950, &mut wave, &by("v128", "v129"));
+    assert!(f32::from_bits(wave.lane(0, 0)).is_nan());
+    // The other rows have another scale, of the least power of two.
+    assert_eq!(wave.lane(1, 0), 0);
+    let refused = |text: &str| assert!(bind(text, &Site::of(Gfx950)).is_err(), "{text}");
+    // Registers as the formats do not take them, a format that is none, and a signed zero.
+    refused(&format!("{name} v[0:3], v[64:69], v[96:103], v[0:3], v128, v129"));
+    refused(&format!("{name} v[0:3], v[64:71], v[96:103], v[0:3], v128, v129 cbsz:5"));
+    refused(&format!("{name} v[0:3], v[64:71], v[96:103], v[0:3], v128, 1"));
+    refused("v_mfma_f32_16x16x8_xf32 v[0:3], v[64:65], v[96:97], v[0:3]");
+}
+
+#[test]
+fn conversions_with_a_scale_write_their_part() {
+    let to = |text: &str, sources: &[u32], expected| {
+        check(Gfx950, &format!("v_mov_b32 v0, -1\n{text}"), sources, expected);
+    };
+    let two = [f(4.0), f(-6.0), f(2.0)];
+    to("v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, v3", &two, 0xffff_c440);
+    to("v_cvt_scalef32_pk_fp8_f32 v0, -v1, |v2|, v3 op_sel:[0,0,0,1]", &two, 0x44c0_ffff);
+    to("v_cvt_scalef32_pk_bf8_f32 v0, v1, v2, v3", &two, 0xffff_c240);
+    to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3 op_sel:[0,0,1,0]", &two, 0xffff_d4ff);
+    // Only the exponent of the scale counts.
+    to(
+        "v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3 op_sel:[0,0,0,1]",
+        &[two[0], two[1], f(-3.5)],
+        0xffd4_ffff,
+    );
+    to("v_cvt_scalef32_pk_fp8_f16 v0, v1, v2 op_sel:[0,0,1]", &[0x4200_4000, f(1.0)], 0x4440_ffff);
+    to("v_cvt_scalef32_pk_bf8_bf16 v0, v1, v2", &[0x4040_4000, f(1.0)], 0xffff_4240);
+    to(
+        "v_cvt_scalef32_pk_fp4_f16 v0, v1, v2 op_sel:[0,0,1,1]",
+        &[0x4200_4000, f(1.0)],
+        0x54ff_ffff,
+    );
+    // Too large, too small, and no number.
+    let ends = [f(1e9), f(-0.2), f(1.0)];
+    to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3", &ends, 0xffff_ff87);
+    to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3", &[f(-f32::NAN), f(0.75), f(1.0)], 0xffff_ff2f);
+    to(
+        "v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, v3",
+        &[f(1.0), f(1.0), f(f32::INFINITY)],
+        0xffff_7f7f,
+    );
+    // By chance, in halves of a unit.
+    let half = |seed| [f(1.0625), seed, f(1.0)];
+    to(
+        "v_cvt_scalef32_sr_fp8_f32 v0, v1, v2, v3 op_sel:[0,0,1,1]",
+        &half(0x7fff_ffff),
+        0x38ff_ffff,
+    );
+    to(
+        "v_cvt_scalef32_sr_fp8_f32 v0, v1, v2, v3 op_sel:[0,0,0,1]",
+        &half(0x8000_0000),
+        0xff39_ffff,
+    );
+    to("v_cvt_scalef32_sr_fp8_f16 v0, v1, v2, v3", &[0x3c40, 0x7fff_ffff, f(1.0)], 0xffff_ff38);
+    to("v_cvt_scalef32_sr_fp8_bf16 v0, v1, v2, v3", &[0x3f88, 0x8000_0000, f(1.0)], 0xffff_ff39);
+    // The second number has the next of the random ones, which is small.
+    let text = "v_cvt_scalef32_sr_pk_fp4_f32 v0, v[1:2], v3, v4";
+    to(text, &[f(2.5), f(2.5), 0x8000_0000, f(1.0)], 0xffff_ff45);
+}
+
+#[test]
+fn conversions_with_a_scale_read_their_part() {
+    let wide = |text: &str, source: u32, scale: f32| vector(Gfx950, text, &[source, f(scale)]);
+    let pair = |low: f32, high: f32| u64::from(f(low)) | u64::from(f(high)) << 32;
+    let text = "v_cvt_scalef32_pk_f32_fp8 v[0:1], v1, v2 op_sel:[1,0,0]";
+    assert_eq!(wide(text, 0xc440_0000, 0.5), pair(1.0, -1.5));
+    assert_eq!(wide("v_cvt_scalef32_pk_f32_bf8 v[0:1], v1, v2", 0xc240, 4.0), pair(8.0, -12.0));
+    let text = "v_cvt_scalef32_pk_f32_fp4 v[0:1], v1, v2 op_sel:[1,1,0]";
+    assert_eq!(wide(text, 0xd400_0000, 2.0), pair(4.0, -6.0));
+    check(
+        Gfx950,
+        "v_cvt_scalef32_f32_fp8 v0, v1, v2 op_sel:[0,1,0]",
+        &[0x0044_0000, f(4.0)],
+        f(12.0),
+    );
+    check(
+        Gfx950,
+        "v_cvt_scalef32_pk_f16_fp4 v0, v1, v2 op_sel:[1,0,0]",
+        &[0x5400, f(1.0)],
+        0x4200_4000,
+    );
+    check(Gfx950, "v_cvt_scalef32_pk_bf16_bf8 v0, v1, v2", &[0x4240, f(1.0)], 0x4040_4000);
+    let text = "v_mov_b32 v0, -1\nv_cvt_scalef32_f16_bf8 v0, v1, v2 op_sel:[1,0,1]";
+    check(Gfx950, text, &[0x4200, f(2.0)], 0x4600_ffff);
+    // Too large for 16 bits; a scale that is no number.
+    check(Gfx950, "v_cvt_scalef32_pk_f16_fp8 v0, v1, v2", &[0xfe7e, f(65536.0)], 0xfc00_7c00);
+    let nan = wide("v_cvt_scalef32_f32_fp8 v0, v1, v2", 0x40, f32::NAN) as u32;
+    assert!(f32::from_bits(nan).is_nan());
+}
+
+#[test]
+fn denormals_of_the_wide_side_are_as_mode_says() {
+    // Half of the least scale there is.
+    for (mode, expected) in [(0xf0, 0x3030_3030u32), (0, 0)] {
+        let mut wave = wave(Gfx950);
+        wave.set_mode(mode);
+        wave.set_lane(1, 0, 0x0020_0000);
+        let narrow = "v_cvt_scalef32_pk_fp8_f32 v0, v1, v1, v2";
+        execute(Gfx950, &mut wave, &format!("{narrow}\n{narrow} op_sel:[0,0,0,1]"));
+        assert_eq!(wave.lane(0, 0), expected, "{mode:#x}");
+    }
+}
+
+#[test]
+fn thirty_two_numbers_lie_six_bits_apart() {
+    let mut wave = wave(Gfx950);
+    // All codes of fp6 without a sign as halves, in v10 to v25; the scale in v40.
+    for code in 0..32u32 {
+        let value = crate::small_float::SmallFloat::with_a_scale("fp6", Gfx950)
+            .map(|format| format.to_f32(code as u8))
+            .expect("a format");
+        let half = u32::from(crate::float16::F16::from_f32(2.0 * value).0);
+        let row = 10 + code as usize / 2;
+        wave.set_lane(row, 3, wave.lane(row, 3) | half << (code % 2 * 16));
+        // Those of 32 bits in v64 to v95, even ones first.
+        wave.set_lane(64 + code as usize / 2 + 16 * (code as usize % 2), 3, f(2.0 * value));
+    }
+    wave.set_lane(40, 3, f(2.0));
+    execute(
+        Gfx950,
+        &mut wave,
+        "v_cvt_scalef32_pk32_fp6_f16 v[0:5], v[10:25], v40
+         v_cvt_scalef32_2xpk16_fp6_f32 v[44:49], v[64:79], v[80:95], v40
+         v_cvt_scalef32_pk32_f32_fp6 v[100:131], v[0:5], v40
+         v_cvt_scalef32_pk32_bf6_f16 v[50:55], v[10:25], v40",
+    );
+    let all = (0..32u32).fold([0u32; 6], |mut words, code| {
+        let (word, shift) = (code as usize * 6 / 32, code * 6 % 32);
+        words[word] |= code << shift;
+        if shift > 26 {
+            words[word + 1] |= code >> (32 - shift);
+        }
+        words
+    });
+    for (word, expected) in all.into_iter().enumerate() {
+        assert_eq!(wave.lane(word, 3), expected, "v{word}");
+        assert_eq!(wave.lane(44 + word, 3), expected, "v{}", 44 + word);
+    }
+    // 7.5 is the greatest, twice.
+    assert_eq!(wave.lane(131, 3), f(15.0));
+    // 3.25 is between 3 and 3.5 and goes to the even one, 3, whose code is 0x12; number 21 begins at bit 126.
+    assert_eq!(wave.lane(53, 3) >> 30 | (wave.lane(54, 3) & 0xf) << 2, 0x12);
+}
+
+#[test]
+fn what_else_is_new() {
+    check(Gfx950, "v_prng_b32_e32 v0, v1", &[0x8000_0001], 2 ^ 197);
+    check(Gfx950, "v_prng_b32_e32 v0, v1", &[0x4000_0001], 0x8000_0002);
+    let sources = [0xffff_fe00, 0x7f00, 4];
+    check(Gfx950, "v_mov_b32 v0, -1\nv_ashr_pk_i8_i32 v0, v1, v2, v3", &sources, 0xffff_7fe0);
+    let text = "v_mov_b32 v0, -1\nv_ashr_pk_u8_i32 v0, v1, v2, v3 op_sel:[0,0,0,1]";
+    check(Gfx950, text, &sources, 0xff00_ffff);
+    check(Gfx950, "v_cvt_f32_bf16_e32 v0, v1", &[0x1234_3fc0], f(1.5));
+    check(Gfx950, "v_cvt_f32_bf16_e64 v0, -v1", &[0x3fc0], f(-1.5));
+    let text = "v_mov_b32 v0, -1\nv_bitop3_b16 v0, v1, v2, v3 bitop3:0x6c op_sel:[1,0,0,1]";
+    // 0x6c is b ^ (a & c).
+    check(Gfx950, text, &[0xff00_0000, 0x0f0f, 0x3333], 0x3c0f_ffff);
+    let text = "v_pk_minimum3_f16 v0, v1, v2, v3";
+    check(Gfx950, text, &[0x3c00_4000, 0x7e00_c000, 0x4200_0000], 0x7e00_c000);
+    let text = "v_pk_maximum3_f16 v0, v1, v2, v3 neg_lo:[0,1,0] op_sel_hi:[1,0,1]";
+    check(Gfx950, text, &[0x3c00_4000, 0x7e00_c200, 0x4400_0000], 0x4400_4200);
+    // The addend comes last: it is lost in the sum of the products, and would save them before.
+    let large = [0x7f00_7f00, 0x3f80_bf80, f(1.0)];
+    check(Gfx950, "v_dot2_f32_bf16 v0, v1, v2, v3", &large, f(1.0));
+    check(Gfx1100, "v_dot2_f32_bf16 v0, v1, v2, v3", &large, 0);
+    // OCP's formats, not those of GFX942, and with the signs of NaNs.
+    check(Gfx950, "v_cvt_pk_fp8_f32 v0, v1, v2", &[f(1.0), f(-f32::NAN)], 0xff38);
+    check(Gfx942, "v_cvt_pk_fp8_f32 v0, v1, v2", &[f(1.0), f(-f32::NAN)], 0x8040);
+    for (text, first, second) in [
+        ("v_permlane16_swap_b32_e32 v0, v1", [5, 105, 37, 137], [21, 121, 53, 153]),
+        ("v_permlane32_swap_b32_e32 v0, v1", [5, 21, 105, 121], [37, 53, 137, 153]),
+    ] {
+        let mut wave = wave(Gfx950);
+        for lane in 0..64 {
+            wave.set_lane(0, lane, lane as u32);
+            wave.set_lane(1, lane, 100 + lane as u32);
+        }
+        execute(Gfx950, &mut wave, text);
+        let of_rows = |row| [5, 21, 37, 53].map(|lane| wave.lane(row, lane));
+        assert_eq!((of_rows(0), of_rows(1)), (first, second), "{text}");
+    }
+}
