@@ -25,7 +25,7 @@ use std::{any::Any, cell::RefCell, ops::Range, sync::Arc};
 
 use access::{Data, Kind, Piece};
 use between::{Access, Between, Worker};
-use counters::{Counter, Effect};
+use counters::{Counter, Effect, Raise};
 use flow::{Flow, Register, Rule};
 use polls::Looks;
 use races::Races;
@@ -492,8 +492,13 @@ impl Checks {
         let Machine { lds, .. } = machine;
         let Origin { pc, text } = &checked.origin;
         self.races.runs(*pc, text, in_memory);
-        // Of a FLAT access on GFX9, which comes in no order, nothing is known.
-        let number = self.boards[wave.index as usize].local().0;
+        // Of a FLAT access on GFX9, which comes in no order, nothing is known, nor of a load to the LDS, which the counter of
+        // loads has.
+        let counts = |raise: &Raise| raise.counter == Counter::Local;
+        let number = match checked.effect.raises.iter().any(counts) {
+            true => self.boards[wave.index as usize].local().0,
+            false => 0,
+        };
         for Touch { piece, at, .. } in &self.touches {
             let Location::Lds(offset) = at else { continue };
             let piece = &checked.pieces[*piece];

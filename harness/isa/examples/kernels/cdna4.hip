@@ -125,9 +125,9 @@ K odds(const u32 *a, const u32 *b, const u32 *c, u32 *o) {
 
 // The loads of each lane from LDS, whose halves, bytes or bits are numbered.
 K transposes(const u32 *a, u32 *o) {
-  __shared__ u32 d[64 * 3];
+  __shared__ __attribute__((aligned(16))) u32 d[64 * 4];
   u32 i = threadIdx.x;
-  for (int k = 0; k < 3; k++) d[64 * k + i] = a[64 * k + i];
+  for (int k = 0; k < 4; k++) d[64 * k + i] = a[64 * k + i];
   __syncthreads();
   typedef __attribute__((address_space(3))) v4s *S;
   typedef __attribute__((address_space(3))) v2i *P;
@@ -135,20 +135,22 @@ K transposes(const u32 *a, u32 *o) {
   v4s h = __builtin_amdgcn_ds_read_tr16_b64_v4i16((S)(d + 2 * i));
   v2i b = __builtin_amdgcn_ds_read_tr8_b64_v2i32((P)(d + 2 * i));
   v2i q = __builtin_amdgcn_ds_read_tr4_b64_v2i32((P)(d + 2 * i));
-  v3i x = __builtin_amdgcn_ds_read_tr6_b96_v3i32((T)(d + 3 * i));
+  v3i x = __builtin_amdgcn_ds_read_tr6_b96_v3i32((T)(d + 4 * i));
   put<v4s>(o, h); put<v2i>(o + 128, b); put<v2i>(o + 256, q); put<v3i, 3>(o + 384, x);
 }
 
 K loads_to_lds(const u32 *a, u32 *o) {
-  __shared__ u32 d[64 * 8];
+  __shared__ u32 d[64 * 9];
   u32 i = threadIdx.x;
+  for (int k = 0; k < 9; k++) d[64 * k + i] = 7;
+  __syncthreads();
   typedef __attribute__((address_space(1))) u32 *G;
   typedef __attribute__((address_space(3))) u32 *L;
   __builtin_amdgcn_global_load_lds((G)(a + 4 * (63 - i)), (L)d, 16, 0, 0);
   __builtin_amdgcn_global_load_lds((G)(a + 3 * i), (L)(d + 256), 12, 0, 0);
-  __builtin_amdgcn_global_load_lds((G)(a + (i ^ 1)), (L)(d + 448), 4, 0, 0);
+  __builtin_amdgcn_global_load_lds((G)(a + (i ^ 1)), (L)(d + 512), 4, 0, 0);
   __syncthreads();
-  for (int k = 0; k < 8; k++) o[64 * k + i] = d[64 * k + i];
+  for (int k = 0; k < 9; k++) o[64 * k + i] = d[64 * k + i];
 }
 
 // More LDS than any other has.

@@ -159,6 +159,9 @@ pub(crate) fn flow(text: &Text) -> Option<Flow> {
 pub(crate) fn address(text: &Text) -> Vec<Register> {
     let returns = usize::from(super::access::returns(text));
     let operands: &[usize] = match text.mnemonic.split_once('_') {
+        // No register is their target.
+        Some(("global", rest)) if rest.starts_with("load_lds") => &[0, 1],
+        Some(("buffer", _)) if text.has("lds") => &[0, 1, 2],
         Some(("global" | "flat" | "scratch", rest)) if rest.starts_with("store") => &[0, 2],
         Some(("global" | "flat" | "scratch", rest)) if rest.starts_with("atomic") => {
             &[[0, 2], [1, 3]][returns]
@@ -262,5 +265,19 @@ mod tests {
             &[&[Row(2)]],
         );
         check("v_movreld_b32 v0, v1", Rule::Forget, &[], &[]);
+    }
+
+    #[test]
+    fn addresses_are_where_the_kind_of_access_has_them() {
+        let check = |line: &str, expected: &[Register]| {
+            let text = Text::parse(line, &Site::of(Gfx1151)).expect(line);
+            assert_eq!(address(&text), expected, "{line}");
+        };
+        check("global_load_b32 v0, v1, s[2:3]", &[Row(1), Scalar(2), Scalar(3)]);
+        check("global_store_b32 v1, v0, s[2:3]", &[Row(1), Scalar(2), Scalar(3)]);
+        check("global_load_lds_dwordx4 v1, s[2:3]", &[Row(1), Scalar(2), Scalar(3)]);
+        let buffer = [Row(1), Scalar(4), Scalar(5), Scalar(6), Scalar(7), Scalar(2)];
+        check("buffer_load_b32 v0, v1, s[4:7], s2 offen", &buffer);
+        check("buffer_load_dword v1, s[4:7], s2 offen lds", &buffer);
     }
 }

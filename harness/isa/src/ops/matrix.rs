@@ -47,6 +47,8 @@ struct Sparse {
     row: usize,
     /// Where in it these bits begin.
     shift: usize,
+    /// A lies as a dense one of half of K, and B in two runs of K, see [`Multiply::partner`].
+    in_runs: bool,
 }
 
 /// One instruction with matrices of N by K and K by N.
@@ -102,11 +104,19 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
         elements
     }
 
-    /// Which value of B belongs to a value of A that is sparse.
+    /// Which value of B belongs to a value of A that is sparse, and in which group of lanes it is; the lane is that of A.
+    ///
+    /// Source of the runs: the CDNA 4 ISA guide, "Sparse Matrix Multiply", by which A is packed as a dense matrix; that B has its
+    /// first half of K in all groups before the second is what others found on an MI350, number by number.
     #[inline(always)]
-    fn index(&self, wave: &Wave, value: usize, lane: usize) -> usize {
+    fn partner(&self, wave: &Wave, value: usize, k_group: usize, lane: usize) -> (usize, usize) {
         let bits = wave.lane(self.sparse.row, lane) >> (self.sparse.shift + 2 * value);
-        value / 2 * 4 + (bits & 3) as usize
+        let within = value / 2 * 4 + (bits & 3) as usize;
+        if !self.sparse.in_runs {
+            return (within, k_group);
+        }
+        let (k, run) = (2 * self.values * k_group + within, self.values * self.k_groups);
+        (k / run * self.values + k % self.values, k % run / self.values)
     }
 
     /// Element `index` of C, by lane.
@@ -242,8 +252,12 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                     let first_of_a = N * (self.share.block(block) + self.blocks * k_group);
                     for (value, scalars) in a.iter().enumerate().take(self.values) {
                         let scalar = scalars[first_of_a + row];
-                        let index =
-                            if SPARSE { self.index(wave, value, first + row) } else { value };
+                        let (index, group_of_b) = if SPARSE {
+                            self.partner(wave, value, k_group, first + row)
+                        } else {
+                            (value, k_group)
+                        };
+                        let first = N * (block + self.blocks * group_of_b);
                         let vector = &b[index][first..first + N];
                         for (sum, element) in sum.iter_mut().zip(vector) {
                             *sum = sum.multiply_add(scalar, *element);
@@ -510,13 +524,20 @@ struct Shape {
 
 fn multiply<T: Accumulator + Value, const N: usize>(text: &Text, shape: Shape) -> Bound {
     let Some(set) = shape.sparse else {
-        return bind_multiply::<T, N, false>(text, shape, Sparse { row: 0, shift: 0 });
+        return bind_multiply::<T, N, false>(
+            text,
+            shape,
+            Sparse { row: 0, shift: 0, in_runs: false },
+        );
     };
     let shift = usize::try_from(set).map_err(|_| Unsupported)? * 2 * shape.values;
     if shift + 2 * shape.values > 32 {
         return Err(Unsupported);
     }
-    bind_multiply::<T, N, true>(text, shape, Sparse { row: text.row(3, 1)?, shift })
+    // Those of two registers lie as on CDNA 3.
+    let is_larger = shape.values * shape.a.1.bits() > 64;
+    let in_runs = is_larger && text.site.arch.generation() == Generation::Cdna4;
+    bind_multiply::<T, N, true>(text, shape, Sparse { row: text.row(3, 1)?, shift, in_runs })
 }
 
 fn bind_multiply<T: Accumulator + Value, const N: usize, const SPARSE: bool>(

@@ -133,11 +133,19 @@ fn chosen(bits: usize, [low, high]: [bool; 2]) -> Result<usize, Unsupported> {
     }
 }
 
-/// The number that the exponent of a binary32 stands for, from its bits; NaN for that of infinities.
-fn power(bits: u32) -> f64 {
-    match bits >> 23 & 0xff {
-        0xff => f64::NAN,
-        exponent => crate::rounding::exponent(exponent as i32 - 127),
+/// Whether a scale makes numbers larger or smaller.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Times,
+    By,
+}
+
+/// A number scaled by what the exponent of a binary32 stands for, from its bits; that of infinities makes a NaN of the same sign.
+fn scaled(value: f64, way: Way, bits: u32) -> f64 {
+    match (bits >> 23 & 0xff, way) {
+        (0xff, _) => f64::NAN.copysign(value),
+        (exponent, Way::Times) => value * crate::rounding::exponent(exponent as i32 - 127),
+        (exponent, Way::By) => value / crate::rounding::exponent(exponent as i32 - 127),
     }
 }
 
@@ -244,10 +252,10 @@ fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
         for lane in active(wave.exec()) {
             let (mut words, mut results) = ([0; MOST], [0; MOST]);
             source.read(wave, lane, &mut words);
-            let factor = power(scale.word(wave, lane, 0));
+            let scale = scale.word(wave, lane, 0);
             for number in 0..numbers {
                 let code = field(&words, at + number * bits, bits) as u8;
-                let value = to.round(f64::from(from.to_f32(code)) * factor);
+                let value = to.round(scaled(from.to_f32(code).into(), Way::Times, scale));
                 put(&mut results, number * to.bits(), to.bits(), value);
             }
             write(wave, row, lane, &results, result, to_at);
@@ -285,14 +293,14 @@ fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
                 second.read(wave, lane, &mut b);
             }
             let mut chance = random.as_ref().map(|random| random.word(wave, lane, 0));
-            let factor = power(scale.word(wave, lane, 0));
+            let scale = scale.word(wave, lane, 0);
             for number in 0..numbers {
                 let bits_of_source = match (two, number % 2) {
                     (false, _) => field(&a, number * from.bits(), from.bits()),
                     (true, 0) => field(&a, number / 2 * from.bits(), from.bits()),
                     (true, _) => field(&b, number / 2 * from.bits(), from.bits()),
                 };
-                let value = from.read(wave, bits_of_source) / factor;
+                let value = scaled(from.read(wave, bits_of_source), Way::By, scale);
                 let code = match chance {
                     None => to.round(value),
                     Some(random) => to.round_by_chance(value, random, from.fraction()),

@@ -29,8 +29,7 @@ enum From {
 impl ToLds {
     /// `name` is what follows `load_`, or `load_lds_`.
     ///
-    /// Source: the CDNA 4 ISA guide, "Memory Buffer Load to LDS" and "Addressing" of FLAT, which gives the distance of
-    /// lanes for one dword and for four; three lie as close in kernels.
+    /// Source: the CDNA 4 ISA guide, "Memory Buffer Load to LDS" and "Addressing" of FLAT.
     fn parse(text: &Text, from: From, name: &str) -> Result<ToLds, Unsupported> {
         let words = match name {
             "dword" | "b32" => 1,
@@ -65,7 +64,9 @@ impl ToLds {
     /// Its place in the LDS.
     pub(crate) fn target(&self, wave: &Wave, lane: usize, word: usize) -> Location {
         let base = u64::from(wave.scalar[usize::from(register::M0)] & self.m0);
-        let dword = (self.words * lane + word) as u64;
+        // Three dwords have the room of four.
+        let apart = if self.words == 3 { 4 } else { self.words };
+        let dword = (apart * lane + word) as u64;
         Location::Lds(base.wrapping_add(self.constant).wrapping_add(4 * dword))
     }
 

@@ -228,12 +228,12 @@ const SPARSE_PLACES: &[SparseRow] = &[
     (Gfx942, 64, "v_smfmac_i32_32x32x32_i8", (2, 4, 16), (1, 36, 16), (0, 36, 12), 0, (3, 40, 0), (0, 40, 0)),
     (Gfx942, 64, "v_smfmac_f32_16x16x64_fp8_bf8", (2, 4, 4), (0, 4, 0), (0, 4, 0), 0, (0, 4, 0), (0, 20, 0)),
     (Gfx942, 64, "v_smfmac_f32_16x16x64_fp8_bf8", (2, 4, 4), (1, 16, 0), (0, 16, 8), 3, (2, 22, 24), (0, 6, 0)),
-    // From the tables of the CDNA 4 ISA guide, "Sparse Matrix Index Layout": A has its numbers where B has the four of
-    // which they are two.
-    (Gfx950, 64, "v_smfmac_f32_16x16x64_f16", (4, 8, 4), (3, 8, 0), (0, 8, 12), 1, (6, 11, 16), (0, 43, 0)),
-    (Gfx950, 64, "v_smfmac_f32_32x32x32_bf16", (4, 8, 16), (0, 40, 0), (0, 40, 0), 2, (1, 33, 0), (4, 1, 0)),
-    (Gfx950, 64, "v_smfmac_i32_32x32x64_i8", (4, 8, 16), (2, 35, 16), (0, 35, 20), 2, (5, 39, 16), (3, 7, 0)),
-    (Gfx950, 64, "v_smfmac_f32_16x16x128_fp8_bf8", (4, 8, 4), (1, 31, 0), (0, 31, 8), 3, (2, 18, 24), (3, 50, 0)),
+    // A as a dense matrix of half of K (the CDNA 4 ISA guide, "Sparse Matrix Multiply"), B with the first half of K in all
+    // groups of lanes before the second: one-hot probes of an MI350 that others publish.
+    (Gfx950, 64, "v_smfmac_f32_16x16x64_f16", (4, 8, 4), (3, 8, 0), (0, 8, 12), 1, (2, 27, 16), (0, 43, 0)),
+    (Gfx950, 64, "v_smfmac_f32_32x32x32_bf16", (4, 8, 16), (0, 40, 0), (0, 40, 0), 2, (5, 1, 0), (4, 1, 0)),
+    (Gfx950, 64, "v_smfmac_i32_32x32x64_i8", (4, 8, 16), (1, 35, 0), (0, 35, 8), 2, (6, 7, 16), (3, 7, 0)),
+    (Gfx950, 64, "v_smfmac_f32_16x16x128_fp8_bf8", (4, 8, 4), (1, 31, 0), (0, 31, 8), 3, (2, 34, 24), (3, 50, 0)),
     (Gfx1201, 32, "v_swmmac_f32_16x16x32_f16", (4, 8, 8), (2, 5, 0), (0, 5, 8), 2, (5, 5, 0), (5, 5, 0)),
     (Gfx1201, 32, "v_swmmac_f32_16x16x32_f16", (4, 8, 8), (1, 26, 0), (0, 26, 4), 1, (2, 22, 16), (2, 22, 0)),
     (Gfx1201, 32, "v_swmmac_f16_16x16x32_f16", (4, 8, 4), (2, 21, 0), (0, 21, 8), 0, (4, 22, 0), (2, 6, 16)),

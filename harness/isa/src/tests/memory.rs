@@ -110,12 +110,12 @@ fn loads_to_lds() {
     // Lane 1 loads dword 3 and writes it at 0x40 + 4 + 4.
     let (wave, _) = run(Gfx90a, 8, 64, 3, text);
     assert_eq!(wave.lane(2, 0), 3);
-    // Of three or four dwords those of lane 1 are 6 to 9 of memory, and lie behind those of lane 0.
+    // Of three or four dwords those of lane 1 are 6 to 9 of memory, and lie 16 bytes behind those of lane 0.
     for (load, at) in [
         ("buffer_load_dwordx4 v1, s[4:7], 0 offen offset:16 lds", "0x34"),
         ("global_load_lds_dwordx4 v1, s[0:1] offset:16", "0x34"),
-        ("buffer_load_dwordx3 v1, s[4:7], 0 offen offset:16 lds", "0x30"),
-        ("global_load_lds_dwordx3 v1, s[0:1] offset:16", "0x30"),
+        ("buffer_load_dwordx3 v1, s[4:7], 0 offen offset:16 lds", "0x34"),
+        ("global_load_lds_dwordx3 v1, s[0:1] offset:16", "0x34"),
     ] {
         // On GFX950 bits 16 and 17 of M0 count: the second of the loads is far beyond.
         let text = format!(
@@ -130,6 +130,11 @@ fn loads_to_lds() {
         assert_eq!(wave.lane(2, 0), 7, "{load}");
         let (wave, _) = run(Gfx950, 8, 128, 3, &text.replace("0x10010", "0xc"));
         assert_eq!(wave.lane(2, 0), 8, "{load}, over the first");
+        // What would be a fourth dword of lane 0, at 0x10 + 16 + 12.
+        let fourth = if load.contains("x3") { 0 } else { 7 };
+        let text = format!("s_mov_b32 m0, 0x10\n{load}\nv_mov_b32 v3, 0x2c\nds_read_b32 v2, v3");
+        let (wave, _) = run(Gfx950, 8, 128, 3, &text);
+        assert_eq!(wave.lane(2, 0), fourth, "{load}");
     }
     let text = "s_mov_b32 m0, 0x10004
         global_load_lds_dword v1, s[0:1]
@@ -165,8 +170,9 @@ fn transposing_loads_from_lds() {
     assert_eq!(read(bytes, "b8", 20), [0xb4a4_9484, 0xf4e4_d4c4]);
     // Sixteen rows, of a lane each: lane 5 has the upper half of the third byte.
     assert_eq!(read(bytes, "b4", 5), [0x3322_1100, 0x7766_5544]);
-    let text = "ds_write_b96 v1, v[2:4]\nds_read_b96_tr_b6 v[6:8], v1";
-    let (wave, _) = run(Gfx950, 12, 0, u64::MAX, text);
+    // At addresses that are multiples of 16, which hardware wants of it.
+    let text = "v_lshlrev_b32 v9, 1, v1\nds_write_b96 v9, v[2:4]\nds_read_b96_tr_b6 v[6:8], v9";
+    let (wave, _) = run(Gfx950, 8, 0, u64::MAX, text);
     let expected = (0..16u128).fold(0, |all, lane| all | lane << (6 * lane));
     let got = (0..3).fold(0, |all, row| all | u128::from(wave.lane(6 + row, 0)) << (32 * row));
     assert_eq!(got, expected);

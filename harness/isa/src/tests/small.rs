@@ -141,6 +141,10 @@ fn conversions_with_a_scale_write_their_part() {
     to("v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, v3", &two, 0xffff_c440);
     to("v_cvt_scalef32_pk_fp8_f32 v0, -v1, |v2|, v3 op_sel:[0,0,0,1]", &two, 0x44c0_ffff);
     to("v_cvt_scalef32_pk_bf8_f32 v0, v1, v2, v3", &two, 0xffff_c240);
+    // A scale that is no number makes NaNs of the sources' signs, and of four bits the greatest numbers.
+    let none = [f(-1.0), f(1.0), f(f32::INFINITY)];
+    to("v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, v3", &none, 0xffff_7fff);
+    to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3", &none, 0xffff_ff7f);
     to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3 op_sel:[0,0,1,0]", &two, 0xffff_d4ff);
     // Only the exponent of the scale counts.
     to(
