@@ -91,7 +91,7 @@ const TWENTIETH: usize = 20;
 
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
-  lint     formatting, clippy, the links of the docs, licences, tidiness; the fuzz targets compile
+  lint     formatting, clippy, the links of the docs, licences, tidiness, circles of modules; the fuzz targets compile
   test     the tests of every crate, and the case library on ROCm 7.2.4 (cargo test)
   stacks   every case on every ROCm release that Debian carries, but for those of 7.2.4 that `test` runs
   prove    every declared fault turns its case red

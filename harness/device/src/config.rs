@@ -35,7 +35,7 @@ pub const DECODE_SYMBOL: &str = "rocrepro_device_decode";
 /// `int64_t rocrepro_device_decode(const char *arch, uint64_t address, const uint8_t *bytes, size_t length, void (*tell)(void *,
 /// const char *, size_t, bool), void *whom)`: decodes the instruction that `bytes` begin with. `tell` gets its text, which is UTF-8
 /// and lives through that call, and whether the device executes it. Returned is its size in bytes, 0 where it is none, and -1
-/// where there is no disassembler; `tell` then gets the reason.
+/// where the architecture is unknown or there is no disassembler; `tell` then gets the reason.
 pub type Decode = unsafe extern "C" fn(
     arch: *const c_char,
     address: u64,

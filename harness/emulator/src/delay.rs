@@ -22,7 +22,10 @@ struct Times {
     queued: u64,
 }
 
-/// Sleeps so long, and as much longer as one of the other threads has waited for a processor meanwhile.
+/// A thread that never comes on must not hold a delay for ever.
+const MOST: u32 = 20;
+
+/// Sleeps so long, and as much longer as one of the other threads has waited for a processor meanwhile, up to [`MOST`] times.
 pub(crate) fn sleep(length: Duration) {
     let look = (length / 16).clamp(Duration::from_millis(1), Duration::from_millis(50));
     let begun = Instant::now();
@@ -31,7 +34,9 @@ pub(crate) fn sleep(length: Duration) {
     loop {
         std::thread::sleep(look);
         let now = others();
-        if begun.elapsed() >= length + queued(&first, &now) && !is_queued(&before, &now) {
+        let passed = begun.elapsed();
+        let is_over = passed >= length + queued(&first, &now) && !is_queued(&before, &now);
+        if is_over || passed >= length * MOST {
             return;
         }
         before = now;

@@ -45,8 +45,9 @@ struct DeviceMemory<'a> {
     for_the_runtime: bool,
 }
 
-// SAFETY: the address map has what is mapped. A program that frees memory under a kernel that runs does what it must not on any
-// device; here its process may die of it, as that of a program that frees memory under its own threads.
+// SAFETY: the address map has what is mapped for the device, which the runtime or the program asked for, and no object of this
+// library lies there. A program that frees such memory under a kernel that runs, or locks pages that it may not write, does what
+// it must not on any device; here its process may die of it, as that of a program that does so with its own threads.
 unsafe impl AddressSpace for DeviceMemory<'_> {
     fn is_watched(&self) -> bool {
         sanitizer::is_on()

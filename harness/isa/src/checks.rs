@@ -79,6 +79,12 @@ pub(crate) enum Found {
     },
 }
 
+impl From<Beyond> for Found {
+    fn from(Beyond { address, write }: Beyond) -> Found {
+        Found::Outside { address, write }
+    }
+}
+
 /// Reads code: the instruction at an address, or the two that are issued at once; nothing where there is none.
 pub(crate) type Reader<'a> = Box<dyn FnMut(u64) -> Option<Arc<[Text]>> + 'a>;
 
@@ -237,13 +243,11 @@ impl Checks {
         std::mem::swap(one, other);
     }
 
-    /// What the instruction that was executed last does wrong.
+    /// What the instruction that was executed last does wrong, in the order in which it showed.
     pub(crate) fn found(machine: &mut Machine<'_>) -> Vec<Found> {
-        let outside = |Beyond { address, write }| Found::Outside { address, write };
-        let mut found: Vec<_> = machine.beyond.drain(..).map(outside).collect();
-        if let Some(checks) = Checks::of(&mut machine.watch) {
-            found.append(&mut checks.found);
-        }
+        let checks = Checks::of(&mut machine.watch);
+        let mut found = checks.map(|checks| std::mem::take(&mut checks.found)).unwrap_or_default();
+        found.extend(machine.beyond.drain(..).map(Found::from));
         found
     }
 
@@ -303,7 +307,9 @@ impl Checks {
             writes = self.between(checked, index, machine);
         }
         let before = self.late.then(|| Before::of(&checked.effect, wave));
-        checked.exec.run(wave, machine)?;
+        let result = checked.exec.run(wave, machine);
+        self.found.extend(machine.beyond.drain(..).map(Found::from));
+        result?;
         let synced = machine.synced.take();
         if checked.effect.acts() {
             let lanes = (running, in_lds);

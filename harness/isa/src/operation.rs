@@ -40,11 +40,11 @@ pub(crate) enum Passes {
     Branches(u16),
     /// The sources say which lanes run; EXEC is saved to the target, if there is one.
     Masks,
-    /// All operands are sources, and say which lanes run.
-    MasksAlone,
+    /// The same where a target is the first of three operands; else all are sources.
+    Compares,
     /// The operands change places.
     Swaps,
-    /// Some lanes of each operand come from the others.
+    /// Some lanes of the vector registers among the operands come from elsewhere.
     Mixes,
     /// Targets that are not known before the instruction runs.
     Anywhere,

@@ -370,6 +370,10 @@ impl Rounds for Rounding {
     }
 
     fn subtract<T: Float>(self, a: T, b: T) -> T {
+        // A NaN keeps its sign.
+        if b.wide().is_nan() {
+            return T::special(a.wide() - b.wide());
+        }
         self.add(a, b.negated())
     }
 

@@ -227,7 +227,8 @@ pub(crate) fn flushed(values: &Half) -> Half {
 #[inline(always)]
 pub(crate) fn sign_bits(words: &Half) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: who works with waves has an `Able`, so there is AVX2; the loads are of eight of the words.
+    // SAFETY: operations alone call this, which a machine runs, and a machine has an `Able`, so there is AVX2; the loads are of
+    // eight of the words.
     unsafe {
         use std::arch::x86_64::{_mm256_loadu_ps, _mm256_movemask_ps};
         let eight = |first: usize| {

@@ -32,10 +32,13 @@ impl Decoder {
     /// Why it cannot be loaded, or is no emulated device.
     pub fn open(path: &Path) -> Result<Decoder, String> {
         let failed = |e: libloading::Error| format!("cannot load `{}`: {e}", path.display());
+        let too_old =
+            |_| format!("`{}` is of another version, which does not decode", path.display());
         // SAFETY: whoever names the path vouches for the device of this project, which does nothing when it is loaded.
         let library = unsafe { Library::new(path) }.map_err(failed)?;
-        // SAFETY: that symbol is a function of this type in every build of the device.
-        let decode = *unsafe { library.get::<Decode>(DECODE_SYMBOL.as_bytes()) }.map_err(failed)?;
+        // SAFETY: that symbol is a function of this type in every build of the device that has it.
+        let decode =
+            *unsafe { library.get::<Decode>(DECODE_SYMBOL.as_bytes()) }.map_err(too_old)?;
         Ok(Decoder { decode, _library: library })
     }
 

@@ -96,10 +96,14 @@ pub(crate) fn flow(text: &Text) -> Option<Flow> {
             return some(Rule::Compute, vec![Register::Scalar(register::SCC)], &operands);
         }
         Passes::Masks => return some(Rule::Control, first, rest(1)),
-        Passes::MasksAlone => return some(Rule::Control, Vec::new(), &operands),
+        Passes::Compares if operands.len() == 3 => return some(Rule::Control, first, rest(1)),
+        Passes::Compares => return some(Rule::Control, Vec::new(), &operands),
         Passes::Anywhere => return some(Rule::Forget, Vec::new(), &[]),
         Passes::Swaps => return some(Rule::Swap, operands.concat(), &[]),
-        Passes::Mixes => return some(Rule::Copy, operands.concat(), &[]),
+        Passes::Mixes => {
+            let rows = operands.concat().into_iter().filter(|one| matches!(one, Register::Row(_)));
+            return some(Rule::Copy, rows.collect(), &[]);
+        }
         _ if first.is_empty() => return None,
         _ if first.contains(&Register::Scalar(register::EXEC)) => {
             return some(Rule::Control, first, rest(1));
@@ -241,6 +245,10 @@ mod tests {
             &[&[Scalar(3)], &[Row(1)]],
         );
         check("v_cmpx_gt_u32 s3, v1", Rule::Control, &[], &[&[Scalar(3)], &[Row(1)]]);
+        check("v_cmpx_gt_u32 vcc_lo, s3, v1", Rule::Control, &[vcc], &[&[Scalar(3)], &[Row(1)]]);
+        check("v_writelane_b32 v0, s3, s4", Rule::Copy, &[Row(0)], &[]);
+        check("s_not_b32 s0, s1", Rule::Bits, &[Scalar(0)], &[&[Scalar(1)]]);
+        check("v_pk_lshlrev_b16 v0, v1, v2", Rule::Bits, &[Row(0)], &[&[Row(1)], &[Row(2)]]);
         check(
             "v_mov_b32_dpp v0, v1 row_shr:1",
             Rule::Across { computes: false },

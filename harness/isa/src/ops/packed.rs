@@ -6,7 +6,7 @@ use super::half::via;
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::F16,
-    operation::{Table, accumulates, copies, operations, rounded},
+    operation::{Table, accumulates, bits, copies, operations, rounded},
     registers::HALF,
     rounding::Rounds as _,
     source::{Buffer, Place, Source},
@@ -68,7 +68,7 @@ struct Operands<T, const N: usize> {
 }
 
 /// The bit of each source in a list such as `op_sel:[0,1]`.
-fn bits<const N: usize>(text: &Text, name: &str, default: bool) -> [bool; N] {
+fn chosen<const N: usize>(text: &Text, name: &str, default: bool) -> [bool; N] {
     let list = text.list(name).unwrap_or_default();
     std::array::from_fn(|source| list.get(source).map_or(default, |&bit| bit == 1))
 }
@@ -86,8 +86,8 @@ fn operands<T: Value, const N: usize>(
     };
     Ok(Operands {
         sources: [
-            half(bits(text, "op_sel", false), bits(text, "neg_lo", false))?,
-            half(bits(text, "op_sel_hi", true), bits(text, "neg_hi", false))?,
+            half(chosen(text, "op_sel", false), chosen(text, "neg_lo", false))?,
+            half(chosen(text, "op_sel_hi", true), chosen(text, "neg_hi", false))?,
         ],
         row: text.row(0, if T::HALF { 1 } else { 2 })?,
         clamp: text.has("clamp"),
@@ -237,9 +237,9 @@ pub(crate) fn register(table: &mut Table) {
         "v_pk_max_u16" => two(|a: u16, b: u16| a.max(b));
         "v_pk_min_i16" => two(|a: i16, b: i16| a.min(b));
         "v_pk_max_i16" => two(|a: i16, b: i16| a.max(b));
-        "v_pk_lshlrev_b16" => two(|shift: u16, a: u16| a << (shift & 15));
-        "v_pk_lshrrev_b16" => two(|shift: u16, a: u16| a >> (shift & 15));
-        "v_pk_ashrrev_i16" => two(|shift: i16, a: i16| a >> (shift & 15));
+        "v_pk_lshlrev_b16" => bits(two(|shift: u16, a: u16| a << (shift & 15)));
+        "v_pk_lshrrev_b16" => bits(two(|shift: u16, a: u16| a >> (shift & 15)));
+        "v_pk_ashrrev_i16" => bits(two(|shift: i16, a: i16| a >> (shift & 15)));
         "v_pk_add_f32" => rounded!(Single, r => two(move |a: f32, b: f32| r.add(a, b)));
         "v_pk_mul_f32" => rounded!(Single, r => two(move |a: f32, b: f32| r.multiply(a, b)));
         "v_pk_fma_f32" => rounded!(Single, r => three(false, move |a: f32, b: f32, c: f32| r.fused(a, b, c)));

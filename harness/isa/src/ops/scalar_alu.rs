@@ -225,8 +225,8 @@ pub(crate) fn register(table: &mut Table) {
         "s_mov_b64" => copies(unary(|a: u64| a));
         "s_cmov_b32" => copies(conditional_move::<u32>());
         "s_cmov_b64" => copies(conditional_move::<u64>());
-        "s_not_b32" => unary_nz(|a: u32| !a);
-        "s_not_b64" => unary_nz(|a: u64| !a);
+        "s_not_b32" => bits(unary_nz(|a: u32| !a));
+        "s_not_b64" => bits(unary_nz(|a: u64| !a));
         "s_abs_i32" => unary_nz(|a: i32| a.wrapping_abs());
         "s_brev_b32" => unary(|a: u32| a.reverse_bits());
         "s_brev_b64" => unary(|a: u64| a.reverse_bits());

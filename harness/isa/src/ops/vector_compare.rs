@@ -13,7 +13,7 @@ use crate::{
 /// Adds `v_cmp_*` and `v_cmpx_*`; the binder tells them apart.
 fn add(table: &mut Table, names: &[&str], type_name: &str, binder: Binder) {
     let binder = Arc::new(binder);
-    for (prefix, passes) in [("v_cmp", Passes::Across), ("v_cmpx", Passes::MasksAlone)] {
+    for (prefix, passes) in [("v_cmp", Passes::Across), ("v_cmpx", Passes::Compares)] {
         let binder = binder.clone();
         let operation = Operation::from(Box::new(move |text: &Text| binder(text)));
         let operation = Arc::new(operation.that(passes));

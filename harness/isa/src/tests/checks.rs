@@ -246,13 +246,12 @@ fn to_compute_with_never_written_memory_is_a_mistake() {
 }
 
 /// Memory that keeps a list of what is touched.
-#[derive(Default)]
-struct List(Mutex<Vec<(AccessKind, Range<u64>)>>);
+struct List(Range<u64>, Mutex<Vec<(AccessKind, Range<u64>)>>);
 
-// SAFETY: the one test of it stays within a buffer that outlives the machine.
+// SAFETY: the one test of it makes it of a buffer that outlives the machine.
 unsafe impl AddressSpace for List {
-    fn range(&self, _: u64) -> Option<Range<u64>> {
-        Some(0..u64::MAX)
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        self.0.contains(&address).then(|| self.0.clone())
     }
 
     fn is_watched(&self) -> bool {
@@ -260,7 +259,7 @@ unsafe impl AddressSpace for List {
     }
 
     fn touch(&self, kind: AccessKind, range: Range<u64>) -> Result<(), Unordered> {
-        self.0.lock().expect("one thread").push((kind, range));
+        self.1.lock().expect("one thread").push((kind, range));
         Ok(())
     }
 }
@@ -271,7 +270,7 @@ fn neighbouring_lanes_touch_memory_in_one_access() {
     let start = memory.as_mut_ptr().expose_provenance() as u64;
     let check =
         |arch, lanes: u32, stride, line: &str, kind: AccessKind, expected: &[(u64, u64)]| {
-            let list = List::default();
+            let list = List(start..start + 512, Mutex::default());
             let mut machine = line::machine(&list);
             Checks::of(&mut machine.watch).expect("the launch is watched").begin(1, 0);
             let mut wave = Wave::new(32);
@@ -282,7 +281,7 @@ fn neighbouring_lanes_touch_memory_in_one_access() {
             }
             assert!(run_on(arch, &mut wave, &mut machine, 0, line).is_ok(), "{line}");
             drop(machine);
-            let touched = list.0.into_inner().expect("one thread");
+            let touched = list.1.into_inner().expect("one thread");
             let absolute = |(from, to): &(u64, u64)| (kind, start + from..start + to);
             assert_eq!(touched, expected.iter().map(absolute).collect::<Vec<_>>(), "{line}");
         };
@@ -294,10 +293,10 @@ fn neighbouring_lanes_touch_memory_in_one_access() {
     check(Gfx1201, 32, 16, "global_load_tr_b128 v[2:5], v0, s[0:1]", Load, &[(0, 512)]);
 }
 
-/// Memory of which the sanitizer knows 128 bytes, in a page of 256.
-struct Page(u64);
+/// Memory of which the sanitizer knows 128 bytes, and perhaps which of them were written, in a page of 256.
+struct Page(u64, Option<Arc<Written>>);
 
-// SAFETY: the one test of it has a buffer of 256 bytes there, which outlives the machine.
+// SAFETY: tests of it have a buffer of 256 bytes there, which outlives the machine.
 unsafe impl AddressSpace for Page {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let range = self.0..self.0 + 128;
@@ -309,16 +308,41 @@ unsafe impl AddressSpace for Page {
         range.contains(&address).then_some(range)
     }
 
+    fn written(&self, _: u64) -> Option<Arc<Written>> {
+        self.1.clone()
+    }
+
     fn is_watched(&self) -> bool {
         true
     }
 }
 
 #[test]
+fn mistakes_are_told_in_the_order_in_which_they_show() {
+    let mut memory = [0u64; 32];
+    let start = memory.as_mut_ptr().expose_provenance() as u64;
+    memory[0] = start + 200;
+    let page = Page(start, Some(Arc::new(Written::new(start, 128))));
+    let mut machine = line::machine(&page);
+    Checks::of(&mut machine.watch).expect("the launch is watched").begin(1, 0);
+    let mut wave = Wave::new(32);
+    wave.set_pair(EXEC, 1);
+    wave.set_pair(0, start);
+    run(&mut wave, &mut machine, 0, "s_load_b64 s[4:5], s[0:1], 0x0").expect("it goes on");
+    run(&mut wave, &mut machine, 8, "s_load_b32 s6, s[4:5], 0x0").expect("it goes on");
+    let found = Checks::found(&mut machine);
+    assert!(
+        matches!(&found[..], [Found::NeverWritten { .. }, Found::Outside { write: false, .. }, ..]),
+        "the cause comes first: {found:?}"
+    );
+    assert!(Checks::found(&mut machine).is_empty(), "each is told once");
+}
+
+#[test]
 fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
     let mut memory: Vec<u32> = (0..64).collect();
     let start = memory.as_mut_ptr().expose_provenance() as u64;
-    let page = Page(start);
+    let page = Page(start, None);
     let mut machine = line::machine(&page);
     machine.give_lds(300, 512);
     machine.lds.fill(7);

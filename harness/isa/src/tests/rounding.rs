@@ -32,7 +32,7 @@ macro_rules! host {
             let (set, usual) = (mxcsr(rounding), mxcsr(0));
             let result;
             // SAFETY: only MXCSR and registers are touched, and MXCSR is as before at the end. That the processor has FMA
-            // and F16C was asked for an `Able`.
+            // was asked for an `Able`; all processors with AVX2 have F16C, too.
             unsafe {
                 asm!(
                     "ldmxcsr [{set}]", $text, "ldmxcsr [{usual}]",

@@ -213,7 +213,8 @@ pub(super) fn inside() -> Result<ExitCode, Stop> {
     std::io::stdin().read_to_end(&mut input).map_err(|e| wrong(&e))?;
     let request: Request = serde_json::from_slice(&input).map_err(|e| wrong(&e))?;
     let mut answer = Answer { findings: Vec::new(), unreadable: Vec::new() };
-    let decoder = Decoder::open(&request.device).map_err(|e| no_disassembler(&e))?;
+    let decoder = Decoder::open(&request.device)
+        .map_err(|e| Stop::no_verdict(format!("error: the emulated device: {e}")))?;
     for library in &request.libraries {
         read(library, &request, &decoder, &mut answer)?;
     }
