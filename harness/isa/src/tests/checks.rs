@@ -319,7 +319,7 @@ unsafe impl AddressSpace for Page {
 
 #[test]
 fn mistakes_are_told_in_the_order_in_which_they_show() {
-    let mut memory = [0u64; 32];
+    let mut memory = vec![0u64; 32];
     let start = memory.as_mut_ptr().expose_provenance() as u64;
     memory[0] = start + 200;
     let page = Page(start, Some(Arc::new(Written::new(start, 128))));
