@@ -141,7 +141,8 @@ pub(crate) fn picks(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Picks)
 }
 
-/// An operation that is not the same on all architectures. How its sources show in its results is said around it.
+/// An operation that is not the same on all architectures. How MODE rounds it and how its sources show in its results is said
+/// around it.
 pub(crate) fn by_arch<O: Into<Operation>>(
     choose: impl Fn(Arch) -> O + Send + Sync + 'static,
 ) -> Binder {

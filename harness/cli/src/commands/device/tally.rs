@@ -5,9 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use device::Arch;
 use probe::{Decoded, Decoder};
 
-/// No GPU instruction is longer, with room for the disassembler to look ahead.
-const LONGEST: usize = 32;
-
 /// What was found of one opcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Opcode {
@@ -78,8 +75,7 @@ impl Tally<'_> {
             let (kind, size) = match known {
                 Some(known) => known,
                 None => {
-                    let window = &code[at..code.len().min(at + LONGEST)];
-                    let Some((kind, size)) = self.look(window, at as u64)? else {
+                    let Some((kind, size)) = self.look(&code[at..], at as u64)? else {
                         self.illegal += 1;
                         at += 4;
                         continue;
