@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod blobs;
+mod build;
 mod components;
 mod config;
 mod cross;
@@ -26,11 +27,12 @@ mod prefetch;
 mod store;
 mod unpack;
 
+pub use build::{Archive, Build, Place, Wanted};
 pub use components::{Components, Moved, Pin};
 pub use config::{Families, Kind, Source, Sources};
 pub use cross::Component;
 pub use date::Date;
 pub use error::{Error, Unusable};
-pub use history::{Archive, Build, History, Hole, Place, Wanted, list, read_components};
+pub use history::{History, Hole, list, read_components};
 pub use prefetch::Prefetch;
 pub use store::{Event, Obtained, Progress, Store};

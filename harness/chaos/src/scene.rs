@@ -12,13 +12,8 @@ use rustix::process::Pid;
 use crate::{
     live::{self, Live},
     overlay,
-    tools::Tools,
+    tools::{TRIAL, Tools},
 };
-
-/// A cheap trial: copies of two bytes.
-pub(crate) const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
-/// A trial that compiles a kernel.
-pub(crate) const KERNEL: &str = "kernels/saxpy[n=65536,block=1024]";
 
 /// What is done while the command runs.
 type During = Box<dyn FnOnce(&Live<'_>)>;

@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::process::{Pid, getpid, set_child_subreaper};
 use tempfile::TempDir;
 
-use crate::{
-    live,
-    scene::{KERNEL, TRIAL},
-};
+use crate::live;
+
+/// A cheap trial: copies of two bytes.
+pub(crate) const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
+/// A trial that compiles a kernel.
+pub(crate) const KERNEL: &str = "kernels/saxpy[n=65536,block=1024]";
 
 /// The release that rows run on.
 const RELEASE: &str = "debian:7.2.4";

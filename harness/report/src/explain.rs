@@ -4,7 +4,7 @@ use judge::{Kind, VerdictKind};
 
 use crate::{
     Record,
-    asked::passes_with,
+    conditions::passes_with,
     words::{BOLD, DIM, count, link, place, style, styled, window, word},
 };
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Record, asked::asked, words::stack_and_device};
+use crate::{Record, conditions::asked, words::stack_and_device};
 
 /// What a run stood on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     Ground, Record,
-    asked::text,
+    conditions::text,
     rates::percent,
     words::{BOLD, DIM, count, counted, rank, styled},
 };

@@ -8,7 +8,9 @@
 mod asked;
 mod bisected;
 mod changed;
+mod checks;
 mod complete;
+mod conditions;
 pub mod evidence;
 mod explain;
 mod gpu;
@@ -28,6 +30,7 @@ mod rates;
 mod record;
 mod run;
 mod search_page;
+mod shard;
 mod sink;
 mod table;
 mod text;
@@ -36,30 +39,32 @@ mod words;
 #[cfg(test)]
 mod fixture;
 
-pub use asked::{Asked, may_be_one_text};
+pub use asked::Asked;
 pub use bisected::bisected;
 pub use changed::{Change, Changed, Changes};
 pub use complete::{Incomplete, complete, exit_status};
+pub use conditions::may_be_one_text;
 pub use explain::explain;
 pub use gpu::{Errors, Gpu, Link};
 pub use ground::{Ground, by_ground};
-pub use held::{Held, NotOne, OddLine, Shard, odd_lines, shards};
+pub use held::{Held, NotOne, OddLine, odd_lines, shards};
 pub use history::{Failure, History, Lately, OfTrial, OnGround, Sighting};
 pub use junit::junit;
-pub use matrix_page::{Column, MatrixPage};
+pub use matrix_page::MatrixPage;
 pub use merged::Merged;
 pub use mitigations::mitigations;
 pub use must::must_hold;
-pub use over_time::Past;
+pub use over_time::{Column, Past};
 pub use program::{CheckRun, ProgramRun};
 pub use prove::{Cell, Mutation, Proof, Racy, Row, Unnoticed, matrix, prove, racy, result};
 
 pub use record::{
-    Device, FORMAT, Lateness, Library, Record, RecordError, Stack, confined, date, found, parse,
-    schema, stderr_tail, to_line,
+    Device, FORMAT, Lateness, Library, Record, RecordError, Stack, confined, date, found,
+    stderr_tail, to_line,
 };
-pub use run::{Begun, Ended, Line, Opened, Over, records, unfinished};
+pub use run::{Begun, Ended, Line, Opened, Over, parse, records, schema, unfinished};
 pub use search_page::{Dot, SearchPage, Stretch, Tested};
+pub use shard::Shard;
 pub use sink::{note, print};
 pub use table::{Rows, run_view, sentence};
 pub use text::{terminal, visible};

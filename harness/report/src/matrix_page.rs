@@ -6,23 +6,10 @@ use judge::VerdictKind;
 
 use crate::{
     Record,
-    over_time::{Past, class, over_time, write},
+    over_time::{Column, class, over_time, write},
     text::html,
     words::{count, counted, place, rank, word},
 };
-
-/// A run, as a column of the page.
-#[derive(Clone, Debug)]
-pub struct Column {
-    /// Its head, such as `7.2.4 gfx1151`.
-    pub name: String,
-    /// What is over.
-    pub records: Vec<Record>,
-    /// Planned trials without a record.
-    pub missing: Vec<String>,
-    /// All runs that it has, the last one too, in their order; none where only one is known.
-    pub past: Vec<Past>,
-}
 
 /// Runs beside each other.
 #[derive(Clone, Debug)]
@@ -379,7 +366,10 @@ impl Finding<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{failed, known, passed, skipped, unproven};
+    use crate::{
+        Past,
+        fixture::{failed, known, passed, skipped, unproven},
+    };
 
     fn columns() -> Vec<Column> {
         let column = |name: &str, records: Vec<Record>, missing| Column {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Held, NotOne, Opened, Record, held::Shard, words::count};
+use crate::{Held, NotOne, Opened, Record, Shard, words::count};
 
 /// Trials that are named at most, of those with which something is wrong.
 const NAMED: usize = 10;

@@ -5,10 +5,23 @@ use std::{collections::BTreeMap, fmt::Write};
 use judge::VerdictKind;
 
 use crate::{
-    Column, Record,
+    Record,
     text::html,
     words::{count, rank, word},
 };
+
+/// A run, as a column of the page.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Its head, such as `7.2.4 gfx1151`.
+    pub name: String,
+    /// What is over.
+    pub records: Vec<Record>,
+    /// Planned trials without a record.
+    pub missing: Vec<String>,
+    /// All runs that it has, the last one too, in their order; none where only one is known.
+    pub past: Vec<Past>,
+}
 
 /// A run that a column has, this or an earlier one.
 #[derive(Clone, Debug, PartialEq)]

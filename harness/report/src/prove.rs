@@ -6,7 +6,7 @@ use judge::{Kind, VerdictKind, expected_under, is_stated, signature_fits};
 
 use crate::{
     Record,
-    program::unturned,
+    checks::unturned,
     words::{count, stack_and_device, styled, unique},
 };
 

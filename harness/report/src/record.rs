@@ -7,7 +7,7 @@ use plan::{Event, LoadedLibrary, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Asked, Errors, Gpu, Line, ProgramRun};
+use crate::{Asked, Errors, Gpu, ProgramRun};
 
 /// Version of the record format. It grows when a field changes its meaning or goes away; new fields do not change it.
 pub const FORMAT: u32 = 1;
@@ -315,24 +315,6 @@ pub fn to_line(record: &Record) -> Result<String, RecordError> {
     Ok(serde_json::to_string(record)?)
 }
 
-/// Reads a line that [`to_line`] wrote.
-///
-/// # Errors
-/// Text that is no record, or a record of another format.
-pub fn parse(line: &str) -> Result<Record, RecordError> {
-    match Line::parse(line)? {
-        Line::Trial(record) => Ok(*record),
-        Line::Opened(_) | Line::Begun(_) | Line::Ended(_) | Line::Over(_) => {
-            Err(RecordError::NoTrial)
-        }
-    }
-}
-
-/// The JSON Schema of a line of a record file.
-pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(Line).to_value()
-}
-
 /// A time as RFC 3339 in UTC, to the second.
 pub fn date(time: SystemTime) -> String {
     DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Secs, true)
@@ -353,7 +335,10 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
-    use crate::fixture::{failed, passed};
+    use crate::{
+        fixture::{failed, passed},
+        parse, schema,
+    };
 
     #[test]
     fn a_record_survives_its_line() {

@@ -134,6 +134,24 @@ impl Line {
     }
 }
 
+/// Reads a line that [`crate::to_line`] wrote.
+///
+/// # Errors
+/// Text that is no record, or a record of another format.
+pub fn parse(line: &str) -> Result<Record, RecordError> {
+    match Line::parse(line)? {
+        Line::Trial(record) => Ok(*record),
+        Line::Opened(_) | Line::Begun(_) | Line::Ended(_) | Line::Over(_) => {
+            Err(RecordError::NoTrial)
+        }
+    }
+}
+
+/// The JSON Schema of a line of a record file.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Line).to_value()
+}
+
 /// The trials of a record file that are over.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use judge::{End, VerdictKind};
 
 use crate::{
     Record,
-    asked::passes_with,
+    conditions::passes_with,
     explain::explanations,
     rates::rates,
     words::{count, counted, faults, place, rank, style, styled, unique, window, word},

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use anstyle::{AnsiColor, Style};
 use judge::{Known, VerdictKind};
 
-use crate::{Record, asked::asked};
+use crate::{Record, conditions::asked};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();

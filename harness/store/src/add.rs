@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params}
 use serde_json::{Map, Value};
 
 use crate::{
-    Store, Trouble,
+    SHARED, Store, Trouble,
     read::{self, whole},
 };
 
@@ -31,9 +31,6 @@ pub struct Added {
 
 /// Between the grounds of a run that stood on several.
 pub const SEVERAL: &str = " and ";
-
-/// Fields of a record that many share, each kept as a part of its own.
-pub(crate) const SHARED: [&str; 4] = ["stack", "device", "environment", "limits"];
 
 impl Store {
     /// Adds runs, all or, where one cannot be added, none. What is there already stays as it is.

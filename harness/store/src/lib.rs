@@ -49,6 +49,9 @@ CREATE TABLE trial (
 CREATE INDEX trial_of_case ON trial (of_case);
 ";
 
+/// Fields of a record that many share, each kept as a part of its own.
+const SHARED: [&str; 4] = ["stack", "device", "environment", "limits"];
+
 /// A store that is open.
 #[derive(Debug)]
 pub struct Store {

@@ -6,7 +6,7 @@ use report::{Opened, Record};
 use rusqlite::{Connection, Params, Row, params};
 use serde_json::{Map, Value};
 
-use crate::{Store, Trouble, add::SHARED};
+use crate::{SHARED, Store, Trouble};
 
 /// A run that is kept.
 #[derive(Clone, Debug)]

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::{
     row::{Row, row},
-    scene::{KERNEL, Scene},
+    scene::Scene,
+    tools::KERNEL,
 };
 
 /// The worker failed, and a folder that it writes to is in a bad state.

@@ -212,7 +212,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "environment/worker-temporary-folder",
         |s| {
-            s.runs(crate::scene::KERNEL);
+            s.runs(crate::tools::KERNEL);
             s.own_cache();
             s.worker_variable("TMPDIR=/proc/nonexistent")
         },

@@ -301,7 +301,7 @@ fn kept(record: &Path) -> Option<String> {
 /// The plain run with other options.
 fn words(scene: &Scene<'_>, options: &[&str]) -> Vec<OsString> {
     let mut words: Vec<OsString> =
-        ["run", crate::scene::TRIAL, "--device", "emulated", "--rocm"].map(OsString::from).to_vec();
+        ["run", crate::tools::TRIAL, "--device", "emulated", "--rocm"].map(OsString::from).to_vec();
     words.push(scene.tools.stack.clone().into());
     words.extend(options.iter().map(OsString::from));
     words

@@ -2,7 +2,8 @@
 
 use crate::{
     row::{Row, row},
-    scene::{KERNEL, Scene},
+    scene::Scene,
+    tools::KERNEL,
 };
 
 /// The machine refuses memory: to the worker, or to the command before it starts one.

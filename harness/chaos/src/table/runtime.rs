@@ -71,7 +71,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "runtime/get-function-fails",
         |s| {
-            s.runs(crate::scene::KERNEL);
+            s.runs(crate::tools::KERNEL);
             s.shim("fail=500@hipModuleGetFunction")
         },
         &["fail api-error:hipModuleGetFunction:hipErrorNotFound"],
@@ -152,7 +152,7 @@ pub(crate) const ROWS: &[Row] = &[
         .alone(),
     row(
         "library/damaged-hiprtc",
-        |s| damaged(s, "libhiprtc", "libhiprtc.so.7", crate::scene::KERNEL),
+        |s| damaged(s, "libhiprtc", "libhiprtc.so.7", crate::tools::KERNEL),
         &["fail api-error:dlopen:libhiprtc"],
     ),
     row(

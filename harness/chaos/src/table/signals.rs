@@ -202,7 +202,7 @@ fn two_at_once(scene: &mut Scene<'_>) {
     let said = scene.folder.join("work/second");
     scene.outputs.push(said.clone());
     let mut other = std::process::Command::new(&scene.tools.program);
-    other.args(["run", crate::scene::TRIAL, "--device", "emulated", "--rocm"]);
+    other.args(["run", crate::tools::TRIAL, "--device", "emulated", "--rocm"]);
     other.arg(&scene.tools.stack).env_clear().envs(scene.environment());
     other.stdin(std::process::Stdio::null());
     let file = said.clone();

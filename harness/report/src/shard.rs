@@ -1,0 +1,82 @@
+//! A part of a run's trials.
+
+use std::{fmt, str::FromStr};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Most shards of a run.
+const MOST: u32 = 10_000;
+
+/// A part of a run's trials, such as `2/5`: the second of five.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub struct Shard {
+    /// Which, counted from 1.
+    pub number: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+impl Shard {
+    /// All shards of as many.
+    pub(crate) fn all(self) -> impl Iterator<Item = Shard> {
+        (1..=self.of).map(move |number| Shard { number, of: self.of })
+    }
+
+    /// Whether a trial belongs to it. That depends on its name alone, so that other trials come and go without moving it.
+    pub fn holds(self, trial: &str) -> bool {
+        // FNV-1a, 64 bits (Fowler, Noll, Vo), then mixed, as its low bits are those of the last letters.
+        let hash = trial.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        device::mix(hash) % u64::from(self.of) == u64::from(self.number - 1)
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let parsed = text.split_once('/').and_then(|(number, of)| {
+            Some(Shard { number: number.parse().ok()?, of: of.parse().ok()? })
+        });
+        match parsed {
+            Some(shard) if shard.of > MOST => Err(format!("a run has at most {MOST} shards")),
+            Some(shard) if (1..=shard.of).contains(&shard.number) => Ok(shard),
+            Some(shard) => Err(format!("there is no shard {} of {}", shard.number, shard.of)),
+            None => Err("write the shard and how many there are, such as `2/5`".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_trial_is_in_one_share() {
+        for of in [1, 2, 3, 7] {
+            let shards: Vec<Shard> = Shard { number: 1, of }.all().collect();
+            let mut sizes = vec![0; of as usize];
+            for n in 0..700 {
+                let name = format!("copies/small-sizes[bytes={n},host=pageable]");
+                let holding: Vec<_> = shards.iter().filter(|s| s.holds(&name)).collect();
+                assert_eq!(holding.len(), 1, "{name}");
+                sizes[holding[0].number as usize - 1] += 1;
+            }
+            let even = 700 / of;
+            assert!(sizes.iter().all(|n| (even * 3 / 4..=even * 4 / 3).contains(n)), "{sizes:?}");
+        }
+        for wrong in ["0/2", "3/2", "2", "a/b", "1/0", ""] {
+            wrong.parse::<Shard>().expect_err(wrong);
+        }
+    }
+}
