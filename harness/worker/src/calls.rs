@@ -9,72 +9,17 @@ use hip_sys::{
     EVENT_DISABLE_TIMING, STREAM_DEFAULT, STREAM_NON_BLOCKING, capture_status_name,
     exec_update_name,
 };
-use plan::{Call, CaptureMode, Choice, HostFuncApi, Place, Step, StreamKind, api};
+use plan::{Call, CaptureMode, Choice, Step, StreamKind, api};
 
 use crate::{
     broken::Broken,
     checks, foreign,
     handles::Kind,
+    host::host_func,
     kernels,
     machine::{Answer, Machine},
-    math,
-    memory::{self, declared},
-    nodes,
+    math, memory, nodes,
 };
-
-/// The bytes that a host function changes.
-struct Bytes {
-    first: *mut u8,
-    count: usize,
-}
-
-pub(crate) extern "C" fn add_one(data: *mut c_void) {
-    // SAFETY: `data` is what `host_func` gave, which is never freed.
-    let bytes = unsafe { &*data.cast::<Bytes>() };
-    for offset in 0..bytes.count {
-        // SAFETY: the byte lies in a host buffer of the plan, which is freed only behind the work of its streams. The device may
-        // be at it at the same time, which is why no reference to it is made.
-        unsafe {
-            let byte = bytes.first.add(offset);
-            byte.write(byte.read().wrapping_add(1));
-        }
-    }
-}
-
-extern "C" fn add_one_as_callback(_: *mut c_void, _: c_int, data: *mut c_void) {
-    add_one(data);
-}
-
-/// The bytes of a buffer, as [`add_one`] takes them. A graph may run the function again and again, so they are described until the
-/// process ends.
-pub(crate) fn bytes_of(machine: &Machine<'_>, buffer: &str) -> Result<*mut c_void, Broken> {
-    let count = declared(machine, buffer)?.bytes as usize;
-    let first = machine.address(&Place { buffer: buffer.to_owned(), offset: 0 });
-    if first.is_null() {
-        return Err(Broken(format!("the host touches buffer `{buffer}`, which is not allocated")));
-    }
-    Ok(ptr::from_mut(Box::leak(Box::new(Bytes { first: first.cast(), count }))).cast())
-}
-
-fn host_func(
-    machine: &Machine<'_>,
-    buffer: &str,
-    api: HostFuncApi,
-    stream: &str,
-) -> Result<c_int, Broken> {
-    let hip = &machine.libraries.hip;
-    let (data, stream) = (bytes_of(machine, buffer)?, machine.stream(stream));
-    // SAFETY: the functions take their data as it is given here, and both stay until the process ends.
-    let code = unsafe {
-        match api {
-            HostFuncApi::AddCallback => {
-                hip.hipStreamAddCallback(stream, add_one_as_callback, data, 0)?
-            }
-            HostFuncApi::LaunchHostFunc => hip.hipLaunchHostFunc(stream, add_one, data)?,
-        }
-    };
-    Ok(code)
-}
 
 /// `hipStreamCaptureMode`.
 fn capture_mode(mode: CaptureMode) -> c_int {

@@ -1,59 +1,15 @@
 //! Calls of any function that the table in the crate `plan` has.
 
-use std::{
-    collections::HashMap,
-    ffi::{CStr, c_char},
-};
+use std::ffi::{CStr, c_char};
 
 use plan::{HipArg, HipFunction, HipRead, HipRole, ROOM, Scalar, Sort, hip_function};
 
 use crate::{
     broken::Broken,
+    given::word_of,
     handles::Kind,
     machine::{Answer, Machine},
 };
-
-/// Room for what a call is given behind a pointer, or gives there. It stays where it is until the process ends, as work of a stream may
-/// look at it later.
-type Room = Box<[u64; ROOM / 8]>;
-
-/// What calls have given.
-#[derive(Default)]
-pub(crate) struct Given {
-    /// By the name of what is given, or by the step and the place among its arguments. What was never given is zeros, as in a C program
-    /// that initialises its variables.
-    rooms: HashMap<String, Room>,
-}
-
-impl Given {
-    /// Room that holds these bytes, and zeros behind them.
-    fn holding(&mut self, key: &str, bytes: &[u8]) -> usize {
-        let room = self.room(key);
-        let mut all = bytes.to_vec();
-        all.resize(ROOM, 0);
-        for (word, bytes) in room.iter_mut().zip(all.chunks_exact(8)) {
-            *word = word_of(bytes);
-        }
-        room.as_ptr() as usize
-    }
-
-    fn room(&mut self, key: &str) -> &mut Room {
-        self.rooms.entry(key.to_owned()).or_insert_with(|| Box::new([0; ROOM / 8]))
-    }
-
-    /// What is given under this name now.
-    fn value(&mut self, name: &str) -> Vec<u8> {
-        self.room(name).iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
-}
-
-fn word_of(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    for (to, from) in word.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    u64::from_le_bytes(word)
-}
 
 /// What an argument stands for, where that is one word.
 fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {

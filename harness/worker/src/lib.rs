@@ -12,7 +12,9 @@ mod code_object;
 mod confine;
 mod device_look;
 mod foreign;
+mod given;
 mod handles;
+mod host;
 mod kernels;
 mod late;
 mod leash;
@@ -24,7 +26,7 @@ mod memory;
 mod needs;
 mod nodes;
 mod pipe;
-
+mod steps;
 mod tell;
 
 use std::{
@@ -38,10 +40,10 @@ use supervise::{RUN_VARIABLE, Resource, Start};
 
 use crate::{
     broken::Broken,
-    late::Lateness,
     libraries::Libraries,
-    machine::{Flow, Machine},
+    machine::Machine,
     pipe::Events,
+    steps::{Flow, Steps},
     tell::tell,
 };
 
@@ -135,17 +137,16 @@ fn work(events: &Events) -> Result<(), Broken> {
         return Ok(());
     };
 
-    let mut machine = Machine::new(&order, events, &libraries, device.gcn_arch_name);
-    machine.lateness = order.late.map(|late| Lateness::new(&machine, late)).transpose()?;
+    let steps = Steps::new(Machine::new(&order, events, &libraries, device.gcn_arch_name))?;
     let mut flow = Flow::Go;
-    for (phase, steps) in order.plan.phases() {
+    for (phase, todo) in order.plan.phases() {
         if phase == Phase::Teardown {
             report_loaded(events, &mut reported);
-            let acts = machine.acts();
+            let acts = steps.acts();
             if !acts.is_empty() {
                 events.say(&Event::Acted { acts });
             }
-            if let Some(lateness) = &machine.lateness {
+            if let Some(lateness) = steps.lateness() {
                 events.say(&Event::Delayed { times: lateness.times() });
             }
             if flow == Flow::Go {
@@ -159,13 +160,13 @@ fn work(events: &Events) -> Result<(), Broken> {
             }
             events.say(&Event::Phase { phase });
         }
-        if let Some(lateness) = &machine.lateness {
+        if let Some(lateness) = steps.lateness() {
             lateness.is_on(phase == Phase::Body);
         }
         if flow == Flow::Go {
-            flow = machine.run(steps)?;
+            flow = steps.run(todo)?;
             if phase == Phase::Body && flow == Flow::Go {
-                flow = machine.make_postponed()?;
+                flow = steps.make_postponed()?;
             }
         }
     }

@@ -7,9 +7,8 @@ use plan::Call;
 
 use crate::{
     broken::Broken,
-    calls,
     handles::Kind,
-    kernels,
+    host, kernels,
     machine::{Answer, Machine},
     memory,
 };
@@ -72,8 +71,8 @@ pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Ans
                 hip.hipGraphAddMemsetNode(&mut node, handle, after, count, &params)?
             }
             Call::HostFunc { buffer, .. } => {
-                let data = calls::bytes_of(machine, buffer)?;
-                let params = HostNodeParams { function: calls::add_one, data };
+                let data = host::bytes_of(machine, buffer)?;
+                let params = HostNodeParams { function: host::add_one, data };
                 hip.hipGraphAddHostNode(&mut node, handle, after, count, &params)?
             }
             other => return Err(Broken(format!("{other:?} is no node"))),

@@ -1,0 +1,274 @@
+//! Makes the steps of a plan, each between its two events, with the faults that are planted there.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Instant,
+};
+
+use device::{Acts, Fault};
+use plan::{Call, Effect, Event, Misbehaviour, Place, Step};
+
+use crate::{
+    broken::Broken,
+    calls, device_look,
+    late::Lateness,
+    machine::{Answer, Machine},
+    needs::Home,
+};
+
+/// Whether the plan goes on after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Go,
+    /// A checked call failed, and the worker has said so.
+    Stop,
+}
+
+/// A planted fault that misbehaves at a call, this time.
+struct Drawn<'s> {
+    fault: Fault,
+    opportunity: u64,
+    effect: &'s Effect,
+}
+
+/// A value that a call may give in the place of this one, and that is wrong.
+fn other_value(value: &str) -> String {
+    match value.trim().parse::<i64>() {
+        // No count, size or time is negative.
+        Ok(-1) => "-2".to_owned(),
+        Ok(_) => "-1".to_owned(),
+        Err(_) if value == "none" => "active".to_owned(),
+        Err(_) => "none".to_owned(),
+    }
+}
+
+/// The steps of one plan, and how far they are. Two host threads may share it, as they share the machine.
+pub(crate) struct Steps<'a> {
+    machine: Machine<'a>,
+    /// What makes work late on purpose; none where that was not ordered.
+    lateness: Option<Lateness>,
+    done: Mutex<Done>,
+}
+
+/// What has been made so far.
+#[derive(Default)]
+struct Done {
+    occurrences: HashMap<u32, u32>,
+    opportunities: HashMap<Fault, u64>,
+    acts: Vec<Acts>,
+    postponed: Vec<Step>,
+}
+
+impl<'a> Steps<'a> {
+    /// # Errors
+    /// What makes work late cannot be had.
+    pub(crate) fn new(machine: Machine<'a>) -> Result<Self, Broken> {
+        let late = machine.order.late;
+        let lateness = late.map(|late| Lateness::new(&machine, late)).transpose()?;
+        Ok(Steps { machine, lateness, done: Mutex::default() })
+    }
+
+    /// What makes work late on purpose.
+    pub(crate) fn lateness(&self) -> Option<&Lateness> {
+        self.lateness.as_ref()
+    }
+
+    /// For a look-up or a change, never for the time of a call.
+    fn done(&self) -> MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the steps in order, until one of them stops the plan.
+    pub(crate) fn run(&self, steps: &[Step]) -> Result<Flow, Broken> {
+        for step in steps {
+            let flow = match &step.call {
+                Call::Repeat { count, body } => self.repeat(*count, body)?,
+                Call::Thread { body } => self.on_second_thread(body)?,
+                _ => self.step(step)?,
+            };
+            if flow == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Go)
+    }
+
+    fn repeat(&self, count: u32, body: &[Step]) -> Result<Flow, Broken> {
+        for _ in 0..count {
+            if self.run(body)? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Go)
+    }
+
+    fn on_second_thread(&self, body: &[Step]) -> Result<Flow, Broken> {
+        thread::scope(|scope| {
+            let thread = thread::Builder::new()
+                .name("second".into())
+                .spawn_scoped(scope, || self.run(body))?;
+            thread.join().map_err(|_| Broken("the second thread panicked".into()))?
+        })
+    }
+
+    fn step(&self, step: &Step) -> Result<Flow, Broken> {
+        let drawn = self.drawn(step);
+        if let Some(drawn) = &drawn
+            && *drawn.effect == Effect::AfterNextLaunch
+        {
+            self.acted(drawn, step.line);
+            self.done().postponed.push(step.clone());
+            return Ok(Flow::Go);
+        }
+        let flow = self.make(step, drawn.as_ref())?;
+        match step.call {
+            Call::GraphLaunch { .. } if flow == Flow::Go => self.make_postponed(),
+            _ => Ok(flow),
+        }
+    }
+
+    /// Makes the steps that a planted effect held back, oldest first.
+    pub(crate) fn make_postponed(&self) -> Result<Flow, Broken> {
+        let postponed = std::mem::take(&mut self.done().postponed);
+        for step in &postponed {
+            if self.make(step, None)? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Go)
+    }
+
+    /// How the call misbehaves this time. Each planted fault counts the calls that it concerns, whether or not another one is
+    /// drawn there.
+    fn drawn<'s>(&self, step: &'s Step) -> Option<Drawn<'s>> {
+        if step.planted.is_empty() {
+            return None;
+        }
+        let mut done = self.done();
+        let mut drawn = None;
+        for Misbehaviour { fault, effect } in &step.planted {
+            let next = done.opportunities.entry(*fault).or_insert(0);
+            let planted = self.machine.order.faults.iter().find(|planted| planted.fault == *fault);
+            if planted.is_none_or(|planted| planted.takes(*next)) {
+                drawn = drawn.or(Some(Drawn { fault: *fault, opportunity: *next, effect }));
+            }
+            *next += 1;
+        }
+        drawn
+    }
+
+    /// How often each planted fault has misbehaved, at calls and in the device.
+    pub(crate) fn acts(&self) -> Vec<Acts> {
+        let mut acts = device_look::acts();
+        let done = self.done();
+        let at_calls = self.machine.order.faults.iter().map(|planted| {
+            let found = done.acts.iter().find(|acts| acts.fault == planted.fault);
+            found.cloned().unwrap_or_else(|| Acts::none(planted.fault))
+        });
+        acts.extend(at_calls);
+        acts
+    }
+
+    fn acted(&self, drawn: &Drawn<'_>, line: u32) {
+        let acts = &mut self.done().acts;
+        let known = acts.iter().position(|acts| acts.fault == drawn.fault);
+        let at = known.unwrap_or_else(|| {
+            acts.push(Acts::none(drawn.fault));
+            acts.len() - 1
+        });
+        acts[at].note(drawn.opportunity, line);
+    }
+
+    /// Makes one call between its two events.
+    fn make(&self, step: &Step, drawn: Option<&Drawn<'_>>) -> Result<Flow, Broken> {
+        let occurrence = {
+            let mut done = self.done();
+            let next = done.occurrences.entry(step.id).or_insert(0);
+            *next += 1;
+            *next - 1
+        };
+        self.machine.events.say(&Event::Begin { step: step.id, occurrence });
+        device_look::at_line(step.line);
+        hip_sys::first_failure();
+        let delayed = match &self.lateness {
+            Some(lateness) => lateness.before(&self.machine, step, occurrence)?,
+            None => 0,
+        };
+        let start = Instant::now();
+        let home = || {
+            let functions = step.call.functions(self.machine.plan());
+            functions.first().map_or(Home::Hip, |f| Home::of(f))
+        };
+        let mut acts = true;
+        let answer = match drawn.map(|drawn| drawn.effect.clone()) {
+            _ if delayed != 0 => Answer::hip(delayed),
+            Some(Effect::Return(code)) => Answer::of(home(), code),
+            Some(Effect::Accept) => {
+                let answer = calls::call(&self.machine, step, occurrence)?;
+                acts = answer.code() != 0;
+                if acts { Answer::of(home(), 0) } else { answer }
+            }
+            Some(Effect::Deny(code)) => {
+                let answer = calls::call(&self.machine, step, occurrence)?;
+                acts = answer.code() == 0;
+                if acts { Answer::of(home(), code) } else { answer }
+            }
+            Some(Effect::OtherValue) => {
+                let answer = calls::call(&self.machine, step, occurrence)?;
+                acts = answer.value.is_some();
+                Answer { value: answer.value.as_deref().map(other_value), ..answer }
+            }
+            Some(Effect::Abort) => std::process::abort(),
+            Some(Effect::Exit(code)) => std::process::exit(code),
+            Some(Effect::Late(ms)) => {
+                std::thread::sleep(std::time::Duration::from_millis(ms));
+                calls::call(&self.machine, step, occurrence)?
+            }
+            Some(Effect::Twice) => {
+                calls::call(&self.machine, step, occurrence)?;
+                calls::call(&self.machine, step, occurrence)?
+            }
+            Some(Effect::AfterNextLaunch) | None => calls::call(&self.machine, step, occurrence)?,
+        };
+        if let Some(drawn) = drawn.filter(|_| acts) {
+            self.acted(drawn, step.line);
+        }
+        let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let code = answer.code();
+        if let Some(lateness) = &self.lateness {
+            lateness.after(&step.call, code);
+        }
+        let status = answer
+            .status
+            .map_or_else(String::new, |(home, c)| self.machine.libraries.status_name(home, c));
+        let named = plan::api(&step.call, self.machine.plan());
+        let function = hip_sys::first_failure()
+            .filter(|(function, failed)| *failed == code && *function != named)
+            .map(|(function, _)| function.to_owned());
+        let value = answer.value;
+        let address = match &step.call {
+            Call::Alloc { buffer, .. } if code == 0 => {
+                let address = self.machine.address(&Place { buffer: buffer.clone(), offset: 0 });
+                Some(address as u64).filter(|address| *address > 0)
+            }
+            _ => None,
+        };
+        self.machine.events.say(&Event::End {
+            step: step.id,
+            occurrence,
+            code,
+            status,
+            value,
+            function,
+            address,
+            ns,
+        });
+        if code != 0 && step.checked() {
+            self.machine.events.say(&Event::Stopped { step: step.id });
+            return Ok(Flow::Stop);
+        }
+        Ok(Flow::Go)
+    }
+}
