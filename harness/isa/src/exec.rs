@@ -83,6 +83,8 @@ pub(crate) trait Plain: Lanes {
     fn is_plain(&self) -> bool;
     /// Whether MODE may make zeros of its denormals, which is left to `run`.
     const FLUSHES: bool;
+    /// Whether MODE may make the greatest numbers of its infinities, which is left to `run` as well.
+    const SATURATES: bool;
     /// `run` without modifiers, for half a wave.
     fn run_plain(&self, wave: &mut Wave, half: usize);
 }
@@ -101,7 +103,7 @@ fn run_wide<K: Lanes>(operation: &K, wave: &mut Wave) -> Step {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
 fn run_wide_plain<K: Plain>(operation: &K, wave: &mut Wave) -> Step {
-    if K::FLUSHES && wave.flushes_any() {
+    if K::FLUSHES && wave.flushes_any() || K::SATURATES && wave.saturates() {
         operation.run(wave);
         return Ok(());
     }

@@ -49,6 +49,16 @@ impl F16 {
         F16(rounded | sign)
     }
 
+    /// The same under MODE.FP16_OVFL: what is too large becomes the greatest number, an infinity stays one.
+    pub(crate) fn saturating_from_f32(value: f32) -> F16 {
+        F16::saturated_unless(F16::from_f32(value), value.is_infinite())
+    }
+
+    /// The greatest number of its sign for an infinity, unless it is a true one.
+    pub(crate) fn saturated_unless(self, is_true: bool) -> F16 {
+        F16(if self.0 & 0x7fff == 0x7c00 && !is_true { self.0 - 1 } else { self.0 })
+    }
+
     /// Rounds toward zero, as `v_cvt_pkrtz_f16_f32` does.
     pub(crate) fn truncate_f32(value: f32) -> F16 {
         let nearest = F16::from_f32(value);

@@ -26,7 +26,7 @@ use crate::{
     registers::{HALF, Row},
     residents::{Failed, Progress, Resident, Residents},
     text::{PRIVATE_APERTURE, register},
-    wave::{INDEXING, State, Wave, active},
+    wave::{FP16_OVFL, INDEXING, State, Wave, active},
     workgroup::{Clock, Group, race_between},
 };
 
@@ -301,6 +301,17 @@ impl Descriptor {
     }
 }
 
+/// MODE of a new wave: FLOAT_MODE, and FP16_OVFL in its bit 23; before GFX12 ENABLE_DX10_CLAMP and ENABLE_IEEE_MODE, too.
+/// Source: the AMDGPU usage guide, `compute_pgm_rsrc1`.
+pub(crate) fn initial_mode(rsrc1: u32, arch: Arch) -> u32 {
+    let overflow = if rsrc1 >> 26 & 1 == 1 { FP16_OVFL } else { 0 };
+    let rules = match arch.generation() {
+        Generation::Rdna4 => 0,
+        _ => (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9,
+    };
+    rsrc1 >> 12 & 0xff | rules | overflow
+}
+
 /// Puts a wave into the state in which hardware starts it.
 fn start(
     wave: &mut Wave,
@@ -316,13 +327,7 @@ fn start(
     wave.executed = 0;
     wave.set_detour(INDEXING, false);
     wave.index = items.wave;
-    // FLOAT_MODE; before GFX12 ENABLE_DX10_CLAMP and ENABLE_IEEE_MODE, too.
-    let rsrc1 = descriptor.rsrc1;
-    let rules = match launch.arch.generation() {
-        Generation::Rdna4 => 0,
-        _ => (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9,
-    };
-    wave.set_mode(rsrc1 >> 12 & 0xff | rules);
+    wave.set_mode(initial_mode(descriptor.rsrc1, launch.arch));
     let halves = wave.halves();
     for row in &mut wave.vector[..descriptor.rows()] {
         row[..halves].fill([0; HALF]);

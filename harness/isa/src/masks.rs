@@ -84,6 +84,7 @@ impl<A: Value, B: Value, F> Plain for Compare<A, B, F>
 where
     F: Fn(A, B) -> bool + Send + Sync + 'static,
 {
+    const SATURATES: bool = false;
     const FLUSHES: bool = A::SINGLE || B::SINGLE;
 
     fn is_plain(&self) -> bool {
@@ -229,6 +230,7 @@ impl<T: Value> Lanes for Select<T> {
 }
 
 impl<T: Value> Plain for Select<T> {
+    const SATURATES: bool = false;
     const FLUSHES: bool = false;
 
     fn is_plain(&self) -> bool {
@@ -321,6 +323,7 @@ impl<F> Plain for Carry<F>
 where
     F: Fn(u32, u32, u32) -> (u32, bool) + Send + Sync + 'static,
 {
+    const SATURATES: bool = false;
     const FLUSHES: bool = false;
 
     fn is_plain(&self) -> bool {

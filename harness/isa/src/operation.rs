@@ -7,8 +7,10 @@ use device::Arch;
 
 use crate::{
     exec::{Binder, Bound},
+    machine::Machine,
     rounding::{Field, Rounding},
     text::Text,
+    wave::Wave,
 };
 
 /// How what the sources hold shows in the results. Operands are targets first, then sources, where nothing else is said.
@@ -147,6 +149,21 @@ pub(crate) fn by_arch<O: Into<Operation>>(
     choose: impl Fn(Arch) -> O + Send + Sync + 'static,
 ) -> Binder {
     Box::new(move |text| choose(text.site.arch).into().bind(text))
+}
+
+/// An operation that is another one where MODE.FP16_OVFL is set, which `choose` is told.
+pub(crate) fn by_overflow<O: Into<Operation>>(choose: impl Fn(bool) -> O) -> Operation {
+    let (infinite, saturating): (Operation, Operation) =
+        (choose(false).into(), choose(true).into());
+    let passes = infinite.passes;
+    let binder: Binder = Box::new(move |text| {
+        let (infinite, saturating) = (infinite.bind(text)?, saturating.bind(text)?);
+        Ok(Box::new(move |wave: &mut Wave, machine: &mut Machine<'_>| {
+            let exec = if wave.saturates() { &saturating } else { &infinite };
+            exec.run(wave, machine)
+        }))
+    });
+    Operation::from(binder).that(passes)
 }
 
 pub(crate) type Table = HashMap<String, Arc<Operation>>;

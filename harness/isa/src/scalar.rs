@@ -5,7 +5,7 @@ use crate::{
     operation::{Operation, Passes},
     source::Source,
     text::{Text, Unsupported},
-    value::Value,
+    value::{Class, Value},
     wave::Wave,
 };
 
@@ -15,6 +15,17 @@ fn write<R: Value>(wave: &mut Wave, target: u16, value: R) {
     if R::WORDS == 2 {
         wave.scalar[usize::from(target) + 1] = (bits >> 32) as u32;
     }
+}
+
+/// As MODE.FP16_OVFL asks: the greatest number for an infinity that is none of an infinite source. Scalars divide by nothing.
+#[inline(always)]
+fn saturated<R: Value, const N: usize>(
+    wave: &Wave,
+    result: R,
+    sources: impl Fn() -> [Class; N],
+) -> R {
+    let keeps = !R::SATURATES || !wave.saturates() || Class::makes_infinity(&sources(), false);
+    if keeps { result } else { result.saturated() }
 }
 
 fn target<R: Value>(text: &Text, index: usize) -> Result<u16, Unsupported> {
@@ -33,8 +44,9 @@ pub(crate) fn unary<A: Value, R: Value>(
     Box::new(move |text| {
         let (d, a) = (target::<R>(text, 0)?, source::<A>(text, 1)?);
         on_wave(move |wave| {
-            let result = f(a.uniform(wave));
-            write(wave, d, result);
+            let a: A = a.uniform(wave);
+            let result = f(a);
+            write(wave, d, saturated(wave, result, || [a.class()]));
         })
     })
 }
@@ -60,8 +72,10 @@ pub(crate) fn binary<A: Value, B: Value, R: Value>(
     Box::new(move |text| {
         let (d, a, b) = (target::<R>(text, 0)?, source::<A>(text, 1)?, source::<B>(text, 2)?);
         on_wave(move |wave| {
-            let result = f(a.uniform(wave), b.uniform(wave));
-            write(wave, d, result);
+            let a: A = a.uniform(wave);
+            let b: B = b.uniform(wave);
+            let result = f(a, b);
+            write(wave, d, saturated(wave, result, || [a.class(), b.class()]));
         })
     })
 }
@@ -103,8 +117,11 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
         let (d, a, b) = (target::<R>(text, 0)?, source::<A>(text, 1)?, source::<B>(text, 2)?);
         let c = source::<C>(text, third)?;
         on_wave(move |wave| {
-            let result = f(a.uniform(wave), b.uniform(wave), c.uniform(wave));
-            write(wave, d, result);
+            let a: A = a.uniform(wave);
+            let b: B = b.uniform(wave);
+            let c: C = c.uniform(wave);
+            let result = f(a, b, c);
+            write(wave, d, saturated(wave, result, || [a.class(), b.class(), c.class()]));
         })
     })
 }

@@ -25,6 +25,8 @@ pub(crate) struct SmallFloat {
     exponent: u32,
     fraction: u32,
     rules: Rules,
+    /// What is too large becomes the greatest number, as MODE.FP16_OVFL asks of formats of 8 bits.
+    saturates: bool,
 }
 
 /// What GFX12 makes of the NaNs of OCP's formats; the NaNs that it makes of those of binary32, 0xff and 0xfe, have
@@ -45,7 +47,7 @@ impl SmallFloat {
             Generation::Cdna4 => Rules::Ocp { signed_nans: true },
             _ => Rules::Ocp { signed_nans: false },
         };
-        Some(SmallFloat { exponent, fraction, rules })
+        Some(SmallFloat { exponent, fraction, rules, saturates: false })
     }
 
     /// The same with the formats that GFX950 added: `fp6`, `bf6` and `fp4`.
@@ -56,7 +58,12 @@ impl SmallFloat {
             "fp4" => (2, 1),
             _ => return SmallFloat::named(name, arch),
         };
-        Some(SmallFloat { exponent, fraction, rules: Rules::Finite })
+        Some(SmallFloat { exponent, fraction, rules: Rules::Finite, saturates: false })
+    }
+
+    /// The same format with MODE.FP16_OVFL set or not.
+    pub(crate) fn saturating(self, saturates: bool) -> SmallFloat {
+        SmallFloat { saturates, ..self }
     }
 
     /// Bits of a number.
@@ -143,7 +150,9 @@ impl SmallFloat {
     /// The code of a value whose magnitude `to_integer` rounds, in units of its last place.
     fn encode(self, value: f64, to_integer: impl Fn(f64) -> f64) -> u8 {
         let sign = if value.is_sign_negative() { self.sign() } else { 0 };
+        // "CVT_*FP8_F32 and CVT*_BF8_F32 FP16_OVFL rule" of the ISA guides, by which infinities are too large as well.
         let overflow = match (self.rules, self.exponent) {
+            _ if self.saturates => sign | self.greatest(),
             (Rules::Fnuz, _) => 0x80,
             (Rules::Ocp { .. }, 5) => sign | 0x7c,
             (Rules::Ocp { .. }, _) => sign | 0x7f,

@@ -2,6 +2,8 @@
 
 use std::mem::MaybeUninit;
 
+use device::Generation;
+
 use crate::{
     registers::{HALF, Half},
     text::{Base, Operand, Text, Unsupported, register},
@@ -237,6 +239,10 @@ pub(crate) struct Control {
     /// Output modifiers of floats.
     pub(crate) scale: Option<f32>,
     pub(crate) clamp: bool,
+    /// Whether MODE.DX10_CLAMP says what `clamp` makes of a NaN.
+    pub(crate) asks_dx10_clamp: bool,
+    /// Whether a division by zero stays infinite under MODE.FP16_OVFL.
+    pub(crate) divides: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -451,6 +457,17 @@ impl Text {
         }
     }
 
+    /// Whether MODE has the bit that says what `clamp` makes of a NaN: not on GFX12, where it is always 0.
+    pub(crate) fn asks_dx10_clamp(&self) -> bool {
+        self.site.arch.generation() != Generation::Rdna4
+    }
+
+    /// Whether a division by zero stays infinite under MODE.FP16_OVFL: so the RDNA guides say, but a Radeon RX 9070 XT
+    /// has the greatest number.
+    pub(crate) fn divides(&self) -> bool {
+        self.site.arch.generation() != Generation::Rdna4
+    }
+
     /// Lane control, with the first source redirected when lanes move.
     pub(crate) fn control(&self, first_source: &mut Source) -> Result<Control, Unsupported> {
         self.only_lane_modifiers()?;
@@ -461,7 +478,13 @@ impl Text {
             (None, Some("2")) => Some(0.5),
             _ => return Err(Unsupported),
         };
-        let mut control = Control { permutation: None, scale, clamp: self.has("clamp") };
+        let mut control = Control {
+            permutation: None,
+            scale,
+            clamp: self.has("clamp"),
+            asks_dx10_clamp: self.asks_dx10_clamp(),
+            divides: self.divides(),
+        };
         if let Some(from) = self.permutation()? {
             let row_mask = self.value("row_mask").map_or(Ok(15), |_| self.number("row_mask"))?;
             let bank_mask = self.value("bank_mask").map_or(Ok(15), |_| self.number("bank_mask"))?;

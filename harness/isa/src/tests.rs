@@ -8,6 +8,7 @@ mod malformed;
 mod matrix;
 mod memory;
 mod mode;
+mod overflow;
 mod rounding;
 mod saturation;
 mod scoreboard;

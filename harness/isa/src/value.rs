@@ -31,12 +31,48 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
             Constant::Float(_) => Self::constant(constant) as u32,
         }
     }
+    /// Whether results of this type that are too large are the greatest number under MODE.FP16_OVFL.
+    const SATURATES: bool = false;
+    /// What that rule asks of a source; integers are nothing that it asks for.
+    fn class(self) -> Class {
+        Class::Other
+    }
+    /// The greatest number of its sign for an infinity, where the type [`Value::SATURATES`].
+    fn saturated(self) -> Self {
+        self
+    }
     /// Output modifiers of floats: multiply, which leaves neither denormals nor -0, then clamp to 0..=1.
     fn scaled(self, _factor: f32) -> Self {
         self
     }
-    fn clamped(self) -> Self {
+    /// A NaN is 0, or what it was where `keeps_nans`; -0 is +0.
+    fn clamped(self, _keeps_nans: bool) -> Self {
         self
+    }
+}
+
+/// What MODE.FP16_OVFL asks of the sources of an instruction whose result is infinite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Zero,
+    Infinite,
+    Other,
+}
+
+impl Class {
+    fn of(value: f64) -> Class {
+        match value {
+            0.0 => Class::Zero,
+            _ if value.is_infinite() => Class::Infinite,
+            _ => Class::Other,
+        }
+    }
+
+    /// Whether an infinite result of these sources is no overflow and stays, as the ISA guides say of MODE.FP16_OVFL: of an
+    /// infinity, or, where `divides`, of one by zero. Of one source alone nothing but a division or a logarithm makes an
+    /// infinity of zero.
+    pub(crate) fn makes_infinity(sources: &[Class], divides: bool) -> bool {
+        sources.contains(&Class::Infinite) || divides && sources == [Class::Zero]
     }
 }
 
@@ -132,8 +168,16 @@ impl Value for f32 {
         let product = self * factor;
         if product.abs() < f32::MIN_POSITIVE { 0.0 } else { product }
     }
-    fn clamped(self) -> Self {
-        if self.is_nan() { 0.0 } else { self.clamp(0.0, 1.0) }
+    fn class(self) -> Class {
+        Class::of(self.into())
+    }
+    fn clamped(self, keeps_nans: bool) -> Self {
+        match self.is_nan() {
+            true if keeps_nans => self,
+            true => 0.0,
+            // The sum makes +0 of -0.
+            false => self.clamp(0.0, 1.0) + 0.0,
+        }
     }
 }
 
@@ -161,8 +205,16 @@ impl Value for f64 {
         let product = self * f64::from(factor);
         if product.abs() < f64::MIN_POSITIVE { 0.0 } else { product }
     }
-    fn clamped(self) -> Self {
-        if self.is_nan() { 0.0 } else { self.clamp(0.0, 1.0) }
+    fn class(self) -> Class {
+        Class::of(self)
+    }
+    fn clamped(self, keeps_nans: bool) -> Self {
+        match self.is_nan() {
+            true if keeps_nans => self,
+            true => 0.0,
+            // The sum makes +0 of -0.
+            false => self.clamp(0.0, 1.0) + 0.0,
+        }
     }
 }
 
@@ -185,8 +237,15 @@ impl Value for F16 {
         let product = F16::from_f32(self.to_f32() * factor);
         if product.0 & 0x7c00 == 0 { F16(0) } else { product }
     }
-    fn clamped(self) -> Self {
-        F16::from_f32(self.to_f32().clamped())
+    const SATURATES: bool = true;
+    fn class(self) -> Class {
+        self.to_f32().class()
+    }
+    fn saturated(self) -> Self {
+        self.saturated_unless(false)
+    }
+    fn clamped(self, keeps_nans: bool) -> Self {
+        F16::from_f32(self.to_f32().clamped(keeps_nans))
     }
 }
 
@@ -212,7 +271,43 @@ impl Value for Bf16 {
         let product = Bf16::from_f32(self.to_f32() * factor);
         if product.0 & 0x7f80 == 0 { Bf16(0) } else { product }
     }
-    fn clamped(self) -> Self {
-        Bf16::from_f32(self.to_f32().clamped())
+    fn class(self) -> Class {
+        self.to_f32().class()
+    }
+    fn clamped(self, keeps_nans: bool) -> Self {
+        Bf16::from_f32(self.to_f32().clamped(keeps_nans))
+    }
+}
+
+/// A binary16 that is what it is whatever MODE.FP16_OVFL says.
+#[derive(Clone, Copy)]
+pub(crate) struct Settled(pub(crate) F16);
+
+impl Value for Settled {
+    const WORDS: usize = F16::WORDS;
+    const HALF: bool = F16::HALF;
+    const SIGN: u64 = F16::SIGN;
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        Settled(F16::from_bits(bits))
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.0.bits()
+    }
+    fn constant(constant: Constant) -> u64 {
+        F16::constant(constant)
+    }
+    fn class(self) -> Class {
+        self.0.class()
+    }
+    fn saturated(self) -> Self {
+        Settled(self.0.saturated())
+    }
+    fn scaled(self, factor: f32) -> Self {
+        Settled(self.0.scaled(factor))
+    }
+    fn clamped(self, keeps_nans: bool) -> Self {
+        Settled(self.0.clamped(keeps_nans))
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     registers::{HALF, Half},
     source::{Buffer, Control, NO_WORDS, Source, Target},
     text::{Text, Unsupported},
-    value::Value,
+    value::{Class, Value},
     wave::{Wave, flushed},
 };
 
@@ -43,7 +43,7 @@ impl<R: Value> Results<R> {
         mask: u32,
     ) {
         if R::SIGN != 0 && (control.clamp || control.scale.is_some()) {
-            self.modify(control, wave.scales_results(R::SINGLE));
+            self.modify(wave, control);
         }
         for word in 0..R::WORDS {
             target.write(wave, half, word, mask, &self.words[word]);
@@ -58,18 +58,38 @@ impl<R: Value> Results<R> {
         }
     }
 
+    fn value(&self, lane: usize) -> R {
+        let high = if R::WORDS == 2 { u64::from(self.words[1][lane]) << 32 } else { 0 };
+        R::from_bits(u64::from(self.words[0][lane]) | high)
+    }
+
     #[inline(never)]
-    fn modify(&mut self, control: &Control, scales: bool) {
+    fn modify(&mut self, wave: &Wave, control: &Control) {
+        let (scales, saturates) = (wave.scales_results(R::SINGLE), wave.saturates());
+        let keeps_nans = control.asks_dx10_clamp && wave.keeps_nans();
         for lane in 0..HALF {
-            let high = if R::WORDS == 2 { u64::from(self.words[1][lane]) << 32 } else { 0 };
-            let mut value = R::from_bits(u64::from(self.words[0][lane]) | high);
+            let mut value = self.value(lane);
             if let Some(factor) = control.scale.filter(|_| scales) {
+                let overflows = saturates && value.class() != Class::Infinite;
                 value = value.scaled(factor);
+                value = if overflows { value.saturated() } else { value };
             }
             if control.clamp {
-                value = value.clamped();
+                value = value.clamped(keeps_nans);
             }
             self.set(lane, value);
+        }
+    }
+
+    /// As MODE.FP16_OVFL asks: the greatest numbers for infinities that are none of an infinite source, nor of a division by
+    /// zero where `divides`.
+    #[cold]
+    fn saturate<const N: usize>(&mut self, divides: bool, sources: impl Fn(usize) -> [Class; N]) {
+        for lane in 0..HALF {
+            let value = self.value(lane);
+            if value.class() == Class::Infinite && !Class::makes_infinity(&sources(lane), divides) {
+                self.set(lane, value.saturated());
+            }
         }
     }
 }
@@ -121,6 +141,11 @@ macro_rules! family {
                     if R::SINGLE && wave.flushes_results() {
                         results.words[0] = flushed(&results.words[0]);
                     }
+                    if R::SATURATES && wave.saturates() {
+                        results.saturate(self.control.divides, |lane| {
+                            [$(self.$source.value::<$type>($low[lane], $high[lane]).class()),+]
+                        });
+                    }
                     results.write(wave, &self.control, &self.target, half, mask);
                 }
             }
@@ -136,6 +161,7 @@ macro_rules! plain {
             F: Fn($($type),+) -> R + Send + Sync + 'static,
         {
             const FLUSHES: bool = R::SINGLE $(|| $type::SINGLE)+;
+            const SATURATES: bool = R::SATURATES;
 
             fn is_plain(&self) -> bool {
                 self.control.is_plain()

@@ -71,7 +71,7 @@ impl Wave {
             scratch: Vec::new(),
             permuted: [[[0; HALF]; 2]; 2],
             index: 0,
-            mode: KEEPS_SOURCES | KEEPS_RESULTS,
+            mode: KEEPS_SOURCES | KEEPS_RESULTS | DX10_CLAMP,
             detours: 0,
         }
     }
@@ -168,6 +168,10 @@ const KEEPS_SOURCES: u32 = 1 << 4;
 const KEEPS_RESULTS: u32 = 1 << 5;
 /// The same for results of 16 and 64 bits.
 const KEEPS_OTHER_RESULTS: u32 = 1 << 7;
+/// Whether `clamp` makes zeros of NaNs. GFX12 has no such bit, and does.
+const DX10_CLAMP: u32 = 1 << 8;
+/// MODE.FP16_OVFL: results of 16 bits and less that are too large are the greatest number.
+pub(crate) const FP16_OVFL: u32 = 1 << 23;
 /// MODE.IEEE. GFX12 has no such bit, and nothing that compilers make sets it there.
 const IEEE: u32 = 1 << 9;
 
@@ -206,6 +210,17 @@ impl Wave {
     #[inline(always)]
     pub(crate) fn flushes_results(&self) -> bool {
         self.mode & KEEPS_RESULTS == 0
+    }
+
+    /// Whether MODE makes the greatest numbers of results of 16 bits and less that are too large.
+    #[inline(always)]
+    pub(crate) fn saturates(&self) -> bool {
+        self.mode & FP16_OVFL != 0
+    }
+
+    /// Whether a NaN stays one under `clamp`, where the architecture lets MODE say so.
+    pub(crate) fn keeps_nans(&self) -> bool {
+        self.mode & DX10_CLAMP == 0
     }
 
     /// Whether an instruction may scale its result, `single` or of another size: the output modifiers are ignored where denormal

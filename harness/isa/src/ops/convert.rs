@@ -5,7 +5,7 @@ use device::{Arch, Generation};
 use crate::{
     exec::{Binder, on_wave},
     float16::{Bf16, F16},
-    operation::{Operation, Table, by_arch, operations, rounded},
+    operation::{Operation, Table, by_arch, by_overflow, operations, rounded},
     rounding::{Field, Rounds as _},
     small_float::SmallFloat,
     text::{Text, Unsupported},
@@ -76,9 +76,14 @@ fn from_float8(name: &'static str, pair: bool) -> Binder {
 }
 
 /// `v_cvt_pk_fp8_f32`: two results in one half of the destination, the other half stays.
-fn to_float8(name: &'static str) -> Binder {
+fn to_float8(name: &'static str) -> Operation {
+    by_overflow(|saturates| to_float8_where(name, saturates))
+}
+
+fn to_float8_where(name: &'static str, saturates: bool) -> Binder {
     Box::new(move |text| {
         let format = SmallFloat::named(name, text.site.arch).ok_or(Unsupported)?;
+        let format = format.saturating(saturates);
         let convert = move |a: f32, b: f32| {
             u16::from(format.round(a.into())) | u16::from(format.round(b.into())) << 8
         };
@@ -100,6 +105,7 @@ fn to_float8_by_chance(name: &'static str) -> Binder {
         let (row, value) = (text.row(0, 1)?, text.plain_source::<f32>(1)?);
         let chance = text.plain_source::<u32>(2)?;
         on_wave(move |wave| {
+            let format = format.saturating(wave.saturates());
             for lane in active(wave.exec()) {
                 let value = f64::from(value.lane::<f32>(wave, lane));
                 let code = format.round_by_chance(value, chance.lane(wave, lane), 23);
@@ -152,8 +158,9 @@ pub(crate) fn register(table: &mut Table) {
         "v_cvt_pkrtz_f16_f32" | "v_cvt_pk_rtz_f16_f32" => binary(|a: f32, b: f32| {
             u32::from(F16::truncate_f32(a).0) | u32::from(F16::truncate_f32(b).0) << 16
         });
-        "v_cvt_pk_f16_f32" => binary(|a: f32, b: f32| {
-            u32::from(F16::from_f32(a).0) | u32::from(F16::from_f32(b).0) << 16
+        "v_cvt_pk_f16_f32" => by_overflow(|saturates| {
+            let round = if saturates { F16::saturating_from_f32 } else { F16::from_f32 };
+            binary(move |a: f32, b: f32| u32::from(round(a).0) | u32::from(round(b).0) << 16)
         });
         "v_cvt_pk_bf16_f32" => binary(|a: f32, b: f32| {
             u32::from(Bf16::from_f32(a).0) | u32::from(Bf16::from_f32(b).0) << 16

@@ -7,10 +7,10 @@ use device::Generation;
 use crate::{
     exec::Binder,
     float16::{Bf16, F16},
-    operation::{Operation, Table, accumulates, by_arch, operations},
+    operation::{Operation, Table, accumulates, by_arch, by_overflow, operations},
     small_float::SmallFloat,
     text::{Constant, Text, Unsupported},
-    value::Value,
+    value::{Settled, Value},
     vector::{accumulate, ternary},
 };
 
@@ -230,8 +230,11 @@ pub(crate) fn register(table: &mut Table) {
         }));
         "v_dot2c_f32_bf16" | "v_dot2acc_f32_bf16" =>
             dot::<Bfloats, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_bf16));
-        "v_dot2_f16_f16" => dot::<Halves, _>(16, |a: u32, b: u32, c: F16| {
-            F16::from_f32(halves(a, b, c.to_f32(), wide_f16))
+        "v_dot2_f16_f16" => by_overflow(|saturates| {
+            let round = if saturates { F16::saturating_from_f32 } else { F16::from_f32 };
+            dot::<Halves, _>(16, move |a: u32, b: u32, c: Settled| {
+                Settled(round(halves(a, b, c.0.to_f32(), wide_f16)))
+            })
         });
         "v_dot2_bf16_bf16" => dot::<Bfloats, _>(16, |a: u32, b: u32, c: Bf16| {
             Bf16::from_f32(halves(a, b, c.to_f32(), wide_bf16))

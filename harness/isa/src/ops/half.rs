@@ -67,9 +67,10 @@ fn mixed<R: Value>(
             sources.push((source, half, part, operand.negate, operand.absolute));
         }
         let row = text.row(0, 1)?;
-        let clamp = text.has("clamp");
+        let (clamp, asks_dx10_clamp) = (text.has("clamp"), text.asks_dx10_clamp());
         let [a, b, c]: [_; 3] = sources.try_into().map_err(|_| Unsupported)?;
         on_wave(move |wave| {
+            let keeps_nans = asks_dx10_clamp && wave.keeps_nans();
             for lane in active(wave.exec()) {
                 let value = |(source, half, part, negate, absolute): &(
                     crate::source::Source,
@@ -89,8 +90,12 @@ fn mixed<R: Value>(
                 };
                 let (a, b, c) = (value(&a), value(&b), value(&c));
                 let old = wave.lane(row, lane);
-                let result = f(a, b, c);
-                let bits = (if clamp { result.clamped() } else { result }).bits() as u32;
+                let mut result = f(a, b, c);
+                let infinite = [a, b, c].iter().any(|source| source.is_infinite());
+                if R::SATURATES && !infinite && wave.saturates() {
+                    result = result.saturated();
+                }
+                let bits = (if clamp { result.clamped(keeps_nans) } else { result }).bits() as u32;
                 let new = match destination {
                     Destination::Whole => bits,
                     Destination::Low => (old & 0xffff_0000) | bits,

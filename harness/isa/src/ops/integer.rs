@@ -237,6 +237,7 @@ impl<const SIGNED: bool> Lanes for WideMad<SIGNED> {
 }
 
 impl<const SIGNED: bool> Plain for WideMad<SIGNED> {
+    const SATURATES: bool = false;
     const FLUSHES: bool = false;
 
     fn is_plain(&self) -> bool {

@@ -151,6 +151,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
 
     #[inline(always)]
     fn store(&self, wave: &mut Wave, index: usize, results: &[T; 64]) {
+        let round = if wave.saturates() { F16::saturating_from_f32 } else { F16::from_f32 };
         for half in 0..wave.halves() {
             let results = &results[half * HALF..][..HALF];
             let (register, shift, bfloat) = match self.output {
@@ -169,7 +170,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
             let row = &mut wave.vector[self.d + register][half];
             for (lane, result) in row.iter_mut().zip(results) {
                 let value = f32::from_bits(result.words()[0]);
-                let bits = if bfloat { Bf16::from_f32(value).0 } else { F16::from_f32(value).0 };
+                let bits = if bfloat { Bf16::from_f32(value).0 } else { round(value).0 };
                 *lane = (*lane & !(0xffff << shift)) | u32::from(bits) << shift;
             }
         }

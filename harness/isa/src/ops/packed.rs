@@ -7,11 +7,11 @@ use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::F16,
     operation::{Table, accumulates, bits, copies, operations, rounded},
-    registers::HALF,
+    registers::{HALF, Half},
     rounding::Rounds as _,
     source::{Buffer, Place, Source},
     text::{Base, Text, Unsupported},
-    value::Value,
+    value::{Class, Value},
     wave::{Wave, flushed},
 };
 
@@ -64,6 +64,7 @@ struct Operands<T, const N: usize> {
     sources: [[Selected; N]; 2],
     row: usize,
     clamp: bool,
+    asks_dx10_clamp: bool,
     of: PhantomData<fn(T)>,
 }
 
@@ -91,6 +92,7 @@ fn operands<T: Value, const N: usize>(
         ],
         row: text.row(0, if T::HALF { 1 } else { 2 })?,
         clamp: text.has("clamp"),
+        asks_dx10_clamp: text.asks_dx10_clamp(),
         of: PhantomData,
     })
 }
@@ -134,12 +136,16 @@ where
                     let value = (self.f)(values);
                     *result = value.bits() as u32;
                 }
+                if T::SATURATES && wave.saturates() {
+                    saturate::<T, N>(result, &buffers, sources);
+                }
                 if T::SINGLE && wave.flushes_results() {
                     *result = flushed(result);
                 }
                 if operands.clamp && T::SIGN != 0 {
+                    let keeps_nans = operands.asks_dx10_clamp && wave.keeps_nans();
                     for lane in result.iter_mut() {
-                        *lane = T::from_bits(u64::from(*lane)).clamped().bits() as u32;
+                        *lane = T::from_bits(u64::from(*lane)).clamped(keeps_nans).bits() as u32;
                     }
                 }
             }
@@ -153,6 +159,23 @@ where
                 wave.blend(operands.row, half, mask, &results[0]);
                 wave.blend(operands.row + 1, half, mask, &results[1]);
             }
+        }
+    }
+}
+
+/// As MODE.FP16_OVFL asks: the greatest numbers for infinities that are none of an infinite source.
+#[cold]
+fn saturate<T: Value, const N: usize>(
+    results: &mut Half,
+    buffers: &[Half; N],
+    sources: &[Selected; N],
+) {
+    for (lane, result) in results.iter_mut().enumerate() {
+        let classes: [Class; N] = std::array::from_fn(|source| {
+            T::from_bits(u64::from(buffers[source][lane]) ^ sources[source].flip).class()
+        });
+        if !Class::makes_infinity(&classes, false) {
+            *result = T::from_bits(u64::from(*result)).saturated().bits() as u32;
         }
     }
 }

@@ -59,9 +59,13 @@ impl Wide {
     }
 
     /// To nearest even, once.
-    fn round(self, value: f64) -> u32 {
+    fn round(self, value: f64, saturates: bool) -> u32 {
         match self {
             Wide::F32 => (value as f32).to_bits(),
+            // A power of two makes no infinity of a number in binary64.
+            Wide::F16 if saturates => {
+                F16::from_f64(value).saturated_unless(value.is_infinite()).0.into()
+            }
             Wide::F16 => F16::from_f64(value).0.into(),
             Wide::Bf16 => Bf16::from_f32(round_to_odd(value)).0.into(),
         }
@@ -249,13 +253,15 @@ fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
     let scale = text.plain_source::<f32>(2)?;
     let row = text.row(0, result.div_ceil(32) as u16)?;
     on_wave(move |wave| {
+        let saturates = wave.saturates();
         for lane in active(wave.exec()) {
             let (mut words, mut results) = ([0; MOST], [0; MOST]);
             source.read(wave, lane, &mut words);
             let scale = scale.word(wave, lane, 0);
             for number in 0..numbers {
                 let code = field(&words, at + number * bits, bits) as u8;
-                let value = to.round(scaled(from.to_f32(code).into(), Way::Times, scale));
+                let value = scaled(from.to_f32(code).into(), Way::Times, scale);
+                let value = to.round(value, saturates);
                 put(&mut results, number * to.bits(), to.bits(), value);
             }
             write(wave, row, lane, &results, result, to_at);
@@ -286,6 +292,7 @@ fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
     let scale = text.plain_source::<f32>(2 + more)?;
     let row = text.row(0, result.div_ceil(32) as u16)?;
     on_wave(move |wave| {
+        let to = to.saturating(wave.saturates());
         for lane in active(wave.exec()) {
             let (mut a, mut b, mut results) = ([0; MOST], [0; MOST], [0; MOST]);
             first.read(wave, lane, &mut a);

@@ -11,7 +11,7 @@ use crate::{
     rounding::{Field, Rounds as _, exponent, scale_f32, scale_f64},
     source::{Buffer, NO_WORDS, Source},
     text::{Text, register},
-    value::Value,
+    value::{Settled, Value},
     vector::{Results, ternary},
     wave::{Wave, active, sign, sign_bits},
 };
@@ -388,8 +388,9 @@ pub(crate) fn register(table: &mut Table) {
         );
         "v_div_fixup_f32" => ternary(fixup_f32);
         "v_div_fixup_f64" => ternary(fixup_f64);
+        // Its infinities are quotients by zero, or those of the steps before.
         "v_div_fixup_f16" | "v_div_fixup_legacy_f16" => ternary(|q: F16, d: F16, n: F16| {
-            F16::from_f32(fixup_f32(q.to_f32(), d.to_f32(), n.to_f32()))
+            Settled(F16::from_f32(fixup_f32(q.to_f32(), d.to_f32(), n.to_f32())))
         });
         "v_trig_preop_f64" => crate::vector::binary(trig_preop);
     }
