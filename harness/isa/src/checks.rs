@@ -25,10 +25,10 @@ use std::{any::Any, cell::RefCell, ops::Range, sync::Arc};
 
 use access::{Data, Kind, Piece};
 use between::{Access, Between, Worker};
-use counters::{Counter, Effect, Raise};
+use counters::{Counter, Effect};
 use flow::{Flow, Register, Rule};
 use polls::Looks;
-use races::Races;
+use races::{By, Number, Races};
 use scope::Scope;
 use scoreboard::{Before, Early, Origin, Scoreboard};
 use shadow::Shadow;
@@ -107,6 +107,8 @@ pub(crate) struct Checks {
     /// By wave.
     registers: Vec<Registers>,
     boards: Vec<Scoreboard>,
+    /// The workgroup has loaded from memory to the LDS.
+    moves: bool,
     /// By wave, the instruction behind those by which it waited for all of its accesses to the LDS.
     waited: Vec<u64>,
     /// What each wave knows of other workgroups, on a launch of several.
@@ -221,6 +223,7 @@ impl Checks {
             shadow: Shadow::default(),
             registers: Vec::new(),
             boards: Vec::new(),
+            moves: false,
             waited: Vec::new(),
             workers: Vec::new(),
             touches: Vec::new(),
@@ -271,6 +274,7 @@ impl Checks {
         self.boards.resize_with(waves, Scoreboard::default);
         self.waited.clear();
         self.waited.resize(waves, 0);
+        self.moves = false;
     }
 
     /// All waves of the workgroup have come to a barrier.
@@ -278,7 +282,7 @@ impl Checks {
         if let Some(between) = &mut self.between {
             between.meet(&mut self.workers, self.boards.iter().map(Scoreboard::outstanding));
         }
-        self.races.barrier(self.boards.iter().map(|board| board.local().1));
+        self.races.barrier(self.boards.iter().map(Scoreboard::done));
     }
 
     /// What a wave has heard of others in the LDS it knows of memory, too, by what came of it so far.
@@ -286,7 +290,7 @@ impl Checks {
         let Some((wave, made)) = self.races.take_heard() else { return };
         let outstanding = self.boards.iter().map(Scoreboard::outstanding);
         between.learns(&mut self.workers, wave, made.zip(outstanding));
-        self.races.comes(self.boards.iter().map(|board| board.local().1));
+        self.races.comes(self.boards.iter().map(Scoreboard::done));
     }
 
     /// What waves did to each other that is told when the launch has ended; all of its checks together know what is none.
@@ -460,7 +464,7 @@ impl Checks {
             let heard = between.take_heard();
             heard.iter().for_each(|other| self.races.learns(index, *other as usize));
             if !heard.is_empty() {
-                self.races.comes(self.boards.iter().map(|board| board.local().1));
+                self.races.comes(self.boards.iter().map(Scoreboard::done));
             }
         }
         if let Some(scope) = checked.scope.as_ref().filter(|scope| scope.is_of_caches()) {
@@ -473,8 +477,9 @@ impl Checks {
     /// Notes the bytes of the LDS that the instruction touches, one access after the other.
     fn local_bytes(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
         self.before.clear();
-        // A single wave races with nobody.
-        if self.registers.len() < 2 {
+        self.moves |= checked.effect.raises.iter().any(|raise| raise.moves);
+        // A single wave races with nobody but its own loads to the LDS.
+        if self.registers.len() < 2 && !self.moves {
             return;
         }
         for Touch { piece, at, .. } in &self.touches {
@@ -498,13 +503,17 @@ impl Checks {
         let Machine { lds, .. } = machine;
         let Origin { pc, text } = &checked.origin;
         self.races.runs(*pc, text, in_memory);
-        // Of a FLAT access on GFX9, which comes in no order, nothing is known, nor of a load to the LDS, which the counter of
-        // loads has.
-        let counts = |raise: &Raise| raise.counter == Counter::Local;
-        let number = match checked.effect.raises.iter().any(counts) {
-            true => self.boards[wave.index as usize].local().0,
-            false => 0,
+        // Of a FLAT access on GFX9, which comes in no order, nothing is known.
+        let board = &self.boards[wave.index as usize];
+        let made = board.made();
+        let number = match &checked.effect.raises[..] {
+            raises if raises.iter().any(|raise| raise.moves) => Number::moved(made),
+            raises if raises.iter().any(|raise| raise.counter == Counter::Local) => {
+                Number::local(made)
+            }
+            _ => Number::default(),
         };
+        let come = board.done();
         for Touch { piece, at, .. } in &self.touches {
             let Location::Lds(offset) = at else { continue };
             let piece = &checked.pieces[*piece];
@@ -515,7 +524,7 @@ impl Checks {
             let returns = piece.returned != Data::Nothing;
             let (kind, wave) = (piece.kind, wave.index);
             let (swaps, lets_go) = (checked.swaps, self.waited[wave as usize] == *pc);
-            let access = races::By { kind, wave, pc: *pc, number, returns, swaps, lets_go };
+            let access = By { kind, wave, pc: *pc, number, come, returns, swaps, lets_go };
             self.races.touch(&access, *offset, (was, now), &mut looks, &mut self.found);
         }
     }

@@ -71,7 +71,8 @@ pub enum Finding {
         /// The instruction that uses the register.
         instruction: At,
     },
-    /// A wave reads of the LDS what another one wrote before a barrier, without a wait of the latter for its write to come.
+    /// A wave reads of the LDS what another one wrote before a barrier, without a wait of the latter for its write to come; or a wave
+    /// touches what is loaded there from memory, which may come later.
     LdsEarly {
         /// Byte offset in the LDS.
         offset: u64,
@@ -181,6 +182,11 @@ impl fmt::Display for Finding {
                 write!(f, "LDS race at {offset:#x}, no barrier between: {first}; {second}")
             }
             Finding::Early { .. } => self.early(f),
+            Finding::LdsEarly { offset, write, read } if write.wave == read.wave => write!(
+                f,
+                "LDS at {offset:#x} is used before what the wave loads there has come: {read}; {write}, which it did not wait \
+                 for between them"
+            ),
             Finding::LdsEarly { offset, write, read } => write!(
                 f,
                 "LDS race at {offset:#x}: {read}; {write}, which that wave did not wait for before the barrier between \

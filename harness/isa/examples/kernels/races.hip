@@ -438,3 +438,37 @@ K group_counts_twice(u32 *o, u32 turned) {
   ASLEEP(__hip_atomic_load(count + 1, __ATOMIC_ACQUIRE, AGENT) == 2);
   o[1024 + b] = p[0];
 }
+
+// What is loaded from memory to the LDS comes there by the counter of loads. The barrier is one without a fence, and the read is one of
+// which the compiler knows nothing, or else it would wait itself.
+#if defined(__gfx942__) || defined(__gfx950__)
+#define MOVE(from, to) __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) u32 *)(from), \
+                                                        (__attribute__((address_space(3))) u32 *)(to), 4, 0, 0)
+#define WAIT(n) asm volatile("s_waitcnt vmcnt(" #n ")" ::: "memory")
+#define MEET() asm volatile("s_barrier" ::: "memory")
+#define GET(v, p) asm volatile("ds_read_b32 %0, %1\ns_waitcnt lgkmcnt(0)" : "=v"(v) \
+                               : "v"((__attribute__((address_space(3))) u32 *)(p)) : "memory")
+#else
+#define MOVE(from, to) (to)[threadIdx.x % warpSize] = *(from)
+#define WAIT(n)
+#define MEET() __syncthreads()
+#define GET(v, p) v = *(p)
+#endif
+#define LOADS(name, before, after, index)                                               \
+  K name(u32 *o, u32 turned) {                                                          \
+    __shared__ u32 tile[2][128];                                                        \
+    u32 i = threadIdx.x, w = i / warpSize * warpSize, l = i % warpSize, v, u;           \
+    MOVE(o + i, tile[0] + w);                                                           \
+    before;                                                                             \
+    GET(v, tile[0] + (index));                                                          \
+    after;                                                                              \
+    GET(u, tile[1] + (index));                                                          \
+    o[1024 + me(turned) * 128 + i] = v + u;                                             \
+  }
+#define SECOND MOVE(o + 128 + i, tile[1] + w)
+LOADS(group_loads_to_lds, WAIT(0); MEET(), SECOND; WAIT(0); MEET(), 127 - i)
+// The second load is on its way while the first one is used.
+LOADS(group_loads_ahead_to_lds, SECOND; WAIT(1); MEET(), WAIT(0); MEET(), 127 - i)
+LOADS(group_loads_to_lds_early, SECOND; MEET(), WAIT(0); MEET(), 127 - i)
+LOADS(wave_loads_to_lds, WAIT(0), SECOND; WAIT(0), w + (l ^ 1))
+LOADS(wave_loads_to_lds_early, WAIT(0), SECOND, w + (l ^ 1))

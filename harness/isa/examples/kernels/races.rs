@@ -21,10 +21,12 @@ enum Said {
     Races(&'static [&'static str]),
     /// That waves of a workgroup race in the LDS, or in memory with nothing that orders them.
     Waves,
+    /// That a wave has not waited for what it loads from memory to the LDS, where there are such instructions.
+    Moves,
     /// That workgroups race which synchronise as waves of one do, where the instructions say that.
     Within,
 }
-use Said::{Nothing, Races, Waves, Within};
+use Said::{Moves, Nothing, Races, Waves, Within};
 
 const UNORDERED: &str = "nothing orders them";
 const NOT_COME: &str = "a wave lets the other know before its earlier write has come to memory";
@@ -111,6 +113,11 @@ const KERNELS: &[(&str, Said)] = &[
     ("waves_hear_late", Nothing),
     ("group_passes_on", Nothing),
     ("group_counts_twice", Nothing),
+    ("group_loads_to_lds", Nothing),
+    ("group_loads_ahead_to_lds", Nothing),
+    ("group_loads_to_lds_early", Moves),
+    ("wave_loads_to_lds", Nothing),
+    ("wave_loads_to_lds_early", Moves),
 ];
 
 const GROUPS: u32 = 8;
@@ -134,6 +141,8 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
         let said = match (said, arch.generation()) {
             (Within, Generation::Rdna3 | Generation::Rdna3_5) => Nothing,
             (Within, _) => Races(&[UNORDERED]),
+            (Moves, Generation::Cdna3 | Generation::Cdna4) => Moves,
+            (Moves, _) => Nothing,
             _ => *said,
         };
         let name = format!("{arch} {level} {kernel}");
@@ -198,6 +207,9 @@ fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
     let is_right = |finding: &Finding| match (finding, said) {
         (Finding::MemoryRace { why, .. }, Races(reasons)) => reasons.contains(why),
         (Finding::LdsRace { .. }, Waves) => true,
+        (Finding::LdsEarly { write, .. }, Moves) => {
+            write.instruction.text.starts_with("global_load_lds_")
+        }
         (Finding::MemoryRace { why, first, second, .. }, Waves) => {
             *why == UNORDERED && first.workgroup == second.workgroup && first.wave != second.wave
         }

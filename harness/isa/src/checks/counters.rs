@@ -108,6 +108,8 @@ pub(crate) struct Raise {
     pub(crate) capacity: usize,
     pub(crate) order: Order,
     pub(crate) domain: Domain,
+    /// The result comes to the LDS.
+    pub(crate) moves: bool,
     /// Where the result comes to: nowhere for a store.
     pub(crate) result: Arc<Set>,
 }
@@ -374,8 +376,12 @@ fn is_scalar_memory(name: &str) -> bool {
 fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     let arch = text.site.arch;
     let way = Way::of(arch);
+    // What both reads and writes without being an atomic moves from memory to the LDS.
+    let does = |kind| pieces.iter().any(|piece| piece.kind == kind);
+    let moves = does(Kind::Load) && does(Kind::Store);
     let raise = |counter: Counter, order, domain| Raise {
         counter,
+        moves,
         name: counter.name(arch),
         capacity: counter.capacity(arch),
         order,
@@ -385,7 +391,7 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     let name = text.mnemonic.as_str();
     let vector = |domain| {
         // Atomics that give nothing back count as stores.
-        let loads = !result.is_empty() || pieces.iter().any(|piece| piece.kind == Kind::Load);
+        let loads = !result.is_empty() || does(Kind::Load);
         raise(if loads { Counter::Loads } else { way.stores() }, Order::Turns, domain)
     };
     match name.split_once('_') {

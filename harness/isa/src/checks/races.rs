@@ -18,7 +18,8 @@
 //! * so is a write beside an atomic that swaps and whose wave decides by what was there, if the wave that writes swapped there before:
 //!   it opens the lock that the other tries.
 //!
-//! A barrier orders only what has come: a write that its wave had not waited for may come after what another wave reads.
+//! A barrier orders only what has come: a write that its wave had not waited for may come after what another wave reads. What an
+//! instruction loads from memory to the LDS the loading wave has to wait for as well, and may then come after what is written.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -62,14 +63,52 @@ pub(crate) struct By {
     pub(crate) kind: Kind,
     pub(crate) wave: u32,
     pub(crate) pc: u64,
-    /// How many accesses to the LDS the wave had made with it.
-    pub(crate) number: u32,
+    pub(crate) number: Number,
+    /// What of the wave's own has come.
+    pub(crate) come: Come,
     /// An atomic gives back what was there.
     pub(crate) returns: bool,
     /// It writes what does not hang on what was there.
     pub(crate) swaps: bool,
     /// Right before it the wave has waited for all of its accesses to the LDS, as it must before it lets go of them.
     pub(crate) lets_go: bool,
+}
+
+/// How many of the accesses to the LDS of a wave, and of its loads from memory to the LDS: each come in turn, but not with the
+/// others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Come {
+    pub(crate) local: u32,
+    pub(crate) moved: u32,
+}
+
+/// Which of the accesses of its wave one is, among those that it comes in turn with; 0 comes at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Number(u32);
+
+impl Number {
+    const MOVED: u32 = 1 << 31;
+
+    /// The last access to the LDS.
+    pub(crate) fn local(made: Come) -> Number {
+        Number(made.local)
+    }
+
+    /// The last load from memory to the LDS.
+    pub(crate) fn moved(made: Come) -> Number {
+        Number(made.moved | Number::MOVED)
+    }
+
+    fn is_moved(self) -> bool {
+        self.0 & Number::MOVED != 0
+    }
+
+    fn has_come(self, come: Come) -> bool {
+        match self.is_moved() {
+            true => self.0 & !Number::MOVED <= come.moved,
+            false => self.0 <= come.local,
+        }
+    }
 }
 
 /// Accesses without an order: a race, unless one of them turns out to be what excuses them.
@@ -100,7 +139,7 @@ pub(crate) struct Races {
     /// By dword that atomics went to since the waves last met, what they let go of.
     places: HashMap<u64, Clock>,
     /// By wave, how many of its accesses had come for sure at the last barrier.
-    come: Vec<u32>,
+    come: Vec<Come>,
     texts: HashMap<u64, Arc<str>>,
     looks: HashMap<u64, Looks>,
     /// The atomics that swap, and the writes that let go.
@@ -176,16 +215,17 @@ impl Races {
     }
 
     /// The waves have met at a barrier; by wave, how many of its accesses have come for sure.
-    pub(crate) fn barrier(&mut self, come: impl Iterator<Item = u32>) {
+    pub(crate) fn barrier(&mut self, come: impl Iterator<Item = Come>) {
         self.meet();
         self.come.clear();
         self.come.extend(come);
     }
 
     /// A wave has heard of another one otherwise; what has come by then needs no barrier.
-    pub(crate) fn comes(&mut self, come: impl Iterator<Item = u32>) {
+    pub(crate) fn comes(&mut self, come: impl Iterator<Item = Come>) {
         for (known, now) in self.come.iter_mut().zip(come) {
-            *known = (*known).max(now);
+            known.local = known.local.max(now.local);
+            known.moved = known.moved.max(now.moved);
         }
     }
 
@@ -255,7 +295,7 @@ impl Races {
             let bytes = |size: u64| (at - offset) as usize..(at - offset + size) as usize;
             let clock = &self.clocks[by.wave as usize];
             let (begun, met, come) = (self.begun, self.met, &self.come);
-            let settled = Settled { wave: by.wave, clock, begun, met, come };
+            let settled = Settled { wave: by.wave, own: by.come, clock, begun, met, come };
             // Whether a write changes something only counts beside another write.
             let is_alike = |byte: &Byte| {
                 let mut changes = before[bytes(4)].iter().zip(&now[bytes(4)]).map(|(b, n)| b != n);
@@ -412,21 +452,29 @@ impl Races {
         Access { wave: touch.wave, kind, pc: touch.pc, text }
     }
 
-    /// Tells of a write that the barrier since then may not have waited for.
+    /// Tells of a write that the barrier since then may not have waited for, and of a load to the LDS for which its own wave has not.
     fn comes_early(&mut self, by: &By, offset: u64, found: &mut Vec<Found>) {
-        if by.kind == Kind::Store {
-            return;
-        }
         let byte = self.bytes.at(offset);
         let writes = [
             (Kind::Store, byte.write, byte.numbers[0]),
             (Kind::Atomic, byte.atomics[0], byte.numbers[1]),
         ];
         for (kind, write, number) in writes {
-            if write.wave == by.wave || !(self.begun..=self.met).contains(&write.time) {
+            // Writes come in turn, and so do the loads of a wave.
+            let in_turn = match (by.kind, number.is_moved()) {
+                (Kind::Store, true) => by.number.is_moved() && write.wave == by.wave,
+                (Kind::Store, false) => true,
+                (_, is_moved) => !is_moved && write.wave == by.wave,
+            };
+            let known = if write.wave == by.wave { self.now } else { self.met };
+            if in_turn || !(self.begun..=known).contains(&write.time) {
                 continue;
             }
-            let is_open = || self.come.get(write.wave as usize).is_some_and(|come| number > *come);
+            let come = match write.wave == by.wave {
+                true => Some(by.come),
+                false => self.come.get(write.wave as usize).copied(),
+            };
+            let is_open = || come.is_some_and(|come| !number.has_come(come));
             let conflicts = (kind, by.kind) != (Kind::Atomic, Kind::Atomic);
             if conflicts && is_open() && !self.told.contains_key(&[write.pc, by.pc]) {
                 self.told.insert([write.pc, by.pc], true);

@@ -5,7 +5,10 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::counters::{COUNTERS, Counter, Domain, Effect, Order, Raise, Set, WORDS, register_name};
+use super::{
+    counters::{COUNTERS, Counter, Domain, Effect, Order, Raise, Set, WORDS, register_name},
+    races::Come,
+};
 use crate::{
     registers::ROWS,
     registers::{HALF, Row},
@@ -42,6 +45,8 @@ pub(crate) struct Origin {
 struct Pending {
     order: Order,
     name: &'static str,
+    /// It comes to the LDS.
+    moves: bool,
     result: Arc<Set>,
     lanes: u64,
     producer: Origin,
@@ -70,8 +75,8 @@ pub(crate) struct Scoreboard {
     /// The last wait for each counter, and how many there were.
     waited: [Option<(Origin, usize)>; COUNTERS],
     waits: [u64; COUNTERS],
-    /// Accesses to the LDS so far.
-    local: u32,
+    /// Accesses to the LDS so far, and loads from memory to the LDS.
+    local: Come,
 }
 
 impl Default for Scoreboard {
@@ -81,7 +86,7 @@ impl Default for Scoreboard {
             pending: [0; WORDS],
             waited: [const { None }; COUNTERS],
             waits: [0; COUNTERS],
-            local: 0,
+            local: Come::default(),
         }
     }
 }
@@ -93,11 +98,19 @@ impl Scoreboard {
         touched.meets(&self.pending)
     }
 
-    /// How many accesses to the LDS there were, and how many of them are done for sure.
-    pub(crate) fn local(&self) -> (u32, u32) {
-        let open = &self.counters[Counter::Local as usize];
-        let open = open.iter().filter(|pending| pending.order == Order::Turns).count();
-        (self.local, self.local - open as u32)
+    /// How many accesses to the LDS there were.
+    pub(crate) fn made(&self) -> Come {
+        self.local
+    }
+
+    /// How many of them are done for sure.
+    pub(crate) fn done(&self) -> Come {
+        let open = |counter: Counter, is_one: fn(&&Pending) -> bool| {
+            self.counters[counter as usize].iter().filter(is_one).count() as u32
+        };
+        let local = open(Counter::Local, |pending| pending.order == Order::Turns);
+        let moved = open(Counter::Loads, |pending| pending.moves);
+        Come { local: self.local.local - local, moved: self.local.moved - moved }
     }
 
     /// When the first of the writes to memory was made that may not have come.
@@ -174,7 +187,9 @@ impl Scoreboard {
                 Domain::Memory => running & !in_lds,
                 Domain::Lds => in_lds,
             };
-            self.local += u32::from(raise.counter == Counter::Local && raise.order == Order::Turns);
+            let is_local = raise.counter == Counter::Local && raise.order == Order::Turns;
+            self.local.local += u32::from(is_local);
+            self.local.moved += u32::from(raise.moves);
             // Of a FLAT access, this part may go nowhere.
             let goes = lanes != 0 || raise.domain == Domain::All;
             let writes = if goes && raise.domain != Domain::Lds { writes } else { 0 };
@@ -182,6 +197,7 @@ impl Scoreboard {
             self.counters[index].push_back(Pending {
                 order: raise.order,
                 name: raise.name,
+                moves: raise.moves,
                 result: if goes { raise.result.clone() } else { Arc::default() },
                 lanes,
                 producer: producer.clone(),

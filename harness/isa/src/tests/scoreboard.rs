@@ -125,7 +125,7 @@ fn check(archs: &[Arch], text: &str, expected: &[&str]) {
                     )
                 }
                 Found::LdsEarly { offset, write, read } => {
-                    format!("LDS {offset} read by {} of {}", read.pc, write.pc)
+                    format!("LDS {offset} {} by {} of {}", read.kind.word(), read.pc, write.pc)
                 }
                 other => panic!("{arch}: {line}: {other:?}"),
             }));
@@ -407,6 +407,66 @@ fn a_barrier_orders_what_has_come() {
     }
 }
 
+/// Loads to the LDS come by the counter of loads: neither a barrier nor a wait for the LDS says that they have.
+#[test]
+fn what_is_loaded_to_the_lds_has_to_be_waited_for() {
+    let buffer = "s_mov_b32 m0, 0; buffer_load_dword v0, s[4:7], 0 offen lds";
+    let global = "s_mov_b32 m0, 0; global_load_lds_dword v0, s[0:1]";
+    let (wait, one) = ("s_waitcnt vmcnt(0) # 0f70", "s_waitcnt vmcnt(1) # 0f71");
+    let local = "s_waitcnt lgkmcnt(0) # c07f";
+    let read = "ds_read_b32 v1, v0";
+    let with = |load: &str, archs: &[Arch]| {
+        let check =
+            |text: &str, expected: &[&str]| check(archs, &format!("{load}; {text}"), expected);
+        check(&format!("{wait}; {read}"), &[]);
+        check(&format!("{wait}; barrier; 1: {read}"), &[]);
+        check(read, &["LDS 0 read by 2 of 1"]);
+        check(&format!("{local}; {read}"), &["LDS 0 read by 3 of 1"]);
+        check(&format!("barrier; 1: {read}"), &["LDS 0 read by 3 of 1"]);
+        check(&format!("{local}; barrier; 1: {read}"), &["LDS 0 read by 4 of 1"]);
+        // The wait of another wave is none, nor one behind the barrier.
+        check(&format!("1: {wait}; barrier; 1: {read}"), &["LDS 0 read by 4 of 1"]);
+        check(&format!("barrier; {wait}; 1: {read}"), &["LDS 0 read by 4 of 1"]);
+        check(&format!("barrier; {wait}; barrier; 1: {read}"), &[]);
+        // Those of a wave come in turn, among each other and with other loads.
+        let again = load.rsplit("; ").next().unwrap_or_default();
+        check(&format!("{again}; {wait}; {read}"), &[]);
+        check(&format!("global_load_dword v2, v0, s[0:1]; {one}; {read}"), &[]);
+        check(&format!("global_load_dword v2, v0, s[0:1]; {read}"), &["LDS 0 read by 3 of 1"]);
+        // What is written before it has come it writes over.
+        check("ds_write_b32 v0, v9", &["LDS 0 write by 2 of 1"]);
+        check(&format!("{wait}; ds_write_b32 v0, v9"), &[]);
+        check("barrier; 1: ds_write_b32 v0, v9", &["LDS 0 write by 3 of 1"]);
+        check("ds_add_u32 v0, v9", &["LDS 0 atomic by 2 of 1"]);
+        // Elsewhere nothing is on its way, and each pair is told once.
+        check("ds_read_b32 v1, v0 offset:512", &[]);
+        check(&format!("{read}; {read}"), &["LDS 0 read by 2 of 1", "LDS 0 read by 3 of 1"]);
+        // A write of the wave that was waited for comes in turn with what it reads, whatever it loads besides.
+        check(&format!("ds_write_b32 v0, v9 offset:512; {wait}; {read}"), &[]);
+    };
+    with(buffer, &GFX9);
+    with(global, &[Gfx942, Gfx950]);
+    let more = "s_mov_b32 m0, 0; global_load_lds_dwordx4 v0, s[0:1]";
+    check(&[Gfx950], &format!("{more}; {read}"), &["LDS 0 read by 2 of 1"]);
+    check(&[Gfx950], &format!("{more}; {wait}; {read}"), &[]);
+}
+
+/// A workgroup of one wave needs no barrier, but waits.
+#[test]
+fn one_wave_waits_for_its_loads_to_the_lds() {
+    let mut words = words();
+    let start = words.as_mut_ptr().expose_provenance() as u64;
+    for (wait, expected) in [("s_waitcnt vmcnt(0) # 0f70", 0), ("s_nop 0", 1)] {
+        let memory = Memory { start, watched: true };
+        let mut bench = Bench::new(Gfx942, &memory);
+        Checks::of(&mut bench.machine.watch).expect("it is watched").begin(1, 0);
+        let load = "s_mov_b32 m0, 0; global_load_lds_dword v0, s[0:1]";
+        let text = format!("{load}; {wait}; ds_read_b32 v1, v0");
+        lines(&text).for_each(|(pc, line)| bench.run(pc, line));
+        assert_eq!(Checks::found(&mut bench.machine).len(), expected, "{wait}");
+    }
+}
+
 /// What v2 holds in lane 3 after a program whose results come late.
 #[track_caller]
 fn late(arch: Arch, text: &str, expected: u32) {
@@ -467,5 +527,29 @@ fn an_access_says_what_lies_between() {
         "v1 is read before its value has come: by `v_mov_b32_e32 v2, v1` at +0x28 in wave 2, lane 5; `global_load_b32 v1, \
          v0, s[0:1]` at +0x10 asked for it, which is done at vmcnt(1); the last wait between them, `s_waitcnt vmcnt(2)` at \
          +0x20, leaves vmcnt at 2"
+    );
+}
+
+#[test]
+fn a_load_to_the_lds_says_who_waits_for_nothing() {
+    let side = |kind, wave, text: &str, offset| crate::LdsAccess {
+        kind,
+        wave,
+        instruction: crate::At { text: text.into(), offset },
+    };
+    let early = |wave| crate::Finding::LdsEarly {
+        offset: 64,
+        write: side("write", 1, "global_load_lds_dword v0, s[0:1]", 16),
+        read: side("read", wave, "ds_read_b32 v1, v0", 32),
+    };
+    assert_eq!(
+        early(1).to_string(),
+        "LDS at 0x40 is used before what the wave loads there has come: read by `ds_read_b32 v1, v0` at +0x20 in wave 1; write \
+         by `global_load_lds_dword v0, s[0:1]` at +0x10 in wave 1, which it did not wait for between them"
+    );
+    let other = early(2).to_string();
+    assert!(
+        other.ends_with("that wave did not wait for before the barrier between them"),
+        "{other}"
     );
 }

@@ -1,6 +1,6 @@
 //! What is remembered of the bytes of the LDS. Most of them are touched by whole dwords, of which one history is enough.
 
-use super::{Clock, Kind, Time};
+use super::{Clock, Come, Kind, Number, Time};
 
 /// Who touched a byte last, in one way. There are many of these.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Byte {
     /// The last atomic, and one of another wave.
     pub(super) atomics: [Touch; 2],
     /// Which of the accesses of its wave the write was, and the last atomic.
-    pub(super) numbers: [u32; 2],
+    pub(super) numbers: [Number; 2],
     /// When the write was, by the accesses to memory.
     pub(super) in_memory: Time,
     /// Several waves wrote the same.
@@ -102,7 +102,9 @@ pub(super) struct Settled<'a> {
     pub(super) begun: Time,
     pub(super) met: Time,
     /// By wave, how many of its accesses had come for sure by then.
-    pub(super) come: &'a [u32],
+    pub(super) come: &'a [Come],
+    /// The same of the wave's own, now.
+    pub(super) own: Come,
 }
 
 impl Settled<'_> {
@@ -111,9 +113,13 @@ impl Settled<'_> {
     }
 
     /// Of what others wrote since the waves met there may be something to hear.
-    fn has_come(&self, touch: &Touch, number: u32) -> bool {
-        let come = || self.come.get(touch.wave as usize).is_none_or(|come| number <= *come);
-        touch.wave == self.wave || touch.time < self.begun || touch.time <= self.met && come()
+    fn has_come(&self, touch: &Touch, number: Number) -> bool {
+        let come = || self.come.get(touch.wave as usize).is_none_or(|come| number.has_come(*come));
+        match touch.wave == self.wave {
+            // Its own accesses to the LDS come in turn with this one.
+            true => !number.is_moved() || touch.time < self.begun || number.has_come(self.own),
+            false => touch.time < self.begun || touch.time <= self.met && come(),
+        }
     }
 }
 

@@ -1,3 +1,5 @@
+use proptest::strategy::Strategy;
+
 use super::{Kind::*, *};
 
 /// What waves do to one byte, the instruction being the place in the list.
@@ -39,13 +41,14 @@ fn races_at(
                 continue;
             }
             Barrier => {
-                races.barrier([u32::MAX; 3].into_iter());
+                races.barrier([Come { local: u32::MAX, moved: u32::MAX }; 3].into_iter());
                 continue;
             }
         };
         let bytes = (&[0][..], &[u8::from(changed)][..]);
         let (swaps, lets_go) = (matches!(act, Swaps(_)), matches!(act, Tells(_)));
-        let by = By { kind, wave, pc: place(index), number: 1, returns, swaps, lets_go };
+        let (number, come) = (Number::default(), Come::default());
+        let by = By { kind, wave, pc: place(index), number, come, returns, swaps, lets_go };
         races.runs(by.pc, &Arc::from(""), 0);
         races.touch(&by, *offset, bytes, &mut |pc| look(pc), &mut found);
     }
@@ -300,7 +303,8 @@ fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
             7 => (Atomic, false),
             8 => (Atomic, true),
             _ => {
-                races.barrier([u32::from(value) * index as u32; 3].into_iter());
+                let come = u32::from(value) * index as u32;
+                races.barrier([Come { local: come, moved: come / 2 }; 3].into_iter());
                 continue;
             }
         };
@@ -312,7 +316,11 @@ fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
             lds[range.clone()].copy_from_slice(&[value, 1, 0, 1, 1, value, 1, 0][..size as usize]);
         }
         let (swaps, lets_go) = (value == 1, value == 2);
-        let by = By { kind, wave, pc, number: index as u32, returns, swaps, lets_go };
+        let index = index as u32;
+        let made = Come { local: index, moved: index };
+        let number = if place % 3 == 0 { Number::moved(made) } else { Number::local(made) };
+        let come = Come { local: index, moved: u32::from(value) * index / 2 };
+        let by = By { kind, wave, pc, number, come, returns, swaps, lets_go };
         races.runs(pc, &Arc::from(""), 0);
         let mut look = |pc| Looks { waits: pc % 5 == 1, decides: pc % 3 == 0, turns: pc % 4 == 2 };
         races.touch(&by, at, (&before[range.clone()], &lds[range]), &mut look, &mut found);
@@ -324,6 +332,15 @@ fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
         other => panic!("{other:?}"),
     };
     found.iter().map(told).collect()
+}
+
+fn come() -> impl Strategy<Value = Come> {
+    (0..3u32, 0..3u32).prop_map(|(local, moved)| Come { local, moved })
+}
+
+fn number() -> impl Strategy<Value = Number> {
+    (come(), proptest::bool::ANY)
+        .prop_map(|(made, moved)| if moved { Number::moved(made) } else { Number::local(made) })
 }
 
 proptest::proptest! {
@@ -339,9 +356,9 @@ proptest::proptest! {
     #[test]
     fn what_is_settled_at_once_has_nothing_to_tell(
         touches in proptest::array::uniform5((0..9u32, 0..3u32)),
-        (numbers, agreed, is_load) in (proptest::array::uniform2(0..3u32), proptest::bool::ANY, proptest::bool::ANY),
+        (numbers, agreed, is_load) in (proptest::array::uniform2(number()), proptest::bool::ANY, proptest::bool::ANY),
         (known, begun, met) in (proptest::array::uniform3(0..9u32), 1..4u32, 0..5u32),
-        come in proptest::collection::vec(0..3u32, 3),
+        (come, own) in (proptest::collection::vec(come(), 3), come()),
     ) {
         let [write, atomic, other, first, second] =
             touches.map(|(time, wave)| Touch { time, wave, pc: u64::from(time) });
@@ -351,14 +368,18 @@ proptest::proptest! {
         // What was before the waves met they all know.
         let known = known.map(|here| Known { here: here.max(begun + met), in_memory: 0 });
         let clock = Clock(known.to_vec());
-        let settled = Settled { wave: 1, clock: &clock, begun, met: begun + met, come: &come };
+        let settled = Settled { wave: 1, own, clock: &clock, begun, met: begun + met, come: &come };
         let (kind, touch) = (if is_load { Load } else { Store }, Touch { time: 9, wave: 1, pc: 9 });
         if byte.settles(kind, &touch, &settled) {
             let rivals = looked_at.add(kind, &touch, true, |other| settled.is_before(other));
             proptest::prop_assert!(rivals.iter().all(Option::is_none));
             for (write, number) in [(write, numbers[0]), (atomic, numbers[1])] {
                 let since = begun <= write.time && write.time <= begun + met;
-                proptest::prop_assert!(write.wave == 1 || !since || number <= come[write.wave as usize]);
+                let has_come = match write.wave {
+                    1 => !number.is_moved() || write.time < begun || number.has_come(own),
+                    other => !since || number.has_come(come[other as usize]),
+                };
+                proptest::prop_assert!(has_come);
             }
         }
         proptest::prop_assert_eq!(format!("{byte:?}"), format!("{looked_at:?}"));
