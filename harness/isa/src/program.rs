@@ -334,6 +334,30 @@ pub(crate) mod line {
         machine
     }
 
+    /// Code from address 0 on, as a launch decodes it: texts with the low halves of their first dwords, of 8 bytes each.
+    #[cfg(test)]
+    pub(crate) fn code<'a>(
+        arch: Arch,
+        space: &'a dyn AddressSpace,
+        lines: &[(&str, u16)],
+    ) -> Code<'a> {
+        let slots = Box::new([const { OnceLock::new() }; (PAGE / 4) as usize]);
+        let checked = space.is_watched();
+        let lanes = arch.wave_size() as usize;
+        for (number, (text, immediate)) in lines.iter().enumerate() {
+            let site = Site { address: 8 * number as u64, immediate: *immediate, ..Site::of(arch) };
+            let exec = bind(text, &site);
+            let exec = if checked { watch(exec, text, &site) } else { exec };
+            let Ok(exec) = exec else { panic!("not bound: {text}") };
+            let parts = parse(text, &site).unwrap_or_default().into();
+            let directs = text.starts_with("s_");
+            let known = Instruction { exec, site, text: (*text).into(), parts, directs };
+            assert!(slots[2 * number].set(known).is_ok());
+        }
+        let page = Page { base: 0, arch, lanes, checked, bytes: Vec::new(), slots };
+        Code { pages: vec![Arc::new(page)], ..Code::new(arch, lanes, checked, space) }
+    }
+
     /// Who looks on, as [`Checks::new`] makes it.
     pub(crate) fn looks_on(watched: bool, late: bool) -> Box<dyn Any> {
         Box::new(Checks::new(watched, late, Code::reader))
