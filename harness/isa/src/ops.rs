@@ -94,6 +94,11 @@ const NO_EFFECT: [&str; 33] = [
     "v_nop",
 ];
 
+/// Whether an instruction is known to do nothing here.
+pub(crate) fn has_no_effect(name: &str) -> bool {
+    NO_EFFECT.contains(&name) || name.starts_with("s_waitcnt") || name.starts_with("s_wait_")
+}
+
 /// What the table says of an instruction, and its text for that: under `clamp` some are operations of their own.
 fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     if text.has("clamp") {
@@ -170,8 +175,7 @@ enum Family {
 
 impl Family {
     fn of(name: &str) -> Option<Family> {
-        if NO_EFFECT.contains(&name) || name.starts_with("s_waitcnt") || name.starts_with("s_wait_")
-        {
+        if has_no_effect(name) {
             return Some(Family::NoEffect);
         }
         let matrices = ["mfma_", "smfmac_", "wmma_", "swmmac_"];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     ops::{
         atomic::{Atomic, returns_old_value},
-        buffer,
+        buffer, has_no_effect,
         image::{self, Action},
         lds,
         memory::{self, Location, Segment, Transfer},
@@ -122,6 +122,12 @@ pub(crate) fn pieces(text: &Text) -> Result<Vec<Piece>, Unsupported> {
     }
 }
 
+/// The accesses of an instruction on memory that is none of those that are known: none if it only deals with caches. Else it may touch
+/// anything, and nobody knows what.
+fn nothing(text: &Text) -> Result<Vec<Piece>, Unsupported> {
+    if has_no_effect(&text.mnemonic) { Ok(Vec::new()) } else { Err(Unsupported) }
+}
+
 fn vector(text: &Text, segment: Segment, name: &str) -> Result<Vec<Piece>, Unsupported> {
     let moves = |kind, transfer, row, address: memory::Address| {
         let (data, bytes) = transferred(transfer, row);
@@ -146,7 +152,7 @@ fn vector(text: &Text, segment: Segment, name: &str) -> Result<Vec<Piece>, Unsup
         let address = memory::Address::parse(text, segment, 0, 2)?;
         return Ok(moves(Kind::Store, transfer, text.row(1, transfer.words())?, address));
     }
-    let Some(name) = name.strip_prefix("atomic_") else { return Ok(Vec::new()) };
+    let Some(name) = name.strip_prefix("atomic_") else { return nothing(text) };
     let atomic = Atomic::parse(name).ok_or(Unsupported)?;
     let returned = if returns_old_value(text) { Some(text.row(0, atomic.words())?) } else { None };
     let first = usize::from(returned.is_some());
@@ -196,7 +202,7 @@ fn buffers(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
         let row = text.row(0, transfer.words())?;
         return Ok(moves(Kind::Store, transfer, row, buffer::Address::parse(text, 1)?));
     }
-    let Some(name) = name.strip_prefix("atomic_") else { return Ok(Vec::new()) };
+    let Some(name) = name.strip_prefix("atomic_") else { return nothing(text) };
     let atomic = Atomic::parse(name).ok_or(Unsupported)?;
     let row = text.row(0, atomic.data_words())?;
     let address = buffer::Address::parse(text, 1)?;
@@ -422,5 +428,23 @@ mod tests {
         let flow = crate::checks::flow::flow(&text).expect(sample);
         assert_eq!(flow.rule, crate::checks::flow::Rule::Forget);
         assert_eq!(crate::checks::flow::address(&text).len(), 2 + 8 + 4);
+    }
+
+    /// A new instruction must not pass for one that touches nothing.
+    #[test]
+    fn what_is_unknown_of_memory_is_not_taken_for_nothing() {
+        let of = |line: &str| pieces(&Text::parse(line, &Site::of(Gfx1151)).expect(line));
+        for line in ["global_inv", "global_wb", "global_wbinv", "buffer_gl0_inv", "buffer_wbl2"] {
+            assert!(of(line).expect(line).is_empty(), "{line}");
+        }
+        for line in [
+            "global_move_b32 v0, v[1:2], off",
+            "flat_move_b32 v0, v[1:2]",
+            "scratch_move_b32 v0, v1, off",
+            "buffer_move_b32 v0, v1, s[0:3], 0 offen",
+            "ds_move_b32 v0, v1",
+        ] {
+            assert!(of(line).is_err(), "{line}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use device::{Arch, Generation};
 
 use super::access::{Kind, Piece};
 use crate::{
-    ops::{image, memory::Transfer, sync},
+    ops::{has_no_effect, image, memory::Transfer, sync},
     text::{Base, Text, register},
 };
 
@@ -394,9 +394,13 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
         let loads = !result.is_empty() || does(Kind::Load);
         raise(if loads { Counter::Loads } else { way.stores() }, Order::Turns, domain)
     };
+    // Those that deal with caches do nothing here.
+    let is_access = !has_no_effect(name);
+    let is_sample = ["image_sample", "image_gather4", "image_msaa_load"]
+        .iter()
+        .any(|start| name.starts_with(start));
     match name.split_once('_') {
-        Some(("global" | "scratch", rest)) if is_access(rest) => vec![vector(Domain::All)],
-        Some(("buffer", rest)) if is_access(rest) => vec![vector(Domain::All)],
+        Some(("global" | "scratch" | "buffer", _)) if is_access => vec![vector(Domain::All)],
         // GFX12 counts what deals with caches, too (LLVM, `getVmemWaitEventType`).
         Some(("global", "inv")) if way == Way::Gfx12 => {
             vec![raise(Counter::Loads, Order::Turns, Domain::All)]
@@ -405,8 +409,8 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
             vec![raise(Counter::Stores, Order::Turns, Domain::All)]
         }
         // Of samples GFX12 has a counter of its own, which nobody follows here.
-        Some(("image", rest)) if is_access(rest) || way != Way::Gfx12 => vec![vector(Domain::All)],
-        Some(("flat", rest)) if is_access(rest) => {
+        Some(("image", _)) if !is_sample || way != Way::Gfx12 => vec![vector(Domain::All)],
+        Some(("flat", _)) if is_access => {
             // In turn with the LDS from GFX10 on (LLVM, `hasFlatLgkmVMemCountInOrder`).
             let order = if way == Way::Gfx9 { Order::Any } else { Order::Turns };
             vec![vector(Domain::Memory), raise(Counter::Local, order, Domain::Lds)]
@@ -423,11 +427,6 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
         }
         _ => Vec::new(),
     }
-}
-
-/// Whether it moves data; those that deal with caches do not.
-fn is_access(name: &str) -> bool {
-    ["load", "store", "atomic"].iter().any(|start| name.starts_with(start))
 }
 
 /// What an instruction waits for, and down to which count.

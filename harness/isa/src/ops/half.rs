@@ -71,6 +71,7 @@ fn mixed<R: Value>(
         let [a, b, c]: [_; 3] = sources.try_into().map_err(|_| Unsupported)?;
         on_wave(move |wave| {
             let keeps_nans = asks_dx10_clamp && wave.keeps_nans();
+            let saturates = R::SATURATES && wave.saturates();
             for lane in active(wave.exec()) {
                 let value = |(source, half, part, negate, absolute): &(
                     crate::source::Source,
@@ -91,8 +92,7 @@ fn mixed<R: Value>(
                 let (a, b, c) = (value(&a), value(&b), value(&c));
                 let old = wave.lane(row, lane);
                 let mut result = f(a, b, c);
-                let infinite = [a, b, c].iter().any(|source| source.is_infinite());
-                if R::SATURATES && !infinite && wave.saturates() {
+                if saturates && [a, b, c].iter().all(|source| !source.is_infinite()) {
                     result = result.saturated();
                 }
                 let bits = (if clamp { result.clamped(keeps_nans) } else { result }).bits() as u32;
