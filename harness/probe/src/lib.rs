@@ -12,6 +12,7 @@ mod file;
 mod rows;
 mod run;
 mod source;
+mod tally;
 
 pub use compare::{Difference, Differences, compare};
 pub use decoder::{Decoded, Decoder};
@@ -19,6 +20,7 @@ pub use encodings::{Group, Instruction, instructions};
 pub use file::{File, Header, Probe, Refused, VERSION};
 use rows::{Row, rows};
 pub use run::{Failed, on_device};
+pub use tally::{Opcode, Tally};
 
 /// Work-items that execute an instruction, in workgroups of [`GROUP`].
 pub const ITEMS: usize = 512;

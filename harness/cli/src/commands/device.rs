@@ -4,7 +4,6 @@ mod audit;
 mod code_objects;
 mod compare;
 mod table;
-mod tally;
 
 use std::process::ExitCode;
 

@@ -9,11 +9,11 @@ use std::{
 };
 
 use device::Arch;
-use probe::Decoder;
+use probe::{Decoder, Tally};
 use rocm::Stack;
 use serde::{Deserialize, Serialize};
 
-use super::{code_objects, table, tally::Tally};
+use super::{code_objects, table};
 use crate::{Stop, args::Audit, device_library, outputs, progress, stop::chain};
 
 /// The libraries with kernels, each with its files (by the start of their names) and its folder of kernel files.
@@ -274,7 +274,10 @@ fn read(
             };
             let (tally, finding) = tallies.entry(arch).or_insert_with(|| {
                 let (library, gfx) = (library.name.clone(), arch.name().to_owned());
-                (Tally::new(decoder, arch), Finding { library, gfx, ..Finding::default() })
+                (
+                    Tally::new(move |at, window| decoder.decode(arch, at, window)),
+                    Finding { library, gfx, ..Finding::default() },
+                )
             });
             if !counted.contains(&arch) {
                 counted.push(arch);
