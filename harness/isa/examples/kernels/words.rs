@@ -10,9 +10,11 @@ mod claim;
 mod encodings;
 mod known;
 mod lanes;
+mod memory;
 mod pairs;
 mod parts;
 mod relations;
+mod saturation;
 mod scalar;
 mod slot;
 mod types;
@@ -99,6 +101,7 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
             table.take(&mut slot, claim);
         }
     }
+    memory::check(arch, wave64, &mut table)?;
     let claimed = |name: &str| table.relations.get(name).map_or(0, |counts| counts.same);
     let missed = known::missed(arch.generation(), claimed, table.held());
     table.wrong.extend(missed);
@@ -146,11 +149,12 @@ impl Table {
         (claim.given)(&mut given);
         let mut changed = given.clone();
         (claim.before)(&mut changed);
-        let Some(mut expected) = slot.run(&claim.like, &changed) else {
-            self.gap(known::IN_NO_FORM, &like);
+        let around = |words: &[u32]| [&claim.first, words, &claim.last].concat();
+        let Some(mut expected) = slot.run(&around(&claim.like), &changed) else {
+            self.gap(known::IN_NO_FORM, if claim.in_turn { &text } else { &like });
             return;
         };
-        let Some(mut got) = slot.run(&claim.words, &given) else {
+        let Some(mut got) = slot.run(&around(&claim.words), &given) else {
             self.gap(claim.relation, &text);
             self.relations.entry(claim.relation).or_default().refused.push(text);
             return;

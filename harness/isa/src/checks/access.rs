@@ -314,7 +314,7 @@ fn local(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
         return Ok(vec![Piece::new(Kind::Store, data, bytes, place)]);
     }
     let words = if name.starts_with("cmpst") {
-        1 + u16::from(name.ends_with("b64"))
+        1 + u16::from(name.ends_with("64"))
     } else {
         lds::atomic(name).ok_or(Unsupported)?.words()
     };

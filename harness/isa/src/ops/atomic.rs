@@ -17,6 +17,9 @@ pub(crate) enum Atomic {
     Double(fn(u64, u64) -> u64),
     CompareWord,
     CompareDouble,
+    /// As floats: zeros of both signs are the same, and a NaN is not what it is compared with.
+    CompareF32,
+    CompareF64,
 }
 
 impl Atomic {
@@ -26,6 +29,8 @@ impl Atomic {
         Some(match name {
             "swap" | "swap_b32" => Word(|_, b| b),
             "cmpswap" | "cmpswap_b32" => Atomic::CompareWord,
+            "fcmpswap" | "cmpswap_f32" => Atomic::CompareF32,
+            "fcmpswap_x2" | "cmpswap_f64" => Atomic::CompareF64,
             "add" | "add_u32" => Word(u32::wrapping_add),
             "sub" | "sub_u32" => Word(u32::wrapping_sub),
             "rsub_u32" => Word(|a, b| b.wrapping_sub(a)),
@@ -68,10 +73,10 @@ impl Atomic {
             "inc_x2" | "inc_u64" => Double(|a, b| if a >= b { 0 } else { a + 1 }),
             "dec_x2" | "dec_u64" => Double(|a, b| if a == 0 || a > b { b } else { a - 1 }),
             "add_f64" => Double(|a, b| (f64::from_bits(a) + f64::from_bits(b)).to_bits()),
-            "min_f64" | "fmin_x2" => {
+            "min_f64" | "fmin_x2" | "min_num_f64" => {
                 Double(|a, b| super::float::min_f64(f64::from_bits(a), f64::from_bits(b)).to_bits())
             }
-            "max_f64" | "fmax_x2" => {
+            "max_f64" | "fmax_x2" | "max_num_f64" => {
                 Double(|a, b| super::float::max_f64(f64::from_bits(a), f64::from_bits(b)).to_bits())
             }
             _ => return None,
@@ -81,8 +86,8 @@ impl Atomic {
     /// Registers of the old value.
     pub(crate) fn words(self) -> u16 {
         match self {
-            Atomic::Word(_) | Atomic::CompareWord => 1,
-            Atomic::Double(_) | Atomic::CompareDouble => 2,
+            Atomic::Word(_) | Atomic::CompareWord | Atomic::CompareF32 => 1,
+            Atomic::Double(_) | Atomic::CompareDouble | Atomic::CompareF64 => 2,
         }
     }
 
@@ -90,8 +95,8 @@ impl Atomic {
     pub(crate) fn data_words(self) -> u16 {
         match self {
             Atomic::Word(_) => 1,
-            Atomic::Double(_) | Atomic::CompareWord => 2,
-            Atomic::CompareDouble => 4,
+            Atomic::Double(_) | Atomic::CompareWord | Atomic::CompareF32 => 2,
+            Atomic::CompareDouble | Atomic::CompareF64 => 4,
         }
     }
 
@@ -110,11 +115,13 @@ impl Atomic {
         };
         let (value, compare) = match self {
             Atomic::Word(_) => (u64::from(wave.lane(data, lane)), 0),
-            Atomic::CompareWord => {
+            Atomic::CompareWord | Atomic::CompareF32 => {
                 (u64::from(wave.lane(data, lane)), u64::from(wave.lane(data + 1, lane)))
             }
             Atomic::Double(_) => (double(wave, data), 0),
-            Atomic::CompareDouble => (double(wave, data), double(wave, data + 2)),
+            Atomic::CompareDouble | Atomic::CompareF64 => {
+                (double(wave, data), double(wave, data + 2))
+            }
         };
         let old = self.apply(wave, machine, at, value, compare)?;
         if let Some(row) = target {
@@ -137,11 +144,19 @@ impl Atomic {
     ) -> Result<u64, Box<Stop>> {
         let word = |old: u32| match self {
             Atomic::Word(f) => f(old, value as u32),
+            Atomic::CompareF32 => match f32::from_bits(old) == f32::from_bits(compare as u32) {
+                true => value as u32,
+                false => old,
+            },
             _ if old == compare as u32 => value as u32,
             _ => old,
         };
         let double = |old: u64| match self {
             Atomic::Double(f) => f(old, value),
+            Atomic::CompareF64 => match f64::from_bits(old) == f64::from_bits(compare) {
+                true => value,
+                false => old,
+            },
             _ if old == compare => value,
             _ => old,
         };
@@ -187,7 +202,11 @@ fn pair(a: u32, b: u32, f: fn(u16, u16) -> u16) -> u32 {
 }
 
 /// Whether a global, flat or buffer atomic wants the old value: `glc` up to GFX11, `sc0` on GFX940,
-/// `th` on GFX12.
+/// the lowest bit of `th` on GFX12. A mixture of its bits that has no name is printed as a number (LLVM, `printTH`).
 pub(crate) fn returns_old_value(text: &Text) -> bool {
-    text.has("glc") || text.has("sc0") || text.value("th").is_some_and(|th| th.contains("RETURN"))
+    let returns = |th: &str| match th.strip_prefix("TH_ATOMIC_0x") {
+        Some(bits) => u8::from_str_radix(bits, 16).is_ok_and(|bits| bits & 1 == 1),
+        None => th.contains("RETURN"),
+    };
+    text.has("glc") || text.has("sc0") || text.value("th").is_some_and(returns)
 }

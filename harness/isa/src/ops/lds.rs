@@ -121,8 +121,13 @@ pub(crate) fn bind(text: &Text) -> Bound {
     let first = usize::from(returns);
     // `cmpst` has the value to compare with first, `cmpstore` has it second.
     if let Some(rest) = name.strip_prefix("cmpst") {
-        let atomic =
-            if rest.ends_with("b64") { Atomic::CompareDouble } else { Atomic::CompareWord };
+        let atomic = match rest.rsplit_once('_').map(|(_, of)| of) {
+            Some("b32") => Atomic::CompareWord,
+            Some("b64") => Atomic::CompareDouble,
+            Some("f32") => Atomic::CompareF32,
+            Some("f64") => Atomic::CompareF64,
+            _ => return Err(Unsupported),
+        };
         let words = atomic.words();
         let compare_first = !rest.starts_with("ore");
         let target = if returns { Some(text.row(0, words)?) } else { None };

@@ -123,9 +123,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
     };
     let width = width(suffix).ok_or(Unsupported)?;
     text.only(&["glc", "dlc", "offset", "scope", "th", "nv"])?;
-    let words = match width {
-        Width::Words(words) => words,
-        Width::Bytes { .. } => 1,
+    let (words, bytes) = match width {
+        Width::Words(words) => (words, u64::from(words) * 4),
+        Width::Bytes { count, .. } => (1, count.into()),
     };
     let target = text.scalar(0, words)?;
     let base = text.scalar(1, if is_buffer { 4 } else { 2 })?;
@@ -135,7 +135,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let mut address = wave.pair(base).wrapping_add_signed(offset);
         if is_buffer {
             address = (wave.pair(base) & 0xffff_ffff_ffff).wrapping_add_signed(offset);
-            if !in_buffer(wave, base, offset, u64::from(words) * 4) {
+            if !in_buffer(wave, base, offset, bytes) {
                 for word in 0..words {
                     wave.scalar[usize::from(target + word)] = 0;
                 }

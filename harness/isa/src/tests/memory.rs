@@ -304,3 +304,69 @@ fn buffers_over_scratch() {
         assert_eq!(lanes(&wave, 1, [1, 63]), [0, 0], "{address}");
     }
 }
+
+#[test]
+fn floats_are_compared_as_floats() {
+    // A zero of the other sign, a NaN with itself, and what has the same lower half only.
+    for (there, compare, finds) in [
+        (0f64, -0f64, true),
+        (f64::NAN, f64::NAN, false),
+        (1.5, 1.5, true),
+        (1.5, f64::from_bits(1.5f64.to_bits() ^ 1 << 40), false),
+    ] {
+        let value = 7f64.to_bits();
+        let move_in = |row: usize, bits: u64| {
+            format!(
+                "v_mov_b32_e32 v{row}, 0x{:x}\nv_mov_b32_e32 v{}, 0x{:x}\n",
+                bits as u32,
+                row + 1,
+                bits >> 32,
+            )
+        };
+        let text = |first: u64, second: u64, name: &str| {
+            let given = move_in(4, there.to_bits()) + &move_in(6, first) + &move_in(8, second);
+            format!(
+                "v_mov_b32_e32 v1, 16\n{given}ds_write_b64 v1, v[4:5]\n\
+                 {name} v[10:11], v1, v[6:7], v[8:9]\nds_read_b64 v[12:13], v1"
+            )
+        };
+        for (arch, text) in [
+            (Gfx90a, text(compare.to_bits(), value, "ds_cmpst_rtn_f64")),
+            (Gfx1100, text(value, compare.to_bits(), "ds_cmpstore_rtn_f64")),
+        ] {
+            let (wave, _) = run(arch, 0, 0, 1, &text);
+            let pair = |row| u64::from(wave.lane(row, 0)) | u64::from(wave.lane(row + 1, 0)) << 32;
+            assert_eq!(pair(10), there.to_bits(), "{text}");
+            assert_eq!(pair(12), if finds { value } else { there.to_bits() }, "{text}");
+        }
+    }
+    // 0.0 in memory, and -0.0 behind the value: the address is that of dword 0, which is 0.
+    let text = "v_mov_b32_e32 v1, 0\nv_mov_b32_e32 v2, 7\nv_bfrev_b32_e32 v3, 1\n\
+                global_atomic_fcmpswap v4, v1, v[2:3], s[0:1] glc";
+    let (wave, words) = run(Gfx1030, 0, 0, 1, text);
+    assert_eq!((wave.lane(4, 0), words[0]), (0, 7));
+}
+
+#[test]
+fn the_last_byte_of_a_buffer_is_inside() {
+    // The buffer has 7 bytes: dword 0 is 0 and dword 1 is 1.
+    for (name, offset, expected) in
+        [("u8", 6, 0), ("u8", 4, 1), ("u8", 7, 0), ("u16", 4, 1), ("i16", 4, 1), ("u16", 6, 0)]
+    {
+        let text = format!("s_mov_b32 s8, -1\ns_buffer_load_{name} s8, s[4:7], 0x{offset:x}");
+        let (wave, _) = run(Gfx1201, 0, 7, 1, &text);
+        assert_eq!(wave.scalar[8], expected, "{text}");
+    }
+}
+
+#[test]
+fn an_atomic_returns_by_the_lowest_bit_of_th() {
+    for (th, expected) in [("0x5", 3), ("0x4", 10), ("RETURN", 3), ("NT_RETURN", 3)] {
+        let text = format!(
+            "v_mov_b32_e32 v1, 12\nv_mov_b32_e32 v2, 10\n\
+             buffer_atomic_add_u32 v2, v1, s[4:7], null offen th:TH_ATOMIC_{th}"
+        );
+        let (wave, words) = run(Gfx1201, 0, 1024, 1, &text);
+        assert_eq!((wave.lane(2, 0), words[3]), (expected, 13), "{text}");
+    }
+}

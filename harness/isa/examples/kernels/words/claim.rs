@@ -18,8 +18,11 @@ pub(super) struct Claim {
     pub(super) relation: &'static str,
     pub(super) words: Vec<u32>,
     pub(super) like: Vec<u32>,
-    /// `like` are two instructions, one behind the other.
+    /// `like` are several instructions, one behind the other.
     pub(super) in_turn: bool,
+    /// What is done before both, and behind both.
+    pub(super) first: Vec<u32>,
+    pub(super) last: Vec<u32>,
     /// The words say nothing else where they have the same text as these.
     pub(super) without: Option<Vec<u32>>,
     /// And nothing where their text has not this.
@@ -41,6 +44,8 @@ impl Claim {
             without: Some(like.clone()),
             like,
             in_turn: false,
+            first: Vec::new(),
+            last: Vec::new(),
             told: "",
             exec: EXEC,
             condition: true,

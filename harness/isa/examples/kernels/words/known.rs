@@ -3,7 +3,7 @@
 use device::Generation;
 
 /// Claims of each relation on every architecture, in waves of one size. A relation that is not on every one is not here.
-const LEAST: [(&str, usize); 19] = [
+const LEAST: [(&str, usize); 21] = [
     ("DPP", 800),
     ("DPP and more", 200),
     ("DPP in some rows", 90),
@@ -17,12 +17,14 @@ const LEAST: [(&str, usize); 19] = [
     ("a scalar result over a source", 140),
     ("a scalar source", 1000),
     ("a scalar's constant", 3600),
+    ("an integer that stops", 256),
     ("an upper half", 55),
     ("another sign", 800),
     ("halves of a packed source", 130),
     ("lanes that are off", 640),
     ("signs of a packed source", 26),
     ("the long encoding", 230),
+    ("two places of LDS", 72),
 ];
 /// Those of some generations, and of which.
 type Where = fn(Generation) -> bool;
@@ -35,13 +37,46 @@ const LEAST_IN: [(&str, usize, Where); 6] = [
     ("a constant of 16 bits", 1792, |generation| generation < Generation::Rdna4),
     ("two in one", 170, |generation| generation >= Generation::Rdna3),
 ];
+/// Those of memory, on every architecture: where one has more, it is more bits about caches or more atomics.
+const OF_MEMORY: [(&str, usize); 30] = [
+    ("LDS", 44),
+    ("LDS at an offset", 220),
+    ("LDS atomics", 99),
+    ("LDS atomics that return", 102),
+    ("a buffer and a scalar", 220),
+    ("a buffer and caches", 88),
+    ("a buffer by an index", 88),
+    ("a buffer by an index and an offset", 88),
+    ("a buffer by an offset", 264),
+    ("a buffer without a register", 88),
+    ("a buffer's end", 528),
+    ("buffer atomics", 494),
+    ("buffer atomics that return", 494),
+    ("flat atomics", 182),
+    ("flat atomics that return", 182),
+    ("flat memory", 44),
+    ("flat memory and caches", 88),
+    ("flat memory at an offset", 220),
+    ("global atomics", 442),
+    ("global atomics that return", 442),
+    ("global memory", 44),
+    ("global memory and caches", 88),
+    ("global memory at an offset", 308),
+    ("global memory by a scalar", 352),
+    ("scalar loads", 198),
+    ("scalar loads of buffers", 144),
+    ("scratch", 22),
+    ("scratch and caches", 44),
+    ("scratch at an offset", 154),
+    ("scratch by a scalar", 176),
+];
 /// And in all of them together.
 const IN_ALL: usize = 20_000;
 /// Instructions that are compared in waves of both sizes.
 const OF_BOTH_SIZES: usize = 640;
 
 /// By the beginning of a relation's name, of which the first is of no form at all.
-const LACKS: [(&str, &[&str]); 6] = [
+const LACKS: [(&str, &[&str]); 8] = [
     (
         "in no form",
         &[
@@ -49,6 +84,11 @@ const LACKS: [(&str, &[&str]); 6] = [
             // No guide says which bits of the random number count.
             "v_cvt_sr_bf16_f32",
             "v_cvt_sr_f16_f32",
+            "ds_mskor_b32",
+            "ds_mskor_b64",
+            "ds_mskor_rtn_b32",
+            "ds_mskor_rtn_b64",
+            "global_atomic_ordered_add_b64",
             "v_interp_p1ll_f16",
             "v_interp_p1lv_f16",
             "v_interp_p2_f16",
@@ -73,6 +113,32 @@ const LACKS: [(&str, &[&str]); 6] = [
     ),
     ("SDWA", &["v_pk_fmac_f16"]),
     ("a clamped result", &["v_div_fmas_f32", "v_div_fmas_f64"]),
+    (
+        "an integer that stops",
+        &[
+            "v_mad_co_i64_i32",
+            "v_mad_co_u64_u32",
+            "v_mad_i64_i32",
+            "v_mad_u64_u32",
+            "v_mul_lo_u16",
+            "v_mul_i32_i24",
+            "v_mul_u32_u24",
+            "v_pk_mul_lo_u16",
+        ],
+    ),
+    (
+        "two places of LDS",
+        &[
+            "ds_storexchg_2addr_rtn_b32",
+            "ds_storexchg_2addr_rtn_b64",
+            "ds_storexchg_2addr_stride64_rtn_b32",
+            "ds_storexchg_2addr_stride64_rtn_b64",
+            "ds_wrxchg2_rtn_b32",
+            "ds_wrxchg2_rtn_b64",
+            "ds_wrxchg2st64_rtn_b32",
+            "ds_wrxchg2st64_rtn_b64",
+        ],
+    ),
     // There is no such instruction, but LLVM names its words.
     ("a scalar source", &["v_mqsad_u32_u8", "v_permlane16_b32", "v_permlanex16_b32", "v_swap_b16"]),
     ("a scaled result", &["v_div_fmas_f32", "v_div_scale_f32", "v_pk_fmac_f16"]),
@@ -119,7 +185,8 @@ pub(super) fn missed(
     all: usize,
 ) -> Vec<String> {
     let there = LEAST_IN.iter().filter(|(_, _, there)| there(generation));
-    let least = LEAST.into_iter().chain(there.map(|(name, least, _)| (*name, *least)));
+    let least =
+        LEAST.into_iter().chain(OF_MEMORY).chain(there.map(|(name, least, _)| (*name, *least)));
     let each = least.filter_map(|(name, least)| few(name, claimed(name), least));
     each.chain(few("all together", all, IN_ALL)).collect()
 }

@@ -5,7 +5,7 @@ use device::Arch;
 use super::{
     claim::{Claim, Plain, row},
     encodings::{Encoding, LITERAL, VECTOR, numbers_halves},
-    lanes, parts,
+    lanes, parts, saturation,
     slot::{FIRST, State},
     types::{crosses_lanes, has_second_result, is_small_float, is_wide, result_of, sign, type_of},
 };
@@ -32,6 +32,7 @@ pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> V
         halves(&mut plain);
         signs(&mut plain);
     }
+    saturation::claims(&mut plain);
     packed(&mut plain);
     packed_in_two(&mut plain);
     mixed(&mut plain);

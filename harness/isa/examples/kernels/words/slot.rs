@@ -14,9 +14,14 @@ use crate::{
 /// Vector registers that are given: v8 and those behind it.
 pub(super) const ROWS: usize = 8;
 pub(super) const FIRST: u32 = 8;
-/// `s_nop 7`: so many of them are the room.
+/// `s_nop 7`: so many of them are the room, for one instruction or two, and where there is memory for more.
 const ROOM: usize = 8;
-const NOP: u32 = 0xbf80_0007;
+const ROOM_WITH_MEMORY: usize = 24;
+pub(super) const NOP: u32 = 0xbf80_0007;
+/// Dwords of device memory and of LDS that are given where there is memory.
+pub(super) const WORDS: usize = 1024;
+/// Where in LDS those are, in bytes: its end, so that there is room for offsets before it.
+pub(super) const LOCAL: u32 = 0xf000;
 
 /// Zeros, denormals, infinities and NaNs of both kinds of f16, f32 and, as upper halves, of f64; and bits of integers.
 const ENDS: [u32; 17] = [
@@ -40,7 +45,7 @@ const ENDS: [u32; 17] = [
 ];
 
 /// What s[0:1] hold before.
-const MASK: u64 = 0x3c3c_a5a5_5a5a_0f0f;
+pub(super) const MASK: u64 = 0x3c3c_a5a5_5a5a_0f0f;
 
 /// Registers before an instruction, or behind it.
 #[derive(Clone)]
@@ -50,6 +55,9 @@ pub(super) struct State {
     pub(super) scalars: [u32; ROWS],
     pub(super) exec: u64,
     pub(super) vcc: u64,
+    /// Of device memory and of LDS, where the slot has it.
+    pub(super) memory: Vec<u32>,
+    pub(super) local: Vec<u32>,
     /// s[0:1], where the words have no other place for a mask.
     mask: u64,
     condition: u32,
@@ -110,7 +118,14 @@ impl State {
             let (a, b) = (of(self), of(other));
             (a != b).then(|| format!("exec, vcc, s[0:1] and scc {a:x?}, not {b:x?}"))
         };
-        rows.or_else(scalars).or_else(masks)
+        let words = |place: &str, a: &[u32], b: &[u32]| {
+            let at = (0..a.len()).find(|at| a[*at] != b[*at])?;
+            Some(format!("{place}+{:#x} {:#x}, not {:#x}", 4 * at, a[at], b[at]))
+        };
+        rows.or_else(scalars)
+            .or_else(masks)
+            .or_else(|| words("memory", &self.memory, &other.memory))
+            .or_else(|| words("LDS", &self.local, &other.local))
     }
 }
 
@@ -120,20 +135,44 @@ pub(super) struct Slot {
     device: Device,
     image: Vec<u8>,
     at: usize,
+    /// What kernels find in memory, and then in LDS; empty where they have none.
+    memory: Vec<u32>,
     texts: HashMap<Vec<u32>, Option<String>>,
 }
 
 impl Slot {
     pub(super) fn new(arch: Arch, wave64: bool) -> Result<Slot, String> {
+        Slot::with(arch, wave64, 0)
+    }
+
+    /// With memory to load from and to store to.
+    pub(super) fn with_memory(arch: Arch, wave64: bool) -> Result<Slot, String> {
+        Slot::with(arch, wave64, WORDS)
+    }
+
+    fn with(arch: Arch, wave64: bool, words: usize) -> Result<Slot, String> {
         let options: &[&str] = if wave64 { &["-O1", "-mwavefrontsize64"] } else { &["-O1"] };
-        let code = hiprtc::compile(&kernel(wave64), arch.name(), options)?;
+        let code = hiprtc::compile(&kernel(wave64, words > 0), arch.name(), options)?;
         let device = Device::new(arch, CodeObject::load(&code));
         let image = device.code.image();
-        let room = NOP.to_le_bytes().repeat(ROOM);
+        let room = NOP.to_le_bytes().repeat(room(words > 0));
         let at = image.windows(room.len()).position(|bytes| bytes == room);
         let at = at.ok_or("the kernel has no room")?;
         let lanes = if wave64 { 64 } else { 32 };
-        Ok(Slot { arch, lanes, device, image, at, texts: HashMap::new() })
+        Ok(Slot {
+            arch,
+            lanes,
+            device,
+            image,
+            at,
+            memory: vec![0; 2 * words],
+            texts: HashMap::new(),
+        })
+    }
+
+    /// The address of the memory.
+    pub(super) fn address(&self) -> u64 {
+        self.memory.as_ptr().addr() as u64
     }
 
     /// How the disassembler names words that are one whole instruction.
@@ -180,6 +219,8 @@ impl Slot {
             scalars: std::array::from_fn(|row| value(77, row)),
             exec: exec & (u64::MAX >> (64 - self.lanes)),
             vcc: 0x5a5a_a5a5_0f0f_3c3c & (u64::MAX >> (64 - self.lanes)),
+            memory: (0..self.memory.len() / 2).map(|at| value(at + 100, at % 7)).collect(),
+            local: (0..self.memory.len() / 2).map(|at| value(at + 5000, at % 5)).collect(),
             mask: MASK,
             condition: u32::from(condition),
         }
@@ -187,6 +228,7 @@ impl Slot {
 
     /// What an instruction leaves; none where the interpreter lacks it.
     pub(super) fn run(&mut self, words: &[u32], given: &State) -> Option<State> {
+        assert!(words.len() <= room(!self.memory.is_empty()), "room for {words:x?}");
         let mut image = self.image.clone();
         for (place, word) in words.iter().enumerate() {
             image[self.at + 4 * place..][..4].copy_from_slice(&word.to_le_bytes());
@@ -200,8 +242,11 @@ impl Slot {
         input.extend(halves(given.vcc));
         input.push(given.condition);
         let mut output = vec![0u32; input.len() + 2];
-        let ranges = [mapped(&output), mapped(&input)];
-        let arguments = [(&mut output).into(), (&mut input).into()];
+        let (memory, local) = self.memory.split_at_mut(given.memory.len());
+        memory.copy_from_slice(&given.memory);
+        local.copy_from_slice(&given.local);
+        let ranges = [mapped(&output), mapped(&input), mapped(&self.memory)];
+        let arguments = [&mut output, &mut input, &mut self.memory].map(Into::into);
         self.device
             .launch("slot", [1, 1, 1], [self.lanes as u32, 1, 1], 0, &arguments, &ranges)
             .ok()?;
@@ -216,14 +261,20 @@ impl Slot {
             scalars: rest[..ROWS].try_into().expect("rows"),
             exec: word(ROWS),
             vcc: word(ROWS + 2),
+            memory: self.memory[..given.memory.len()].to_vec(),
+            local: self.memory[given.memory.len()..].to_vec(),
             condition: rest[ROWS + 4],
             mask: word(ROWS + 5),
         })
     }
 }
 
-/// Loads the registers, has room for an instruction, and stores them.
-fn kernel(wave64: bool) -> String {
+fn room(memory: bool) -> usize {
+    if memory { ROOM_WITH_MEMORY } else { ROOM }
+}
+
+/// Loads the registers, has room for an instruction, and stores them. Where there is memory, LDS is loaded and stored, too.
+fn kernel(wave64: bool, memory: bool) -> String {
     let each = |of: &dyn Fn(usize) -> String| (0..ROWS).map(of).collect::<Vec<_>>();
     let masks = ["e0", "e1", "c0", "c1", "q", "m0", "m1"];
     let copy = |to: &str, from: u32| match wave64 {
@@ -242,7 +293,7 @@ fn kernel(wave64: bool) -> String {
         MASK as u32,
         MASK >> 32,
         copy("exec", 40),
-        format!(".long {NOP}\\n").repeat(ROOM),
+        format!(".long {NOP}\\n").repeat(room(memory)),
         kept(40, "exec"),
         copy("exec", 48),
         kept(42, "vcc"),
@@ -257,10 +308,29 @@ fn kernel(wave64: bool) -> String {
         .map(|s| format!("\"s{s}\""))
         .chain((0..8).chain(16..48).map(|v| format!("\"v{v}\"")))
         .collect();
+    let (local, back) = match memory {
+        true => {
+            // As many times for each lane.
+            let lanes = if wave64 { 64 } else { 32 };
+            let each =
+                format!("for (unsigned n = 0, k = i; n < {}; n++, k += {lanes})", WORDS / lanes);
+            // The compiler must not know that the room has nothing to do with it.
+            let known = "asm volatile(\"\" : : \"v\"((Local)local) : \"memory\");";
+            let at = format!("local[{} + k]", LOCAL / 4);
+            (
+                format!(
+                    "__shared__ unsigned local[16384];\n{each} {at} = m[{WORDS} + k];\n{known}\n"
+                ),
+                format!("{each} m[{WORDS} + k] = {at};\n"),
+            )
+        }
+        false => Default::default(),
+    };
     format!(
-        "extern \"C\" __global__ void slot(unsigned *o, const unsigned *in) {{\n\
-         unsigned i = threadIdx.x;\n{}{}{}unsigned m0 = 0, m1 = 0;\n\
-         asm volatile(\"{text}\" : {} : : \"vcc\", \"scc\", \"memory\", {});\n{}\
+        "typedef __attribute__((address_space(3))) unsigned *Local;\n\
+         extern \"C\" __global__ void slot(unsigned *o, const unsigned *in, unsigned *m) {{\n\
+         unsigned i = threadIdx.x;\n{}{}{}unsigned m0 = 0, m1 = 0;\n{local}\
+         asm volatile(\"{text}\" : {} : : \"vcc\", \"scc\", \"memory\", {});\n{back}{}\
          if (i == 0) {{ {}{} }}\n}}\n",
         each(&|row| format!("unsigned r{row} = in[i * {ROWS} + {row}];\n")).concat(),
         each(&|row| format!("unsigned s{row} = in[{} + {row}];\n", 64 * ROWS)).concat(),

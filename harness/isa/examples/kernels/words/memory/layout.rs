@@ -1,0 +1,243 @@
+//! The encodings of memory instructions, bit by bit. Source: "Microcode Formats" of AMD's guides to the ISAs of Vega, CDNA 3 and
+//! RDNA 2 to 4; the words of GFX90A from LLVM's tests of its assembler.
+
+use device::{Arch, Generation};
+
+use Generation::{Rdna2, Rdna4};
+
+/// Words of a dialect of the microcode: they changed with GFX10, GFX11 and GFX12.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Format {
+    Gfx9,
+    Gfx10,
+    Gfx11,
+    Gfx12,
+}
+
+fn format(arch: Arch) -> Format {
+    match arch.generation() {
+        generation if generation.is_gfx9() => Format::Gfx9,
+        Rdna2 => Format::Gfx10,
+        Rdna4 => Format::Gfx12,
+        _ => Format::Gfx11,
+    }
+}
+
+/// What stands for no scalar register.
+pub(super) fn none(arch: Arch) -> u32 {
+    match format(arch) {
+        Format::Gfx9 => 0x7f,
+        Format::Gfx10 => 0x7d,
+        _ => 0x7c,
+    }
+}
+
+/// What FLAT reaches: by the field that says which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Segment {
+    Flat = 0,
+    Scratch = 1,
+    Global = 2,
+}
+
+/// FLAT, and VFLAT, VGLOBAL and VSCRATCH of GFX12. All numbers are those of registers.
+#[derive(Clone, Copy)]
+pub(super) struct Flat {
+    pub(super) segment: Segment,
+    pub(super) opcode: u32,
+    pub(super) result: u32,
+    pub(super) data: u32,
+    /// Of scratch there may be none.
+    pub(super) address: Option<u32>,
+    pub(super) scalar: Option<u32>,
+    pub(super) offset: i32,
+    pub(super) policy: Policy,
+}
+
+/// Bits about caches: each architecture has some of them, in this order.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Policy(pub(super) u32);
+
+impl Policy {
+    /// For an atomic: it returns what was there.
+    pub(super) fn returning(arch: Arch) -> Policy {
+        // `th` of GFX12 begins with it; GFX9 to GFX11 have `glc` or `sc0`.
+        Policy(if format(arch) == Format::Gfx12 { 4 } else { 1 })
+    }
+
+    /// All that an architecture has, one at a time.
+    pub(super) fn each(arch: Arch) -> impl Iterator<Item = Policy> {
+        let bits = match format(arch) {
+            // `scope` and `th`.
+            Format::Gfx12 => 5,
+            Format::Gfx9 if !arch.generation().is_gfx940() => 2,
+            _ => 3,
+        };
+        (0..bits).map(|bit| Policy(1 << bit))
+    }
+
+    fn bit(self, at: u32) -> u32 {
+        self.0 >> at & 1
+    }
+}
+
+/// How far the offsets of an encoding reach: the least and the greatest.
+pub(super) fn reach(arch: Arch, segment: Segment) -> (i32, i32) {
+    match (format(arch), segment) {
+        (Format::Gfx9, Segment::Flat) => (0, 4095),
+        (Format::Gfx10, Segment::Flat) => (0, 2047),
+        (Format::Gfx11, Segment::Flat) => (0, 4095),
+        (Format::Gfx9 | Format::Gfx11, _) => (-4096, 4095),
+        (Format::Gfx10, _) => (-2048, 2047),
+        (Format::Gfx12, _) => (-0x80_0000, 0x7f_ffff),
+    }
+}
+
+/// Whether scratch may have an address and a scalar at once.
+pub(super) fn adds_both_in_scratch(arch: Arch) -> bool {
+    format(arch) >= Format::Gfx11 || arch.generation().is_gfx940()
+}
+
+impl Flat {
+    pub(super) fn words(self, arch: Arch) -> Vec<u32> {
+        let Flat { segment, opcode, result, data, offset, policy, .. } = self;
+        // FLAT of GFX9 has no such field.
+        let has_scalar = format(arch) != Format::Gfx9 || segment != Segment::Flat;
+        let scalar = self.scalar.unwrap_or(if has_scalar { none(arch) } else { 0 });
+        let address = self.address.unwrap_or(0);
+        // From GFX940 and GFX11 on a bit says that scratch has a vector register for an address.
+        let has_address = u32::from(segment == Segment::Scratch && self.address.is_some());
+        let registers = result << 24 | scalar << 16 | data << 8 | address;
+        let segment_bits = segment as u32;
+        match format(arch) {
+            Format::Gfx9 => {
+                let is_gfx940 = arch.generation().is_gfx940();
+                let first = 0x37 << 26 | opcode << 18 | policy.bit(1) << 17 | policy.bit(0) << 16;
+                let more = if is_gfx940 { policy.bit(2) << 25 | has_address << 13 } else { 0 };
+                vec![first | more | segment_bits << 14 | offset as u32 & 0x1fff, registers]
+            }
+            Format::Gfx10 => {
+                let policy = policy.bit(1) << 17 | policy.bit(0) << 16 | policy.bit(2) << 12;
+                let first = 0x37 << 26 | opcode << 18 | policy | segment_bits << 14;
+                vec![first | offset as u32 & 0xfff, registers]
+            }
+            Format::Gfx11 => {
+                let policy = policy.bit(1) << 15 | policy.bit(0) << 14 | policy.bit(2) << 13;
+                let first = 0x37 << 26 | opcode << 18 | segment_bits << 16 | policy;
+                vec![first | offset as u32 & 0x1fff, registers | has_address << 23]
+            }
+            Format::Gfx12 => vec![
+                0x3b << 26 | segment_bits << 24 | opcode << 14 | scalar,
+                data << 23 | has_address << 17 | policy_of_gfx12(policy) | result,
+                (offset as u32) << 8 | address,
+            ],
+        }
+    }
+}
+
+/// `scope` and `th`, of which the lowest bit of `th` makes an atomic return.
+fn policy_of_gfx12(policy: Policy) -> u32 {
+    policy.0 << 18
+}
+
+/// MUBUF, and VBUFFER of GFX12.
+#[derive(Clone, Copy)]
+pub(super) struct Buffer {
+    pub(super) opcode: u32,
+    pub(super) data: u32,
+    pub(super) address: u32,
+    pub(super) descriptor: u32,
+    /// A register or a constant that is added.
+    pub(super) scalar: Option<u32>,
+    pub(super) by_index: bool,
+    pub(super) by_offset: bool,
+    pub(super) offset: u32,
+    pub(super) policy: Policy,
+}
+
+/// The greatest offset of a buffer instruction.
+pub(super) fn reach_of_buffer(arch: Arch) -> u32 {
+    if format(arch) == Format::Gfx12 { 0x7f_ffff } else { 4095 }
+}
+
+/// Whether a constant may stand where a scalar register is added.
+pub(super) fn adds_constants(arch: Arch) -> bool {
+    format(arch) != Format::Gfx12
+}
+
+impl Buffer {
+    pub(super) fn words(self, arch: Arch) -> Vec<u32> {
+        let Buffer { opcode, data, address, descriptor, offset, policy, .. } = self;
+        let (index, by_offset) = (u32::from(self.by_index), u32::from(self.by_offset));
+        // 128 is the constant 0.
+        let scalar = self.scalar.unwrap_or(if adds_constants(arch) { 128 } else { none(arch) });
+        let registers = scalar << 24 | descriptor >> 2 << 16 | data << 8 | address;
+        let first = 0x38 << 26 | offset;
+        let ways = index << 13 | by_offset << 12;
+        match format(arch) {
+            Format::Gfx9 => {
+                let policy = policy.bit(0) << 14 | policy.bit(1) << 17 | policy.bit(2) << 15;
+                vec![first | opcode << 18 | policy | ways, registers]
+            }
+            Format::Gfx10 => {
+                let (low, high) = (opcode & 0x7f, opcode >> 7);
+                let policy_bits = policy.bit(0) << 14 | policy.bit(2) << 15;
+                let word = first | high << 25 | low << 18 | policy_bits | ways;
+                vec![word, registers | policy.bit(1) << 22]
+            }
+            Format::Gfx11 => {
+                let policy = policy.bit(0) << 14 | policy.bit(1) << 12 | policy.bit(2) << 13;
+                vec![first | opcode << 18 | policy, registers | index << 23 | by_offset << 22]
+            }
+            Format::Gfx12 => {
+                let second = index << 31 | by_offset << 30 | policy_of_gfx12(policy) | data;
+                let first = 0x31 << 26 | opcode << 14 | scalar;
+                vec![first, second | descriptor << 9, offset << 8 | address]
+            }
+        }
+    }
+}
+
+/// DS, with two offsets of a byte or one of two; the registers are the result, the address, and two for data, or zeros for those
+/// that an instruction lacks.
+pub(super) fn local(arch: Arch, opcode: u32, offsets: u32, registers: [u32; 4]) -> Vec<u32> {
+    let [result, address, data, more] = registers;
+    let place = if format(arch) == Format::Gfx9 { 17 } else { 18 };
+    vec![0x36 << 26 | opcode << place | offsets, result << 24 | more << 16 | data << 8 | address]
+}
+
+/// SMEM: the first registers of the result and the base, a constant offset, and a register that is added.
+pub(super) fn scalar(
+    arch: Arch,
+    opcode: u32,
+    (result, base): (u32, u32),
+    offset: i32,
+    register: Option<u32>,
+) -> Vec<u32> {
+    let common = result << 6 | base >> 1;
+    match format(arch) {
+        Format::Gfx9 => {
+            // Both a constant and a register, or one of them.
+            let (both, constant) = (register.is_some() && offset != 0, register.is_none());
+            let way = u32::from(both || constant) << 17 | u32::from(register.is_some()) << 14;
+            let second = register.unwrap_or(0) << 25 | offset as u32 & 0x1f_ffff;
+            vec![0x30 << 26 | opcode << 18 | way | common, second]
+        }
+        Format::Gfx10 | Format::Gfx11 => vec![
+            0x3d << 26 | opcode << 18 | common,
+            register.unwrap_or(none(arch)) << 25 | offset as u32 & 0x1f_ffff,
+        ],
+        Format::Gfx12 => vec![
+            0x3d << 26 | opcode << 13 | common,
+            register.unwrap_or(none(arch)) << 25 | offset as u32 & 0xff_ffff,
+        ],
+    }
+}
+
+/// How far the offsets of scalar loads reach.
+pub(super) fn reach_of_scalar(arch: Arch) -> (i32, i32) {
+    match format(arch) {
+        Format::Gfx12 => (-0x80_0000, 0x7f_ffff),
+        _ => (-0x10_0000, 0xf_ffff),
+    }
+}
