@@ -3,13 +3,14 @@
 //! The words are laid out here as the chapters "Microcode Formats" of AMD's ISA guides say, and all opcodes that an encoding has
 //! room for are tried; those that the stack's disassembler names count. No formula is needed: an instruction with a lane of
 //! another, a half, a constant or a sign in a source does what the plain one does with a register that was changed before.
-//! What is under test: the disassembler's text, its parsing, and how the interpreter takes operands apart. Not here: what
-//! instructions compute, matrix instructions, integers under `clamp`, and memory.
+//! What is under test: the disassembler's text, its parsing, and how the interpreter takes operands apart. What loads and stores
+//! move and where integers stop under `clamp` is computed here. Not here: what other instructions compute.
 
 mod claim;
 mod encodings;
 mod known;
 mod lanes;
+mod matrix;
 mod memory;
 mod pairs;
 mod parts;

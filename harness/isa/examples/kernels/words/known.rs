@@ -28,7 +28,7 @@ const LEAST: [(&str, usize); 21] = [
 ];
 /// Those of some generations, and of which.
 type Where = fn(Generation) -> bool;
-const LEAST_IN: [(&str, usize, Where); 6] = [
+const LEAST_IN: [(&str, usize, Where); 13] = [
     ("DPP8", 90, |generation| !generation.is_gfx9()),
     ("DPP8 of lanes that are off", 180, |generation| !generation.is_gfx9()),
     ("SDWA of a source", 2900, |generation| generation < Generation::Rdna3),
@@ -36,7 +36,19 @@ const LEAST_IN: [(&str, usize, Where); 6] = [
     // GFX12 compares with no constant of 16 bits.
     ("a constant of 16 bits", 1792, |generation| generation < Generation::Rdna4),
     ("two in one", 170, |generation| generation >= Generation::Rdna3),
+    ("a constant for a matrix", 12, |generation| generation >= Generation::Rdna3),
+    ("a constant for a matrix", 64, has_accumulators),
+    ("a matrix and lanes that are off", 6, |generation| generation >= Generation::Rdna3),
+    ("a matrix and lanes that are off", 22, has_accumulators),
+    ("accumulators as a result", 22, has_accumulators),
+    ("accumulators as sources", 44, has_accumulators),
+    ("blocks and lanes of a matrix", 230, has_accumulators),
 ];
+/// Accumulators that are loaded and stored as vector registers are.
+pub(super) fn has_accumulators(generation: Generation) -> bool {
+    matches!(generation, Generation::Cdna2 | Generation::Cdna3 | Generation::Cdna4)
+}
+
 /// Those of memory, on every architecture: where one has more, it is more bits about caches or more atomics.
 const OF_MEMORY: [(&str, usize); 30] = [
     ("LDS", 44),

@@ -15,8 +15,10 @@ use device::Arch;
 use super::{
     Table,
     claim::{Claim, EXEC},
+    matrix,
     slot::{FIRST, NOP, Slot, State},
 };
+use layout::{Flat, Segment};
 use moved::Moved;
 
 /// Tries all claims about memory instructions.
@@ -26,6 +28,9 @@ pub(super) fn check(arch: Arch, wave64: bool, table: &mut Table) -> Result<(), S
     buffer::check(&mut slot, arch, table, &globals);
     local::check(&mut slot, arch, table);
     scalars::check(&mut slot, arch, table);
+    if let Some(around) = Around::new(arch, &globals) {
+        matrix::check(&mut slot, arch, table, &around);
+    }
     Ok(())
 }
 
@@ -132,4 +137,55 @@ fn addresses(of: impl Fn(usize) -> u64 + 'static) -> super::claim::Change {
             registers[ADDRESS_ROW + 1] = (address >> 32) as u32;
         }
     })
+}
+
+/// Loads and stores of four registers around an instruction that has many, from the address of a lane.
+pub(super) struct Around {
+    arch: Arch,
+    load: u32,
+    store: u32,
+}
+
+/// In the second dword of GFX90A and later: the register is an accumulator.
+const ACCUMULATOR: u32 = 1 << 23;
+
+impl Around {
+    fn new(arch: Arch, globals: &Named) -> Option<Around> {
+        let of = |names: [&str; 2]| names.iter().find_map(|name| globals.get(*name)).copied();
+        let load = of(["load_dwordx4", "load_b128"])?;
+        Some(Around { arch, load, store: of(["store_dwordx4", "store_b128"])? })
+    }
+
+    fn words(&self, opcode: u32, register: u32, offset: u32) -> Vec<u32> {
+        let (data, offset) = (register, offset as i32);
+        let plain = flat::plain(Segment::Global);
+        Flat { opcode, result: register, data, offset, ..plain }.words(self.arch)
+    }
+
+    /// So many times four registers, whose place in memory is that of v16 and those behind it.
+    pub(super) fn load(&self, first: u32, times: u32) -> Vec<u32> {
+        let four = |n| self.words(self.load, first + 4 * n, 4 * (first - 16 + 4 * n));
+        (0..times).flat_map(four).collect()
+    }
+
+    pub(super) fn store(&self, first: u32, times: u32) -> Vec<u32> {
+        let four = |n| self.words(self.store, first + 4 * n, 4 * (first - 16 + 4 * n));
+        (0..times).flat_map(four).collect()
+    }
+
+    /// The same of accumulators, from this place on.
+    pub(super) fn load_accumulators(&self, first: u32, times: u32, place: u32) -> Vec<u32> {
+        let four = |n| self.words(self.load, first + 4 * n, place + 16 * n);
+        accumulators((0..times).flat_map(four).collect())
+    }
+
+    pub(super) fn store_accumulators(&self, first: u32, times: u32) -> Vec<u32> {
+        accumulators(self.store(first, times))
+    }
+}
+
+/// The architectures that have them load and store with two dwords.
+fn accumulators(mut words: Vec<u32>) -> Vec<u32> {
+    words.iter_mut().skip(1).step_by(2).for_each(|word| *word |= ACCUMULATOR);
+    words
 }

@@ -1,10 +1,10 @@
 //! A kernel with room for one instruction, whose registers are given and looked at.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use device::Arch;
 
-use super::{claim::EXEC, encodings::Encoding};
+use super::{claim::EXEC, encodings::Encoding, known::has_accumulators};
 use crate::{
     code_object::CodeObject,
     device_memory::{Device, mapped},
@@ -16,10 +16,11 @@ pub(super) const ROWS: usize = 8;
 pub(super) const FIRST: u32 = 8;
 /// `s_nop 7`: so many of them are the room, for one instruction or two, and where there is memory for more.
 const ROOM: usize = 8;
-const ROOM_WITH_MEMORY: usize = 24;
+const ROOM_WITH_MEMORY: usize = 96;
 pub(super) const NOP: u32 = 0xbf80_0007;
-/// Dwords of device memory and of LDS that are given where there is memory.
+/// Dwords of LDS that are given where there is memory, and of device memory: 32 for each lane.
 pub(super) const WORDS: usize = 1024;
+const MEMORY: usize = 2048;
 /// Where in LDS those are, in bytes: its end, so that there is room for offsets before it.
 pub(super) const LOCAL: u32 = 0xf000;
 
@@ -147,12 +148,15 @@ impl Slot {
 
     /// With memory to load from and to store to.
     pub(super) fn with_memory(arch: Arch, wave64: bool) -> Result<Slot, String> {
-        Slot::with(arch, wave64, WORDS)
+        Slot::with(arch, wave64, MEMORY)
     }
 
     fn with(arch: Arch, wave64: bool, words: usize) -> Result<Slot, String> {
         let options: &[&str] = if wave64 { &["-O1", "-mwavefrontsize64"] } else { &["-O1"] };
-        let code = hiprtc::compile(&kernel(wave64, words > 0), arch.name(), options)?;
+        // Where vector and accumulator registers are of one file, the kernel says that it has them.
+        let has = has_accumulators(arch.generation());
+        let accumulators = if has && words > 0 { 16..48 } else { 0..0 };
+        let code = hiprtc::compile(&kernel(wave64, words > 0, accumulators), arch.name(), options)?;
         let device = Device::new(arch, CodeObject::load(&code));
         let image = device.code.image();
         let room = NOP.to_le_bytes().repeat(room(words > 0));
@@ -165,7 +169,7 @@ impl Slot {
             device,
             image,
             at,
-            memory: vec![0; 2 * words],
+            memory: vec![0; if words > 0 { words + WORDS } else { 0 }],
             texts: HashMap::new(),
         })
     }
@@ -219,8 +223,10 @@ impl Slot {
             scalars: std::array::from_fn(|row| value(77, row)),
             exec: exec & (u64::MAX >> (64 - self.lanes)),
             vcc: 0x5a5a_a5a5_0f0f_3c3c & (u64::MAX >> (64 - self.lanes)),
-            memory: (0..self.memory.len() / 2).map(|at| value(at + 100, at % 7)).collect(),
-            local: (0..self.memory.len() / 2).map(|at| value(at + 5000, at % 5)).collect(),
+            memory: (0..self.memory.len().saturating_sub(WORDS))
+                .map(|at| value(at + 100, at % 7))
+                .collect(),
+            local: (0..self.memory.len().min(WORDS)).map(|at| value(at + 5000, at % 5)).collect(),
             mask: MASK,
             condition: u32::from(condition),
         }
@@ -274,7 +280,7 @@ fn room(memory: bool) -> usize {
 }
 
 /// Loads the registers, has room for an instruction, and stores them. Where there is memory, LDS is loaded and stored, too.
-fn kernel(wave64: bool, memory: bool) -> String {
+fn kernel(wave64: bool, memory: bool, accumulators: Range<u32>) -> String {
     let each = |of: &dyn Fn(usize) -> String| (0..ROWS).map(of).collect::<Vec<_>>();
     let masks = ["e0", "e1", "c0", "c1", "q", "m0", "m1"];
     let copy = |to: &str, from: u32| match wave64 {
@@ -307,6 +313,7 @@ fn kernel(wave64: bool, memory: bool) -> String {
         .chain(48..50)
         .map(|s| format!("\"s{s}\""))
         .chain((0..8).chain(16..48).map(|v| format!("\"v{v}\"")))
+        .chain(accumulators.map(|a| format!("\"a{a}\"")))
         .collect();
     let (local, back) = match memory {
         true => {
@@ -319,9 +326,9 @@ fn kernel(wave64: bool, memory: bool) -> String {
             let at = format!("local[{} + k]", LOCAL / 4);
             (
                 format!(
-                    "__shared__ unsigned local[16384];\n{each} {at} = m[{WORDS} + k];\n{known}\n"
+                    "__shared__ unsigned local[16384];\n{each} {at} = m[{MEMORY} + k];\n{known}\n"
                 ),
-                format!("{each} m[{WORDS} + k] = {at};\n"),
+                format!("{each} m[{MEMORY} + k] = {at};\n"),
             )
         }
         false => Default::default(),
