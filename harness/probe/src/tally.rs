@@ -154,7 +154,7 @@ mod tests {
                 _ => format!("v_{} v{} :: v_other v{}", window[3], window[0], window[1]),
             },
             size,
-            executable: size != 8 || window[4] % 2 == 0,
+            executable: size != 8 || window[4].is_multiple_of(2),
         })
     }
 

@@ -66,7 +66,7 @@ fn count(text: &str) -> Option<usize> {
 }
 
 fn words(arch: Arch, opcode: u32) -> Vec<u32> {
-    let sources = VECTOR + A | (VECTOR + B) << 9 | (VECTOR + C) << 18;
+    let sources = (VECTOR + A) | (VECTOR + B) << 9 | (VECTOR + C) << 18;
     match arch.generation().is_gfx9() {
         true => vec![0x1a7 << 23 | opcode << 16 | C, sources],
         // Both halves of each.
@@ -250,7 +250,7 @@ fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
         for size in 1..=blocks.ilog2() {
             for which in [0, 1, (1 << size) - 1] {
                 let of = move |lane: usize| {
-                    let block = lane / rows & !((1 << size) - 1) | which as usize;
+                    let block = (lane / rows) & !((1 << size) - 1) | which as usize;
                     block * rows + lane % rows
                 };
                 claim([size << 8 | which << 11, 0], A, Box::new(of));
@@ -262,7 +262,7 @@ fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
             1 => lane & 31,
             2 => 32 | lane & 31,
             3 => (lane + 16) & 63,
-            _ => (pattern - 4) * 16 | lane & 15,
+            _ => ((pattern - 4) * 16) | lane & 15,
         };
         claim([0, (pattern as u32) << 29], B, Box::new(of));
     }

@@ -125,7 +125,7 @@ fn of_two(arch: Arch, plain: Plain, two: Two) -> Vec<Claim> {
             let offsets = first as u32 | (second as u32) << 8;
             let mut claim = known("two places of LDS", plain.words(arch, offsets), exec);
             // Where both are one, who is the last is not said.
-            if first == second && !(two.is_load && !two.exchanges) {
+            if first == second && (two.exchanges || !two.is_load) {
                 continue;
             }
             // No two lanes share a place, for whatever reaches from one to the other.
