@@ -238,6 +238,8 @@ pub(crate) struct Control {
     permutation: Option<Box<Permutation>>,
     /// Output modifiers of floats.
     pub(crate) scale: Option<f32>,
+    /// Whether the result is scaled whatever MODE says of denormals: on GFX12 ("Output Operand Modifiers" of the RDNA 4 guide).
+    pub(crate) always_scales: bool,
     pub(crate) clamp: bool,
     /// Whether MODE.DX10_CLAMP says what `clamp` makes of a NaN.
     pub(crate) asks_dx10_clamp: bool,
@@ -481,6 +483,7 @@ impl Text {
         let mut control = Control {
             permutation: None,
             scale,
+            always_scales: self.site.arch.generation() == Generation::Rdna4,
             clamp: self.has("clamp"),
             asks_dx10_clamp: self.asks_dx10_clamp(),
             divides: self.divides(),

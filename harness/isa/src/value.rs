@@ -41,7 +41,8 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
     fn saturated(self) -> Self {
         self
     }
-    /// Output modifiers of floats: multiply, which leaves neither denormals nor -0, then clamp to 0..=1.
+    /// Output modifiers of floats: multiply, then clamp to 0..=1. Zeros and denormals are +0, and what becomes denormal is a zero of
+    /// its sign.
     fn scaled(self, _factor: f32) -> Self {
         self
     }
@@ -165,8 +166,8 @@ impl Value for f32 {
         constant32(constant)
     }
     fn scaled(self, factor: f32) -> Self {
-        let product = self * factor;
-        if product.abs() < f32::MIN_POSITIVE { 0.0 } else { product }
+        let product = if self.abs() < f32::MIN_POSITIVE { 0.0 } else { self * factor };
+        if product.abs() < f32::MIN_POSITIVE { 0f32.copysign(product) } else { product }
     }
     fn class(self) -> Class {
         Class::of(self.into())
@@ -202,8 +203,8 @@ impl Value for f64 {
         }
     }
     fn scaled(self, factor: f32) -> Self {
-        let product = self * f64::from(factor);
-        if product.abs() < f64::MIN_POSITIVE { 0.0 } else { product }
+        let product = if self.abs() < f64::MIN_POSITIVE { 0.0 } else { self * f64::from(factor) };
+        if product.abs() < f64::MIN_POSITIVE { 0f64.copysign(product) } else { product }
     }
     fn class(self) -> Class {
         Class::of(self)
@@ -234,8 +235,11 @@ impl Value for F16 {
         constant16(constant)
     }
     fn scaled(self, factor: f32) -> Self {
+        if self.0 & 0x7c00 == 0 {
+            return F16(0);
+        }
         let product = F16::from_f32(self.to_f32() * factor);
-        if product.0 & 0x7c00 == 0 { F16(0) } else { product }
+        if product.0 & 0x7c00 == 0 { F16(product.0 & 0x8000) } else { product }
     }
     const SATURATES: bool = true;
     fn class(self) -> Class {
@@ -268,8 +272,11 @@ impl Value for Bf16 {
         }
     }
     fn scaled(self, factor: f32) -> Self {
+        if self.0 & 0x7f80 == 0 {
+            return Bf16(0);
+        }
         let product = Bf16::from_f32(self.to_f32() * factor);
-        if product.0 & 0x7f80 == 0 { Bf16(0) } else { product }
+        if product.0 & 0x7f80 == 0 { Bf16(product.0 & 0x8000) } else { product }
     }
     fn class(self) -> Class {
         self.to_f32().class()

@@ -65,7 +65,8 @@ impl<R: Value> Results<R> {
 
     #[inline(never)]
     fn modify(&mut self, wave: &Wave, control: &Control) {
-        let (scales, saturates) = (wave.scales_results(R::SINGLE), wave.saturates());
+        let scales = control.always_scales || wave.scales_results(R::SINGLE);
+        let saturates = wave.saturates();
         let keeps_nans = control.asks_dx10_clamp && wave.keeps_nans();
         for lane in 0..HALF {
             let mut value = self.value(lane);

@@ -224,7 +224,7 @@ impl Wave {
     }
 
     /// Whether an instruction may scale its result, `single` or of another size: the output modifiers are ignored where denormal
-    /// results are kept, and under IEEE rules. Source: "Output modifiers" of the ISA guides.
+    /// results are kept, and under IEEE rules. Source: "Output modifiers" of the ISA guides before RDNA 4.
     #[inline(never)]
     pub(crate) fn scales_results(&self, single: bool) -> bool {
         let keeps = if single { KEEPS_RESULTS } else { KEEPS_OTHER_RESULTS };

@@ -47,9 +47,29 @@ fn results_are_scaled_where_mode_lets_them() {
     }
     let half = "v_add_f32_e64 v0, v1, v2 div:2";
     with(0, half, &[f(-0.0), f(-0.0)], 0);
-    with(0, half, &[f(-f32::MIN_POSITIVE), f(-0.0)], 0);
+    // What becomes denormal keeps its sign, what was denormal has none.
+    with(0, half, &[f(-f32::MIN_POSITIVE), f(-0.0)], f(-0.0));
+    with(0, "v_add_f16_e64 v0.l, v1.l, v2.l div:2", &[0x8400, 0], 0x8000);
+    with(0, "v_add_f16_e64 v0.l, v1.l, v2.l mul:4", &[0x8200, 0], 0);
     with(0x20, half, &[f(-0.0), f(-0.0)], f(-0.0));
     let of_16 = "v_add_f16_e64 v0.l, v1.l, v2.l mul:4";
     with(0x20, of_16, &[0x3c00, 0], 0x4400);
     with(0x80, of_16, &[0x3c00, 0], 0x3c00);
+}
+
+/// "OMOD is allowed regardless of MODE.denorm setting, but flushes output denorms when OMOD!=0" (the RDNA 4 guide).
+#[test]
+fn gfx12_scales_results_whatever_mode_says_of_denormals() {
+    for mode in [0, 0x20, 0xf0] {
+        let with = |text: &str, sources: &[u32], expected: u32| {
+            let text = format!("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 16), {mode:#x}\n{text}");
+            check(Gfx1201, &text, sources, expected);
+        };
+        with("v_add_f32_e64 v0, v1, v2 mul:2", &[f(0.75), f(3.0)], f(7.5));
+        with("v_add_f32_e64 v0, v1, v2 mul:4", &[0x0020_0000, 0], 0);
+        with("v_add_f32_e64 v0, v1, v2 div:2", &[f(-f32::MIN_POSITIVE), 0], f(-0.0));
+        with("v_add_f16_e64 v0.l, v1.l, v2.l mul:4", &[0x3c00, 0], 0x4400);
+        with("v_ldexp_f32 v0, v1, v2 mul:4 clamp", &[f(0.25), 0], f(1.0));
+        with("v_add_f64 v[0:1], 0.5, 0.5 div:2", &[], 0);
+    }
 }

@@ -167,7 +167,7 @@ fn a_scaled_result_stops_again() {
     both(Gfx906, &scaled("mul:2 clamp"), &[GREATEST, GREATEST], [0x3c00; 2]);
 }
 
-/// The table "FP16_OVFL rule" of the ISA guides: the greatest number also for infinities, a NaN for a NaN.
+/// The table "FP16_OVFL rule" of the ISA guides: the greatest number also for infinities, but on GFX12; a NaN for a NaN.
 #[test]
 fn conversions_to_fp8_and_bf8_stop() {
     let (large, infinite, nan) = (f(1e6), f(f32::INFINITY), f(f32::NAN));
@@ -184,7 +184,9 @@ fn conversions_to_fp8_and_bf8_stop() {
         let [up, down] = overflow;
         let [top, bottom] = [greatest, greatest | 0x80];
         both(arch, &pair, &[large, minus(large)], [up | down << 8, top | bottom << 8]);
-        both(arch, &pair, &[infinite, minus(infinite)], [up | down << 8, top | bottom << 8]);
+        let kept = if arch == Gfx1201 { overflow } else { [top, bottom] };
+        let kept = kept[0] | kept[1] << 8;
+        both(arch, &pair, &[infinite, minus(infinite)], [up | down << 8, kept]);
         both(arch, &pair, &[nan, f(1.0)], {
             let one = if arch == Gfx942 {
                 0x40

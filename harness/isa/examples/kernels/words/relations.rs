@@ -1,13 +1,16 @@
 //! What must be the same, whatever an instruction computes.
 
-use device::Arch;
+use device::{Arch, Generation};
 
 use super::{
     claim::{Claim, Plain, row},
     encodings::{Encoding, LITERAL, VECTOR, numbers_halves},
     lanes, parts, saturation,
     slot::{FIRST, State},
-    types::{crosses_lanes, has_second_result, is_small_float, is_wide, result_of, sign, type_of},
+    types::{
+        crosses_lanes, gives_float, has_second_result, is_small_float, is_wide, result_of, sign,
+        type_of,
+    },
 };
 use crate::models::{Of, Value, float};
 
@@ -176,7 +179,7 @@ fn signs(plain: &mut Plain) {
 }
 
 /// Results that are clamped, and results that are scaled: kernels keep denormals unless a compiler is told otherwise, so
-/// that scaling is ignored.
+/// that scaling is ignored, but on GFX12.
 fn results(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
@@ -184,7 +187,8 @@ fn results(plain: &mut Plain) {
     // Which of two NaNs a sum passes on is the choice of the host's processor.
     // Of v_bitop3 these bits are a part of its table.
     let apart = ["v_mad_", "v_bitop3_"].iter().any(|start| plain.name.starts_with(start));
-    for scale in if apart { 0..0 } else { 1..4 } {
+    let scales = plain.arch.generation() == Generation::Rdna4 && gives_float(plain.name);
+    for scale in if apart || scales { 0..0 } else { 1..4 } {
         let words = with_bits(plain.words, 1, scale << 27);
         plain.claim("a scaled result, with denormals", Some(words)).told("v8");
     }

@@ -81,9 +81,13 @@ pub(super) fn sign(name: &str, source: usize) -> Option<(usize, u32)> {
 pub(super) fn result_of(name: &str) -> Option<Of> {
     let apart = ["cmp", "v_pk_", "v_cvt_pk", "pack", "v_dot", "_mix", "v_div_scale", "fp8", "bf8"];
     let of = name.split('_').find_map(named)?;
-    let is_float = matches!(of, Of::F16 | Of::F32 | Of::F64);
-    (is_float && !crosses_lanes(name) && !apart.iter().any(|part| name.contains(part)))
+    (gives_float(name) && !crosses_lanes(name) && !apart.iter().any(|part| name.contains(part)))
         .then_some(of)
+}
+
+/// Whether the result is a float: the first type of a name is that of the result.
+pub(super) fn gives_float(name: &str) -> bool {
+    matches!(name.split('_').find_map(named), Some(Of::F16 | Of::F32 | Of::F64))
 }
 
 /// Whether the result has 16 bits: the first type of a name is that of the result.
