@@ -54,6 +54,11 @@ impl F16 {
         F16::saturated_unless(F16::from_f32(value), value.is_infinite())
     }
 
+    /// How f32 is rounded with MODE.FP16_OVFL set or not.
+    pub(crate) fn rounding(saturates: bool) -> fn(f32) -> F16 {
+        if saturates { F16::saturating_from_f32 } else { F16::from_f32 }
+    }
+
     /// The greatest number of its sign for an infinity, unless it is a true one.
     pub(crate) fn saturated_unless(self, is_true: bool) -> F16 {
         F16(if self.0 & 0x7fff == 0x7c00 && !is_true { self.0 - 1 } else { self.0 })

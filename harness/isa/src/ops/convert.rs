@@ -159,7 +159,7 @@ pub(crate) fn register(table: &mut Table) {
             u32::from(F16::truncate_f32(a).0) | u32::from(F16::truncate_f32(b).0) << 16
         });
         "v_cvt_pk_f16_f32" => by_overflow(|saturates| {
-            let round = if saturates { F16::saturating_from_f32 } else { F16::from_f32 };
+            let round = F16::rounding(saturates);
             binary(move |a: f32, b: f32| u32::from(round(a).0) | u32::from(round(b).0) << 16)
         });
         "v_cvt_pk_bf16_f32" => binary(|a: f32, b: f32| {

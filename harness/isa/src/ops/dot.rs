@@ -231,7 +231,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_dot2c_f32_bf16" | "v_dot2acc_f32_bf16" =>
             dot::<Bfloats, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_bf16));
         "v_dot2_f16_f16" => by_overflow(|saturates| {
-            let round = if saturates { F16::saturating_from_f32 } else { F16::from_f32 };
+            let round = F16::rounding(saturates);
             dot::<Halves, _>(16, move |a: u32, b: u32, c: Settled| {
                 Settled(round(halves(a, b, c.0.to_f32(), wide_f16)))
             })

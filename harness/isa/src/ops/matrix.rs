@@ -151,7 +151,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
 
     #[inline(always)]
     fn store(&self, wave: &mut Wave, index: usize, results: &[T; 64]) {
-        let round = if wave.saturates() { F16::saturating_from_f32 } else { F16::from_f32 };
+        let round = F16::rounding(wave.saturates());
         for half in 0..wave.halves() {
             let results = &results[half * HALF..][..HALF];
             let (register, shift, bfloat) = match self.output {
@@ -227,6 +227,10 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                 flush(lanes, least);
             }
         }
+        // Halves of GFX12 are rounded after four products each, as others found on a Radeon AI PRO R9700.
+        let steps = !SPARSE && self.output == Output::Packed { bfloat: false };
+        let step = if steps { 4 } else { MOST_VALUES };
+        let round = F16::rounding(wave.saturates());
         let groups = wave.lanes / N;
         let elements = self.elements.min(self.places.len() / groups);
         // D may lie over A, B or C: all of C is read before anything is written.
@@ -248,10 +252,12 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                 if self.clamp {
                     sum = [T::ZERO; N];
                 }
-                for k_group in 0..self.k_groups {
+                let ks = (0..self.values).step_by(step);
+                for (from, k_group) in ks.flat_map(|k| (0..self.k_groups).map(move |g| (k, g))) {
                     let first = N * (block + self.blocks * k_group);
                     let first_of_a = N * (self.share.block(block) + self.blocks * k_group);
-                    for (value, scalars) in a.iter().enumerate().take(self.values) {
+                    let to = self.values.min(from + step);
+                    for (value, scalars) in a.iter().enumerate().take(to).skip(from) {
                         let scalar = scalars[first_of_a + row];
                         let (index, group_of_b) = if SPARSE {
                             self.partner(wave, value, k_group, first + row)
@@ -263,6 +269,9 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                         for (sum, element) in sum.iter_mut().zip(vector) {
                             *sum = sum.multiply_add(scalar, *element);
                         }
+                    }
+                    if steps {
+                        sum = sum.map(|sum| element::in_half(sum, round));
                     }
                 }
                 if self.clamp {

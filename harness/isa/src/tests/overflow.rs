@@ -242,6 +242,31 @@ fn dot_products_and_products_of_matrices_in_halves_stop() {
     assert_eq!(product(OVERFLOW, INFINITY), INFINITY << 16 | INFINITY);
 }
 
+/// Of k, 0 to 3 are added first, then 8 to 11, 4 to 7 and 12 to 15: so others found on gfx1201.
+#[test]
+fn products_of_matrices_in_halves_stop_after_four_of_k_on_gfx12() {
+    let product = |mode: &str, at_4: u32| {
+        let mut wave = wave(Gfx1201);
+        for lane in 0..wave.lanes {
+            let first = lane < 16;
+            wave.set_lane(
+                8,
+                lane,
+                if first { GREATEST << 16 | GREATEST } else { GREATEST | MINUS },
+            );
+            wave.set_lane(16, lane, if first { TWO << 16 | TWO } else { 0x3c00 });
+            wave.set_lane(10, lane, if first { at_4 } else { 0 });
+            wave.set_lane(18, lane, TWO);
+        }
+        let text = "v_wmma_f16_16x16x16_f16 v[0:3], v[8:11], v[16:19], v[0:3]";
+        execute(Gfx1201, &mut wave, &format!("{mode}{text}"));
+        wave.lane(2, 7)
+    };
+    assert_eq!(product("", 0), INFINITY << 16 | INFINITY);
+    assert_eq!(product(OVERFLOW, 0), 0);
+    assert_eq!(product(OVERFLOW, GREATEST), GREATEST << 16 | GREATEST);
+}
+
 #[test]
 fn scalar_halves_stop() {
     let run = |mode: &str, name: &str, a: u32, b: u32| {

@@ -451,6 +451,34 @@ fn what_is_loaded_to_the_lds_has_to_be_waited_for() {
     check(&[Gfx950], &format!("{more}; {wait}; {read}"), &[]);
 }
 
+#[test]
+fn loads_to_the_lds_that_are_made_ahead_come_in_turn() {
+    let check_on = |archs: &[Arch], load: &str, [one, none]: [&str; 2]| {
+        let both = format!("s_mov_b32 m0, 0; {load}; s_mov_b32 m0, 0x200; {load}");
+        let (first, second) = ("ds_read_b32 v1, v0", "ds_read_b32 v1, v0 offset:512");
+        check(archs, &format!("{both}; {one}; {first}; barrier; 1: {first}"), &[]);
+        check(archs, &format!("{both}; {one}; {second}"), &["LDS 512 read by 5 of 3"]);
+        check(archs, &format!("{both}; {one}; barrier; 1: {second}"), &["LDS 512 read by 6 of 3"]);
+        check(archs, &format!("{both}; {none}; {second}; barrier; 1: {second}"), &[]);
+        // The second turn of a loop: what was read is loaded anew.
+        let turn = format!("{one}; barrier; {first}; 1: {first}; barrier; s_mov_b32 m0, 0; {load}");
+        check(archs, &format!("{both}; {turn}; {one}; barrier; 1: {second}"), &[]);
+        check(archs, &format!("{both}; {turn}; {one}; {first}"), &["LDS 0 read by 12 of 10"]);
+        // Stores count with loads on GFX9 alone.
+        let stores = format!("s_mov_b32 m0, 0; {load}; global_store_dword v0, v9, s[0:1]; {one}");
+        let expected: &[&str] = if archs == [Gfx1030] { &["LDS 0 read by 4 of 1"] } else { &[] };
+        check(archs, &format!("{stores}; {first}"), expected);
+    };
+    let buffer = "buffer_load_dword v0, s[4:7], 0 offen lds";
+    let gfx9 = ["s_waitcnt vmcnt(1) # 0f71", "s_waitcnt vmcnt(0) # 0f70"];
+    check_on(&GFX9, buffer, gfx9);
+    check_on(&[Gfx942, Gfx950], "global_load_lds_dword v0, s[0:1]", gfx9);
+    check_on(&[Gfx1030], buffer, ["s_waitcnt vmcnt(1) # 3f71", "s_waitcnt vmcnt(0) # 3f70"]);
+    let stores = "s_waitcnt_vscnt null, 0x0 # 0";
+    let load = format!("s_mov_b32 m0, 0; {buffer}; {stores}; ds_read_b32 v1, v0");
+    check(&[Gfx1030], &load, &["LDS 0 read by 3 of 1"]);
+}
+
 /// A workgroup of one wave needs no barrier, but waits.
 #[test]
 fn one_wave_waits_for_its_loads_to_the_lds() {

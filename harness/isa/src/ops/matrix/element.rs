@@ -150,3 +150,8 @@ impl Accumulator for i32 {
         self.wrapping_neg()
     }
 }
+
+/// A sum that is rounded to binary16 before more is added.
+pub(super) fn in_half<T: Accumulator>(sum: T, round: fn(f32) -> F16) -> T {
+    T::from_words(round(f32::from_bits(sum.words()[0])).to_f32().to_bits(), 0)
+}
