@@ -1,7 +1,7 @@
 //! Matrix multiply-accumulate: MFMA of CDNA and WMMA of RDNA, and their sparse forms SMFMAC and SWMMAC.
 //!
 //! Source for the layouts: the CDNA and RDNA ISA guides and AMD's matrix instruction calculator. The order of the
-//! additions inside one instruction is not published; here it is ascending in k, each step fused and rounded once.
+//! additions inside one instruction is in no guide; here it is ascending in k, each step fused and rounded once.
 
 mod element;
 mod share;

@@ -370,3 +370,26 @@ fn an_atomic_returns_by_the_lowest_bit_of_th() {
         assert_eq!((wave.lane(2, 0), words[3]), (expected, 13), "{text}");
     }
 }
+
+/// LLVM prints `TH_ATOMIC_CASCADE_RT` for a reserved mixture with the bit that asks for the old value, too. The operands show it.
+#[test]
+fn a_cascade_that_returns_is_refused_where_its_operands_show_it() {
+    let site = Site::of(Gfx1201);
+    let th = "th:TH_ATOMIC_CASCADE_RT scope:SCOPE_DEV";
+    for text in [
+        "global_atomic_add_u32 v0, v1, s[0:1]",
+        "global_atomic_add_u32 v[0:1], v2, off",
+        "flat_atomic_add_u32 v[0:1], v2",
+    ] {
+        assert!(bind(&format!("{text} {th}"), &site).is_ok(), "{text}");
+    }
+    for text in [
+        "global_atomic_add_u32 v4, v0, v1, s[0:1]",
+        "global_atomic_add_u32 v4, v[0:1], v2, off",
+        "flat_atomic_add_u32 v4, v[0:1], v2",
+        "global_atomic_add_u64 v[4:5], v[0:1], v[2:3], off",
+        "flat_atomic_add_u64 v[4:5], v[0:1], v[2:3]",
+    ] {
+        assert!(bind(&format!("{text} {th}"), &site).is_err(), "{text}");
+    }
+}
