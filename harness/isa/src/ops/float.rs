@@ -181,6 +181,13 @@ pub(crate) fn frexp(x: f64) -> (f64, i32) {
     (significand, biased - 1022 - bias)
 }
 
+/// "1ULP accuracy, denormals are flushed" (the ISA guides of exponentials, logarithms, reciprocals and roots): whatever MODE says,
+/// of sources and of results.
+pub(super) fn flushing(f: impl Fn(f32) -> f32 + Copy) -> impl Fn(f32) -> f32 + Copy {
+    let flushed = |a: f32| if a.abs() < f32::MIN_POSITIVE { 0f32.copysign(a) } else { a };
+    move |a| flushed(f(flushed(a)))
+}
+
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
         "v_add_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.add(a, b)));
@@ -238,13 +245,13 @@ pub(crate) fn register(table: &mut Table) {
         "v_mac_legacy_f32" =>
             rounded!(Single, r => accumulate(move |a: f32, b: f32, c: f32| r.add(legacy(r, a, b), c)));
         "v_mullit_f32" => rounded!(Single, r => ternary(move |a: f32, b: f32, c: f32| light(r, a, b, c)));
-        "v_rcp_f32" | "v_rcp_iflag_f32" => unary(|a: f32| 1.0 / a);
-        "v_rsq_f32" => unary(|a: f32| (1.0 / f64::from(a).sqrt()) as f32);
-        "v_sqrt_f32" => unary(|a: f32| a.sqrt());
-        "v_exp_f32" => unary(|a: f32| f64::from(a).exp2() as f32);
-        "v_log_f32" => unary(|a: f32| f64::from(a).log2() as f32);
-        "v_exp_legacy_f32" => unary(|a: f32| f64::from(a).exp2() as f32);
-        "v_log_legacy_f32" => unary(|a: f32| f64::from(a).log2() as f32);
+        "v_rcp_f32" | "v_rcp_iflag_f32" => unary(flushing(|a| 1.0 / a));
+        "v_rsq_f32" => unary(flushing(|a| (1.0 / f64::from(a).sqrt()) as f32));
+        "v_sqrt_f32" => unary(flushing(|a| a.sqrt()));
+        "v_exp_f32" => unary(flushing(|a| f64::from(a).exp2() as f32));
+        "v_log_f32" => unary(flushing(|a| f64::from(a).log2() as f32));
+        "v_exp_legacy_f32" => unary(flushing(|a| f64::from(a).exp2() as f32));
+        "v_log_legacy_f32" => unary(flushing(|a| f64::from(a).log2() as f32));
         "v_sin_f32" => unary(sin);
         "v_cos_f32" => unary(cos);
         "v_fract_f32" => rounded!(Single, r => unary(move |a: f32| fraction_f32(r, a)));

@@ -1,7 +1,7 @@
 //! Scalar float arithmetic (GFX11.5 and later), and the scalar forms of the transcendental functions (GFX12).
 
 use super::{
-    float::{max_f32, maximum_f32, min_f32, minimum_f32},
+    float::{flushing, max_f32, maximum_f32, min_f32, minimum_f32},
     half::via,
 };
 use crate::{
@@ -95,10 +95,10 @@ pub(crate) fn register(table: &mut Table) {
         "s_floor_f16" => half(f32::floor);
         "s_trunc_f16" => half(f32::trunc);
         "s_rndne_f16" => half(f32::round_ties_even);
-        "v_s_rcp_f32" => unary(|a: f32| 1.0 / a);
-        "v_s_sqrt_f32" => unary(|a: f32| a.sqrt());
-        "v_s_rsq_f32" => unary(|a: f32| (1.0 / f64::from(a).sqrt()) as f32);
-        "v_s_exp_f32" => unary(|a: f32| f64::from(a).exp2() as f32);
-        "v_s_log_f32" => unary(|a: f32| f64::from(a).log2() as f32);
+        "v_s_rcp_f32" => unary(flushing(|a| 1.0 / a));
+        "v_s_sqrt_f32" => unary(flushing(|a| a.sqrt()));
+        "v_s_rsq_f32" => unary(flushing(|a| (1.0 / f64::from(a).sqrt()) as f32));
+        "v_s_exp_f32" => unary(flushing(|a| f64::from(a).exp2() as f32));
+        "v_s_log_f32" => unary(flushing(|a| f64::from(a).log2() as f32));
     }
 }

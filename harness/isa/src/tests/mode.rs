@@ -73,3 +73,28 @@ fn gfx12_scales_results_whatever_mode_says_of_denormals() {
         with("v_add_f64 v[0:1], 0.5, 0.5 div:2", &[], 0);
     }
 }
+
+/// "1ULP accuracy, denormals are flushed": these know no denormals of f32, also where MODE keeps them.
+#[test]
+fn transcendental_instructions_know_no_denormals_of_f32() {
+    let (denormal, least, large) = (0x0040_0000, 0x8000_0001, 0x7f00_0000);
+    for arch in [Gfx906, Gfx90a, Gfx942, Gfx950, Gfx1030, Gfx1100, Gfx1201] {
+        for (name, source, expected) in [
+            ("v_rcp_f32", denormal, f(f32::INFINITY)),
+            ("v_rcp_f32", large, 0),
+            ("v_rcp_f32", large | 1 << 31, 1 << 31),
+            ("v_rcp_iflag_f32", least, f(f32::NEG_INFINITY)),
+            ("v_rsq_f32", denormal, f(f32::INFINITY)),
+            ("v_sqrt_f32", denormal, 0),
+            ("v_exp_f32", f(-126.0), f(f32::MIN_POSITIVE)),
+            ("v_exp_f32", f(-127.0), 0),
+            ("v_log_f32", denormal, f(f32::NEG_INFINITY)),
+        ] {
+            check(arch, &format!("{name}_e32 v0, v1"), &[source], expected);
+        }
+        check(arch, "v_mul_f32 v0, v1, v2", &[denormal, f(1.0)], denormal);
+    }
+    let mut wave = wave(Gfx1201);
+    execute(Gfx1201, &mut wave, "s_mov_b32 s1, 0x400000\nv_s_rcp_f32 s0, s1");
+    assert_eq!(wave.scalar[0], f(f32::INFINITY));
+}
