@@ -150,8 +150,8 @@ impl SmallFloat {
     /// The code of a value whose magnitude `to_integer` rounds, in units of its last place.
     fn encode(self, value: f64, to_integer: impl Fn(f64) -> f64) -> u8 {
         let sign = if value.is_sign_negative() { self.sign() } else { 0 };
-        // "CVT_*FP8_F32 and CVT*_BF8_F32 FP16_OVFL rule" of the ISA guides, by which infinities are too large as well. What GFX12
-        // makes of them does not hang on the bit, as others measured on a Radeon RX 9070 XT, against its guide.
+        // "CVT_*FP8_F32 and CVT*_BF8_F32 FP16_OVFL rule" of the ISA guides, by which infinities are too large as well.
+        // What GFX12 makes of them does not hang on the bit, as others measured on a Radeon RX 9070 XT, against its guide.
         let keeps_infinity = value.is_infinite() && self.rules == Rules::Ocp { signed_nans: false };
         let overflow = match (self.rules, self.exponent) {
             _ if self.saturates && !keeps_infinity => sign | self.greatest(),

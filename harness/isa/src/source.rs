@@ -238,7 +238,8 @@ pub(crate) struct Control {
     permutation: Option<Box<Permutation>>,
     /// Output modifiers of floats.
     pub(crate) scale: Option<f32>,
-    /// Whether the result is scaled whatever MODE says of denormals: on GFX12 ("Output Operand Modifiers" of the RDNA 4 guide).
+    /// Whether the result is scaled whatever MODE says of denormals: on GFX12 (the RDNA 4 guide, "Output Operand
+    /// Modifiers").
     pub(crate) always_scales: bool,
     pub(crate) clamp: bool,
     /// Whether MODE.DX10_CLAMP says what `clamp` makes of a NaN.

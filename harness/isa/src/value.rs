@@ -41,8 +41,8 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
     fn saturated(self) -> Self {
         self
     }
-    /// Output modifiers of floats: multiply, then clamp to 0..=1. Zeros and denormals are +0, and what becomes denormal is a zero of
-    /// its sign.
+    /// Output modifiers of floats: multiply, then clamp to 0..=1. Zeros and denormals are +0, and what becomes denormal is
+    /// a zero of its sign.
     fn scaled(self, _factor: f32) -> Self {
         self
     }

@@ -181,8 +181,8 @@ pub(crate) fn frexp(x: f64) -> (f64, i32) {
     (significand, biased - 1022 - bias)
 }
 
-/// "1ULP accuracy, denormals are flushed" (the ISA guides of exponentials, logarithms, reciprocals and roots): whatever MODE says,
-/// of sources and of results.
+/// "1ULP accuracy, denormals are flushed" (the ISA guides of exponentials, logarithms, reciprocals and roots): whatever
+/// MODE says, of sources and of results.
 pub(super) fn flushing(f: impl Fn(f32) -> f32 + Copy) -> impl Fn(f32) -> f32 + Copy {
     let flushed = |a: f32| if a.abs() < f32::MIN_POSITIVE { 0f32.copysign(a) } else { a };
     move |a| flushed(f(flushed(a)))

@@ -371,7 +371,8 @@ fn an_atomic_returns_by_the_lowest_bit_of_th() {
     }
 }
 
-/// LLVM prints `TH_ATOMIC_CASCADE_RT` for a reserved mixture with the bit that asks for the old value, too. The operands show it.
+/// LLVM prints `TH_ATOMIC_CASCADE_RT` for a reserved mixture with the bit that asks for the old value, too. The operands
+/// show it.
 #[test]
 fn a_cascade_that_returns_is_refused_where_its_operands_show_it() {
     let site = Site::of(Gfx1201);
