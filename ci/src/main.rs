@@ -77,7 +77,7 @@ const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx950", "gfx1151", "gfx1201"];
 /// The operand forms of instructions, each beside a model of one lane.
 const FORMS: &[&str] = &["forms", "gfx908"];
 /// Forms of their encodings, each beside the plain one of the same instruction.
-const WORDS: &[&str] = &["words", "gfx90a", "gfx1100", "gfx1201"];
+const WORDS: &[&str] = &["words", "native", "gfx90a", "gfx1100", "gfx1201"];
 /// And in `fuzz`: some 100 000 comparisons, more than an hour of one processor.
 const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 
