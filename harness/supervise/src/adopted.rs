@@ -205,11 +205,13 @@ mod tests {
     fn children_of_somebody_else_are_neither_ended_nor_waited_for() {
         let sleeper = || Command::new("sleep").arg("606").process_group(0).spawn().unwrap();
         let by_another = std::thread::Builder::new().spawn(move || {
-            let child = sleeper();
+            // The first thread gets it when this one has ended, and what clears up in another test must know it.
+            let mut command = Command::new("sleep");
+            let (child, leader) = start(command.arg("606").process_group(0)).unwrap();
             let listed = children().contains(&Pid::from_child(&child));
-            (child, listed)
+            (child, leader, listed)
         });
-        let (mut of_another, listed) = by_another.unwrap().join().unwrap();
+        let (mut of_another, leader, listed) = by_another.unwrap().join().unwrap();
         assert!(!listed, "the first thread did not start it");
 
         let mut before = sleeper();
@@ -228,5 +230,6 @@ mod tests {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+        super::running().leaders.remove(&leader.pid);
     }
 }
