@@ -8,13 +8,16 @@ const LOOKS: u32 = 3;
 /// Without a call for this long the process counts as at rest even while threads run: one may spin on memory that the
 /// device is to write.
 const SPINNING: Duration = Duration::from_secs(3);
+/// And with so much time in the kernel, where threads yield in a loop, as HIP's do in `hipStreamDestroy`: one that computes is
+/// hardly there.
+const YIELDING: Duration = Duration::from_millis(200);
 
 /// What was seen at the looks before.
 #[derive(Default)]
 pub(crate) struct Idle {
     calls: u64,
     asleep: u32,
-    since: Option<Instant>,
+    since: Option<(Instant, Duration)>,
 }
 
 impl Idle {
@@ -28,14 +31,28 @@ impl Idle {
             *self = Idle { calls, ..Idle::default() };
             return false;
         }
-        let since = *self.since.get_or_insert_with(Instant::now);
+        let in_kernel = time_in_kernel();
+        let (since, in_kernel_then) =
+            *self.since.get_or_insert_with(|| (Instant::now(), in_kernel));
         self.asleep = if others_sleep() { self.asleep + 1 } else { 0 };
-        let rests = self.asleep >= LOOKS || since.elapsed() > SPINNING;
+        let spins =
+            since.elapsed() > SPINNING || in_kernel.saturating_sub(in_kernel_then) > YIELDING;
+        let rests = self.asleep >= LOOKS || spins;
         if rests {
             *self = Idle { calls, ..Idle::default() };
         }
         rests
     }
+}
+
+/// Processor time that the process has spent in the kernel so far.
+fn time_in_kernel() -> Duration {
+    // SAFETY: all zeros are a value of this plain C type.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is that of a live value of the type that the call writes.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+    let time = usage.ru_stime;
+    Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
 }
 
 /// Whether all threads but this one sleep, by the state that `/proc/self/task/*/stat` gives.
@@ -52,7 +69,36 @@ fn others_sleep() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+
+    /// Whether the process counts as at rest before its time for that is over, while a thread does this again and again.
+    fn rests_beside(work: impl Fn() + Send) -> bool {
+        let stop = &AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    work();
+                }
+            });
+            let mut idle = Idle::default();
+            let begun = Instant::now();
+            let mut rests = false;
+            while !rests && begun.elapsed() < SPINNING / 2 {
+                std::thread::sleep(Idle::LOOK);
+                rests = idle.has_lasted(true, 0);
+            }
+            stop.store(true, Ordering::Relaxed);
+            rests
+        })
+    }
+
+    #[test]
+    fn who_yields_in_a_loop_waits_and_who_computes_does_not() {
+        assert!(rests_beside(std::thread::yield_now));
+        assert!(!rests_beside(std::hint::spin_loop));
+    }
 
     #[test]
     fn calls_and_work_that_is_done_end_a_rest() {

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{queue, schedule, signal};
+use crate::{events, queue, signal};
 
 /// How long the end of a process waits at most, in all: a kernel may run for ever.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -54,7 +54,13 @@ static END: OnceLock<Instant> = OnceLock::new();
 
 extern "C" fn wait() {
     END.get_or_init(|| Instant::now() + PATIENCE);
+    events::notify();
     at_call();
+}
+
+/// Whether the end of the process has begun.
+pub(crate) fn process_ends() -> bool {
+    END.get().is_some()
 }
 
 /// While the process ends, a call that hands over work or looks at it comes back when the work is done: a runtime in its
@@ -70,8 +76,6 @@ pub(crate) fn at_call() {
 
 /// Whether nothing that was handed over can call a handler any more.
 fn rests() -> bool {
-    // On other schedules nothing begins by itself. A packet is work before it leaves its queue, and a signal is lowered
-    // before its work ends: hence this order.
-    let works = || queue::any_ready() || WORK.load(Ordering::SeqCst) > 0;
-    !(schedule::is_eager() && works()) && signal::settled()
+    // A packet is work before it leaves its queue, and a signal is lowered before its work ends: hence this order.
+    !queue::any_ready() && WORK.load(Ordering::SeqCst) == 0 && signal::settled()
 }

@@ -7,7 +7,8 @@
 //!   that may go next, by its seed, until the wait is over.
 //! * `seeded` only: the host made a call. A few random steps are taken before the call returns.
 //! * the process has come to rest: every other thread sleeps outside of this library, so that the work must be done for
-//!   anything to happen at all (a host function, a condition variable that a handler signals).
+//!   anything to happen at all (a host function, a condition variable that a handler signals);
+//! * the process ends: a runtime in its destructors spins, without a call, until the last of its work is done.
 //!
 //! Whole packets are steps: kernels of different queues do not overlap. What may go next is decided by the rules of the
 //! HSA Platform System Architecture Specification 1.2, 2.9: packets are launched in order, one with the barrier bit only
@@ -30,7 +31,7 @@ use crate::{
     locks::Mutex,
     queue,
     report::trace,
-    signal,
+    rest, signal,
 };
 
 /// Something that can be carried out now.
@@ -75,6 +76,13 @@ struct State {
     looks: u32,
     /// Whether the process has come to rest and work is carried out until something wakes.
     resting: bool,
+}
+
+impl State {
+    /// Whether the device goes on though nobody waits.
+    fn goes_on(&self) -> bool {
+        self.resting || rest::process_ends()
+    }
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
@@ -273,7 +281,7 @@ fn choose() -> Option<Step> {
 }
 
 fn choose_by_seed(state: &mut State, seed: u64) -> Option<Step> {
-    if state.waits.is_empty() && state.steps == 0 && !state.resting {
+    if state.waits.is_empty() && state.steps == 0 && !state.goes_on() {
         return None;
     }
     let mut steps = steps();
@@ -294,7 +302,7 @@ fn choose_needed(state: &State) -> Option<Step> {
     // Nobody is known to lower what is waited for: a handler or a kernel may, and to get there takes any work. A
     // handler that is due comes first.
     let stuck = !state.waits.is_empty() && signal::settled();
-    if stuck || state.resting { steps().into_iter().next() } else { None }
+    if stuck || state.goes_on() { steps().into_iter().next() } else { None }
 }
 
 /// The next step on the way to lowering that signal.
