@@ -137,15 +137,19 @@ impl<'a> Code<'a> {
         let bytes = self.snapshot(pc)?;
         let Code { arch, lanes, checked, .. } = *self;
         let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
-        let page = match pages.get(&(arch, lanes, checked, base)) {
-            Some(page) if page.bytes == bytes => page.clone(),
-            _ => {
+        let page = match pages.remove(&(arch, lanes, checked, base)) {
+            Some(page) if page.bytes == bytes => page,
+            before => {
                 let slots = Box::new([const { OnceLock::new() }; (PAGE / 4) as usize]);
-                let page = Arc::new(Page { base, arch, lanes, checked, bytes, slots });
-                pages.insert((arch, lanes, checked, base), page.clone());
-                page
+                let mut page = Page { base, arch, lanes, checked, bytes, slots };
+                // Where a launch still executes it, it stays as it is.
+                if let Some(before) = before.and_then(Arc::into_inner) {
+                    page.take_over(before);
+                }
+                Arc::new(page)
             }
         };
+        pages.insert((arch, lanes, checked, base), page.clone());
         Ok(page)
     }
 
@@ -165,6 +169,20 @@ impl<'a> Code<'a> {
 }
 
 impl Page {
+    /// Takes the instructions of a page at the same address whose bytes lie here, too.
+    fn take_over(&mut self, before: Page) {
+        let slots: Box<[OnceLock<Instruction>]> = before.slots;
+        for (slot, known) in slots.into_iter().enumerate() {
+            // What the disassembler has looked at.
+            let bytes = 4 * slot..4 * slot + LONGEST;
+            if let Some(instruction) = known.into_inner()
+                && before.bytes[bytes.clone()] == self.bytes[bytes]
+            {
+                self.slots[slot] = OnceLock::from(instruction);
+            }
+        }
+    }
+
     /// The instruction at `pc`, which is in the page.
     #[inline(always)]
     pub(crate) fn instruction(&self, pc: u64) -> Result<&Instruction, Missing> {

@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64, xxh3_64_with_seed};
+
 use crate::{
     Trap,
     checks::{Checks, Watch},
@@ -65,12 +67,12 @@ impl Resident {
     /// Whether a wave is in a state in which it has not been yet, out of so many vector registers.
     fn is_in_a_new_state(&mut self, rows: usize) -> bool {
         let mut is_new = false;
-        let lds = mixed(0, &self.lds);
+        let lds = xxh3_64(&self.lds);
         for (wave, states) in self.waves.iter().zip(&mut self.states) {
             if states.len() >= STATES {
                 states.clear();
             }
-            is_new |= states.insert(mixed(state(wave, rows) ^ lds, &wave.scratch));
+            is_new |= states.insert(xxh3_64_with_seed(&wave.scratch, state(wave, rows) ^ lds));
         }
         is_new
     }
@@ -80,26 +82,23 @@ impl Resident {
     }
 }
 
-/// A number for bytes, by words.
-fn mixed(start: u64, bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let words = words.iter().map(|word| u64::from_le_bytes(*word));
-    let rest = rest.iter().map(|byte| u64::from(*byte));
-    words
-        .chain(rest)
-        .fold(start, |all, word| (all.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-}
-
 /// A number that is the same for the same registers of a wave.
 fn state(wave: &Wave, rows: usize) -> u64 {
-    let mut all = wave.pc ^ (wave.state as u64) << 61;
-    let mut add = |word: u32| {
-        all = (all.rotate_left(5) ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut all = Xxh3Default::new();
+    let mut add = |words: &[u32]| {
+        for words in words.chunks(HALF) {
+            let mut bytes = [0; 4 * HALF];
+            for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+                *place = word.to_le_bytes();
+            }
+            all.update(&bytes);
+        }
     };
-    wave.scalar.iter().for_each(|word| add(*word));
+    add(&[wave.pc as u32, (wave.pc >> 32) as u32, wave.state as u32]);
+    add(&wave.scalar);
     let halves = wave.lanes / HALF;
-    wave.vector[..rows].iter().flat_map(|row| &row[..halves]).flatten().for_each(|word| add(*word));
-    all
+    wave.vector[..rows].iter().flat_map(|row| &row[..halves]).for_each(|half| add(half));
+    all.digest()
 }
 
 /// What comes on, on any thread of a launch.
