@@ -1,7 +1,6 @@
 //! The gate: everything that guards the project, in parts, each of which says how long it took, so that one that grew is seen.
 
 use std::{
-    collections::VecDeque,
     fs::File,
     io::{Read, Seek, stdout},
     process::{Child, Command, Stdio},
@@ -11,42 +10,47 @@ use std::{
 
 use crate::{
     Done, amd_tests, build, checks, exports, filing, frameworks, kernels_sample, lint,
-    prove_sample, shell, stacks_sample, target, test,
+    prove_sample, shell, stack, stacks_sample, test,
 };
 
 type Part = (&'static str, fn() -> Done);
 
-/// What the others use. No part but `lint` begins before it is done.
-const BUILD: Part = ("build", build);
-
-/// Half of these wait most of the time, or for one program after the other, so two parts at once leave no processor idle.
-/// What takes longest comes first.
-const PARTS: [Part; 10] = [
-    ("lint", lint),
-    ("test", test),
-    ("stacks", stacks_sample),
-    ("frameworks", || frameworks::sample(&shell()?)),
-    ("prove", prove_sample),
-    ("filed", || filing::sample(&shell()?)),
-    ("amd", || amd_tests::half(&shell()?)),
-    ("kernels", kernels_sample),
-    ("checks", || checks::sample(&shell()?)),
-    ("exports", || exports::sample(&shell()?)),
+/// What the parts of a later phase use. Two parts run at once: half of the last ones wait most of the time, or for one program after
+/// the other, and so does a download. What takes longest comes first.
+const PHASES: [&[Part]; 3] = [
+    &[("build", build)],
+    &[("stack", stack), ("lint", lint)],
+    &[
+        ("test", test),
+        ("stacks", stacks_sample),
+        ("frameworks", || frameworks::sample(&shell()?)),
+        ("prove", prove_sample),
+        ("filed", || filing::sample(&shell()?)),
+        ("amd", || amd_tests::half(&shell()?)),
+        ("kernels", kernels_sample),
+        ("checks", || checks::sample(&shell()?)),
+        ("exports", || exports::sample(&shell()?)),
+    ],
 ];
 
 const AT_ONCE: usize = 2;
 
 pub(crate) fn all() -> Done {
-    let mut waiting: VecDeque<&str> = PARTS.iter().map(|(name, _)| *name).collect();
-    let mut running = vec![Running::start(BUILD.0)?];
+    PHASES.into_iter().try_for_each(run)
+}
+
+/// Runs the parts of a phase. None begins once another has failed.
+fn run(parts: &[Part]) -> Done {
+    let mut waiting = parts.iter();
+    let mut running: Vec<Running> = Vec::new();
     let mut failed = Vec::new();
-    while !running.is_empty() || failed.is_empty() && !waiting.is_empty() {
+    loop {
         while failed.is_empty() && running.len() < AT_ONCE {
-            let is_built = running.iter().all(|part| part.name != BUILD.0);
-            let may_start = |name: &&str| is_built || *name == "lint";
-            let Some(name) = waiting.front().copied().filter(may_start) else { break };
-            waiting.pop_front();
+            let Some((name, _)) = waiting.next() else { break };
             running.push(Running::start(name)?);
+        }
+        if running.is_empty() {
+            break;
         }
         sleep(Duration::from_millis(100));
         let mut still = Vec::new();
@@ -79,10 +83,6 @@ impl Running {
         let output = tempfile::tempfile()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["part", name]).stdin(Stdio::null());
-        if name == "lint" {
-            // Cargo builds one thing at a time in a folder.
-            command.env("CARGO_TARGET_DIR", format!("{}/lint", target()));
-        }
         let child = command.stdout(output.try_clone()?).stderr(output.try_clone()?).spawn()?;
         Ok(Running { name, child, output })
     }
@@ -96,7 +96,7 @@ impl Running {
 
 /// Runs a part here, and says how long it took.
 pub(crate) fn part(name: &str) -> Done {
-    let named = PARTS.iter().chain([&BUILD]).find(|(part, _)| *part == name);
+    let named = PHASES.into_iter().flatten().find(|(part, _)| *part == name);
     let (name, part) = named.ok_or_else(|| format!("the gate has no part `{name}`"))?;
     let (begun, busy) = (Instant::now(), processor_seconds());
     let done = part();

@@ -204,15 +204,24 @@ fn arguments_have(word: &str) -> bool {
 /// Builds the command and has [`STACK`] fetched. Returns the command.
 fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let program = built(sh)?;
-    cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
+    fetched(sh, &program)?;
     Ok(program)
+}
+
+fn fetched(sh: &Shell, program: &Path) -> xshell::Result<()> {
+    cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()
 }
 
 /// Builds the command, which `cargo test` has built already if it ran: what computes is optimised there, too.
 fn built(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
     // Another choice of packages would have other features, and so be built anew.
     cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
-    Ok(sh.current_dir().join(target()).join("debug/rocrepro"))
+    Ok(debug(sh))
+}
+
+/// The command as cargo builds it.
+fn debug(sh: &Shell) -> PathBuf {
+    sh.current_dir().join(target()).join("debug/rocrepro")
 }
 
 fn target() -> String {
@@ -244,11 +253,17 @@ fn lint() -> Done {
     rooms::check(&sh)
 }
 
-/// What all parts of the gate use: the tests, the command, and the stack with everything that one of them asks for.
+/// What all parts of the gate use: the tests and the command.
 fn build() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo test --quiet --workspace --locked --no-run").run()?;
-    product(&sh)?;
+    Ok(())
+}
+
+/// The stack, with everything that one of the parts asks for, by the command that is built: while `lint` runs, cargo would wait.
+fn stack() -> Done {
+    let sh = shell()?;
+    fetched(&sh, &debug(&sh))?;
     Ok(())
 }
 
