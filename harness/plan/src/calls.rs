@@ -41,10 +41,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     effects::{Asynchronous, OnCaptures, OnMemory, OnOrder, Over, WorksIn},
-    keys::{Choice, Field, Holds, Keys},
+    keys::{Field, Holds, Keys},
 };
 use crate::{
-    Arg, Box3d, CaptureMode, CopyApi, DeviceAttribute, Dtype, HipArg, HipRead, HostFuncApi,
+    Arg, Box3d, CaptureMode, Choice, CopyApi, DeviceAttribute, Dtype, HipArg, HipRead, HostFuncApi,
     MatmulProblem, Memory, Name, Operands, Parameter, Place, Plan, RandKind, Step,
 };
 

@@ -13,6 +13,7 @@
 mod call;
 mod calls;
 mod captures;
+mod choice;
 mod event;
 mod executable;
 #[expect(
@@ -22,7 +23,7 @@ mod executable;
 mod formula;
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "roles, arguments and effects are told apart here, and no calls"
+    reason = "types, roles and arguments are told apart here, and no calls"
 )]
 mod hip;
 mod kernel;
@@ -42,11 +43,12 @@ mod source;
 
 pub use call::*;
 pub use calls::{
-    Asynchronous, By, Call, Choice, Cpp, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys,
-    Named, NamedAs, OnCaptures, OnMemory, OnOrder, Over, ReadVerb, Takes, Thing, Verb, WorksIn,
-    WriteVerb, api, apis, functions, is_result, verbs, verbs_that_make,
+    Asynchronous, By, Call, Cpp, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys, Named,
+    NamedAs, OnCaptures, OnMemory, OnOrder, Over, ReadVerb, Takes, Thing, Verb, WorksIn, WriteVerb,
+    api, apis, functions, is_result, verbs, verbs_that_make,
 };
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
+pub use choice::Choice;
 pub use event::*;
 pub use executable::impossible;
 pub use formula::{Binary, Expr, Formula, Function, Values, Wrong, promoted, together};

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use crate::Choice;
+use crate::choice::{Choice, choices};
 
 /// The types of numbers that a kernel takes, by the names that cases use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,6 +24,23 @@ pub enum ScalarType {
     Bf16,
     F32,
     F64,
+}
+
+choices! {
+    ScalarType {
+        I8 "i8"
+        U8 "u8"
+        I16 "i16"
+        U16 "u16"
+        I32 "i32"
+        U32 "u32"
+        I64 "i64"
+        U64 "u64"
+        F16 "f16"
+        Bf16 "bf16"
+        F32 "f32"
+        F64 "f64"
+    }
 }
 
 impl ScalarType {

@@ -1,4 +1,12 @@
-//! Any function of libamdhip64, and a look at what it gave.
+//! Any function of libamdhip64, and a look at what it gave. What a call of one does is read from the roles of its parameters.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "roles, arguments and effects are told apart here, and no calls"
+)]
+
+use super::{By, InCapture, Named, NamedAs, OnMemory, Over, Thing, WorksIn};
+use crate::{HipArg, HipRole, hip_function, number_of, touched};
 
 family! { hip
 
@@ -7,14 +15,14 @@ family! { hip
         verb: by_hand hip [call, args]
             "call any of the functions of libamdhip64 that the table has; `gives` is about the first value that it gives";
         makes: { |_plan| (crate::hip::called(function), &[]) };
-        in_capture: crate::hip::in_capture(function, args); by_hand: [];
+        in_capture: hip::in_capture(function, args); by_hand: [];
         gives: Anything;
         effect: {
-            memory: crate::hip::on_memory(function, args),
+            memory: hip::on_memory(function, args),
             captures: Nothing,
             order: InTurn,
-            works_in: crate::hip::works_in(function, args),
-            over: crate::hip::over(function, args),
+            works_in: hip::works_in(function, args),
+            over: hip::over(function, args),
         };
         words: ("{function}"); cpp: Hip;
 
@@ -31,4 +39,123 @@ family! { hip
         makes: ["host look at a value"];
         in_capture: Now; by_hand: []; gives: Anything; effect: nothing;
         words: ("look at what {function} gave as {of}"); cpp: Hip;
+}
+
+/// What a call of a function names.
+pub(super) fn named<'a>(args: &'a [HipArg], function: &str, see: &mut dyn FnMut(Named<'a>)) {
+    let parameters = hip_function(function).map_or(&[][..], |function| &function.parameters);
+    for (arg, parameter) in args.iter().zip(parameters) {
+        match (arg, &parameter.role) {
+            (HipArg::Place(place), role) => {
+                let role = match role {
+                    HipRole::Reads(_) => NamedAs::Read,
+                    HipRole::Writes(_) | HipRole::Sets { .. } => NamedAs::Written,
+                    _ => NamedAs::Used,
+                };
+                see(Named { thing: Thing::Buffer, name: &place.buffer, role, by: By::Any });
+            }
+            (arg, _) => each_name(arg, see),
+        }
+    }
+}
+
+fn each_name<'a>(arg: &'a HipArg, see: &mut dyn FnMut(Named<'a>)) {
+    let (thing, name, role) = match arg {
+        HipArg::Value(name) => (Thing::Value, name, NamedAs::Used),
+        HipArg::Out { name, .. } => (Thing::Value, name, NamedAs::Made),
+        HipArg::Stream(name) => (Thing::Stream, name, NamedAs::Used),
+        HipArg::Event(name) => (Thing::Event, name, NamedAs::Used),
+        HipArg::Graph(name) => (Thing::Graph, name, NamedAs::Used),
+        HipArg::Kernel(name) => (Thing::Kernel, name, NamedAs::Used),
+        HipArg::Place(place) => (Thing::Buffer, &place.buffer, NamedAs::Used),
+        HipArg::Struct(members) => return members.iter().for_each(|arg| each_name(arg, see)),
+        HipArg::Null | HipArg::Number(_) | HipArg::Text(_) | HipArg::Bytes(_) => return,
+    };
+    see(Named { thing, name, role, by: By::Any });
+}
+
+/// What a call does to memory.
+pub(super) fn on_memory<'a>(name: &'a str, args: &'a [HipArg]) -> OnMemory<'a> {
+    let Some(function) = hip_function(name) else { return OnMemory::Nothing };
+    let number = |name: &str| number_of(function, args, name);
+    for (arg, parameter) in args.iter().zip(&function.parameters) {
+        if let (HipArg::Place(to), HipRole::Sets { value, element, bytes }) = (arg, &parameter.role)
+            && let (Some(value), Some(bytes)) = (number(value), bytes.resolve(number))
+            && let Ok(value) = u32::try_from(value)
+            && *element <= 4
+        {
+            return OnMemory::Set { to, value, element: *element, bytes };
+        }
+    }
+    let sizes = |reads: bool| {
+        function.parameters.iter().filter_map(move |parameter| match &parameter.role {
+            HipRole::Reads(size) if reads => Some(size),
+            HipRole::Writes(size) if !reads => Some(size),
+            _ => None,
+        })
+    };
+    let same = sizes(true).zip(sizes(false)).any(|(read, written)| read == written);
+    match touched(name, args)[..] {
+        [] => OnMemory::Nothing,
+        [(true, to, bytes), (false, from, _)] | [(false, from, bytes), (true, to, _)] if same => {
+            OnMemory::Copy { to, from, bytes }
+        }
+        _ => OnMemory::Foreign { function: name, args },
+    }
+}
+
+fn worked(function: &str) -> Option<usize> {
+    let parameters = &hip_function(function)?.parameters;
+    parameters.iter().position(|parameter| matches!(parameter.role, HipRole::Works))
+}
+
+/// What a captured stream makes of it.
+pub(super) fn in_capture(function: &str, args: &[HipArg]) -> InCapture {
+    let stream = worked(function).and_then(|at| args.get(at));
+    if matches!(stream, Some(HipArg::Stream(_))) { InCapture::Node } else { InCapture::Now }
+}
+
+/// Whose work a call is.
+pub(super) fn works_in<'a>(function: &str, args: &'a [HipArg]) -> WorksIn<'a> {
+    match worked(function).and_then(|at| args.get(at)) {
+        Some(HipArg::Stream(stream)) => WorksIn::Stream(stream),
+        _ if touched(function, args).is_empty() => WorksIn::NoStream,
+        _ => WorksIn::NullStream,
+    }
+}
+
+/// What is promised to be over when it returns: only what is promised of a copy.
+pub(super) fn over<'a>(function: &'a str, args: &'a [HipArg]) -> Over<'a> {
+    match on_memory(function, args) {
+        OnMemory::Copy { to, from, .. } => {
+            let asynchronous = worked(function).is_some();
+            Over::Copy { asynchronous, to: &to.buffer, from: &from.buffer }
+        }
+        _ => Over::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Place, Scalar, ScalarType};
+
+    #[test]
+    fn a_copy_is_one_and_what_is_set_is_known() {
+        let place = |buffer: &str| Place { buffer: buffer.to_owned(), offset: 0 };
+        let bytes = |n: u64| HipArg::Number(Scalar { ty: ScalarType::U64, bits: n });
+        let args = [HipArg::Place(place("a")), HipArg::Place(place("b")), bytes(8), HipArg::Null];
+        let OnMemory::Copy { to, from, bytes: 8 } = on_memory("hipMemcpyDtoDAsync", &args) else {
+            panic!("no copy");
+        };
+        assert_eq!((to.buffer.as_str(), from.buffer.as_str()), ("a", "b"));
+        assert_eq!(works_in("hipMemcpyDtoDAsync", &args), WorksIn::NullStream);
+        let value = HipArg::Number(Scalar { ty: ScalarType::U16, bits: 0x1234 });
+        let args = [HipArg::Place(place("a")), value, bytes(3)];
+        let OnMemory::Set { value: 0x1234, element: 2, bytes: 6, .. } =
+            on_memory("hipMemsetD16", &args)
+        else {
+            panic!("no set");
+        };
+    }
 }

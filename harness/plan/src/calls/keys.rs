@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::{NamedAs, Thing};
 use crate::{
-    CaptureMode, CopyApi, DEFAULT_STREAM, DeviceAttribute, Dtype, HostFuncApi, Memory, Name, Place,
-    RandKind, ScalarType, StreamKind,
+    CaptureMode, Choice, CopyApi, DEFAULT_STREAM, DeviceAttribute, Dtype, HostFuncApi, Memory,
+    Name, Place, RandKind, StreamKind, choice::choices,
 };
 
 /// Where the values of a verb's keys come from; whoever gives them tells of those that it cannot give. Of a verb
@@ -84,27 +84,6 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A value that is one of a few words.
-pub trait Choice: Copy + PartialEq + 'static {
-    /// All of them, each with its word.
-    const ALL: &'static [(&'static str, Self)];
-
-    /// Its word.
-    fn word(self) -> &'static str;
-}
-
-macro_rules! choices {
-    ($($type:ident { $($variant:ident $word:literal)* })*) => { $(
-        impl Choice for $type {
-            const ALL: &'static [(&'static str, Self)] = &[$(($word, $type::$variant)),*];
-
-            fn word(self) -> &'static str {
-                match self { $($type::$variant => $word),* }
-            }
-        }
-    )* };
-}
-
 choices! {
     Memory {
         Device "device"
@@ -131,18 +110,4 @@ choices! {
         MultiprocessorCount "multiprocessor_count"
     }
     Dtype { F32 "f32" F16 "f16" Bf16 "bf16" F64 "f64" I8 "i8" I32 "i32" }
-    ScalarType {
-        I8 "i8"
-        U8 "u8"
-        I16 "i16"
-        U16 "u16"
-        I32 "i32"
-        U32 "u32"
-        I64 "i64"
-        U64 "u64"
-        F16 "f16"
-        Bf16 "bf16"
-        F32 "f32"
-        F64 "f64"
-    }
 }

@@ -40,7 +40,7 @@ macro_rules! names {
     (@buffer $see:ident, $field:ident, $role:ident, $by:ident) => {
         $see(Named { by: By::$by, ..named(Thing::Buffer, $field.buffer(), NamedAs::$role) })
     };
-    ($see:ident, $field:ident, given $function:ident) => { crate::hip::named($field, $function, $see) };
+    ($see:ident, $field:ident, given $function:ident) => { hip::named($field, $function, $see) };
     ($see:ident, $field:ident, maybe $thing:ident) => {
         if let Some(name) = $field {
             $see(named(Thing::$thing, name, NamedAs::Used))
