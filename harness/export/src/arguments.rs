@@ -1,11 +1,8 @@
 //! Kernel arguments in C++.
 
-use plan::{Arg, Plan, Scalar, ScalarType};
+use plan::{Arg, ScalarType};
 
-use crate::{
-    names::Kind,
-    printer::{Form, Printer},
-};
+use crate::{form::Form, literal::value, names::Kind, printer::Printer};
 
 impl Printer<'_> {
     /// The arguments of a kernel, with the types that it has where it is part of the program. Structs get variables.
@@ -77,67 +74,11 @@ impl Printer<'_> {
     }
 }
 
-/// Whether an argument keeps its bytes only where the program hands over pointers to it.
-fn needs_pointer(arg: &Arg) -> bool {
-    match arg {
-        Arg::Struct(_) | Arg::Bytes(_) => true,
-        Arg::Number(number) => matches!(number.ty, ScalarType::F16 | ScalarType::Bf16),
-        Arg::Address(_) | Arg::Input(_) => false,
-    }
-}
-
-/// Whether a kernel of the case's own must be compiled at run time: by options of its own, or because of what it is given.
-pub(crate) fn needs_module(plan: &Plan, kernel: &str) -> bool {
-    let options = plan.own_kernels.get(kernel).is_some_and(|own| !own.options.is_empty());
-    options
-        || plan.steps().iter().any(|step| match step.call.work() {
-            plan::Call::Launch { kernel: name, args, .. } => {
-                name == kernel && args.iter().any(needs_pointer)
-            }
-            _ => false,
-        })
-}
-
 /// The type of a variable with these bits.
 fn by_bits(ty: ScalarType) -> &'static str {
     match ty {
         ScalarType::F16 | ScalarType::Bf16 => "uint16_t",
         ty => ty.cpp(),
-    }
-}
-
-/// A number that is handed over: of 16-bit floats the bits, which any compiler takes.
-pub(crate) fn value(arg: &Arg) -> String {
-    match arg {
-        Arg::Number(Scalar { ty: ScalarType::F16 | ScalarType::Bf16, bits }) => {
-            format!("uint16_t({bits:#x})")
-        }
-        Arg::Number(number) => literal(*number),
-        Arg::Address(_) | Arg::Input(_) | Arg::Struct(_) | Arg::Bytes(_) => String::new(),
-    }
-}
-
-/// A number of its type.
-pub(crate) fn literal(number: Scalar) -> String {
-    let of = number.as_f64();
-    let ty = number.ty;
-    match ty {
-        ScalarType::U32 => format!("{number}u"),
-        ScalarType::U64 => format!("uint64_t({number}u)"),
-        // The least number has no literal.
-        ScalarType::I64 => format!("int64_t({:#x}u)", number.bits),
-        ScalarType::I32 => format!("int32_t({:#x}u)", number.bits),
-        ScalarType::I8 | ScalarType::U8 | ScalarType::I16 | ScalarType::U16 => {
-            format!("{}({number})", ty.cpp())
-        }
-        ScalarType::F32 if of.is_finite() => format!("{:?}f", of as f32),
-        ScalarType::F64 if of.is_finite() => format!("{of:?}"),
-        _ if of.is_nan() => format!("{}(NAN)", ty.cpp()),
-        _ if of.is_infinite() => {
-            format!("{}({}INFINITY)", ty.cpp(), if of < 0.0 { "-" } else { "" })
-        }
-        // 16 bits, of which every number is one of 32.
-        _ => format!("{}({:?}f)", ty.cpp(), of as f32),
     }
 }
 

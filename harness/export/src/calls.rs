@@ -8,9 +8,10 @@ use plan::{
 use crate::{
     checks::{is_success, number_fits},
     declare::{made, type_of},
+    form::Form,
     math,
     names::Kind,
-    printer::{Form, Printer},
+    printer::Printer,
     support::Helper,
 };
 

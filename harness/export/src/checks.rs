@@ -2,7 +2,7 @@
 
 use plan::{Call, Step};
 
-use crate::{expected::want, names::Kind, printer::Printer, support::Helper};
+use crate::{names::Kind, printer::Printer, support::Helper, wanted::want};
 
 impl Printer<'_> {
     /// A check of bytes.

@@ -6,15 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use plan::{
-    Arg, Call, Captures, OnCaptures, OnMemory, Place, Plan, Role, ScalarType, Step, Thing, kernel,
+    Arg, Call, Captures, OnCaptures, OnMemory, Plan, Role, ScalarType, Step, Thing, kernel,
     may_succeed,
 };
 
 use crate::{
-    arguments::value,
-    formula, math,
+    formula,
+    literal::value,
+    math,
     names::{Kind, Names},
     support::{Helper, kernel_on_host},
+    wanted::{as_elements, want},
 };
 
 pub(crate) struct Expected<'a> {
@@ -487,20 +489,6 @@ impl Recording {
 
     fn push(&mut self, line: String) {
         self.lines.push(format!("{}{line}", "  ".repeat(self.indent)));
-    }
-}
-
-/// The variable with the bytes that a buffer must hold.
-pub(crate) fn want(names: &mut Names, buffer: &str) -> String {
-    format!("want_{}", names.of(Kind::Buffer, buffer))
-}
-
-/// What lies at a place, as numbers of a type.
-pub(crate) fn as_elements(names: &mut Names, place: &Place, ty: &str) -> String {
-    let want = want(names, &place.buffer);
-    match place.offset {
-        0 => format!("as<{ty}>({want})"),
-        offset => format!("as<{ty}>({want}, {offset})"),
     }
 }
 

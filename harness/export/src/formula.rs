@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use plan::{Arg, Binary, Expr, Formula, Function, Plan, ScalarType, promoted, together};
 
 use crate::{
-    arguments::literal,
-    expected::{as_elements, want},
+    literal::literal,
     names::{Kind, Names},
+    wanted::{as_elements, want},
 };
 
 /// The formulas of an own kernel; none where the case says nothing of what it computes.

@@ -2,7 +2,7 @@
 
 use plan::{Call, Plan};
 
-use crate::Form;
+use crate::form::Form;
 
 /// What the comment says besides the program's own form.
 #[derive(Clone, Debug, Default)]

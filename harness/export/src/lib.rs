@@ -19,6 +19,7 @@ mod checks;
 mod declare;
 mod expected;
 mod foreign;
+mod form;
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "types and operators are told apart here, and no calls"
@@ -28,15 +29,23 @@ mod header;
 mod lean;
 mod libraries;
 pub mod lines;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "types of numbers are told apart here, and no calls"
+)]
+mod literal;
 mod math;
 mod memory;
 mod names;
 mod nodes;
+mod print_lean;
 mod printer;
 mod support;
 mod trace;
+mod wanted;
 
+pub use form::Form;
 pub use header::Header;
-pub use lean::print_lean;
-pub use printer::{Form, print};
+pub use print_lean::print_lean;
+pub use printer::print;
 pub use trace::{Difference, Trace, differences, trace};

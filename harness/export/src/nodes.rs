@@ -4,9 +4,10 @@ use plan::{Call, Step};
 
 use crate::{
     calls::{HIP, dim},
+    form::Form,
     memory::direction,
     names::Kind,
-    printer::{Form, Printer},
+    printer::Printer,
     support::Helper,
 };
 

@@ -5,40 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use plan::{Call, DEFAULT_STREAM, Effect, Phase, Place, Plan, Step, Version, may_succeed};
 
 use crate::{
-    Header, arguments,
     declare::Declared,
     expected::Expected,
-    lean::Lean,
+    form::Form,
+    header::Header,
+    lean::{self, Lean},
     names::{Kind, Names},
     support::{self, Helper},
 };
-
-/// How kernels get into the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// As strings that hipRTC compiles at run time: a host compiler is enough.
-    Hiprtc,
-    /// Inline, launched by `<<<>>>`, compiled by hipcc or clang.
-    Hipcc,
-}
-
-impl Form {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Form::Hiprtc => "hiprtc",
-            Form::Hipcc => "hipcc",
-        }
-    }
-
-    /// The name of the file.
-    pub const fn file(self) -> &'static str {
-        match self {
-            Form::Hiprtc => "repro.cpp",
-            Form::Hipcc => "repro.hip",
-        }
-    }
-}
 
 /// Prints a plan as a program. `version` picks among expectations that depend on the ROCm version.
 ///
@@ -161,19 +135,9 @@ impl<'a> Printer<'a> {
         !self.declared.is_hoisted(kind, name)
     }
 
-    /// How a kernel gets into the program. Symbols are looked for in modules, and hipLaunchKernel refuses with other statuses than
-    /// hipModuleLaunchKernel, so a kernel that either is about is in a module.
+    /// How a kernel gets into the program.
     pub(crate) fn form_of(&self, kernel: &str) -> Form {
-        let needs_module = |step: &&Step| {
-            let looks = matches!(step.call, Call::FindSymbol { .. });
-            step.call.kernels().any(|used| used == kernel) && (looks || !may_succeed(step))
-        };
-        match self.plan.steps().iter().any(needs_module)
-            || arguments::needs_module(self.plan, kernel)
-        {
-            true => Form::Hiprtc,
-            false => self.form,
-        }
+        self.form.of_kernel(self.plan, kernel)
     }
 
     fn main(&mut self) -> Result<(), String> {
@@ -353,7 +317,7 @@ impl<'a> Printer<'a> {
         }
         let mut failures = self.lean.is_none().then_some("static int failures = 0;\n");
         if self.lean.is_some() {
-            functions.push_str(&crate::lean::helpers(&self.helpers));
+            functions.push_str(&lean::helpers(&self.helpers));
         }
         for helper in self.helpers.iter().filter(|_| self.lean.is_none()) {
             let text = helper.text();
@@ -433,7 +397,7 @@ impl<'a> Printer<'a> {
                 Form::Hiprtc => {
                     let end = if source.contains(")\"") { "hip" } else { "" };
                     let source = match self.lean {
-                        Some(_) => crate::lean::without_comments(source),
+                        Some(_) => lean::without_comments(source),
                         None => source.trim_end().to_owned(),
                     };
                     if self.lean.is_some() && !source.contains('\n') {
