@@ -16,12 +16,11 @@ mod statuses;
 use plan::{ByVersion, Call, Step, verbs};
 
 use self::args::Args;
-pub(crate) use self::hip::Given;
 pub(crate) use self::statuses::every as every_status;
 use crate::{
-    lower::Scope,
     matrix::read_selector,
     read::Reader,
+    scope::Scope,
     yaml::{Node, Value},
 };
 

@@ -20,6 +20,19 @@ pub struct Diagnostic {
     pub help: Option<String>,
 }
 
+/// Sorted, without repeats.
+pub(crate) fn sorted(mut mistakes: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    mistakes.sort();
+    mistakes.dedup();
+    mistakes
+}
+
+/// The same; an error unless empty.
+pub(crate) fn finish(mistakes: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
+    let mistakes = sorted(mistakes);
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
 /// The known name nearest to a misspelt one, when one is near: other letters alone are no likeness.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known

@@ -4,10 +4,9 @@ use device::{Arch, Fault, Planted};
 use plan::{Library, VersionRange};
 
 use crate::{
-    At, Diagnostic, Kernels, Selector, Trial,
-    diagnostic::{nearest, suggest},
+    At, Diagnostic, Selector, Trial,
+    diagnostic::{finish, nearest, suggest},
     expression::evaluate,
-    lower::analyse,
     matrix::{Matrix, read_matrix, read_selector},
     names, program,
     read::Reader,
@@ -139,7 +138,7 @@ impl Case {
     /// Reads a case file.
     ///
     /// # Errors
-    /// All mistakes but those of its steps, which show when trials are lowered; [`mistakes`] has both.
+    /// All mistakes but those of its steps, which show when trials are lowered; [`mistakes`](crate::mistakes) has both.
     pub fn parse(id: &str, text: &str) -> Result<Case, Vec<Diagnostic>> {
         let mut reader = Reader::default();
         let case = read(&mut reader, id, text);
@@ -207,44 +206,8 @@ impl Case {
     }
 }
 
-/// All that is wrong with a case file, in its header and in the steps of every trial; empty for a sound one.
-///
-/// Where a mistake leaves open what the steps are to be held against, such as an axis without values, they are not judged by it.
-pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
-    let mut reader = Reader::default();
-    let Some(case) = read(&mut reader, id, text) else { return sorted(reader.mistakes) };
-    let mut steps: Vec<Vec<_>> = Vec::new();
-    for trial in case.trials() {
-        steps.push(analyse(&case, &trial, kernels).err().unwrap_or_default());
-    }
-    let same = |a: &Diagnostic, b: &Diagnostic| (a.at, &a.message) == (b.at, &b.message);
-    if case.matrix.unknown_trials {
-        // Some of these trials were not meant to be there. What shows in all of them is wrong anyway.
-        let in_all = |m: &Diagnostic| steps.iter().all(|of| of.iter().any(|other| same(m, other)));
-        let common = steps.first().into_iter().flatten().filter(|m| in_all(m)).cloned().collect();
-        steps = vec![common];
-    }
-    reader.mistakes.extend(steps.into_iter().flatten());
-    let mut all = sorted(reader.mistakes);
-    // The same mistake shows in many trials; the first one's help names its trial.
-    all.dedup_by(|a, b| same(a, b));
-    all
-}
-
-fn sorted(mut mistakes: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    mistakes.sort();
-    mistakes.dedup();
-    mistakes
-}
-
-/// Sorted, without repeats; an error unless empty.
-pub(crate) fn finish(mistakes: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
-    let mistakes = sorted(mistakes);
-    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
-}
-
 /// Whatever can be read of a case; None where it is none at all.
-fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
+pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     let root = yaml::parse(text, &mut reader.mistakes)?;
     let fields = reader.fields(&root, "a case", KEYS)?;
     let title = reader

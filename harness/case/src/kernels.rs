@@ -1,12 +1,16 @@
 //! The kernels that a case brings itself.
 
+use std::collections::BTreeMap;
+
 use plan::{Formula, OwnKind, flat_parameters, own_parameters};
 
 use crate::{
-    Kernels,
     read::Reader,
     yaml::{Key, Node, Value},
 };
+
+/// Kernel sources by name.
+pub type Kernels = BTreeMap<String, String>;
 
 /// What a case says of a kernel of its own.
 #[derive(Clone, Default)]

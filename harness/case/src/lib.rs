@@ -7,6 +7,7 @@
 // A new call must be seen wherever calls are told apart; what all calls have is asked of their declarations.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
+mod beside;
 mod buffers;
 mod calls;
 mod diagnostic;
@@ -16,10 +17,12 @@ mod header;
 mod kernels;
 mod lower;
 mod matrix;
+mod mistakes;
 mod names;
 mod plant;
 mod program;
 mod read;
+mod scope;
 mod signature;
 mod trust;
 mod write;
@@ -29,10 +32,13 @@ mod write;
 )]
 mod yaml;
 
+pub use beside::BACK;
 pub use diagnostic::{At, Diagnostic};
-pub use header::{Case, FaultEntry, Known, Needs, mistakes};
-pub use lower::{BACK, Body, Kernels, Lowered, analyse, lower};
+pub use header::{Case, FaultEntry, Known, Needs};
+pub use kernels::Kernels;
+pub use lower::{Body, Lowered, analyse, lower};
 pub use matrix::{Selector, Trial};
+pub use mistakes::mistakes;
 pub use plant::stand_in;
 pub use program::{GROUPS, refuses};
 pub use trust::{foreign, foreign_kernel};

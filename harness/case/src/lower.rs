@@ -1,35 +1,31 @@
 //! One trial of a case becomes a plan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use device::Planted;
 use plan::{
-    Buffer, Call, Choice, CopyApi, DEFAULT_STREAM, Expected, MOST_BYTES, Memory, OwnKernel,
-    PLAN_VERSION, Place, Plan, Program, Reference, Step, StreamKind, races, reference, verbs,
+    Call, Choice, DEFAULT_STREAM, Expected, MOST_BYTES, PLAN_VERSION, Plan, Program, Reference,
+    Step, StreamKind, races, reference, verbs,
 };
 
+mod program;
 mod surround;
 
+use self::program::program;
 use crate::{
     At, Case, Diagnostic, Trial,
+    beside::{BACK, INITIAL},
     buffers::{Initial, read_buffer, refuse_large},
-    calls::{Given, read_step, read_steps},
-    diagnostic::suggest,
+    calls::{read_step, read_steps},
+    diagnostic::finish,
     for_each,
-    header::finish,
-    kernels::{Own, read_own},
-    matrix::{Matrix, substitute},
+    kernels::{Kernels, read_own},
+    matrix::substitute,
     plant::plant,
-    program,
     read::{Fields, Reader},
+    scope::Scope,
     yaml::{Node, Value},
 };
-
-/// Streams of a case. Each may wait for each other, so the analysis of their order takes the square of them.
-const MOST_STREAMS: usize = 1000;
-
-/// Kernel sources by name.
-pub type Kernels = BTreeMap<String, String>;
 
 /// What one trial is made of.
 #[derive(Clone, Debug)]
@@ -73,8 +69,8 @@ pub fn lower(
     faults: &[Planted],
 ) -> Result<Lowered, Vec<Diagnostic>> {
     if case.is_program() {
-        let (plan, program) = program::lower(case, trial)?;
-        return Ok(Lowered { plan, body: Body::Program(Box::new(program)) });
+        let (plan, made) = program(case, trial)?;
+        return Ok(Lowered { plan, body: Body::Program(Box::new(made)) });
     }
     let (mut plan, reference) = sound(case, trial, kernels, reference)?;
     for fault in faults {
@@ -89,7 +85,7 @@ pub fn lower(
 /// Those of [`lower`].
 pub fn analyse(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<Plan, Vec<Diagnostic>> {
     if case.is_program() {
-        return program::lower(case, trial).map(|(plan, _)| plan);
+        return program(case, trial).map(|(plan, _)| plan);
     }
     sound(case, trial, kernels, plan::analyse).map(|(plan, ())| plan)
 }
@@ -128,12 +124,6 @@ fn sound<T: Default>(
     Ok((plan, found))
 }
 
-/// Ending of the names of host buffers that checks copy device buffers to.
-pub const BACK: &str = ".back";
-
-/// Ending of the names of host buffers whose pattern set-up copies to device buffers.
-const INITIAL: &str = ".initial";
-
 fn in_case(mistake: plan::Mistake, root: &Node, trial: &Trial) -> Diagnostic {
     let trial = trial.to_string();
     let line = mistake.line.max(1);
@@ -155,152 +145,6 @@ fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
     }
 }
 
-/// The names that steps may use, and what reading them adds to the plan.
-pub(crate) struct Scope<'a> {
-    pub(crate) matrix: &'a Matrix,
-    pub(crate) trial: &'a Trial,
-    pub(crate) buffers: BTreeMap<String, Buffer>,
-    /// Buffers that the case declares; lowering adds others.
-    declared: BTreeSet<String>,
-    /// Buffers whose declaration has a mistake, which is told there.
-    broken: BTreeSet<String>,
-    /// Whether buffers, or kernels, may be meant that could not be read.
-    unknown_buffers: bool,
-    unknown_kernels: bool,
-    streams: BTreeMap<String, StreamKind>,
-    events: BTreeSet<String>,
-    kernels: &'a Kernels,
-    /// Kernels of the case file, and what it says of those in files beside it.
-    own_kernels: BTreeMap<String, Own>,
-    /// What calls of any function have given so far.
-    pub(crate) values: BTreeMap<String, Given>,
-    next_id: u32,
-}
-
-impl Scope<'_> {
-    pub(crate) fn id(&mut self) -> u32 {
-        self.next_id += 1;
-        self.next_id
-    }
-
-    /// A step that must succeed and that the case does not spell out.
-    fn step(&mut self, call: Call, line: u32) -> Step {
-        Step { id: self.id(), call, returns: None, gives: None, line, planted: Vec::new() }
-    }
-
-    fn source(&self, kernel: &str) -> String {
-        let own = self.own_kernels.get(kernel).and_then(|own| own.source.as_ref());
-        own.or_else(|| self.kernels.get(kernel)).cloned().unwrap_or_default()
-    }
-
-    /// What is known of a kernel that is not of the library: it stands in the case file, or in a file beside it.
-    pub(crate) fn own_kernel(&self, kernel: &str) -> Option<OwnKernel> {
-        if plan::kernel(kernel).is_some() {
-            return None;
-        }
-        let source = self.source(kernel);
-        let own = self.own_kernels.get(kernel).cloned().unwrap_or_default();
-        let place = match (&own.source, own.line) {
-            (Some(_), line) => format!("line {line}"),
-            (None, _) => {
-                let line = source.lines().position(|line| line.contains("__global__"));
-                format!("`{kernel}.hip`, line {}", line.map_or(1, |n| n + 1))
-            }
-        };
-        let parameters = plan::own_parameters(&source, kernel);
-        Some(OwnKernel { place, options: own.options, parameters, computes: own.computes })
-    }
-
-    pub(crate) fn buffer(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
-        let name = reader.text(node, "a buffer")?;
-        if self.broken.contains(name) || self.unknown_buffers {
-            return None;
-        }
-        if !self.buffers.contains_key(name) {
-            let help = suggest(name, self.buffers.keys().map(String::as_str));
-            reader.mistake_with_help(node.at, format!("there is no buffer `{name}`"), help);
-            return None;
-        }
-        Some(name.to_owned())
-    }
-
-    /// A stream; one that is not declared is a blocking one, as hipStreamCreate makes it.
-    pub(crate) fn stream(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
-        let name = reader.text(node, "a stream")?;
-        if name == "device" {
-            reader.mistake(node.at, "no stream is called `device`: `sync: device` means them all");
-            return None;
-        }
-        if name != DEFAULT_STREAM {
-            if self.streams.len() >= MOST_STREAMS && !self.streams.contains_key(name) {
-                reader.mistake(node.at, format!("a case has at most {MOST_STREAMS} streams"));
-                return None;
-            }
-            self.streams.entry(name.to_owned()).or_insert(StreamKind::Blocking);
-        }
-        Some(name.to_owned())
-    }
-
-    pub(crate) fn event(&mut self, name: &str) -> String {
-        self.events.insert(name.to_owned());
-        name.to_owned()
-    }
-
-    pub(crate) fn has_kernel(&self, name: &str) -> bool {
-        self.unknown_kernels
-            || self.kernels.contains_key(name)
-            || self.own_kernels.contains_key(name)
-    }
-
-    pub(crate) fn kernel_names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.kernels.keys().chain(self.own_kernels.keys()).map(String::as_str)
-    }
-
-    /// The buffer itself when the host can read it, else a host buffer that a copy before the
-    /// check fills.
-    pub(crate) fn on_host(
-        &mut self,
-        reader: &mut Reader,
-        name: String,
-        at: At,
-        before: &mut Vec<Step>,
-    ) -> String {
-        let buffer = &self.buffers[&name];
-        if buffer.memory.on_host() {
-            return name;
-        }
-        let bytes = buffer.bytes;
-        let back = format!("{name}{BACK}");
-        if self.declared.contains(&back) {
-            let message = format!("this needs a host buffer `{back}`, and the case has its own");
-            let help = format!("give the buffer `{back}` of the case another name");
-            reader.mistake_with_help(at, message, Some(help));
-        }
-        let spec = beside(buffer);
-        self.buffers.insert(back.clone(), spec);
-        let call = Call::Copy {
-            to: Place { buffer: back.clone(), offset: 0 },
-            from: Place { buffer: name, offset: 0 },
-            bytes,
-            api: CopyApi::Memcpy,
-            stream: DEFAULT_STREAM.into(),
-        };
-        let step = self.step(call, at.line);
-        before.push(step);
-        back
-    }
-}
-
-/// The host buffer that lowering adds beside a device buffer, for its first content or a check. It is guarded as that is;
-/// memory of a pool, which cannot be, has it guarded.
-pub(crate) fn beside(device: &Buffer) -> Buffer {
-    Buffer {
-        memory: Memory::HostPageable,
-        bytes: device.bytes,
-        guarded: device.guarded || device.memory == Memory::DeviceAsync,
-    }
-}
-
 /// Bytes of all buffers of a case: the reference model keeps each in the memory of the host.
 const MOST_BYTES_TOGETHER: u64 = 16 << 30;
 
@@ -313,21 +157,7 @@ fn assemble(
 ) -> Option<Plan> {
     // The keys were checked when the file was read.
     let fields = reader.fields(root, "a case", crate::header::KEYS)?;
-    let mut scope = Scope {
-        matrix: &case.matrix,
-        trial,
-        buffers: BTreeMap::new(),
-        declared: BTreeSet::new(),
-        broken: BTreeSet::new(),
-        unknown_buffers: false,
-        unknown_kernels: false,
-        streams: BTreeMap::new(),
-        events: BTreeSet::new(),
-        kernels,
-        own_kernels: BTreeMap::new(),
-        values: BTreeMap::new(),
-        next_id: 0,
-    };
+    let mut scope = Scope::new(&case.matrix, trial, kernels);
     if let Some(node) = fields.get("streams") {
         for (key, value) in reader.entries(node, "`streams`").unwrap_or_default() {
             reader.name(key, "a stream");
@@ -439,10 +269,7 @@ fn assemble(
 }
 
 /// The variables that a case sets.
-pub(crate) fn read_environment(
-    reader: &mut Reader,
-    fields: &Fields<'_>,
-) -> BTreeMap<String, String> {
+fn read_environment(reader: &mut Reader, fields: &Fields<'_>) -> BTreeMap<String, String> {
     let mut environment = BTreeMap::new();
     if let Some(node) = fields.get("environment") {
         for (key, value) in reader.entries(node, "`environment`").unwrap_or_default() {

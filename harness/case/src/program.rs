@@ -1,28 +1,15 @@
-//! A case whose body is a program: Python, C++ or a command.
+//! What a case says of its program before any trial: that it is one, what cannot stand beside it, and which faults it takes.
 
 use device::{Place, Planted};
-use plan::{
-    Plan, Program,
-    program::{Packages, Source, Stated, What},
-};
 
 use crate::{
-    At, Case, Diagnostic, Trial,
-    header::{KEYS, finish},
-    lower::read_environment,
-    matrix::substitute,
     plant::stand_in,
-    read::{Fields, Reader},
+    read::Reader,
     yaml::{Key, Node, Value},
 };
 
 /// What the body of a plan is made of; a program has none of it.
 const OF_PLANS: &[&str] = &["streams", "kernels", "buffers", "steps", "expect"];
-
-const PROGRAM_KEYS: &[&str] = &[
-    "python", "cpp", "command", "env", "packages", "arch", "options", "args", "exit", "says",
-    "never",
-];
 
 /// What a stack can have besides HIP, by the names of `rocm fetch --with`.
 pub const GROUPS: &[&str] = &[
@@ -55,13 +42,6 @@ pub const GROUPS: &[&str] = &[
     "triton",
 ];
 
-/// The module that they are in. A program of this name would be imported in its place.
-const HELPER: &str = "rocrepro.py";
-
-/// The functions by which a program says what it checks.
-const CHECKS: &[&str] =
-    &["equal(", "close(", "status(", "raises(", "same(", "holds(", "given_back("];
-
 /// Tells of what cannot stand beside a program, before any trial.
 pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     let Value::Map(entries) = &root.value else { return };
@@ -72,187 +52,12 @@ pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     }
 }
 
-/// The program of one trial, with a plan that makes no calls and holds what surrounds it.
-pub(crate) fn lower(case: &Case, trial: &Trial) -> Result<(Plan, Program), Vec<Diagnostic>> {
-    let mut reader = Reader::default();
-    let mut missing = Vec::new();
-    let root = substitute(case.body(), trial, &mut missing);
-    let read = read(&mut reader, case, trial, &root);
-    let mut mistakes = reader.mistakes;
-    mistakes.retain(|m| missing.iter().all(|axis| axis.at != m.at));
-    mistakes.extend(missing.iter().filter_map(|axis| axis.mistake(trial, &case.matrix)));
-    finish(mistakes)?;
-    read.filter(|_| missing.is_empty()).ok_or_else(Vec::new)
-}
-
-fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<(Plan, Program)> {
-    let fields = reader.fields(root, "a case", KEYS)?;
-    let plan = Plan {
-        trial: case.trial_id(trial),
-        environment: read_environment(reader, &fields),
-        ..Plan::nothing()
-    };
-    let node = fields.get("program")?;
-    let fields = reader.fields(node, "`program`", PROGRAM_KEYS)?;
-    let Value::Map(entries) = &root.value else { return None };
-    let at =
-        entries.iter().find(|(key, _)| key.text == "program").map_or(node.at, |(key, _)| key.at);
-    let what = read_what(reader, &fields, case, at)?;
-    let texts = |reader: &mut Reader, key: &str| {
-        let what = format!("`{key}`");
-        let node = fields.get(key);
-        node.map(|node| reader.texts(node, &what)).unwrap_or_default()
-    };
-    let stated = Stated {
-        exit: fields.get("exit").and_then(|node| {
-            let status = reader.number32(node, "`exit`")?;
-            if status > 255 {
-                reader.mistake(node.at, "an exit status is at most 255");
-            }
-            i32::try_from(status).ok()
-        }),
-        says: texts(reader, "says"),
-        never: texts(reader, "never"),
-    };
-    let program = Program {
-        packages: read_packages(reader, &fields, &what),
-        what,
-        arguments: texts(reader, "args"),
-        groups: case.needs.groups.clone(),
-        parameters: trial.values.iter().map(|(a, v)| (a.to_string(), v.to_string())).collect(),
-        stated,
-        line: at.line,
-    };
-    // What is stated with a mistake is told there.
-    if ["exit", "says", "never"].iter().all(|key| fields.get(key).is_none()) {
-        check_that_it_states(reader, &program, at);
-    }
-    Some((plan, program))
-}
-
-/// What is started: one of three, each with keys of its own.
-fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> Option<What> {
-    let bodies = ["python", "cpp", "command"].map(|key| fields.get(key).map(|node| (key, node)));
-    let mut bodies = bodies.into_iter().flatten();
-    let Some((kind, node)) = bodies.next() else {
-        let help = Some("give `python`, `cpp` or `command`".to_owned());
-        reader.mistake_with_help(at, "`program` does not say what is started", help);
-        return None;
-    };
-    for (other, node) in bodies {
-        reader.mistake(node.at, format!("a program is `{kind}` or `{other}`, not both"));
-    }
-    for key in ["arch", "options"].into_iter().filter(|_| kind != "cpp") {
-        if let Some(node) = fields.get(key) {
-            reader.mistake(node.at, format!("`{key}` is of `cpp`; nothing else is compiled"));
-        }
-    }
-    match kind {
-        "python" => Some(What::Python(read_source(reader, case, kind, node)?)),
-        "cpp" => {
-            let mut texts = |key: &str| {
-                let node = fields.get(key);
-                node.map(|node| reader.texts(node, &format!("`{key}`"))).unwrap_or_default()
-            };
-            let (arch, options) = (texts("arch"), texts("options"));
-            Some(What::Cpp { source: read_source(reader, case, kind, node)?, arch, options })
-        }
-        _ => {
-            let words = reader.texts(node, "`command`");
-            (!words.is_empty()).then_some(What::Command(words))
-        }
-    }
-}
-
 /// The name of the file that a text means, where it means one: a single word with this ending.
 pub(crate) fn file_named(text: &str, kind: &str) -> Option<String> {
     let ending = if kind == "python" { ".py" } else { ".cpp" };
     let text = text.trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     (text.ends_with(ending) && text.chars().all(plain)).then(|| text.to_owned())
-}
-
-fn read_source(reader: &mut Reader, case: &Case, kind: &str, node: &Node) -> Option<Source> {
-    let text = reader.text(node, &format!("`{kind}`"))?;
-    if let Some(file) = file_named(text, kind) {
-        if file == HELPER {
-            let message =
-                format!("`{HELPER}` is the module by which programs check; it would import itself");
-            reader.mistake_with_help(
-                node.at,
-                message,
-                Some("give the file another name".to_owned()),
-            );
-            return None;
-        }
-        let text = match &case.file {
-            Some(Some(text)) => text.clone(),
-            // Nobody has looked.
-            None => return None,
-            Some(None) => {
-                reader.mistake(node.at, format!("there is no file `{file}` beside the case"));
-                return None;
-            }
-        };
-        return Some(Source { text, file: Some(file), above: 0 });
-    }
-    if text.trim().is_empty() {
-        reader.mistake(node.at, "the program is empty");
-        return None;
-    }
-    Some(Source { text: text.to_owned(), file: None, above: node.at.line.saturating_sub(1) })
-}
-
-fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &What) -> Packages {
-    let (named, these) = (fields.get("env"), fields.get("packages"));
-    if let (What::Cpp { .. }, Some(node)) = (what, named.or(these)) {
-        reader.mistake(node.at, "a C++ program imports no Python packages");
-    }
-    match (named, these) {
-        (Some(_), Some(node)) => {
-            reader.mistake(node.at, "either `env` names an environment, or `packages` what it has");
-            Packages::None
-        }
-        (Some(node), None) => {
-            let name = reader.text(node, "`env`").map(str::to_owned);
-            name.map_or(Packages::None, Packages::Environment)
-        }
-        (None, Some(node)) => {
-            let all = reader.texts(node, "`packages`");
-            for (item, text) in reader.list(node).iter().zip(&all) {
-                let name = text.split("==").next().unwrap_or_default();
-                let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-                if name.is_empty() || !name.chars().all(plain) {
-                    let help = "write `name` or `name==version`".to_owned();
-                    reader.mistake_with_help(
-                        item.at,
-                        format!("`{text}` is no package"),
-                        Some(help),
-                    );
-                }
-            }
-            Packages::These(all)
-        }
-        (None, None) => Packages::None,
-    }
-}
-
-/// A program that says of nothing whether it is right proves nothing.
-fn check_that_it_states(reader: &mut Reader, program: &Program, at: At) {
-    let checks = |text: &str| CHECKS.iter().any(|call| text.contains(call));
-    let own = program.reports() && program.source().is_some_and(|source| checks(&source.text));
-    if own {
-        return;
-    }
-    let help = match program.what {
-        What::Command(_) => "state `says` (a text of its output), `never` or `exit`".to_owned(),
-        What::Python(_) | What::Cpp { .. } => {
-            "check by the functions of `rocrepro` (`equal`, `close`, `status`, `raises`, `same`, \
-             `holds`), or state `says`, `never` or `exit`"
-                .to_owned()
-        }
-    };
-    reader.mistake_with_help(at, "the program states nothing, and so proves nothing", Some(help));
 }
 
 /// Reads `needs: {with: ...}`.

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use plan::{Phase, apis};
 
 use crate::{
+    beside::BACK,
     calls::every_status,
     diagnostic::suggest,
-    lower::BACK,
     program,
     read::Reader,
     yaml::{Node, Value},

@@ -5,8 +5,8 @@ use plan::{Call, Choice, DEFAULT_STREAM, Keys, Name, Place, Thing, Verb};
 use crate::{
     At,
     diagnostic::suggest,
-    lower::Scope,
     read::{Fields, Reader},
+    scope::Scope,
     yaml::{Node, Value},
 };
 

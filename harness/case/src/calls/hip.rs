@@ -10,14 +10,12 @@ use super::args::Args;
 use crate::{
     diagnostic::suggest,
     expression::evaluate,
+    scope::Given,
     yaml::{Key, Node, Value},
 };
 
 /// Most things that a call is given behind one pointer.
 const MOST_IN: u64 = 64;
-
-/// Where a value comes from: a function, and which of its parameters.
-pub(crate) type Given = (&'static HipFunction, usize);
 
 /// The type of what was given, in C.
 fn type_of((function, at): Given) -> &'static str {

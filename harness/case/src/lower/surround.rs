@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use plan::{Call, CopyApi, DEFAULT_STREAM, Memory, Named, NamedAs, Place, Plan, Step, Thing};
 
-use super::{INITIAL, Scope, beside, stamp};
-use crate::buffers::Initial;
+use super::stamp;
+use crate::{
+    beside::{INITIAL, beside},
+    buffers::Initial,
+    scope::Scope,
+};
 
 /// Adds what stands around the body: set-up, guards, teardown.
 pub(super) fn surround(

@@ -12,7 +12,7 @@ use super::{
     hip, line,
     scalar::{flow_list, flow_map, plain},
 };
-use crate::lower::{BACK, beside};
+use crate::beside::{BACK, beside};
 
 /// How the steps of a plan are written.
 pub(super) struct Steps {

@@ -1,0 +1,180 @@
+//! The names that the steps of a trial may use.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plan::{
+    Buffer, Call, CopyApi, DEFAULT_STREAM, HipFunction, OwnKernel, Place, Step, StreamKind,
+};
+
+use crate::{
+    At, Trial,
+    beside::{BACK, beside},
+    diagnostic::suggest,
+    kernels::{Kernels, Own},
+    matrix::Matrix,
+    read::Reader,
+    yaml::Node,
+};
+
+/// Streams of a case. Each may wait for each other, so the analysis of their order takes the square of them.
+const MOST_STREAMS: usize = 1000;
+
+/// Where a value comes from: a function, and which of its parameters.
+pub(crate) type Given = (&'static HipFunction, usize);
+
+/// The names that steps may use, and what reading them adds to the plan.
+pub(crate) struct Scope<'a> {
+    pub(crate) matrix: &'a Matrix,
+    pub(crate) trial: &'a Trial,
+    pub(crate) buffers: BTreeMap<String, Buffer>,
+    /// Buffers that the case declares; lowering adds others.
+    pub(crate) declared: BTreeSet<String>,
+    /// Buffers whose declaration has a mistake, which is told there.
+    pub(crate) broken: BTreeSet<String>,
+    /// Whether buffers, or kernels, may be meant that could not be read.
+    pub(crate) unknown_buffers: bool,
+    pub(crate) unknown_kernels: bool,
+    pub(crate) streams: BTreeMap<String, StreamKind>,
+    pub(crate) events: BTreeSet<String>,
+    kernels: &'a Kernels,
+    /// Kernels of the case file, and what it says of those in files beside it.
+    pub(crate) own_kernels: BTreeMap<String, Own>,
+    /// What calls of any function have given so far.
+    pub(crate) values: BTreeMap<String, Given>,
+    next_id: u32,
+}
+
+impl<'a> Scope<'a> {
+    /// Without any names yet but those of the files beside the case.
+    pub(crate) fn new(matrix: &'a Matrix, trial: &'a Trial, kernels: &'a Kernels) -> Self {
+        Scope {
+            matrix,
+            trial,
+            buffers: BTreeMap::new(),
+            declared: BTreeSet::new(),
+            broken: BTreeSet::new(),
+            unknown_buffers: false,
+            unknown_kernels: false,
+            streams: BTreeMap::new(),
+            events: BTreeSet::new(),
+            kernels,
+            own_kernels: BTreeMap::new(),
+            values: BTreeMap::new(),
+            next_id: 0,
+        }
+    }
+}
+
+impl Scope<'_> {
+    pub(crate) fn id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// A step that must succeed and that the case does not spell out.
+    pub(crate) fn step(&mut self, call: Call, line: u32) -> Step {
+        Step { id: self.id(), call, returns: None, gives: None, line, planted: Vec::new() }
+    }
+
+    pub(crate) fn source(&self, kernel: &str) -> String {
+        let own = self.own_kernels.get(kernel).and_then(|own| own.source.as_ref());
+        own.or_else(|| self.kernels.get(kernel)).cloned().unwrap_or_default()
+    }
+
+    /// What is known of a kernel that is not of the library: it stands in the case file, or in a file beside it.
+    pub(crate) fn own_kernel(&self, kernel: &str) -> Option<OwnKernel> {
+        if plan::kernel(kernel).is_some() {
+            return None;
+        }
+        let source = self.source(kernel);
+        let own = self.own_kernels.get(kernel).cloned().unwrap_or_default();
+        let place = match (&own.source, own.line) {
+            (Some(_), line) => format!("line {line}"),
+            (None, _) => {
+                let line = source.lines().position(|line| line.contains("__global__"));
+                format!("`{kernel}.hip`, line {}", line.map_or(1, |n| n + 1))
+            }
+        };
+        let parameters = plan::own_parameters(&source, kernel);
+        Some(OwnKernel { place, options: own.options, parameters, computes: own.computes })
+    }
+
+    pub(crate) fn buffer(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
+        let name = reader.text(node, "a buffer")?;
+        if self.broken.contains(name) || self.unknown_buffers {
+            return None;
+        }
+        if !self.buffers.contains_key(name) {
+            let help = suggest(name, self.buffers.keys().map(String::as_str));
+            reader.mistake_with_help(node.at, format!("there is no buffer `{name}`"), help);
+            return None;
+        }
+        Some(name.to_owned())
+    }
+
+    /// A stream; one that is not declared is a blocking one, as hipStreamCreate makes it.
+    pub(crate) fn stream(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
+        let name = reader.text(node, "a stream")?;
+        if name == "device" {
+            reader.mistake(node.at, "no stream is called `device`: `sync: device` means them all");
+            return None;
+        }
+        if name != DEFAULT_STREAM {
+            if self.streams.len() >= MOST_STREAMS && !self.streams.contains_key(name) {
+                reader.mistake(node.at, format!("a case has at most {MOST_STREAMS} streams"));
+                return None;
+            }
+            self.streams.entry(name.to_owned()).or_insert(StreamKind::Blocking);
+        }
+        Some(name.to_owned())
+    }
+
+    pub(crate) fn event(&mut self, name: &str) -> String {
+        self.events.insert(name.to_owned());
+        name.to_owned()
+    }
+
+    pub(crate) fn has_kernel(&self, name: &str) -> bool {
+        self.unknown_kernels
+            || self.kernels.contains_key(name)
+            || self.own_kernels.contains_key(name)
+    }
+
+    pub(crate) fn kernel_names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.kernels.keys().chain(self.own_kernels.keys()).map(String::as_str)
+    }
+
+    /// The buffer itself when the host can read it, else a host buffer that a copy before the
+    /// check fills.
+    pub(crate) fn on_host(
+        &mut self,
+        reader: &mut Reader,
+        name: String,
+        at: At,
+        before: &mut Vec<Step>,
+    ) -> String {
+        let buffer = &self.buffers[&name];
+        if buffer.memory.on_host() {
+            return name;
+        }
+        let bytes = buffer.bytes;
+        let back = format!("{name}{BACK}");
+        if self.declared.contains(&back) {
+            let message = format!("this needs a host buffer `{back}`, and the case has its own");
+            let help = format!("give the buffer `{back}` of the case another name");
+            reader.mistake_with_help(at, message, Some(help));
+        }
+        let spec = beside(buffer);
+        self.buffers.insert(back.clone(), spec);
+        let call = Call::Copy {
+            to: Place { buffer: back.clone(), offset: 0 },
+            from: Place { buffer: name, offset: 0 },
+            bytes,
+            api: CopyApi::Memcpy,
+            stream: DEFAULT_STREAM.into(),
+        };
+        let step = self.step(call, at.line);
+        before.push(step);
+        back
+    }
+}
