@@ -12,7 +12,8 @@ use std::thread;
 use percent_encoding::percent_decode_str;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Error, packages::Absent, release::NEEDLESS, watch::watched};
+use crate::planned::{Absent, Planned};
+use crate::{Error, release::NEEDLESS, watch::watched};
 
 /// Who vouches for the archive.
 #[derive(Clone, Debug)]
@@ -35,30 +36,6 @@ pub(crate) struct Apt<'a> {
     stop: &'a AtomicBool,
     /// How a command that dies with this process starts, where the host can do that.
     prefix: &'static [&'static str],
-}
-
-/// One package of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Planned {
-    pub(crate) name: String,
-    pub(crate) version: String,
-    /// Below a mirror's address.
-    pub(crate) path: String,
-    pub(crate) size: u64,
-    pub(crate) sha256: String,
-}
-
-impl Planned {
-    /// Name of its file in the archive directory.
-    pub(crate) fn file(&self) -> String {
-        // As apt names it, so that what either has downloaded serves both.
-        format!("{}_{}_{}", self.name, self.version.replace(':', "%3a"), self.architecture())
-    }
-
-    /// `amd64.deb` or `all.deb`.
-    fn architecture(&self) -> &str {
-        self.path.rsplit('_').next().unwrap_or_default()
-    }
 }
 
 /// How an apt-get that failed ended.

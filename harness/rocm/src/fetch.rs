@@ -2,21 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use sha2::{Digest, Sha256};
-
-use crate::apt::{Apt, Planned, Trust};
+use crate::apt::{Apt, Trust};
 use crate::lock::{Group, Lock};
-use crate::packages::{Absent, Mirrors};
+use crate::packages::Mirrors;
+use crate::planned::{Absent, Planned, verify};
 use crate::unpack::{self, Architectures};
 use crate::{
-    Error, Extra, Manifest, Package, RELEASES, Release, Spec, Stack, Store, locate, mirror,
-    successor,
+    Error, Event, Extra, Manifest, Package, Progress, RELEASES, Release, Spec, Stack, Store,
+    locate, mirror, successor,
 };
 
 /// Where Debian's package debian-archive-keyring puts the keys, old and new.
@@ -39,39 +38,6 @@ pub struct FetchOptions {
     /// Becomes true when somebody has had enough of waiting.
     pub stop: Arc<AtomicBool>,
 }
-
-/// What a fetch is doing. Sizes are in bytes.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Event<'a> {
-    /// Another process is fetching the same stack; this one goes on when that has ended.
-    Waiting {
-        /// Who.
-        holder: &'a str,
-    },
-    /// No mirror has a locked package any more; what has taken its place is looked for.
-    Moved {
-        /// The package and its version.
-        package: &'a str,
-    },
-    /// Packages are being downloaded.
-    Download {
-        /// Bytes there, of this fetch's.
-        done: u64,
-        /// Bytes missing at the start.
-        total: u64,
-    },
-    /// Packages are being verified and unpacked.
-    Unpack {
-        /// Bytes of packages read.
-        done: u64,
-        /// Bytes of all packages.
-        total: u64,
-    },
-}
-
-/// Gets the events of a fetch, possibly from several threads at once.
-pub type Progress<'a> = dyn Fn(Event<'_>) + Sync + 'a;
 
 /// Makes sure that a stack is there, downloading it where that is possible and needed.
 ///
@@ -369,32 +335,6 @@ fn absent<'a>(plan: &'a [Planned], archives: &Path) -> Result<Vec<&'a Planned>, 
         }
     }
     Ok(absent)
-}
-
-/// Compares a package with what it must be.
-pub(crate) fn verify(package: &Planned, path: &Path) -> Result<(), Error> {
-    let damaged = |detail| Error::Damaged { path: path.to_owned(), detail };
-    let mut file = File::open(path).map_err(Error::io("open", path))?;
-    let size = file.metadata().map_err(Error::io("read", path))?.len();
-    if size != package.size {
-        return Err(damaged(format!("{size} bytes instead of {}", package.size)));
-    }
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 17];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n) => hash.update(&buffer[..n]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::io("read", path)(error)),
-        }
-    }
-    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    if found == package.sha256 {
-        Ok(())
-    } else {
-        Err(damaged(format!("sha256 {found} instead of {}", package.sha256)))
-    }
 }
 
 /// Verifies and unpacks the packages of a plan, side by side.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::apt::Planned;
+use crate::planned::Planned;
 use crate::{Extra, Release};
 
 /// The content of one file in `locks/`.
@@ -107,6 +107,25 @@ impl Lock {
     }
 }
 
+/// What the packages of its lock say.
+impl Release {
+    /// Bytes to download for a new stack.
+    pub fn size(&self) -> u64 {
+        self.size_with(self.standard)
+    }
+
+    /// Bytes that a library adds to the download of a new stack.
+    pub fn size_of(&self, extra: Extra) -> u64 {
+        let without: Vec<_> = self.standard.iter().copied().filter(|e| *e != extra).collect();
+        self.size_with(&[without.as_slice(), &[extra]].concat()) - self.size_with(&without)
+    }
+
+    fn size_with(&self, extras: &[Extra]) -> u64 {
+        let plan = Lock::of(self).plan(&extras.iter().copied().collect());
+        plan.iter().map(|package| package.size).sum()
+    }
+}
+
 impl Locked {
     fn planned(&self) -> Planned {
         Planned {
@@ -194,6 +213,17 @@ mod tests {
                 assert!(package.path.ends_with(".deb") && !package.path.contains(".."));
             }
         }
+    }
+
+    #[test]
+    fn what_a_library_adds_is_known_before_it_is_fetched() {
+        let latest = Release::latest();
+        assert!(latest.size() > 100_000_000, "with hipRAND");
+        assert!(latest.size_of(Extra::Hiprand) > 10_000_000);
+        assert!(latest.size_of(Extra::Tests) > 100_000, "those of hipRAND");
+        assert!(latest.size_of(Extra::Hipblaslt) > 100_000_000);
+        let missing = Release::find(&"5.2.3".parse().unwrap()).unwrap();
+        assert_eq!(missing.size_of(Extra::Hipblaslt), 0);
     }
 
     #[test]

@@ -9,32 +9,14 @@ use std::time::Duration;
 
 use download::{Failure, Http};
 
-use crate::apt::Planned;
-use crate::{Error, Event, Progress, fetch::verify, watch::watched};
+use crate::planned::{Absent, Planned, verify};
+use crate::{Error, Event, Progress, watch::watched};
 
 /// Before the second attempt at a file; it doubles.
 const BACKOFF: Duration = Duration::from_millis(250);
 
 /// Packages downloaded at once: most are small, and a host takes its time to answer each.
 const CONNECTIONS: usize = 4;
-
-/// Why a package is not there.
-#[derive(Debug)]
-pub(crate) enum Absent {
-    /// Every mirror that answers says that it does not have it.
-    Gone {
-        /// Its name and version.
-        package: String,
-    },
-    /// Anything else.
-    Error(Error),
-}
-
-impl From<Error> for Absent {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
 
 /// Mirrors, the preferred one first.
 pub(crate) struct Mirrors<'a> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Extra, Lock, Version};
+use crate::{Extra, Version};
 
 /// A ROCm release that Debian packages.
 #[derive(Debug)]
@@ -426,22 +426,6 @@ impl Release {
         self.extras.iter().find(|packages| packages.extra == extra)
     }
 
-    /// Bytes to download for a new stack.
-    pub fn size(&self) -> u64 {
-        self.size_with(self.standard)
-    }
-
-    /// Bytes that a library adds to the download of a new stack.
-    pub fn size_of(&self, extra: Extra) -> u64 {
-        let without: Vec<_> = self.standard.iter().copied().filter(|e| *e != extra).collect();
-        self.size_with(&[without.as_slice(), &[extra]].concat()) - self.size_with(&without)
-    }
-
-    fn size_with(&self, extras: &[Extra]) -> u64 {
-        let plan = Lock::of(self).plan(&extras.iter().copied().collect());
-        plan.iter().map(|package| package.size).sum()
-    }
-
     /// The package that is the HIP runtime itself.
     pub(crate) fn runtime(&self) -> &'static str {
         self.packages[0].split('=').next().unwrap_or_default()
@@ -468,16 +452,5 @@ mod tests {
             assert_eq!(release.version().to_string(), release.version);
             assert!(release.standard.iter().all(|e| release.extra(*e).is_some()), "{release}");
         }
-    }
-
-    #[test]
-    fn what_a_library_adds_is_known_before_it_is_fetched() {
-        let latest = Release::latest();
-        assert!(latest.size() > 100_000_000, "with hipRAND");
-        assert!(latest.size_of(Extra::Hiprand) > 10_000_000);
-        assert!(latest.size_of(Extra::Tests) > 100_000, "those of hipRAND");
-        assert!(latest.size_of(Extra::Hipblaslt) > 100_000_000);
-        let missing = Release::find(&"5.2.3".parse().unwrap()).unwrap();
-        assert_eq!(missing.size_of(Extra::Hipblaslt), 0);
     }
 }

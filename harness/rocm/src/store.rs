@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use crate::held::{FileLock, Hold, LONGEST_WAIT};
-use crate::{Error, Extra, Manifest, RELEASES, Release, Spec, Stack, locate, system_stacks};
+use crate::{Error, Manifest, Release};
 
 /// The cache directory: `stacks/` holds the stacks, `apt/` one isolated apt state with its .debs for each.
 ///
@@ -126,36 +126,6 @@ fn name(release: &Release) -> String {
     release.to_string().replace(':', "-")
 }
 
-/// What [`list`] found.
-#[derive(Debug)]
-pub struct Listing {
-    /// ROCm installed on this machine, the one that `system` means first.
-    pub system: Vec<Stack>,
-    /// What has been or could be fetched, oldest release first.
-    pub debian: Vec<Fetchable>,
-}
-
-/// One release of [`Listing::debian`].
-#[derive(Debug)]
-pub struct Fetchable {
-    /// The release.
-    pub release: &'static Release,
-    /// Libraries that can be added to it.
-    pub extras: Vec<Extra>,
-    /// The stack, if it has been fetched.
-    pub stack: Option<Stack>,
-}
-
-/// Lists every stack that can be named without knowing a directory. Asks no network.
-pub fn list(store: &Store) -> Listing {
-    let debian = RELEASES.iter().map(|release| Fetchable {
-        release,
-        extras: release.extras.iter().map(|packages| packages.extra).collect(),
-        stack: locate(&Spec::Debian(release), store).ok(),
-    });
-    Listing { system: system_stacks(), debian: debian.collect() }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -165,7 +135,7 @@ mod tests {
     static NEVER: AtomicBool = AtomicBool::new(false);
 
     use super::*;
-    use crate::Version;
+    use crate::{RELEASES, Version};
 
     fn store() -> (tempfile::TempDir, Store, &'static Release) {
         let directory = tempfile::tempdir().unwrap();
