@@ -69,35 +69,18 @@ fn others_sleep() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use super::*;
 
-    /// Whether the process counts as at rest before its time for that is over, while a thread does this again and again.
-    fn rests_beside(work: impl Fn() + Send) -> bool {
-        let stop = &AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    work();
-                }
-            });
-            let mut idle = Idle::default();
-            let begun = Instant::now();
-            let mut rests = false;
-            while !rests && begun.elapsed() < SPINNING / 2 {
-                std::thread::sleep(Idle::LOOK);
-                rests = idle.has_lasted(true, 0);
-            }
-            stop.store(true, Ordering::Relaxed);
-            rests
-        })
-    }
-
     #[test]
-    fn who_yields_in_a_loop_waits_and_who_computes_does_not() {
-        assert!(rests_beside(std::thread::yield_now));
-        assert!(!rests_beside(std::hint::spin_loop));
+    fn who_yields_in_a_loop_waits() {
+        let mut idle = Idle::default();
+        assert!(!idle.has_lasted(true, 0));
+        assert!(!idle.has_lasted(true, 0), "nobody has yielded yet");
+        let before = time_in_kernel();
+        while time_in_kernel() <= before + YIELDING {
+            std::thread::yield_now();
+        }
+        assert!(idle.has_lasted(true, 0));
     }
 
     #[test]
