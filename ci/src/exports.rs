@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, SIXTH, SLOW, STACK, every, product};
+use crate::{Done, EIGHTH, SLOW, STACK, every, product};
 
 /// A case of each family for the stack's own clang, which takes seconds for a program: expected failures, host and device
 /// memory, a library with kernels of its own, graphs, arithmetic.
@@ -28,12 +28,13 @@ pub(crate) fn exports(sh: &Shell) -> Done {
     verify(sh, &["--all".to_owned()], ARCHITECTURES)
 }
 
-/// A sixth of the library for hipRTC, and the sample for hipcc on one architecture.
+/// An eighth of the library for hipRTC, and the sample for hipcc on one architecture.
 pub(crate) fn sample(sh: &Shell) -> Done {
     let program = product(sh)?;
-    let sixth =
-        every(sh, &program, SIXTH, |case| !case.starts_with("programs/") && !SLOW.contains(&case))?;
-    verify(sh, &sixth, &ARCHITECTURES[1..])
+    let eighth = every(sh, &program, EIGHTH, |case| {
+        !case.starts_with("programs/") && !SLOW.contains(&case)
+    })?;
+    verify(sh, &eighth, &ARCHITECTURES[1..])
 }
 
 fn verify(sh: &Shell, cases: &[String], architectures: &[&str]) -> Done {

@@ -85,7 +85,7 @@ const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 const ORDERED: &str = "75";
 
 /// Of so many cases the gate exports one, and it proves the faults of one.
-const SIXTH: usize = 6;
+const EIGHTH: usize = 8;
 /// And of so many it mutates one.
 const TWENTIETH: usize = 20;
 
@@ -128,8 +128,8 @@ usage: cargo run -p ci -- TASK
   soak     command after command for an hour, or for as many minutes as are given: no process, file or folder is left
   night    a run of 10 000 trials, or as many as are given: its memory, and its own time for each beside nextest and libtest-mimic
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      the gate, two parts at a time: lint, test, and of the others a sample: of `stacks` half of the trials, each on one of the older releases, of
-           `prove` a sixth of the cases and of `mutate` a twentieth, of `checks` each architecture on one release, of `exports` a sixth,
+  all      the gate, two parts at a time: lint, test, and of the others a sample: of `stacks` a third of the trials, each on one of the older releases, of
+           `prove` an eighth of the cases and of `mutate` a twentieth, of `checks` each architecture on one release, of `exports` an eighth,
            `filed`, half of `amd`, three cases of `frameworks`, and of `fuzz`, `waits`, `races` and `words`
   part     one of these parts: `part stacks`";
 
@@ -321,11 +321,11 @@ fn stacks() -> Done {
     on_stacks(0, |_| Vec::new())
 }
 
-/// Half of the trials on the older releases, each on one of them. The newest one, which has all libraries in the gate, is that of
+/// A third of the trials on the older releases, each on one of them. The newest one, which has all libraries in the gate, is that of
 /// `test`.
 fn stacks_sample() -> Done {
     let older = STACKS.len() - 1;
-    on_stacks(1, |part| vec!["--shard".to_owned(), format!("{part}/{}", 2 * older)])
+    on_stacks(1, |part| vec!["--shard".to_owned(), format!("{part}/{}", 3 * older)])
 }
 
 /// Runs the cases on the releases from that of a number on, with more words for each.
@@ -350,7 +350,7 @@ fn prove() -> Done {
 fn prove_sample() -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
-    let sample = every(&sh, &program, SIXTH, |case| !SLOW.contains(&case))?;
+    let sample = every(&sh, &program, EIGHTH, |case| !SLOW.contains(&case))?;
     cmd!(sh, "{program} prove --device emulated {HANGS...} {sample...} {PACKAGED...}").run()?;
     // Of a program nothing is taken away.
     let sample = every(&sh, &program, TWENTIETH, |case| !case.starts_with("programs/"))?;
