@@ -3,10 +3,10 @@
 use super::float::{cos, frexp, mad, max_f32, maximum_f32, min_f32, minimum_f32, sin};
 use crate::{
     exec::{Binder, on_wave},
-    float16::{F16, add_to_odd},
+    float16::F16,
     operation::{Operation, Table, operations, rounded},
     registers::HALF,
-    rounding::{Field, Rounding, Rounds},
+    rounding::Rounds,
     source::{Part, Place},
     text::{Base, Text, Unsupported},
     value::Value,
@@ -107,17 +107,10 @@ fn mixed<R: Value>(
     })
 }
 
-/// Rounded once: the product is exact in f64, the sum is made odd.
-fn narrow_fma(a: f32, b: f32, c: f32) -> F16 {
-    F16::from_f64(add_to_odd(f64::from(a) * f64::from(b), f64::from(c)))
-}
-
-/// `v_fma_mixlo_f16` and `v_fma_mixhi_f16`.
+/// `v_fma_mixlo_f16` and `v_fma_mixhi_f16`: rounded to f32 and then to f16, as `f32_to_f16(fma(...))` of the guides says and LLVM
+/// counts on (llvm-project#219723).
 fn mixed_half(destination: Destination) -> Operation {
-    let rounded = move |r: Rounding| {
-        mixed(destination, move |a: f32, b: f32, c: f32| -> F16 { r.fused_scaled(a, b, c, 0) })
-    };
-    Operation::rounded(Field::Double, mixed(destination, narrow_fma), rounded)
+    rounded!(Double, r => mixed(destination, move |a: f32, b: f32, c: f32| -> F16 { r.convert(a.mul_add(b, c)) }))
 }
 
 /// `x - floor(x)`, below one.

@@ -203,7 +203,7 @@ proptest! {
             check("v_fma_f16 v0, v1, v2, v3", exact(fma64(host, a, b, c)));
             check("v_pk_mul_f16 v0, v5, v5 op_sel:[0,1] op_sel_hi:[1,0]", exact(a * b));
             check("v_pk_add_f16 v0, v5, v5 op_sel:[0,1] op_sel_hi:[1,0]", exact(add64(host, a, b)));
-            check("v_fma_mixlo_f16 v0, v4, v1, v2 op_sel_hi:[0,1,1]", exact(fma64(host, value.into(), a, b)));
+            check("v_fma_mixlo_f16 v0, v4, v1, v2 op_sel_hi:[0,1,1]", half(host, value.mul_add(a as f32, b as f32).into()));
         }
     }
 }
@@ -275,5 +275,17 @@ fn bytes_are_rounded_as_mode_says() {
         let value = [2.25f32.to_bits(), 0xaaaa_aa00];
         let got = run(Gfx1100, single, 0, "v_cvt_pk_u8_f32 v0, v1, 0, v2", &value);
         assert_eq!(got as u32, 0xaaaa_aa00 | expected, "{single}");
+    }
+}
+
+/// 1 + 2^-11 + 2^-30 is 1 + 2^-11 as an f32, which lies between two halves and goes to the even one.
+#[test]
+fn a_mixed_half_is_rounded_to_f32_first() {
+    let sources = [0x3f80_0000, 0x3f80_1000, 0x3080_0000];
+    for (text, expected) in [
+        ("v_fma_mixlo_f16 v0, v1, v2, v3 op_sel_hi:[0,0,0]", 0x3c00),
+        ("v_fma_mixhi_f16 v0, v1, v2, v3 op_sel_hi:[0,0,0]", 0x3c00_0000),
+    ] {
+        assert_eq!(run(Gfx1151, 0, 0, text, &sources) as u32, expected, "{text}");
     }
 }
