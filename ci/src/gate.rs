@@ -15,8 +15,8 @@ use crate::{
 
 type Part = (&'static str, fn() -> Done);
 
-/// What the parts of a later phase use. Two parts run at once: half of the last ones wait most of the time, or for one program after
-/// the other, and so does a download. What takes longest comes first.
+/// The parts of a phase use what those before it made. Two run at once: half of the last ones wait most of the time, or for
+/// one program after the other, and so does a download. What takes longest comes first.
 const PHASES: [&[Part]; 3] = [
     &[("build", build)],
     &[("stack", stack), ("lint", lint)],

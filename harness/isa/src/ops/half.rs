@@ -107,8 +107,8 @@ fn mixed<R: Value>(
     })
 }
 
-/// `v_fma_mixlo_f16` and `v_fma_mixhi_f16`: rounded to f32 and then to f16, as `f32_to_f16(fma(...))` of the guides says and LLVM
-/// counts on (llvm-project#219723).
+/// `v_fma_mixlo_f16` and `v_fma_mixhi_f16`: rounded to f32, to nearest even in every MODE, and then to f16. LLVM counts on the
+/// two steps (llvm-project#219723).
 fn mixed_half(destination: Destination) -> Operation {
     rounded!(Double, r => mixed(destination, move |a: f32, b: f32, c: f32| -> F16 { r.convert(a.mul_add(b, c)) }))
 }
