@@ -22,6 +22,7 @@ mod launch;
 mod machine;
 mod masks;
 mod misread;
+mod operands;
 mod operation;
 mod ops;
 mod program;

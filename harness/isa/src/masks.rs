@@ -4,13 +4,13 @@ use std::marker::PhantomData;
 
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain},
+    operands::{Operands, Results, Sources},
     operation::{Operation, Passes},
     registers::HALF,
-    source::{Buffer, Control, NO_WORDS, Source, Target},
+    source::{Buffer, NO_WORDS},
     text::{Base, Text, Unsupported, register},
-    value::Value,
-    vector::{Results, refuse_integer_clamp},
-    wave::{Wave, flushed, sign, sign_bits},
+    value::{Type, Value},
+    wave::{Wave, sign, sign_bits},
 };
 
 /// Where a comparison puts its lane mask.
@@ -22,9 +22,7 @@ enum Verdict {
 }
 
 struct Compare<A, B, F> {
-    a: Source,
-    b: Source,
-    control: Control,
+    sources: Sources<2>,
     verdict: Verdict,
     f: F,
     types: PhantomData<fn(A, B)>,
@@ -36,38 +34,14 @@ where
 {
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
-        let active = self.control.begin(wave, A::WORDS);
+        let mut taken = self.sources.begin(wave);
         let mut verdict = 0u64;
-        for half in 0..wave.halves() {
-            let mask = (active >> (half * HALF)) as u32;
-            if mask == 0 {
-                continue;
-            }
-            let (mut a0, mut a1) = (Buffer::uninit(), Buffer::uninit());
-            let (mut b0, mut b1) = (Buffer::uninit(), Buffer::uninit());
-            let a_low = self.a.lanes(wave, half, 0, &mut a0);
-            let a_high =
-                if A::WORDS == 2 { self.a.lanes(wave, half, 1, &mut a1) } else { &NO_WORDS };
-            let b_low = self.b.lanes(wave, half, 0, &mut b0);
-            let b_high =
-                if B::WORDS == 2 { self.b.lanes(wave, half, 1, &mut b1) } else { &NO_WORDS };
-            let (a_zeroed, b_zeroed);
-            let (a_low, b_low) = if A::SINGLE && wave.flushes_sources() {
-                a_zeroed = flushed(a_low);
-                b_zeroed = if B::SINGLE { flushed(b_low) } else { *b_low };
-                (&a_zeroed, &b_zeroed)
-            } else {
-                (a_low, b_low)
-            };
+        while self.sources.take(wave, &mut taken) {
             let mut holds = [0; HALF];
-            for lane in 0..HALF {
-                let (a, b) = (
-                    self.a.value(a_low[lane], a_high[lane]),
-                    self.b.value(b_low[lane], b_high[lane]),
-                );
-                holds[lane] = sign((self.f)(a, b));
+            for (lane, holds) in holds.iter_mut().enumerate() {
+                *holds = sign((self.f)(taken.value(0, lane), taken.value(1, lane)));
             }
-            verdict |= u64::from(sign_bits(&holds) & mask) << (half * HALF);
+            verdict |= u64::from(sign_bits(&holds) & taken.mask) << (taken.half * HALF);
         }
         match self.verdict {
             Verdict::Scalar(first) => wave.set_mask(first, verdict),
@@ -92,12 +66,7 @@ where
             Verdict::Scalar(first) | Verdict::Both(first) => first,
             Verdict::Exec => register::EXEC,
         };
-        let free = |source: &Source| {
-            source.is_whole()
-                && !source.overlaps_mask(written)
-                && !source.overlaps_mask(register::EXEC)
-        };
-        self.control.is_plain() && free(&self.a) && free(&self.b)
+        self.sources.is_plain_beside(written) && self.sources.is_plain_beside(register::EXEC)
     }
 
     #[inline(always)]
@@ -105,20 +74,17 @@ where
         let mask = wave.exec_half(half);
         let mut verdict = 0;
         if mask != 0 {
+            let [a, b] = &self.sources.each;
             let (mut a0, mut a1) = (Buffer::uninit(), Buffer::uninit());
             let (mut b0, mut b1) = (Buffer::uninit(), Buffer::uninit());
-            let a_low = self.a.whole(wave, half, 0, &mut a0);
-            let b_low = self.b.whole(wave, half, 0, &mut b0);
-            let a_high =
-                if A::WORDS == 2 { self.a.whole(wave, half, 1, &mut a1) } else { &NO_WORDS };
-            let b_high =
-                if B::WORDS == 2 { self.b.whole(wave, half, 1, &mut b1) } else { &NO_WORDS };
+            let a_low = a.whole(wave, half, 0, &mut a0);
+            let b_low = b.whole(wave, half, 0, &mut b0);
+            let a_high = if A::WORDS == 2 { a.whole(wave, half, 1, &mut a1) } else { &NO_WORDS };
+            let b_high = if B::WORDS == 2 { b.whole(wave, half, 1, &mut b1) } else { &NO_WORDS };
             let mut holds = [0; HALF];
             for lane in 0..HALF {
-                let (a, b) = (
-                    self.a.value(a_low[lane], a_high[lane]),
-                    self.b.value(b_low[lane], b_high[lane]),
-                );
+                let a = a.value(a_low[lane], a_high[lane]);
+                let b = b.value(b_low[lane], b_high[lane]);
                 holds[lane] = sign((self.f)(a, b));
             }
             verdict = sign_bits(&holds) & mask;
@@ -139,26 +105,22 @@ pub(crate) fn compare<A: Value, B: Value>(
     f: impl Fn(A, B) -> bool + Copy + Send + Sync + 'static,
 ) -> Binder {
     Box::new(move |text| {
-        let explicit = text.operands.len() == 3;
-        let sources = if explicit { 1 } else { 0 };
-        let writes_exec = text.mnemonic.starts_with("v_cmpx");
-        let scalar = if explicit { text.scalar(0, 1)? } else { register::VCC };
-        let verdict = match (writes_exec, text.is_gfx9()) {
-            (false, _) => Verdict::Scalar(scalar),
-            (true, true) => Verdict::Both(scalar),
-            (true, false) => Verdict::Exec,
-        };
-        let mut a = text.source::<A>(sources, 0)?;
-        let control = text.control(&mut a)?;
-        bind_plain(Compare {
-            a,
-            b: text.source::<B>(sources + 1, 1)?,
-            control,
-            verdict,
-            f,
-            types: PhantomData,
-        })
+        let (sources, verdict) = compared(text, [Type::of::<A>(), Type::of::<B>()])?;
+        bind_plain(Compare { sources, verdict, f, types: PhantomData })
     })
+}
+
+fn compared(text: &Text, types: [&'static Type; 2]) -> Result<(Sources<2>, Verdict), Unsupported> {
+    let explicit = text.operands.len() == 3;
+    let first = if explicit { 1 } else { 0 };
+    let writes_exec = text.mnemonic.starts_with("v_cmpx");
+    let scalar = if explicit { text.scalar(0, 1)? } else { register::VCC };
+    let verdict = match (writes_exec, text.is_gfx9()) {
+        (false, _) => Verdict::Scalar(scalar),
+        (true, true) => Verdict::Both(scalar),
+        (true, false) => Verdict::Exec,
+    };
+    Ok((Sources::of(text, types, [first, first + 1])?, verdict))
 }
 
 /// A lane mask as a source: scalar registers or an inline constant.
@@ -196,35 +158,25 @@ impl Mask {
 }
 
 struct Select<T> {
-    a: Source,
-    b: Source,
+    operands: Operands<2>,
     mask: Mask,
-    target: Target,
-    control: Control,
     of: PhantomData<fn(T)>,
 }
 
 impl<T: Value> Lanes for Select<T> {
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
-        let active = self.control.begin(wave, T::WORDS);
         let choose = self.mask.read(wave);
-        for half in 0..wave.halves() {
-            let mask = (active >> (half * HALF)) as u32;
-            let choose = (choose >> (half * HALF)) as u32;
-            if mask == 0 {
-                continue;
-            }
-            let (mut a0, mut b0) = (Buffer::uninit(), Buffer::uninit());
-            let a = self.a.lanes(wave, half, 0, &mut a0);
-            let b = self.b.lanes(wave, half, 0, &mut b0);
+        let sources = &self.operands.sources;
+        let mut taken = sources.begin(wave);
+        while sources.take(wave, &mut taken) {
+            let choose = (choose >> (taken.half * HALF)) as u32;
             let mut results = Results::<T>::new();
             for lane in 0..HALF {
                 let second = choose & (1 << lane) != 0;
-                let (a, b) = (self.a.value::<T>(a[lane], 0), self.b.value::<T>(b[lane], 0));
-                results.set(lane, T::from_bits(if second { b.bits() } else { a.bits() }));
+                results.set(lane, taken.value(usize::from(second), lane));
             }
-            results.write(wave, &self.control, &self.target, half, mask);
+            self.operands.write(wave, &taken, &mut results.words);
         }
     }
 }
@@ -234,23 +186,24 @@ impl<T: Value> Plain for Select<T> {
     const FLUSHES: bool = false;
 
     fn is_plain(&self) -> bool {
-        self.control.is_plain() && self.target.is_whole() && self.a.is_whole() && self.b.is_whole()
+        self.operands.is_plain()
     }
 
     #[inline(always)]
     fn run_plain(&self, wave: &mut Wave, half: usize) {
         let mask = wave.exec_half(half);
         let choose = self.mask.read_half(wave, half);
+        let [a, b] = &self.operands.sources.each;
         let (mut a0, mut b0) = (Buffer::uninit(), Buffer::uninit());
-        let a = self.a.whole(wave, half, 0, &mut a0);
-        let b = self.b.whole(wave, half, 0, &mut b0);
+        let a_low = a.whole(wave, half, 0, &mut a0);
+        let b_low = b.whole(wave, half, 0, &mut b0);
         let mut results = [0; HALF];
         for lane in 0..HALF {
             let second = sign(choose >> lane & 1 == 1);
-            let (a, b) = (self.a.value::<T>(a[lane], 0), self.b.value::<T>(b[lane], 0));
+            let (a, b) = (a.value::<T>(a_low[lane], 0), b.value::<T>(b_low[lane], 0));
             results[lane] = (b.bits() as u32 & second) | (a.bits() as u32 & !second);
         }
-        wave.blend(usize::from(self.target.row), half, mask, &results);
+        wave.blend(usize::from(self.operands.target.row), half, mask, &results);
     }
 }
 
@@ -262,27 +215,17 @@ pub(crate) fn select<T: Value>() -> Operation {
             3 => Mask::Scalar(register::VCC),
             _ => Mask::operand(text, 3)?,
         };
-        let mut a = text.source::<T>(1, 0)?;
-        let control = text.control(&mut a)?;
-        bind_plain(Select {
-            a,
-            b: text.source::<T>(2, 1)?,
-            mask,
-            target: text.target::<T>(0, false)?,
-            control,
-            of: PhantomData::<fn(T)>,
-        })
+        let of = Type::moved::<T>();
+        let operands = Operands::of(text, [of; 2], [1, 2], of, false)?;
+        bind_plain(Select { operands, mask, of: PhantomData::<fn(T)> })
     });
     Operation::from(binder).that(Passes::Selects)
 }
 
 struct Carry<F> {
-    a: Source,
-    b: Source,
+    operands: Operands<2>,
     carry_in: Mask,
     carry_out: u16,
-    target: Target,
-    control: Control,
     f: F,
 }
 
@@ -292,28 +235,22 @@ where
 {
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
-        let active = self.control.begin(wave, 1);
         let carry_in = self.carry_in.read(wave);
         let mut carry_out = 0u64;
-        for half in 0..wave.halves() {
-            let mask = (active >> (half * HALF)) as u32;
-            let carry = (carry_in >> (half * HALF)) as u32;
-            if mask == 0 {
-                continue;
-            }
-            let (mut a0, mut b0) = (Buffer::uninit(), Buffer::uninit());
-            let a = self.a.lanes(wave, half, 0, &mut a0);
-            let b = self.b.lanes(wave, half, 0, &mut b0);
+        let sources = &self.operands.sources;
+        let mut taken = sources.begin(wave);
+        while sources.take(wave, &mut taken) {
+            let carry = (carry_in >> (taken.half * HALF)) as u32;
             let mut results = Results::<u32>::new();
             let mut overflows = [0; HALF];
-            for lane in 0..HALF {
-                let (a, b) = (self.a.value(a[lane], 0), self.b.value(b[lane], 0));
+            for (lane, overflows) in overflows.iter_mut().enumerate() {
+                let (a, b) = (taken.value(0, lane), taken.value(1, lane));
                 let (result, overflow) = (self.f)(a, b, carry >> lane & 1);
                 results.set(lane, result);
-                overflows[lane] = sign(overflow);
+                *overflows = sign(overflow);
             }
-            carry_out |= u64::from(sign_bits(&overflows) & mask) << (half * HALF);
-            results.write(wave, &self.control, &self.target, half, mask);
+            carry_out |= u64::from(sign_bits(&overflows) & taken.mask) << (taken.half * HALF);
+            self.operands.write(wave, &taken, &mut results.words);
         }
         wave.set_mask(self.carry_out, carry_out);
     }
@@ -327,24 +264,24 @@ where
     const FLUSHES: bool = false;
 
     fn is_plain(&self) -> bool {
-        let free = |source: &Source| source.is_whole() && !source.overlaps_mask(self.carry_out);
-        self.control.is_plain() && self.target.is_whole() && free(&self.a) && free(&self.b)
+        self.operands.is_plain() && self.operands.sources.is_plain_beside(self.carry_out)
     }
 
     #[inline(always)]
     fn run_plain(&self, wave: &mut Wave, half: usize) {
         let mask = wave.exec_half(half);
         let carry = self.carry_in.read_half(wave, half);
+        let [a, b] = &self.operands.sources.each;
         let (mut a0, mut b0) = (Buffer::uninit(), Buffer::uninit());
-        let a = self.a.whole(wave, half, 0, &mut a0);
-        let b = self.b.whole(wave, half, 0, &mut b0);
+        let a = a.whole(wave, half, 0, &mut a0);
+        let b = b.whole(wave, half, 0, &mut b0);
         let (mut results, mut overflows) = ([0; HALF], [0; HALF]);
         for lane in 0..HALF {
             let (result, overflow) = (self.f)(a[lane], b[lane], carry >> lane & 1);
             results[lane] = result;
             overflows[lane] = sign(overflow);
         }
-        wave.blend(usize::from(self.target.row), half, mask, &results);
+        wave.blend(usize::from(self.operands.target.row), half, mask, &results);
         wave.set_half_mask(self.carry_out, half, sign_bits(&overflows) & mask);
     }
 }
@@ -358,18 +295,9 @@ pub(crate) fn carry(
             4 => Mask::Constant(0),
             _ => Mask::operand(text, 4)?,
         };
-        refuse_integer_clamp::<u32>(text)?;
-        let mut a = text.source::<u32>(2, 0)?;
-        let control = text.control(&mut a)?;
-        bind_plain(Carry {
-            a,
-            b: text.source::<u32>(3, 1)?,
-            carry_in,
-            carry_out: text.scalar(1, 1)?,
-            target: text.target::<u32>(0, false)?,
-            control,
-            f,
-        })
+        let of = Type::of::<u32>();
+        let operands = Operands::of(text, [of; 2], [2, 3], of, false)?;
+        bind_plain(Carry { operands, carry_in, carry_out: text.scalar(1, 1)?, f })
     });
     Operation::from(binder).that(Passes::Flags)
 }

@@ -7,8 +7,8 @@ use device::Generation;
 use crate::{
     registers::{HALF, Half},
     text::{Base, Operand, Text, Unsupported, register},
-    value::Value,
-    wave::Wave,
+    value::{Type, Value},
+    wave::{Wave, flushed},
 };
 
 /// Where a source comes from.
@@ -97,6 +97,26 @@ impl Source {
             return self.parts(wave, half, part, buffer);
         }
         self.register(wave, half, word, buffer)
+    }
+
+    /// Half a wave with its modifiers applied, as MODE wants a source of that type.
+    pub(crate) fn take(&self, of: &Type, wave: &Wave, half: usize, words: &mut [Half; 2]) {
+        for (word, values) in words.iter_mut().enumerate().take(of.words) {
+            let mut buffer = Buffer::uninit();
+            *values = *self.lanes(wave, half, word, &mut buffer);
+        }
+        if of.single && wave.flushes_sources() {
+            words[0] = flushed(&words[0]);
+        }
+        if of.sign == 0 {
+            return;
+        }
+        // The sign is in the highest word.
+        let (top, shift) = (of.words - 1, 32 * (of.words - 1));
+        let (keep, flip) = ((self.keep >> shift) as u32, (self.flip >> shift) as u32);
+        for value in &mut words[top] {
+            *value = (*value & keep) ^ flip;
+        }
     }
 
     /// Whether the source is read as whole words.
@@ -335,9 +355,9 @@ impl Text {
     }
 
     /// Whether an upper half is meant, by the operand's text or by its bit of `op_sel`; what has no halves refuses it.
-    fn is_upper<T: Value>(&self, operand: &Operand, bit: Option<u8>) -> Result<bool, Unsupported> {
+    fn is_upper(&self, of: &Type, operand: &Operand, bit: Option<u8>) -> Result<bool, Unsupported> {
         let high = operand.high || bit == Some(1);
-        if high && !T::HALF { Err(Unsupported) } else { Ok(high) }
+        if high && !of.half { Err(Unsupported) } else { Ok(high) }
     }
 
     /// The bit of `op_sel` for the result, behind those of the sources. LLVM 17 has one more, for what `v_fmac_f16` adds to.
@@ -346,14 +366,15 @@ impl Text {
         bits.and_then(|bits| bits.last().copied())
     }
 
-    /// The operand as a source of type `T`. `position` counts the sources; it selects the bits of
+    /// The operand as a source of a type. `position` counts the sources; it selects the bits of
     /// `op_sel` and the SDWA selection.
-    pub(crate) fn source<T: Value>(
+    pub(crate) fn source(
         &self,
+        of: &Type,
         index: usize,
         position: usize,
     ) -> Result<Source, Unsupported> {
-        let mut source = self.plain_source::<T>(index)?;
+        let mut source = self.whole_source(of, index)?;
         let operand = self.operand(index)?;
         let register = !matches!(source.place, Place::Constant(_));
         let bit = match (index, position) {
@@ -361,8 +382,8 @@ impl Text {
             (0, 1..) => self.half_of_result(index),
             _ => self.list("op_sel").and_then(|bits| bits.get(position).copied()),
         };
-        let high = self.is_upper::<T>(operand, bit)?;
-        if T::HALF && register {
+        let high = self.is_upper(of, operand, bit)?;
+        if of.half && register {
             source.part = Some(if high { Part::HIGH } else { Part::LOW });
         }
         let selection = ["src0_sel", "src1_sel"].get(position).and_then(|name| self.value(name));
@@ -375,7 +396,7 @@ impl Text {
             return Err(Unsupported);
         }
         // Reading a plain low half needs no extraction: the value types ignore the upper bits.
-        if source.part == Some(Part::LOW) && T::HALF {
+        if source.part == Some(Part::LOW) && of.half {
             source.part = None;
         }
         Ok(source)
@@ -383,25 +404,33 @@ impl Text {
 
     /// The operand as a source whose register is read whole.
     pub(crate) fn plain_source<T: Value>(&self, index: usize) -> Result<Source, Unsupported> {
+        self.whole_source(Type::of::<T>(), index)
+    }
+
+    pub(crate) fn whole_source(&self, of: &Type, index: usize) -> Result<Source, Unsupported> {
         let operand = self.operand(index)?;
-        if T::SIGN == 0 && (operand.negate || operand.absolute) {
+        if of.sign == 0 && (operand.negate || operand.absolute) {
             return Err(Unsupported);
         }
         Ok(Source {
-            place: self.place::<T>(index)?,
+            place: self.place_of(of, index)?,
             part: None,
-            keep: if operand.absolute { !T::SIGN } else { u64::MAX },
-            flip: if operand.negate { T::SIGN } else { 0 },
+            keep: if operand.absolute { !of.sign } else { u64::MAX },
+            flip: if operand.negate { of.sign } else { 0 },
         })
     }
 
     pub(crate) fn place<T: Value>(&self, index: usize) -> Result<Place, Unsupported> {
-        let wide = |count: u16| usize::from(count) >= T::WORDS;
+        self.place_of(Type::of::<T>(), index)
+    }
+
+    fn place_of(&self, of: &Type, index: usize) -> Result<Place, Unsupported> {
+        let wide = |count: u16| usize::from(count) >= of.words;
         match self.operand(index)?.base {
             Base::Vector { first, count } if wide(count) => Ok(Place::Vector(first)),
             Base::Scalar { first, count } if wide(count) => Ok(Place::Scalar(first)),
-            Base::Constant(constant) => Ok(Place::Constant(T::constant(constant))),
-            Base::Bits(bits) if T::WORDS == 2 => Ok(Place::Constant(bits)),
+            Base::Constant(constant) => Ok(Place::Constant((of.constant)(constant))),
+            Base::Bits(bits) if of.words == 2 => Ok(Place::Constant(bits)),
             // The 32-bit form of an aperture reads its high half.
             Base::Bits(bits) => Ok(Place::Constant(bits >> 32)),
             Base::Null => Ok(Place::Constant(0)),
@@ -409,22 +438,23 @@ impl Text {
         }
     }
 
-    /// The destination of a vector instruction with a result of type `T`. `preserves` says that
+    /// The destination of a vector instruction with a result of that type. `preserves` says that
     /// GFX9 keeps the upper half of a 16-bit result; from GFX10 on all instructions do (LLVM,
     /// `GCNSubtarget::zeroesHigh16BitsOfDest`).
-    pub(crate) fn target<T: Value>(
+    pub(crate) fn target(
         &self,
+        of: &Type,
         index: usize,
         preserves: bool,
     ) -> Result<Target, Unsupported> {
         let operand = self.operand(index)?;
         let Base::Vector { first, count } = operand.base else { return Err(Unsupported) };
-        if usize::from(count) < T::WORDS {
+        if usize::from(count) < of.words {
             return Err(Unsupported);
         }
         let mut part = None;
-        let high = self.is_upper::<T>(operand, self.half_of_result(index))?;
-        if T::HALF {
+        let high = self.is_upper(of, operand, self.half_of_result(index))?;
+        if of.half {
             part = match (high, self.is_gfx9() && !preserves) {
                 (true, _) => Some((Part::HIGH, Unused::Preserve)),
                 (false, true) => None,

@@ -2,6 +2,7 @@
 
 use crate::{
     float16::{Bf16, F16},
+    registers::Half,
     text::Constant,
 };
 
@@ -20,17 +21,6 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
     fn bits(self) -> u64;
     /// What an inline constant or a literal means for this type.
     fn constant(constant: Constant) -> u64;
-    /// What it is in a packed instruction of 16 bits: a word from which `op_sel` and `op_sel_hi` choose halves. An inline
-    /// integer has its sign in the upper half; an inline float is a half in the lower one, or, where the instruction
-    /// computes in integers, a whole binary32 (LLVM, `getInlineEncodingV216` in AMDGPUBaseInfo.cpp).
-    fn packed(constant: Constant) -> u32 {
-        match constant {
-            Constant::Inline(value) => value as u32,
-            Constant::Literal(value) => value as u32,
-            Constant::Float(_) if Self::SIGN == 0 => constant32(constant) as u32,
-            Constant::Float(_) => Self::constant(constant) as u32,
-        }
-    }
     /// Whether results of this type that are too large are the greatest number under MODE.FP16_OVFL.
     const SATURATES: bool = false;
     /// What that rule asks of a source; integers are nothing that it asks for.
@@ -49,6 +39,81 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
     /// A NaN is 0, or what it was where `keeps_nans`; -0 is +0.
     fn clamped(self, _keeps_nans: bool) -> Self {
         self
+    }
+}
+
+/// What is asked of a type around an operation, so that all that stands around operations is compiled once and not for each.
+#[derive(Clone, Copy)]
+pub(crate) struct Type {
+    pub(crate) words: usize,
+    pub(crate) half: bool,
+    pub(crate) single: bool,
+    pub(crate) sign: u64,
+    pub(crate) saturates: bool,
+    pub(crate) constant: fn(Constant) -> u64,
+    pub(crate) class: fn(u64) -> Class,
+    pub(crate) saturated: fn(u64) -> u64,
+    /// [`Value::scaled`] of 32 lanes; what becomes infinite is [`Value::saturated`] if the last argument says so.
+    pub(crate) scaled: fn(&mut [Half; 2], f32, bool),
+    /// [`Value::clamped`] of 32 lanes.
+    pub(crate) clamped: fn(&mut [Half; 2], bool),
+}
+
+impl Type {
+    pub(crate) fn of<T: Value>() -> &'static Type {
+        const { &Type::new::<T>() }
+    }
+
+    const fn new<T: Value>() -> Type {
+        Type {
+            words: T::WORDS,
+            half: T::HALF,
+            single: T::SINGLE,
+            sign: T::SIGN,
+            saturates: T::SATURATES,
+            constant: T::constant,
+            class: |bits| T::from_bits(bits).class(),
+            saturated: |bits| T::from_bits(bits).saturated().bits(),
+            scaled: |words, factor, saturates| {
+                change(words, |value: T| {
+                    let overflows = saturates && value.class() != Class::Infinite;
+                    let value = value.scaled(factor);
+                    if overflows { value.saturated() } else { value }
+                });
+            },
+            clamped: |words, keeps_nans| change(words, |value: T| value.clamped(keeps_nans)),
+        }
+    }
+
+    /// What a constant is in a packed instruction of 16 bits: a word from which `op_sel` and `op_sel_hi` choose halves. An
+    /// inline integer has its sign in the upper half; an inline float is a half in the lower one, or, where the instruction
+    /// computes in integers, a whole binary32 (LLVM, `getInlineEncodingV216` in AMDGPUBaseInfo.cpp).
+    pub(crate) fn packed(&self, constant: Constant) -> u32 {
+        match constant {
+            Constant::Inline(value) => value as u32,
+            Constant::Literal(value) => value as u32,
+            Constant::Float(_) if self.sign == 0 => constant32(constant) as u32,
+            Constant::Float(_) => (self.constant)(constant) as u32,
+        }
+    }
+
+    /// The same where MODE changes nothing, as where a value is only moved.
+    pub(crate) fn moved<T: Value>() -> &'static Type {
+        const { &Type { single: false, saturates: false, ..Type::new::<T>() } }
+    }
+}
+
+/// The bits of a value from its words.
+#[inline(always)]
+pub(crate) fn joined(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+fn change<T: Value>(words: &mut [Half; 2], f: impl Fn(T) -> T) {
+    let [low, high] = words;
+    for (low, high) in low.iter_mut().zip(high) {
+        let bits = f(T::from_bits(joined(*low, *high))).bits();
+        (*low, *high) = (bits as u32, (bits >> 32) as u32);
     }
 }
 

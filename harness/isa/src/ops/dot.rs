@@ -10,7 +10,7 @@ use crate::{
     operation::{Operation, Table, accumulates, by_arch, by_overflow, operations},
     small_float::SmallFloat,
     text::{Constant, Text, Unsupported},
-    value::{Settled, Value},
+    value::{Settled, Type, Value},
     vector::{accumulate, ternary},
 };
 
@@ -74,7 +74,7 @@ macro_rules! pair {
                 self.0.into()
             }
             fn constant(constant: Constant) -> u64 {
-                <$half>::packed(constant).into()
+                Type::of::<$half>().packed(constant).into()
             }
         }
 

@@ -9,7 +9,7 @@ use crate::{
     rounding::Rounds,
     source::{Part, Place},
     text::{Base, Text, Unsupported},
-    value::Value,
+    value::{Type, Value},
     vector::{accumulate, binary, ternary, unary},
     wave::active,
 };
@@ -61,7 +61,7 @@ fn mixed<R: Value>(
             bare.operands[position + 1].absolute = false;
             let mut source = bare.plain_source::<f32>(position + 1)?;
             if let (true, Base::Constant(constant)) = (half, &operand.base) {
-                source.place = Place::Constant(F16::packed(*constant).into());
+                source.place = Place::Constant(Type::of::<F16>().packed(*constant).into());
             }
             let part = if bit(&select, position) { Part::HIGH } else { Part::LOW };
             sources.push((source, half, part, operand.negate, operand.absolute));

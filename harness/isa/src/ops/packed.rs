@@ -11,7 +11,7 @@ use crate::{
     rounding::Rounds as _,
     source::{Buffer, Place, Source},
     text::{Base, Text, Unsupported},
-    value::{Class, Value},
+    value::{Class, Type, Value},
     wave::{Wave, flushed},
 };
 
@@ -21,11 +21,12 @@ struct Selected {
     /// Where in its register the half begins.
     shift: u8,
     /// The sign to flip.
-    flip: u64,
+    flip: u32,
 }
 
 impl Selected {
-    fn new<T: Value>(
+    fn new(
+        of: &Type,
         text: &Text,
         index: usize,
         high: bool,
@@ -33,8 +34,8 @@ impl Selected {
     ) -> Result<Self, Unsupported> {
         // Halves share a register of 32 bits; single floats have one each.
         let mut source =
-            if T::HALF { text.plain_source::<u32>(index)? } else { text.plain_source::<T>(index)? };
-        if !T::HALF
+            if of.half { text.plain_source::<u32>(index)? } else { text.whole_source(of, index)? };
+        if !of.half
             && matches!(
                 text.operand(index)?.base,
                 Base::Vector { count: 1, .. } | Base::Scalar { count: 1, .. }
@@ -42,31 +43,34 @@ impl Selected {
         {
             return Err(Unsupported);
         }
-        let mut shift = if high && T::HALF { 16 } else { 0 };
+        let mut shift = if high && of.half { 16 } else { 0 };
         match (&mut source.place, &text.operand(index)?.base) {
-            (place, Base::Constant(constant)) if T::HALF => {
-                *place = Place::Constant(u64::from(T::packed(*constant) >> shift) & 0xffff);
+            (place, Base::Constant(constant)) if of.half => {
+                *place = Place::Constant(u64::from(of.packed(*constant) >> shift) & 0xffff);
                 shift = 0;
             }
             // A constant of a packed instruction of 32 bits is the same in both halves.
-            (Place::Vector(first), _) | (Place::Scalar(first), _) if high && !T::HALF => {
+            (Place::Vector(first), _) | (Place::Scalar(first), _) if high && !of.half => {
                 *first += 1
             }
             _ => {}
         }
-        Ok(Selected { source, shift, flip: if negate { T::SIGN } else { 0 } })
+        Ok(Selected { source, shift, flip: if negate { of.sign as u32 } else { 0 } })
     }
 }
 
 /// The operands of a packed instruction, for each half of the result.
-struct Operands<T, const N: usize> {
+struct Operands<const N: usize> {
+    of: &'static Type,
     /// `[half][source]`
     sources: [[Selected; N]; 2],
     row: usize,
     clamp: bool,
     asks_dx10_clamp: bool,
-    of: PhantomData<fn(T)>,
 }
+
+/// `[half][source]`: the values of 32 lanes, in the lower bits.
+type Taken<const N: usize> = [[Half; N]; 2];
 
 /// The bit of each source in a list such as `op_sel:[0,1]`.
 fn chosen<const N: usize>(text: &Text, name: &str, default: bool) -> [bool; N] {
@@ -74,32 +78,77 @@ fn chosen<const N: usize>(text: &Text, name: &str, default: bool) -> [bool; N] {
     std::array::from_fn(|source| list.get(source).map_or(default, |&bit| bit == 1))
 }
 
-fn operands<T: Value, const N: usize>(
-    text: &Text,
-    third_is_target: bool,
-) -> Result<Operands<T, N>, Unsupported> {
-    text.only(&["op_sel", "op_sel_hi", "neg_lo", "neg_hi", "clamp"])?;
-    let half = |high: [bool; N], negate: [bool; N]| -> Result<[Selected; N], Unsupported> {
-        let index = |source| if third_is_target && source == 2 { 0 } else { source + 1 };
-        let sources: Result<Vec<_>, _> =
-            (0..N).map(|n| Selected::new::<T>(text, index(n), high[n], negate[n])).collect();
-        sources?.try_into().map_err(|_| Unsupported)
-    };
-    Ok(Operands {
-        sources: [
+impl<const N: usize> Operands<N> {
+    fn of(of: &'static Type, text: &Text, at: [usize; N]) -> Result<Self, Unsupported> {
+        if of.sign == 0 && text.has("clamp") && !text.mnemonic.ends_with(" clamp") {
+            return Err(Unsupported);
+        }
+        text.only(&["op_sel", "op_sel_hi", "neg_lo", "neg_hi", "clamp"])?;
+        let half = |high: [bool; N], negate: [bool; N]| -> Result<[Selected; N], Unsupported> {
+            let sources: Result<Vec<_>, _> =
+                (0..N).map(|n| Selected::new(of, text, at[n], high[n], negate[n])).collect();
+            sources?.try_into().map_err(|_| Unsupported)
+        };
+        let sources = [
             half(chosen(text, "op_sel", false), chosen(text, "neg_lo", false))?,
             half(chosen(text, "op_sel_hi", true), chosen(text, "neg_hi", false))?,
-        ],
-        row: text.row(0, if T::HALF { 1 } else { 2 })?,
-        clamp: text.has("clamp"),
-        asks_dx10_clamp: text.asks_dx10_clamp(),
-        of: PhantomData,
-    })
+        ];
+        Ok(Operands {
+            of,
+            sources,
+            row: text.row(0, if of.half { 1 } else { 2 })?,
+            clamp: text.has("clamp"),
+            asks_dx10_clamp: text.asks_dx10_clamp(),
+        })
+    }
+
+    #[inline(never)]
+    fn take(&self, wave: &Wave, half: usize, taken: &mut Taken<N>) {
+        for (from, words) in self.sources.iter().flatten().zip(taken.iter_mut().flatten()) {
+            let mut buffer = Buffer::uninit();
+            *words = *from.source.lanes(wave, half, 0, &mut buffer);
+            if self.of.single && wave.flushes_sources() {
+                *words = flushed(words);
+            }
+            for word in words {
+                *word = (*word >> from.shift) ^ from.flip;
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn write(&self, wave: &mut Wave, half: usize, taken: &Taken<N>, mut results: [Half; 2]) {
+        let (of, mask) = (self.of, wave.exec_half(half));
+        for (words, taken) in results.iter_mut().zip(taken) {
+            if of.saturates && wave.saturates() {
+                saturate(of, words, taken);
+            }
+            if of.single && wave.flushes_results() {
+                *words = flushed(words);
+            }
+            if self.clamp && of.sign != 0 {
+                let mut both = [*words, [0; HALF]];
+                (of.clamped)(&mut both, self.asks_dx10_clamp && wave.keeps_nans());
+                *words = both[0];
+            }
+        }
+        if of.half {
+            let [mut low, high] = results;
+            for (low, high) in low.iter_mut().zip(high) {
+                *low = (*low & 0xffff) | high << 16;
+            }
+            wave.blend(self.row, half, mask, &low);
+        } else {
+            wave.blend(self.row, half, mask, &results[0]);
+            wave.blend(self.row + 1, half, mask, &results[1]);
+        }
+    }
 }
 
 struct Packed<T, F, const N: usize> {
-    operands: Operands<T, N>,
+    operands: Operands<N>,
     f: F,
+    of: PhantomData<fn(T)>,
 }
 
 impl<T: Value, F, const N: usize> Lanes for Packed<T, F, N>
@@ -108,90 +157,37 @@ where
 {
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
-        let operands = &self.operands;
         for half in 0..wave.halves() {
-            let mask = wave.exec_half(half);
-            let mut results = [[0u32; HALF]; 2];
-            for (sources, result) in operands.sources.iter().zip(&mut results) {
-                let mut buffers = [[0; HALF]; N];
-                for (from, buffer) in sources.iter().zip(&mut buffers) {
-                    let mut scratch = Buffer::uninit();
-                    let lanes = from.source.lanes(wave, half, 0, &mut scratch);
-                    let zeroed;
-                    let lanes = if T::SINGLE && wave.flushes_sources() {
-                        zeroed = flushed(lanes);
-                        &zeroed
-                    } else {
-                        lanes
-                    };
-                    for lane in 0..HALF {
-                        buffer[lane] = lanes[lane] >> from.shift;
-                    }
-                }
-                for (lane, result) in result.iter_mut().enumerate() {
-                    let values = std::array::from_fn(|source| {
-                        let bits = u64::from(buffers[source][lane]);
-                        T::from_bits(bits ^ sources[source].flip)
-                    });
-                    let value = (self.f)(values);
-                    *result = value.bits() as u32;
-                }
-                if T::SATURATES && wave.saturates() {
-                    saturate::<T, N>(result, &buffers, sources);
-                }
-                if T::SINGLE && wave.flushes_results() {
-                    *result = flushed(result);
-                }
-                if operands.clamp && T::SIGN != 0 {
-                    let keeps_nans = operands.asks_dx10_clamp && wave.keeps_nans();
-                    for lane in result.iter_mut() {
-                        *lane = T::from_bits(u64::from(*lane)).clamped(keeps_nans).bits() as u32;
-                    }
+            let mut taken = [[[0; HALF]; N]; 2];
+            self.operands.take(wave, half, &mut taken);
+            let mut results = [[0; HALF]; 2];
+            for (words, taken) in results.iter_mut().zip(&taken) {
+                for (lane, word) in words.iter_mut().enumerate() {
+                    let value = |source: usize| T::from_bits(u64::from(taken[source][lane]));
+                    *word = (self.f)(std::array::from_fn(value)).bits() as u32;
                 }
             }
-            if T::HALF {
-                let [mut low, high] = results;
-                for (low, high) in low.iter_mut().zip(high) {
-                    *low = (*low & 0xffff) | high << 16;
-                }
-                wave.blend(operands.row, half, mask, &low);
-            } else {
-                wave.blend(operands.row, half, mask, &results[0]);
-                wave.blend(operands.row + 1, half, mask, &results[1]);
-            }
+            self.operands.write(wave, half, &taken, results);
         }
     }
 }
 
 /// As MODE.FP16_OVFL asks: the greatest numbers for infinities that are none of an infinite source.
 #[cold]
-fn saturate<T: Value, const N: usize>(
-    results: &mut Half,
-    buffers: &[Half; N],
-    sources: &[Selected; N],
-) {
+fn saturate<const N: usize>(of: &Type, results: &mut Half, taken: &[Half; N]) {
     for (lane, result) in results.iter_mut().enumerate() {
-        let classes: [Class; N] = std::array::from_fn(|source| {
-            T::from_bits(u64::from(buffers[source][lane]) ^ sources[source].flip).class()
-        });
+        let classes: [Class; N] =
+            std::array::from_fn(|source| (of.class)(u64::from(taken[source][lane])));
         if !Class::makes_infinity(&classes, false) {
-            *result = T::from_bits(u64::from(*result)).saturated().bits() as u32;
+            *result = (of.saturated)(u64::from(*result)) as u32;
         }
     }
 }
 
-fn refuse_integer_clamp<T: Value>(text: &Text) -> Result<(), Unsupported> {
-    let bare = T::SIGN == 0 && text.has("clamp") && !text.mnemonic.ends_with(" clamp");
-    if bare { Err(Unsupported) } else { Ok(()) }
-}
-
 fn two<T: Value>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Binder {
     Box::new(move |text| {
-        refuse_integer_clamp::<T>(text)?;
-        bind_lanes(Packed {
-            operands: operands::<T, 2>(text, false)?,
-            f: move |[a, b]: [T; 2]| f(a, b),
-        })
+        let operands = Operands::of(Type::of::<T>(), text, [1, 2])?;
+        bind_lanes(Packed { operands, f: move |[a, b]: [T; 2]| f(a, b), of: PhantomData })
     })
 }
 
@@ -200,11 +196,9 @@ fn three<T: Value>(
     f: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
 ) -> Binder {
     Box::new(move |text| {
-        refuse_integer_clamp::<T>(text)?;
-        bind_lanes(Packed {
-            operands: operands::<T, 3>(text, third_is_target)?,
-            f: move |[a, b, c]: [T; 3]| f(a, b, c),
-        })
+        let at = [1, 2, if third_is_target { 0 } else { 3 }];
+        let operands = Operands::of(Type::of::<T>(), text, at)?;
+        bind_lanes(Packed { operands, f: move |[a, b, c]: [T; 3]| f(a, b, c), of: PhantomData })
     })
 }
 

@@ -10,7 +10,7 @@ use crate::{
     small_float::SmallFloat,
     source::{Place, Source},
     text::{Base, Text, Unsupported},
-    value::Value,
+    value::{Type, Value},
     wave::{Wave, active},
 };
 
@@ -192,8 +192,8 @@ impl Words {
         if let Base::Constant(constant) = text.operand(index)?.base {
             words.source.place = Place::Constant(match of {
                 Wide::F32 => f32::constant(constant),
-                Wide::F16 => F16::packed(constant).into(),
-                Wide::Bf16 => Bf16::packed(constant).into(),
+                Wide::F16 => Type::of::<F16>().packed(constant).into(),
+                Wide::Bf16 => Type::of::<Bf16>().packed(constant).into(),
             });
         }
         Ok(words)

@@ -6,13 +6,14 @@ use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::{F16, add_to_odd},
     masks::Mask,
+    operands::Results,
     operation::{Operation, Passes, Table, operations},
     registers::{HALF, Half},
     rounding::{Field, Rounds as _, exponent, scale_f32, scale_f64},
     source::{Buffer, NO_WORDS, Source},
     text::{Text, register},
     value::{Settled, Value},
-    vector::{Results, ternary},
+    vector::ternary,
     wave::{Wave, active, sign, sign_bits},
 };
 

@@ -1,0 +1,194 @@
+//! The operands of an operation on lanes, and how they are taken and given where something is modified. None of it is generic
+//! over the operation: there are some five hundred of them, and what each has of its own is its plain loop and its arithmetic.
+
+use std::marker::PhantomData;
+
+use crate::{
+    registers::{HALF, Half},
+    source::{Control, Source, Target},
+    text::{Text, Unsupported},
+    value::{Class, Type, Value, joined},
+    wave::{Wave, flushed},
+};
+
+/// The results of 32 lanes on their way to the destination.
+pub(crate) struct Results<R> {
+    pub(crate) words: [Half; 2],
+    of: PhantomData<R>,
+}
+
+impl<R: Value> Results<R> {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Results { words: [[0; HALF]; 2], of: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&mut self, lane: usize, value: R) {
+        let bits = value.bits();
+        self.words[0][lane] = bits as u32;
+        if R::WORDS == 2 {
+            self.words[1][lane] = (bits >> 32) as u32;
+        }
+    }
+
+    /// Writes whole registers, from `row` on.
+    #[inline(always)]
+    pub(crate) fn write_rows(&self, wave: &mut Wave, row: usize, half: usize, mask: u32) {
+        for word in 0..R::WORDS {
+            wave.blend(row + word, half, mask, &self.words[word]);
+        }
+    }
+}
+
+/// The sources of an operation, and which lanes it writes.
+pub(crate) struct Sources<const N: usize> {
+    pub(crate) each: [Source; N],
+    types: [&'static Type; N],
+    control: Control,
+}
+
+impl<const N: usize> Sources<N> {
+    /// Sources of these types, at these operands of the text.
+    pub(crate) fn of(
+        text: &Text,
+        types: [&'static Type; N],
+        at: [usize; N],
+    ) -> Result<Self, Unsupported> {
+        let mut each = Vec::with_capacity(N);
+        let mut control = Control::default();
+        for (position, (of, index)) in types.iter().zip(at).enumerate() {
+            let mut source = text.source(of, index, position)?;
+            if position == 0 {
+                control = text.control(&mut source)?;
+            }
+            each.push(source);
+        }
+        Ok(Sources { each: each.try_into().map_err(|_| Unsupported)?, types, control })
+    }
+
+    /// Whether all lanes that run are written, from sources that are read whole.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.control.is_plain() && self.each.iter().all(Source::is_whole)
+    }
+
+    /// The same, from sources that are still there when half of the lane mask at `first` is written.
+    pub(crate) fn is_plain_beside(&self, first: u16) -> bool {
+        self.is_plain() && !self.each.iter().any(|source| source.overlaps_mask(first))
+    }
+
+    #[inline(never)]
+    pub(crate) fn begin(&self, wave: &mut Wave) -> Taken<N> {
+        let active = self.control.begin(wave, self.types[0].words);
+        Taken { active, next: 0, half: 0, mask: 0, words: [[[0; HALF]; 2]; N] }
+    }
+
+    /// Takes half a wave: the next one that has lanes to write. False is the end.
+    #[inline(never)]
+    pub(crate) fn take(&self, wave: &Wave, taken: &mut Taken<N>) -> bool {
+        while taken.next < wave.halves() {
+            taken.half = taken.next;
+            taken.next += 1;
+            taken.mask = (taken.active >> (taken.half * HALF)) as u32;
+            if taken.mask != 0 {
+                for ((source, of), words) in self.each.iter().zip(&self.types).zip(&mut taken.words)
+                {
+                    source.take(of, wave, taken.half, words);
+                }
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Half a wave of sources.
+pub(crate) struct Taken<const N: usize> {
+    active: u64,
+    next: usize,
+    pub(crate) half: usize,
+    /// The lanes to write.
+    pub(crate) mask: u32,
+    words: [[Half; 2]; N],
+}
+
+impl<const N: usize> Taken<N> {
+    #[inline(always)]
+    pub(crate) fn value<T: Value>(&self, source: usize, lane: usize) -> T {
+        let [low, high] = &self.words[source];
+        T::from_bits(if T::WORDS == 2 { joined(low[lane], high[lane]) } else { low[lane].into() })
+    }
+
+    fn classes(&self, types: &[&'static Type; N], lane: usize) -> [Class; N] {
+        std::array::from_fn(|source| {
+            let [low, high] = &self.words[source];
+            (types[source].class)(joined(low[lane], high[lane]))
+        })
+    }
+}
+
+/// The sources of an operation and its result.
+pub(crate) struct Operands<const N: usize> {
+    pub(crate) sources: Sources<N>,
+    pub(crate) target: Target,
+    result: &'static Type,
+}
+
+impl<const N: usize> Operands<N> {
+    /// Sources of these types at these operands, and a result at `target`. `preserves` is as for [`Text::target`].
+    pub(crate) fn of(
+        text: &Text,
+        types: [&'static Type; N],
+        at: [usize; N],
+        result: &'static Type,
+        preserves: bool,
+    ) -> Result<Self, Unsupported> {
+        // Integer results saturate under `clamp` by operations of their own, named `... clamp`.
+        if result.sign == 0 && text.has("clamp") && !text.mnemonic.ends_with(" clamp") {
+            return Err(Unsupported);
+        }
+        let sources = Sources::of(text, types, at)?;
+        Ok(Operands { sources, target: text.target(result, 0, preserves)?, result })
+    }
+
+    pub(crate) fn is_plain(&self) -> bool {
+        self.sources.is_plain() && self.target.is_whole()
+    }
+
+    /// Writes results of what was taken, as MODE and the output modifiers want them.
+    #[inline(never)]
+    pub(crate) fn write(&self, wave: &mut Wave, taken: &Taken<N>, words: &mut [Half; 2]) {
+        let (of, control) = (self.result, &self.sources.control);
+        if of.single && wave.flushes_results() {
+            words[0] = flushed(&words[0]);
+        }
+        if of.saturates && wave.saturates() {
+            self.saturate(taken, words);
+        }
+        if of.sign != 0
+            && let Some(factor) = control.scale
+            && (control.always_scales || wave.scales_results(of.single))
+        {
+            (of.scaled)(words, factor, wave.saturates());
+        }
+        if of.sign != 0 && control.clamp {
+            (of.clamped)(words, control.asks_dx10_clamp && wave.keeps_nans());
+        }
+        for (word, values) in words.iter().enumerate().take(of.words) {
+            self.target.write(wave, taken.half, word, taken.mask, values);
+        }
+    }
+
+    /// As MODE.FP16_OVFL asks: the greatest numbers for infinities that are none of an infinite source, nor of a division by
+    /// zero where that stays infinite.
+    #[cold]
+    fn saturate(&self, taken: &Taken<N>, words: &mut [Half; 2]) {
+        let Sources { types, control, .. } = &self.sources;
+        for (lane, value) in words[0].iter_mut().enumerate() {
+            let is_infinite = (self.result.class)(u64::from(*value)) == Class::Infinite;
+            if is_infinite && !Class::makes_infinity(&taken.classes(types, lane), control.divides) {
+                *value = (self.result.saturated)(u64::from(*value)) as u32;
+            }
+        }
+    }
+}
