@@ -35,7 +35,7 @@ pub(crate) use self::{
     exec::{Exec, HomeKind, Reporting},
     export::Export,
     matrix::Matrix,
-    minimise::Minimise,
+    minimise::{Minimise, Reducer},
     mitigate::Mitigate,
     redact::Redact,
     report::Report,

@@ -27,9 +27,9 @@ mod store;
 mod subject;
 pub(crate) mod unfinished;
 
-pub(crate) use self::minimise::{ASK_ARGUMENT, Reducer, ask};
+pub(crate) use self::export::Toolchain;
+pub(crate) use self::minimise::{ASK_ARGUMENT, ask};
 pub use self::minimise::{Comparison, Simulated, compare};
-pub(crate) use self::{exec::file, export::Toolchain};
 
 use std::{path::Path, process::ExitCode};
 

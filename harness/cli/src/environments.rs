@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Stop, stop::chain};
+use crate::{Stop, stop::chain, which};
 
 /// Beside what an environment holds: it is ours, and may be removed.
 const MARK: &str = "rocrepro-environment.json";
@@ -100,7 +100,7 @@ impl Environments {
         packages: &[String],
     ) -> Result<Environment, Stop> {
         let folder = self.folder(name)?;
-        let python = super::commands::file(python)?;
+        let python = which::file(python)?;
         let cannot = |what: &str, error: &dyn std::error::Error| {
             Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
         };

@@ -19,7 +19,7 @@ use rocm::Stack;
 use supervise::{Laid, Made, Start, View};
 
 use self::quirks::{QUIRKS, Quirk};
-use crate::Session;
+use crate::helper;
 
 /// Where the libraries of Debian and of what comes from it are, of a machine as of a stack.
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
@@ -203,7 +203,7 @@ fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, 
 
 /// Makes `import rocrepro` work in a program and its children, behind what they import already.
 pub(crate) fn with_helper(start: &mut Start, cache: &Path) -> Result<(), String> {
-    let (name, text) = crate::program::PYTHON;
+    let (name, text) = helper::PYTHON;
     let file = kept(cache, "helper", name, text.as_bytes())?;
     let mut path = start.environment.remove(OsStr::new("PYTHONPATH")).unwrap_or_default();
     if !path.is_empty() {
@@ -214,13 +214,17 @@ pub(crate) fn with_helper(start: &mut Start, cache: &Path) -> Result<(), String>
     Ok(())
 }
 
-/// Makes what is started in the view find the stack's own tools, behind those of the machine. What was given on the command line
-/// stands.
-pub(crate) fn with_path(view: &mut View, start: &Start, session: &Session) {
+/// Makes what is started in the view find the stack's own tools, behind those of the machine. Variables that were given on the command
+/// line stand.
+pub(crate) fn with_path<'n>(
+    view: &mut View,
+    start: &Start,
+    given: impl Iterator<Item = (&'n String, &'n String)>,
+) {
     let path = start.environment.get(OsStr::new("PATH")).and_then(|path| path.to_str());
     let path = format!("{}:{PREFIX}/bin", path.unwrap_or(USUAL_PATH));
     view.environment.insert("PATH".to_owned(), path);
-    for (name, _) in session.variables() {
+    for (name, _) in given {
         view.environment.remove(name);
     }
 }

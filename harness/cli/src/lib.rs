@@ -13,6 +13,7 @@ mod diagnostics;
 mod environments;
 mod evidence;
 mod health;
+mod helper;
 mod home;
 mod interrupt;
 mod kernel_log;
@@ -34,6 +35,7 @@ mod spool;
 mod stop;
 mod ticker;
 mod trial;
+mod which;
 
 use std::{process::ExitCode, sync::Arc};
 

@@ -1,7 +1,6 @@
 //! A trial whose body is a program: it is prepared, started in the stack's view, and judged by what it and the device say.
 
 mod compile;
-mod helper;
 mod packages;
 
 use std::{
@@ -23,10 +22,11 @@ use plan::{
 use report::{CheckRun, ProgramRun, Record};
 use supervise::{Cancel, Ended, Reason, Start};
 
+pub(crate) use self::compile::Compiler;
 use self::packages::Environment;
-pub(crate) use self::{compile::Compiler, helper::PYTHON};
 use crate::{
-    DeviceChoice, Session,
+    DeviceChoice, Session, helper,
+    home::with_path,
     trial::{Job, not_started, observation, of_place, record, skipped, unless_troubled},
 };
 
@@ -280,7 +280,7 @@ fn start(
     ready.environment.enter(&mut start);
     if session.views().is_ok() {
         let mut view = session.home(Some(config))?;
-        crate::home::with_path(&mut view, &start, session);
+        with_path(&mut view, &start, session.variables());
         start.view = Some(view);
     }
     Ok(start)

@@ -45,7 +45,7 @@ impl Stop {
     /// Prints the message.
     pub fn report(self) -> ExitCode {
         if !self.message.is_empty() {
-            crate::outputs::note(&self.message);
+            report::note(&self.message);
         }
         ExitCode::from(self.code)
     }

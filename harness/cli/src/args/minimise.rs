@@ -1,9 +1,8 @@
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{On, Selection};
-use crate::commands::Reducer;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -58,4 +57,17 @@ pub(crate) struct Minimise {
     /// Go on with the journal of the folder instead of starting anew
     #[arg(long)]
     pub(crate) resume: bool,
+}
+
+/// What makes a program smaller before its lines are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Reducer {
+    /// cvise or shrinkray where PATH has them: for C++ cvise first, for Python shrinkray
+    Auto,
+    /// C-Vise
+    Cvise,
+    /// Shrink Ray
+    Shrinkray,
+    /// Lines and blocks alone
+    None,
 }

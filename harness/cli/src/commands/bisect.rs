@@ -43,6 +43,7 @@ use crate::{
     outputs::{self, note},
     select::select,
     stop::chain,
+    which,
 };
 
 pub(crate) fn bisect(args: &Bisect) -> Result<ExitCode, Stop> {
@@ -284,7 +285,7 @@ fn command<'a>(args: &Bisect) -> Result<Subject<'a>, Stop> {
     let usage = |text: String| Stop::usage(format!("error: {text}"));
     let text = args.matching.as_ref().map(|text| regex::Regex::new(text)).transpose();
     let text = text.map_err(|e| usage(format!("`--match`: {e}")));
-    let program = args.program.as_deref().map(super::exec::file).transpose();
+    let program = args.program.as_deref().map(which::file).transpose();
     let (text, program) = Stop::both(text, program)?;
     let packaged = along_packages(args).is_some();
     if packaged && program.is_some() {

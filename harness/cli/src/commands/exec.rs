@@ -3,9 +3,8 @@ mod report;
 use std::{
     collections::BTreeMap,
     env,
-    ffi::{OsStr, OsString},
-    os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::{Path, PathBuf, absolute},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -18,6 +17,7 @@ use crate::{
     args::{Exec, HomeKind},
     environments::Environments,
     home::{with_helper, with_path},
+    which::{self, Found},
 };
 
 /// Runs a program of the user's in the stack and on the device, with this terminal as its own.
@@ -26,8 +26,8 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let venv = args.environment.as_ref().map(|name| Environments::open()?.whole(name)).transpose();
     let venv = venv.map(|found| found.map(|found| found.venv()));
     let found = venv.and_then(|venv| {
-        let path = search(venv.as_deref());
-        Ok((program(&args.program, &path)?, path, venv))
+        let path = which::search(venv.as_deref());
+        Ok((which::program(&args.program, &path)?, path, venv))
     });
     let found = Stop::both(found, of_the_device(&args.fault));
     let (((program, path, venv), ()), (options, faults)) = Stop::both(found, setup)?;
@@ -88,7 +88,7 @@ fn settle(
     };
     match (session.home(config), home) {
         (Ok(mut view), _) => {
-            with_path(&mut view, start, session);
+            with_path(&mut view, start, session.variables());
             view.otherwise = (home == HomeKind::Auto).then(|| without.to_owned());
             start.view = Some(view);
         }
@@ -100,57 +100,9 @@ fn settle(
     Ok(())
 }
 
-/// The file of a program that is named as in a shell. Links are left as they are: what a virtual environment's python is, it
-/// knows by the name that it was started by.
-pub(crate) fn file(name: &Path) -> Result<PathBuf, Stop> {
-    match program(name, &search(None))? {
-        Found::Here(file) => Ok(file),
-        Found::Nowhere(absent) => Err(absent),
-    }
-}
-
-/// Where a program is.
-enum Found {
-    Here(PathBuf),
-    /// Not on this machine; a stack may have it. And what to say where it has not.
-    Nowhere(Stop),
-}
-
-/// Where programs are looked for: in an environment, then as a shell does.
-fn search(venv: Option<&Path>) -> OsString {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let Some(venv) = venv else { return path };
-    let mut first = venv.join("bin").into_os_string();
-    first.push(":");
-    first.push(path);
-    first
-}
-
-fn program(name: &Path, path: &OsStr) -> Result<Found, Stop> {
-    let named = env::split_paths(path).map(|folder| folder.join(name));
-    let found = if is_bare(name) { named.into_iter().find(|file| runs(file)) } else { None };
-    let file = found.unwrap_or_else(|| name.to_owned());
-    let cannot = |error| Stop::usage(format!("error: cannot run `{}`: {error}", name.display()));
-    match file.metadata() {
-        Ok(it) if it.is_file() => absolute(file).map(Found::Here).map_err(cannot),
-        Ok(_) => Err(Stop::usage(format!("error: `{}` is not a file", name.display()))),
-        Err(error) if is_bare(name) => Ok(Found::Nowhere(cannot(error))),
-        Err(error) => Err(cannot(error)),
-    }
-}
-
 /// A tool that comes with the stack.
 fn of_the_stack(name: &Path, session: &Session) -> Option<PathBuf> {
-    Some(session.stack.root.join("usr/bin").join(name)).filter(|file| runs(file))
-}
-
-/// Whether it is a name that is looked up, and no path.
-fn is_bare(name: &Path) -> bool {
-    name.components().count() == 1 && !name.starts_with(".") && !name.starts_with("..")
-}
-
-fn runs(file: &Path) -> bool {
-    file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+    Some(session.stack.root.join("usr/bin").join(name)).filter(|file| which::runs(file))
 }
 
 /// Whether all faults that can be read are the device's own: a program has no plan at whose calls one could be planted.

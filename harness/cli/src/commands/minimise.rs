@@ -25,7 +25,7 @@ use search::reduce::{Counts, Reduced, Runner, Seen, Settings, Without, Wrong, re
 use supervise::Cancel;
 
 pub use self::compare::{Comparison, Simulated, compare};
-pub(crate) use self::reducer::{ASK_ARGUMENT, Reducer, ask};
+pub(crate) use self::reducer::{ASK_ARGUMENT, ask};
 use self::{
     identity::Identity,
     journal::{About, Oracle, Runs},

@@ -10,8 +10,8 @@ use std::{
 use device::Planted;
 use plan::program::Source;
 
-use super::{Unready, helper};
-use crate::{Session, commands::Toolchain};
+use super::Unready;
+use crate::{Session, commands::Toolchain, helper};
 
 /// The stack's compiler.
 pub(crate) struct Compiler {

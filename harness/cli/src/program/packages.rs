@@ -13,7 +13,7 @@ use super::Unready;
 use crate::{
     Session, Stop,
     environments::{self, Environments, normal},
-    lacks,
+    lacks, which,
 };
 
 /// Where a program's packages come from; none for a program that imports none.
@@ -88,7 +88,7 @@ impl Environment {
     pub(super) fn python(&self) -> Result<PathBuf, Unready> {
         match &self.0 {
             Some(found) => Ok(found.venv().join("bin/python")),
-            None => crate::commands::file(Path::new("python3")).map_err(|_| {
+            None => which::file(Path::new("python3")).map_err(|_| {
                 Unready::Missing("there is no `python3` in PATH; install Python 3".to_owned())
             }),
         }
@@ -101,7 +101,7 @@ impl Environment {
             return Ok(own);
         }
         let of_stack = session.stack.root.join("usr/bin").join(name);
-        match crate::commands::file(Path::new(name)) {
+        match which::file(Path::new(name)) {
             Ok(file) => Ok(file),
             Err(_) if of_stack.is_file() => Ok(of_stack),
             Err(_) => Err(Unready::Missing(format!(

@@ -17,10 +17,9 @@ use super::super::{
     setup::setup,
     subject::{Subject, first_failing, run},
 };
-use super::reducer::Reducer;
 use crate::{
     CaseLibrary, Selected, Session, Stop,
-    args::Minimise,
+    args::{Minimise, Reducer},
     evidence, interrupt, outputs,
     rerun::{Rerun, What as Again},
     trial::Job,

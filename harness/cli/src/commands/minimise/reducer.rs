@@ -16,26 +16,12 @@ use std::{
     time::Duration,
 };
 
-use clap::ValueEnum;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::{Stop, rerun::quoted};
+use crate::{Stop, args::Reducer, rerun::quoted, which};
 
 /// The first argument that makes this program ask for a verdict on the file that stands in the folder that it is started in.
 pub(crate) const ASK_ARGUMENT: &str = "__still";
-
-/// What makes a program smaller before its lines are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Reducer {
-    /// cvise or shrinkray where PATH has them: for C++ cvise first, for Python shrinkray
-    Auto,
-    /// C-Vise
-    Cvise,
-    /// Shrink Ray
-    Shrinkray,
-    /// Lines and blocks alone
-    None,
-}
 
 /// One that is on this machine.
 pub(super) struct Found {
@@ -53,9 +39,8 @@ pub(super) struct Reduced {
 impl Reducer {
     /// The one that is meant, where there is one.
     pub(super) fn find(self, is_cpp: bool) -> Result<Option<Found>, Stop> {
-        let found = |name: &'static str| {
-            super::super::file(Path::new(name)).map(|file| Found { name, file })
-        };
+        let found =
+            |name: &'static str| which::file(Path::new(name)).map(|file| Found { name, file });
         match self {
             Reducer::None => Ok(None),
             Reducer::Cvise => found("cvise").map(Some),
