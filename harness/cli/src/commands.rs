@@ -27,7 +27,6 @@ mod store;
 mod subject;
 pub(crate) mod unfinished;
 
-pub(crate) use self::export::Toolchain;
 pub(crate) use self::minimise::{ASK_ARGUMENT, ask};
 pub use self::minimise::{Comparison, Simulated, compare};
 

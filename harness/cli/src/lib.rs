@@ -8,6 +8,7 @@ mod baseline;
 mod batch;
 mod card;
 mod commands;
+mod compiled;
 mod device_library;
 mod diagnostics;
 mod environments;
@@ -34,6 +35,7 @@ mod slots;
 mod spool;
 mod stop;
 mod ticker;
+mod toolchain;
 mod trial;
 mod which;
 

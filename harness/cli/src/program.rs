@@ -1,6 +1,5 @@
 //! A trial whose body is a program: it is prepared, started in the stack's view, and judged by what it and the device say.
 
-mod compile;
 mod packages;
 
 use std::{
@@ -8,7 +7,6 @@ use std::{
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
-    sync::OnceLock,
 };
 
 use device::{Config, Place, Planted, WITNESS_VARIABLE};
@@ -22,10 +20,11 @@ use plan::{
 use report::{CheckRun, ProgramRun, Record};
 use supervise::{Cancel, Ended, Reason, Start};
 
-pub(crate) use self::compile::Compiler;
 use self::packages::Environment;
 use crate::{
-    DeviceChoice, Session, helper,
+    DeviceChoice, Session,
+    compiled::Unready,
+    helper,
     home::with_path,
     trial::{Job, not_started, observation, of_place, record, skipped, unless_troubled},
 };
@@ -35,25 +34,6 @@ const REPORT: &str = "report.jsonl";
 
 /// What the device writes to, there too.
 const WITNESS: &str = "device.jsonl";
-
-/// What the programs of a session share.
-#[derive(Default)]
-pub(crate) struct Shared {
-    /// Whether programs can have a view here, and why not.
-    pub(crate) inside: OnceLock<Result<(), String>>,
-    pub(crate) compiler: OnceLock<Result<Compiler, Unready>>,
-}
-
-/// Why a program is not started.
-#[derive(Clone, Debug)]
-pub(crate) enum Unready {
-    /// Something is not there, with what gets it.
-    Missing(String),
-    /// The machine does not let us.
-    Trouble(String),
-    /// It does not compile.
-    Refused(String),
-}
 
 /// What is started.
 struct Ready {
@@ -213,8 +193,11 @@ fn prepare(
             Ok(Ready { file: python, words, environment, stand_ins: None })
         }
         What::Cpp { source, arch, options } => {
-            let file = compile::compiled(session, source, arch, options)?;
-            let stand_ins = compile::stand_ins(session, faults)?;
+            let compiler = session.compiler()?;
+            let own: Vec<String> = session.gfx().map(str::to_owned).into_iter().collect();
+            let arch = if arch.is_empty() { &own } else { arch };
+            let file = compiler.compiled(source, arch, options)?;
+            let stand_ins = compiler.stand_ins(faults)?;
             Ok(Ready { file, words: Vec::new(), environment, stand_ins })
         }
         What::Command(words) => {
@@ -245,7 +228,7 @@ fn start(
     start.directory = Some(session.programs_in().unwrap_or(places.own).to_owned());
     start.limits = session.limits(&job.lowered.plan.limits)?;
     start.tell_end = session.is_launched();
-    let kept = compile::folder(session);
+    let kept = session.programs_folder();
     // By these it is judged: nothing that the case or the command line says stands in their place.
     let mut ours = |name: &str, value: &OsStr| {
         start.environment.insert(name.into(), value.into());

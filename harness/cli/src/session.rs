@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
-        Mutex,
+        Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
@@ -24,12 +24,13 @@ pub use self::options::{DeviceChoice, SessionOptions};
 use crate::{
     STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
     args::On,
+    compiled::{Compiler, Unready},
     device_library,
     home::Home,
     library::CasesFrom,
     machine::{self, Trouble},
     processes::Processes,
-    program, progress,
+    progress,
     scratch::{self, Scratch, Temporary},
     slots::{self, Slot},
     stop::chain,
@@ -106,8 +107,9 @@ pub struct Session {
     pub(crate) scratch: Scratch,
     /// The processes that it started.
     pub(crate) processes: Processes,
-    /// What trials share whose bodies are programs.
-    pub(crate) programs: program::Shared,
+    /// Whether programs can have a view here, and why not.
+    inside: OnceLock<Result<(), String>>,
+    compiler: OnceLock<Result<Compiler, Unready>>,
 }
 
 impl Session {
@@ -206,7 +208,8 @@ impl Session {
             temporary,
             scratch,
             processes: Processes::default(),
-            programs: program::Shared::default(),
+            inside: OnceLock::new(),
+            compiler: OnceLock::new(),
         };
         session.ask_for_the_release()?;
         Ok(session)
@@ -470,7 +473,7 @@ impl Session {
 
     /// Whether programs can have such a view here, or why not. A program that does nothing tries it once.
     pub(crate) fn views(&self) -> Result<(), String> {
-        let tried = self.programs.inside.get_or_init(|| {
+        let tried = self.inside.get_or_init(|| {
             let mut start = self.start(Path::new("/bin/true"), None, &BTreeMap::new());
             start.view = Some(self.home(None)?);
             let output = self.command(&start).stdin(Stdio::null()).output();
@@ -481,6 +484,20 @@ impl Session {
             }
         });
         tried.clone()
+    }
+
+    /// Where compiled programs of cases and the caches of frameworks are kept, for each stack.
+    pub(crate) fn programs_folder(&self) -> PathBuf {
+        let stack = plan::digest(self.stack.root.to_string_lossy().as_bytes());
+        self.code_cache.join("programs").join(&stack[..16])
+    }
+
+    /// What compiles programs of cases, looked for when there is the first.
+    pub(crate) fn compiler(&self) -> Result<&Compiler, Unready> {
+        let headers = || self.scratch.path().join("compiler");
+        let kept = || self.programs_folder().join("compiled");
+        let found = self.compiler.get_or_init(|| Compiler::find(&self.stack, headers(), kept()));
+        found.as_ref().map_err(Unready::clone)
     }
 
     /// The command that starts what is described.

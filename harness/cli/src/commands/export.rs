@@ -1,6 +1,5 @@
 //! Prints trials as stand-alone programs, and verifies that they do what their trials do.
 
-pub(crate) mod build;
 mod fewer;
 mod seen;
 pub(crate) mod short;
@@ -11,11 +10,11 @@ use std::{num::NonZeroUsize, path::Path, process::ExitCode};
 
 use supervise::{for_each, in_order};
 
-pub(crate) use self::build::Toolchain;
 use self::verify::{Exported, exported, printed};
 use super::setup::setup;
 use crate::{
     Job, Selected, Session, Stop, args::Export, interrupt, lower_each, outputs, select::plans_only,
+    toolchain::Toolchain,
 };
 
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
@@ -79,7 +78,7 @@ fn one(args: &Export, session: &Session, job: &Job<'_>) -> Result<ExitCode, Stop
         return Ok(ExitCode::SUCCESS);
     }
     let (cancel, folder) = (interrupt::cancel()?, tools(session)?);
-    let toolchain = Toolchain::find(session, args.form, folder.path())?;
+    let toolchain = Toolchain::find(&session.stack, args.form, folder.path())?;
     let result = exported(session, &toolchain, job, args.form, args.repeat, None, &cancel)?;
     if result.of == 0 {
         return Err(Stop::nothing(format!("{}: skipped: {}", job.id(), result.outcome.summary)));
@@ -92,7 +91,7 @@ fn one(args: &Export, session: &Session, job: &Job<'_>) -> Result<ExitCode, Stop
 /// Verifies many programs at once: a line for each, and the numbers.
 fn many(args: &Export, session: &Session, jobs: Vec<Job<'_>>) -> Result<ExitCode, Stop> {
     let (cancel, folder) = (interrupt::cancel()?, tools(session)?);
-    let toolchain = Toolchain::find(session, args.form, folder.path())?;
+    let toolchain = Toolchain::find(&session.stack, args.form, folder.path())?;
     let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));
     let ids: Vec<String> = jobs.iter().map(Job::id).collect();
     let mut counts = [0_u32; 4];

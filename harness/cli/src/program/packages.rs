@@ -9,9 +9,9 @@ use plan::program::Packages;
 use rocm::{Extra, Spec};
 use supervise::Start;
 
-use super::Unready;
 use crate::{
     Session, Stop,
+    compiled::Unready,
     environments::{self, Environments, normal},
     lacks, which,
 };

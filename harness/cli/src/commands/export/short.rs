@@ -20,7 +20,6 @@ use search::reduce::{Made, Runner, Seen as Look, Settings, Space, Tree, reduce};
 use supervise::Cancel;
 
 use super::{
-    build::Toolchain,
     fewer::{fewer_lines, with_bytes},
     seen::{FAILED, Seen},
     stacks,
@@ -29,7 +28,7 @@ use super::{
         run_program,
     },
 };
-use crate::{Job, Session, Stop};
+use crate::{Job, Session, Stop, toolchain::Toolchain};
 
 /// Most tries, each one run of a program, in making it smaller. A number of tries, and no time, so that the result is the same on a
 /// busy machine.
@@ -109,7 +108,7 @@ impl<'s> Bench<'s> {
     /// A stack without headers, or a machine without a compiler.
     pub(crate) fn new(session: &'s Session, version: Version) -> Result<Bench<'s>, Stop> {
         let folder = super::tools(session)?;
-        let toolchain = Toolchain::find(session, Form::Hiprtc, folder.path())?;
+        let toolchain = Toolchain::find(&session.stack, Form::Hiprtc, folder.path())?;
         Ok(Bench {
             session,
             toolchain,
@@ -147,8 +146,7 @@ impl<'s> Bench<'s> {
             Stop::no_verdict(format!("error: cannot write `{}`: {e}", source.display()))
         })?;
         let gfx = self.session.gfx().unwrap_or("native");
-        let (toolchain, session) = (&self.toolchain, self.session);
-        let done = toolchain.compile_behind(headers, session, plan, &source, &program, gfx)?;
+        let done = self.toolchain.compile_behind(headers, plan, &source, &program, gfx)?;
         Ok(done.map(|()| program))
     }
 

@@ -12,8 +12,8 @@ use judge::{Kind, Outcome};
 use report::evidence::Rate;
 use supervise::{Cancel, Ended, Limits};
 
-use super::{build::Toolchain, seen::Seen};
-use crate::{Job, Session, Stop, rerun::again, run_trial, trial::at_once};
+use super::seen::Seen;
+use crate::{Job, Session, Stop, rerun::again, run_trial, toolchain::Toolchain, trial::at_once};
 
 /// Runs of a trial until it fails as it did before.
 const TRIES: u32 = 20;
@@ -183,7 +183,7 @@ pub(crate) fn exported(
     let text = printed(session, job, form, Vec::new(), Vec::new())?;
     fs::write(&source, &text).map_err(|e| cannot_write(&source, &e))?;
     let gfx = session.gfx().unwrap_or(&record.device.gfx).to_owned();
-    if let Err(log) = toolchain.compile(session, &job.lowered.plan, &source, &program, &gfx)? {
+    if let Err(log) = toolchain.compile(&job.lowered.plan, &source, &program, &gfx)? {
         return Err(Stop::no_verdict(format!("error: {} does not compile:\n{log}", job.id())));
     }
 

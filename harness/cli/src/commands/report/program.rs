@@ -14,7 +14,6 @@ use supervise::Cancel;
 
 use super::super::{
     export::{
-        build::Toolchain,
         short::{Bench, shortest},
         tools,
         verify::{exported, printed},
@@ -24,6 +23,7 @@ use super::super::{
 };
 use crate::{
     CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence, outputs::note,
+    toolchain::Toolchain,
 };
 
 /// Runs of a program before it is shown.
@@ -149,7 +149,7 @@ impl Wanted<'_> {
         let (form, session) = (Form::Hiprtc, self.session);
         let tools = tools(session)?;
         let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-        let verified = Toolchain::find(session, form, tools.path()).and_then(|toolchain| {
+        let verified = Toolchain::find(&session.stack, form, tools.path()).and_then(|toolchain| {
             exported(session, &toolchain, &job, form, RUNS, Some(goal), &cancel)
         });
         // Without headers or compiler the program is shown all the same, as one that nobody has tried.

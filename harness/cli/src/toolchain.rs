@@ -1,4 +1,4 @@
-//! Compiles an exported program against the headers and libraries of a stack.
+//! What compiles HIP programs against the headers and libraries of a stack: a compiler of this machine, or the stack's own.
 
 use std::{
     fs,
@@ -9,8 +9,9 @@ use std::{
 
 use export::Form;
 use plan::{Library, Plan};
+use rocm::Stack;
 
-use crate::{Session, Stop};
+use crate::Stop;
 
 /// Folders of headers that programs may include. They are linked into a folder of their own: the rest of a stack's
 /// `include` belongs to another C library than the host compiler's.
@@ -32,6 +33,8 @@ const OPTIONS: [&str; 3] = ["-std=c++17", "-pthread", "-D__HIP_PLATFORM_AMD__"];
 
 /// What compiles: found once for all programs of a run.
 pub(crate) struct Toolchain {
+    /// Whose headers and libraries.
+    pub(crate) stack: Stack,
     compiler: Compiler,
     include: PathBuf,
     form: Form,
@@ -49,16 +52,16 @@ impl Toolchain {
     ///
     /// # Errors
     /// A stack without headers, or a machine without a compiler (usage).
-    pub(crate) fn find(session: &Session, form: Form, folder: &Path) -> Result<Toolchain, Stop> {
+    pub(crate) fn find(stack: &Stack, form: Form, folder: &Path) -> Result<Toolchain, Stop> {
         let roots = ["usr/include", "include", "_rocm_sdk_core/include"];
         let headers = roots
             .iter()
-            .map(|place| session.stack.root.join(place))
+            .map(|place| stack.root.join(place))
             .find(|place| place.join("hip/hip_runtime.h").is_file());
         let Some(headers) = headers else {
             return Err(Stop::usage(format!(
                 "error: {} has no HIP headers to compile with; `--with dev` fetches them for a Debian release",
-                session.stack.spec
+                stack.spec
             )));
         };
         let include = folder.join("include");
@@ -72,9 +75,9 @@ impl Toolchain {
         let host = ["c++", "g++", "clang++"].iter().find_map(|name| on_path(name));
         let compiler = match (form, host) {
             (Form::Hiprtc, Some(host)) => Compiler::Host(host),
-            (_, host) => stack_clang(session, folder, host.is_some())?,
+            (_, host) => stack_clang(stack, folder, host.is_some())?,
         };
-        Ok(Toolchain { compiler, include, form })
+        Ok(Toolchain { stack: stack.clone(), compiler, include, form })
     }
 
     /// Compiles a program; the text of the compiler's errors where it cannot be.
@@ -83,13 +86,12 @@ impl Toolchain {
     /// A compiler that cannot be started.
     pub(crate) fn compile(
         &self,
-        session: &Session,
         plan: &Plan,
         source: &Path,
         program: &Path,
         gfx: &str,
     ) -> Result<Result<(), String>, Stop> {
-        self.compile_behind(None, session, plan, source, program, gfx)
+        self.compile_behind(None, plan, source, program, gfx)
     }
 
     /// Compiles a program that is no exported one, for these architectures.
@@ -98,16 +100,15 @@ impl Toolchain {
     /// A compiler that cannot be started.
     pub(crate) fn compile_program(
         &self,
-        session: &Session,
         source: &Path,
         program: &Path,
         arch: &[String],
         options: &[String],
     ) -> Result<Result<(), String>, Stop> {
         let mut command = self.command();
-        self.take_hip(&mut command, session, arch);
+        self.take_hip(&mut command, arch);
         command.args(options);
-        link(command, session, source, program, &[])
+        self.link(command, source, program, &[])
     }
 
     /// Compiles headers once for many programs that include them; none where this compiler cannot, or has no need.
@@ -132,7 +133,6 @@ impl Toolchain {
     pub(crate) fn compile_behind(
         &self,
         headers: Option<&Path>,
-        session: &Session,
         plan: &Plan,
         source: &Path,
         program: &Path,
@@ -142,8 +142,8 @@ impl Toolchain {
         if let Some(headers) = headers {
             command.arg("-include").arg(headers);
         }
-        self.take_hip(&mut command, session, std::slice::from_ref(&gfx.to_owned()));
-        link(command, session, source, program, &plan.libraries)
+        self.take_hip(&mut command, std::slice::from_ref(&gfx.to_owned()));
+        self.link(command, source, program, &plan.libraries)
     }
 
     /// The compiler with the options of every program.
@@ -165,7 +165,7 @@ impl Toolchain {
     }
 
     /// Makes it take HIP, where the program is one.
-    fn take_hip(&self, command: &mut Command, session: &Session, arch: &[String]) {
+    fn take_hip(&self, command: &mut Command, arch: &[String]) {
         if let (Form::Hipcc, Compiler::Stack { clang, device_libraries, .. }) =
             (self.form, &self.compiler)
         {
@@ -173,7 +173,7 @@ impl Toolchain {
             command.args(["-no-hip-rt", "-x", "hip"]);
             command.args(arch.iter().map(|gfx| format!("--offload-arch={gfx}")));
             command.arg(joined("--rocm-device-lib-path=", device_libraries));
-            command.arg(joined("--hip-path=", &session.stack.root.join("usr")));
+            command.arg(joined("--hip-path=", &self.stack.root.join("usr")));
             // Clang looks for its bundler on the path, and beside itself for everything else.
             let path = std::env::var_os("PATH").unwrap_or_default();
             let beside = clang.parent().map(Path::to_path_buf);
@@ -183,30 +183,30 @@ impl Toolchain {
             }
         }
     }
-}
 
-/// Compiles and links a program with HIP, hipRTC and these libraries.
-fn link(
-    mut command: Command,
-    session: &Session,
-    source: &Path,
-    program: &Path,
-    libraries: &[Library],
-) -> Result<Result<(), String>, Stop> {
-    command.arg(source).args(["-x", "none", "-o"]).arg(program);
-    let libraries = ["libamdhip64.so".to_owned(), "libhiprtc.so".to_owned()]
-        .into_iter()
-        .chain(libraries.iter().map(|library| format!("lib{}.so", library.name())));
-    // What is missing fails at the link, with the names of the functions.
-    command.args(libraries.filter_map(|name| session.stack.library(&name)));
-    // The stack's libraries need those of its own C library.
-    command.arg("-Wl,--allow-shlib-undefined");
-    let output =
-        command.stdin(Stdio::null()).output().map_err(|e| cannot("start the compiler", &e))?;
-    if output.status.success() {
-        return Ok(Ok(()));
+    /// Compiles and links a program with HIP, hipRTC and these libraries.
+    fn link(
+        &self,
+        mut command: Command,
+        source: &Path,
+        program: &Path,
+        libraries: &[Library],
+    ) -> Result<Result<(), String>, Stop> {
+        command.arg(source).args(["-x", "none", "-o"]).arg(program);
+        let libraries = ["libamdhip64.so".to_owned(), "libhiprtc.so".to_owned()]
+            .into_iter()
+            .chain(libraries.iter().map(|library| format!("lib{}.so", library.name())));
+        // What is missing fails at the link, with the names of the functions.
+        command.args(libraries.filter_map(|name| self.stack.library(&name)));
+        // The stack's libraries need those of its own C library.
+        command.arg("-Wl,--allow-shlib-undefined");
+        let output =
+            command.stdin(Stdio::null()).output().map_err(|e| cannot("start the compiler", &e))?;
+        if output.status.success() {
+            return Ok(Ok(()));
+        }
+        Ok(Err(first_error(&String::from_utf8_lossy(&output.stderr))))
     }
-    Ok(Err(first_error(&String::from_utf8_lossy(&output.stderr))))
 }
 
 /// What is quoted of a compiler's words: its first error and what follows it, as headers of some releases have more warnings than
@@ -218,8 +218,8 @@ fn first_error(words: &str) -> String {
 }
 
 /// The clang of the stack's development packages, made to run on this machine.
-fn stack_clang(session: &Session, folder: &Path, host_headers: bool) -> Result<Compiler, Stop> {
-    let root = &session.stack.root;
+fn stack_clang(stack: &Stack, folder: &Path, host_headers: bool) -> Result<Compiler, Stop> {
+    let root = &stack.root;
     let llvm = fs::read_dir(root.join("usr/lib"))
         .into_iter()
         .flatten()
@@ -230,12 +230,12 @@ fn stack_clang(session: &Session, folder: &Path, host_headers: bool) -> Result<C
         return Err(Stop::usage(format!(
             "error: {} has no clang, and this machine has no compiler that could serve; `--with dev` fetches one for a \
              Debian release",
-            session.stack.spec
+            stack.spec
         )));
     };
-    let made = wrappers(session, &llvm, folder);
+    let made = wrappers(stack, &llvm, folder);
     let device_libraries = device_libraries(root, &llvm).ok_or_else(|| {
-        Stop::usage(format!("error: {} has no device libraries (ocml.bc)", session.stack.spec))
+        Stop::usage(format!("error: {} has no device libraries (ocml.bc)", stack.spec))
     })?;
     made.map_err(|e| cannot("set up clang", &e))?;
     Ok(Compiler::Stack {
@@ -257,7 +257,7 @@ fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
 
 /// Scripts that start each tool of clang through the stack's loader, beside the folder of clang's own files: clang finds
 /// both by the path that it was started with.
-fn wrappers(session: &Session, llvm: &Path, folder: &Path) -> std::io::Result<()> {
+fn wrappers(stack: &Stack, llvm: &Path, folder: &Path) -> std::io::Result<()> {
     let bin = folder.join("llvm/bin");
     fs::create_dir_all(&bin)?;
     symlink(llvm.join("lib"), folder.join("llvm/lib"))?;
@@ -265,10 +265,10 @@ fn wrappers(session: &Session, llvm: &Path, folder: &Path) -> std::io::Result<()
         let tool = entry?.path();
         let Some(name) = tool.file_name() else { continue };
         let at = bin.join(name);
-        let inner = session.stack.command(&tool, None);
+        let inner = stack.command(&tool, None);
         let mut words = vec![quoted(inner.get_program())];
         let arguments: Vec<_> = inner.get_args().collect();
-        if session.stack.loader.is_some() {
+        if stack.loader.is_some() {
             words.push("--argv0".to_owned());
             words.push(quoted(at.as_os_str()));
         }
@@ -280,7 +280,7 @@ fn wrappers(session: &Session, llvm: &Path, folder: &Path) -> std::io::Result<()
 }
 
 fn quoted(word: &std::ffi::OsStr) -> String {
-    crate::rerun::quoted(&word.to_string_lossy())
+    shell_words::quote(&word.to_string_lossy()).into_owned()
 }
 
 fn joined(option: &str, path: &Path) -> std::ffi::OsString {

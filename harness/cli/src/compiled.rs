@@ -1,0 +1,154 @@
+//! C++ programs of cases, compiled once for a stack and kept.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use device::Planted;
+use plan::program::Source;
+use rocm::Stack;
+
+use crate::{Stop, helper, toolchain::Toolchain};
+
+/// Why a program is not started.
+#[derive(Clone, Debug)]
+pub(crate) enum Unready {
+    /// Something is not there, with what gets it.
+    Missing(String),
+    /// The machine does not let us.
+    Trouble(String),
+    /// It does not compile.
+    Refused(String),
+}
+
+/// The stack's compiler, with the programs that it has made.
+pub(crate) struct Compiler {
+    toolchain: Toolchain,
+    /// Where the helper's header is. It goes with the session.
+    headers: PathBuf,
+    /// Where the programs are.
+    kept: PathBuf,
+    /// For each program: trials that share one wait for it, those of others do not.
+    turns: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
+}
+
+impl Compiler {
+    /// Finds it, and puts what it needs into the folder of headers.
+    pub(crate) fn find(stack: &Stack, headers: PathBuf, kept: PathBuf) -> Result<Self, Unready> {
+        let trouble =
+            |error: io::Error| Unready::Trouble(format!("no folder for headers: {error}"));
+        fs::create_dir_all(&headers).map_err(trouble)?;
+        fs::write(headers.join(helper::CPP.0), helper::CPP.1).map_err(trouble)?;
+        let absent = |stop: Stop| {
+            let text = stop.to_string().trim_start_matches("error: ").to_owned();
+            if stop.is_usage() { Unready::Missing(text) } else { Unready::Trouble(text) }
+        };
+        let toolchain = Toolchain::find(stack, export::Form::Hipcc, &headers).map_err(absent)?;
+        Ok(Compiler { toolchain, headers, kept, turns: Mutex::default() })
+    }
+
+    /// The file of what the compiler makes of it for these architectures, made once.
+    pub(crate) fn compiled(
+        &self,
+        source: &Source,
+        arch: &[String],
+        options: &[String],
+    ) -> Result<PathBuf, Unready> {
+        let stack = &self.toolchain.stack;
+        let identity = stack.identify();
+        let runtime =
+            identity.library("libamdhip64").and_then(|library| library.build_id.as_deref());
+        let key = format!("{:?}", (&source.text, arch, options, runtime, helper::CPP.1));
+        let name = plan::digest(key.as_bytes());
+        let program = self.kept.join(&name);
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = Arc::clone(turns.entry(name).or_default());
+        drop(turns);
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if program.is_file() {
+            return Ok(program);
+        }
+        let trouble =
+            |error: io::Error| Unready::Trouble(format!("cannot keep a program: {error}"));
+        fs::create_dir_all(&self.kept).map_err(trouble)?;
+        let place = tempfile::tempdir_in(&self.kept).map_err(trouble)?;
+        let name = source.file.as_deref().unwrap_or("program.cpp");
+        let (text, built) = (place.path().join(name), place.path().join("program"));
+        fs::write(&text, &source.text).map_err(trouble)?;
+        let mut words = vec!["-I".to_owned(), self.headers.display().to_string()];
+        // Messages and assertions name the file as the case does.
+        words.push(format!("-ffile-prefix-map={}/=", place.path().display()));
+        words.extend(options.iter().flat_map(|option| self.linked(option)));
+        let done = self.toolchain.compile_program(&text, &built, arch, &words);
+        match done.map_err(|stop| Unready::Trouble(stop.to_string()))? {
+            Ok(()) => fs::rename(&built, &program).map_err(trouble)?,
+            // An older clang looks for a layout that Debian's packages do not have, which says nothing of the program.
+            Err(log) if log.contains("cannot find HIP runtime") => {
+                return Err(Unready::Missing(format!(
+                    "the compiler of `{}` does not find its HIP runtime, so C++ programs are not compiled there",
+                    stack.spec
+                )));
+            }
+            Err(log) => {
+                return Err(match missing_library(&log) {
+                    Some(name) => Unready::Missing(format!(
+                        "neither `{}` nor this machine has lib{name}; `--with` fetches a package that brings it",
+                        stack.spec
+                    )),
+                    None => Unready::Refused(log),
+                });
+            }
+        }
+        Ok(program)
+    }
+
+    /// A library with what stands in for the functions at which these faults are planted; none where they are all of the device.
+    pub(crate) fn stand_ins(&self, faults: &[Planted]) -> Result<Option<PathBuf>, Unready> {
+        let texts: Vec<String> = faults.iter().filter_map(case::stand_in).collect();
+        if texts.is_empty() {
+            return Ok(None);
+        }
+        let source =
+            Source { text: texts.concat(), file: Some("stand_in.cpp".to_owned()), above: 0 };
+        let options = ["-x", "c++", "-shared", "-fPIC"].map(str::to_owned);
+        self.compiled(&source, &[], &options).map(Some)
+    }
+
+    /// An option of the compiler. A library of the stack is named by its file: neither it nor a C library beside it is where
+    /// linkers look.
+    fn linked(&self, option: &str) -> Vec<String> {
+        let file = option.strip_prefix("-l").map(|name| match name.strip_prefix(':') {
+            Some(file) => file.to_owned(),
+            None => format!("lib{name}.so"),
+        });
+        match file.and_then(|file| self.toolchain.stack.library(&file)) {
+            Some(path) => vec!["-Xlinker".to_owned(), path.display().to_string()],
+            None => vec![option.to_owned()],
+        }
+    }
+}
+
+/// The library that a linker, GNU's or LLVM's, says it does not find.
+fn missing_library(log: &str) -> Option<&str> {
+    log.lines().find_map(|line| {
+        let (_, name) = line.split_once(" -l")?;
+        let says = ["unable to find library", "cannot find"].iter().any(|text| line.contains(text));
+        says.then(|| name.split([':', ' ']).next().unwrap_or(name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_linker_names_the_library_that_it_lacks() {
+        let of = |log| missing_library(log);
+        assert_eq!(of("ld.lld: error: unable to find library -lrocfft\n"), Some("rocfft"));
+        assert_eq!(of("/usr/bin/ld: cannot find -lrocfft: No such file"), Some("rocfft"));
+        assert_eq!(of("a.cpp:3: error: expected ';'\nld.lld: error: undefined symbol: f"), None);
+    }
+}
