@@ -25,7 +25,7 @@ mod setup;
 mod show;
 mod store;
 mod subject;
-pub(crate) mod unfinished;
+mod unfinished;
 
 pub(crate) use self::minimise::{ASK_ARGUMENT, ask};
 pub use self::minimise::{Comparison, Simulated, compare};

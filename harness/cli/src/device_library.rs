@@ -9,7 +9,7 @@ use std::{
 use hsa_runtime64::install::FILE_NAME;
 use object::Object;
 
-use crate::{Stop, session::cache_folder, stop::chain};
+use crate::{Stop, cache, stop::chain};
 
 // The file is read when this crate is compiled to machine code and not before, so that `cargo check`, which builds no library,
 // does without it. When the library is built anew, so is this crate, which depends on it.
@@ -69,7 +69,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Stop> {
 
 /// The file of the device library below the cache folder of this user, unpacked where it is not yet.
 pub(crate) fn file() -> Result<PathBuf, Stop> {
-    Ok(install(&cache_folder()?)?.join(FILE_NAME))
+    Ok(install(&cache::folder()?)?.join(FILE_NAME))
 }
 
 /// A library that somebody names instead of the one that is built in.

@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Stop, stop::chain, which};
+use crate::{Stop, cache, which};
 
 /// Beside what an environment holds: it is ours, and may be removed.
 const MARK: &str = "rocrepro-environment.json";
@@ -44,9 +44,7 @@ pub(crate) struct Mark {
 
 impl Environments {
     pub(crate) fn open() -> Result<Self, Stop> {
-        let store = rocm::Store::from_environment();
-        let store = store.map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
-        Ok(Self { folder: store.path().join("environments") })
+        Ok(Self { folder: cache::folder()?.join("environments") })
     }
 
     /// The folder of a name.

@@ -6,9 +6,11 @@
 mod args;
 mod baseline;
 mod batch;
+mod cache;
 mod card;
 mod commands;
 mod compiled;
+mod device_choice;
 mod device_library;
 mod diagnostics;
 mod environments;
@@ -22,11 +24,13 @@ mod lacks;
 mod library;
 mod machine;
 mod on_gpu;
+mod opening;
 mod outputs;
 mod probe;
 mod processes;
 mod program;
 mod progress;
+mod record_file;
 mod rerun;
 mod scratch;
 mod select;
@@ -44,9 +48,10 @@ use std::{process::ExitCode, sync::Arc};
 use clap::Parser;
 
 pub use commands::{Comparison, Simulated, compare};
+pub use device_choice::DeviceChoice;
 pub use library::{CaseLibrary, CasesFrom};
 pub use select::{Selected, select};
-pub use session::{DeviceChoice, Session, SessionOptions};
+pub use session::{Session, SessionOptions};
 pub use stop::Stop;
 pub use trial::{Job, lower_all, lower_each, run_trial, with_declared_faults};
 

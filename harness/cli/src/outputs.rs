@@ -8,9 +8,8 @@ use std::{
 };
 
 use report::Record;
-use supervise::{Durability, Journal};
 
-use crate::{Stop, commands::unfinished, session::DeviceChoice, stop::chain};
+use crate::Stop;
 
 /// Writes a view for people to standard output, with styles only where they are seen, and without anything else that acts on a
 /// terminal. A reader that closes the pipe has seen enough.
@@ -45,7 +44,8 @@ pub(crate) struct Mark {
     says: &'static str,
 }
 
-const RECORDS: Mark = Mark { what: "a file of records", says: "{\"format\":" };
+/// Records of a run, a line for each.
+pub(crate) const RECORDS: Mark = Mark { what: "a file of records", says: "{\"format\":" };
 const JUNIT: Mark = Mark { what: "a JUnit report", says: "<testsuites name=\"rocrepro\"" };
 /// A page of `matrix`.
 pub(crate) const PAGE: Mark = Mark { what: "a page", says: "<title>rocrepro: " };
@@ -88,23 +88,6 @@ pub(crate) fn replace(path: &Path, mark: Mark, text: &str) -> Result<(), Stop> {
         })
     };
     written.map_err(|e| Stop::no_verdict(format!("error: cannot write `{}`: {e}", path.display())))
-}
-
-/// Opens the journal of records to append to. What an earlier run began there and never ended is said. What runs on a GPU may take
-/// the machine down.
-pub(crate) fn journal(path: Option<&Path>, device: &DeviceChoice) -> Result<Option<Journal>, Stop> {
-    // A device or a pipe has no end.
-    if let Some(warning) = path.filter(|path| path.is_file()).and_then(unfinished::warning) {
-        note(warning);
-    }
-    path.map_or(Ok(()), |path| ours(path, RECORDS))?;
-    let durability = match device {
-        DeviceChoice::Gpu => Durability::Machine,
-        DeviceChoice::Emulated(_) => Durability::Process,
-    };
-    path.map(|path| Journal::open(path, durability))
-        .transpose()
-        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))
 }
 
 /// Writes a file that is not there yet.

@@ -7,7 +7,8 @@ use supervise::Cancel;
 
 use crate::{
     Session, Stop, lacks, machine, outputs,
-    trial::{Told, nonce, observe},
+    session::nonce,
+    trial::{Told, observe},
 };
 
 /// What a worker without work said and came to.
@@ -17,108 +18,104 @@ struct Probe {
     runtime: Option<Version>,
 }
 
-impl Session {
-    /// Whether this machine can run ROCm with another stack than this one.
-    pub(crate) fn probe(&self, cancel: &Cancel) -> Able {
-        let mut others = self.other_stacks();
-        while self.able() == Able::Unknown
-            && let Some(stack) = others.pop()
-        {
-            let Some(probe) = self.start_nothing(&stack, cancel) else { break };
-            if probe.outcome.kind == Kind::Pass {
-                machine::has_started(&stack.root, &self.device);
-            }
+/// Whether this machine can run ROCm with another stack than this one.
+pub(crate) fn able(session: &Session, cancel: &Cancel) -> Able {
+    let mut others = session.other_stacks();
+    while session.able() == Able::Unknown
+        && let Some(stack) = others.pop()
+    {
+        let Some(probe) = start_nothing(session, &stack, cancel) else { break };
+        if probe.outcome.kind == Kind::Pass {
+            machine::has_started(&stack.root, &session.device);
         }
-        self.able()
     }
+    session.able()
+}
 
-    /// Asks the runtime for the release where the files of the stack do not tell, and says what is not known and what
-    /// follows from that.
-    ///
-    /// # Errors
-    /// A machine without a free descriptor.
-    pub(crate) fn ask_for_the_release(&mut self) -> Result<(), Stop> {
-        let Some(doubt) = &self.stack.doubt else { return Ok(()) };
-        if let Some(version) = &self.rocm {
+/// Asks the runtime for the release where the files of the stack do not tell, and says what is not known and what
+/// follows from that.
+///
+/// # Errors
+/// A machine without a free descriptor.
+pub(crate) fn ask_for_the_release(session: &mut Session) -> Result<(), Stop> {
+    let Some(doubt) = &session.stack.doubt else { return Ok(()) };
+    if let Some(version) = &session.rocm {
+        outputs::note(format!(
+            "warning: {doubt}; ROCm {version} is what the name of its libamdhip64 says"
+        ));
+        return Ok(());
+    }
+    let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
+    let probe = start_nothing(session, &session.stack, &cancel);
+    if probe.as_ref().is_some_and(|probe| probe.outcome.kind == Kind::Pass) {
+        session.has_started();
+    }
+    match probe.as_ref().and_then(|probe| probe.runtime.as_ref()) {
+        Some(version) => {
+            outputs::note(format!("warning: {doubt}; ROCm {version} is what its HIP runtime says"));
+            session.rocm = Some(version.clone());
+        }
+        None => {
+            let why = probe.map_or_else(String::new, |p| format!(" ({})", p.outcome.summary));
             outputs::note(format!(
-                "warning: {doubt}; ROCm {version} is what the name of its libamdhip64 says"
+                "warning: the ROCm version is not known: {doubt}, and its HIP runtime does not say it{why}. Of known \
+                 windows only those of every version count, no case is skipped for a version that it needs, and \
+                 programs are exported as for ROCm {}",
+                assumed()
             ));
-            return Ok(());
         }
-        let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-        let probe = self.start_nothing(&self.stack, &cancel);
-        if probe.as_ref().is_some_and(|probe| probe.outcome.kind == Kind::Pass) {
-            self.has_started();
-        }
-        match probe.as_ref().and_then(|probe| probe.runtime.as_ref()) {
-            Some(version) => {
-                outputs::note(format!(
-                    "warning: {doubt}; ROCm {version} is what its HIP runtime says"
-                ));
-                self.rocm = Some(version.clone());
-            }
-            None => {
-                let why = probe.map_or_else(String::new, |p| format!(" ({})", p.outcome.summary));
-                outputs::note(format!(
-                    "warning: the ROCm version is not known: {doubt}, and its HIP runtime does not say it{why}. Of known \
-                     windows only those of every version count, no case is skipped for a version that it needs, and \
-                     programs are exported as for ROCm {}",
-                    assumed()
-                ));
-            }
-        }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// The release that a program is exported for: what its calls must return may depend on it.
-    pub(crate) fn release_of_programs(&self) -> Version {
-        self.rocm.clone().unwrap_or_else(assumed)
-    }
+/// The release that a program is exported for: what its calls must return may depend on it.
+pub(crate) fn release_of_programs(session: &Session) -> Version {
+    session.rocm.clone().unwrap_or_else(assumed)
+}
 
-    /// None where nothing could be started, or the run was cancelled.
-    fn start_nothing(&self, stack: &Stack, cancel: &Cancel) -> Option<Probe> {
-        let nonce = nonce();
-        let folder = self.scratch.trial().ok()?;
-        let config = self.device_config(Vec::new());
-        let order = Order {
-            nonce: nonce.clone(),
-            plan: Plan::nothing(),
-            faults: Vec::new(),
-            late: None,
-            spool: ".".to_owned(),
-            code_cache: None,
-            writable: None,
-            wanted: Vec::new(),
-        };
-        let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
-        let start = self.worker(stack, &order, folder.path(), text.as_deref());
-        let told = Told::of(start.ok()?, &order).ok()?;
-        let (seen, _) = observe(self, &told, &self.limits, cancel)?;
-        let context = Context {
-            plan: &order.plan,
-            nonce: &nonce,
-            order: &told.digest,
-            environment: &told.environment,
-            launched: self.is_launched(),
-            late: false,
-            limits: &told.limits,
-            able: Able::Unknown,
-            wanted: &[],
-            spec: &stack.spec,
-            adding: &|name| lacks::adding(&stack.spec, name),
-            rocm: None,
-            expect_gfx: self.gfx(),
-            emulated: config.as_ref(),
-            stack_root: Some(&stack.root),
-            spool: &|_| None,
-        };
-        let outcome = judge::judge(&seen, &context);
-        let runtime = seen.events.iter().find_map(|event| match event {
-            Event::Device { hip_runtime, .. } => Version::of_runtime(*hip_runtime),
-            _ => None,
-        });
-        Some(Probe { outcome, runtime })
-    }
+/// None where nothing could be started, or the run was cancelled.
+fn start_nothing(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Probe> {
+    let nonce = nonce();
+    let folder = session.scratch.trial().ok()?;
+    let config = session.device_config(Vec::new());
+    let order = Order {
+        nonce: nonce.clone(),
+        plan: Plan::nothing(),
+        faults: Vec::new(),
+        late: None,
+        spool: ".".to_owned(),
+        code_cache: None,
+        writable: None,
+        wanted: Vec::new(),
+    };
+    let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
+    let start = session.worker(stack, &order, folder.path(), text.as_deref());
+    let told = Told::of(start.ok()?, &order).ok()?;
+    let (seen, _) = observe(session, &told, &session.limits, cancel)?;
+    let context = Context {
+        plan: &order.plan,
+        nonce: &nonce,
+        order: &told.digest,
+        environment: &told.environment,
+        launched: session.is_launched(),
+        late: false,
+        limits: &told.limits,
+        able: Able::Unknown,
+        wanted: &[],
+        spec: &stack.spec,
+        adding: &|name| lacks::adding(&stack.spec, name),
+        rocm: None,
+        expect_gfx: session.gfx(),
+        emulated: config.as_ref(),
+        stack_root: Some(&stack.root),
+        spool: &|_| None,
+    };
+    let outcome = judge::judge(&seen, &context);
+    let runtime = seen.events.iter().find_map(|event| match event {
+        Event::Device { hip_runtime, .. } => Version::of_runtime(*hip_runtime),
+        _ => None,
+    });
+    Some(Probe { outcome, runtime })
 }
 
 /// Stands in for a release that nobody knows.

@@ -12,22 +12,7 @@ use builds::{Build, Sources, Wanted};
 use indicatif::{ProgressBar, ProgressStyle};
 use rocm::{Event, Extra, FetchOptions, Spec, Stack, Store, fetch};
 
-use crate::{
-    Stop, card, interrupt,
-    lacks::mb,
-    outputs,
-    session::{DeviceChoice, SessionOptions},
-    stop::chain,
-};
-
-/// The stack of a session, fetched where it is not there yet.
-pub(crate) fn ensure_stack(options: &SessionOptions) -> Result<Stack, Stop> {
-    let gfx = match options.device {
-        DeviceChoice::Emulated(arch) => vec![arch.name().to_owned()],
-        DeviceChoice::Gpu => Vec::new(),
-    };
-    get(&options.rocm, &options.with, gfx, options.mirrors.clone())
-}
+use crate::{Stop, card, interrupt, lacks::mb, outputs, stop::chain};
 
 /// Locates or fetches what a user names.
 pub(crate) fn get(

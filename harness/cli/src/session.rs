@@ -1,8 +1,9 @@
 mod options;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, hash_map::RandomState},
     ffi::OsStr,
+    hash::{BuildHasher, Hasher},
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -20,21 +21,17 @@ use plan::{Late, Order};
 use rocm::Stack;
 use supervise::{Limit, Limits, Resource, Start, View};
 
-pub use self::options::{DeviceChoice, SessionOptions};
+pub use self::options::SessionOptions;
 use crate::{
-    STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
+    DeviceChoice, STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
     args::On,
     compiled::{Compiler, Unready},
-    device_library,
     home::Home,
     library::CasesFrom,
     machine::{self, Trouble},
     processes::Processes,
-    progress,
     scratch::{self, Scratch, Temporary},
     slots::{self, Slot},
-    stop::chain,
-    trial::nonce,
 };
 
 /// The limits that trials run under unless others are given: those of a usual Linux, so that neither a shell's `ulimit` nor a
@@ -113,37 +110,18 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session whose trials are compared with each other, so that all must run on one GPU.
+    /// A session on this stack and these GPUs. The device's library is in `device_folder`, and what is kept between runs in `cache`.
     ///
     /// # Errors
-    /// Those of [`Session::open`], and several GPUs (usage).
-    pub fn open_on_one(options: SessionOptions) -> Result<Session, Stop> {
-        match options.slots()?.len() {
-            0 | 1 => Session::open(options),
-            several => Err(Stop::usage(format!(
-                "error: {several} GPUs are chosen, and this compares runs with each other; `--cards` must name the one"
-            ))),
-        }
-    }
-
-    /// Locates the stack, fetching it first when it is not there, and installs the device library.
-    ///
-    /// # Errors
-    /// A stack that cannot be had (usage), or a machine that does not let us work (no verdict).
-    pub fn open(options: SessionOptions) -> Result<Session, Stop> {
-        if let DeviceChoice::Emulated(arch) = options.device
-            && let Some(mistake) = (Config { arch, ..options.emulation.clone() }).mistake()
-        {
-            return Err(Stop::usage(format!("error: {mistake}")));
-        }
+    /// More trials at once than GPUs run (usage), or a machine that does not let us work (no verdict).
+    pub(crate) fn new(
+        options: SessionOptions,
+        stack: Stack,
+        slots: Vec<Slot>,
+        device_folder: Option<PathBuf>,
+        cache: PathBuf,
+    ) -> Result<Session, Stop> {
         let limits = options.effective_limits();
-        let slots = options.slots()?;
-        let stack = progress::ensure_stack(&options)?;
-        let cache = cache_folder()?;
-        let device_folder = match &options.device {
-            DeviceChoice::Emulated(_) => Some(device_library::install(&cache)?),
-            DeviceChoice::Gpu => None,
-        };
         let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let jobs = options.jobs.unwrap_or(match options.device {
             // Trials wait now and then: on two processors three at once took a tenth less time than two.
@@ -178,7 +156,7 @@ impl Session {
             let folder = code_cache.join(TEMPORARY);
             Stop::no_verdict(format!("error: cannot create `{}`: {e}", folder.display()))
         })?;
-        let mut session = Session {
+        Ok(Session {
             run: run_id(),
             begun: AtomicU64::new(0),
             stack,
@@ -210,9 +188,7 @@ impl Session {
             processes: Processes::default(),
             inside: OnceLock::new(),
             compiler: OnceLock::new(),
-        };
-        session.ask_for_the_release()?;
-        Ok(session)
+        })
     }
 
     /// A number that no other trial of this run has.
@@ -580,10 +556,7 @@ impl Session {
 
     /// The architecture that device 0 must have; none on a GPU, whose own word is taken.
     pub fn gfx(&self) -> Option<&'static str> {
-        match self.device {
-            DeviceChoice::Emulated(arch) => Some(arch.name()),
-            DeviceChoice::Gpu => None,
-        }
+        self.device.gfx()
     }
 }
 
@@ -599,9 +572,9 @@ fn run_id() -> String {
     format!("{when}-{}", &nonce()[..8])
 }
 
-/// The folder for everything that is kept between runs.
-pub(crate) fn cache_folder() -> Result<PathBuf, Stop> {
-    rocm::Store::from_environment()
-        .map(|store| store.path().to_path_buf())
-        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))
+/// Unguessable enough to prove that a worker of this run answered; the standard library seeds its
+/// hasher from the system's random source.
+pub(crate) fn nonce() -> String {
+    let word = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", word(), word())
 }

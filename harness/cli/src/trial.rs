@@ -1,12 +1,7 @@
 mod at_once;
 mod told;
 
-use std::{
-    collections::{BTreeMap, hash_map::RandomState},
-    hash::{BuildHasher, Hasher},
-    path::Path,
-    time::SystemTime,
-};
+use std::{collections::BTreeMap, path::Path, time::SystemTime};
 
 use case::{Body, Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Arch, Place, Planted};
@@ -23,8 +18,9 @@ pub(crate) use self::told::{Told, not_started, observation, observe};
 use crate::{
     CaseLibrary, DeviceChoice, Selected, Session, Stop, lacks,
     on_gpu::{Before, on_gpu},
-    program,
+    probe, program,
     rerun::again,
+    session::nonce,
     slots::{self, Slot},
     spool::Spool,
 };
@@ -243,7 +239,7 @@ pub(crate) fn run_here(
     };
     let (mut outcome, mut red) = judge_everywhere(&observation, &context);
     if outcome.signature == judge::NOT_STARTED {
-        context.able = session.probe(cancel);
+        context.able = probe::able(session, cancel);
         (outcome, red) = judge_everywhere(&observation, &context);
     }
     if observation.events.iter().any(|e| matches!(e, Event::Phase { phase: Phase::Setup })) {
@@ -461,13 +457,6 @@ fn acts(events: &[Event]) -> Vec<Acts> {
 /// The device is told of some faults, and the worker of the others.
 pub(crate) fn of_place(faults: &[Planted], place: Place) -> Vec<Planted> {
     faults.iter().filter(|p| p.fault.place() == place).cloned().collect()
-}
-
-/// Unguessable enough to prove that a worker of this run answered; the standard library seeds its
-/// hasher from the system's random source.
-pub(crate) fn nonce() -> String {
-    let word = || RandomState::new().build_hasher().finish();
-    format!("{:016x}{:016x}", word(), word())
 }
 
 #[cfg(test)]

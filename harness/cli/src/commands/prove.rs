@@ -12,7 +12,7 @@ use crate::{
     CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop,
     args::Prove,
     batch::run_jobs,
-    outputs,
+    outputs, record_file,
     trial::{Job, lower_all, lower_each, with_declared_faults},
 };
 
@@ -30,7 +30,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     options.hangs_on_purpose = true;
     let (planned, left_out) = plantable(with_declared_faults(&selected), &options.device);
     let lowered = lower_each(&library, planned.iter().cloned())?;
-    let journal = outputs::journal(args.on.record.as_deref(), &options.device)?;
+    let journal = record_file::open(args.on.record.as_deref(), &options.device)?;
     options.cases_from = args.selection.from.chosen();
     let session = Session::open(options.clone())?;
     // What a case states may depend on the release; a fault of an answer is planted where this one has it.
@@ -60,7 +60,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         }
         let emulation = Config { schedule, ..options.emulation.clone() };
         let options = SessionOptions { emulation, ..options.clone() };
-        let journal = outputs::journal(args.on.record.as_deref(), &options.device)?;
+        let journal = record_file::open(args.on.record.as_deref(), &options.device)?;
         let (records, stop) = run_healthy(&library, &selected, options, journal)?;
         orders.push((schedule, records));
         trouble = stop;

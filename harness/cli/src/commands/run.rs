@@ -24,6 +24,7 @@ use crate::{
     batch::{Batch, Patience, over, run_batch},
     card, machine,
     outputs::{self, Junit},
+    record_file,
     trial::{self, Job, lower_all},
 };
 
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     if let Some(path) = record.filter(|path| args.resume && path.exists()) {
         super::show::text(path)?;
     }
-    let journal = outputs::journal(record, &options.device)?;
+    let journal = record_file::open(record, &options.device)?;
     let _lock =
         record.filter(|path| path.is_file()).map(|path| lock(path, args.resume)).transpose()?;
     let session = Session::open(options)?;

@@ -10,26 +10,18 @@ use std::{
 use clap::Parser;
 use device::{Arch, Config};
 use plan::Late;
-use rocm::{Extra, Spec};
+use rocm::{Extra, Spec, Stack};
 use supervise::{Limit, Limits, Resource};
 
 use crate::{
-    Stop,
-    args::{DeviceKind, On, Target},
+    DeviceChoice, Stop,
+    args::{On, Target},
     card,
     environments::Environments,
     library::CasesFrom,
+    progress,
     slots::{self, Slot},
 };
-
-/// What stands under the HIP runtime.
-#[derive(Clone, Debug, PartialEq)]
-pub enum DeviceChoice {
-    /// The emulated device of this architecture.
-    Emulated(Arch),
-    /// The first AMD GPU of this machine.
-    Gpu,
-}
 
 /// How to set up a session, as the user or a test chose it.
 #[derive(Clone, Debug)]
@@ -80,7 +72,7 @@ impl TryFrom<&Target> for SessionOptions {
     fn try_from(on: &Target) -> Result<Self, Stop> {
         let mut problems = Vec::new();
         let arch = on.gfx.parse::<Arch>().map_err(|e| problems.push(format!("error: {e}")));
-        if !crate::progress::is_night(&on.rocm)
+        if !progress::is_night(&on.rocm)
             && let Err(error) = on.rocm.parse::<Spec>()
         {
             problems.push(format!("error: {error}"));
@@ -108,15 +100,10 @@ impl TryFrom<&Target> for SessionOptions {
         if !problems.is_empty() {
             return Err(Stop::usage(problems.join("\n")));
         }
-        let gpu = match on.device {
-            DeviceKind::Auto => gpu_present(),
-            DeviceKind::Emulated => false,
-            DeviceKind::Gpu => true,
-        };
         Ok(SessionOptions {
             rocm: on.rocm.clone(),
             with: on.with.clone(),
-            device: if gpu { DeviceChoice::Gpu } else { DeviceChoice::Emulated(arch) },
+            device: DeviceChoice::of(on.device, arch),
             emulation: Config::default(),
             mirrors: on.mirrors.mirror.clone(),
             environment,
@@ -207,9 +194,15 @@ const SANITIZER_SLOWS: u32 = 4;
 const CARDS: [&str; 2] = ["ROCREPRO_CARDS", slots::VISIBLE];
 
 impl SessionOptions {
+    /// The stack, fetched where it is not there yet.
+    pub(crate) fn stack(&self) -> Result<Stack, Stop> {
+        let gfx = self.device.gfx().map(str::to_owned).into_iter().collect();
+        progress::get(&self.rocm, &self.with, gfx, self.mirrors.clone())
+    }
+
     /// The time limits of a trial: less patience with what hangs on purpose, more with what the sanitizer looks at. A GPU keeps its
     /// time.
-    pub(super) fn effective_limits(&self) -> Limits {
+    pub(crate) fn effective_limits(&self) -> Limits {
         let mut quiet = self.limits.quiet;
         if self.hangs_on_purpose && self.device != DeviceChoice::Gpu {
             quiet = quiet.min(QUIET_ON_PURPOSE);
@@ -221,7 +214,7 @@ impl SessionOptions {
     }
 
     /// The GPUs that trials run on; none on the emulated device.
-    pub(super) fn slots(&self) -> Result<Vec<Slot>, Stop> {
+    pub(crate) fn slots(&self) -> Result<Vec<Slot>, Stop> {
         if self.device != DeviceChoice::Gpu {
             let given =
                 [("--cards", !self.cards.is_empty()), ("--recover", !self.recovery.is_empty())];
@@ -259,9 +252,4 @@ impl SessionOptions {
         let on = On::try_parse_from(["rocrepro"]).map_err(Stop::usage)?;
         Ok(SessionOptions { program: Some(program), ..SessionOptions::try_from(&on)? })
     }
-}
-
-/// Whether the kernel driver offers an AMD GPU for compute to this user.
-fn gpu_present() -> bool {
-    std::fs::OpenOptions::new().read(true).write(true).open("/dev/kfd").is_ok()
 }

@@ -24,8 +24,8 @@ use super::{
     packages, says,
 };
 use crate::{
-    CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, progress, progress::Fetching,
-    run_trial, stop::chain,
+    CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, progress::Fetching, run_trial,
+    stop::chain,
 };
 
 /// What one run showed.
@@ -309,7 +309,7 @@ pub(super) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
 
 /// The stack of a point, fetched where it is not there yet.
 fn stack(options: &SessionOptions) -> Result<Stack, Stop> {
-    progress::ensure_stack(options)
+    options.stack()
 }
 
 fn command<'a>(

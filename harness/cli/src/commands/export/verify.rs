@@ -13,7 +13,9 @@ use report::evidence::Rate;
 use supervise::{Cancel, Ended, Limits};
 
 use super::seen::Seen;
-use crate::{Job, Session, Stop, rerun::again, run_trial, toolchain::Toolchain, trial::at_once};
+use crate::{
+    Job, Session, Stop, probe, rerun::again, run_trial, toolchain::Toolchain, trial::at_once,
+};
 
 /// Runs of a trial until it fails as it did before.
 const TRIES: u32 = 20;
@@ -57,7 +59,7 @@ pub(crate) fn printed(
             planted.fault
         )));
     }
-    let version = session.release_of_programs();
+    let version = probe::release_of_programs(session);
     let header = header(session, job, tested, wrong);
     export::print(&job.lowered.plan, form, &version, &header)
         .map_err(|why| Stop::usage(format!("error: {} cannot be exported: {why}", job.id())))

@@ -23,7 +23,7 @@ use super::super::{
 };
 use crate::{
     CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence, outputs::note,
-    toolchain::Toolchain,
+    probe::release_of_programs, toolchain::Toolchain,
 };
 
 /// Runs of a program before it is shown.
@@ -100,7 +100,7 @@ impl Wanted<'_> {
         // The program is of the trial that was reported, however small it became.
         job.lowered.plan.trial = self.subject.id();
         let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-        let version = self.session.release_of_programs();
+        let version = release_of_programs(self.session);
         let bench = Bench::new(self.session, version.clone())?;
         let elsewhere = Elsewhere { options: self.options.clone(), named: None };
         let release = match job.faults.is_empty() {
@@ -213,7 +213,7 @@ impl Wanted<'_> {
 
 /// Calls before the failing one of which the case wants one answer on the failing release and another one where it passes.
 fn answers(plan: &Plan, goal: &Outcome, sessions: [&Session; 2]) -> Vec<String> {
-    let versions = sessions.map(Session::release_of_programs);
+    let versions = sessions.map(release_of_programs);
     let steps = plan.steps();
     let before = steps.iter().take_while(|step| Some(step.id) != goal.at.step);
     let mut found = Vec::new();

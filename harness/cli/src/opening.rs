@@ -1,0 +1,42 @@
+//! Opens sessions: the stack is there, the device is installed, and what no file tells of the stack is asked.
+
+use device::Config;
+
+use crate::{DeviceChoice, Session, SessionOptions, Stop, cache, device_library, probe};
+
+impl Session {
+    /// A session whose trials are compared with each other, so that all must run on one GPU.
+    ///
+    /// # Errors
+    /// Those of [`Session::open`], and several GPUs (usage).
+    pub fn open_on_one(options: SessionOptions) -> Result<Session, Stop> {
+        match options.slots()?.len() {
+            0 | 1 => Session::open(options),
+            several => Err(Stop::usage(format!(
+                "error: {several} GPUs are chosen, and this compares runs with each other; `--cards` must name the one"
+            ))),
+        }
+    }
+
+    /// Locates the stack, fetching it first when it is not there, and installs the device library.
+    ///
+    /// # Errors
+    /// A stack that cannot be had (usage), or a machine that does not let us work (no verdict).
+    pub fn open(options: SessionOptions) -> Result<Session, Stop> {
+        if let DeviceChoice::Emulated(arch) = options.device
+            && let Some(mistake) = (Config { arch, ..options.emulation.clone() }).mistake()
+        {
+            return Err(Stop::usage(format!("error: {mistake}")));
+        }
+        let slots = options.slots()?;
+        let stack = options.stack()?;
+        let cache = cache::folder()?;
+        let device_folder = match &options.device {
+            DeviceChoice::Emulated(_) => Some(device_library::install(&cache)?),
+            DeviceChoice::Gpu => None,
+        };
+        let mut session = Session::new(options, stack, slots, device_folder, cache)?;
+        probe::ask_for_the_release(&mut session)?;
+        Ok(session)
+    }
+}
