@@ -13,13 +13,9 @@ use serde::Serialize;
 use supervise::{Cancel, Journal, for_each, in_order};
 
 use crate::{
-    Session, Stop,
-    baseline::Baseline,
-    health, interrupt, machine,
-    rerun::again,
-    stop::chain,
-    ticker::Ticker,
-    trial::{Job, not_run as not_run_record, run_trial_and_tell},
+    Job, Session, Stop, baseline::Baseline, health, interrupt, machine,
+    record::not_run as not_run_record, rerun::again, stop::chain, ticker::Ticker,
+    trial::run_trial_and_tell,
 };
 
 /// Runs the jobs and returns their records in the order of the jobs.

@@ -15,10 +15,12 @@ use std::{
 };
 
 use case::{Case, Kernels, Lowered, Trial};
+use judge::{End, Kind};
+use report::Record;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::turn::Gated;
-use crate::processes::Stuck;
+use crate::{hardware::HARDWARE, processes::Stuck};
 
 /// The outcome of a trial that was not run because the GPU does not work.
 pub(crate) const BROKEN: &str = "gpu-broken";
@@ -26,6 +28,14 @@ pub(crate) const BROKEN: &str = "gpu-broken";
 /// Its signature.
 pub(crate) fn broken() -> String {
     format!("no-verdict:{BROKEN}")
+}
+
+/// How a trial ended after which the GPU may not work any more.
+pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
+    let by_itself = matches!(record.exit, End::Exited(_) | End::NotStarted(_));
+    let lost = record.outcome.kind == Kind::NoVerdict && !by_itself;
+    let hardware = record.outcome.signature == HARDWARE;
+    (record.outcome.kind.is_failure() || lost || hardware).then(|| record.outcome.summary.clone())
 }
 
 /// How long a GPU that failed the health check is left alone before it is asked again.

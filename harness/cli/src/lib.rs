@@ -15,14 +15,18 @@ mod device_library;
 mod diagnostics;
 mod environments;
 mod evidence;
+mod execute;
+mod hardware;
 mod health;
 mod helper;
 mod home;
 mod interrupt;
+mod job;
 mod kernel_log;
 mod lacks;
 mod library;
 mod machine;
+mod named;
 mod on_gpu;
 mod opening;
 mod outputs;
@@ -30,6 +34,7 @@ mod probe;
 mod processes;
 mod program;
 mod progress;
+mod record;
 mod record_file;
 mod rerun;
 mod scratch;
@@ -39,6 +44,7 @@ mod slots;
 mod spool;
 mod stop;
 mod ticker;
+mod told;
 mod toolchain;
 mod trial;
 mod which;
@@ -49,11 +55,12 @@ use clap::Parser;
 
 pub use commands::{Comparison, Simulated, compare};
 pub use device_choice::DeviceChoice;
+pub use job::{Job, lower_all, lower_each, with_declared_faults};
 pub use library::{CaseLibrary, CasesFrom};
 pub use select::{Selected, select};
 pub use session::{Session, SessionOptions};
 pub use stop::Stop;
-pub use trial::{Job, lower_all, lower_each, run_trial, with_declared_faults};
+pub use trial::run_trial;
 
 /// The first argument that makes this program a worker. The worker is the same program, so it always
 /// matches the harness that started it, and `cargo run` builds it.

@@ -1,16 +1,17 @@
 mod files;
 
 use std::{
+    borrow::Borrow,
     collections::BTreeMap,
     panic::resume_unwind,
     path::{Path, PathBuf},
     thread,
 };
 
-use case::{Case, Kernels};
+use case::{Case, Kernels, Trial, analyse};
 use include_dir::{Dir, include_dir};
 
-use crate::{Stop, diagnostics, select, select::named_by, trial::analyse_each};
+use crate::{Stop, diagnostics, named::named_by};
 
 static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");
@@ -95,7 +96,9 @@ impl CaseLibrary {
             return Ok(library);
         }
         // Mistakes of other files may only show when they are lowered.
-        if let Err(more) = select(&library, &[]).and_then(|all| analyse_each(&library, &all)) {
+        let all =
+            library.cases().flat_map(|case| case.trials().into_iter().map(move |t| (case, t)));
+        if let Err(more) = library.analyse(all) {
             mistakes.push(more.to_string());
         }
         Err(Stop::usage(mistakes.join("\n\n")))
@@ -137,6 +140,50 @@ impl CaseLibrary {
             Some(source) => diagnostics::render(&source.path, &source.text, mistakes),
             None => String::new(),
         }
+    }
+
+    /// Makes the checks of lowering, without computing what buffers hold. What can be planted changes nothing about them.
+    ///
+    /// # Errors
+    /// Those of [`CaseLibrary::each`].
+    pub(crate) fn analyse<'c>(
+        &self,
+        trials: impl IntoIterator<Item = (&'c Case, impl Borrow<Trial>)>,
+    ) -> Result<(), Stop> {
+        let checked = |case, trial: &Trial| analyse(case, trial, &self.kernels).map(drop);
+        self.each(trials, |case, trial| checked(case, trial.borrow())).map(drop)
+    }
+
+    /// What is made of these cases, each of them with something of its own, such as a trial.
+    ///
+    /// # Errors
+    /// All mistakes of all cases, shown at their place.
+    pub(crate) fn each<'c, Own, T>(
+        &self,
+        all: impl IntoIterator<Item = (&'c Case, Own)>,
+        make: impl Fn(&'c Case, Own) -> Result<T, Vec<case::Diagnostic>>,
+    ) -> Result<Vec<T>, Stop> {
+        let mut good = Vec::new();
+        let mut mistakes = BTreeMap::<&str, Vec<case::Diagnostic>>::new();
+        for (case, own) in all {
+            match make(case, own) {
+                Ok(one) => good.push(one),
+                Err(found) => mistakes.entry(&case.id).or_default().extend(found),
+            }
+        }
+        if mistakes.is_empty() {
+            return Ok(good);
+        }
+        let shown: Vec<_> = mistakes
+            .into_iter()
+            .map(|(id, mut found)| {
+                found.sort();
+                // The same mistake shows in many trials; the first one's help names its trial.
+                found.dedup_by(|a, b| (a.at, &a.message) == (b.at, &b.message));
+                self.show(id, &found)
+            })
+            .collect();
+        Err(Stop::usage(shown.join("\n\n")))
     }
 
     /// The text of a case file.

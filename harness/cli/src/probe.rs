@@ -8,7 +8,7 @@ use supervise::Cancel;
 use crate::{
     Session, Stop, lacks, machine, outputs,
     session::nonce,
-    trial::{Told, observe},
+    told::{Told, observe},
 };
 
 /// What a worker without work said and came to.

@@ -22,11 +22,13 @@ use supervise::{Cancel, Ended, Reason, Start};
 
 use self::packages::Environment;
 use crate::{
-    DeviceChoice, Session,
+    DeviceChoice, Job, Session,
     compiled::Unready,
+    execute::unless_troubled,
     helper,
     home::with_path,
-    trial::{Job, not_started, observation, of_place, record, skipped, unless_troubled},
+    record::{record, skipped},
+    told::{not_started, observation},
 };
 
 /// What the helper writes to. It lies beside the helper, in a folder of their own: a program may clear the one that it starts in.
@@ -88,7 +90,7 @@ pub(crate) fn run(
             ));
         }
     };
-    let faults = of_place(&job.faults, Place::Device);
+    let faults = job.faults_of(Place::Device);
     let config = session.device_for(job.case, faults)?;
     let start = match start(session, job, program, &ready, &places, &config, nonce) {
         Ok(start) => start,

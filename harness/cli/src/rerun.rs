@@ -5,7 +5,7 @@ use std::path::Path;
 use device::Planted;
 use plan::Late;
 
-use crate::{Session, trial::Job};
+use crate::{Job, Session};
 
 /// The command that repeats a trial.
 pub(crate) fn again(session: &Session, job: &Job<'_>) -> String {

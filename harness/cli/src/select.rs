@@ -1,8 +1,11 @@
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use case::{Case, Trial};
 
-use crate::{CaseLibrary, Stop, args};
+use crate::{
+    CaseLibrary, Stop, args,
+    named::{Named, meant, nearest},
+};
 
 /// One trial of the library.
 #[derive(Clone)]
@@ -37,8 +40,8 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
     // By case, which of its trials; none where nothing names it, so that of many cases few are expanded.
     let mut picked: Vec<Vec<bool>> = library.cases().map(|_| Vec::new()).collect();
     for text in wanted {
-        match parse(text) {
-            Ok(selection) => mark(library, text, &selection, &mut picked, &mut problems),
+        match Named::read(text) {
+            Ok(named) => mark(library, text, &named, &mut picked, &mut problems),
             Err(problem) => problems.push(problem),
         }
     }
@@ -98,47 +101,10 @@ impl args::Selection {
     }
 }
 
-/// The cases that selections name; none where there is no selection, or one of them names no case.
-pub(crate) fn named_by<'i>(
-    wanted: &[&str],
-    ids: impl Iterator<Item = &'i String> + Clone,
-) -> Option<BTreeSet<String>> {
-    let named = wanted.iter().map(|text| {
-        let selection = parse(text).ok()?;
-        let named: Vec<_> = ids.clone().filter(|id| names(selection.case, id)).cloned().collect();
-        (!named.is_empty()).then_some(named)
-    });
-    let named: BTreeSet<String> =
-        named.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
-    (!named.is_empty()).then_some(named)
-}
-
-struct Selection<'t> {
-    case: &'t str,
-    values: Vec<(&'t str, &'t str)>,
-}
-
-fn parse(text: &str) -> Result<Selection<'_>, String> {
-    let Some((case, rest)) = text.split_once('[') else {
-        return Ok(Selection { case: text.trim_end_matches('/'), values: Vec::new() });
-    };
-    let inner = rest
-        .strip_suffix(']')
-        .ok_or_else(|| format!("error: `{text}` lacks its `]`; write `case[axis=value,...]`"))?;
-    let values = inner
-        .split(',')
-        .map(|pair| {
-            pair.split_once('=')
-                .ok_or_else(|| format!("error: `{pair}` in `{text}` is not `axis=value`"))
-        })
-        .collect::<Result<_, _>>()?;
-    Ok(Selection { case, values })
-}
-
 fn mark(
     library: &CaseLibrary,
     text: &str,
-    selection: &Selection,
+    named: &Named<'_>,
     picked: &mut [Vec<bool>],
     problems: &mut Vec<String>,
 ) {
@@ -146,7 +112,7 @@ fn mark(
     let mut axes = BTreeMap::<String, Vec<String>>::new();
     let mut seen = HashSet::new();
     for (case, picked) in library.cases().zip(picked) {
-        if !names(selection.case, &case.id) {
+        if !named.names(&case.id) {
             continue;
         }
         cases += 1;
@@ -158,7 +124,7 @@ fn mark(
                     axes.entry(axis.to_string()).or_default().push(value.to_string());
                 }
             }
-            if selection.values.iter().all(|(axis, value)| trial.value(axis) == Some(value)) {
+            if named.values.iter().all(|(axis, value)| trial.value(axis) == Some(value)) {
                 *picked = true;
                 trials += 1;
             }
@@ -167,27 +133,27 @@ fn mark(
     if cases == 0 {
         let ids = library.cases().map(|case| case.id.as_str());
         let folders = library.cases().filter_map(|case| Some(case.id.rsplit_once('/')?.0));
-        let help = if selection.case.ends_with(".yaml") {
-            format!("to read it from a file, write `--cases-from {}`", selection.case)
+        let help = if named.case.ends_with(".yaml") {
+            format!("to read it from a file, write `--cases-from {}`", named.case)
         } else {
-            nearest(selection.case, ids.chain(folders)).map_or_else(
+            nearest(named.case, ids.chain(folders)).map_or_else(
                 || "`rocrepro list` shows all cases".to_owned(),
                 |name| format!("did you mean `{name}`?"),
             )
         };
-        problems.push(format!("error: no case is called `{}`; {help}", selection.case));
+        problems.push(format!("error: no case is called `{}`; {help}", named.case));
     } else if trials == 0 {
-        problems.push(format!("error: no trial fits `{text}`; {}", unfit(&axes, selection)));
+        problems.push(format!("error: no trial fits `{text}`; {}", unfit(&axes, named)));
     }
 }
 
 /// Which values of a selection no trial has.
-fn unfit(axes: &BTreeMap<String, Vec<String>>, selection: &Selection) -> String {
+fn unfit(axes: &BTreeMap<String, Vec<String>>, named: &Named<'_>) -> String {
     if axes.is_empty() {
         return "the case has no matrix".to_owned();
     }
     let mut problems = Vec::new();
-    for (axis, value) in &selection.values {
+    for (axis, value) in &named.values {
         match axes.get(*axis) {
             None => {
                 let help = meant(axis, axes.keys().map(String::as_str));
@@ -203,66 +169,4 @@ fn unfit(axes: &BTreeMap<String, Vec<String>>, selection: &Selection) -> String 
         problems.push("no trial has these values together".to_owned());
     }
     problems.join("; ")
-}
-
-/// What somebody who wrote `word` perhaps meant, or else all that there is.
-pub(crate) fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
-    match nearest(word, names.clone()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
-    }
-}
-
-/// The name that a word is most like, where one is like it at all.
-pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    names
-        .map(|name| (strsim::damerau_levenshtein(word, name), name))
-        .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
-        .min()
-        .map(|(_, name)| name)
-}
-
-/// Whether a selection names a case: by id, by folder or by a pattern.
-fn names(selection: &str, id: &str) -> bool {
-    if selection.contains('*') {
-        return matches_pattern(selection, id);
-    }
-    id == selection || id.strip_prefix(selection).is_some_and(|rest| rest.starts_with('/'))
-}
-
-/// `*` stands for any text.
-fn matches_pattern(pattern: &str, text: &str) -> bool {
-    let parts: Vec<&str> = pattern.split('*').collect();
-    let (first, last) = (parts[0], parts[parts.len() - 1]);
-    let Some(rest) = text.strip_prefix(first) else { return false };
-    let Some(mut rest) = rest.strip_suffix(last) else { return false };
-    for part in &parts[1..parts.len() - 1] {
-        match rest.find(part) {
-            Some(i) => rest = &rest[i + part.len()..],
-            None => return false,
-        }
-    }
-    true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(selection: &str, id: &str, expected: bool) {
-        assert_eq!(names(selection, id), expected, "{selection} names {id}");
-    }
-
-    #[test]
-    fn selections_name_cases_folders_and_patterns() {
-        check("copies", "copies/small", true);
-        check("cop", "copies/small", false);
-        check("copies/small", "copies/small", true);
-        check("copies/small", "copies/small-sizes", false);
-        check("*small*", "copies/small-sizes", true);
-        check("copies/*-sizes", "copies/small-sizes", true);
-        check("graphs/*", "copies/small-sizes", false);
-        check("a*a", "a", false);
-    }
 }

@@ -2,19 +2,14 @@ use std::{collections::BTreeSet, process::ExitCode};
 
 use report::count;
 
-use crate::{
-    CaseLibrary, Stop,
-    args::Selection,
-    outputs, select,
-    trial::{analyse_each, with_declared_faults},
-};
+use crate::{CaseLibrary, Stop, args::Selection, job::with_declared_faults, outputs, select};
 
 /// Reads and analyses everything selected: no stack is needed to see that a case is well-formed.
 pub(crate) fn check(args: &Selection) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let selected = select(&library, &args.cases)?;
     let cases: BTreeSet<&str> = selected.iter().map(|s| s.case.id.as_str()).collect();
-    analyse_each(&library, &selected)?;
+    library.analyse(selected.iter().map(|selected| (selected.case, &selected.trial)))?;
     let plans = with_declared_faults(&selected).len();
     outputs::print(&format!(
         "{} well-formed: {}, {} with the declared faults\n",

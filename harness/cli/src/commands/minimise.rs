@@ -35,10 +35,12 @@ use super::{oracle::Elsewhere, setup::setup, subject::states_an_answer};
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     args::Minimise,
-    evidence, interrupt, outputs,
+    evidence, interrupt,
+    job::{Job, lower_all},
+    outputs,
     rerun::{Rerun, What, again},
     stop::chain,
-    trial::{Job, lower_all, run_trial},
+    trial::run_trial,
 };
 
 /// Runs after which something that never failed is taken to be well.

@@ -14,8 +14,8 @@ use search::{
 
 use super::subject::{first_failing, run, states_an_answer};
 use crate::{
-    CaseLibrary, Session, Stop, args::Mitigate, commands::setup::setup, evidence, outputs, select,
-    trial::Job,
+    CaseLibrary, Session, Stop, args::Mitigate, commands::setup::setup, evidence, job::Job,
+    outputs, select,
 };
 use factors::{Change, Rewritten, Tried};
 

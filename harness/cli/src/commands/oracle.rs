@@ -5,10 +5,7 @@ use device::{Arch, Config, Sanitize};
 use judge::Kind;
 use supervise::Cancel;
 
-use crate::{
-    DeviceChoice, Session, SessionOptions, Stop,
-    trial::{Job, run_trial},
-};
+use crate::{DeviceChoice, Session, SessionOptions, Stop, job::Job, trial::run_trial};
 
 /// Passes in a row that make a release an oracle.
 const PASSES: u32 = 3;

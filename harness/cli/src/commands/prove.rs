@@ -12,8 +12,8 @@ use crate::{
     CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop,
     args::Prove,
     batch::run_jobs,
+    job::{Job, lower_all, lower_each, with_declared_faults},
     outputs, record_file,
-    trial::{Job, lower_all, lower_each, with_declared_faults},
 };
 
 /// Runs every selected trial on the healthy device, and under each fault that its case declares for it.

@@ -22,7 +22,7 @@ use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
     args::Report,
     commands::setup::setup,
-    evidence, kernel_log, outputs,
+    evidence, kernel_log, outputs, record,
     rerun::{Rerun, What},
     select,
 };
@@ -236,11 +236,7 @@ fn duplicates(
             }
             // The issues of its case may be about another failure of it.
             let upstream = known.upstream.iter().cloned().collect();
-            found.push(Duplicate {
-                case: case.id.clone(),
-                known: crate::trial::window(known),
-                upstream,
-            });
+            found.push(Duplicate { case: case.id.clone(), known: record::window(known), upstream });
         }
     }
     found

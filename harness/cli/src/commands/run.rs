@@ -22,10 +22,11 @@ use crate::{
     args::{Baselines, Emulation, Run},
     baseline::Baseline,
     batch::{Batch, Patience, over, run_batch},
-    card, machine,
+    card,
+    job::{Job, lower_all},
+    machine,
     outputs::{self, Junit},
-    record_file,
-    trial::{self, Job, lower_all},
+    record, record_file,
 };
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
@@ -256,7 +257,7 @@ fn resume<'j>(
     let (mut lost, mut jobs) = (Vec::new(), Vec::new());
     for (number, job) in all.filter(|(number, _)| !held.records.contains_key(number)) {
         match held.lost.get(&number).filter(|begun| begun.boot != boot) {
-            Some(begun) => lost.push(Record { number, ..trial::lost(session, &job, begun) }),
+            Some(begun) => lost.push(Record { number, ..record::lost(session, &job, begun) }),
             None => jobs.push((number, job)),
         }
     }

@@ -2,7 +2,7 @@
 
 use device::{BadPlanted, Config, Fault, Place, Planted};
 
-use crate::{DeviceChoice, SessionOptions, Stop, args::Emulation, select::meant};
+use crate::{DeviceChoice, SessionOptions, Stop, args::Emulation, named::meant};
 
 /// Reads the options that say what to run on, how the emulated device is set up, and what is planted.
 ///

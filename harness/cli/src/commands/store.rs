@@ -126,7 +126,7 @@ pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
     let history = History::of(&args.case, &on);
     if history.trials == 0 {
         let cases = store.cases().map_err(stop)?;
-        let help = crate::select::nearest(case, cases.iter().map(String::as_str))
+        let help = crate::named::nearest(case, cases.iter().map(String::as_str))
             .filter(|name| *name != case)
             .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
         return Err(Stop::nothing(format!(
@@ -168,7 +168,7 @@ pub(crate) fn named(store: &Store, name: &str) -> Result<Vec<Record>, Stop> {
         }
     }
     if !found {
-        let help = crate::select::nearest(name, grounds.iter().map(String::as_str)).map_or_else(
+        let help = crate::named::nearest(name, grounds.iter().map(String::as_str)).map_or_else(
             || "`rocrepro store list` shows all".to_owned(),
             |name| format!("did you mean `{name}`?"),
         );

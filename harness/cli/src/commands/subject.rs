@@ -13,7 +13,7 @@ use report::{
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     batch::run_jobs,
-    trial::{Job, lower_all},
+    job::{Job, lower_all},
 };
 
 /// A trial with its planted faults.

@@ -10,14 +10,13 @@ use std::{
 use report::Record;
 use supervise::{Cancel, Limits};
 
-use super::{After, Check, Checked, Gate, Health, Suspect};
+use super::{After, Check, Checked, Gate, Health, Suspect, may_have_broken};
 use crate::{
-    Session, card,
+    Job, Session, card,
+    execute::run_here,
     machine::{self, A_MOMENT, Locks},
-    on_gpu::may_have_broken,
     outputs,
     slots::{self, Slot},
-    trial::{Job, run_here},
 };
 
 /// Longest time and silence of a health check: it needs a second.

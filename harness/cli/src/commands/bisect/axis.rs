@@ -12,7 +12,7 @@ use super::{
     finer::{Night, Nights},
     packages,
 };
-use crate::{Stop, select::nearest, stop::chain};
+use crate::{Stop, named::nearest, stop::chain};
 
 /// The points of an axis, in its own order.
 pub(super) enum Points {

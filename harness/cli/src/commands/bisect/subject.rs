@@ -302,7 +302,7 @@ pub(super) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
     let names = trial.values.iter().map(|(axis, _)| &**axis);
     let help = match trial.values.is_empty() {
         true => "it has no matrix".to_owned(),
-        false => crate::select::meant(name, names),
+        false => crate::named::meant(name, names),
     };
     Stop::usage(format!("error: {} has no axis `{name}`; {help}", case.id))
 }

@@ -14,7 +14,7 @@ use supervise::{Cancel, Ended, Limits};
 
 use super::seen::Seen;
 use crate::{
-    Job, Session, Stop, probe, rerun::again, run_trial, toolchain::Toolchain, trial::at_once,
+    Job, Session, Stop, execute::at_once, probe, rerun::again, run_trial, toolchain::Toolchain,
 };
 
 /// Runs of a trial until it fails as it did before.

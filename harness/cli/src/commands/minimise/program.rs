@@ -20,9 +20,10 @@ use super::super::{
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     args::{Minimise, Reducer},
-    evidence, interrupt, outputs,
+    evidence, interrupt,
+    job::Job,
+    outputs,
     rerun::{Rerun, What as Again},
-    trial::Job,
 };
 
 /// Runs that must all fail in the same way.

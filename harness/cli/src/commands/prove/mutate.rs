@@ -16,7 +16,7 @@ use rewrite::stated::{Statement, What, statements, without};
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     batch::run_jobs,
-    trial::{Job, lower_each},
+    job::{Job, lower_each},
 };
 
 /// Runs of one round for each statement that is not noticed yet, and rounds.

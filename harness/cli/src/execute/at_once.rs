@@ -6,8 +6,8 @@ use judge::Kind;
 use report::Record;
 use supervise::Cancel;
 
-use super::{Job, run_here, without};
-use crate::{Session, slots::Slot};
+use super::run_here;
+use crate::{Job, Session, record::without, slots::Slot};
 
 /// Runs a trial in as many processes as its case needs, and judges each by itself. The record is that of the first that failed, else of
 /// the first without a verdict, else of the first. An emulated device belongs to one process, so each has its own there.

@@ -24,7 +24,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    pub(super) fn new(
+    pub(crate) fn new(
         session: &Session,
         order: &Order,
         folder: &Path,
