@@ -42,10 +42,11 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     effects::{Asynchronous, OnCaptures, OnMemory, OnOrder, Over, WorksIn},
     keys::{Field, Holds, Keys},
+    plan::{Effect, Library, Misbehaviour, PLAN_VERSION, Phase, Plan, Step},
 };
 use crate::{
     Arg, Box3d, CaptureMode, Choice, CopyApi, DeviceAttribute, Dtype, HipArg, HipRead, HostFuncApi,
-    MatmulProblem, Memory, Name, Operands, Parameter, Place, Plan, RandKind, Step,
+    MatmulProblem, Memory, Name, Operands, Parameter, Place, RandKind,
 };
 
 #[macro_use]
@@ -76,6 +77,7 @@ mod rng;
 mod streams;
 mod effects;
 mod keys;
+mod plan;
 
 /// What a call names: a buffer, or an object of HIP or of a library above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -445,16 +447,6 @@ impl Call {
             }
         });
         stream
-    }
-
-    /// The steps of a block; none for a call.
-    pub fn body(&self) -> Option<&[Step]> {
-        if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
-    }
-
-    /// The steps of a block, to be changed.
-    pub fn body_mut(&mut self) -> Option<&mut Vec<Step>> {
-        if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
     }
 
     /// Whether the host looks at bytes that the case states.

@@ -10,7 +10,7 @@
 // A new call must be seen wherever calls are told apart; what all calls have is asked of their declarations.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
-mod call;
+mod arguments;
 mod calls;
 mod captures;
 mod choice;
@@ -41,11 +41,12 @@ mod promise;
 mod scalar;
 mod source;
 
-pub use call::*;
+pub use arguments::*;
 pub use calls::{
-    Asynchronous, By, Call, Cpp, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys, Named,
-    NamedAs, OnCaptures, OnMemory, OnOrder, Over, ReadVerb, Takes, Thing, Verb, WorksIn, WriteVerb,
-    api, apis, functions, is_result, verbs, verbs_that_make,
+    Asynchronous, By, Call, Cpp, Effect, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys,
+    Library, Misbehaviour, Named, NamedAs, OnCaptures, OnMemory, OnOrder, Over, PLAN_VERSION,
+    Phase, Plan, ReadVerb, Step, Takes, Thing, Verb, WorksIn, WriteVerb, api, apis, functions,
+    is_result, verbs, verbs_that_make,
 };
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use choice::Choice;
@@ -64,5 +65,5 @@ pub use order::races;
 pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
 pub use program::Program;
 pub use scalar::{Scalar, ScalarType};
-pub use source::{OwnKind, OwnParameter, flat_args, flat_parameters, own_parameters};
+pub use source::{OwnKernel, OwnKind, OwnParameter, flat_args, flat_parameters, own_parameters};
 pub use version::{ByVersion, ParseVersionError, Version, VersionRange};

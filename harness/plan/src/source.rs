@@ -6,6 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Arg, Scalar, ScalarType};
 
+/// What a plan knows of a kernel that the case brings itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnKernel {
+    /// Where it stands, such as `line 7`.
+    pub place: String,
+    /// Options of the compiler besides the architecture, behind the usual `-O3`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// Its parameters, as its source has them; none where they cannot be read there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Vec<OwnParameter>>,
+    /// What it computes, as [`Formula`](crate::Formula) reads it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub computes: Vec<String>,
+}
+
 /// A parameter of a case's own kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnParameter {
