@@ -1,5 +1,5 @@
 //! Which modules of a crate use each other in a circle: what goes in one can only be read as a whole. Paths from the root of
-//! the crate count, and what the root hands on by name; those that begin with `super` do not.
+//! the crate count, those that begin with enough `super` too, and what the root hands on, by name or all of a module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,21 @@ const WITH_CIRCLES: [&str; 1] = ["emulator"];
 /// Which modules each module of a crate uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
+/// What is read of a crate.
+#[derive(Default)]
+struct Crate {
+    root: String,
+    uses: Graph,
+    /// The public names of each module.
+    public: BTreeMap<String, BTreeSet<String>>,
+}
+
 /// Checks the crates of the harness.
 ///
 /// # Errors
 /// Every crate with a circle that is not known, and every known one without.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
-    let mut crates: BTreeMap<String, Graph> = BTreeMap::new();
-    let mut roots: BTreeMap<String, String> = BTreeMap::new();
+    let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
     for file in cmd!(sh, "git ls-files harness/*/src/*.rs").read()?.lines() {
         let mut parts = file.splitn(4, '/').skip(1);
         let (Some(name), Some(_), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
@@ -26,20 +34,22 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
         if path.split('/').any(|part| part.trim_end_matches(".rs") == "tests") {
             continue;
         }
+        let Crate { root, uses, public } = crates.entry(name.to_owned()).or_default();
+        let text = sh.read_file(file)?;
         if ["lib.rs", "main.rs"].contains(&path) {
-            roots.entry(name.to_owned()).or_default().push_str(&sh.read_file(file)?);
+            root.push_str(&text);
             continue;
         }
         let module = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
-        let graph = crates.entry(name.to_owned()).or_default();
-        let used = graph.entry(module.to_owned()).or_default();
-        used.extend(uses(&sh.read_file(file)?));
+        public.entry(module.to_owned()).or_default().extend(declared(&text));
+        let used = uses.entry(module.to_owned()).or_default();
+        used.extend(used_by(&text, path.split('/').count()));
         used.remove(module);
     }
     let mut problems = Vec::new();
-    for (name, mut graph) in crates {
+    for (name, Crate { root, uses: mut graph, public }) in crates {
         // What the root hands on is its module's.
-        let handed_on = roots.get(&name).map(|root| handed_on(root)).unwrap_or_default();
+        let handed_on = handed_on(&root, &public);
         for (module, used) in &mut graph {
             let through = used.iter().filter_map(|name| handed_on.get(name)).cloned();
             let through: Vec<String> = through.filter(|other| other != module).collect();
@@ -59,12 +69,14 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// The module of each name that a root hands on from its modules.
-fn handed_on(root: &str) -> BTreeMap<String, String> {
+/// The module of each name that a root hands on from its modules, which have these public names.
+fn handed_on(root: &str, public: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for statement in root.split(';') {
         let Some((_, path)) = statement.rsplit_once("use ") else { continue };
         let Some((module, names)) = path.trim().split_once("::") else { continue };
+        let all = public.get(module).filter(|_| names == "*").into_iter().flatten();
+        found.extend(all.map(|name| (name.clone(), module.to_owned())));
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         for name in names.split(|c: char| !is_word(c)).filter(|name| !name.is_empty()) {
             found.insert(name.to_owned(), module.to_owned());
@@ -73,10 +85,19 @@ fn handed_on(root: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// The names of its own crate that a file uses, but for its tests: modules, and what the root hands on.
-fn uses(text: &str) -> BTreeSet<String> {
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+/// The public names that a file declares, and keywords behind which there are none.
+fn declared(text: &str) -> BTreeSet<String> {
+    const KINDS: [&str; 8] = ["const", "enum", "fn", "static", "struct", "trait", "type", "unsafe"];
+    let public = text.lines().filter_map(|line| line.strip_prefix("pub "));
+    let named = |line: &str| name(line.split(' ').find(|word| !KINDS.contains(word))?);
+    public.filter_map(named).collect()
+}
+
+/// The names of its own crate that a file so many levels below the root uses, but for its tests: modules, and what the root hands on.
+fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let code = code.replace(&"super::".repeat(levels), "crate::");
     let mut found = BTreeSet::new();
     for rest in code.split("crate::").skip(1) {
         match rest.strip_prefix('{') {
@@ -136,15 +157,19 @@ mod tests {
     #[test]
     fn what_a_file_uses_is_read_from_its_paths() {
         let text = "use crate::{\n    Machine,\n    a::{B, c::D},\n    e::F,\n};\nuse crate::g::H;\n\
-                    // crate::no\nfn f() { crate::i::j() }\n#[cfg(test)]\nmod tests { use crate::k; }";
-        let used: Vec<String> = uses(text).into_iter().collect();
-        assert_eq!(used, ["Machine", "a", "e", "g", "i"]);
-        let root = "mod m;\npub use m::{Machine, n::Part};\npub(crate) use k::help;\nuse std::fmt;";
-        let handed_on = handed_on(root);
+                    // crate::no\n#[cfg(test)]\nmod tests;\nfn f() { crate::i::j(super::no, super::super::l::M) }\n\
+                    #[cfg(test)]\nmod tests { use crate::k; }";
+        let used: Vec<String> = used_by(text, 2).into_iter().collect();
+        assert_eq!(used, ["Machine", "a", "e", "g", "i", "l"]);
+        let all = declared("pub const fn all() {}\npub(crate) fn no() {}\nfn no() {}");
+        let public = BTreeMap::from([("o".to_owned(), all)]);
+        let root = "mod m;\npub use m::{Machine, n::Part};\npub(crate) use k::help;\n\
+                    pub use o::*;\nuse std::fmt;";
+        let handed_on = handed_on(root, &public);
         let of = |name: &str| handed_on.get(name).map(String::as_str);
         assert_eq!(
-            [of("Machine"), of("Part"), of("help"), of("m")],
-            [Some("m"), Some("m"), Some("k"), None]
+            [of("Machine"), of("Part"), of("help"), of("all"), of("m"), of("no")],
+            [Some("m"), Some("m"), Some("k"), Some("o"), None, None]
         );
     }
 
