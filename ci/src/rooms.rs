@@ -1,5 +1,6 @@
-//! Which modules of a crate use each other in a circle: what goes in one can only be read as a whole. Paths from the root of
-//! the crate count, those that begin with enough `super` too, and what the root hands on, by name or all of a module.
+//! Which modules of a crate use each other in a circle: what goes in one can only be read as a whole. Paths from the
+//! root of the crate count, those that begin with enough `super` too, and what the root hands on, by name or all of a
+//! module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,7 +94,8 @@ fn declared(text: &str) -> BTreeSet<String> {
     public.filter_map(named).collect()
 }
 
-/// The names of its own crate that a file so many levels below the root uses, but for its tests: modules, and what the root hands on.
+/// The names of its own crate that a file so many levels below the root uses, but for its tests: modules, and what the
+/// root hands on.
 fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();

@@ -105,7 +105,8 @@ impl Compiler {
         Ok(program)
     }
 
-    /// A library with what stands in for the functions at which these faults are planted; none where they are all of the device.
+    /// A library with what stands in for the functions at which these faults are planted; none where they are all of
+    /// the device.
     pub(crate) fn stand_ins(&self, faults: &[Planted]) -> Result<Option<PathBuf>, Unready> {
         let texts: Vec<String> = faults.iter().filter_map(case::stand_in).collect();
         if texts.is_empty() {
@@ -117,8 +118,8 @@ impl Compiler {
         self.compiled(&source, &[], &options).map(Some)
     }
 
-    /// An option of the compiler. A library of the stack is named by its file: neither it nor a C library beside it is where
-    /// linkers look.
+    /// An option of the compiler. A library of the stack is named by its file: neither it nor a C library beside it is
+    /// where linkers look.
     fn linked(&self, option: &str) -> Vec<String> {
         let file = option.strip_prefix("-l").map(|name| match name.strip_prefix(':') {
             Some(file) => file.to_owned(),

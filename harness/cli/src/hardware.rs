@@ -1,4 +1,4 @@
-//! What the hardware of a trial's GPU and its driver say: which it was, what it counted meanwhile, what the kernel logged.
+//! What a trial's GPU and its driver say: which it was, what its hardware counted meanwhile, what the kernel logged.
 
 use std::{collections::BTreeSet, path::Path};
 

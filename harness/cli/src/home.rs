@@ -214,8 +214,8 @@ pub(crate) fn with_helper(start: &mut Start, cache: &Path) -> Result<(), String>
     Ok(())
 }
 
-/// Makes what is started in the view find the stack's own tools, behind those of the machine. Variables that were given on the command
-/// line stand.
+/// Makes what is started in the view find the stack's own tools, behind those of the machine. Variables that were given
+/// on the command line stand.
 pub(crate) fn with_path<'n>(
     view: &mut View,
     start: &Start,

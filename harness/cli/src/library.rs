@@ -142,7 +142,8 @@ impl CaseLibrary {
         }
     }
 
-    /// Makes the checks of lowering, without computing what buffers hold. What can be planted changes nothing about them.
+    /// Makes the checks of lowering, without computing what buffers hold. What can be planted changes nothing about
+    /// them.
     ///
     /// # Errors
     /// Those of [`CaseLibrary::each`].

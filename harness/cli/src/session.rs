@@ -110,7 +110,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session on this stack and these GPUs. The device's library is in `device_folder`, and what is kept between runs in `cache`.
+    /// A session on this stack and these GPUs. The device's library is in `device_folder`, and what is kept between
+    /// runs in `cache`.
     ///
     /// # Errors
     /// More trials at once than GPUs run (usage), or a machine that does not let us work (no verdict).

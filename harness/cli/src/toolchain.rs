@@ -1,4 +1,4 @@
-//! What compiles HIP programs against the headers and libraries of a stack: a compiler of this machine, or the stack's own.
+//! What compiles HIP programs against headers and libraries of a stack: this machine's compiler, or the stack's own.
 
 use std::{
     fs,
