@@ -2,6 +2,11 @@
 //!
 //! This crate brings the others together: it finds cases, stacks and the device, starts workers and hands what they say
 //! to the judge. Whatever decides something lives in a crate of its own.
+//!
+//! Modules use each other in one direction. At the bottom are what is typed and told (`args`, `stop`, `outputs`), the case
+//! library and what words name in it, and what is on this machine: stacks, cards, compilers, environments. On these stands
+//! the `session`, which all trials of a run share; then one trial, from its `job` by way of what its worker is `told` and
+//! how it is executed to its `record`; then many of them (`batch`), and above all the `commands`.
 
 mod args;
 mod baseline;
