@@ -247,9 +247,12 @@ pub(crate) fn scale_f64(x: f64, n: i32) -> f64 {
     }
     let n = n.clamp(-2200, 2200);
     if n < -1022 {
-        // The first factor keeps the value normal, so that only the second one rounds.
-        let normal = x * exponent(-1022 + 53).max(f64::MIN_POSITIVE);
-        return if n + 1022 - 53 < -1022 { x * 0.0 } else { normal * exponent(n + 1022 - 53) };
+        // What is not lost stays normal up to the last factor, so that this one alone rounds.
+        let (normal, rest) = (x * exponent(-1022 + 53), n + 1022 - 53);
+        return match rest {
+            ..-1022 => normal * exponent(-600) * exponent(rest + 600),
+            _ => normal * exponent(rest),
+        };
     }
     if n > 1023 {
         let rest = n - 1023;

@@ -3,6 +3,7 @@
 mod between;
 mod checks;
 mod constants;
+mod guides;
 mod images;
 mod malformed;
 mod matrix;
@@ -324,6 +325,8 @@ fn registers_by_index() {
     // Past the last register a source is v0, and nothing is written.
     assert_eq!(run(Gfx1151, 255, "v_movrels_b32 v1, v1"), [100, 100, 105]);
     assert_eq!(run(Gfx1151, 255, "v_movreld_b32 v1, v5"), [100, 101, 105]);
+    // M0[9:0] moves the source.
+    assert_eq!(run(Gfx1151, 0x0005_0100, "v_movrelsd_2_b32 v0, v1"), [100, 101, 100]);
 }
 
 #[test]

@@ -111,7 +111,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_movrels_b32" => Operation::from(relative(|m0| m0, |_| 0)).that(Passes::Anywhere);
         "v_movreld_b32" => Operation::from(relative(|_| 0, |m0| m0)).that(Passes::Anywhere);
         "v_movrelsd_b32" => Operation::from(relative(|m0| m0, |m0| m0)).that(Passes::Anywhere);
-        "v_movrelsd_2_b32" => Operation::from(relative(|m0| m0 & 0xff, |m0| m0 >> 16 & 0x3ff)).that(Passes::Anywhere);
+        "v_movrelsd_2_b32" => Operation::from(relative(|m0| m0 & 0x3ff, |m0| m0 >> 16 & 0x3ff)).that(Passes::Anywhere);
         "s_set_gpr_idx_on" => Operation::from(Box::new(|text: &Text| {
             let (index, mode) = (text.plain_source::<u32>(0)?, mode(text, 1)?);
             on_wave(move |wave| {

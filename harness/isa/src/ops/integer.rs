@@ -418,7 +418,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_lshl_add_u32" => ternary(|a: u32, s: u32, c: u32| (a << (s & 31)).wrapping_add(c));
         "v_add_lshl_u32" => ternary(|a: u32, b: u32, s: u32| a.wrapping_add(b) << (s & 31));
         "v_lshl_or_b32" => bits(ternary(|a: u32, s: u32, c: u32| a << (s & 31) | c));
-        "v_lshl_add_u64" => ternary(|a: u64, s: u32, c: u64| (a << (s & 63)).wrapping_add(c));
+        // Three bits of the shift count (the CDNA 3 and CDNA 4 ISA guides).
+        "v_lshl_add_u64" => ternary(|a: u64, s: u32, c: u64| (a << (s & 7)).wrapping_add(c));
         "v_and_or_b32" => bits(ternary(|a: u32, b: u32, c: u32| a & b | c));
         "v_or3_b32" => bits(ternary(|a: u32, b: u32, c: u32| a | b | c));
         "v_xor3_b32" => ternary(|a: u32, b: u32, c: u32| a ^ b ^ c);

@@ -1,5 +1,7 @@
 //! LDS loads, stores and atomics, and the lane permutations that share the LDS crossbar.
 
+use device::{Arch, Generation};
+
 use super::{
     atomic::Atomic,
     gather::{inside_lds, load_lds, store_lds},
@@ -228,6 +230,16 @@ fn snapshot(wave: &Wave, source: &Source) -> Row {
     row
 }
 
+/// How far the lanes of one `permute` reach. "Lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide), so each half of
+/// a wave of 64 keeps to itself: LLVM and LLPC move what must cross by other instructions on GFX10 and GFX11. The guides of
+/// CDNA and RDNA 4 have all 64.
+fn reach(arch: Arch) -> usize {
+    match arch.generation() {
+        Generation::Rdna2 | Generation::Rdna3 | Generation::Rdna3_5 => 32,
+        _ => 64,
+    }
+}
+
 /// `bpermute` pulls from the lane that the address names; `permute` pushes to it. Inactive lanes
 /// give zero and take nothing; `bpermute_fi` reads them as they are.
 fn permute(text: &Text, name: &str) -> Bound {
@@ -237,13 +249,15 @@ fn permute(text: &Text, name: &str) -> Bound {
     let address = text.plain_source::<u32>(1)?;
     let data = text.plain_source::<u32>(2)?;
     let offset = text.number("offset")? as u32;
+    let reach = reach(text.site.arch);
     on_wave(move |wave| {
         let exec = wave.exec();
         let values = snapshot(wave, &data);
         let mut result = [[0u32; HALF]; 2];
+        let below = wave.lanes.min(reach) - 1;
         for lane in active(exec) {
             let at = address.word(wave, lane, 0).wrapping_add(offset) >> 2;
-            let other = at as usize & (wave.lanes - 1);
+            let other = (lane & !below) | (at as usize & below);
             let (from, to) = if push { (lane, other) } else { (other, lane) };
             if fetch_inactive || exec >> from & 1 != 0 {
                 result[to / HALF][to % HALF] = values[from / HALF][from % HALF];

@@ -270,9 +270,10 @@ pub(crate) fn register(table: &mut Table) {
         "s_mul_hi_i32" => binary(|a: i32, b: i32| ((i64::from(a) * i64::from(b)) >> 32) as i32);
         "s_absdiff_i32" => binary_nz(|a: i32, b: i32| a.wrapping_sub(b).wrapping_abs());
         "s_min_u32" => binary_scc(|a: u32, b: u32, _| (a.min(b), a < b));
-        "s_max_u32" => binary_scc(|a: u32, b: u32, _| (a.max(b), a > b));
+        // "SCC = S0 >= S1" of the greatest, "SCC = S0 < S1" of the least (all ISA guides).
+        "s_max_u32" => binary_scc(|a: u32, b: u32, _| (a.max(b), a >= b));
         "s_min_i32" => binary_scc(|a: i32, b: i32, _| (a.min(b), a < b));
-        "s_max_i32" => binary_scc(|a: i32, b: i32, _| (a.max(b), a > b));
+        "s_max_i32" => binary_scc(|a: i32, b: i32, _| (a.max(b), a >= b));
         "s_lshl1_add_u32" => shift_add(1);
         "s_lshl2_add_u32" => shift_add(2);
         "s_lshl3_add_u32" => shift_add(3);

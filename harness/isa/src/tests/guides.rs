@@ -1,0 +1,84 @@
+//! What the ISA guides say of operations whose other readings would go unnoticed.
+
+use super::*;
+
+/// "NOTE: destination lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide, `DS_PERMUTE_B32` and `DS_BPERMUTE_B32`);
+/// those of CDNA and RDNA 4 count all lanes of the wave.
+#[test]
+fn halves_of_a_wave_permute_by_themselves_before_gfx12() {
+    let moved = |arch, text: &str| {
+        let mut wave = Wave::new(64);
+        wave.set_pair(EXEC, u64::MAX);
+        for lane in 0..64 {
+            wave.set_lane(1, lane, lane as u32 + 100);
+            wave.set_lane(2, lane, 4 * (lane as u32 + 40));
+        }
+        execute(arch, &mut wave, text);
+        (0..64).map(|lane| wave.lane(0, lane)).collect::<Vec<_>>()
+    };
+    for arch in [Gfx1030, Gfx1100, Gfx1151] {
+        let pulled = moved(arch, "ds_bpermute_b32 v0, v2, v1");
+        assert_eq!([0, 23, 24, 31, 32, 63].map(|lane| pulled[lane]), [108, 131, 100, 107, 140, 139]);
+        let pushed = moved(arch, "ds_permute_b32 v0, v2, v1");
+        assert_eq!([8, 31, 0, 7, 40, 39].map(|lane| pushed[lane]), [100, 123, 124, 131, 132, 163]);
+    }
+    for arch in [Gfx906, Gfx90a, Gfx950, Gfx1201] {
+        let pulled = moved(arch, "ds_bpermute_b32 v0, v2, v1");
+        assert_eq!([0, 23, 24, 63].map(|lane| pulled[lane]), [140, 163, 100, 139]);
+        let pushed = moved(arch, "ds_permute_b32 v0, v2, v1");
+        assert_eq!([40, 63, 0, 39].map(|lane| pushed[lane]), [100, 123, 124, 163]);
+    }
+}
+
+/// "SCC = S0 >= S1" of `S_MAX`, "SCC = S0 < S1" of `S_MIN`.
+#[test]
+fn the_first_of_equals_is_the_greatest_and_not_the_least() {
+    for arch in Arch::of_each_generation() {
+        for (name, [less, equal, more]) in [
+            ("s_max_i32", [0, 1, 1]),
+            ("s_max_u32", [0, 1, 1]),
+            ("s_min_i32", [1, 0, 0]),
+            ("s_min_u32", [1, 0, 0]),
+        ] {
+            for (first, expected) in [(4, less), (5, equal), (6, more)] {
+                let mut wave = wave(arch);
+                execute(arch, &mut wave, &format!("{name} s0, {first}, 5"));
+                assert_eq!(wave.scalar[usize::from(SCC)], expected, "{arch} {name} {first}, 5");
+            }
+        }
+    }
+}
+
+/// "D0.u64 = (S0.u64 << S1.u32\[2:0\].u32) + S2.u64" (the CDNA 3 and CDNA 4 ISA guides).
+#[test]
+fn three_bits_say_how_far_a_sum_is_shifted() {
+    for arch in [Gfx942, Gfx950] {
+        for (count, expected) in [(0, 4), (1, 7), (7, 385), (8, 4), (9, 7), (63, 385)] {
+            let text = "v_lshl_add_u64 v[0:1], v[1:2], v3, v[4:5]";
+            assert_eq!(vector(arch, text, &[3, 0, count, 1, 0]), expected, "{arch} {count}");
+        }
+    }
+}
+
+/// A number is scaled once, however far the power lies outside of what the format has.
+#[test]
+fn great_numbers_survive_the_least_powers() {
+    let power = |n: i64| ((n + 1023) as u64) << 52;
+    for (value, n, expected) in [
+        (power(1000), -2000, power(-1000)),
+        (power(1000), -1991, power(-991)),
+        (power(1000), -1992, power(-992)),
+        (power(1023), -2045, power(-1022)),
+        (power(1023), -2097, 1),
+        // One and a half of the least denormal, to even; just a half of it; less.
+        (power(1023) | 1 << 51, -2097, 2),
+        (power(1023), -2098, 0),
+        (power(1023) | 1, -2098, 1),
+        (power(1023), -5000, 0),
+        (1 << 63 | power(1023), -5000, 1 << 63),
+    ] {
+        let sources = [value as u32, (value >> 32) as u32, n as u32];
+        let got = vector(Gfx90a, "v_ldexp_f64 v[0:1], v[1:2], v3", &sources);
+        assert_eq!(got, expected, "{value:#x} by {n} gives {got:#x}");
+    }
+}
