@@ -24,6 +24,13 @@ impl F16 {
         f32::from_bits(scaled.to_bits() | sign)
     }
 
+    /// Exact, with a signalling NaN as one.
+    pub(crate) fn unquieted(self) -> f32 {
+        let quiet = self.to_f32();
+        let signalling = self.0 & 0x7fff > 0x7c00 && self.0 & 0x0200 == 0;
+        if signalling { f32::from_bits(quiet.to_bits() & !0x0040_0000) } else { quiet }
+    }
+
     /// The same, with a quiet NaN for a signalling one.
     pub(crate) fn quiet(self) -> F16 {
         F16(if self.0 & 0x7fff > 0x7c00 { self.0 | 0x0200 } else { self.0 })

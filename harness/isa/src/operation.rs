@@ -153,13 +153,20 @@ pub(crate) fn by_arch<O: Into<Operation>>(
 
 /// An operation that is another one where MODE.FP16_OVFL is set, which `choose` is told.
 pub(crate) fn by_overflow<O: Into<Operation>>(choose: impl Fn(bool) -> O) -> Operation {
-    let (infinite, saturating): (Operation, Operation) =
-        (choose(false).into(), choose(true).into());
-    let passes = infinite.passes;
+    by_mode(Wave::saturates, choose)
+}
+
+/// An operation that is another one where MODE says so, which `choose` is told.
+pub(crate) fn by_mode<O: Into<Operation>>(
+    says_so: fn(&Wave) -> bool,
+    choose: impl Fn(bool) -> O,
+) -> Operation {
+    let (plain, other): (Operation, Operation) = (choose(false).into(), choose(true).into());
+    let passes = plain.passes;
     let binder: Binder = Box::new(move |text| {
-        let (infinite, saturating) = (infinite.bind(text)?, saturating.bind(text)?);
+        let (plain, other) = (plain.bind(text)?, other.bind(text)?);
         Ok(Box::new(move |wave: &mut Wave, machine: &mut Machine<'_>| {
-            let exec = if wave.saturates() { &saturating } else { &infinite };
+            let exec = if says_so(wave) { &other } else { &plain };
             exec.run(wave, machine)
         }))
     });

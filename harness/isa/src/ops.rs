@@ -6,6 +6,7 @@ pub(crate) mod buffer;
 mod convert;
 mod cross_lane;
 mod dot;
+pub(crate) mod extremes;
 mod float;
 mod gather;
 mod half;

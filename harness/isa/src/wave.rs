@@ -218,6 +218,11 @@ impl Wave {
         self.mode & FP16_OVFL != 0
     }
 
+    /// Whether MODE asks for IEEE rules, by which minima and maxima of signalling NaNs are NaNs.
+    pub(crate) fn has_ieee_rules(&self) -> bool {
+        self.mode & IEEE != 0
+    }
+
     /// Whether a NaN stays one under `clamp`, where the architecture lets MODE say so.
     pub(crate) fn keeps_nans(&self) -> bool {
         self.mode & DX10_CLAMP == 0

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::memory::Location;
+use super::{
+    extremes::{Extremes as _, OfIeee, Ordered as _},
+    memory::Location,
+};
 use crate::{
     float16::{Bf16, F16},
     machine::Machine,
@@ -46,12 +49,10 @@ impl Atomic {
             "inc" | "inc_u32" => Word(|a, b| if a >= b { 0 } else { a + 1 }),
             "dec" | "dec_u32" => Word(|a, b| if a == 0 || a > b { b } else { a - 1 }),
             "add_f32" => Word(|a, b| (f32::from_bits(a) + f32::from_bits(b)).to_bits()),
-            "fmin" | "min_f32" | "min_num_f32" => {
-                Word(|a, b| super::float::min_f32(f32::from_bits(a), f32::from_bits(b)).to_bits())
-            }
-            "fmax" | "max_f32" | "max_num_f32" => {
-                Word(|a, b| super::float::max_f32(f32::from_bits(a), f32::from_bits(b)).to_bits())
-            }
+            "fmin" | "min_f32" => Word(|a, b| single(a, b, |a, b| OfIeee.least(a, b))),
+            "fmax" | "max_f32" => Word(|a, b| single(a, b, |a, b| OfIeee.greatest(a, b))),
+            "min_num_f32" => Word(|a, b| single(a, b, f32::least_number)),
+            "max_num_f32" => Word(|a, b| single(a, b, f32::greatest_number)),
             "pk_add_f16" => {
                 Word(|a, b| pair(a, b, |a, b| F16::from_f32(F16(a).to_f32() + F16(b).to_f32()).0))
             }
@@ -73,12 +74,10 @@ impl Atomic {
             "inc_x2" | "inc_u64" => Double(|a, b| if a >= b { 0 } else { a + 1 }),
             "dec_x2" | "dec_u64" => Double(|a, b| if a == 0 || a > b { b } else { a - 1 }),
             "add_f64" => Double(|a, b| (f64::from_bits(a) + f64::from_bits(b)).to_bits()),
-            "min_f64" | "fmin_x2" | "min_num_f64" => {
-                Double(|a, b| super::float::min_f64(f64::from_bits(a), f64::from_bits(b)).to_bits())
-            }
-            "max_f64" | "fmax_x2" | "max_num_f64" => {
-                Double(|a, b| super::float::max_f64(f64::from_bits(a), f64::from_bits(b)).to_bits())
-            }
+            "min_f64" | "fmin_x2" => Double(|a, b| double(a, b, |a, b| OfIeee.least(a, b))),
+            "max_f64" | "fmax_x2" => Double(|a, b| double(a, b, |a, b| OfIeee.greatest(a, b))),
+            "min_num_f64" => Double(|a, b| double(a, b, f64::least_number)),
+            "max_num_f64" => Double(|a, b| double(a, b, f64::greatest_number)),
             _ => return None,
         })
     }
@@ -195,6 +194,14 @@ impl Atomic {
             }
         }
     }
+}
+
+fn single(a: u32, b: u32, f: fn(f32, f32) -> f32) -> u32 {
+    f(f32::from_bits(a), f32::from_bits(b)).to_bits()
+}
+
+fn double(a: u64, b: u64, f: fn(f64, f64) -> f64) -> u64 {
+    f(f64::from_bits(a), f64::from_bits(b)).to_bits()
 }
 
 fn pair(a: u32, b: u32, f: fn(u16, u16) -> u16) -> u32 {

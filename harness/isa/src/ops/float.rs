@@ -2,78 +2,10 @@
 
 use crate::{
     operation::{Table, operations, rounded},
+    ops::extremes::{Extremes as _, OfNumbers, Ordered as _, by_ieee},
     rounding::{Float, Rounds, exponent},
     vector::{accumulate, binary, ternary, unary},
 };
-
-macro_rules! float_rules {
-    ($type:ty, $min:ident, $max:ident, $minimum:ident, $maximum:ident, $quiet:expr) => {
-        /// IEEE 754-2008 minNum: a quiet NaN loses against a number, -0 is less than +0, and a
-        /// signalling NaN gives a quiet one.
-        #[inline(always)]
-        pub(crate) fn $min(a: $type, b: $type) -> $type {
-            let number = if a < b || (a == b && a.is_sign_negative()) { a } else { b };
-            pick(a, b, number)
-        }
-
-        /// IEEE 754-2008 maxNum, see the minimum.
-        #[inline(always)]
-        pub(crate) fn $max(a: $type, b: $type) -> $type {
-            let number = if a > b || (a == b && a.is_sign_positive()) { a } else { b };
-            pick(a, b, number)
-        }
-
-        #[inline(always)]
-        fn pick(a: $type, b: $type, number: $type) -> $type {
-            let signalling = |x: $type| x.is_nan() && x.to_bits() & $quiet == 0;
-            let quiet = |x: $type| <$type>::from_bits(x.to_bits() | $quiet);
-            if signalling(a) {
-                quiet(a)
-            } else if signalling(b) {
-                quiet(b)
-            } else if a.is_nan() {
-                b
-            } else if b.is_nan() {
-                a
-            } else {
-                number
-            }
-        }
-
-        /// IEEE 754-2019 minimum: a NaN wins, a signalling one before a quiet one, and -0 is less than +0.
-        #[inline(always)]
-        pub(crate) fn $minimum(a: $type, b: $type) -> $type {
-            nan_of(a, b).unwrap_or_else(|| $min(a, b))
-        }
-
-        /// IEEE 754-2019 maximum, see the minimum.
-        #[inline(always)]
-        pub(crate) fn $maximum(a: $type, b: $type) -> $type {
-            nan_of(a, b).unwrap_or_else(|| $max(a, b))
-        }
-
-        /// The NaN that an operation on both gives, if one of them is any (the RDNA 4 ISA guide, `V_MINIMUM_F32`).
-        #[inline(always)]
-        fn nan_of(a: $type, b: $type) -> Option<$type> {
-            let signalling = |x: $type| x.is_nan() && x.to_bits() & $quiet == 0;
-            let quiet = |x: $type| <$type>::from_bits(x.to_bits() | $quiet);
-            match (a.is_nan(), b.is_nan()) {
-                (false, false) => None,
-                (true, _) if signalling(a) || !signalling(b) => Some(quiet(a)),
-                _ => Some(quiet(b)),
-            }
-        }
-    };
-}
-
-mod single {
-    float_rules!(f32, min_f32, max_f32, minimum_f32, maximum_f32, 0x0040_0000);
-}
-mod double {
-    float_rules!(f64, min_f64, max_f64, minimum_f64, maximum_f64, 0x0008_0000_0000_0000);
-}
-pub(crate) use double::{max_f64, maximum_f64, min_f64, minimum_f64};
-pub(crate) use single::{max_f32, maximum_f32, min_f32, minimum_f32};
 
 /// The major axis of a direction, by which the faces of a cube map are chosen (the ISA guides, `V_CUBEID_F32`).
 enum Axis {
@@ -90,21 +22,6 @@ impl Axis {
             (false, true) => Axis::Y,
             (false, false) => Axis::X,
         }
-    }
-}
-
-/// The middle one; with a NaN among them, the least of the three.
-pub(crate) fn median_f32(a: f32, b: f32, c: f32) -> f32 {
-    if a.is_nan() || b.is_nan() || c.is_nan() {
-        return min_f32(min_f32(a, b), c);
-    }
-    let greatest = max_f32(max_f32(a, b), c);
-    if greatest == a {
-        max_f32(b, c)
-    } else if greatest == b {
-        max_f32(a, c)
-    } else {
-        max_f32(a, b)
     }
 }
 
@@ -195,18 +112,24 @@ pub(crate) fn register(table: &mut Table) {
         "v_subrev_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.subtract(b, a)));
         "v_mul_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.multiply(a, b)));
         "v_mul_legacy_f32" | "v_mul_dx9_zero_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| legacy(r, a, b)));
-        "v_min_f32" | "v_min_num_f32" => binary(min_f32);
-        "v_max_f32" | "v_max_num_f32" => binary(max_f32);
-        "v_min3_f32" | "v_min3_num_f32" => ternary(|a: f32, b: f32, c: f32| min_f32(min_f32(a, b), c));
-        "v_max3_f32" | "v_max3_num_f32" => ternary(|a: f32, b: f32, c: f32| max_f32(max_f32(a, b), c));
-        "v_maxmin_f32" | "v_maxmin_num_f32" => ternary(|a: f32, b: f32, c: f32| min_f32(max_f32(a, b), c));
-        "v_minmax_f32" | "v_minmax_num_f32" => ternary(|a: f32, b: f32, c: f32| max_f32(min_f32(a, b), c));
-        "v_minimum_f32" => binary(minimum_f32);
-        "v_maximum_f32" => binary(maximum_f32);
-        "v_minimum3_f32" => ternary(|a: f32, b: f32, c: f32| minimum_f32(minimum_f32(a, b), c));
-        "v_maximum3_f32" => ternary(|a: f32, b: f32, c: f32| maximum_f32(maximum_f32(a, b), c));
-        "v_maximumminimum_f32" => ternary(|a: f32, b: f32, c: f32| minimum_f32(maximum_f32(a, b), c));
-        "v_minimummaximum_f32" => ternary(|a: f32, b: f32, c: f32| maximum_f32(minimum_f32(a, b), c));
+        "v_min_f32" => by_ieee!(r => binary(move |a: f32, b: f32| r.least(a, b)));
+        "v_max_f32" => by_ieee!(r => binary(move |a: f32, b: f32| r.greatest(a, b)));
+        "v_min_num_f32" => binary(|a: f32, b: f32| a.least_number(b));
+        "v_max_num_f32" => binary(|a: f32, b: f32| a.greatest_number(b));
+        "v_min3_f32" => by_ieee!(r => ternary(move |a: f32, b: f32, c: f32| r.least(r.least(a, b), c)));
+        "v_min3_num_f32" => ternary(|a: f32, b: f32, c: f32| OfNumbers.least(OfNumbers.least(a, b), c));
+        "v_max3_f32" => by_ieee!(r => ternary(move |a: f32, b: f32, c: f32| r.greatest(r.greatest(a, b), c)));
+        "v_max3_num_f32" => ternary(|a: f32, b: f32, c: f32| OfNumbers.greatest(OfNumbers.greatest(a, b), c));
+        "v_maxmin_f32" => by_ieee!(r => ternary(move |a: f32, b: f32, c: f32| r.least(r.greatest(a, b), c)));
+        "v_maxmin_num_f32" => ternary(|a: f32, b: f32, c: f32| OfNumbers.least(OfNumbers.greatest(a, b), c));
+        "v_minmax_f32" => by_ieee!(r => ternary(move |a: f32, b: f32, c: f32| r.greatest(r.least(a, b), c)));
+        "v_minmax_num_f32" => ternary(|a: f32, b: f32, c: f32| OfNumbers.greatest(OfNumbers.least(a, b), c));
+        "v_minimum_f32" => binary(|a: f32, b: f32| a.least_or_nan(b));
+        "v_maximum_f32" => binary(|a: f32, b: f32| a.greatest_or_nan(b));
+        "v_minimum3_f32" => ternary(|a: f32, b: f32, c: f32| a.least_or_nan(b).least_or_nan(c));
+        "v_maximum3_f32" => ternary(|a: f32, b: f32, c: f32| a.greatest_or_nan(b).greatest_or_nan(c));
+        "v_maximumminimum_f32" => ternary(|a: f32, b: f32, c: f32| a.greatest_or_nan(b).least_or_nan(c));
+        "v_minimummaximum_f32" => ternary(|a: f32, b: f32, c: f32| a.least_or_nan(b).greatest_or_nan(c));
         "v_cubeid_f32" => ternary(|x: f32, y: f32, z: f32| {
             let (face, major) = match Axis::of(x, y, z) {
                 Axis::X => (0.0f32, x),
@@ -229,7 +152,8 @@ pub(crate) fn register(table: &mut Table) {
             Axis::Y => 2.0 * y,
             Axis::Z => 2.0 * z,
         });
-        "v_med3_f32" | "v_med3_num_f32" => ternary(median_f32);
+        "v_med3_f32" => by_ieee!(r => ternary(move |a: f32, b: f32, c: f32| r.median(a, b, c)));
+        "v_med3_num_f32" => ternary(|a: f32, b: f32, c: f32| OfNumbers.median(a, b, c));
         "v_fma_f32" | "v_fmaak_f32" | "v_fmamk_f32" =>
             rounded!(Single, r => ternary(move |a: f32, b: f32, c: f32| r.fused(a, b, c)));
         "v_fmac_f32" => rounded!(Single, r => accumulate(move |a: f32, b: f32, c: f32| r.fused(a, b, c)));
@@ -265,10 +189,12 @@ pub(crate) fn register(table: &mut Table) {
 
         "v_add_f64" => rounded!(Double, r => binary(move |a: f64, b: f64| r.add(a, b)));
         "v_mul_f64" => rounded!(Double, r => binary(move |a: f64, b: f64| r.multiply(a, b)));
-        "v_min_f64" | "v_min_num_f64" => binary(min_f64);
-        "v_max_f64" | "v_max_num_f64" => binary(max_f64);
-        "v_minimum_f64" => binary(minimum_f64);
-        "v_maximum_f64" => binary(maximum_f64);
+        "v_min_f64" => by_ieee!(r => binary(move |a: f64, b: f64| r.least(a, b)));
+        "v_max_f64" => by_ieee!(r => binary(move |a: f64, b: f64| r.greatest(a, b)));
+        "v_min_num_f64" => binary(|a: f64, b: f64| a.least_number(b));
+        "v_max_num_f64" => binary(|a: f64, b: f64| a.greatest_number(b));
+        "v_minimum_f64" => binary(|a: f64, b: f64| a.least_or_nan(b));
+        "v_maximum_f64" => binary(|a: f64, b: f64| a.greatest_or_nan(b));
         "v_fma_f64" => rounded!(Double, r => ternary(move |a: f64, b: f64, c: f64| r.fused(a, b, c)));
         "v_fmac_f64" => rounded!(Double, r => accumulate(move |a: f64, b: f64, c: f64| r.fused(a, b, c)));
         "v_rcp_f64" => unary(|a: f64| 1.0 / a);

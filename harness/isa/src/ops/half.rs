@@ -1,6 +1,9 @@
 //! Vector float arithmetic in half precision, and the instructions that mix precisions.
 
-use super::float::{cos, frexp, mad, max_f32, maximum_f32, min_f32, minimum_f32, sin};
+use super::{
+    extremes::{Extremes as _, OfNumbers, Ordered as _, by_ieee},
+    float::{cos, frexp, mad, sin},
+};
 use crate::{
     exec::{Binder, on_wave},
     float16::F16,
@@ -14,11 +17,11 @@ use crate::{
     wave::active,
 };
 
-/// Of one f32 operation that is exact.
+/// Of one f32 operation that is exact, and sees signalling NaNs as such.
 pub(crate) fn via(
     f: impl Fn(f32, f32) -> f32 + Copy + Send + Sync,
 ) -> impl Fn(F16, F16) -> F16 + Copy + Send + Sync {
-    move |a, b| F16::from_f32(f(a.to_f32(), b.to_f32()))
+    move |a, b| F16::from_f32(f(a.unquieted(), b.unquieted()))
 }
 
 fn one(f: impl Fn(f32) -> f32 + Copy + Send + Sync + 'static) -> Binder {
@@ -30,7 +33,7 @@ fn two(f: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Binder {
 }
 
 fn three(f: impl Fn(f32, f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Binder {
-    ternary(move |a: F16, b: F16, c: F16| F16::from_f32(f(a.to_f32(), b.to_f32(), c.to_f32())))
+    ternary(move |a: F16, b: F16, c: F16| F16::from_f32(f(a.unquieted(), b.unquieted(), c.unquieted())))
 }
 
 /// Which part of the destination a mixed instruction writes.
@@ -130,25 +133,30 @@ pub(crate) fn register(table: &mut Table) {
         "v_sub_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.subtract(a, b)));
         "v_subrev_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.subtract(b, a)));
         "v_mul_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.multiply(a, b)));
-        "v_min_f16" | "v_min_num_f16" => two(min_f32);
-        "v_max_f16" | "v_max_num_f16" => two(max_f32);
-        "v_min3_f16" | "v_min3_num_f16" =>
-            three(|a, b, c| min_f32(min_f32(a, b), c));
-        "v_max3_f16" | "v_max3_num_f16" =>
-            three(|a, b, c| max_f32(max_f32(a, b), c));
-        "v_maxmin_f16" | "v_maxmin_num_f16" => three(|a, b, c| min_f32(max_f32(a, b), c));
-        "v_minmax_f16" | "v_minmax_num_f16" => three(|a, b, c| max_f32(min_f32(a, b), c));
-        "v_minimum_f16" => two(minimum_f32);
-        "v_maximum_f16" => two(maximum_f32);
-        "v_minimum3_f16" => three(|a, b, c| minimum_f32(minimum_f32(a, b), c));
-        "v_maximum3_f16" => three(|a, b, c| maximum_f32(maximum_f32(a, b), c));
-        "v_maximumminimum_f16" => three(|a, b, c| minimum_f32(maximum_f32(a, b), c));
-        "v_minimummaximum_f16" => three(|a, b, c| maximum_f32(minimum_f32(a, b), c));
+        "v_min_f16" => by_ieee!(r => two(move |a, b| r.least(a, b)));
+        "v_max_f16" => by_ieee!(r => two(move |a, b| r.greatest(a, b)));
+        "v_min_num_f16" => two(|a, b| a.least_number(b));
+        "v_max_num_f16" => two(|a, b| a.greatest_number(b));
+        "v_min3_f16" => by_ieee!(r => three(move |a, b, c| r.least(r.least(a, b), c)));
+        "v_min3_num_f16" => three(|a, b, c| OfNumbers.least(OfNumbers.least(a, b), c));
+        "v_max3_f16" => by_ieee!(r => three(move |a, b, c| r.greatest(r.greatest(a, b), c)));
+        "v_max3_num_f16" => three(|a, b, c| OfNumbers.greatest(OfNumbers.greatest(a, b), c));
+        "v_maxmin_f16" => by_ieee!(r => three(move |a, b, c| r.least(r.greatest(a, b), c)));
+        "v_maxmin_num_f16" => three(|a, b, c| OfNumbers.least(OfNumbers.greatest(a, b), c));
+        "v_minmax_f16" => by_ieee!(r => three(move |a, b, c| r.greatest(r.least(a, b), c)));
+        "v_minmax_num_f16" => three(|a, b, c| OfNumbers.greatest(OfNumbers.least(a, b), c));
+        "v_minimum_f16" => two(|a, b| a.least_or_nan(b));
+        "v_maximum_f16" => two(|a, b| a.greatest_or_nan(b));
+        "v_minimum3_f16" => three(|a, b, c| a.least_or_nan(b).least_or_nan(c));
+        "v_maximum3_f16" => three(|a, b, c| a.greatest_or_nan(b).greatest_or_nan(c));
+        "v_maximumminimum_f16" => three(|a, b, c| a.greatest_or_nan(b).least_or_nan(c));
+        "v_minimummaximum_f16" => three(|a, b, c| a.least_or_nan(b).greatest_or_nan(c));
         "v_frexp_mant_f16" => one(|a| frexp(f64::from(a)).0 as f32);
         "v_frexp_exp_i16_f16" => unary(|a: F16| frexp(f64::from(a.to_f32())).1 as i16);
         "v_sin_f16" => one(sin);
         "v_cos_f16" => one(cos);
-        "v_med3_f16" | "v_med3_num_f16" => three(super::float::median_f32);
+        "v_med3_f16" => by_ieee!(r => three(move |a, b, c| r.median(a, b, c)));
+        "v_med3_num_f16" => three(|a, b, c| OfNumbers.median(a, b, c));
         "v_fma_f16" | "v_fma_legacy_f16" | "v_fmaak_f16" | "v_fmamk_f16" =>
             rounded!(Double, r => ternary(move |a: F16, b: F16, c: F16| r.fused(a, b, c)));
         "v_fmac_f16" => rounded!(Double, r => accumulate(move |a: F16, b: F16, c: F16| r.fused(a, b, c)));

@@ -2,7 +2,10 @@
 
 use std::marker::PhantomData;
 
-use super::half::via;
+use super::{
+    extremes::{Extremes as _, Ordered as _, by_ieee},
+    half::via,
+};
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::F16,
@@ -225,16 +228,18 @@ pub(crate) fn register(table: &mut Table) {
     operations! { table;
         "v_pk_add_f16" => rounded!(Double, r => two(move |a: F16, b: F16| r.add(a, b)));
         "v_pk_mul_f16" => rounded!(Double, r => two(move |a: F16, b: F16| r.multiply(a, b)));
-        "v_pk_min_f16" | "v_pk_min_num_f16" => two(via(super::float::min_f32));
-        "v_pk_max_f16" | "v_pk_max_num_f16" => two(via(super::float::max_f32));
-        "v_pk_minimum_f16" => two(via(super::float::minimum_f32));
-        "v_pk_maximum_f16" => two(via(super::float::maximum_f32));
+        "v_pk_min_f16" => by_ieee!(r => two(via(move |a, b| r.least(a, b))));
+        "v_pk_max_f16" => by_ieee!(r => two(via(move |a, b| r.greatest(a, b))));
+        "v_pk_min_num_f16" => two(via(|a, b| a.least_number(b)));
+        "v_pk_max_num_f16" => two(via(|a, b| a.greatest_number(b)));
+        "v_pk_minimum_f16" => two(via(|a, b| a.least_or_nan(b)));
+        "v_pk_maximum_f16" => two(via(|a, b| a.greatest_or_nan(b)));
         "v_pk_minimum3_f16" => three(false, |a: F16, b: F16, c: F16| {
-            let least = via(super::float::minimum_f32);
+            let least = via(|a, b| a.least_or_nan(b));
             least(least(a, b), c)
         });
         "v_pk_maximum3_f16" => three(false, |a: F16, b: F16, c: F16| {
-            let greatest = via(super::float::maximum_f32);
+            let greatest = via(|a, b| a.greatest_or_nan(b));
             greatest(greatest(a, b), c)
         });
         "v_pk_fma_f16" => rounded!(Double, r => three(false, move |a: F16, b: F16, c: F16| r.fused(a, b, c)));

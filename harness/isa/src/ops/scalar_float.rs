@@ -1,7 +1,8 @@
 //! Scalar float arithmetic (GFX11.5 and later), and the scalar forms of the transcendental functions (GFX12).
 
 use super::{
-    float::{flushing, max_f32, maximum_f32, min_f32, minimum_f32},
+    extremes::{Extremes as _, Ordered as _, by_ieee},
+    float::flushing,
     half::via,
 };
 use crate::{
@@ -63,10 +64,12 @@ pub(crate) fn register(table: &mut Table) {
         "s_add_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.add(a, b)));
         "s_sub_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.subtract(a, b)));
         "s_mul_f32" => rounded!(Single, r => binary(move |a: f32, b: f32| r.multiply(a, b)));
-        "s_min_f32" | "s_min_num_f32" => binary(min_f32);
-        "s_max_f32" | "s_max_num_f32" => binary(max_f32);
-        "s_minimum_f32" => binary(minimum_f32);
-        "s_maximum_f32" => binary(maximum_f32);
+        "s_min_f32" => by_ieee!(r => binary(move |a: f32, b: f32| r.least(a, b)));
+        "s_max_f32" => by_ieee!(r => binary(move |a: f32, b: f32| r.greatest(a, b)));
+        "s_min_num_f32" => binary(|a: f32, b: f32| a.least_number(b));
+        "s_max_num_f32" => binary(|a: f32, b: f32| a.greatest_number(b));
+        "s_minimum_f32" => binary(|a: f32, b: f32| a.least_or_nan(b));
+        "s_maximum_f32" => binary(|a: f32, b: f32| a.greatest_or_nan(b));
         "s_fmac_f32" => accumulates(rounded!(Single, r => ternary(0, move |a: f32, b: f32, c: f32| r.fused(a, b, c))));
         "s_fmaak_f32" | "s_fmamk_f32" => rounded!(Single, r => ternary(3, move |a: f32, b: f32, c: f32| r.fused(a, b, c)));
         "s_ceil_f32" => unary(|a: f32| a.ceil());
@@ -86,10 +89,12 @@ pub(crate) fn register(table: &mut Table) {
         "s_add_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.add(a, b)));
         "s_sub_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.subtract(a, b)));
         "s_mul_f16" => rounded!(Double, r => binary(move |a: F16, b: F16| r.multiply(a, b)));
-        "s_min_f16" | "s_min_num_f16" => halves(min_f32);
-        "s_max_f16" | "s_max_num_f16" => halves(max_f32);
-        "s_minimum_f16" => halves(minimum_f32);
-        "s_maximum_f16" => halves(maximum_f32);
+        "s_min_f16" => by_ieee!(r => halves(move |a, b| r.least(a, b)));
+        "s_max_f16" => by_ieee!(r => halves(move |a, b| r.greatest(a, b)));
+        "s_min_num_f16" => halves(|a, b| a.least_number(b));
+        "s_max_num_f16" => halves(|a, b| a.greatest_number(b));
+        "s_minimum_f16" => halves(|a, b| a.least_or_nan(b));
+        "s_maximum_f16" => halves(|a, b| a.greatest_or_nan(b));
         "s_fmac_f16" => accumulates(rounded!(Double, r => ternary(0, move |a: F16, b: F16, c: F16| r.fused(a, b, c))));
         "s_ceil_f16" => half(f32::ceil);
         "s_floor_f16" => half(f32::floor);

@@ -98,3 +98,72 @@ fn transcendental_instructions_know_no_denormals_of_f32() {
     execute(Gfx1201, &mut wave, "s_mov_b32 s1, 0x400000\nv_s_rcp_f32 s0, s1");
     assert_eq!(wave.scalar[0], f(f32::INFINITY));
 }
+
+const IEEE: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 9, 1), 1\n";
+
+/// `V_MIN_F32` and its kin in the CDNA 3, CDNA 4 and RDNA 3 ISA guides: a signalling NaN is made quiet where MODE.IEEE is set,
+/// and loses against a number else.
+#[test]
+fn signalling_nans_win_under_ieee_rules() {
+    let (one, two, signalling) = (f(1.0), f(2.0), 0x7f80_0001);
+    for arch in [Gfx906, Gfx90a, Gfx950, Gfx1030, Gfx1100] {
+        let rules = |text: &str, sources: &[u32], [set, clear]: [u32; 2]| {
+            check(arch, &format!("{IEEE}{text}"), sources, set);
+            check(arch, text, sources, clear);
+        };
+        for name in ["v_min_f32", "v_max_f32"] {
+            let text = format!("{name} v0, v1, v2");
+            rules(&text, &[signalling, one], [0x7fc0_0001, one]);
+            rules(&text, &[one, signalling], [0x7fc0_0001, one]);
+            rules(&text, &[0x7fc0_0000, one], [one, one]);
+        }
+        // The least of the first two, and then of that and the third.
+        rules("v_min3_f32 v0, v1, v2, v3", &[signalling, one, two], [two, one]);
+        rules("v_med3_f32 v0, v1, v2, v3", &[signalling, one, two], [two, one]);
+        for name in ["v_min_f64", "v_max_f64"] {
+            let text = format!("{name} v[0:1], v[1:2], v[3:4]\nv_mov_b32 v0, v1");
+            rules(&text, &[0, 0x7ff0_0001, 0, 0x3ff0_0000], [0x7ff8_0001, 0x3ff0_0000]);
+        }
+        if arch != Gfx1100 {
+            rules("v_min_f16 v0, v1, v2", &[0x7c01, 0x3c00], [0x7e01, 0x3c00]);
+            rules("v_max_f16 v0, v1, v2", &[0x3c00, 0x7c01], [0x7e01, 0x3c00]);
+        }
+        let pair = [0x7c01_3c00, 0x4000_7c01];
+        rules("v_pk_max_f16 v0, v1, v2", &pair, [0x7e01_7e01, 0x4000_3c00]);
+    }
+    let text = "s_min_f32 s0, 0x7f800001, 1.0\nv_mov_b32 v0, s0";
+    check(Gfx1151, text, &[], one);
+    check(Gfx1151, &format!("{IEEE}{text}"), &[], 0x7fc0_0001);
+}
+
+/// "isNAN(S0) ... D0 = S1", of NaNs of both kinds, and a quiet NaN of two (the RDNA 4 ISA guide, `V_MIN_NUM_F32`, `S_MIN_NUM_F32`,
+/// `DS_MIN_NUM_F32` and their kin).
+#[test]
+fn numbers_win_against_all_nans_on_gfx12() {
+    let (one, signalling) = (f(1.0), 0x7f80_0001);
+    let check = |text: &str, sources: &[u32], expected| check(Gfx1201, text, sources, expected);
+    for name in ["v_min_num_f32", "v_max_num_f32"] {
+        check(&format!("{name} v0, v1, v2"), &[signalling, one], one);
+        check(&format!("{name} v0, v1, v2"), &[one, signalling], one);
+        check(&format!("{name} v0, v1, v2"), &[0xff80_0002, signalling], 0xffc0_0002);
+    }
+    let three = [signalling, f(2.0), one];
+    check("v_min3_num_f32 v0, v1, v2, v3", &three, one);
+    check("v_max3_num_f32 v0, v1, v2, v3", &three, f(2.0));
+    check("v_med3_num_f32 v0, v1, v2, v3", &three, one);
+    check("v_maxmin_num_f32 v0, v1, v2, v3", &three, one);
+    check("v_minmax_num_f32 v0, v1, v2, v3", &three, f(2.0));
+    check("v_min_num_f16 v0.l, v1.l, v2.l", &[0x7c01, 0x3c00], 0x3c00);
+    check("v_max_num_f16 v0.l, v1.l, v2.l", &[0x7c01, 0xfc01], 0x7e01);
+    check("v_pk_min_num_f16 v0, v1, v2", &[0x7c01_3c00, 0x4000_7c01], 0x4000_3c00);
+    let wide = [0, 0x7ff0_0001, 0, 0x3ff0_0000];
+    check("v_max_num_f64 v[0:1], v[1:2], v[3:4]\nv_mov_b32 v0, v1", &wide, 0x3ff0_0000);
+    check("s_max_num_f32 s0, 0x7f800001, 1.0\nv_mov_b32 v0, s0", &[], one);
+    let of_lds = |name: &str| {
+        let text = "v_mov_b32 v3, 0\nds_store_b32 v3, v1\n";
+        format!("{text}{name} v3, v2\nds_load_b32 v0, v3")
+    };
+    check(&of_lds("ds_min_num_f32"), &[one, signalling], one);
+    check(&of_lds("ds_max_num_f32"), &[signalling, one], one);
+}
+
