@@ -24,6 +24,11 @@ impl F16 {
         f32::from_bits(scaled.to_bits() | sign)
     }
 
+    /// A zero of its sign for a denormal.
+    pub(crate) fn without_denormals(self) -> F16 {
+        F16(if self.0 & 0x7c00 == 0 { self.0 & 0x8000 } else { self.0 })
+    }
+
     /// Exact, with a signalling NaN as one.
     pub(crate) fn unquieted(self) -> f32 {
         let quiet = self.to_f32();

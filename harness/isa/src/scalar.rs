@@ -3,6 +3,7 @@
 use crate::{
     exec::{Binder, on_wave},
     operation::{Operation, Passes},
+    ops::flushed,
     source::Source,
     text::{Text, Unsupported},
     value::{Class, Value},
@@ -28,6 +29,21 @@ fn saturated<R: Value, const N: usize>(
     if keeps { result } else { result.saturated() }
 }
 
+/// The source or result with a zero for its denormal, where MODE makes one of it.
+#[inline(always)]
+fn flushed_where<T: Value>(flushes: bool, value: T) -> T {
+    if !(T::SINGLE && flushes) {
+        return value;
+    }
+    T::from_bits(flushed(f32::from_bits(value.bits() as u32)).to_bits().into())
+}
+
+/// The value of a source.
+#[inline(always)]
+fn take<T: Value>(wave: &Wave, source: &Source) -> T {
+    flushed_where(wave.flushes_sources(), source.uniform(wave))
+}
+
 fn target<R: Value>(text: &Text, index: usize) -> Result<u16, Unsupported> {
     text.scalar(index, R::WORDS as u16)
 }
@@ -44,8 +60,8 @@ pub(crate) fn unary<A: Value, R: Value>(
     Box::new(move |text| {
         let (d, a) = (target::<R>(text, 0)?, source::<A>(text, 1)?);
         on_wave(move |wave| {
-            let a: A = a.uniform(wave);
-            let result = f(a);
+            let a: A = take(wave, &a);
+            let result = flushed_where(wave.flushes_results(), f(a));
             write(wave, d, saturated(wave, result, || [a.class()]));
         })
     })
@@ -72,9 +88,9 @@ pub(crate) fn binary<A: Value, B: Value, R: Value>(
     Box::new(move |text| {
         let (d, a, b) = (target::<R>(text, 0)?, source::<A>(text, 1)?, source::<B>(text, 2)?);
         on_wave(move |wave| {
-            let a: A = a.uniform(wave);
-            let b: B = b.uniform(wave);
-            let result = f(a, b);
+            let a: A = take(wave, &a);
+            let b: B = take(wave, &b);
+            let result = flushed_where(wave.flushes_results(), f(a, b));
             write(wave, d, saturated(wave, result, || [a.class(), b.class()]));
         })
     })
@@ -117,10 +133,10 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
         let (d, a, b) = (target::<R>(text, 0)?, source::<A>(text, 1)?, source::<B>(text, 2)?);
         let c = source::<C>(text, third)?;
         on_wave(move |wave| {
-            let a: A = a.uniform(wave);
-            let b: B = b.uniform(wave);
-            let c: C = c.uniform(wave);
-            let result = f(a, b, c);
+            let a: A = take(wave, &a);
+            let b: B = take(wave, &b);
+            let c: C = take(wave, &c);
+            let result = flushed_where(wave.flushes_results(), f(a, b, c));
             write(wave, d, saturated(wave, result, || [a.class(), b.class(), c.class()]));
         })
     })
@@ -133,7 +149,7 @@ pub(crate) fn compare<A: Value, B: Value>(
     let binder: Binder = Box::new(move |text| {
         let (a, b) = (source::<A>(text, 0)?, source::<B>(text, 1)?);
         on_wave(move |wave| {
-            let verdict = f(a.uniform(wave), b.uniform(wave));
+            let verdict = f(take(wave, &a), take(wave, &b));
             wave.set_scc(verdict);
         })
     });

@@ -351,6 +351,26 @@ impl Value for Bf16 {
     }
 }
 
+/// A binary32 as a source that is what it is whatever MODE says of denormals.
+#[derive(Clone, Copy)]
+pub(crate) struct AsItIs(pub(crate) f32);
+
+impl Value for AsItIs {
+    const WORDS: usize = f32::WORDS;
+    const SIGN: u64 = f32::SIGN;
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        AsItIs(<f32 as Value>::from_bits(bits))
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.0.bits()
+    }
+    fn constant(constant: Constant) -> u64 {
+        f32::constant(constant)
+    }
+}
+
 /// A binary16 that is what it is whatever MODE.FP16_OVFL says.
 #[derive(Clone, Copy)]
 pub(crate) struct Settled(pub(crate) F16);

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{
     extremes::{Extremes as _, OfIeee, Ordered as _},
+    float::flushed,
     memory::Location,
 };
 use crate::{
@@ -23,6 +24,8 @@ pub(crate) enum Atomic {
     /// As floats: zeros of both signs are the same, and a NaN is not what it is compared with.
     CompareF32,
     CompareF64,
+    /// In the LDS MODE says what becomes of denormals (LLVM, pull request 89468; the RDNA 4 ISA guide), elsewhere they are kept.
+    AddF32,
 }
 
 impl Atomic {
@@ -48,7 +51,7 @@ impl Atomic {
             "xor" | "xor_b32" => Word(|a, b| a ^ b),
             "inc" | "inc_u32" => Word(|a, b| if a >= b { 0 } else { a + 1 }),
             "dec" | "dec_u32" => Word(|a, b| if a == 0 || a > b { b } else { a - 1 }),
-            "add_f32" => Word(|a, b| (f32::from_bits(a) + f32::from_bits(b)).to_bits()),
+            "add_f32" => Atomic::AddF32,
             "fmin" | "min_f32" => Word(|a, b| single(a, b, |a, b| OfIeee.least(a, b))),
             "fmax" | "max_f32" => Word(|a, b| single(a, b, |a, b| OfIeee.greatest(a, b))),
             "min_num_f32" => Word(|a, b| single(a, b, f32::least_number)),
@@ -85,7 +88,7 @@ impl Atomic {
     /// Registers of the old value.
     pub(crate) fn words(self) -> u16 {
         match self {
-            Atomic::Word(_) | Atomic::CompareWord | Atomic::CompareF32 => 1,
+            Atomic::Word(_) | Atomic::CompareWord | Atomic::CompareF32 | Atomic::AddF32 => 1,
             Atomic::Double(_) | Atomic::CompareDouble | Atomic::CompareF64 => 2,
         }
     }
@@ -93,7 +96,7 @@ impl Atomic {
     /// Registers of the operand; a compare-and-swap has the value to compare with behind it.
     pub(crate) fn data_words(self) -> u16 {
         match self {
-            Atomic::Word(_) => 1,
+            Atomic::Word(_) | Atomic::AddF32 => 1,
             Atomic::Double(_) | Atomic::CompareWord | Atomic::CompareF32 => 2,
             Atomic::CompareDouble | Atomic::CompareF64 => 4,
         }
@@ -113,7 +116,7 @@ impl Atomic {
             u64::from(wave.lane(row, lane)) | u64::from(wave.lane(row + 1, lane)) << 32
         };
         let (value, compare) = match self {
-            Atomic::Word(_) => (u64::from(wave.lane(data, lane)), 0),
+            Atomic::Word(_) | Atomic::AddF32 => (u64::from(wave.lane(data, lane)), 0),
             Atomic::CompareWord | Atomic::CompareF32 => {
                 (u64::from(wave.lane(data, lane)), u64::from(wave.lane(data + 1, lane)))
             }
@@ -141,8 +144,16 @@ impl Atomic {
         value: u64,
         compare: u64,
     ) -> Result<u64, Box<Stop>> {
+        let local = matches!(at, Location::Lds(_));
+        let (sources, result) =
+            (local && wave.flushes_sources(), local && wave.flushes_results());
+        let zeroed = |flushes: bool, value: f32| if flushes { flushed(value) } else { value };
         let word = |old: u32| match self {
             Atomic::Word(f) => f(old, value as u32),
+            Atomic::AddF32 => {
+                let [a, b] = [old, value as u32].map(|bits| zeroed(sources, f32::from_bits(bits)));
+                zeroed(result, a + b).to_bits()
+            }
             Atomic::CompareF32 => match f32::from_bits(old) == f32::from_bits(compare as u32) {
                 true => value as u32,
                 false => old,

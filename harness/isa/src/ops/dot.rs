@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use device::Generation;
 
+use super::float::flushed;
 use crate::{
     exec::Binder,
     float16::{Bf16, F16},
@@ -200,6 +201,19 @@ fn bytes(a: &'static str, b: &'static str) -> Binder {
     })
 }
 
+/// `v_dot2_f32_f16` and its kin: "fdot2_f32_f16 unconditionally flushes the f32 accumulator input and output to zero,
+/// ignoring the hardware mode register" (LLVM, `performFMACombine`).
+#[inline(always)]
+fn flushing(a: u32, b: u32, c: f32, wide: fn(u16) -> f32) -> f32 {
+    flushed(halves(a, b, flushed(c), wide))
+}
+
+/// The factors as an MI200 takes them: it "unconditionally flushes f16 subnormal inputs", alone of all that others measured
+/// (llvm-project#205101).
+fn normal_f16(bits: u16) -> f32 {
+    F16(bits).without_denormals().to_f32()
+}
+
 fn wide_f16(bits: u16) -> f32 {
     F16(bits).to_f32()
 }
@@ -223,7 +237,10 @@ pub(crate) fn register(table: &mut Table) {
         "v_dot4_f32_bf8_fp8" => bytes("bf8", "fp8");
         "v_dot4_f32_bf8_bf8" => bytes("bf8", "bf8");
         "v_dot2_f32_f16" | "v_dot2c_f32_f16" | "v_dot2acc_f32_f16" =>
-            dot::<Halves, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_f16));
+            accumulates(by_arch(|arch| match arch.generation() {
+                Generation::Cdna2 => dot::<Halves, _>(16, |a: u32, b: u32, c: f32| flushing(a, b, c, normal_f16)),
+                _ => dot::<Halves, _>(16, |a: u32, b: u32, c: f32| flushing(a, b, c, wide_f16)),
+            }));
         "v_dot2_f32_bf16" => accumulates(by_arch(|arch| match arch.generation() {
             Generation::Cdna4 => dot::<Bfloats, _>(16, addend_last),
             _ => dot::<Bfloats, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_bf16)),

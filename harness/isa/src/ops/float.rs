@@ -101,8 +101,13 @@ pub(crate) fn frexp(x: f64) -> (f64, i32) {
 /// "1ULP accuracy, denormals are flushed" (the ISA guides of exponentials, logarithms, reciprocals and roots): whatever
 /// MODE says, of sources and of results.
 pub(super) fn flushing(f: impl Fn(f32) -> f32 + Copy) -> impl Fn(f32) -> f32 + Copy {
-    let flushed = |a: f32| if a.abs() < f32::MIN_POSITIVE { 0f32.copysign(a) } else { a };
     move |a| flushed(f(flushed(a)))
+}
+
+/// A zero of its sign for a denormal.
+#[inline(always)]
+pub(crate) fn flushed(a: f32) -> f32 {
+    if a.abs() < f32::MIN_POSITIVE { 0f32.copysign(a) } else { a }
 }
 
 pub(crate) fn register(table: &mut Table) {

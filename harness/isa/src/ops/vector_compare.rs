@@ -8,6 +8,7 @@ use crate::{
     masks::compare,
     operation::{Operation, Passes, Table},
     text::Text,
+    value::AsItIs,
 };
 
 /// Adds `v_cmp_*` and `v_cmpx_*`; the binder tells them apart.
@@ -107,7 +108,8 @@ pub(crate) fn register(table: &mut Table) {
         table,
         &["class"],
         "f32",
-        compare(|a: f32, mask: u32| class(u64::from(a.to_bits()), 8, 23) & mask != 0),
+        // MODE makes no zeros of its denormals: LLVM, `VOPCInstructions.td`, "cmp_class ignores the FP mode".
+        compare(|a: AsItIs, mask: u32| class(u64::from(a.0.to_bits()), 8, 23) & mask != 0),
     );
     add(
         table,

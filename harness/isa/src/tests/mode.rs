@@ -100,6 +100,7 @@ fn transcendental_instructions_know_no_denormals_of_f32() {
 }
 
 const IEEE: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 9, 1), 1\n";
+const FLUSH: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n";
 
 /// `V_MIN_F32` and its kin in the CDNA 3, CDNA 4 and RDNA 3 ISA guides: a signalling NaN is made quiet where MODE.IEEE is set,
 /// and loses against a number else.
@@ -167,3 +168,92 @@ fn numbers_win_against_all_nans_on_gfx12() {
     check(&of_lds("ds_max_num_f32"), &[signalling, one], one);
 }
 
+/// "cmp_class ignores the FP mode and faithfully reports the unmodified source value" (LLVM, `VOPCInstructions.td`).
+#[test]
+fn a_class_is_that_of_the_denormal_itself() {
+    let (denormal, zero) = (1 << 7, 1 << 6);
+    for arch in [Gfx90a, Gfx1030, Gfx1201] {
+        let vcc = if wave(arch).lanes == 64 { "vcc" } else { "vcc_lo" };
+        let chosen = format!("v_cndmask_b32 v0, 0, 1, {vcc}");
+        for (mask, expected) in [(denormal, 1), (zero, 0)] {
+            let text = format!("{FLUSH}v_cmp_class_f32 {vcc}, v1, v2\n{chosen}");
+            check(arch, &text, &[0x0040_0000, mask], expected);
+        }
+        let text = format!("{FLUSH}v_cmp_eq_f32 {vcc}, 0, v1\n{chosen}");
+        check(arch, &text, &[0x0040_0000], 1);
+    }
+}
+
+/// llvm-project#205101, measured: -2^-24, a denormal half, times 2^-14 by gfx90a and gfx950, whatever MODE says in a dot
+/// product; and of `v_fma_mix_f32` where MODE keeps denormals and where it does not.
+#[test]
+fn denormal_factors_are_zeros_where_they_were_measured_to_be() {
+    let (factors, product) = ([0x8001, 0x0400], 0xac80_0000);
+    for (arch, expected) in [(Gfx90a, 0), (Gfx950, product)] {
+        for mode in ["", IEEE, FLUSH] {
+            check(arch, &format!("{mode}v_dot2_f32_f16 v0, v1, v2, 0"), &factors, expected);
+            check(arch, &format!("{mode}v_dot2c_f32_f16 v0, v1, v2"), &factors, expected);
+        }
+        let mixed = "v_fma_mix_f32 v0, v1, v2, 0 op_sel_hi:[1,1,0]";
+        check(arch, mixed, &factors, product);
+        check(arch, &format!("{FLUSH}{mixed}"), &factors, 0);
+    }
+}
+
+/// "fdot2_f32_f16 always flushes fp32 denormal operand and output to zero, regardless of the denorm mode setting" (LLVM).
+#[test]
+fn dot_products_of_halves_have_no_denormal_sums() {
+    let denormal = 0x0040_0000;
+    for arch in [Gfx906, Gfx90a, Gfx950, Gfx1030, Gfx1100, Gfx1201] {
+        let text = "v_dot2_f32_f16 v0, v1, v2, v3";
+        check(arch, text, &[0, 0, denormal], 0);
+        check(arch, text, &[0x3c00, 0x3c00, denormal], f(1.0));
+        check(arch, text, &[0, 0, f(f32::MIN_POSITIVE)], f(f32::MIN_POSITIVE));
+    }
+}
+
+/// MODE.FP_DENORM counts for whatever computes in 32 bits.
+#[test]
+fn mixed_and_scalar_floats_flush_as_mode_says() {
+    let denormal = 0x8040_0000;
+    let half = f(0.5);
+    let both = |arch, text: &str, sources: &[u32], [kept, flushed]: [u32; 2]| {
+        check(arch, text, sources, kept);
+        check(arch, &format!("{FLUSH}{text}"), sources, flushed);
+    };
+    for arch in [Gfx906, Gfx90a, Gfx1030, Gfx1100, Gfx1201] {
+        let text = "v_fma_mix_f32 v0, v1, v2, v3";
+        both(arch, text, &[denormal, f(1.0), f(-0.0)], [denormal, f(-0.0)]);
+        both(arch, text, &[f(f32::MIN_POSITIVE), half, 0], [0x0040_0000, 0]);
+        // Of a source that is made a zero with the sign of the instruction.
+        both(arch, "v_fma_mix_f32 v0, 0, 0, -v1", &[0x0040_0000], [denormal, 0]);
+    }
+    for arch in [Gfx1151, Gfx1201] {
+        let of = |text: &str| format!("{text}\nv_mov_b32 v0, s0");
+        both(arch, &of("s_add_f32 s0, 0x80400000, 0x80000000"), &[], [denormal, f(-0.0)]);
+        both(arch, &of("s_mov_b32 s1, 0x00800000\ns_mul_f32 s0, s1, 0.5"), &[], [0x0040_0000, 0]);
+        let fused = "s_mov_b32 s0, 0x00400000\ns_fmac_f32 s0, 0, 0";
+        both(arch, &of(fused), &[], [0x0040_0000, 0]);
+        let less = "s_mov_b32 s1, 0x00400000\ns_cmp_lt_f32 0, s1\ns_cselect_b32 s0, 1, 0";
+        both(arch, &of(less), &[], [1, 0]);
+        both(arch, &of("s_mov_b32 s0, 0x00400000"), &[], [0x0040_0000, 0x0040_0000]);
+    }
+}
+
+/// "DS atomic fadd F32 does respect the denormal mode" (LLVM, pull request 89468).
+#[test]
+fn sums_in_the_lds_flush_as_mode_says() {
+    for (arch, [store, load]) in
+        [(Gfx90a, ["write", "read"]), (Gfx1030, ["write", "read"]), (Gfx1201, ["store", "load"])]
+    {
+        for (mode, expected) in [("", 0x0040_0000), (FLUSH, 0)] {
+            let mut wave = wave(arch);
+            wave.set_pair(EXEC, 1 << 3);
+            wave.set_lane(1, 3, 0x0030_0000);
+            wave.set_lane(2, 3, 0x0010_0000);
+            let text = format!("{mode}ds_{store}_b32 v3, v1\nds_add_f32 v3, v2\nds_{load}_b32 v0, v3");
+            execute(arch, &mut wave, &text);
+            assert_eq!(wave.lane(0, 3), expected, "{arch} {mode}");
+        }
+    }
+}
