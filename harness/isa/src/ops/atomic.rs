@@ -145,8 +145,7 @@ impl Atomic {
         compare: u64,
     ) -> Result<u64, Box<Stop>> {
         let local = matches!(at, Location::Lds(_));
-        let (sources, result) =
-            (local && wave.flushes_sources(), local && wave.flushes_results());
+        let (sources, result) = (local && wave.flushes_sources(), local && wave.flushes_results());
         let zeroed = |flushes: bool, value: f32| if flushes { flushed(value) } else { value };
         let word = |old: u32| match self {
             Atomic::Word(f) => f(old, value as u32),

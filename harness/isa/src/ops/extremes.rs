@@ -11,14 +11,16 @@ pub(crate) trait Ordered: Copy + PartialOrd {
     /// first is made quiet.
     #[inline(always)]
     fn least_number(self, other: Self) -> Self {
-        let number = if self < other || (self == other && self.is_negative()) { self } else { other };
+        let number =
+            if self < other || (self == other && self.is_negative()) { self } else { other };
         self.pick(other, number)
     }
 
     /// IEEE 754-2019 maximumNumber, see the minimum.
     #[inline(always)]
     fn greatest_number(self, other: Self) -> Self {
-        let number = if self > other || (self == other && !self.is_negative()) { self } else { other };
+        let number =
+            if self > other || (self == other && !self.is_negative()) { self } else { other };
         self.pick(other, number)
     }
 

@@ -1,7 +1,9 @@
 //! Vector float arithmetic in single and double precision.
 
+use device::Arch;
+
 use crate::{
-    operation::{Table, operations, rounded},
+    operation::{Table, by_arch, operations, rounded},
     ops::extremes::{Extremes as _, OfNumbers, Ordered as _, by_ieee},
     rounding::{Float, Rounds, exponent},
     vector::{accumulate, binary, ternary, unary},
@@ -85,6 +87,17 @@ pub(crate) fn cos(x: f32) -> f32 {
         return 0.0;
     }
     turns(x, f64::cos)
+}
+
+/// A sine or cosine as an architecture has it: GFX9 takes arguments of [-256, 256] alone (LLVM, `ConstantFolding.cpp`), and
+/// gives that of 0 beyond (CLRX's documentation of GCN, which has a smaller range).
+pub(super) fn in_range(
+    arch: Arch,
+    f: fn(f32) -> f32,
+    beyond: f32,
+) -> impl Fn(f32) -> f32 + Copy + Send + Sync {
+    let limit = if arch.generation().is_gfx9() { 256.0 } else { f32::MAX };
+    move |x| if x.is_finite() && x.abs() > limit { beyond } else { f(x) }
 }
 
 /// The significand in 0.5..1 and its exponent.
@@ -181,8 +194,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_log_f32" => unary(flushing(|a| f64::from(a).log2() as f32));
         "v_exp_legacy_f32" => unary(flushing(|a| f64::from(a).exp2() as f32));
         "v_log_legacy_f32" => unary(flushing(|a| f64::from(a).log2() as f32));
-        "v_sin_f32" => unary(sin);
-        "v_cos_f32" => unary(cos);
+        "v_sin_f32" => by_arch(|arch| unary(in_range(arch, sin, 0.0)));
+        "v_cos_f32" => by_arch(|arch| unary(in_range(arch, cos, 1.0)));
         "v_fract_f32" => rounded!(Single, r => unary(move |a: f32| fraction_f32(r, a)));
         "v_floor_f32" => unary(|a: f32| a.floor());
         "v_ceil_f32" => unary(|a: f32| a.ceil());

@@ -2,12 +2,12 @@
 
 use super::{
     extremes::{Extremes as _, OfNumbers, Ordered as _, by_ieee},
-    float::{cos, flushed, frexp, mad, sin},
+    float::{cos, flushed, frexp, in_range, mad, sin},
 };
 use crate::{
     exec::{Binder, on_wave},
     float16::F16,
-    operation::{Operation, Table, operations, rounded},
+    operation::{Operation, Table, by_arch, operations, rounded},
     registers::HALF,
     rounding::Rounds,
     source::{Part, Place},
@@ -33,7 +33,9 @@ fn two(f: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Binder {
 }
 
 fn three(f: impl Fn(f32, f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Binder {
-    ternary(move |a: F16, b: F16, c: F16| F16::from_f32(f(a.unquieted(), b.unquieted(), c.unquieted())))
+    ternary(move |a: F16, b: F16, c: F16| {
+        F16::from_f32(f(a.unquieted(), b.unquieted(), c.unquieted()))
+    })
 }
 
 /// Which part of the destination a mixed instruction writes.
@@ -100,7 +102,9 @@ fn mixed<R: Value>(
                 let old = wave.lane(row, lane);
                 let mut result = f(a, b, c);
                 if R::SINGLE && wave.flushes_results() {
-                    result = R::from_bits(u64::from(flushed(f32::from_bits(result.bits() as u32)).to_bits()));
+                    result = R::from_bits(u64::from(
+                        flushed(f32::from_bits(result.bits() as u32)).to_bits(),
+                    ));
                 }
                 if saturates && [a, b, c].iter().all(|source| !source.is_infinite()) {
                     result = result.saturated();
@@ -160,8 +164,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_minimummaximum_f16" => three(|a, b, c| a.least_or_nan(b).greatest_or_nan(c));
         "v_frexp_mant_f16" => one(|a| frexp(f64::from(a)).0 as f32);
         "v_frexp_exp_i16_f16" => unary(|a: F16| frexp(f64::from(a.to_f32())).1 as i16);
-        "v_sin_f16" => one(sin);
-        "v_cos_f16" => one(cos);
+        "v_sin_f16" => by_arch(|arch| one(in_range(arch, sin, 0.0)));
+        "v_cos_f16" => by_arch(|arch| one(in_range(arch, cos, 1.0)));
         "v_med3_f16" => by_ieee!(r => three(move |a, b, c| r.median(a, b, c)));
         "v_med3_num_f16" => three(|a, b, c| OfNumbers.median(a, b, c));
         "v_fma_f16" | "v_fma_legacy_f16" | "v_fmaak_f16" | "v_fmamk_f16" =>

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use super::extremes::Ordered as _;
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::{F16, add_to_odd},
@@ -354,12 +355,20 @@ const TWO_OVER_PI: [u64; 19] = [
 ];
 
 /// `v_trig_preop_f64`: 53 bits of 2/pi, from the segment that matters for the argument.
-/// Source: the ISA guides; the result of segment n is 2/pi's bits scaled to their place.
+/// Source: the ISA guides; the result of segment n is 2/pi's bits scaled to their place. A NaN is handed on, and what
+/// would need a word past the 37th is 0: LLVM, `AMDGPUInstCombineIntrinsic.cpp`, "Return 0 for outbound segment (hardware
+/// behavior)".
 fn trig_preop(a: f64, segment: u32) -> f64 {
+    if a.is_nan() {
+        return a.quiet();
+    }
     let exponent = (a.to_bits() >> 52 & 0x7ff) as i32;
     let mut shift = (segment & 31) as i32 * 53;
     if exponent > 1077 {
         shift += exponent - 1077;
+    }
+    if shift / 32 + 2 >= 37 {
+        return 0.0;
     }
     let bit = |index: i32| {
         let index = index as usize;

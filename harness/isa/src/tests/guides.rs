@@ -18,7 +18,10 @@ fn halves_of_a_wave_permute_by_themselves_before_gfx12() {
     };
     for arch in [Gfx1030, Gfx1100, Gfx1151] {
         let pulled = moved(arch, "ds_bpermute_b32 v0, v2, v1");
-        assert_eq!([0, 23, 24, 31, 32, 63].map(|lane| pulled[lane]), [108, 131, 100, 107, 140, 139]);
+        assert_eq!(
+            [0, 23, 24, 31, 32, 63].map(|lane| pulled[lane]),
+            [108, 131, 100, 107, 140, 139]
+        );
         let pushed = moved(arch, "ds_permute_b32 v0, v2, v1");
         assert_eq!([8, 31, 0, 7, 40, 39].map(|lane| pushed[lane]), [100, 123, 124, 131, 132, 163]);
     }
@@ -81,4 +84,51 @@ fn great_numbers_survive_the_least_powers() {
         let got = vector(Gfx90a, "v_ldexp_f64 v[0:1], v[1:2], v3", &sources);
         assert_eq!(got, expected, "{value:#x} by {n} gives {got:#x}");
     }
+}
+
+/// LLVM's constant folder, `ConstantFolding.cpp`: "gfx8 and gfx9 architectures handle arguments outside the range [-256, 256]
+/// differently"; that it is 0 and 1, CLRX's documentation of GCN.
+#[test]
+fn sines_and_cosines_have_a_range_on_gfx9() {
+    for arch in Arch::of_each_generation() {
+        let reduced = !arch.generation().is_gfx9();
+        let half = if arch.generation() >= device::Generation::Rdna3 { ".l" } else { "" };
+        for (turns, sine, cosine) in [(256.0, 0.0, 1.0), (-0.25, -1.0, 0.0), (0.25, 1.0, 0.0)] {
+            check(arch, "v_sin_f32 v0, v1", &[f(turns)], f(sine));
+            check(arch, "v_cos_f32 v0, v1", &[f(turns)], f(cosine));
+        }
+        for turns in [256.25, 1000.25, 8_000_000.25f32.next_down()] {
+            let turns = (turns * 4.0f32).floor() / 4.0;
+            let quarters = (turns * 4.0) as i64 % 4;
+            let exact = |of_quarter: [f32; 4]| of_quarter[quarters as usize];
+            let [sine, cosine] = [[0.0, 1.0, 0.0, -1.0], [1.0, 0.0, -1.0, 0.0]].map(exact);
+            check(arch, "v_sin_f32 v0, v1", &[f(turns)], if reduced { f(sine) } else { 0 });
+            check(arch, "v_cos_f32 v0, v1", &[f(turns)], if reduced { f(cosine) } else { f(1.0) });
+        }
+        // 257, whose half is 0x5c04.
+        check(arch, &format!("v_cos_f16 v0{half}, v1{half}"), &[0x5c04], 0x3c00);
+        // 300.25 is 0x5cb1, a quarter beyond.
+        let expected = if reduced { 0x3c00 } else { 0 };
+        check(arch, &format!("v_sin_f16 v0{half}, v1{half}"), &[0x5cb1], expected);
+    }
+}
+
+/// As LLVM's constant folder has it for `llvm.amdgcn.trig.preop`, whose table has 37 words: "Return 0 for outbound segment
+/// (hardware behavior)". The other results are those of that folder, too.
+#[test]
+fn two_over_pi_ends() {
+    let preop = |value: u64, segment: u32| {
+        let sources = [value as u32, (value >> 32) as u32, segment];
+        vector(Gfx1100, "v_trig_preop_f64 v[0:1], v[1:2], v3", &sources)
+    };
+    let greatest = f64::MAX.to_bits();
+    for segment in [3, 4, 20, 31] {
+        assert_eq!(preop(greatest, segment), 0, "{segment}");
+    }
+    assert_eq!(preop(1f64.to_bits(), 20), 0x294a);
+    assert_eq!(
+        [0, 1, 2].map(|segment| preop(greatest, segment)),
+        [0x0b43_dd63_f5f2_f8bc, 0x0809_e839_cfbc_5294, 0x04b2_ea6b_fb5f_b11f]
+    );
+    assert_eq!(preop(0x7ff0_0000_0000_0001, 0), 0x7ff8_0000_0000_0001);
 }

@@ -251,7 +251,8 @@ fn sums_in_the_lds_flush_as_mode_says() {
             wave.set_pair(EXEC, 1 << 3);
             wave.set_lane(1, 3, 0x0030_0000);
             wave.set_lane(2, 3, 0x0010_0000);
-            let text = format!("{mode}ds_{store}_b32 v3, v1\nds_add_f32 v3, v2\nds_{load}_b32 v0, v3");
+            let text =
+                format!("{mode}ds_{store}_b32 v3, v1\nds_add_f32 v3, v2\nds_{load}_b32 v0, v3");
             execute(arch, &mut wave, &text);
             assert_eq!(wave.lane(0, 3), expected, "{arch} {mode}");
         }
