@@ -69,7 +69,9 @@ fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
 /// `v_sin` and `v_cos` take revolutions.
 fn turns(x: f32, f: fn(f64) -> f64) -> f32 {
     let x = f64::from(x);
-    if x.is_finite() { f((x - x.floor()) * std::f64::consts::TAU) as f32 } else { f32::NAN }
+    // To half a revolution: what is left of a small number is that number, whatever its sign.
+    let rest = x - x.round_ties_even();
+    if x.is_finite() { f(rest * std::f64::consts::TAU) as f32 } else { f32::NAN }
 }
 
 pub(crate) fn sin(x: f32) -> f32 {

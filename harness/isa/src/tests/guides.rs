@@ -132,3 +132,19 @@ fn two_over_pi_ends() {
     );
     assert_eq!(preop(0x7ff0_0000_0000_0001, 0), 0x7ff8_0000_0000_0001);
 }
+
+/// As LLVM's constant folder has them; floors had left little of small negative numbers.
+#[test]
+fn sines_of_small_numbers_keep_their_digits() {
+    for (turns, sine) in [
+        (-1e-20, 0x9f94_5b86),
+        (-3e-11, 0xaf4f_40c8),
+        (-f32::from_bits(1), 0x8000_0006),
+        (-1.000_000_1, 0xb549_0fdb),
+        (-200.3, 0xbf73_780d),
+        (0.7, 0xbf73_7870),
+    ] {
+        check(Gfx1100, "v_sin_f32 v0, v1", &[f(turns)], sine);
+    }
+    check(Gfx1100, "v_cos_f32 v0, v1", &[f(-1e-20)], f(1.0));
+}
