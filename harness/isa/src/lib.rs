@@ -10,6 +10,7 @@
 mod able;
 mod audit;
 mod checks;
+mod control;
 mod disassembler;
 mod exec;
 mod finding;

@@ -4,8 +4,9 @@
 use std::marker::PhantomData;
 
 use crate::{
+    control::Control,
     registers::{HALF, Half},
-    source::{Control, Source, Target},
+    source::{Source, Target},
     text::{Text, Unsupported},
     value::{Class, Type, Value, joined},
     wave::{Wave, flushed},

@@ -1,0 +1,234 @@
+//! Which lanes a vector instruction writes, from which lanes its first source comes, and what becomes of its results.
+
+use device::Generation;
+
+use crate::{
+    registers::HALF,
+    source::{Place, Source},
+    text::{Text, Unsupported},
+    wave::Wave,
+};
+
+/// Which lanes an instruction writes, and how the first source's lanes move.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Control {
+    permutation: Option<Box<Permutation>>,
+    /// Output modifiers of floats.
+    pub(crate) scale: Option<f32>,
+    /// Whether the result is scaled whatever MODE says of denormals: on GFX12 (the RDNA 4 guide, "Output Operand
+    /// Modifiers").
+    pub(crate) always_scales: bool,
+    pub(crate) clamp: bool,
+    /// Whether MODE.DX10_CLAMP says what `clamp` makes of a NaN.
+    pub(crate) asks_dx10_clamp: bool,
+    /// Whether a division by zero stays infinite under MODE.FP16_OVFL.
+    pub(crate) divides: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Permutation {
+    source: Place,
+    /// The lane that each lane reads; none past the end of a row or wave.
+    from: [Option<u8>; 64],
+    /// Lanes enabled by `row_mask` and `bank_mask`.
+    enabled: u64,
+    /// Lanes without a source read zero instead of staying unwritten.
+    zero: bool,
+    /// Inactive lanes may be read.
+    fetch_inactive: bool,
+}
+
+impl Control {
+    /// Whether it leaves lanes and results alone.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.permutation.is_none() && self.scale.is_none() && !self.clamp
+    }
+
+    /// Moves the lanes of the first source and returns the lanes to write.
+    #[inline(always)]
+    pub(crate) fn begin(&self, wave: &mut Wave, words: usize) -> u64 {
+        match &self.permutation {
+            None => wave.exec(),
+            Some(permutation) => permutation.apply(wave, words),
+        }
+    }
+}
+
+impl Permutation {
+    #[inline(never)]
+    fn apply(&self, wave: &mut Wave, words: usize) -> u64 {
+        let exec = wave.exec();
+        let mut mask = exec & self.enabled;
+        for lane in 0..wave.lanes {
+            let from = self.from[lane].map(usize::from).filter(|&from| {
+                from < wave.lanes && (self.fetch_inactive || exec & (1 << from) != 0)
+            });
+            if from.is_none() && !self.zero {
+                mask &= !(1 << lane);
+            }
+            for word in 0..words {
+                let value = match (from, self.source) {
+                    (None, _) => 0,
+                    (Some(from), Place::Vector(row)) => wave.lane(usize::from(row) + word, from),
+                    (Some(_), Place::Scalar(index)) => wave.scalar[usize::from(index) + word],
+                    (Some(_), Place::Constant(bits)) => (bits >> (32 * word)) as u32,
+                    (Some(_), Place::Permuted) => 0,
+                };
+                wave.permuted[word][lane / HALF][lane % HALF] = value;
+            }
+        }
+        mask
+    }
+}
+
+const LANE_MODIFIERS: [&str; 18] = [
+    "row_mask",
+    "bank_mask",
+    "bound_ctrl",
+    "fi",
+    "quad_perm",
+    "row_shl",
+    "row_shr",
+    "row_ror",
+    "wave_shl",
+    "wave_rol",
+    "wave_shr",
+    "wave_ror",
+    "row_mirror",
+    "row_half_mirror",
+    "row_bcast",
+    "row_share",
+    "row_newbcast",
+    "row_xmask",
+];
+const PART_MODIFIERS: [&str; 9] =
+    ["dpp8", "dst_sel", "dst_unused", "src0_sel", "src1_sel", "op_sel", "clamp", "mul", "div"];
+
+impl Text {
+    /// Refuses modifiers that ordinary vector instructions do not have.
+    pub(crate) fn only_lane_modifiers(&self) -> Result<(), Unsupported> {
+        let known = |name: &str| LANE_MODIFIERS.contains(&name) || PART_MODIFIERS.contains(&name);
+        if self.modifier_names().all(known) { Ok(()) } else { Err(Unsupported) }
+    }
+
+    /// Whether an upper half is meant, by the operand's text or by its bit of `op_sel`; what has no halves refuses it.
+    /// Whether MODE has the bit that says what `clamp` makes of a NaN: not on GFX12, where it is always 0.
+    pub(crate) fn asks_dx10_clamp(&self) -> bool {
+        self.site.arch.generation() != Generation::Rdna4
+    }
+
+    /// Whether a division by zero stays infinite under MODE.FP16_OVFL: so the RDNA guides say, but a Radeon RX 9070 XT
+    /// has the greatest number.
+    pub(crate) fn divides(&self) -> bool {
+        self.site.arch.generation() != Generation::Rdna4
+    }
+
+    /// Lane control, with the first source redirected when lanes move.
+    pub(crate) fn control(&self, first_source: &mut Source) -> Result<Control, Unsupported> {
+        self.only_lane_modifiers()?;
+        let scale = match (self.value("mul"), self.value("div")) {
+            (None, None) => None,
+            (Some("2"), None) => Some(2.0),
+            (Some("4"), None) => Some(4.0),
+            (None, Some("2")) => Some(0.5),
+            _ => return Err(Unsupported),
+        };
+        let mut control = Control {
+            permutation: None,
+            scale,
+            always_scales: self.site.arch.generation() == Generation::Rdna4,
+            clamp: self.has("clamp"),
+            asks_dx10_clamp: self.asks_dx10_clamp(),
+            divides: self.divides(),
+        };
+        if let Some(from) = self.permutation()? {
+            let row_mask = self.value("row_mask").map_or(Ok(15), |_| self.number("row_mask"))?;
+            let bank_mask = self.value("bank_mask").map_or(Ok(15), |_| self.number("bank_mask"))?;
+            let enabled = (0..64)
+                .filter(|lane| {
+                    row_mask >> (lane / 16) & 1 != 0 && bank_mask >> (lane % 16 / 4) & 1 != 0
+                })
+                .fold(0u64, |mask, lane| mask | 1 << lane);
+            control.permutation = Some(Box::new(Permutation {
+                source: first_source.place,
+                from,
+                enabled,
+                // The text says `bound_ctrl:0` or `bound_ctrl:1`, by LLVM version, for the same bit.
+                zero: self.has("bound_ctrl") || self.has("dpp8"),
+                fetch_inactive: self.value("fi") == Some("1"),
+            }));
+            first_source.place = Place::Permuted;
+        }
+        Ok(control)
+    }
+
+    /// The lane that each lane reads.
+    fn permutation(&self) -> Result<Option<[Option<u8>; 64]>, Unsupported> {
+        let map = |from: &dyn Fn(usize) -> Option<usize>| {
+            let mut lanes = [None; 64];
+            for (lane, source) in lanes.iter_mut().enumerate() {
+                *source = from(lane).map(|from| from as u8);
+            }
+            Ok(Some(lanes))
+        };
+        let lanes = |name: &str, of: u8| match self.list(name) {
+            Some(order) if order.iter().any(|lane| *lane >= of) => Err(Unsupported),
+            order => Ok(order),
+        };
+        if let Some(order) = lanes("quad_perm", 4)? {
+            let order: [u8; 4] = order.try_into().map_err(|_| Unsupported)?;
+            return map(&|lane| Some((lane & !3) + usize::from(order[lane & 3])));
+        }
+        if let Some(order) = lanes("dpp8", 8)? {
+            let order: [u8; 8] = order.try_into().map_err(|_| Unsupported)?;
+            return map(&|lane| Some((lane & !7) + usize::from(order[lane & 7])));
+        }
+        if self.has("row_mirror") {
+            return map(&|lane| Some(lane ^ 15));
+        }
+        if self.has("row_half_mirror") {
+            return map(&|lane| Some(lane ^ 7));
+        }
+        // Within a row of 16 lanes, `row_bcast` aside.
+        let moves = |name: &str| {
+            let most = if name == "row_bcast" { 31 } else { 15 };
+            let number = |n: i64| usize::try_from(n).ok().filter(|n| *n <= most);
+            self.value(name).map(|_| number(self.number(name)?).ok_or(Unsupported))
+        };
+        if let Some(n) = moves("row_shl").transpose()? {
+            return map(&|lane| (lane % 16 + n < 16).then_some(lane + n));
+        }
+        if let Some(n) = moves("row_shr").transpose()? {
+            return map(&|lane| (lane % 16 >= n).then(|| lane - n));
+        }
+        if let Some(n) = moves("row_ror").transpose()? {
+            return map(&|lane| Some((lane & !15) + (lane + 16 - n) % 16));
+        }
+        if let Some(n) = moves("row_share").or(moves("row_newbcast")).transpose()? {
+            return map(&|lane| Some((lane & !15) + n));
+        }
+        if let Some(n) = moves("row_xmask").transpose()? {
+            return map(&|lane| Some(lane ^ n));
+        }
+        match moves("row_bcast").transpose()? {
+            Some(15) => return map(&|lane| (lane >= 16).then(|| (lane & !15) - 1)),
+            Some(31) => return map(&|lane| (lane >= 32).then_some(31)),
+            Some(_) => return Err(Unsupported),
+            None => {}
+        }
+        // These exist on GFX9 only, where waves have 64 lanes.
+        if self.has("wave_shl") {
+            return map(&|lane| (lane < 63).then_some(lane + 1));
+        }
+        if self.has("wave_shr") {
+            return map(&|lane| lane.checked_sub(1));
+        }
+        if self.has("wave_rol") {
+            return map(&|lane| Some((lane + 1) % 64));
+        }
+        if self.has("wave_ror") {
+            return map(&|lane| Some((lane + 63) % 64));
+        }
+        Ok(None)
+    }
+}
