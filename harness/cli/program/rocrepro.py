@@ -125,10 +125,13 @@ def _nan(value):
 
 def agree(got, right):
     """The same value; a NaN is the same as a NaN, and zeros of both signs are the same."""
+    # Of megabytes that are wrong each is asked: nothing but a NaN differs from itself.
+    if got == right or got == got or right == right:
+        return got == right
     if isinstance(got, complex) or isinstance(right, complex):
         got, right = complex(got), complex(right)
         return agree(got.real, right.real) and agree(got.imag, right.imag)
-    return got == right or _nan(got) and _nan(right)
+    return _nan(got) and _nan(right)
 
 
 def ulps(got, right, bits):
@@ -182,7 +185,7 @@ def _compare(name, got, right, differs, before=None, poison=None):
         return _told(name, _bad("shape", "%d values, right would be %d" % (len(got), len(right))))
     if all(value is None for value in right):
         return _told(name, _bad("nothing", "it compares nothing: there are no values"))
-    wrong = [i for i in range(len(got)) if differs(got[i], right[i])]
+    wrong = [i for i, (a, b) in enumerate(zip(got, right)) if a != b and differs(a, b)]
     if not wrong:
         return _told(name, None)
     before = None if before is None else flat(before)
