@@ -31,8 +31,30 @@ pub(crate) struct Address {
     offset_row: Option<usize>,
     descriptor: u16,
     scalar_offset: ScalarOffset,
-    constant: u64,
+    constant: u32,
+    is_gfx9: bool,
+    /// What converts has its own use for the bits that are more of the stride elsewhere.
+    converts: bool,
 }
+
+/// Which accesses are in range.
+#[derive(Clone, Copy, PartialEq)]
+enum Range {
+    All,
+    Nothing,
+    /// Those that end within so many bytes; the scalar offset counts.
+    Bytes(u64),
+    /// Those to one of so many elements.
+    Elements(u64),
+    /// The same, where they end within the stride; the scalar offset does not count.
+    Within {
+        elements: u64,
+        stride: u64,
+    },
+}
+
+/// In the fourth dword of the descriptor: the number of the lane is the index.
+const ADD_TID_ENABLE: u32 = 1 << 23;
 
 #[derive(Clone, Copy)]
 enum ScalarOffset {
@@ -63,8 +85,46 @@ impl Address {
             offset_row: row.filter(|_| by_offset).map(|row| row + usize::from(by_index)),
             descriptor: text.scalar(vector + 1, 4)?,
             scalar_offset,
-            constant: u32::try_from(text.number("offset")?).map_err(|_| Unsupported)?.into(),
+            constant: u32::try_from(text.number("offset")?).map_err(|_| Unsupported)?,
+            is_gfx9: text.is_gfx9(),
+            converts: text.mnemonic.contains("_format_"),
         })
+    }
+
+    /// Whether the number of the lane is the index.
+    ///
+    /// Source: of GFX9 measurements on gfx950 (rocm-systems#10928), by which an index in a register takes its place.
+    fn adds_lane(&self, wave: &Wave) -> bool {
+        let fourth = wave.scalar[usize::from(self.descriptor) + 3];
+        fourth & ADD_TID_ENABLE != 0 && self.index.is_none()
+    }
+
+    /// GFX9 goes by the instruction, later GPUs by a field of the descriptor.
+    ///
+    /// Source: measurements on gfx950 (rocm-systems#10928); the RDNA 3 ISA guide, "Range checking", and Mesa,
+    /// `ac_set_buf_desc_word3`.
+    fn range(&self, wave: &Wave) -> Range {
+        let (stride, records) = extent(wave, self.descriptor);
+        if self.is_gfx9 {
+            return match (self.index, stride) {
+                (None, _) if self.adds_lane(wave) => Range::All,
+                (Some(_), 1..) => Range::Elements(records),
+                _ => Range::Bytes(records),
+            };
+        }
+        match wave.scalar[usize::from(self.descriptor) + 3] >> 28 & 3 {
+            0 => Range::Within { elements: records, stride },
+            1 => Range::Elements(records),
+            2 if records == 0 => Range::Nothing,
+            2 => Range::All,
+            _ => Range::Bytes(records),
+        }
+    }
+
+    /// The part of the offset that lanes have of their own, which wraps.
+    #[inline(always)]
+    fn offset(&self, register: u32) -> u64 {
+        u64::from(register.wrapping_add(self.constant))
     }
 
     /// The offsets in scratch that the active lanes of each half have in common; `None` where they differ, and for other
@@ -81,7 +141,7 @@ impl Address {
                 (None, _) | (_, 0) => 0,
                 (Some(row), mask) => scratch::common(&wave.vector[row][half], mask)?,
             };
-            *offset = ((u64::from(register) + self.constant) & 0xffff_ffff) + scalar;
+            *offset = self.offset(register) + scalar;
         }
         Some(offsets)
     }
@@ -94,13 +154,13 @@ impl Address {
         }
     }
 
-    /// The addresses of all lanes in range of a buffer without a stride, by half; `None` for other buffers, and
+    /// The addresses of all lanes in range of a buffer that is checked by bytes, by half; `None` for other buffers, and
     /// where the data of a lane is partly in range.
     #[inline(always)]
     fn all(&self, wave: &Wave, bytes: u64) -> Option<[Addresses; 2]> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
-        let (stride, records) = extent(wave, self.descriptor);
-        if second & SWIZZLE_ENABLE != 0 || stride != 0 || self.index.is_some() {
+        let Range::Bytes(records) = self.range(wave) else { return None };
+        if second & SWIZZLE_ENABLE != 0 || self.index.is_some() || self.adds_lane(wave) {
             return None;
         }
         let scalar = self.scalar(wave);
@@ -112,7 +172,7 @@ impl Address {
             let mut addresses = Addresses { lanes: [0; HALF], mask: 0 };
             for lane in 0..HALF {
                 let register = row.map_or(0, |row| wave.vector[row][half][lane]);
-                let offset = u64::from(register) + self.constant;
+                let offset = self.offset(register);
                 let end = offset + scalar + bytes;
                 addresses.lanes[lane] = base.wrapping_add(offset);
                 addresses.mask |= u32::from(end <= records) << lane;
@@ -179,20 +239,27 @@ impl Address {
     pub(crate) fn of(&self, wave: &Wave, lane: usize, skip: u64, bytes: u64) -> Option<Location> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
         let scalar = self.scalar(wave);
-        let offset = self.offset_row.map_or(0, |row| u64::from(wave.lane(row, lane)));
-        let offset = offset + self.constant + skip;
+        let offset = self.offset(self.offset_row.map_or(0, |row| wave.lane(row, lane))) + skip;
         if second & SWIZZLE_ENABLE != 0 {
             // The stack pointer counts bytes of the whole wave, the rest those of one lane.
             let offset = (offset & 0xffff_ffff) + scalar / wave.lanes as u64;
             return Some(Location::Scratch { lane, offset });
         }
-        let (stride, records) = extent(wave, self.descriptor);
-        let index = self.index.map_or(0, |row| u64::from(wave.lane(row, lane)));
-        let inside = if stride == 0 || self.index.is_none() {
-            let size = if stride == 0 { records } else { records * stride };
-            offset + scalar + bytes <= size
-        } else {
-            index < records && offset + bytes <= stride.max(offset + bytes)
+        let (mut stride, _) = extent(wave, self.descriptor);
+        let mut index = self.index.map_or(0, |row| u64::from(wave.lane(row, lane)));
+        if self.adds_lane(wave) {
+            index = lane as u64;
+            if self.is_gfx9 && !self.converts {
+                let fourth = wave.scalar[usize::from(self.descriptor) + 3];
+                stride |= u64::from(fourth >> 15 & 15) << 14;
+            }
+        }
+        let inside = match self.range(wave) {
+            Range::All => true,
+            Range::Nothing => false,
+            Range::Bytes(size) => offset + scalar + bytes <= size,
+            Range::Elements(elements) => index < elements,
+            Range::Within { elements, stride } => index < elements && offset + bytes <= stride,
         };
         let base = wave.pair(self.descriptor) & 0xffff_ffff_ffff;
         inside.then(|| Location::Global(base + scalar + index * stride + offset))

@@ -33,6 +33,8 @@ fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, V
     wave.set_pair(0, start as u64);
     wave.set_pair(4, start as u64);
     wave.scalar[6] = records;
+    // OOB_SELECT of later GPUs: by bytes, which is what libraries ask for.
+    wave.scalar[7] = if arch.generation().is_gfx9() { 0 } else { 3 << 28 };
     for lane in 0..wave.lanes {
         wave.set_lane(1, lane, lane as u32 * stride);
         for row in 2..6 {
@@ -86,6 +88,96 @@ fn buffers_check_each_dword() {
     // The destination is the address too.
     let (wave, _) = run(Gfx1151, 8, 12, 3, "buffer_load_b64 v[1:2], v1, s[4:7], 0 offen");
     assert_eq!((lanes(&wave, 1, [0, 1]), lanes(&wave, 2, [0, 1])), ([0, 2], [1, 0]));
+}
+
+/// As measured on gfx950 (rocm-systems#10928): a register and a constant are added in 32 bits, and more is not.
+#[test]
+fn offsets_of_lanes_wrap() {
+    for (arch, load) in [(Gfx950, "dwordx4"), (Gfx1030, "dwordx4"), (Gfx1201, "b128")] {
+        let load = format!("buffer_load_{load} v[2:5], v1, s[4:7]");
+        // 8 bytes before the start and 12 behind that.
+        let text = format!("v_mov_b32 v1, -8\n{load}, 0 offen offset:12");
+        let (wave, _) = run(arch, 0, 64, 1, &text);
+        assert_eq!([2, 3, 4, 5].map(|row| wave.lane(row, 0)), [1, 2, 3, 4], "{arch:?}");
+        // The later dwords of what begins before the buffer are not in it, and a scalar offset brings nothing back.
+        for scalar in ["0", "s8"] {
+            let text = format!("s_mov_b32 s8, 8\nv_mov_b32 v1, -8\n{load}, {scalar} offen");
+            let text = if arch == Gfx1201 { text.replace(", 0 ", ", null ") } else { text };
+            let (wave, _) = run(arch, 0, 64, 1, &text);
+            assert_eq!([2, 3, 4, 5].map(|row| wave.lane(row, 0)), [0; 4], "{arch:?} {scalar}");
+        }
+    }
+}
+
+/// As measured on gfx950 (rocm-systems#10928).
+#[test]
+fn gfx9_checks_elements_where_the_instruction_has_an_index() {
+    // A stride of 16 bytes.
+    let load = |records, exec, text: &str| {
+        let text = format!("s_or_b32 s5, s5, 0x100000\n{text}");
+        run(Gfx950, 8, records, exec, &text).0
+    };
+    // 20 bytes, of which lane 2 has four.
+    let wave = load(20, 15, "buffer_load_dwordx2 v[2:3], v1, s[4:7], 0 offen");
+    assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [0, 2, 4, 0]);
+    assert_eq!(lanes(&wave, 3, [0, 1, 2, 3]), [1, 3, 0, 0]);
+    // 9 elements, of which lane 1 has the last; the offset within it is not checked.
+    let wave = load(9, 7, "buffer_load_dword v2, v1, s[4:7], 0 idxen offset:20");
+    assert_eq!(lanes(&wave, 2, [0, 1, 2]), [5, 37, 0]);
+}
+
+/// As measured on gfx950 (rocm-systems#10928).
+#[test]
+fn the_lane_is_the_index_where_the_descriptor_says_so() {
+    let setup = "s_or_b32 s5, s5, 0x100000\ns_mov_b32 s7, 0x800000\n";
+    let load = |text: &str| run(Gfx950, 8, 2, 15, &format!("{setup}{text}")).0;
+    // No range is checked, and an index in a register takes the lane's place.
+    let wave = load("buffer_load_dword v2, off, s[4:7], 0 offset:4");
+    assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [1, 5, 9, 13]);
+    let wave = load("v_mov_b32 v1, 1\nbuffer_load_dword v2, v1, s[4:7], 0 idxen offset:4");
+    assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [5; 4]);
+    // The format has four bits more of the stride: 0x4010 bytes.
+    let text = "s_mov_b32 s7, 0x808000\ns_sub_u32 s4, s4, 0x4000\ns_subb_u32 s5, s5, 0
+        s_mov_b32 exec_lo, 2\nbuffer_load_dword v2, off, s[4:7], 0 offset:4";
+    assert_eq!(load(text).lane(2, 1), 5);
+    let text =
+        format!("{setup}s_mov_b32 s7, 0x30800000\nbuffer_load_b32 v2, off, s[4:7], 0 offset:4");
+    // Later GPUs check bytes without the index.
+    let (wave, _) = run(Gfx1151, 8, 8, 15, &text);
+    assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [1, 5, 9, 13]);
+}
+
+/// By the table of Mesa's `ac_set_buf_desc_word3`.
+#[test]
+fn descriptors_say_which_range_is_checked() {
+    // 2 records of 16 bytes. Of the four loads, the first is at 8 of element 1, the second at 16 of it, and the third at 8 of
+    // element 2; the last has no index and is at byte 8.
+    for (select, records, expected) in [
+        (0, 2, [6, 0, 0, 2]),
+        (1, 2, [6, 8, 0, 2]),
+        (2, 2, [6, 8, 10, 2]),
+        (2, 0, [0, 0, 0, 0]),
+        (3, 12, [6, 0, 10, 2]),
+        (3, 11, [0, 0, 0, 0]),
+    ] {
+        for (arch, dword) in [(Gfx1030, "dword"), (Gfx1100, "b32"), (Gfx1201, "b32")] {
+            let zero = if arch == Gfx1201 { "null" } else { "0" };
+            let load = format!("buffer_load_{dword}");
+            let text = format!(
+                "s_or_b32 s5, s5, 0x100000
+                s_mov_b32 s7, 0x{select}0000000
+                v_mov_b32 v1, 1
+                v_mov_b32 v6, 2
+                {load} v2, v1, s[4:7], {zero} idxen offset:8
+                {load} v3, v1, s[4:7], {zero} idxen offset:16
+                {load} v4, v6, s[4:7], {zero} idxen offset:8
+                {load} v5, off, s[4:7], {zero} offset:8"
+            );
+            let (wave, _) = run(arch, 0, records, 1, &text);
+            let found = [2, 3, 4, 5].map(|row| wave.lane(row, 0));
+            assert_eq!(found, expected, "{arch:?} {select} {records}");
+        }
+    }
 }
 
 #[test]
