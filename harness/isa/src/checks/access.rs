@@ -14,7 +14,7 @@ use crate::{
         transpose, typed,
     },
     source::Source,
-    text::{Text, Unsupported, register},
+    text::{Text, Unsupported},
     wave::Wave,
 };
 
@@ -264,10 +264,8 @@ fn local(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
         return Ok(Vec::new());
     }
     if name == "append" || name == "consume" {
-        let offset = text.number("offset")? as u32;
-        let place = move |wave: &Wave, _| {
-            Some(lds::at(wave.scalar[usize::from(register::M0)] >> 16, offset))
-        };
+        let counter = lds::counter(text)?;
+        let place = move |wave: &Wave, _| Some(counter(wave));
         let piece = Piece::new(Kind::Atomic, Data::Nothing, 4, place);
         return Ok(vec![piece.atomic(name, Some(text.row(0, 1)?)).uniform()]);
     }

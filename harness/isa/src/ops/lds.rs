@@ -215,7 +215,10 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
             for lane in active(wave.exec()) {
                 let base = address.word(wave, lane, 0);
                 transfer.store(wave, machine, a, lane, at(base, first))?;
-                transfer.store(wave, machine, b, lane, at(base, second))?;
+                // One address is written once (the RDNA 2 ISA guide, "Double-address instructions").
+                if first != second {
+                    transfer.store(wave, machine, b, lane, at(base, second))?;
+                }
             }
             Ok(())
         })
@@ -308,13 +311,24 @@ fn swizzle(text: &Text) -> Bound {
     })
 }
 
-/// `ds_append` and `ds_consume`: the counter at M0 plus the offset moves by the active lanes.
+/// Where the counter of `ds_append` and `ds_consume` is: at the base in M0 plus the offset, on GFX12 at the offset alone (the
+/// RDNA 3 and RDNA 4 ISA guides, `DS_APPEND`).
+pub(crate) fn counter(text: &Text) -> Result<impl Fn(&Wave) -> Location + use<>, Unsupported> {
+    let offset = text.number("offset")? as u32;
+    let has_base = text.site.arch.generation() != Generation::Rdna4;
+    Ok(move |wave: &Wave| {
+        let base = if has_base { wave.scalar[usize::from(register::M0)] >> 16 } else { 0 };
+        at(base, offset)
+    })
+}
+
+/// `ds_append` and `ds_consume`: the counter moves by the active lanes.
 fn count(text: &Text, up: bool) -> Bound {
     text.only(&["offset"])?;
     let target = text.row(0, 1)?;
-    let offset = text.number("offset")? as u32;
+    let counter = counter(text)?;
     on_machine(move |wave, machine| {
-        let at = at(wave.scalar[usize::from(register::M0)] >> 16, offset);
+        let at = counter(wave);
         let lanes = wave.exec().count_ones();
         let old = u32::from_le_bytes(at.read(wave, machine)?);
         let new = if up { old.wrapping_add(lanes) } else { old.wrapping_sub(lanes) };

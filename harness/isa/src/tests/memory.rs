@@ -280,6 +280,37 @@ fn lds_by_the_wave() {
     assert_eq!(lanes(&wave, 7, [0, 1, 7]), [0xaaaa_0000, 0xaaaa_0001, 0xaaaa_0007]);
 }
 
+/// "Only one write occurs, and only DATA0 is used" where both offsets are the same (RDNA 2 ISA guide, 10.4.3).
+#[test]
+fn two_stores_to_one_address_are_the_first() {
+    for (arch, name) in [(Gfx1030, "ds_write2"), (Gfx1201, "ds_store_2addr")] {
+        let text = format!(
+            "v_mov_b32 v4, 7
+            v_mov_b32 v5, 8
+            {name}_b32 v1, v2, v4 offset0:3 offset1:3
+            {name}_b64 v1, v[2:3], v[4:5] offset0:5 offset1:5
+            ds_read_b32 v6, v1 offset:12
+            ds_read_b64 v[8:9], v1 offset:40"
+        );
+        let text = if arch == Gfx1201 { text.replace("read", "load") } else { text };
+        let (wave, _) = run(arch, 0, 0, 1, &text);
+        assert_eq!([6, 8, 9].map(|row| wave.lane(row, 0)), [0xaaaa_0000; 3], "{arch:?}");
+    }
+}
+
+/// M0 has a base, but not on GFX12: "addr = offset" (RDNA 4 ISA guide, `DS_APPEND`).
+#[test]
+fn a_counter_is_at_the_offset_alone_on_gfx12() {
+    for (arch, found) in [(Gfx1100, [0, 5]), (Gfx1201, [5, 0])] {
+        let text = "s_mov_b32 m0, 0x400020
+            ds_append v6 offset:8
+            ds_load_b32 v7, v1 offset:8
+            ds_load_b32 v8, v1 offset:72";
+        let (wave, _) = run(arch, 0, 0, 0x1f, text);
+        assert_eq!([7, 8].map(|row| wave.lane(row, 4)), found, "{arch:?}");
+    }
+}
+
 #[test]
 fn lds_in_order_and_past_its_end() {
     // The lanes that take part lie one behind the other; the last one's dword is the last of the LDS.
