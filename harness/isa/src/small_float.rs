@@ -79,6 +79,11 @@ impl SmallFloat {
         (1 << (self.exponent - 1)) - 1 + i32::from(self.rules == Rules::Fnuz)
     }
 
+    /// The exponent of the least number that is no denormal.
+    pub(crate) fn least_exponent(self) -> i32 {
+        1 - self.bias()
+    }
+
     /// The code of the greatest finite number.
     fn greatest(self) -> u8 {
         match (self.rules, self.exponent) {

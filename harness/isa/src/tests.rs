@@ -14,6 +14,7 @@ mod rounding;
 mod saturation;
 mod scoreboard;
 mod small;
+mod sums;
 mod sync;
 
 use device::Arch::{self, *};

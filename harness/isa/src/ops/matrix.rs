@@ -1,9 +1,11 @@
 //! Matrix multiply-accumulate: MFMA of CDNA and WMMA of RDNA, and their sparse forms SMFMAC and SWMMAC.
 //!
 //! Source for the layouts: the CDNA and RDNA ISA guides and AMD's matrix instruction calculator. The order of the
-//! additions inside one instruction is in no guide; here it is ascending in k, each step fused and rounded once.
+//! additions inside one instruction is in no guide; here it is ascending in k, each step fused and rounded once, where
+//! nobody has measured it ([`measured`]).
 
 mod element;
+mod measured;
 mod share;
 mod small;
 
@@ -70,8 +72,6 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
     elements: usize,
     /// For each of these and each group of N lanes: the row and the block of D.
     places: Vec<(usize, usize)>,
-    /// Denormals of A, B, C and D count as zeros.
-    flush: bool,
     clamp: bool,
     /// Which of A, B and C have their signs changed.
     negate: [bool; 3],
@@ -177,20 +177,6 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
     }
 }
 
-/// Zeros for denormals, for [`Multiply::flush`].
-#[inline(always)]
-fn flush<T: Accumulator>(values: &mut [T], least: f32) {
-    for value in values {
-        let single = f32::from_bits(value.words()[0]);
-        if single.abs() < least {
-            *value = T::from_words(single.to_bits() & 1 << 31, 0);
-        }
-    }
-}
-
-/// The least normal numbers of binary16 and binary32.
-const LEAST_F16: f32 = 6.103_515_6e-5;
-
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Lanes for Multiply<T, N, SPARSE> {
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
@@ -221,12 +207,6 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                     .for_each(|element| *element = element.negated());
             }
         }
-        if self.flush {
-            let least = if self.a.1 == Input::F16 { LEAST_F16 } else { f32::MIN_POSITIVE };
-            for lanes in a.iter_mut().chain(&mut b) {
-                flush(lanes, least);
-            }
-        }
         // Halves of GFX12 are rounded after four products each, as others found on a Radeon AI PRO R9700.
         let steps = !SPARSE && self.output == Output::Packed { bfloat: false };
         let step = if steps { 4 } else { MOST_VALUES };
@@ -244,9 +224,6 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                 sum.copy_from_slice(&addend[group * N..][..N]);
                 if self.negate[2] {
                     sum = sum.map(T::negated);
-                }
-                if self.flush {
-                    flush(&mut sum, f32::MIN_POSITIVE);
                 }
                 let start = sum;
                 if self.clamp {
@@ -278,9 +255,6 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                     for (sum, start) in sum.iter_mut().zip(start) {
                         *sum = start.saturating_add(*sum);
                     }
-                }
-                if self.flush {
-                    flush(&mut sum, f32::MIN_POSITIVE);
                 }
                 sums[group * N..][..N].copy_from_slice(&sum);
             }
@@ -414,12 +388,18 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         output: Output::Whole,
         elements: size * size * blocks / 64,
         places,
-        // MIOpen's documentation, "MI200 MFMA behavior specifics".
-        flush: text.site.arch.generation() == Generation::Cdna2
-            && matches!(input, Input::F16 | Input::Bf16),
         clamp: false,
         negate,
     };
+    if let Some(sums) = measured::Sums::of(text.site.arch, shape.a.1, shape.b.1, name.k)
+        && !sparse
+    {
+        return match size {
+            32 => measured::bind::<32>(text, shape, sums),
+            16 => measured::bind::<16>(text, shape, sums),
+            _ => measured::bind::<4>(text, shape, sums),
+        };
+    }
     match (name.output, size) {
         ("f32", 32) => multiply::<f32, 32>(text, shape),
         ("f32", 16) => multiply::<f32, 16>(text, shape),
@@ -495,7 +475,6 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         output,
         elements,
         places,
-        flush: false,
         clamp: text.has("clamp"),
         negate: [false; 3],
     };
@@ -527,19 +506,12 @@ struct Shape {
     output: Output,
     elements: usize,
     places: Vec<(usize, usize)>,
-    flush: bool,
     clamp: bool,
     negate: [bool; 3],
 }
 
 fn multiply<T: Accumulator + Value, const N: usize>(text: &Text, shape: Shape) -> Bound {
-    let Some(set) = shape.sparse else {
-        return bind_multiply::<T, N, false>(
-            text,
-            shape,
-            Sparse { row: 0, shift: 0, in_runs: false },
-        );
-    };
+    let Some(set) = shape.sparse else { return bind_lanes(dense::<T, N>(text, shape)?) };
     let shift = usize::try_from(set).map_err(|_| Unsupported)? * 2 * shape.values;
     if shift + 2 * shape.values > 32 {
         return Err(Unsupported);
@@ -547,14 +519,22 @@ fn multiply<T: Accumulator + Value, const N: usize>(text: &Text, shape: Shape) -
     // Those of two registers lie as on CDNA 3.
     let is_larger = shape.values * shape.a.1.bits() > 64;
     let in_runs = is_larger && text.site.arch.generation() == Generation::Cdna4;
-    bind_multiply::<T, N, true>(text, shape, Sparse { row: text.row(3, 1)?, shift, in_runs })
+    let sparse = Sparse { row: text.row(3, 1)?, shift, in_runs };
+    bind_lanes(resolve::<T, N, true>(text, shape, sparse)?)
 }
 
-fn bind_multiply<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
+fn dense<T: Accumulator + Value, const N: usize>(
+    text: &Text,
+    shape: Shape,
+) -> Result<Multiply<T, N, false>, Unsupported> {
+    resolve(text, shape, Sparse { row: 0, shift: 0, in_runs: false })
+}
+
+fn resolve<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
     text: &Text,
     shape: Shape,
     sparse: Sparse,
-) -> Bound {
+) -> Result<Multiply<T, N, SPARSE>, Unsupported> {
     let (d, d_words) = registers(text, 0)?;
     // Where A is sparse, the index has taken the place of C, which is then D.
     let c = match &text.operand(if SPARSE { 0 } else { 3 })?.base {
@@ -579,7 +559,7 @@ fn bind_multiply<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
     if !plain || shape.places.iter().any(|(row, block)| *row >= N || *block >= shape.blocks) {
         return Err(Unsupported);
     }
-    bind_lanes(Multiply::<T, N, SPARSE> {
+    Ok(Multiply {
         a: shape.a,
         b: shape.b,
         c,
@@ -592,7 +572,6 @@ fn bind_multiply<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
         output: shape.output,
         elements: shape.elements,
         places: shape.places,
-        flush: shape.flush,
         clamp: shape.clamp,
         negate: shape.negate,
         of: PhantomData,

@@ -1,0 +1,282 @@
+//! Sums of products as CDNA 1 to 3 were found to make them, bit by bit.
+//!
+//! Source: Xie and others, "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores" (arXiv 2511.10909), and the
+//! model of that name. Products of f32 and f64 are added one by one in ascending k, each fused and rounded once, as
+//! everywhere in [`Multiply`].
+
+use device::{Arch, Generation};
+
+use super::{MOST_VALUES, Multiply, Shape, dense, element::Input};
+use crate::{
+    exec::{Bound, Lanes, bind_lanes},
+    small_float::SmallFloat,
+    text::Text,
+    wave::Wave,
+};
+
+/// How products and the addend become one sum.
+#[derive(Clone, Copy)]
+pub(super) enum Sums {
+    /// The products of a lane are added in pairs, and these, and their sum to the addend; each sum is rounded.
+    Pairs {
+        /// Denormals are zeros: of A, B and C positive ones, of sums those of their sign.
+        flush: bool,
+    },
+    /// So many products are added as integers of one unit, and their sum to the addend, which is rounded.
+    Aligned {
+        products: usize,
+        /// Those of even and odd k apart first.
+        halves: bool,
+        /// The least exponents of A and B.
+        least: [i32; 2],
+    },
+}
+
+/// The exponent that a zero has, too, and the least one of the addend.
+const LEAST: i32 = -126;
+
+fn least(input: Input) -> i32 {
+    match input {
+        Input::F16 => -14,
+        Input::Fp8(format) => SmallFloat::least_exponent(format),
+        _ => LEAST,
+    }
+}
+
+impl Sums {
+    pub(super) fn of(arch: Arch, a: Input, b: Input, k: usize) -> Option<Sums> {
+        let (products, halves) = match (arch.generation(), a) {
+            (Generation::Cdna1, Input::F16 | Input::Bf16) => {
+                return Some(Sums::Pairs { flush: false });
+            }
+            (Generation::Cdna2, Input::F16 | Input::Bf16) => {
+                return Some(Sums::Pairs { flush: true });
+            }
+            (Generation::Cdna3, Input::F16 | Input::Bf16) => (8.min(k), false),
+            (Generation::Cdna3, Input::Xf32) => (4, false),
+            (Generation::Cdna3, Input::Fp8(_)) => (16, true),
+            _ => return None,
+        };
+        Some(Sums::Aligned { products, halves, least: [least(a), least(b)] })
+    }
+}
+
+struct Measured<const N: usize> {
+    of: Multiply<f32, N, false>,
+    sums: Sums,
+}
+
+pub(super) fn bind<const N: usize>(text: &Text, shape: Shape, sums: Sums) -> Bound {
+    bind_lanes(Measured { of: dense::<f32, N>(text, shape)?, sums })
+}
+
+#[inline(always)]
+fn power(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
+}
+
+/// Two to the exponent of a number, which is at least this one.
+#[inline(always)]
+fn exponent(value: f32, least: f64) -> f64 {
+    let wide = f64::from(value);
+    let exponent = f64::from_bits(wide.to_bits() & 0x7ff << 52);
+    if wide == 0.0 { power(LEAST) } else { exponent.max(least) }
+}
+
+/// A zero for a denormal.
+#[inline(always)]
+fn flushed(value: f32, least: f32, signed: bool) -> f32 {
+    match value.abs() < least {
+        true if signed => 0f32.copysign(value),
+        true => 0.0,
+        false => value,
+    }
+}
+
+/// Rounded down; a zero is positive.
+#[inline(always)]
+fn floor(value: f64) -> f64 {
+    value.floor() + 0.0
+}
+
+/// The elements of one side: by value of a lane, then by lane.
+type Side<T> = [[T; 64]; MOST_VALUES];
+
+impl<const N: usize> Measured<N> {
+    /// The sum of the products of one lane's values for a row of A and all columns of B, in pairs.
+    #[inline(always)]
+    fn pairs(&self, products: &[[f32; N]; 4], flush: bool) -> [f32; N] {
+        let keep = |value: f32| if flush { flushed(value, f32::MIN_POSITIVE, true) } else { value };
+        std::array::from_fn(|lane| {
+            let [a, b, c, d] = products.map(|of| of[lane]);
+            let pair = keep(a + b);
+            if self.of.values == 2 { pair } else { keep(pair + keep(c + d)) }
+        })
+    }
+}
+
+/// Products that are added as integers: the greatest exponent as a power of two, and their sum in units of 2^-24 of it.
+#[inline(always)]
+fn aligned<const N: usize>(
+    factors: impl Iterator<Item = (f64, f64, [f64; N], [f64; N])> + Clone,
+) -> ([f64; N], [f64; N]) {
+    let (mut greatest, mut sum) = ([0f64; N], [0f64; N]);
+    for (_, of_a, _, of_b) in factors.clone() {
+        for (greatest, of_b) in greatest.iter_mut().zip(&of_b) {
+            *greatest = greatest.max(of_a * of_b);
+        }
+    }
+    let units = greatest.map(|greatest| power(24) / greatest);
+    for (a, _, b, _) in factors {
+        for ((sum, unit), b) in sum.iter_mut().zip(&units).zip(&b) {
+            *sum += (a * b * unit).trunc();
+        }
+    }
+    (greatest, sum)
+}
+
+impl<const N: usize> Lanes for Measured<N> {
+    // EXEC does not count: all lanes take part.
+    #[inline(always)]
+    fn run(&self, wave: &mut Wave) {
+        let of = &self.of;
+        let mut a: Side<f32> = of.load(wave, of.a, of.values);
+        let mut b: Side<f32> = of.load(wave, of.b, of.values);
+        if of.share.lanes != 0 {
+            for lanes in &mut b {
+                *lanes = std::array::from_fn(|lane| lanes[of.share.lane(lane)]);
+            }
+        }
+        let flushes = matches!(self.sums, Sums::Pairs { flush: true });
+        if flushes {
+            let least = power(least(of.a.1)) as f32;
+            for value in a.as_flattened_mut().iter_mut().chain(b.as_flattened_mut()) {
+                *value = flushed(*value, least, false);
+            }
+        }
+        let mut exponents = [[[0f64; 64]; MOST_VALUES]; 2];
+        if let Sums::Aligned { least, .. } = self.sums {
+            for ((exponents, side), least) in exponents.iter_mut().zip([&a, &b]).zip(least) {
+                for (exponents, side) in exponents.iter_mut().zip(side).take(of.values) {
+                    *exponents = side.map(|value| exponent(value, power(least)));
+                }
+            }
+        }
+        let groups = wave.lanes / N;
+        let elements = of.elements.min(of.places.len() / groups);
+        // D may lie over A, B or C: all of C is read before anything is written.
+        let mut results = [[0f32; 64]; 32];
+        for (index, result) in results.iter_mut().enumerate().take(elements) {
+            let addend = of.addend(wave, index);
+            for group in 0..groups {
+                let (row, block) = of.places[index * groups + group];
+                let first_of_a =
+                    |k: usize| N * (of.share.block(block) + of.blocks * (k / of.values)) + row;
+                let first_of_b = |k: usize| N * (block + of.blocks * (k / of.values));
+                let value = |k: usize| k % of.values;
+                let mut sum = [0f32; N];
+                sum.copy_from_slice(&addend[group * N..][..N]);
+                if flushes {
+                    sum = sum.map(|sum| flushed(sum, f32::MIN_POSITIVE, false));
+                }
+                let ks = of.values * of.k_groups;
+                match self.sums {
+                    Sums::Pairs { flush } => {
+                        for first in (0..ks).step_by(of.values) {
+                            let mut products = [[0f32; N]; 4];
+                            for (k, products) in (first..).zip(&mut products).take(of.values) {
+                                let scalar = a[value(k)][first_of_a(k)];
+                                let vector = &b[value(k)][first_of_b(k)..][..N];
+                                for (product, element) in products.iter_mut().zip(vector) {
+                                    *product = scalar.mul_add(*element, 0.0);
+                                    if flush {
+                                        *product = flushed(*product, f32::MIN_POSITIVE, true);
+                                    }
+                                }
+                            }
+                            let pairs = self.pairs(&products, flush);
+                            for (sum, pairs) in sum.iter_mut().zip(pairs) {
+                                *sum += pairs;
+                                if flush {
+                                    *sum = flushed(*sum, f32::MIN_POSITIVE, true);
+                                }
+                            }
+                        }
+                    }
+                    Sums::Aligned { products, halves, .. } => {
+                        let factors = |k: usize| {
+                            let (value, of_a, of_b) = (value(k), first_of_a(k), first_of_b(k));
+                            let column = |lane: usize| of_b + lane;
+                            (
+                                f64::from(a[value][of_a]),
+                                exponents[0][value][of_a],
+                                std::array::from_fn(|lane| f64::from(b[value][column(lane)])),
+                                std::array::from_fn(|lane| exponents[1][value][column(lane)]),
+                            )
+                        };
+                        for first in (0..ks).step_by(products) {
+                            let these = first..ks.min(first + products);
+                            sum = fuse(sum, these, halves, factors);
+                        }
+                    }
+                }
+                result[group * N..][..N].copy_from_slice(&sum);
+            }
+        }
+        for (index, result) in results.iter().enumerate().take(elements) {
+            of.store(wave, index, result);
+        }
+    }
+}
+
+/// The sum of the addend and some products, each as an integer of one unit.
+#[inline(always)]
+fn fuse<const N: usize>(
+    addend: [f32; N],
+    ks: std::ops::Range<usize>,
+    halves: bool,
+    factors: impl Fn(usize) -> (f64, f64, [f64; N], [f64; N]) + Copy,
+) -> [f32; N] {
+    let (greatest, sum) = if halves {
+        let even = aligned(ks.clone().step_by(2).map(factors));
+        let odd = aligned(ks.clone().skip(1).step_by(2).map(factors));
+        let greatest: [f64; N] = std::array::from_fn(|lane| even.0[lane].max(odd.0[lane]));
+        let sum = std::array::from_fn(|lane| {
+            let down =
+                |(of, sum): &([f64; N], [f64; N])| floor(sum[lane] * (of[lane] / greatest[lane]));
+            down(&even) + down(&odd)
+        });
+        (greatest, sum)
+    } else {
+        aligned(ks.clone().map(factors))
+    };
+    // What is infinite or no number in a plain sum is the result.
+    let (mut plain, mut beyond) = (addend.map(f64::from), [[false; N]; 2]);
+    for (a, _, b, _) in ks.map(factors) {
+        for (lane, plain) in plain.iter_mut().enumerate() {
+            let product = a * b[lane];
+            *plain += product;
+            beyond[0][lane] |= product >= power(128);
+            beyond[1][lane] |= product <= -power(128);
+        }
+    }
+    std::array::from_fn(|lane| {
+        if !plain[lane].is_finite() {
+            return plain[lane] as f32;
+        }
+        match [beyond[0][lane], beyond[1][lane]] {
+            [true, true] => return f32::NAN,
+            [true, false] => return f32::INFINITY,
+            [false, true] => return f32::NEG_INFINITY,
+            [false, false] => {}
+        }
+        let of_addend = exponent(addend[lane], power(LEAST));
+        let top = greatest[lane].max(of_addend);
+        // Units of 2^-31 of the greatest, of which the addend has whole 2^7.
+        let products = floor(sum[lane] * (greatest[lane] / top) * power(7));
+        let counts = !halves || of_addend * power(25) >= top;
+        let addend = if counts { f64::from(addend[lane]) } else { 0.0 };
+        let addend = floor(addend / top * power(24)) * power(7);
+        ((products + addend) * (top * power(-31))) as f32
+    })
+}
