@@ -102,6 +102,15 @@ impl State {
         }
     }
 
+    /// Takes a NaN of v8 for any other one, as binary32.
+    pub(super) fn take_nans(&mut self, other: &State) {
+        for (lane, other) in self.lanes.iter_mut().zip(&other.lanes) {
+            if [lane[0], other[0]].iter().all(|bits| f32::from_bits(*bits).is_nan()) {
+                lane[0] = other[0];
+            }
+        }
+    }
+
     /// Where they differ.
     pub(super) fn difference(&self, other: &State) -> Option<String> {
         let rows = self.lanes.iter().zip(&other.lanes).enumerate().find_map(|(lane, (a, b))| {

@@ -1,8 +1,8 @@
 //! Sums of products as CDNA 1 to 3 were found to make them, bit by bit.
 //!
-//! Source: Xie and others, "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores" (arXiv 2511.10909), and the
-//! model of that name. Products of f32 and f64 are added one by one in ascending k, each fused and rounded once, as
-//! everywhere in [`Multiply`].
+//! Source: Xie and others, "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores" (arXiv 2511.10909),
+//! and the model of that name. Products of f32 and f64 are added one by one in ascending k, each fused and rounded
+//! once, as everywhere in [`Multiply`].
 
 use device::{Arch, Generation};
 

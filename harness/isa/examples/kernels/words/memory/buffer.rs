@@ -138,16 +138,22 @@ impl Way {
     }
 
     /// The registers: a descriptor of so many bytes or elements, and what leads to the places.
-    fn given(self, places: Places, moved: Moved, memory: u64, records: u32) -> Change {
+    fn given(self, arch: Arch, places: Places, moved: Moved, memory: u64, records: u32) -> Change {
         let memory = memory - self.before as u64;
         let records = if self.by_index { records } else { records + self.before as u32 };
+        // OOB_SELECT: the index, or bytes. GFX9 goes by the instruction.
+        let checked = match self.by_index {
+            _ if arch.generation().is_gfx9() => 0,
+            true => 1 << 28,
+            false => 3 << 28,
+        };
         Rc::new(move |state: &mut State| {
             let stride = if self.by_index { STRIDE } else { 0 };
             // The rest of the descriptor is the format of other instructions.
             state.scalars[0] = memory as u32;
             state.scalars[1] = (memory >> 32) as u32 & 0xffff | stride << 16;
             state.scalars[2] = records;
-            state.scalars[3] = 0;
+            state.scalars[3] = checked;
             state.scalars[ADDED_ROW] = self.added.map_or(0xdead_beef, |(_, value)| value);
             for (lane, registers) in state.lanes.iter_mut().enumerate() {
                 let index = ((lane * 5 + 3) % 32) as u32;
@@ -175,7 +181,7 @@ fn of_moves(arch: Arch, plain: Buffer, moved: (bool, Moved), memory: u64) -> Vec
     for way in ways(arch) {
         for places in Places::ALL {
             let mut claim = known(way.relation, way.form(plain).words(arch), places.exec());
-            claim.given = way.given(places, moved, memory, 4 * WORDS as u32);
+            claim.given = way.given(arch, places, moved, memory, 4 * WORDS as u32);
             moves(
                 &mut claim,
                 moved,
@@ -192,7 +198,7 @@ fn of_moves(arch: Arch, plain: Buffer, moved: (bool, Moved), memory: u64) -> Vec
             let relation = "a buffer's end";
             let mut claim = known(relation, way.form(plain).words(arch), places.exec());
             let records = if way.by_index { ELEMENTS } else { END } as u32;
-            claim.given = way.given(places, moved, memory, records);
+            claim.given = way.given(arch, places, moved, memory, records);
             moves(
                 &mut claim,
                 moved,
@@ -237,7 +243,7 @@ fn atomics(arch: Arch, plain: Buffer, name: &str, globals: &Named, memory: u64) 
             if double && (way.offset % 8 != 0 || way.fixed() % 8 != 0) {
                 continue;
             }
-            let given = way.given(Places::Scattered, moved, memory, 4 * WORDS as u32);
+            let given = way.given(arch, Places::Scattered, moved, memory, 4 * WORDS as u32);
             claim.given = Rc::new(move |state| {
                 given(state);
                 finds(state, |state| &state.memory, place, double);
