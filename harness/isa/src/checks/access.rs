@@ -342,20 +342,8 @@ fn scalars(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     };
     let data = text.scalar(0, bytes.div_ceil(4) as u16)?;
     let is_buffer = name.starts_with("buffer");
-    let base = text.scalar(1, if is_buffer { 4 } else { 2 })?;
-    let (constant, register) = scalar_memory::offset(text, 2)?;
-    let place = move |wave: &Wave, _| {
-        let offset = register.map_or(0, |r| i64::from(wave.scalar[usize::from(r)])) + constant;
-        let address = if is_buffer {
-            if !scalar_memory::in_buffer(wave, base, offset, bytes) {
-                return None;
-            }
-            (wave.pair(base) & 0xffff_ffff_ffff).wrapping_add_signed(offset)
-        } else {
-            wave.pair(base).wrapping_add_signed(offset)
-        };
-        Some(Location::Global(if aligned { address & !3 } else { address }))
-    };
+    let address = scalar_memory::Address::parse(text, is_buffer, aligned)?;
+    let place = move |wave: &Wave, _| address.of(wave, bytes).map(Location::Global);
     let mut piece = Piece::new(kind, Data::Scalars(data), bytes, place).uniform();
     if kind == Kind::Atomic && text.has("glc") {
         piece.returned = Data::Scalars(data);

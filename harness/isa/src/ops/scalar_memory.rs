@@ -1,5 +1,7 @@
 //! Scalar loads; on GFX9 also scalar stores and atomics.
 
+use device::Generation;
+
 use super::{atomic::Atomic, memory::Location};
 use crate::{
     exec::{Bound, on_machine},
@@ -40,7 +42,7 @@ pub(crate) fn bytes(suffix: &str) -> Option<(u64, bool)> {
 }
 
 /// The offset operand: a constant, a register, or both.
-pub(crate) fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Unsupported> {
+fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Unsupported> {
     let mut constant = text.number("offset")?;
     let register = match &text.operand(index)?.base {
         Base::Constant(_) => {
@@ -56,8 +58,55 @@ pub(crate) fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Un
     Ok((constant, register))
 }
 
+/// The address of a scalar load.
+#[derive(Clone, Copy)]
+pub(crate) struct Address {
+    base: u16,
+    constant: i64,
+    register: Option<u16>,
+    is_buffer: bool,
+    /// Of dwords, whose lowest two bits do not count.
+    aligned: bool,
+    /// They count in no part of it, so that they do not add up. From GFX11 on compilers have to see to that
+    /// (llvm-project#216269); the guides say it of all.
+    apart: bool,
+}
+
+impl Address {
+    pub(crate) fn parse(
+        text: &Text,
+        is_buffer: bool,
+        aligned: bool,
+    ) -> Result<Address, Unsupported> {
+        let base = text.scalar(1, if is_buffer { 4 } else { 2 })?;
+        let (constant, register) = offset(text, 2)?;
+        let old = text.is_gfx9() || text.site.arch.generation() == Generation::Rdna2;
+        Ok(Address { base, constant, register, is_buffer, aligned, apart: aligned && !old })
+    }
+
+    fn offset(self, wave: &Wave) -> i64 {
+        let part = |part: i64| if self.apart { part & !3 } else { part };
+        part(self.register.map_or(0, |r| i64::from(wave.scalar[usize::from(r)])))
+            + part(self.constant)
+    }
+
+    /// `None` for so many bytes that are not all inside of a buffer.
+    pub(crate) fn of(self, wave: &Wave, bytes: u64) -> Option<u64> {
+        let (mut base, offset) = (wave.pair(self.base), self.offset(wave));
+        if self.is_buffer {
+            base &= 0xffff_ffff_ffff;
+            if !in_buffer(wave, self.base, offset, bytes) {
+                return None;
+            }
+        }
+        let base = if self.apart { base & !3 } else { base };
+        let address = base.wrapping_add_signed(offset);
+        Some(if self.aligned { address & !3 } else { address })
+    }
+}
+
 /// Whether `bytes` bytes at that offset are inside of the buffer of a descriptor; none are before its start.
-pub(crate) fn in_buffer(wave: &Wave, descriptor: u16, offset: i64, bytes: u64) -> bool {
+fn in_buffer(wave: &Wave, descriptor: u16, offset: i64, bytes: u64) -> bool {
     let (stride, records) = super::buffer::extent(wave, descriptor);
     let size = if stride == 0 { records } else { records * stride };
     u64::try_from(offset).is_ok_and(|offset| offset + bytes <= size)
@@ -128,23 +177,16 @@ pub(crate) fn bind(text: &Text) -> Bound {
         Width::Bytes { count, .. } => (1, count.into()),
     };
     let target = text.scalar(0, words)?;
-    let base = text.scalar(1, if is_buffer { 4 } else { 2 })?;
-    let (constant, register) = offset(text, 2)?;
+    let address = Address::parse(text, is_buffer, matches!(width, Width::Words(_)))?;
     on_machine(move |wave, machine| {
-        let offset = register.map_or(0, |r| i64::from(wave.scalar[usize::from(r)])) + constant;
-        let mut address = wave.pair(base).wrapping_add_signed(offset);
-        if is_buffer {
-            address = (wave.pair(base) & 0xffff_ffff_ffff).wrapping_add_signed(offset);
-            if !in_buffer(wave, base, offset, bytes) {
-                for word in 0..words {
-                    wave.scalar[usize::from(target + word)] = 0;
-                }
-                return Ok(());
+        let Some(address) = address.of(wave, bytes) else {
+            for word in 0..words {
+                wave.scalar[usize::from(target + word)] = 0;
             }
-        }
+            return Ok(());
+        };
         match width {
             Width::Words(words) => {
-                address &= !3;
                 machine.memory(address, u64::from(words) * 4, false)?;
                 for word in 0..words {
                     let bytes = machine.read::<4>(address + u64::from(word) * 4)?;
