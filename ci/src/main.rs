@@ -71,8 +71,8 @@ const SLOW: &[&str] =
 const SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
 /// The kernels that lose their waits and barriers in the gate, or store where they load, and those that are run as they are.
 const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
-/// Those whose workgroups touch the same memory.
-const RACES: &[&str] = &["races", "-O3"];
+/// Those whose workgroups touch the same memory, on one architecture of each order of memory.
+const RACES: &[&str] = &["races", "-O3", "gfx90a", "gfx942", "gfx1151", "gfx1201"];
 const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx950", "gfx1151", "gfx1201"];
 /// The operand forms of instructions, each beside a model of one lane.
 const FORMS: &[&str] = &["forms", "gfx908"];
