@@ -38,7 +38,6 @@ use crate::{
 };
 
 pub(crate) use buffer::SWIZZLE_ENABLE;
-pub(crate) use float::flushed;
 pub(crate) use indexed::moved;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {

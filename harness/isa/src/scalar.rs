@@ -3,10 +3,9 @@
 use crate::{
     exec::{Binder, on_wave},
     operation::{Operation, Passes},
-    ops::flushed,
     source::Source,
     text::{Text, Unsupported},
-    value::{Class, Value},
+    value::{Class, Value, flushed},
     wave::Wave,
 };
 

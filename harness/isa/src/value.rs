@@ -403,3 +403,9 @@ impl Value for Settled {
         Settled(self.0.clamped(keeps_nans))
     }
 }
+
+/// A zero of its sign for a denormal.
+#[inline(always)]
+pub(crate) fn flushed(a: f32) -> f32 {
+    if a.abs() < f32::MIN_POSITIVE { 0f32.copysign(a) } else { a }
+}

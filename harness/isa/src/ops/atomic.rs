@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{
     extremes::{Extremes as _, OfIeee, Ordered as _},
-    float::flushed,
     memory::Location,
 };
 use crate::{
     float16::{Bf16, F16},
     machine::Machine,
     text::Text,
+    value::flushed,
     wave::{Step, Stop, Wave},
 };
 

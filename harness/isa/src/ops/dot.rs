@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use device::Generation;
 
-use super::float::flushed;
 use crate::{
     exec::Binder,
     float16::{Bf16, F16},
     operation::{Operation, Table, accumulates, by_arch, by_overflow, operations},
     small_float::SmallFloat,
     text::{Constant, Text, Unsupported},
-    value::{Settled, Type, Value},
+    value::{Settled, Type, Value, flushed},
     vector::{accumulate, ternary},
 };
 

@@ -6,6 +6,7 @@ use crate::{
     operation::{Table, by_arch, operations, rounded},
     ops::extremes::{Extremes as _, OfNumbers, Ordered as _, by_ieee},
     rounding::{Float, Rounds, exponent},
+    value::flushed,
     vector::{accumulate, binary, ternary, unary},
 };
 
@@ -117,12 +118,6 @@ pub(crate) fn frexp(x: f64) -> (f64, i32) {
 /// MODE says, of sources and of results.
 pub(super) fn flushing(f: impl Fn(f32) -> f32 + Copy) -> impl Fn(f32) -> f32 + Copy {
     move |a| flushed(f(flushed(a)))
-}
-
-/// A zero of its sign for a denormal.
-#[inline(always)]
-pub(crate) fn flushed(a: f32) -> f32 {
-    if a.abs() < f32::MIN_POSITIVE { 0f32.copysign(a) } else { a }
 }
 
 pub(crate) fn register(table: &mut Table) {

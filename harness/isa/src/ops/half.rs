@@ -2,7 +2,7 @@
 
 use super::{
     extremes::{Extremes as _, OfNumbers, Ordered as _, by_ieee},
-    float::{cos, flushed, frexp, in_range, mad, sin},
+    float::{cos, frexp, in_range, mad, sin},
 };
 use crate::{
     exec::{Binder, on_wave},
@@ -12,7 +12,7 @@ use crate::{
     rounding::Rounds,
     source::{Part, Place},
     text::{Base, Text, Unsupported},
-    value::{Type, Value},
+    value::{Type, Value, flushed},
     vector::{accumulate, binary, ternary, unary},
     wave::active,
 };
