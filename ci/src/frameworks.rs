@@ -4,7 +4,7 @@ use std::path::Path;
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK, built, target};
+use crate::{Done, STACK, built};
 
 /// A framework of PyPI. Its name is also what `--with` calls the libraries that it needs, what its environment is called here, and
 /// how its cases in `programs` begin.
@@ -14,7 +14,7 @@ pub(crate) struct Framework {
     pub packages: &'static [&'static str],
     /// Architectures on which its cases run.
     gfx: &'static [&'static str],
-    /// The cases of the gate, on the first architecture; none where its libraries are too much for one.
+    /// The cases of the gate, on the first architecture; none where its libraries are too much for one: CuPy's are 1.8 GB.
     sample: &'static [&'static str],
 }
 
@@ -25,12 +25,7 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
         gfx: &["gfx1151", "gfx90a"],
         sample: &["programs/triton-softmax", "programs/triton-atomics"],
     },
-    Framework {
-        name: "cupy",
-        packages: &["cupy-rocm-7-0==14.2.0"],
-        gfx: &["gfx90a"],
-        sample: &["programs/cupy-sort"],
-    },
+    Framework { name: "cupy", packages: &["cupy-rocm-7-0==14.2.0"], gfx: &["gfx90a"], sample: &[] },
     Framework {
         name: "jax",
         packages: &[
@@ -68,11 +63,9 @@ pub(crate) fn all(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// The same for the cases of the gate. Their cache is their own: in a stack that has AMD's tests CuPy's libraries would come with
-/// theirs, which are 4 GB.
+/// The same for the cases of the gate.
 pub(crate) fn sample(sh: &Shell) -> Done {
     let program = built(sh)?;
-    let _own = sh.push_env("XDG_CACHE_HOME", sh.current_dir().join(target()).join("frameworks"));
     for it in FRAMEWORKS.iter().filter(|it| !it.sample.is_empty()) {
         prepared(sh, &program, it)?;
         let (cases, gfx) = (it.sample, it.gfx[0]);

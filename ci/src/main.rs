@@ -128,9 +128,9 @@ usage: cargo run -p ci -- TASK
   soak     command after command for an hour, or for as many minutes as are given: no process, file or folder is left
   night    a run of 10 000 trials, or as many as are given: its memory, and its own time for each beside nextest and libtest-mimic
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      the gate, two parts at a time: lint, test, and of the others a sample: of `stacks` a third of the trials, each on one of the older releases, of
+  all      the gate, two parts at a time: lint, test, and of the others a sample: of `stacks` a quarter of the trials, each on one of the older releases, of
            `prove` an eighth of the cases and of `mutate` a twentieth, of `checks` each architecture on one release, of `exports` an eighth,
-           `filed`, half of `amd`, three cases of `frameworks`, and of `fuzz`, `waits`, `races` and `words`
+           `filed`, half of `amd`, two cases of `frameworks`, and of `fuzz`, `waits`, `races` and `words`
   part     one of these parts: `part stacks`";
 
 fn main() -> ExitCode {
@@ -325,7 +325,7 @@ fn stacks() -> Done {
 /// `test`.
 fn stacks_sample() -> Done {
     let older = STACKS.len() - 1;
-    on_stacks(1, |part| vec!["--shard".to_owned(), format!("{part}/{}", 3 * older)])
+    on_stacks(1, |part| vec!["--shard".to_owned(), format!("{part}/{}", 4 * older)])
 }
 
 /// Runs the cases on the releases from that of a number on, with more words for each.

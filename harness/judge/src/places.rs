@@ -181,7 +181,7 @@ mod tests {
     /// Each address around some buffers, beside a count byte by byte.
     #[test]
     fn a_naive_count_says_the_same() {
-        let all = [placed("a", 0x5000, 300, None), placed("b", 0x5200, 5000, None)];
+        let all = [placed("a", 0x500, 30, None), placed("b", 0x520, 500, None)];
         let owner = |at: u64| all.iter().find(|p| (p.start..p.start + p.bytes).contains(&at));
         let far = |n| match n {
             0 => "right".to_owned(),
@@ -189,14 +189,14 @@ mod tests {
             n => format!("{n} bytes"),
         };
         let places = Places(all.iter().map(|p| placed(&p.name, p.start, p.bytes, None)).collect());
-        for address in 0x4000..0x8000 {
+        for address in 0x400..0x800 {
             let told = places.of_address(address, Tells::Address).unwrap();
             let naive = match owner(address) {
                 Some(p) => format!("in `{}`, at byte {} of {}", p.name, address - p.start, p.bytes),
                 None => {
-                    let behind = (0..0x8000).find(|n| owner(address.wrapping_sub(n + 1)).is_some());
+                    let behind = (0..0x800).find(|n| owner(address.wrapping_sub(n + 1)).is_some());
                     // Pointer arithmetic: this far before the pointer to the buffer.
-                    let front = (0..0x8000).find(|n| owner(address + n).is_some());
+                    let front = (0..0x800).find(|n| owner(address + n).is_some());
                     match (behind, front) {
                         // What counts is how many bytes lie between.
                         (Some(n), f) if f.is_none_or(|f| n < f) => {
