@@ -83,14 +83,10 @@ fn exponent(value: f32, least: f64) -> f64 {
     if wide == 0.0 { power(LEAST) } else { exponent.max(least) }
 }
 
-/// A zero for a denormal.
+/// A positive zero for a denormal.
 #[inline(always)]
-fn flushed(value: f32, least: f32, signed: bool) -> f32 {
-    match value.abs() < least {
-        true if signed => 0f32.copysign(value),
-        true => 0.0,
-        false => value,
-    }
+fn flushed(value: f32, least: f32) -> f32 {
+    if value.abs() < least { 0.0 } else { value }
 }
 
 /// Rounded down; a zero is positive.
@@ -102,17 +98,25 @@ fn floor(value: f64) -> f64 {
 /// The elements of one side: by value of a lane, then by lane.
 type Side<T> = [[T; 64]; MOST_VALUES];
 
-impl<const N: usize> Measured<N> {
-    /// The sum of the products of one lane's values for a row of A and all columns of B, in pairs.
-    #[inline(always)]
-    fn pairs(&self, products: &[[f32; N]; 4], flush: bool) -> [f32; N] {
-        let keep = |value: f32| if flush { flushed(value, f32::MIN_POSITIVE, true) } else { value };
-        std::array::from_fn(|lane| {
-            let [a, b, c, d] = products.map(|of| of[lane]);
-            let pair = keep(a + b);
-            if self.of.values == 2 { pair } else { keep(pair + keep(c + d)) }
-        })
+/// Zeros of their sign for denormals, where these are flushed.
+#[inline(always)]
+fn kept<const N: usize>(mut values: [f32; N], flush: bool) -> [f32; N] {
+    if flush {
+        for value in &mut values {
+            let bits = value.to_bits();
+            let is_normal = bits & 0x7f80_0000 != 0;
+            *value = f32::from_bits(if is_normal { bits } else { bits & 1 << 31 });
+        }
     }
+    values
+}
+
+#[inline(always)]
+fn add<const N: usize>(mut to: [f32; N], values: [f32; N], flush: bool) -> [f32; N] {
+    for (to, value) in to.iter_mut().zip(values) {
+        *to += value;
+    }
+    kept(to, flush)
 }
 
 /// Products that are added as integers: the greatest exponent as a power of two, and their sum in units of 2^-24 of it.
@@ -151,7 +155,7 @@ impl<const N: usize> Lanes for Measured<N> {
         if flushes {
             let least = power(least(of.a.1)) as f32;
             for value in a.as_flattened_mut().iter_mut().chain(b.as_flattened_mut()) {
-                *value = flushed(*value, least, false);
+                *value = flushed(*value, least);
             }
         }
         let mut exponents = [[[0f64; 64]; MOST_VALUES]; 2];
@@ -177,10 +181,11 @@ impl<const N: usize> Lanes for Measured<N> {
                 let mut sum = [0f32; N];
                 sum.copy_from_slice(&addend[group * N..][..N]);
                 if flushes {
-                    sum = sum.map(|sum| flushed(sum, f32::MIN_POSITIVE, false));
+                    sum = sum.map(|sum| flushed(sum, f32::MIN_POSITIVE));
                 }
                 let ks = of.values * of.k_groups;
                 match self.sums {
+                    // No closures: what is not inlined is compiled without AVX2.
                     Sums::Pairs { flush } => {
                         for first in (0..ks).step_by(of.values) {
                             let mut products = [[0f32; N]; 4];
@@ -189,18 +194,15 @@ impl<const N: usize> Lanes for Measured<N> {
                                 let vector = &b[value(k)][first_of_b(k)..][..N];
                                 for (product, element) in products.iter_mut().zip(vector) {
                                     *product = scalar.mul_add(*element, 0.0);
-                                    if flush {
-                                        *product = flushed(*product, f32::MIN_POSITIVE, true);
-                                    }
                                 }
+                                *products = kept(*products, flush);
                             }
-                            let pairs = self.pairs(&products, flush);
-                            for (sum, pairs) in sum.iter_mut().zip(pairs) {
-                                *sum += pairs;
-                                if flush {
-                                    *sum = flushed(*sum, f32::MIN_POSITIVE, true);
-                                }
+                            let [first, second, third, fourth] = products;
+                            let mut pairs = add(first, second, flush);
+                            if of.values == 4 {
+                                pairs = add(pairs, add(third, fourth, flush), flush);
                             }
+                            sum = add(sum, pairs, flush);
                         }
                     }
                     Sums::Aligned { products, halves, .. } => {
