@@ -71,7 +71,7 @@ const SLOW: &[&str] =
 const SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
 /// The kernels that lose their waits and barriers in the gate, or store where they load, and those that are run as they are.
 const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
-/// Those whose workgroups touch the same memory, on one architecture of each order of memory.
+/// Those whose workgroups touch the same memory, on four architectures of nine.
 const RACES: &[&str] = &["races", "-O3", "gfx90a", "gfx942", "gfx1151", "gfx1201"];
 const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx950", "gfx1151", "gfx1201"];
 /// The operand forms of instructions, each beside a model of one lane.
@@ -321,7 +321,7 @@ fn stacks() -> Done {
     on_stacks(0, |_| Vec::new())
 }
 
-/// A third of the trials on the older releases, each on one of them. The newest one, which has all libraries in the gate, is that of
+/// A quarter of the trials on the older releases, each on one of them. The newest one, which has all libraries in the gate, is that of
 /// `test`.
 fn stacks_sample() -> Done {
     let older = STACKS.len() - 1;

@@ -6,6 +6,7 @@ use crate::{
     registers::HALF,
     source::{Place, Source},
     text::{Text, Unsupported},
+    value::Type,
     wave::Wave,
 };
 
@@ -81,11 +82,8 @@ impl Permutation {
     }
 }
 
-const LANE_MODIFIERS: [&str; 18] = [
-    "row_mask",
-    "bank_mask",
-    "bound_ctrl",
-    "fi",
+/// Modifiers that make the first source come from other lanes.
+pub(crate) const MOVES: [&str; 15] = [
     "quad_perm",
     "row_shl",
     "row_shr",
@@ -100,18 +98,36 @@ const LANE_MODIFIERS: [&str; 18] = [
     "row_share",
     "row_newbcast",
     "row_xmask",
+    "dpp8",
 ];
-const PART_MODIFIERS: [&str; 9] =
-    ["dpp8", "dst_sel", "dst_unused", "src0_sel", "src1_sel", "op_sel", "clamp", "mul", "div"];
+const OTHERS: [&str; 12] = [
+    "row_mask",
+    "bank_mask",
+    "bound_ctrl",
+    "fi",
+    "dst_sel",
+    "dst_unused",
+    "src0_sel",
+    "src1_sel",
+    "op_sel",
+    "clamp",
+    "mul",
+    "div",
+];
 
 impl Text {
     /// Refuses modifiers that ordinary vector instructions do not have.
     pub(crate) fn only_lane_modifiers(&self) -> Result<(), Unsupported> {
-        let known = |name: &str| LANE_MODIFIERS.contains(&name) || PART_MODIFIERS.contains(&name);
+        let known = |name: &str| MOVES.contains(&name) || OTHERS.contains(&name);
         if self.modifier_names().all(known) { Ok(()) } else { Err(Unsupported) }
     }
 
     /// Whether an upper half is meant, by the operand's text or by its bit of `op_sel`; what has no halves refuses it.
+    /// Whether `clamp` is asked of an integer result that no operation of its own, named `... clamp`, saturates.
+    pub(crate) fn lacks_clamp(&self, of: &Type) -> bool {
+        of.sign == 0 && self.has("clamp") && !self.mnemonic.ends_with(" clamp")
+    }
+
     /// Whether MODE has the bit that says what `clamp` makes of a NaN: not on GFX12, where it is always 0.
     pub(crate) fn asks_dx10_clamp(&self) -> bool {
         self.site.arch.generation() != Generation::Rdna4

@@ -144,8 +144,7 @@ impl<const N: usize> Operands<N> {
         result: &'static Type,
         preserves: bool,
     ) -> Result<Self, Unsupported> {
-        // Integer results saturate under `clamp` by operations of their own, named `... clamp`.
-        if result.sign == 0 && text.has("clamp") && !text.mnemonic.ends_with(" clamp") {
+        if text.lacks_clamp(result) {
             return Err(Unsupported);
         }
         let sources = Sources::of(text, types, at)?;

@@ -5,7 +5,7 @@ use crate::{
     operation::{Operation, Passes},
     source::Source,
     text::{Text, Unsupported},
-    value::{Class, Value, flushed},
+    value::{Class, Value, flushed_where},
     wave::Wave,
 };
 
@@ -26,15 +26,6 @@ fn saturated<R: Value, const N: usize>(
 ) -> R {
     let keeps = !R::SATURATES || !wave.saturates() || Class::makes_infinity(&sources(), false);
     if keeps { result } else { result.saturated() }
-}
-
-/// The source or result with a zero for its denormal, where MODE makes one of it.
-#[inline(always)]
-fn flushed_where<T: Value>(flushes: bool, value: T) -> T {
-    if !(T::SINGLE && flushes) {
-        return value;
-    }
-    T::from_bits(flushed(f32::from_bits(value.bits() as u32)).to_bits().into())
 }
 
 /// The value of a source.

@@ -409,3 +409,12 @@ impl Value for Settled {
 pub(crate) fn flushed(a: f32) -> f32 {
     if a.abs() < f32::MIN_POSITIVE { 0f32.copysign(a) } else { a }
 }
+
+/// The source or result with a zero for its denormal, where MODE makes one of it.
+#[inline(always)]
+pub(crate) fn flushed_where<T: Value>(flushes: bool, value: T) -> T {
+    if !(T::SINGLE && flushes) {
+        return value;
+    }
+    T::from_bits(flushed(f32::from_bits(value.bits() as u32)).to_bits().into())
+}

@@ -5,6 +5,7 @@
 //! that run have. Source for the operands: LLVM's syntax of AMDGPU instructions.
 
 use crate::{
+    control::MOVES,
     operation::Passes,
     ops::{self, image},
     text::{Base, Text, register},
@@ -56,25 +57,6 @@ pub(super) fn registers(base: &Base) -> Vec<Register> {
         _ => Vec::new(),
     }
 }
-
-/// Modifiers that make the first source come from other lanes.
-const LANES: [&str; 15] = [
-    "quad_perm",
-    "row_shl",
-    "row_shr",
-    "row_ror",
-    "wave_shl",
-    "wave_rol",
-    "wave_shr",
-    "wave_ror",
-    "row_mirror",
-    "row_half_mirror",
-    "row_bcast",
-    "row_share",
-    "row_newbcast",
-    "row_xmask",
-    "dpp8",
-];
 
 /// What the instruction does between registers; memory is looked at elsewhere. `None` where nothing changes.
 pub(crate) fn flow(text: &Text) -> Option<Flow> {
@@ -143,7 +125,7 @@ pub(crate) fn flow(text: &Text) -> Option<Flow> {
     if accumulates {
         all.push(targets.clone());
     }
-    let moves_lanes = text.modifier_names().any(|modifier| LANES.contains(&modifier));
+    let moves_lanes = text.modifier_names().any(|modifier| MOVES.contains(&modifier));
     let copies = passes == Passes::Copies;
     let rule = match passes {
         Passes::Across | Passes::AccumulatesAcross => Rule::Across { computes: true },

@@ -10,7 +10,7 @@ use crate::{
     float16::{Bf16, F16},
     machine::Machine,
     text::Text,
-    value::flushed,
+    value::flushed_where,
     wave::{Step, Stop, Wave},
 };
 
@@ -146,12 +146,12 @@ impl Atomic {
     ) -> Result<u64, Box<Stop>> {
         let local = matches!(at, Location::Lds(_));
         let (sources, result) = (local && wave.flushes_sources(), local && wave.flushes_results());
-        let zeroed = |flushes: bool, value: f32| if flushes { flushed(value) } else { value };
         let word = |old: u32| match self {
             Atomic::Word(f) => f(old, value as u32),
             Atomic::AddF32 => {
-                let [a, b] = [old, value as u32].map(|bits| zeroed(sources, f32::from_bits(bits)));
-                zeroed(result, a + b).to_bits()
+                let [a, b] =
+                    [old, value as u32].map(|bits| flushed_where(sources, f32::from_bits(bits)));
+                flushed_where(result, a + b).to_bits()
             }
             Atomic::CompareF32 => match f32::from_bits(old) == f32::from_bits(compare as u32) {
                 true => value as u32,

@@ -12,7 +12,7 @@ use crate::{
     rounding::Rounds,
     source::{Part, Place},
     text::{Base, Text, Unsupported},
-    value::{Type, Value, flushed},
+    value::{Type, Value, flushed_where},
     vector::{accumulate, binary, ternary, unary},
     wave::active,
 };
@@ -80,7 +80,6 @@ fn mixed<R: Value>(
             let saturates = R::SATURATES && wave.saturates();
             let flushes = wave.flushes_sources();
             for lane in active(wave.exec()) {
-                let zeroed = |value: f32| if flushes { flushed(value) } else { value };
                 let value = |(source, half, part, negate, absolute): &(
                     crate::source::Source,
                     bool,
@@ -93,19 +92,14 @@ fn mixed<R: Value>(
                         let half = F16(part.of(bits) as u16);
                         if flushes { half.without_denormals() } else { half }.to_f32()
                     } else {
-                        zeroed(f32::from_bits(bits))
+                        flushed_where(flushes, f32::from_bits(bits))
                     };
                     let value = if *absolute { value.abs() } else { value };
                     if *negate { -value } else { value }
                 };
                 let (a, b, c) = (value(&a), value(&b), value(&c));
                 let old = wave.lane(row, lane);
-                let mut result = f(a, b, c);
-                if R::SINGLE && wave.flushes_results() {
-                    result = R::from_bits(u64::from(
-                        flushed(f32::from_bits(result.bits() as u32)).to_bits(),
-                    ));
-                }
+                let mut result = flushed_where(wave.flushes_results(), f(a, b, c));
                 if saturates && [a, b, c].iter().all(|source| !source.is_infinite()) {
                     result = result.saturated();
                 }

@@ -83,7 +83,7 @@ fn chosen<const N: usize>(text: &Text, name: &str, default: bool) -> [bool; N] {
 
 impl<const N: usize> Operands<N> {
     fn of(of: &'static Type, text: &Text, at: [usize; N]) -> Result<Self, Unsupported> {
-        if of.sign == 0 && text.has("clamp") && !text.mnemonic.ends_with(" clamp") {
+        if text.lacks_clamp(of) {
             return Err(Unsupported);
         }
         text.only(&["op_sel", "op_sel_hi", "neg_lo", "neg_hi", "clamp"])?;
