@@ -14,9 +14,9 @@ pub(crate) mod access;
 pub(crate) mod between;
 mod counters;
 pub(crate) mod flow;
-mod polls;
+pub(crate) mod polls;
 pub(crate) mod races;
-mod scope;
+pub(crate) mod scope;
 pub(crate) mod scoreboard;
 pub(crate) mod shadow;
 pub(crate) mod taint;
@@ -44,37 +44,54 @@ use crate::{
 };
 
 /// Where a machine keeps [`Checks`].
-pub(crate) type Watch = Option<Box<dyn Any>>;
+pub type Watch = Option<Box<dyn Any>>;
 
 /// A mistake of the instruction that is being executed.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub enum Found {
     /// An access outside of every allocation, to a page that a GPU reaches.
     Outside {
+        /// The first byte that is outside.
         address: u64,
+        /// Whether it is a write or an atomic.
         write: bool,
     },
+    /// An access past the LDS that the workgroup asked for.
     LdsOutOfRange {
+        /// Where it begins in the LDS.
         offset: u64,
+        /// Whether it is a write or an atomic.
         write: bool,
+        /// Whether the workgroup was given these bytes all the same.
         given: bool,
     },
+    /// Work with memory that nobody wrote.
     NeverWritten {
+        /// The instruction that read it.
         read: taint::Origin,
+        /// What is done with it.
         how: shadow::Use,
     },
+    /// Two waves touch the same bytes of the LDS with nothing that orders them.
     LdsRace {
+        /// The first of the bytes.
         offset: u64,
+        /// The access that came first this time.
         first: races::Access,
+        /// The one that came second.
         second: races::Access,
     },
+    /// The launch and other work touch the same memory with nothing that orders them.
     Unordered(crate::Unordered),
     /// A register is used before its result has come.
     Early(Box<Early>),
     /// The LDS is read where a write of another wave may not have come, although there was a barrier.
     LdsEarly {
+        /// The first byte.
         offset: u64,
+        /// What may come late.
         write: races::Access,
+        /// What may come before it.
         read: races::Access,
     },
 }
@@ -92,14 +109,14 @@ pub(crate) type Reader<'a> = Box<dyn FnMut(u64) -> Option<Arc<[Text]>> + 'a>;
 pub(crate) type Code = for<'a> fn(&Site, &'a dyn AddressSpace) -> Reader<'a>;
 
 /// What is known of a workgroup of a launch that is watched, or whose results come late.
-pub(crate) struct Checks {
+pub struct Checks {
     /// Mistakes are looked for.
     watched: bool,
     /// Results are kept back until a wait for them.
     late: bool,
     code: Code,
     /// What the workgroups do to each other, on a launch of several that is watched.
-    pub(crate) between: Option<Box<Between>>,
+    pub between: Option<Box<Between>>,
     /// What the instruction that is being executed does wrong.
     found: Vec<Found>,
     races: Races,
@@ -234,12 +251,12 @@ impl Checks {
     }
 
     /// Those of a machine.
-    pub(crate) fn of(watch: &mut Watch) -> Option<&mut Checks> {
+    pub fn of(watch: &mut Watch) -> Option<&mut Checks> {
         watch.as_mut()?.downcast_mut()
     }
 
     /// Puts those of another workgroup in the place of one's. What the workgroups do to each other stays where it is.
-    pub(crate) fn swap(one: &mut Watch, other: &mut Watch) {
+    pub fn swap(one: &mut Watch, other: &mut Watch) {
         if let (Some(one), Some(other)) = (Checks::of(one), Checks::of(other)) {
             std::mem::swap(&mut one.between, &mut other.between);
         }
@@ -247,7 +264,7 @@ impl Checks {
     }
 
     /// What the instruction that was executed last does wrong, in the order in which it showed.
-    pub(crate) fn found(machine: &mut Machine<'_>) -> Vec<Found> {
+    pub fn found(machine: &mut Machine<'_>) -> Vec<Found> {
         let checks = Checks::of(&mut machine.watch);
         let mut found = checks.map(|checks| std::mem::take(&mut checks.found)).unwrap_or_default();
         found.extend(machine.beyond.drain(..).map(Found::from));
@@ -255,13 +272,13 @@ impl Checks {
     }
 
     /// Whether that is nothing.
-    pub(crate) fn is_content(machine: &mut Machine<'_>) -> bool {
+    pub fn is_content(machine: &mut Machine<'_>) -> bool {
         machine.beyond.is_empty()
             && Checks::of(&mut machine.watch).is_none_or(|checks| checks.found.is_empty())
     }
 
     /// The workgroup of that number begins, with so many waves.
-    pub(crate) fn begin(&mut self, waves: usize, number: u64) {
+    pub fn begin(&mut self, waves: usize, number: u64) {
         self.workers = match &self.between {
             Some(between) => between.workers(number),
             None => Vec::new(),
@@ -278,7 +295,7 @@ impl Checks {
     }
 
     /// All waves of the workgroup have come to a barrier.
-    pub(crate) fn barrier(&mut self) {
+    pub fn barrier(&mut self) {
         if let Some(between) = &mut self.between {
             between.meet(&mut self.workers, self.boards.iter().map(Scoreboard::outstanding));
         }

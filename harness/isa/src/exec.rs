@@ -9,7 +9,8 @@ use crate::{
 };
 
 /// A decoded instruction: the operation with its operands resolved.
-pub(crate) trait Exec: Send + Sync {
+pub trait Exec: Send + Sync {
+    /// Executes the instruction on a wave.
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step;
 }
 

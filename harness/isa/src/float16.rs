@@ -2,15 +2,15 @@
 
 /// IEEE binary16, as its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct F16(pub(crate) u16);
+pub struct F16(pub u16);
 
 /// The upper half of an IEEE binary32, as its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bf16(pub(crate) u16);
+pub struct Bf16(pub u16);
 
 impl F16 {
     /// Exact.
-    pub(crate) fn to_f32(self) -> f32 {
+    pub fn to_f32(self) -> f32 {
         let bits = u32::from(self.0);
         let sign = (bits & 0x8000) << 16;
         let magnitude = bits & 0x7fff;
@@ -42,7 +42,7 @@ impl F16 {
     }
 
     /// Rounds to nearest, ties to even.
-    pub(crate) fn from_f32(value: f32) -> F16 {
+    pub fn from_f32(value: f32) -> F16 {
         let bits = value.to_bits();
         let sign = ((bits >> 16) & 0x8000) as u16;
         let magnitude = bits & 0x7fff_ffff;
@@ -77,7 +77,7 @@ impl F16 {
     }
 
     /// Rounds toward zero, as `v_cvt_pkrtz_f16_f32` does.
-    pub(crate) fn truncate_f32(value: f32) -> F16 {
+    pub fn truncate_f32(value: f32) -> F16 {
         let nearest = F16::from_f32(value);
         if value.is_finite() && nearest.to_f32().abs() > value.abs() {
             F16(nearest.0 - 1)
@@ -87,12 +87,12 @@ impl F16 {
     }
 
     /// Rounds to nearest, ties to even, once.
-    pub(crate) fn from_f64(value: f64) -> F16 {
+    pub fn from_f64(value: f64) -> F16 {
         F16::from_f32(round_to_odd(value))
     }
 
     /// `self * b + c`, rounded once.
-    pub(crate) fn mul_add(self, b: F16, c: F16) -> F16 {
+    pub fn mul_add(self, b: F16, c: F16) -> F16 {
         // The product of two 11-bit significands is exact in f64; the sum is made odd if inexact.
         let product = f64::from(self.to_f32()) * f64::from(b.to_f32());
         F16::from_f64(add_to_odd(product, f64::from(c.to_f32())))
@@ -106,7 +106,7 @@ impl Bf16 {
     }
 
     /// Rounds to nearest, ties to even.
-    pub(crate) fn from_f32(value: f32) -> Bf16 {
+    pub fn from_f32(value: f32) -> Bf16 {
         let bits = value.to_bits();
         if value.is_nan() {
             return Bf16((bits >> 16) as u16 | 0x40);

@@ -303,7 +303,7 @@ impl Descriptor {
 
 /// MODE of a new wave: FLOAT_MODE, and FP16_OVFL in its bit 23; before GFX12 ENABLE_DX10_CLAMP and ENABLE_IEEE_MODE, too.
 /// Source: the AMDGPU usage guide, `compute_pgm_rsrc1`.
-pub(crate) fn initial_mode(rsrc1: u32, arch: Arch) -> u32 {
+pub fn initial_mode(rsrc1: u32, arch: Arch) -> u32 {
     let overflow = if rsrc1 >> 26 & 1 == 1 { FP16_OVFL } else { 0 };
     let rules = match arch.generation() {
         Generation::Rdna4 => 0,

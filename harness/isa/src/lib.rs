@@ -15,10 +15,9 @@ mod disassembler;
 mod exec;
 mod finding;
 mod float16;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 pub mod image;
+#[doc(hidden)]
+pub mod inside;
 mod launch;
 mod machine;
 mod masks;

@@ -17,14 +17,14 @@ pub(crate) struct Beyond {
 }
 
 /// What the waves of a workgroup share, and the way to memory.
-pub(crate) struct Machine<'a> {
+pub struct Machine<'a> {
     pub(crate) able: Able,
     /// What the workgroup was given: what it asked for, in whole granules.
-    pub(crate) lds: Vec<u8>,
+    pub lds: Vec<u8>,
     /// What it asked for, in bytes.
     pub(crate) lds_asked: u64,
     /// The global wave sync of the queue.
-    pub(crate) sync: Option<&'a WaveSync>,
+    pub sync: Option<&'a WaveSync>,
     /// What the instruction that is being executed did to it.
     pub(crate) synced: Option<Synced>,
     space: &'a dyn AddressSpace,
@@ -32,7 +32,7 @@ pub(crate) struct Machine<'a> {
     recent: [Range<u64>; 4],
     /// Who looks on while instructions are executed, and what that has seen: on a launch that is watched, or whose results come
     /// late. What it is of, only `checks` knows.
-    pub(crate) watch: Option<Box<dyn Any>>,
+    pub watch: Option<Box<dyn Any>>,
     /// Whether somebody is told of each instruction.
     pub(crate) follows: bool,
     /// What the instruction that is being executed touches outside of every allocation, on a launch that is watched.
@@ -64,12 +64,7 @@ impl<'a> Machine<'a> {
 
     /// Checks that `bytes` bytes at `address` are mapped and returns where they are.
     #[inline(always)]
-    pub(crate) fn memory(
-        &mut self,
-        address: u64,
-        bytes: u64,
-        write: bool,
-    ) -> Result<*mut u8, Box<Stop>> {
+    pub fn memory(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, Box<Stop>> {
         let range = &self.recent[0];
         // Not by the end of the access, which may be past the end of the address space.
         if range.contains(&address) && range.end - address >= bytes {
@@ -114,8 +109,9 @@ impl<'a> Machine<'a> {
         Err(Box::new(Stop::PageFault { address: outside, write }))
     }
 
+    /// Reads bytes of memory.
     #[inline(always)]
-    pub(crate) fn read<const N: usize>(&mut self, address: u64) -> Result<[u8; N], Box<Stop>> {
+    pub fn read<const N: usize>(&mut self, address: u64) -> Result<[u8; N], Box<Stop>> {
         let at = self.memory(address, N as u64, false)?;
         // SAFETY: `memory` found the bytes mapped; unaligned reads of bytes are fine. Other
         // threads may write them, as on a device: no reference to them is ever made.
@@ -131,7 +127,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Gives a workgroup the LDS that it asks for, in whole granules, all zero.
-    pub(crate) fn give_lds(&mut self, asked: u32, granule: u32) {
+    pub fn give_lds(&mut self, asked: u32, granule: u32) {
         self.lds_asked = u64::from(asked);
         self.lds.clear();
         self.lds.resize(asked.next_multiple_of(granule) as usize, 0);
@@ -146,7 +142,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Whether a wave that waits for others at global wave sync goes on.
-    pub(crate) fn lets_go(&self, awaits: Option<Awaits>) -> bool {
+    pub fn lets_go(&self, awaits: Option<Awaits>) -> bool {
         match (self.sync, awaits) {
             (Some(sync), Some(awaits)) => sync.lets_go(awaits),
             _ => true,

@@ -14,7 +14,7 @@ const LITERAL: u32 = 0xff;
 const IN_ORDER: u8 = 0b11_10_01_00;
 
 /// Whether LLVM dies of them: VOP3 and VOP3P with a literal, which GFX9 has not, print a message that is gone by then.
-pub(crate) fn kills(arch: Arch, bytes: &[u8]) -> bool {
+pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     let Some([first, second]) = dwords(bytes) else { return false };
     let sources = [second, second >> 9, second >> 18];
     arch.generation().is_gfx9()
@@ -23,10 +23,7 @@ pub(crate) fn kills(arch: Arch, bytes: &[u8]) -> bool {
 }
 
 /// What to show the disassembler instead, and what then becomes of its text.
-pub(crate) fn instead(
-    arch: Arch,
-    bytes: &[u8],
-) -> (Cow<'_, [u8]>, impl Fn(&str) -> String + use<>) {
+pub fn instead(arch: Arch, bytes: &[u8]) -> (Cow<'_, [u8]>, impl Fn(&str) -> String + use<>) {
     let control = misprinted(arch, bytes);
     let shown = match control {
         Some(_) => {

@@ -57,7 +57,7 @@ pub(crate) enum Passes {
 type Rounded = Box<dyn Fn(Rounding) -> Binder + Send + Sync>;
 
 /// One operation.
-pub(crate) struct Operation {
+pub struct Operation {
     /// To nearest even, if it rounds.
     binder: Binder,
     /// In the other modes. What has none rounds in one way of its own, or not at all: the approximations (reciprocals, roots,
@@ -104,8 +104,8 @@ impl Operation {
         field.of(mode).map(|rounding| rounded(rounding)(text))
     }
 
-    #[cfg(test)]
-    pub(crate) fn is_rounded(&self) -> bool {
+    /// Whether MODE rounds it.
+    pub fn is_rounded(&self) -> bool {
         self.rounded.is_some()
     }
 }

@@ -38,9 +38,10 @@ use crate::{
 };
 
 pub(crate) use buffer::SWIZZLE_ENABLE;
-pub(crate) use indexed::moved;
+pub use indexed::moved;
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
+/// What each mnemonic does, but for those that are told by the parts of their names.
+pub static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::new();
     scalar_alu::register(&mut table);
     scalar_float::register(&mut table);

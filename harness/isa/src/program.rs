@@ -1,5 +1,7 @@
 //! Decoded code, kept per page of code memory for the life of the process.
 
+pub mod line;
+
 use std::{
     cell::Cell,
     collections::{HashMap, hash_map::Entry},
@@ -82,7 +84,7 @@ pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(
 }
 
 /// The pages that one launch uses, each checked once against memory.
-pub(crate) struct Code<'a> {
+pub struct Code<'a> {
     arch: Arch,
     lanes: usize,
     /// Its instructions are looked at while they run.
@@ -265,7 +267,7 @@ pub(crate) fn decode(
 }
 
 /// Reads the text of an instruction, or of two that are issued at once.
-pub(crate) fn parse(text: &str, site: &Site) -> Result<Vec<Text>, Unsupported> {
+pub fn parse(text: &str, site: &Site) -> Result<Vec<Text>, Unsupported> {
     text.split(" :: ").map(|text| Text::parse(text, site)).collect()
 }
 
@@ -281,12 +283,13 @@ pub(crate) fn bind(parts: &[Text], one: impl Fn(&Text) -> Bound) -> Bound {
 /// What instructions are for waves on a detour, as far as that was asked: by address, MODE's rounding, and M0 in indexing
 /// mode. `None` is an instruction that the detour changes nothing in.
 #[derive(Default)]
-pub(crate) struct Detours(HashMap<Detour, Option<Box<dyn Exec>>>);
+pub struct Detours(HashMap<Detour, Option<Box<dyn Exec>>>);
 
 type Detour = (u64, u32, Option<u32>);
 
 impl Detours {
-    pub(crate) fn find(
+    /// What an instruction is for a wave on a detour; `None` is what it is for any other.
+    pub fn find(
         &mut self,
         text: &str,
         site: &Site,
@@ -335,59 +338,6 @@ fn bind_detour(
         }
     });
     if changed.get() { exec.map(Some) } else { Ok(None) }
-}
-
-/// From the text of an instruction to what executes it, and to how launches that are watched do.
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod line {
-    use super::*;
-    use std::any::Any;
-
-    use crate::{able::Able, checks::Checks, machine::Machine};
-
-    /// A machine of a launch, which is watched where the memory says so.
-    pub(crate) fn machine(space: &dyn AddressSpace) -> Machine<'_> {
-        let mut machine = Machine::new(Able::find().expect("vector instructions"), space);
-        machine.watch = space.is_watched().then(|| looks_on(true, false));
-        machine
-    }
-
-    /// Code from address 0 on, as a launch decodes it: texts with the low halves of their first dwords, of 8 bytes each.
-    #[cfg(test)]
-    pub(crate) fn code<'a>(
-        arch: Arch,
-        space: &'a dyn AddressSpace,
-        lines: &[(&str, u16)],
-    ) -> Code<'a> {
-        let slots = Box::new([const { OnceLock::new() }; (PAGE / 4) as usize]);
-        let checked = space.is_watched();
-        let lanes = arch.wave_size() as usize;
-        for (number, (text, immediate)) in lines.iter().enumerate() {
-            let site = Site { address: 8 * number as u64, immediate: *immediate, ..Site::of(arch) };
-            let exec = bind(text, &site);
-            let exec = if checked { watch(exec, text, &site) } else { exec };
-            let Ok(exec) = exec else { panic!("not bound: {text}") };
-            let parts = parse(text, &site).unwrap_or_default().into();
-            let directs = text.starts_with("s_");
-            let known = Instruction { exec, site, text: (*text).into(), parts, directs };
-            assert!(slots[2 * number].set(known).is_ok());
-        }
-        let page = Page { base: 0, arch, lanes, checked, bytes: Vec::new(), slots };
-        Code { pages: vec![Arc::new(page)], ..Code::new(arch, lanes, checked, space) }
-    }
-
-    /// Who looks on, as [`Checks::new`] makes it.
-    pub(crate) fn looks_on(watched: bool, late: bool) -> Box<dyn Any> {
-        Box::new(Checks::new(watched, late, Code::reader))
-    }
-
-    pub(crate) fn bind(text: &str, site: &Site) -> Bound {
-        super::bind(&parse(text, site)?, ops::bind)
-    }
-
-    pub(crate) fn watch(exec: Bound, text: &str, site: &Site) -> Bound {
-        checks::checked(exec, site, text, &parse(text, site).unwrap_or_default())
-    }
 }
 
 /// Two operations at once: both read their sources before either writes.

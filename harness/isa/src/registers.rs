@@ -14,7 +14,7 @@ pub(crate) type Half = [u32; HALF];
 pub(crate) type Row = [Half; 2];
 
 /// Rows of a wave: `v0` to `v255`, then `a0` to `a255`.
-pub(crate) const ROWS: usize = 512;
+pub const ROWS: usize = 512;
 
 const BYTES: usize = ROWS * size_of::<Row>();
 const PAGE: usize = 4096;
@@ -27,10 +27,11 @@ const KEPT: usize = 64;
 
 /// All rows, at first zeros. A kernel uses few of them, and those that it does not use cost nothing: the file is a mapping of its own,
 /// whose pages come with the first write, where an allocator would clear all of its 128 KiB.
-pub(crate) struct RegisterFile(MmapMut);
+pub struct RegisterFile(MmapMut);
 
 impl RegisterFile {
-    pub(crate) fn new() -> RegisterFile {
+    /// One that is all zeros.
+    pub fn zeros() -> RegisterFile {
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| {
             let map = MmapMut::map_anon(BYTES);
@@ -39,7 +40,7 @@ impl RegisterFile {
     }
 
     /// Keeps the file for another launch. This one's kernel uses the first `rows` of it, if it keeps to what it says of itself.
-    pub(crate) fn keep(mut self, rows: usize) {
+    pub fn keep(mut self, rows: usize) {
         let rows = rows.next_multiple_of(PAGE / size_of::<Row>());
         self[..rows].fill([[0; HALF]; 2]);
         let others = rows * size_of::<Row>();
@@ -83,11 +84,11 @@ mod tests {
         let is_zero =
             |file: &RegisterFile| file.as_flattened().as_flattened().iter().all(|word| *word == 0);
         for rows in [0, 1, 16, 24, 255, 511, ROWS] {
-            let mut file = RegisterFile::new();
+            let mut file = RegisterFile::zeros();
             assert!(is_zero(&file), "before {rows} rows");
             file.as_flattened_mut().as_flattened_mut().fill(!0);
             file.keep(rows);
-            assert!(is_zero(&RegisterFile::new()), "after {rows} rows");
+            assert!(is_zero(&RegisterFile::zeros()), "after {rows} rows");
         }
     }
 }

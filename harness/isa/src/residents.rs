@@ -32,7 +32,7 @@ const STATES: usize = 256;
 const PATIENT: u32 = 6;
 
 /// How long a device sleeps on which nothing comes on: the host may have to answer.
-const PAUSE: Duration = Duration::from_micros(100);
+pub const PAUSE: Duration = Duration::from_micros(100);
 
 /// A workgroup that is on the device while another has its turn.
 pub(crate) struct Resident {
@@ -102,7 +102,7 @@ fn state(wave: &Wave, rows: usize) -> u64 {
 }
 
 /// What comes on, on any thread of a launch.
-pub(crate) struct Progress {
+pub struct Progress {
     /// How often something did.
     count: AtomicU64,
     patience: Duration,
@@ -111,41 +111,46 @@ pub(crate) struct Progress {
 }
 
 /// For how long a thread has worked since something came on.
-struct Quiet {
+pub struct Quiet {
     /// How often something had come on by then.
     count: u64,
     /// What the thread had worked when it last looked.
     before: Duration,
-    worked: Duration,
+    /// How long that is.
+    pub worked: Duration,
 }
 
 impl Progress {
-    pub(crate) fn new(patience: Duration) -> Progress {
+    /// Of a launch that is told to hang after that time.
+    pub fn new(patience: Duration) -> Progress {
         Progress { count: AtomicU64::new(0), patience, told: AtomicBool::new(false) }
     }
 
-    fn note(&self) {
+    /// Notes that something came on.
+    pub fn note(&self) {
         self.told.store(false, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether it is time to tell that nothing comes on, which is done once.
-    fn is_to_be_told(&self, quiet: &Quiet) -> bool {
+    pub fn is_to_be_told(&self, quiet: &Quiet) -> bool {
         quiet.worked > self.patience && !self.told.swap(true, Ordering::Relaxed)
     }
 
-    fn is_at_an_end(&self, quiet: &Quiet) -> bool {
+    /// Whether there is no more to wait for.
+    pub fn is_at_an_end(&self, quiet: &Quiet) -> bool {
         quiet.worked > PATIENT * self.patience
     }
 }
 
 impl Quiet {
-    fn new() -> Quiet {
+    /// Of a thread that begins to look.
+    pub fn begin() -> Quiet {
         Quiet { count: 0, before: processor_time(), worked: Duration::ZERO }
     }
 
     /// Nothing has come on here; the thread has slept for so long since the last time.
-    fn goes_on(&mut self, progress: &Progress, slept: Duration) {
+    pub fn goes_on(&mut self, progress: &Progress, slept: Duration) {
         let (now, count) = (processor_time(), progress.count.load(Ordering::Relaxed));
         if self.count == count {
             self.worked += now.saturating_sub(self.before) + slept;
@@ -157,7 +162,7 @@ impl Quiet {
 }
 
 /// What this thread has worked: neither a machine that is suspended nor one that is busy with other work counts.
-fn processor_time() -> Duration {
+pub fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock is one of Linux, and the result is written to a place of its type.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
@@ -206,7 +211,7 @@ impl<'a, 'b> Residents<'a, 'b> {
             spare,
             wanted: 1,
             all_begun: false,
-            quiet: Quiet::new(),
+            quiet: Quiet::begin(),
             slept: false,
         }
     }
@@ -342,7 +347,7 @@ mod tests {
     #[test]
     fn time_in_which_the_thread_does_not_run_is_no_sign_of_a_hang() {
         let progress = Progress::new(Duration::from_millis(200));
-        let mut quiet = Quiet::new();
+        let mut quiet = Quiet::begin();
         thread::sleep(Duration::from_millis(400));
         quiet.goes_on(&progress, PAUSE);
         assert!(!progress.is_to_be_told(&quiet), "{:?}", quiet.worked);

@@ -20,10 +20,11 @@ enum Rules {
 
 /// One format of 4, 6 or 8 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SmallFloat {
-    /// Bits of the exponent and of the fraction.
+pub struct SmallFloat {
+    /// Bits of the exponent.
     exponent: u32,
-    fraction: u32,
+    /// Bits of the fraction.
+    pub fraction: u32,
     rules: Rules,
     /// What is too large becomes the greatest number, as MODE.FP16_OVFL asks of formats of 8 bits.
     saturates: bool,
@@ -51,7 +52,7 @@ impl SmallFloat {
     }
 
     /// The same with the formats that GFX950 added: `fp6`, `bf6` and `fp4`.
-    pub(crate) fn with_a_scale(name: &str, arch: Arch) -> Option<SmallFloat> {
+    pub fn with_a_scale(name: &str, arch: Arch) -> Option<SmallFloat> {
         let (exponent, fraction) = match name {
             "fp6" => (2, 3),
             "bf6" => (3, 2),
@@ -71,7 +72,8 @@ impl SmallFloat {
         1 + self.exponent + self.fraction
     }
 
-    fn sign(self) -> u8 {
+    /// The bit of the sign.
+    pub fn sign(self) -> u8 {
         1 << (self.exponent + self.fraction)
     }
 
@@ -85,7 +87,7 @@ impl SmallFloat {
     }
 
     /// The code of the greatest finite number.
-    fn greatest(self) -> u8 {
+    pub fn greatest(self) -> u8 {
         match (self.rules, self.exponent) {
             (Rules::Fnuz | Rules::Finite, _) => self.sign() - 1,
             (Rules::Ocp { .. }, 4) => 0x7e,
@@ -94,7 +96,7 @@ impl SmallFloat {
     }
 
     /// Exact. Bits above those of a number do not count.
-    pub(crate) fn to_f32(self, bits: u8) -> f32 {
+    pub fn to_f32(self, bits: u8) -> f32 {
         let negative = bits & self.sign() != 0;
         let magnitude = bits & (self.sign() - 1);
         if self.rules == Rules::Fnuz && negative && magnitude == 0 {
@@ -123,7 +125,7 @@ impl SmallFloat {
 
     /// Rounds to nearest, ties to even. What is too large becomes an infinity, NaN where the format has none, or the
     /// greatest number where it has neither.
-    pub(crate) fn round(self, value: f64) -> u8 {
+    pub fn round(self, value: f64) -> u8 {
         self.encode(value, f64::round_ties_even)
     }
 
@@ -134,7 +136,7 @@ impl SmallFloat {
     /// The ISA guides name these bits (`V_CVT_SR_FP8_F32`), but then round to nearest even what they call stochastic,
     /// which would change exact values half of the time. For all formats, `from_float_sr` in HIP's
     /// `amd_hip_ocp_host.hpp` has them.
-    pub(crate) fn round_by_chance(self, value: f64, random: u32, of: u32) -> u8 {
+    pub fn round_by_chance(self, value: f64, random: u32, of: u32) -> u8 {
         let bits = of - self.fraction;
         let chance = f64::from(random >> (32 - bits)) / f64::from(1u32 << bits);
         self.encode(value, |units| (units + chance).floor())

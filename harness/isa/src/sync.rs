@@ -37,19 +37,24 @@ struct Resource {
 
 /// What an instruction does to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub enum Action {
+    /// Sets the counter up.
     Init,
+    /// Comes to the barrier.
     Barrier,
     /// Gives the semaphore a unit, or so many, or one for each wave that waits.
     Release,
+    /// Gives as many units as the value says.
     ReleaseSome,
+    /// Gives a unit to each wave that waits.
     ReleaseAll,
+    /// Takes a unit of the semaphore.
     Acquire,
 }
 
 /// What a wave waits for that has come to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Awaits {
+pub struct Awaits {
     resource: usize,
     what: What,
 }
@@ -64,7 +69,7 @@ enum What {
 
 /// What an instruction did that concerns the order of waves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Synced {
+pub struct Synced {
     pub(crate) resource: usize,
     /// It lets others know what its wave did before.
     pub(crate) lets_go: bool,
@@ -95,12 +100,7 @@ impl WaveSync {
     }
 
     /// Carries out an instruction of a wave. `value` is the one of its first lane.
-    pub(crate) fn act(
-        &self,
-        action: Action,
-        number: usize,
-        value: u32,
-    ) -> (Synced, Option<Awaits>) {
+    pub fn act(&self, action: Action, number: usize, value: u32) -> (Synced, Option<Awaits>) {
         let mut it = self.resource(number);
         let resource = number % RESOURCES;
         let mut synced = Synced { resource, lets_go: true, hears: false, opens: true };
@@ -144,7 +144,7 @@ impl WaveSync {
     }
 
     /// Whether the wave goes on.
-    pub(crate) fn lets_go(&self, awaits: Awaits) -> bool {
+    pub fn lets_go(&self, awaits: Awaits) -> bool {
         let it = self.resource(awaits.resource);
         match awaits.what {
             What::Opened(before) => it.opened > before,

@@ -4,14 +4,18 @@ use device::{Arch, Generation};
 
 /// Registers of the scalar file that have names of their own. The numbers up to `M0` follow the
 /// operand encoding of GFX9; the rest are places of this interpreter.
-pub(crate) mod register {
+pub mod register {
     pub(crate) const FLAT_SCRATCH: u16 = 102;
     pub(crate) const XNACK_MASK: u16 = 104;
-    pub(crate) const VCC: u16 = 106;
+    /// The carries and results of comparisons that have no other place.
+    pub const VCC: u16 = 106;
     pub(crate) const TTMP: u16 = 108;
-    pub(crate) const M0: u16 = 124;
-    pub(crate) const EXEC: u16 = 126;
-    pub(crate) const SCC: u16 = 128;
+    /// What many instructions take an index or an offset from.
+    pub const M0: u16 = 124;
+    /// The lanes that run.
+    pub const EXEC: u16 = 126;
+    /// The condition of scalar instructions: 0 or 1.
+    pub const SCC: u16 = 128;
     /// Where writes to `null` go; up to 16 registers.
     pub(crate) const NULL: u16 = 130;
     pub(crate) const COUNT: usize = 146;
@@ -21,12 +25,12 @@ pub(crate) mod register {
 
 /// High halves of the addresses that flat accesses take for LDS and for scratch. The same numbers
 /// must come out of `src_shared_base`, `src_private_base` and HW_REG_SH_MEM_BASES.
-pub(crate) const SHARED_APERTURE: u32 = 0x0002_0000;
+pub const SHARED_APERTURE: u32 = 0x0002_0000;
 pub(crate) const PRIVATE_APERTURE: u32 = 0x0001_0000;
 
 /// A constant operand. Its bits depend on the type of the operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Constant {
+pub enum Constant {
     /// An inline integer, printed in decimal.
     Inline(i64),
     /// A literal, printed in hexadecimal.
@@ -37,19 +41,28 @@ pub(crate) enum Constant {
 
 /// What an operand names, without its modifiers.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Base {
+pub enum Base {
+    /// Vector registers; accumulation registers are behind the others.
     Vector {
+        /// The first of them.
         first: u16,
+        /// How many.
         count: u16,
     },
+    /// Scalar registers.
     Scalar {
+        /// The first of them.
         first: u16,
+        /// How many.
         count: u16,
     },
+    /// A number.
     Constant(Constant),
     /// Bits that do not depend on the type: `src_shared_base`.
     Bits(u64),
+    /// `null`: nothing is written, and zero is read.
     Null,
+    /// `off`: no register has a part in the address.
     Off,
     /// `hwreg(...)`, `sendmsg(...)` and other words.
     Word(String),
@@ -57,44 +70,46 @@ pub(crate) enum Base {
 
 /// One operand with its source modifiers.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Operand {
-    pub(crate) base: Base,
-    pub(crate) negate: bool,
-    pub(crate) absolute: bool,
+pub struct Operand {
+    pub base: Base,
+    pub negate: bool,
+    pub absolute: bool,
     pub(crate) sign_extend: bool,
     /// `.h`: the upper half of a register. `.l` and no suffix are the lower one.
-    pub(crate) high: bool,
+    pub high: bool,
     /// It names one of the halves.
     pub(crate) half: bool,
 }
 
 /// What the text of an instruction does not say: where it is, and in what waves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Site {
-    pub(crate) arch: Arch,
+pub struct Site {
+    /// The architecture that it is of.
+    pub arch: Arch,
     /// Lanes of the wave that executes it. The disassembler is not told, and prints registers as for the usual number.
-    pub(crate) lanes: usize,
-    pub(crate) address: u64,
+    pub lanes: usize,
+    /// Where it is.
+    pub address: u64,
     /// Its size in bytes.
-    pub(crate) size: u64,
+    pub size: u64,
     /// The low half of its first dword: the immediate of SOPP and SOPK, the offset of DS.
-    pub(crate) immediate: u16,
+    pub immediate: u16,
 }
 
 impl Site {
     /// An instruction of 8 bytes at 0, in waves of the usual size.
-    #[cfg(test)]
-    pub(crate) fn of(arch: Arch) -> Site {
+    pub fn of(arch: Arch) -> Site {
         Site { arch, lanes: arch.wave_size() as usize, address: 0, size: 8, immediate: 0 }
     }
 }
 
 /// One instruction, parsed.
 #[derive(Clone, Debug)]
-pub(crate) struct Text {
+pub struct Text {
     /// Without the suffix that names the encoding.
-    pub(crate) mnemonic: String,
-    pub(crate) operands: Vec<Operand>,
+    pub mnemonic: String,
+    /// In the order of the text.
+    pub operands: Vec<Operand>,
     /// What follows the operands: `name:value` or `name`.
     modifiers: Vec<(String, String)>,
     pub(crate) site: Site,
@@ -102,10 +117,11 @@ pub(crate) struct Text {
 
 /// Why an instruction could not be bound to an operation; the caller names the instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unsupported;
+pub struct Unsupported;
 
 impl Text {
-    pub(crate) fn parse(text: &str, site: &Site) -> Result<Text, Unsupported> {
+    /// Reads the text of one instruction.
+    pub fn parse(text: &str, site: &Site) -> Result<Text, Unsupported> {
         let text = text.split("//").next().unwrap_or_default().trim();
         let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let mnemonic = strip_encoding(mnemonic);
@@ -166,7 +182,8 @@ impl Text {
         self.operands.get(index).ok_or(Unsupported)
     }
 
-    pub(crate) fn has(&self, modifier: &str) -> bool {
+    /// Whether a modifier of this name stands behind the operands.
+    pub fn has(&self, modifier: &str) -> bool {
         self.modifiers.iter().any(|(name, _)| name == modifier)
     }
 
@@ -175,13 +192,13 @@ impl Text {
     }
 
     /// A number such as that of `offset:16`; 0 if it is not there. No field of an instruction has more than 32 bits.
-    pub(crate) fn number(&self, modifier: &str) -> Result<i64, Unsupported> {
+    pub fn number(&self, modifier: &str) -> Result<i64, Unsupported> {
         let Some(text) = self.value(modifier) else { return Ok(0) };
         integer(text).filter(|number| i32::try_from(*number).is_ok()).ok_or(Unsupported)
     }
 
     /// A list such as that of `op_sel:[0,1]`.
-    pub(crate) fn list(&self, modifier: &str) -> Option<Vec<u8>> {
+    pub fn list(&self, modifier: &str) -> Option<Vec<u8>> {
         let inner = self.value(modifier)?.strip_prefix('[')?.strip_suffix(']')?;
         inner.split(',').map(|item| item.trim().parse().ok()).collect()
     }
@@ -210,7 +227,7 @@ impl Text {
     }
 
     /// The target of a SOPP branch.
-    pub(crate) fn branch_target(&self) -> u64 {
+    pub fn branch_target(&self) -> u64 {
         let offset = i64::from(self.site.immediate as i16) * 4;
         (self.site.address + 4).wrapping_add_signed(offset)
     }

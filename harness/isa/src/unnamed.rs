@@ -14,8 +14,8 @@ use device::{Arch, Generation};
 
 use crate::disassembler::disassemble;
 
-/// The text and the size of an instruction, as [`disassemble`] gives them.
-type Named = Result<Option<(String, u64)>, String>;
+/// The text and the size of an instruction, as `disassemble` gives them.
+pub type Named = Result<Option<(String, u64)>, String>;
 
 /// Opcodes of VOP1 that came with the upper halves, and their names; `v_not_b16` has the same operands.
 const BY_HALVES: [(u32, &str); 2] = [(28, "v_mov_b16"), (102, "v_swap_b16")];
@@ -26,15 +26,21 @@ const VOP1_IN_VOP3: u32 = 0x180;
 /// Source operands that say that the first source and its DPP stand in the second dword.
 const DPP: [u32; 3] = [0xe9, 0xea, 0xfa];
 
+/// How an instruction of 32 bits is encoded.
 #[derive(Clone, Copy, PartialEq)]
-enum Encoding {
+pub enum Encoding {
+    /// One source.
     Vop1,
+    /// Two sources.
     Vop2,
+    /// A comparison.
     Vopc,
+    /// In another way.
     Other,
 }
 
-fn encoding(word: u32) -> Encoding {
+/// That of a first dword.
+pub fn encoding(word: u32) -> Encoding {
     match word >> 25 {
         0x3f => Encoding::Vop1,
         0x3e => Encoding::Vopc,
@@ -132,7 +138,7 @@ pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
 }
 
 /// Names an instruction of VOP3 that has the constant 0 for its third source, or for the second as well, where it lacks these.
-fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
+pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     const SOURCE: u64 = 0x1ff;
     const ZERO: u64 = 0x80;
     let Some(Ok(dwords)) = bytes.get(..8).map(<[u8; 8]>::try_from) else { return Ok(None) };
@@ -161,7 +167,8 @@ fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named
     Ok(None)
 }
 
-fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
+/// Names an instruction with upper halves of registers, by what a disassembler names without them.
+pub fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     let Some(Ok(dwords)) = bytes.get(..8).map(<[u8; 8]>::try_from) else { return Ok(None) };
     let all = u64::from_le_bytes(dwords);
     let with = |all: u64| {

@@ -9,11 +9,15 @@ use crate::{
 
 /// Why an instruction did not complete.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub enum Stop {
+    /// An access to memory that is not mapped.
     PageFault {
+        /// The first byte that was out of reach.
         address: u64,
+        /// Whether it was a write or an atomic.
         write: bool,
     },
+    /// The kernel gave up.
     Abort,
     /// What is in registers asks for something that the interpreter lacks: what.
     Gap(&'static str),
@@ -21,14 +25,18 @@ pub(crate) enum Stop {
 
 pub(crate) type Step = Result<(), Box<Stop>>;
 
+/// Whether a wave executes instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
+    /// It does.
     Running,
     /// It sleeps until the others have had a turn.
     Resting,
+    /// It waits for the other waves of its workgroup.
     AtBarrier,
     /// At a resource of global wave sync, for what [`Wave::awaits`] says.
     AtSync,
+    /// It has come to its end, or has not begun.
     Ended,
 }
 
@@ -37,32 +45,38 @@ pub(crate) const INDEXING: u8 = 1;
 /// MODE asks for another rounding than to nearest even.
 pub(crate) const ROUNDING: u8 = 2;
 
-pub(crate) struct Wave {
-    pub(crate) scalar: [u32; register::COUNT],
+/// The registers of a wave, and what it is doing.
+pub struct Wave {
+    /// The scalar registers, by the numbers of [`register`].
+    pub scalar: [u32; register::COUNT],
     pub(crate) vector: RegisterFile,
     /// Address of the next instruction.
-    pub(crate) pc: u64,
-    pub(crate) lanes: usize,
-    pub(crate) state: State,
-    pub(crate) awaits: Option<Awaits>,
+    pub pc: u64,
+    /// Of the wave: 32 or 64.
+    pub lanes: usize,
+    /// Whether it executes instructions.
+    pub state: State,
+    /// What it waits for at global wave sync.
+    pub awaits: Option<Awaits>,
     pub(crate) executed: u64,
     /// Scratch of all lanes, with the dwords of the lanes interleaved as hardware does.
-    pub(crate) scratch: Vec<u8>,
+    pub scratch: Vec<u8>,
     /// The first source of a DPP instruction after its permutation.
     pub(crate) permuted: [Row; 2],
     /// Which wave of the workgroup it is.
-    pub(crate) index: u32,
+    pub index: u32,
     /// HW_REG_MODE.
     mode: u32,
-    /// Why instructions do not do what they ordinarily do: [`INDEXING`], [`ROUNDING`].
-    pub(crate) detours: u8,
+    /// Why instructions do not do what they ordinarily do: `INDEXING`, `ROUNDING`.
+    pub detours: u8,
 }
 
 impl Wave {
-    pub(crate) fn new(lanes: usize) -> Wave {
+    /// A wave that has not begun, of so many lanes.
+    pub fn new(lanes: usize) -> Wave {
         Wave {
             scalar: [0; register::COUNT],
-            vector: RegisterFile::new(),
+            vector: RegisterFile::zeros(),
             pc: 0,
             lanes,
             state: State::Ended,
@@ -83,12 +97,13 @@ impl Wave {
 
     /// A pair of scalar registers, such as an address.
     #[inline(always)]
-    pub(crate) fn pair(&self, first: u16) -> u64 {
+    pub fn pair(&self, first: u16) -> u64 {
         let first = usize::from(first);
         u64::from(self.scalar[first]) | u64::from(self.scalar[first + 1]) << 32
     }
 
-    pub(crate) fn set_pair(&mut self, first: u16, value: u64) {
+    /// Sets a pair of scalar registers.
+    pub fn set_pair(&mut self, first: u16, value: u64) {
         let first = usize::from(first);
         self.scalar[first] = value as u32;
         self.scalar[first + 1] = (value >> 32) as u32;
@@ -96,7 +111,7 @@ impl Wave {
 
     /// A lane mask: one register in a wave of 32 lanes, else two.
     #[inline(always)]
-    pub(crate) fn mask(&self, first: u16) -> u64 {
+    pub fn mask(&self, first: u16) -> u64 {
         if self.lanes == HALF {
             u64::from(self.scalar[usize::from(first)])
         } else {
@@ -132,13 +147,15 @@ impl Wave {
         self.scalar[usize::from(register::SCC)] = u32::from(value);
     }
 
+    /// What a lane of a vector register holds.
     #[inline(always)]
-    pub(crate) fn lane(&self, row: usize, lane: usize) -> u32 {
+    pub fn lane(&self, row: usize, lane: usize) -> u32 {
         self.vector[row][lane / HALF][lane % HALF]
     }
 
+    /// Sets it.
     #[inline(always)]
-    pub(crate) fn set_lane(&mut self, row: usize, lane: usize, value: u32) {
+    pub fn set_lane(&mut self, row: usize, lane: usize, value: u32) {
         self.vector[row][lane / HALF][lane % HALF] = value;
     }
 
@@ -180,7 +197,8 @@ impl Wave {
         self.mode
     }
 
-    pub(crate) fn set_mode(&mut self, mode: u32) {
+    /// Sets HW_REG_MODE.
+    pub fn set_mode(&mut self, mode: u32) {
         self.mode = mode;
         self.set_detour(ROUNDING, mode & Field::ALL != 0);
     }

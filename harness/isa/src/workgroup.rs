@@ -22,21 +22,22 @@ const ALONE: u64 = 100_000;
 const LOOP: usize = 4096;
 
 /// The lengths of the turns of a workgroup.
-pub(crate) struct Clock {
+pub struct Clock {
     turns: Turns,
     state: u64,
 }
 
 impl Clock {
     /// For the workgroup of that number: each has its own lengths, whichever thread executes it.
-    pub(crate) fn new(turns: Turns, workgroup: u64) -> Clock {
+    pub fn new(turns: Turns, workgroup: u64) -> Clock {
         let seed = if let Turns::Seeded(seed) = turns { seed } else { 0 };
         // Anything but zero, from which the sequence would not move.
         let state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ workgroup << 32;
         Clock { turns, state: state.max(1) }
     }
 
-    fn next(&mut self) -> u64 {
+    /// The length of the next turn.
+    pub fn next_turn(&mut self) -> u64 {
         match self.turns {
             Turns::Of(turn) => turn.max(1),
             Turns::Seeded(_) => {
@@ -51,19 +52,25 @@ impl Clock {
 }
 
 /// The workgroup that is being executed.
-pub(crate) struct Group<'a> {
-    pub(crate) code: Code<'a>,
-    pub(crate) detours: Detours,
-    pub(crate) machine: Machine<'a>,
-    pub(crate) waves: Vec<Wave>,
+pub struct Group<'a> {
+    /// The code that the waves execute.
+    pub code: Code<'a>,
+    /// What they execute on detours.
+    pub detours: Detours,
+    /// What they share.
+    pub machine: Machine<'a>,
+    /// They themselves.
+    pub waves: Vec<Wave>,
     /// Its number.
-    pub(crate) number: u64,
-    pub(crate) entry: u64,
+    pub number: u64,
+    /// The address of the kernel's first instruction.
+    pub entry: u64,
     /// Instructions that a wave may execute.
-    pub(crate) limit: u64,
-    pub(crate) clock: Clock,
+    pub limit: u64,
+    /// How long their turns are.
+    pub clock: Clock,
     /// The mistakes that were told.
-    pub(crate) told: HashSet<Mistake>,
+    pub told: HashSet<Mistake>,
 }
 
 /// What is the same in all findings of one mistake: its kind, instructions, and in words what else it is with.
@@ -97,7 +104,7 @@ impl Group<'_> {
             let running = |wave: &&Wave| wave.state == State::Running;
             let alone = self.waves.iter().filter(running).count() < 2;
             for index in 0..self.waves.len() {
-                let length = if alone { ALONE } else { self.clock.next() };
+                let length = if alone { ALONE } else { self.clock.next_turn() };
                 let before = self.waves[index].executed;
                 match &self.waves[index] {
                     wave if wave.state != State::Running => {}
@@ -147,7 +154,7 @@ impl Group<'_> {
 
     /// The instruction at which a wave waits in a loop, and the first address that it looks at: the last access to memory
     /// before the loop begins again.
-    pub(crate) fn waits_at(&mut self, index: usize) -> (At, Option<u64>) {
+    pub fn waits_at(&mut self, index: usize) -> (At, Option<u64>) {
         let mut found = (At::default(), None);
         if self.waves[index].state == State::AtSync {
             return (self.at_sync(self.waves[index].pc), None);
@@ -193,7 +200,8 @@ impl Group<'_> {
         at(&instruction.text, pc, self.entry)
     }
 
-    fn turn<const WATCHED: bool>(&mut self, index: usize, length: u64) -> Result<(), Trap> {
+    /// Gives a wave a turn of so many instructions.
+    pub fn turn<const WATCHED: bool>(&mut self, index: usize, length: u64) -> Result<(), Trap> {
         let Group { code, machine, waves, number, entry, limit, told, .. } = self;
         let wave = &mut waves[index];
         let (mut pc, mut last) = (wave.pc, wave.pc);
@@ -447,7 +455,7 @@ mod tests {
     fn turns_are_short_or_as_the_seed_says() {
         let lengths = |turns, workgroup| {
             let mut clock = Clock::new(turns, workgroup);
-            (0..64).map(|_| clock.next()).collect::<Vec<_>>()
+            (0..64).map(|_| clock.next_turn()).collect::<Vec<_>>()
         };
         assert_eq!(lengths(Turns::default(), 3), [16; 64]);
         assert_eq!(lengths(Turns::Of(0), 3), [1; 64]);

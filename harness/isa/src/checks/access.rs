@@ -57,10 +57,10 @@ pub(crate) enum Data {
 }
 
 /// So many bytes at each lane's place, from or to consecutive registers.
-pub(crate) struct Piece {
-    pub(crate) kind: Kind,
+pub struct Piece {
+    pub kind: Kind,
     pub(crate) data: Data,
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Where the old value of an atomic goes.
     pub(crate) returned: Data,
     /// One access for the whole wave.
@@ -92,7 +92,7 @@ impl Piece {
         Piece { returned: returned.map_or(Data::Nothing, Data::Rows), exchange, ..self }
     }
 
-    pub(crate) fn of(&self, wave: &Wave, lane: usize) -> Option<Location> {
+    pub fn of(&self, wave: &Wave, lane: usize) -> Option<Location> {
         (self.locate)(wave, lane)
     }
 }
@@ -106,7 +106,7 @@ fn transferred(transfer: Transfer, row: usize) -> (Data, u64) {
 }
 
 /// The accesses of an instruction, none for those that do not touch memory.
-pub(crate) fn pieces(text: &Text) -> Result<Vec<Piece>, Unsupported> {
+pub fn pieces(text: &Text) -> Result<Vec<Piece>, Unsupported> {
     match text.mnemonic.split_once('_') {
         Some(("global", rest)) => vector(text, Segment::Global, rest),
         Some(("flat", rest)) => vector(text, Segment::Flat, rest),

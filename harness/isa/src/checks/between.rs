@@ -15,7 +15,7 @@
 //! others touched by atomics.
 
 mod cells;
-mod clock;
+pub(crate) mod clock;
 mod meetings;
 mod order;
 mod own;
@@ -27,7 +27,7 @@ use cells::{Cells, Part};
 use clock::{Clock, Entry, Time};
 use meetings::Meeting;
 use order::{Look, Order, Visit};
-pub(crate) use rivals::{Race, Why};
+pub use rivals::{Race, Why};
 use rivals::{Rival, Rivals};
 
 use super::{
@@ -133,7 +133,7 @@ pub(crate) struct Worker {
 }
 
 /// What is remembered of a launch.
-pub(crate) struct Between {
+pub struct Between {
     /// Waves of a workgroup.
     waves: u32,
     /// The waves of a workgroup may have caches of their own.
@@ -167,12 +167,7 @@ pub(crate) struct Access<'a> {
 
 impl Between {
     /// For a launch of so many workgroups of so many waves; nothing where there is but one wave, or more than can be told apart.
-    pub(crate) fn new(
-        arch: device::Arch,
-        apart: bool,
-        groups: u64,
-        waves: usize,
-    ) -> Option<Between> {
+    pub fn new(arch: device::Arch, apart: bool, groups: u64, waves: usize) -> Option<Between> {
         let waves = u32::try_from(waves).ok().filter(|waves| *waves > 0)?;
         let all = groups.checked_mul(waves.into())?;
         (all > 1 && u32::try_from(all).is_ok()).then(|| Between {
@@ -534,7 +529,7 @@ impl Between {
     }
 
     /// What was found.
-    pub(crate) fn end(&mut self) -> Vec<Race> {
+    pub fn end(&mut self) -> Vec<Race> {
         self.rivals.settle(&self.cells);
         self.rivals.take(self.waves)
     }

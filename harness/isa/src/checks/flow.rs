@@ -11,15 +11,18 @@ use crate::{
     text::{Base, Text, register},
 };
 
+/// A register, as instructions pass on its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Register {
+pub enum Register {
+    /// A vector register.
     Row(usize),
+    /// A scalar register, or a place of the interpreter among them.
     Scalar(u16),
 }
 
 /// How targets follow from sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub enum Rule {
     /// Register by register, unchanged.
     Copy,
     /// Bits are moved about: never-written where all sources are.
@@ -27,11 +30,17 @@ pub(crate) enum Rule {
     /// A result that depends on each source.
     Compute,
     /// The second source where the mask has a one, else the first.
-    Select { mask: u16 },
+    Select {
+        /// Where the mask begins.
+        mask: u16,
+    },
     /// The first source where the condition holds, else the second.
     SelectScalar,
     /// What all active lanes of one source have, all lanes of the target get.
-    Across { computes: bool },
+    Across {
+        /// Whether it is computed of what they have, and not only moved.
+        computes: bool,
+    },
     /// The two targets change places.
     Swap,
     /// Targets that are not known before the instruction runs.
@@ -40,12 +49,15 @@ pub(crate) enum Rule {
     Control,
 }
 
+/// What becomes of registers by an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Flow {
-    pub(crate) rule: Rule,
-    pub(crate) targets: Vec<Register>,
+pub struct Flow {
+    /// In what way.
+    pub rule: Rule,
+    /// The registers that are written.
+    pub targets: Vec<Register>,
     /// By operand; constants are left out.
-    pub(crate) sources: Vec<Vec<Register>>,
+    pub sources: Vec<Vec<Register>>,
 }
 
 pub(super) fn registers(base: &Base) -> Vec<Register> {
@@ -59,7 +71,7 @@ pub(super) fn registers(base: &Base) -> Vec<Register> {
 }
 
 /// What the instruction does between registers; memory is looked at elsewhere. `None` where nothing changes.
-pub(crate) fn flow(text: &Text) -> Option<Flow> {
+pub fn flow(text: &Text) -> Option<Flow> {
     let operands: Vec<Vec<Register>> =
         text.operands.iter().map(|operand| registers(&operand.base)).collect();
     let some = |rule, targets, sources: &[Vec<Register>]| {
@@ -142,7 +154,7 @@ pub(crate) fn flow(text: &Text) -> Option<Flow> {
 }
 
 /// The registers of the operands that make up the address of an access to memory.
-pub(crate) fn address(text: &Text) -> Vec<Register> {
+pub fn address(text: &Text) -> Vec<Register> {
     let returns = usize::from(super::access::returns(text));
     let operands: &[usize] = match text.mnemonic.split_once('_') {
         // No register is their target.

@@ -16,13 +16,13 @@ use crate::text::{Base, Text, register};
 
 /// What code does with a value that it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Looks {
+pub struct Looks {
     /// It reads the same place until the value changes.
-    pub(crate) waits: bool,
+    pub waits: bool,
     /// A loop without a barrier goes on or not by what it reads, of whatever place.
-    pub(crate) turns: bool,
+    pub turns: bool,
     /// Before the next barrier it decides by the value where to go, or changes the LDS by it.
-    pub(crate) decides: bool,
+    pub decides: bool,
 }
 
 /// Instructions that are looked at behind a read, and of a loop.
@@ -88,7 +88,7 @@ impl From<Register> for Place {
 
 impl Looks {
     /// Of the read or the atomic at an address; `code` gives the instruction at one, as text.
-    pub(crate) fn at(pc: u64, code: &dyn Fn(u64) -> Option<Arc<[Text]>>) -> Looks {
+    pub fn at(pc: u64, code: &dyn Fn(u64) -> Option<Arc<[Text]>>) -> Looks {
         let lines = read(pc, u64::MAX, code);
         let Some(first) = lines.first() else { return Looks::default() };
         let near = lines.iter().take(NEAR).take_while(|line| !line.is_barrier && !line.ends);

@@ -26,7 +26,7 @@ use std::{
     sync::Arc,
 };
 
-mod bytes;
+pub(crate) mod bytes;
 
 use bytes::{Byte, Bytes, Settled, Touch};
 
@@ -34,13 +34,14 @@ use super::{Found, access::Kind, polls::Looks};
 
 /// One side of a race.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Access {
+pub struct Access {
     pub(crate) wave: u32,
-    pub(crate) kind: Kind,
+    /// What it does.
+    pub kind: Kind,
     /// Address of the instruction.
-    pub(crate) pc: u64,
+    pub pc: u64,
     /// The instruction.
-    pub(crate) text: Arc<str>,
+    pub text: Arc<str>,
 }
 
 /// Instructions on the LDS so far; 0 stands for never.
@@ -48,62 +49,72 @@ type Time = u32;
 
 /// What is ordered before what a wave does next, by wave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Clock(Vec<Known>);
+pub struct Clock(pub Vec<Known>);
 
 /// Up to when what a wave did is known: by accesses to the LDS, and by those to memory that all waves of the launch made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Known {
-    here: Time,
-    in_memory: Time,
+pub struct Known {
+    /// By accesses to the LDS.
+    pub here: Time,
+    /// By accesses to memory.
+    pub in_memory: Time,
 }
 
 /// An access that is made.
 #[derive(Clone, Copy)]
-pub(crate) struct By {
-    pub(crate) kind: Kind,
-    pub(crate) wave: u32,
-    pub(crate) pc: u64,
-    pub(crate) number: Number,
+pub struct By {
+    /// What it does.
+    pub kind: Kind,
+    /// The wave that makes it.
+    pub wave: u32,
+    /// The address of the instruction.
+    pub pc: u64,
+    /// Which of the accesses of its wave it is.
+    pub number: Number,
     /// What of the wave's own has come.
-    pub(crate) come: Come,
+    pub come: Come,
     /// An atomic gives back what was there.
-    pub(crate) returns: bool,
+    pub returns: bool,
     /// It writes what does not hang on what was there.
-    pub(crate) swaps: bool,
+    pub swaps: bool,
     /// Right before it the wave has waited for all of its accesses to the LDS, as it must before it lets go of them.
-    pub(crate) lets_go: bool,
+    pub lets_go: bool,
 }
 
 /// How many of the accesses to the LDS of a wave, and of its loads from memory to the LDS: each come in turn, but not with the
 /// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Come {
-    pub(crate) local: u32,
-    pub(crate) moved: u32,
+pub struct Come {
+    /// Accesses to the LDS.
+    pub local: u32,
+    /// Loads from memory to the LDS.
+    pub moved: u32,
 }
 
 /// Which of the accesses of its wave one is, among those that it comes in turn with; 0 comes at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Number(u32);
+pub struct Number(u32);
 
 impl Number {
     const MOVED: u32 = 1 << 31;
 
     /// The last access to the LDS.
-    pub(crate) fn local(made: Come) -> Number {
+    pub fn local(made: Come) -> Number {
         Number(made.local)
     }
 
     /// The last load from memory to the LDS.
-    pub(crate) fn moved(made: Come) -> Number {
+    pub fn moved(made: Come) -> Number {
         Number(made.moved | Number::MOVED)
     }
 
-    fn is_moved(self) -> bool {
+    /// Whether it is a load from memory to the LDS.
+    pub fn is_moved(self) -> bool {
         self.0 & Number::MOVED != 0
     }
 
-    fn has_come(self, come: Come) -> bool {
+    /// Whether it is among those that have come.
+    pub fn has_come(self, come: Come) -> bool {
         match self.is_moved() {
             true => self.0 & !Number::MOVED <= come.moved,
             false => self.0 <= come.local,
@@ -126,9 +137,11 @@ enum Excuse {
     LetsGo(u64),
 }
 
+/// What is known of the LDS of a workgroup.
 #[derive(Default)]
-pub(crate) struct Races {
-    bytes: Bytes,
+pub struct Races {
+    /// What happened to its bytes.
+    pub bytes: Bytes,
     now: Time,
     /// Accesses to memory so far, of all waves of the launch.
     in_memory: Time,
@@ -189,7 +202,7 @@ impl Known {
 
 impl Races {
     /// A workgroup of so many waves begins.
-    pub(crate) fn begin(&mut self, waves: usize) {
+    pub fn begin(&mut self, waves: usize) {
         // Long before there are more than can be told apart.
         if self.now > Time::MAX / 2 {
             (self.now, self.bytes) = (0, Bytes::default());
@@ -215,7 +228,7 @@ impl Races {
     }
 
     /// The waves have met at a barrier; by wave, how many of its accesses have come for sure.
-    pub(crate) fn barrier(&mut self, come: impl Iterator<Item = Come>) {
+    pub fn barrier(&mut self, come: impl Iterator<Item = Come>) {
         self.meet();
         self.come.clear();
         self.come.extend(come);
@@ -231,7 +244,7 @@ impl Races {
 
     /// A wave has heard in memory of what another one did: that one's accesses to the LDS were before, too. Up to when it knows what
     /// others did in memory is not said here.
-    pub(crate) fn learns(&mut self, wave: usize, of: usize) {
+    pub fn learns(&mut self, wave: usize, of: usize) {
         let mut heard = self.clocks[of].clone();
         heard.0.iter_mut().for_each(|known| known.in_memory = 0);
         heard.0.resize(self.clocks.len(), Known::default());
@@ -240,14 +253,14 @@ impl Races {
     }
 
     /// Notes the text of an instruction that touches the LDS after so many accesses to memory.
-    pub(crate) fn runs(&mut self, pc: u64, text: &Arc<str>, in_memory: Time) {
+    pub fn runs(&mut self, pc: u64, text: &Arc<str>, in_memory: Time) {
         self.now += 1;
         self.in_memory = in_memory;
         self.texts.entry(pc).or_insert_with(|| text.clone());
     }
 
     /// What is told when the launch has ended, of all that its workgroups did.
-    pub(crate) fn end(all: Vec<&mut Races>) -> Vec<Found> {
+    pub fn end(all: Vec<&mut Races>) -> Vec<Found> {
         let mut all = all;
         all.iter_mut().for_each(|races| races.meet());
         let excused: HashSet<Excuse> =
@@ -265,7 +278,7 @@ impl Races {
     }
 
     /// Notes an access to bytes that held `before` and hold `now`; `look` says what code does with what it reads at an address.
-    pub(crate) fn touch(
+    pub fn touch(
         &mut self,
         by: &By,
         offset: u64,

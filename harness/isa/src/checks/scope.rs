@@ -13,7 +13,7 @@ use crate::text::{Base, Text};
 
 /// What the bits of a load or a store say of those who touch the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Strength {
+pub enum Strength {
     /// Nothing: it may meet a cache of its own.
     Plain,
     /// It may be atomic or not: before GFX12, and but for GFX942 and GFX950, a store goes to the memory of the device
@@ -27,7 +27,7 @@ pub(crate) enum Strength {
 
 impl Strength {
     /// What it says to a wave of the same workgroup, or of another one.
-    pub(crate) fn to(self, is_own: bool) -> Strength {
+    pub fn to(self, is_own: bool) -> Strength {
         match (self, is_own) {
             (Strength::Within, true) => Strength::Synchronising,
             (Strength::Within, false) => Strength::Plain,
@@ -38,25 +38,28 @@ impl Strength {
 
 /// What an instruction does that concerns other workgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scope {
-    pub(crate) load: Strength,
-    pub(crate) store: Strength,
+pub struct Scope {
+    /// What it says if it loads.
+    pub load: Strength,
+    /// What it says if it stores.
+    pub store: Strength,
     /// A store stays in a cache that others do not share, until that is written back.
-    pub(crate) stays: bool,
+    pub stays: bool,
     /// It compares and swaps, which begins with a plain load where compilers make other atomics of it.
     pub(crate) swaps: bool,
     /// The caches whose lines it drops, a bit for each.
-    pub(crate) drops: u8,
-    pub(crate) writes_back: bool,
+    pub drops: u8,
+    /// It writes back what stays in caches.
+    pub writes_back: bool,
 }
 
 /// The cache that the waves of a workgroup may have apart on RDNA.
-pub(crate) const NEAR: u8 = 0b01;
+pub const NEAR: u8 = 0b01;
 /// The one behind it, which other workgroups may have apart.
 const FAR: u8 = 0b10;
 
 /// The caches that a load may find old lines in, a bit for each: on RDNA two of them may be dropped one by one.
-pub(crate) fn caches(arch: Arch) -> u8 {
+pub fn caches(arch: Arch) -> u8 {
     match arch.generation() {
         Rdna2 | Rdna3 | Rdna3_5 | Rdna4 => NEAR | FAR,
         Gcn5 | Cdna1 | Cdna2 | Cdna3 | Cdna4 => NEAR,
@@ -74,7 +77,8 @@ impl Scope {
         writes_back: false,
     };
 
-    pub(crate) fn of(text: &Text) -> Scope {
+    /// What the text of an instruction says.
+    pub fn of(text: &Text) -> Scope {
         use Strength::{Plain, Synchronising, Unsaid, Within};
         let (name, generation) = (text.mnemonic.as_str(), text.site.arch.generation());
         // Where there are no operands, the first modifier stands in their place.

@@ -17,27 +17,27 @@ use crate::{
 
 /// A register that is used while its result is on the way.
 #[derive(Clone, Debug)]
-pub(crate) struct Early {
+pub struct Early {
     /// As the assembler calls it.
-    pub(crate) register: String,
+    pub register: String,
     /// Whether its old content is read; else it is written, and the result will write over that.
-    pub(crate) read: bool,
+    pub read: bool,
     pub(crate) wave: u32,
     /// The first of its lanes; none for scalar registers.
     pub(crate) lane: Option<usize>,
     /// The instruction that asked for the result.
-    pub(crate) producer: Origin,
+    pub producer: Origin,
     /// The counter that tells, and the highest count at which it is there.
-    pub(crate) counter: &'static str,
-    pub(crate) needs: usize,
+    pub counter: &'static str,
+    pub needs: usize,
     /// The last wait for that counter since then, with the count that it left open.
-    pub(crate) waited: Option<(Origin, usize)>,
+    pub waited: Option<(Origin, usize)>,
 }
 
 /// An instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Origin {
-    pub(crate) pc: u64,
+pub struct Origin {
+    pub pc: u64,
     pub(crate) text: Arc<str>,
 }
 

@@ -12,7 +12,7 @@ use crate::{AddressSpace, Written, ops::memory::Location, wave::Wave};
 
 /// What was done with data of never-written memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Use {
+pub enum Use {
     Stored,
     Control,
     Address,

@@ -77,11 +77,11 @@ impl Lanes {
 
 /// The instruction that read never-written memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Origin {
+pub struct Origin {
     pub(crate) pc: u64,
-    pub(crate) text: Arc<str>,
+    pub text: Arc<str>,
     /// Where it read, for the first lane that was noticed.
-    pub(crate) address: u64,
+    pub address: u64,
 }
 
 /// Where data from never-written memory was read.

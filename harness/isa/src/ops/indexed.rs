@@ -70,7 +70,7 @@ fn mode(text: &Text, index: usize) -> Result<u32, Unsupported> {
 
 /// A vector instruction with its register numbers moved as M0 says, for waves in indexing mode; `None` where nothing
 /// moves.
-pub(crate) fn moved(text: &Text, m0: u32) -> Result<Option<Text>, Unsupported> {
+pub fn moved(text: &Text, m0: u32) -> Result<Option<Text>, Unsupported> {
     let (index, mode) = ((m0 & 0xff) as u16, m0 >> MODE_SHIFT & 0xf);
     if !text.mnemonic.starts_with("v_") {
         return Ok(None);

@@ -17,13 +17,18 @@ pub(crate) const BEYOND_ANY_LDS: u64 = 160 << 10;
 
 /// Where a lane's access goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Location {
+pub enum Location {
     /// A device address.
     Global(u64),
     /// A byte offset in the LDS of the workgroup.
     Lds(u64),
     /// A byte offset in the scratch of a lane.
-    Scratch { lane: usize, offset: u64 },
+    Scratch {
+        /// The lane.
+        lane: usize,
+        /// The offset.
+        offset: u64,
+    },
 }
 
 impl Location {

@@ -7,21 +7,22 @@ pub(super) type Time = u32;
 
 /// What is known of one wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) wave: u32,
+pub struct Entry {
+    /// Which wave.
+    pub wave: u32,
     /// Up to here its accesses were made.
-    pub(super) made: Time,
+    pub made: Time,
     /// Up to here what it wrote has come to memory.
-    pub(super) come: Time,
+    pub come: Time,
 }
 
 /// What is known of all waves; those that are left out, nothing is known of.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Clock(Vec<Entry>);
+pub struct Clock(Vec<Entry>);
 
 impl Clock {
     /// Of entries in any order, several of which may be of one wave.
-    pub(super) fn new(mut entries: Vec<Entry>) -> Clock {
+    pub fn new(mut entries: Vec<Entry>) -> Clock {
         entries.sort_unstable_by_key(|entry| entry.wave);
         entries.dedup_by(|entry, kept| {
             let same = entry.wave == kept.wave;
@@ -33,11 +34,13 @@ impl Clock {
         Clock(entries)
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    /// One for each wave of which something is known, in the order of their numbers.
+    pub fn entries(&self) -> &[Entry] {
         &self.0
     }
 
-    pub(super) fn of(&self, wave: u32) -> Option<&Entry> {
+    /// What is known of a wave.
+    pub fn of(&self, wave: u32) -> Option<&Entry> {
         let found = self.0.binary_search_by_key(&wave, |entry| entry.wave);
         found.ok().map(|index| &self.0[index])
     }
@@ -51,7 +54,7 @@ impl Clock {
     }
 
     /// What both know, and how many entries that took to write down.
-    pub(super) fn join(one: &Arc<Clock>, other: &Arc<Clock>) -> (Arc<Clock>, usize) {
+    pub fn join(one: &Arc<Clock>, other: &Arc<Clock>) -> (Arc<Clock>, usize) {
         if Arc::ptr_eq(one, other) || one.holds(other) {
             return (one.clone(), 0);
         }

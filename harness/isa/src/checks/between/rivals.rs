@@ -6,7 +6,8 @@ use super::{Cells, Kind, Origin, Site, Strength};
 
 /// Why two accesses have no order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub enum Why {
+    /// Nothing orders them.
     Unordered,
     /// The second wave heard of the first one by a write that did not wait for the earlier one to come.
     NotCome,
@@ -16,19 +17,21 @@ pub(crate) enum Why {
 
 /// One of the two accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Side {
+pub struct Side {
     pub(crate) kind: Kind,
     pub(crate) workgroup: u64,
     pub(crate) wave: u32,
-    pub(crate) origin: Origin,
+    pub origin: Origin,
 }
 
 /// Two accesses that race, the one of the lower workgroup first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Race {
+pub struct Race {
     pub(crate) address: u64,
-    pub(crate) why: Why,
-    pub(crate) sides: [Side; 2],
+    /// Why they have no order.
+    pub why: Why,
+    /// Both of them.
+    pub sides: [Side; 2],
 }
 
 /// Two accesses that may race, in the order in which they were made.

@@ -4,32 +4,36 @@ use super::{Clock, Come, Kind, Number, Time};
 
 /// Who touched a byte last, in one way. There are many of these.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Touch {
-    pub(super) time: Time,
-    pub(super) wave: u32,
-    pub(super) pc: u64,
+pub struct Touch {
+    /// When.
+    pub time: Time,
+    /// The wave.
+    pub wave: u32,
+    /// The address of the instruction.
+    pub pc: u64,
 }
 
 /// What happened to one byte, or to each byte of a dword.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Byte {
-    pub(super) write: Touch,
+pub struct Byte {
+    /// The last write.
+    pub write: Touch,
     /// The last atomic, and one of another wave.
-    pub(super) atomics: [Touch; 2],
+    pub atomics: [Touch; 2],
     /// Which of the accesses of its wave the write was, and the last atomic.
-    pub(super) numbers: [Number; 2],
+    pub numbers: [Number; 2],
     /// When the write was, by the accesses to memory.
-    pub(super) in_memory: Time,
+    pub in_memory: Time,
     /// Several waves wrote the same.
-    pub(super) agreed: bool,
+    pub agreed: bool,
     /// A read, and one of another wave.
-    pub(super) reads: [Touch; 2],
+    pub reads: [Touch; 2],
 }
 
 impl Byte {
     /// Adds a load or a store where that is all there is to do, and says whether it did: it meets what its own wave did, and what it
     /// knows, as far as that has come.
-    pub(super) fn settles(&mut self, kind: Kind, touch: &Touch, settled: &Settled<'_>) -> bool {
+    pub fn settles(&mut self, kind: Kind, touch: &Touch, settled: &Settled<'_>) -> bool {
         let [number, atomic] = self.numbers;
         let [last, other] = &self.atomics;
         let is_settled = settled.has_come(&self.write, number)
@@ -54,7 +58,7 @@ impl Byte {
 
     /// Adds an access, and returns those that it has a conflict with, the first to tell first; `is_before` says which are ordered
     /// before it.
-    pub(super) fn add(
+    pub fn add(
         &mut self,
         kind: Kind,
         touch: &Touch,
@@ -95,20 +99,24 @@ impl Byte {
 }
 
 /// What a wave need not look at twice.
-pub(super) struct Settled<'a> {
-    pub(super) wave: u32,
-    pub(super) clock: &'a Clock,
+pub struct Settled<'a> {
+    /// The wave.
+    pub wave: u32,
+    /// What it knows.
+    pub clock: &'a Clock,
     /// When the workgroup began, and when its waves last met.
-    pub(super) begun: Time,
-    pub(super) met: Time,
+    pub begun: Time,
+    /// When the waves of the workgroup last met.
+    pub met: Time,
     /// By wave, how many of its accesses had come for sure by then.
-    pub(super) come: &'a [Come],
+    pub come: &'a [Come],
     /// The same of the wave's own, now.
-    pub(super) own: Come,
+    pub own: Come,
 }
 
 impl Settled<'_> {
-    pub(super) fn is_before(&self, touch: &Touch) -> bool {
+    /// Whether the wave knows that this was before.
+    pub fn is_before(&self, touch: &Touch) -> bool {
         touch.time == 0 || touch.wave == self.wave || self.clock.knows(touch)
     }
 
@@ -125,7 +133,7 @@ impl Settled<'_> {
 
 /// The bytes from the first on, by dwords.
 #[derive(Default)]
-pub(super) struct Bytes(Vec<Dword>);
+pub struct Bytes(Vec<Dword>);
 
 #[derive(Clone)]
 enum Dword {
@@ -136,7 +144,7 @@ enum Dword {
 
 impl Bytes {
     /// Makes place for bytes up to `end`.
-    pub(super) fn reach(&mut self, end: u64) {
+    pub fn reach(&mut self, end: u64) {
         let dwords = end.div_ceil(4) as usize;
         if self.0.len() < dwords {
             self.0.resize(dwords, Dword::Alike(Byte::default()));
@@ -145,7 +153,7 @@ impl Bytes {
 
     /// How many bytes from `at` on one history is kept of for an access that ends at `end`: a dword, or one, whose dword is taken
     /// apart. `is_alike` says whether the access does the same to all bytes of a dword that has this history.
-    pub(super) fn part(&mut self, at: u64, end: u64, is_alike: impl Fn(&Byte) -> bool) -> u64 {
+    pub fn part(&mut self, at: u64, end: u64, is_alike: impl Fn(&Byte) -> bool) -> u64 {
         let dword = &mut self.0[(at / 4) as usize];
         let Dword::Alike(byte) = dword else { return 1 };
         if at.is_multiple_of(4) && at + 4 <= end && is_alike(byte) {
