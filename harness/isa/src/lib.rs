@@ -33,8 +33,6 @@ mod scalar;
 mod small_float;
 mod source;
 mod sync;
-#[cfg(test)]
-mod tests;
 mod text;
 mod unnamed;
 mod value;

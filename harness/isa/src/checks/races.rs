@@ -545,6 +545,3 @@ impl Races {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

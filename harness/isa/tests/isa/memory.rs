@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use device::Arch::{self, *};
-
-use crate::{
+use isa::{
     AddressSpace,
-    program::line::{self, bind},
-    text::Site,
-    text::register::EXEC,
-    wave::Wave,
+    inside::{
+        program::line::{self, bind},
+        text::Site,
+        text::register::EXEC,
+        wave::Wave,
+    },
 };
 
 /// One mapped range.

@@ -4,13 +4,14 @@
 use std::ops::Range;
 
 use device::Arch::{self, *};
-
-use crate::{
+use isa::{
     AddressSpace,
     image::{Border, Dimension, Format, Image, Numeric, Sampler, Wrap, buffer_word},
-    program::line::{self, bind},
-    text::{Site, register::EXEC},
-    wave::{Stop, Wave},
+    inside::{
+        program::line::{self, bind},
+        text::{Site, register::EXEC},
+        wave::{Stop, Wave},
+    },
 };
 
 const ONE_OF_EACH: [Arch; 5] = [Gfx906, Gfx90a, Gfx1030, Gfx1151, Gfx1201];

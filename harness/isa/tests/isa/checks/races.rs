@@ -1,6 +1,19 @@
-use proptest::strategy::Strategy;
+//! Races in the LDS, of accesses one by one.
 
-use super::{Kind::*, *};
+use std::sync::Arc;
+
+use isa::{
+    AccessKind::{self as Kind, *},
+    inside::checks::{
+        Found,
+        polls::Looks,
+        races::{
+            By, Clock, Come, Known, Number, Races,
+            bytes::{Byte, Settled, Touch},
+        },
+    },
+};
+use proptest::strategy::Strategy;
 
 /// What waves do to one byte, the instruction being the place in the list.
 #[derive(Clone, Copy, Debug)]

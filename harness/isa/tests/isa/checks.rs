@@ -1,4 +1,11 @@
-//! What the sanitizer says of instructions, wave by wave.
+//! What the sanitizer says of instructions, wave by wave; its parts are looked at one by one below.
+
+mod access;
+mod clock;
+mod flow;
+mod polls;
+mod races;
+mod scope;
 
 use std::{
     ops::Range,
@@ -6,15 +13,16 @@ use std::{
 };
 
 use device::Arch::{self, Gfx1151, Gfx1201};
-
-use crate::{
+use isa::{
     AccessKind, AddressSpace, Unordered, Written,
-    checks::{Checks, Found, races},
-    machine::Machine,
-    program::line::{self, bind, watch},
-    text::Site,
-    text::register::EXEC,
-    wave::{Stop, Wave},
+    inside::{
+        checks::{Checks, Found, races::Access},
+        machine::Machine,
+        program::line::{self, bind, watch},
+        text::Site,
+        text::register::EXEC,
+        wave::{Stop, Wave},
+    },
 };
 
 struct Watched;
@@ -83,7 +91,7 @@ fn race(lines: &str, expected: &[&str]) {
             let Found::LdsRace { offset, first, second } = mistake else {
                 panic!("{line}: {mistake:?}");
             };
-            let side = |a: races::Access| format!("{} `{}`", a.kind.word(), a.text);
+            let side = |a: Access| format!("{} `{}`", a.kind.word(), a.text);
             found.push(format!("{offset}: {}, {}", side(first), side(second)));
         }
     }

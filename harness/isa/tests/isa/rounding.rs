@@ -5,10 +5,8 @@
 use std::arch::asm;
 
 use device::Arch::{self, *};
-use proptest::prelude::*;
-
-use super::{Nothing, wave};
-use crate::{
+use isa::inside::{
+    float16::F16,
     program::{
         Detours,
         line::{self, bind},
@@ -16,6 +14,9 @@ use crate::{
     },
     text::Site,
 };
+use proptest::prelude::*;
+
+use super::{Nothing, wave};
 
 /// The values of MODE.FP_ROUND, with MXCSR's for the same.
 const MODES: [(u32, u32); 4] = [(0, 0), (1, 2), (2, 1), (3, 3)];
@@ -61,7 +62,7 @@ fn half(rounding: u32, value: f64) -> u32 {
 }
 
 fn wide(half: u32) -> f64 {
-    crate::float16::F16(half as u16).to_f32().into()
+    F16(half as u16).to_f32().into()
 }
 
 /// Sets MODE by the two fields and executes one instruction as a wave in that mode does; the result is v0 and v1.

@@ -2,11 +2,12 @@
 //!
 //! The codes were worked out by hand from the ISA guides' tables of the formats.
 
-use super::*;
-use crate::{
+use isa::inside::{
     launch::initial_mode,
     program::{Detours, parse},
 };
+
+use super::*;
 
 const OVERFLOW: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1\n";
 const KEEPS_NANS: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 8, 1), 0\n";

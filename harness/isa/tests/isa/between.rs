@@ -6,16 +6,17 @@
 use std::ops::Range;
 
 use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx950, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
-
-use crate::{
+use isa::{
     AddressSpace, WaveSync,
-    checks::{
-        Checks, Watch,
-        between::{Between, Why},
+    inside::{
+        checks::{
+            Checks, Watch,
+            between::{Between, Race, Why},
+        },
+        program::line::{self, bind, watch},
+        text::{Site, register},
+        wave::Wave,
     },
-    program::line::{self, bind, watch},
-    text::{Site, register},
-    wave::Wave,
 };
 
 struct Memory(Range<u64>);
@@ -92,7 +93,7 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
     let checks = Checks::of(&mut machine.watch).expect("it is still watched");
     let races = checks.between.as_mut().expect("there are still several").end();
     let [first, second] = [0, 1];
-    let lines = |race: &crate::checks::between::Race| {
+    let lines = |race: &Race| {
         let [one, other] = [&race.sides[first].origin.pc, &race.sides[second].origin.pc];
         (race.why, *one.min(other), *one.max(other))
     };

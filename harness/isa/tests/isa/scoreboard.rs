@@ -5,14 +5,15 @@
 use std::ops::Range;
 
 use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx950, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
-
-use crate::{
+use isa::{
     AddressSpace,
-    checks::{Checks, Found},
-    machine::Machine,
-    program::line::{self, bind, watch},
-    text::{Site, register},
-    wave::Wave,
+    inside::{
+        checks::{Checks, Found},
+        machine::Machine,
+        program::line::{self, bind, watch},
+        text::{SHARED_APERTURE, Site, register},
+        wave::Wave,
+    },
 };
 
 const BYTES: usize = 4096;
@@ -67,7 +68,7 @@ impl Bench<'_> {
                 wave.set_lane(10, lane, address as u32);
                 wave.set_lane(11, lane, (address >> 32) as u32);
                 wave.set_lane(12, lane, offset);
-                wave.set_lane(13, lane, crate::text::SHARED_APERTURE);
+                wave.set_lane(13, lane, SHARED_APERTURE);
             }
             wave
         });
@@ -539,16 +540,16 @@ fn a_result_that_comes_late_shows_a_missing_wait_in_numbers() {
 
 #[test]
 fn an_access_says_what_lies_between() {
-    let early = crate::Finding::Early {
+    let early = isa::Finding::Early {
         register: "v1".into(),
         read: true,
         wave: 2,
         lane: Some(5),
-        producer: crate::At { text: "global_load_b32 v1, v0, s[0:1]".into(), offset: 16 },
+        producer: isa::At { text: "global_load_b32 v1, v0, s[0:1]".into(), offset: 16 },
         counter: "vmcnt",
         needs: 1,
-        waited: Some((crate::At { text: "s_waitcnt vmcnt(2)".into(), offset: 32 }, 2)),
-        instruction: crate::At { text: "v_mov_b32_e32 v2, v1".into(), offset: 40 },
+        waited: Some((isa::At { text: "s_waitcnt vmcnt(2)".into(), offset: 32 }, 2)),
+        instruction: isa::At { text: "v_mov_b32_e32 v2, v1".into(), offset: 40 },
     };
     assert_eq!(
         early.to_string(),
@@ -560,12 +561,12 @@ fn an_access_says_what_lies_between() {
 
 #[test]
 fn a_load_to_the_lds_says_who_waits_for_nothing() {
-    let side = |kind, wave, text: &str, offset| crate::LdsAccess {
+    let side = |kind, wave, text: &str, offset| isa::LdsAccess {
         kind,
         wave,
-        instruction: crate::At { text: text.into(), offset },
+        instruction: isa::At { text: text.into(), offset },
     };
-    let early = |wave| crate::Finding::LdsEarly {
+    let early = |wave| isa::Finding::LdsEarly {
         offset: 64,
         write: side("write", 1, "global_load_lds_dword v0, s[0:1]", 16),
         read: side("read", wave, "ds_read_b32 v1, v0", 32),

@@ -1,9 +1,9 @@
 //! Sums of products of CDNA 1 to 3, bit by bit.
 
 use device::Arch::{self, *};
+use isa::inside::wave::Wave;
 
 use super::execute;
-use crate::wave::Wave;
 
 /// An instruction with the size of its matrices, the values of a lane and their bits; a row of A, a column of B, an
 /// element of C and that of D.

@@ -1,7 +1,11 @@
 //! Instructions of global wave sync.
 
+use isa::{
+    WaveSync,
+    inside::wave::{State, Stop},
+};
+
 use super::*;
-use crate::{WaveSync, wave::State};
 
 /// Executes one instruction by a wave of one lane, whose v1 and M0 are given, and says whether it waits.
 fn waits(sync: &WaveSync, arch: Arch, m0: u32, value: u32, line: &str) -> Wave {
@@ -10,7 +14,7 @@ fn waits(sync: &WaveSync, arch: Arch, m0: u32, value: u32, line: &str) -> Wave {
     wave.set_pair(EXEC, 0b1100);
     wave.set_lane(1, 2, value);
     wave.set_lane(1, 3, 77);
-    wave.scalar[usize::from(crate::text::register::M0)] = m0;
+    wave.scalar[usize::from(register::M0)] = m0;
     let mut machine = line::machine(&Nothing);
     machine.sync = Some(sync);
     let Ok(exec) = bind(line, &Site::of(arch)) else { panic!("not bound: {line}") };
@@ -64,7 +68,7 @@ fn a_queue_without_it_is_a_gap_and_no_lane_asks_for_nothing() {
     let Ok(exec) = bind("ds_gws_barrier v1 gds", &Site::of(Gfx90a)) else { panic!("not bound") };
     let mut machine = line::machine(&Nothing);
     assert!(
-        matches!(exec.run(&mut wave, &mut machine), Err(stop) if matches!(*stop, crate::wave::Stop::Gap(_)))
+        matches!(exec.run(&mut wave, &mut machine), Err(stop) if matches!(*stop, Stop::Gap(_)))
     );
     wave.set_pair(EXEC, 0);
     assert!(exec.run(&mut wave, &mut machine).is_ok() && wave.state != State::AtSync);

@@ -1,12 +1,12 @@
 //! Where the elements of A, B and D lie: one product of one element each, for every instruction.
 
 use device::Arch::{self, *};
-
-use super::execute;
-use crate::{
+use isa::inside::{
     float16::{Bf16, F16},
     wave::Wave,
 };
+
+use super::execute;
 
 /// Register, lane and first bit of an element.
 type Place = (usize, usize, u32);

@@ -1,5 +1,7 @@
 //! Formats of 4, 6 and 8 bits on GFX950: products with scales and without, conversions; and what else is new there.
 
+use isa::inside::{float16::F16, small_float::SmallFloat};
+
 use super::*;
 
 const A: usize = 64;
@@ -235,10 +237,10 @@ fn thirty_two_numbers_lie_six_bits_apart() {
     let mut wave = wave(Gfx950);
     // All codes of fp6 without a sign as halves, in v10 to v25; the scale in v40.
     for code in 0..32u32 {
-        let value = crate::small_float::SmallFloat::with_a_scale("fp6", Gfx950)
+        let value = SmallFloat::with_a_scale("fp6", Gfx950)
             .map(|format| format.to_f32(code as u8))
             .expect("a format");
-        let half = u32::from(crate::float16::F16::from_f32(2.0 * value).0);
+        let half = u32::from(F16::from_f32(2.0 * value).0);
         let row = 10 + code as usize / 2;
         wave.set_lane(row, 3, wave.lane(row, 3) | half << (code % 2 * 16));
         // Those of 32 bits in v64 to v95, even ones first.

@@ -1,81 +1,9 @@
-//! Instructions from their text, against values computed here in another way.
+//! What instructions compute, of each kind a few.
 
-mod between;
-mod checks;
-mod constants;
-mod guides;
-mod images;
-mod malformed;
-mod matrix;
-mod memory;
-mod mode;
-mod overflow;
-mod rounding;
-mod saturation;
-mod scoreboard;
-mod small;
-mod sums;
-mod sync;
-
-use device::Arch::{self, *};
+use isa::inside::{ops, text::Text};
 use proptest::prelude::*;
 
-use crate::{
-    AddressSpace,
-    program::line::{self, bind},
-    text::{
-        Site,
-        register::{EXEC, SCC, VCC},
-    },
-    wave::Wave,
-};
-
-struct Nothing;
-// SAFETY: it names no memory.
-unsafe impl AddressSpace for Nothing {
-    fn range(&self, _: u64) -> Option<std::ops::Range<u64>> {
-        None
-    }
-}
-
-fn wave(arch: Arch) -> Wave {
-    let mut wave = Wave::new(arch.wave_size() as usize);
-    wave.set_pair(EXEC, u64::MAX);
-    wave
-}
-
-/// Executes instructions, one a line.
-fn execute(arch: Arch, wave: &mut Wave, text: &str) {
-    let mut machine = line::machine(&Nothing);
-    machine.give_lds(1024, 1);
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let Ok(exec) = bind(line, &Site { lanes: wave.lanes, ..Site::of(arch) }) else {
-            panic!("not bound: {line}")
-        };
-        exec.run(wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
-    }
-}
-
-/// Sets v1, v2, ... in all lanes, executes, and returns v0 and the next register of lane 3.
-fn vector(arch: Arch, text: &str, sources: &[u32]) -> u64 {
-    let mut wave = wave(arch);
-    for (index, value) in sources.iter().enumerate() {
-        for lane in 0..wave.lanes {
-            wave.set_lane(index + 1, lane, *value);
-        }
-    }
-    execute(arch, &mut wave, text);
-    u64::from(wave.lane(0, 3)) | u64::from(wave.lane(1, 3)) << 32
-}
-
-fn check(arch: Arch, text: &str, sources: &[u32], expected: u32) {
-    let got = vector(arch, text, sources) as u32;
-    assert_eq!(got, expected, "{arch}: {text} of {sources:x?} gives {got:#x}");
-}
-
-fn f(value: f32) -> u32 {
-    value.to_bits()
-}
+use super::*;
 
 #[test]
 fn integer_operations() {
@@ -315,7 +243,7 @@ fn registers_by_index() {
         for row in 0..8 {
             wave.set_lane(row, 3, 100 + row as u32);
         }
-        wave.scalar[usize::from(crate::text::register::M0)] = m0;
+        wave.scalar[usize::from(register::M0)] = m0;
         execute(arch, &mut wave, text);
         [0, 1, 5].map(|row| wave.lane(row, 3))
     };
@@ -332,11 +260,10 @@ fn registers_by_index() {
 #[test]
 fn indexing_mode_moves_register_numbers() {
     let moved = |text: &str, m0| {
-        let text = crate::text::Text::parse(text, &Site::of(Gfx90a)).expect("text");
-        crate::ops::moved(&text, m0).map(|moved| moved.map(|moved| moved.operands))
+        let text = Text::parse(text, &Site::of(Gfx90a)).expect("text");
+        ops::moved(&text, m0).map(|moved| moved.map(|moved| moved.operands))
     };
-    let operands =
-        |text: &str| crate::text::Text::parse(text, &Site::of(Gfx90a)).expect("text").operands;
+    let operands = |text: &str| Text::parse(text, &Site::of(Gfx90a)).expect("text").operands;
     assert_eq!(moved("v_mov_b32 v0, v1", 0x1004), Ok(Some(operands("v_mov_b32 v0, v5"))));
     assert_eq!(moved("v_add_f32 v0, v1, v2", 0xa003), Ok(Some(operands("v_add_f32 v3, v1, v5"))));
     assert_eq!(moved("s_mov_b32 s0, s1", 0x1004), Ok(None));

@@ -3,15 +3,18 @@
 use std::ops::Range;
 
 use device::Arch::{self, *};
+use isa::{
+    AddressSpace, Launch, Trap,
+    inside::{
+        machine::Machine,
+        program::line::{self, bind},
+        text::Site,
+        wave::Stop,
+    },
+    launch,
+};
 
 use super::wave;
-use crate::{
-    AddressSpace, Launch, Trap, launch,
-    machine::Machine,
-    program::line::{self, bind},
-    text::Site,
-    wave::Stop,
-};
 
 /// One mapped range.
 struct Memory(Range<u64>);
@@ -135,7 +138,7 @@ fn launch_of(descriptor: u64) -> Launch<'static> {
         late_results: false,
         room: 2,
         patience: std::time::Duration::from_secs(1),
-        turns: crate::Turns::default(),
+        turns: isa::Turns::default(),
     }
 }
 

@@ -1,0 +1,21 @@
+//! What waves know of others.
+
+use std::sync::Arc;
+
+use isa::inside::checks::between::clock::{Clock, Entry};
+
+#[test]
+fn what_both_know_is_the_later_of_each() {
+    let entry = |wave, made, come| Entry { wave, made, come };
+    let one = Arc::new(Clock::new(vec![entry(7, 5, 2), entry(1, 3, 3), entry(7, 4, 4)]));
+    assert_eq!(one.entries(), [entry(1, 3, 3), entry(7, 5, 4)]);
+    let other = Arc::new(Clock::new(vec![entry(7, 9, 1), entry(8, 1, 1)]));
+    let (both, made) = Clock::join(&one, &other);
+    assert_eq!(both.entries(), [entry(1, 3, 3), entry(7, 9, 4), entry(8, 1, 1)]);
+    assert_eq!(made, 3);
+    // Nothing is written down where one knows it all.
+    let (same, made) = Clock::join(&both, &one);
+    assert!(Arc::ptr_eq(&same, &both) && made == 0);
+    assert!(Arc::ptr_eq(&Clock::join(&one, &both).0, &both));
+    assert_eq!(both.of(2), None);
+}

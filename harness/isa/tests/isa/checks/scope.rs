@@ -1,0 +1,81 @@
+//! What the bits of instructions say to others.
+
+use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx950, Gfx1030, Gfx1151, Gfx1201};
+use isa::inside::{
+    checks::scope::{NEAR, Scope, Strength::*, caches},
+    text::{Site, Text},
+};
+
+fn of(arch: Arch, line: &str) -> Scope {
+    Scope::of(&Text::parse(line, &Site::of(arch)).expect(line))
+}
+
+/// The code of atomic loads and stores of the scope of an agent, and of plain ones, as the guide lists it.
+#[test]
+fn what_atomic_loads_and_stores_become_is_told_from_plain_ones() {
+    for (arch, load, marks) in [
+        (Gfx906, "global_load_dword v0, v[2:3], off", " glc"),
+        (Gfx90a, "global_load_dword v0, v[2:3], off", " glc"),
+        (Gfx942, "global_load_dword v0, v[2:3], off", " sc1"),
+        (Gfx950, "global_load_dword v0, v[2:3], off", " sc1"),
+        (Gfx1030, "global_load_dword v0, v[2:3], off", " glc dlc"),
+        (Gfx1151, "global_load_b32 v0, v[2:3], off", " glc"),
+        (Gfx1201, "global_load_b32 v0, v[2:3], off", " scope:SCOPE_DEV"),
+    ] {
+        assert_eq!(of(arch, load).load, Plain, "{arch}");
+        assert_eq!(of(arch, &format!("{load}{marks}")).load, Synchronising, "{arch}");
+    }
+    let store = "global_store_dword v[2:3], v0, off";
+    for arch in [Gfx906, Gfx90a, Gfx1030] {
+        assert_eq!(of(arch, store).store, Unsaid, "{arch}");
+    }
+    for arch in [Gfx942, Gfx950] {
+        let plain = of(arch, store);
+        assert_eq!((plain.store, plain.stays), (Plain, true));
+        let through = of(arch, &format!("{store} sc1"));
+        assert_eq!((through.store, through.stays), (Synchronising, false));
+    }
+    assert_eq!(of(Gfx1201, "global_store_b32 v[2:3], v0, off").store, Plain);
+    let store = "global_store_b32 v[2:3], v0, off scope:SCOPE_SYS";
+    assert_eq!(of(Gfx1201, store).store, Synchronising);
+}
+
+/// The code of atomic loads and stores of the scope of a workgroup, where it has bits of its own.
+#[test]
+fn what_a_workgroup_alone_sees_is_told_from_what_all_see() {
+    for (arch, load) in [
+        (Gfx942, "global_load_dword v0, v[2:3], off sc0"),
+        (Gfx1030, "global_load_dword v0, v[2:3], off glc"),
+        (Gfx1201, "global_load_b32 v0, v[2:3], off scope:SCOPE_SE"),
+    ] {
+        assert_eq!(of(arch, load).load, Within, "{arch}");
+    }
+    for (arch, store) in [
+        (Gfx942, "global_store_dword v[2:3], v0, off sc0"),
+        (Gfx1201, "global_store_b32 v[2:3], v0, off scope:SCOPE_SE"),
+    ] {
+        assert_eq!(of(arch, store).store, Within, "{arch}");
+    }
+    assert_eq!(Within.to(true), Synchronising);
+    assert_eq!(Within.to(false), Plain);
+}
+
+#[test]
+fn fences_drop_the_lines_of_all_caches_between() {
+    let all = |arch, lines: &[&str]| {
+        let dropped = lines.iter().fold(0, |all, line| all | of(arch, line).drops);
+        assert_eq!(dropped, caches(arch), "{arch}");
+    };
+    all(Gfx906, &["buffer_wbinvl1_vol"]);
+    all(Gfx90a, &["buffer_wbinvl1_vol"]);
+    all(Gfx942, &["buffer_inv sc1"]);
+    all(Gfx950, &["buffer_inv sc1"]);
+    all(Gfx1030, &["buffer_gl0_inv", "buffer_gl1_inv"]);
+    all(Gfx1151, &["buffer_gl1_inv", "buffer_gl0_inv"]);
+    all(Gfx1201, &["global_inv scope:SCOPE_DEV"]);
+    // Of the scope of a workgroup.
+    assert_eq!(of(Gfx942, "buffer_inv sc0").drops, 0);
+    assert_eq!(of(Gfx1201, "global_inv scope:SCOPE_SE").drops, NEAR);
+    assert_eq!(of(Gfx1201, "global_inv scope:SCOPE_CU").drops, 0);
+    assert!(of(Gfx942, "buffer_wbl2 sc1").writes_back);
+}

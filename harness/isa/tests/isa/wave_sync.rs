@@ -1,0 +1,73 @@
+//! The resources of global wave sync.
+
+use isa::{
+    WaveSync,
+    inside::sync::{Action, Action::*, Awaits},
+};
+
+/// Whether the wave goes on at once.
+fn goes(sync: &WaveSync, action: Action, value: u32) -> Option<Awaits> {
+    sync.act(action, 3, value).1
+}
+
+#[test]
+fn the_last_to_come_lets_all_go_and_says_how_many_come_the_next_time() {
+    let sync = WaveSync::default();
+    assert_eq!(goes(&sync, Init, 2), None);
+    let first = goes(&sync, Barrier, 1).expect("the first waits");
+    let second = goes(&sync, Barrier, 1).expect("the second waits");
+    assert!(!sync.lets_go(first) && !sync.lets_go(second));
+    assert_eq!(goes(&sync, Barrier, 1), None);
+    assert!(sync.lets_go(first) && sync.lets_go(second));
+    // Two the next time, by what the last one said.
+    let first = goes(&sync, Barrier, 0).expect("the first of two waits");
+    assert_eq!(goes(&sync, Barrier, 0), None);
+    assert!(sync.lets_go(first));
+    // And then one.
+    assert_eq!(goes(&sync, Barrier, 0), None);
+}
+
+#[test]
+fn units_of_a_semaphore_go_to_those_who_came_first() {
+    let sync = WaveSync::default();
+    goes(&sync, Init, 1);
+    assert_eq!(goes(&sync, Acquire, 0), None);
+    let waiting: Vec<_> = (0..5).map(|_| goes(&sync, Acquire, 0).expect("none is left")).collect();
+    let through =
+        |sync: &WaveSync| waiting.iter().take_while(|awaits| sync.lets_go(**awaits)).count();
+    assert_eq!(through(&sync), 0);
+    goes(&sync, Release, 9);
+    assert_eq!(through(&sync), 1);
+    goes(&sync, ReleaseSome, 2);
+    assert_eq!(through(&sync), 3);
+    goes(&sync, ReleaseAll, 0);
+    assert_eq!(through(&sync), 5);
+    // Without anyone who waits it has no effect.
+    goes(&sync, ReleaseAll, 0);
+    assert!(goes(&sync, Acquire, 0).is_some());
+    // What is given before anyone asks is kept.
+    goes(&sync, ReleaseSome, 3);
+    assert_eq!(goes(&sync, Acquire, 0), None);
+    assert_eq!(goes(&sync, Acquire, 0), None);
+    assert!(goes(&sync, Acquire, 0).is_some());
+}
+
+#[test]
+fn who_waited_when_a_launch_was_given_up_is_forgotten() {
+    let sync = WaveSync::default();
+    goes(&sync, Init, 0);
+    assert!(goes(&sync, Acquire, 0).is_some());
+    goes(&sync, Init, 0);
+    goes(&sync, Release, 0);
+    assert_eq!(goes(&sync, Acquire, 0), None);
+}
+
+#[test]
+fn resources_are_apart() {
+    let sync = WaveSync::default();
+    sync.act(Init, 5, 1);
+    assert!(sync.act(Barrier, 5, 0).1.is_some());
+    assert_eq!(sync.act(Barrier, 6, 0).1, None);
+    // Their numbers have six bits.
+    assert_eq!(sync.act(Barrier, 64 + 5, 0).1, None);
+}
