@@ -19,8 +19,10 @@ use crate::{
 pub(super) enum Sums {
     /// The products of a lane are added in pairs, and these, and their sum to the addend; each sum is rounded.
     Pairs {
-        /// Denormals are zeros: of A, B and C positive ones, of sums those of their sign.
-        flush: bool,
+        /// Denormals of A, B and C are positive zeros.
+        inputs: bool,
+        /// Denormal sums are zeros of their sign.
+        sums: bool,
     },
     /// So many products are added as integers of one unit, and their sum to the addend, which is rounded.
     Aligned {
@@ -47,10 +49,11 @@ impl Sums {
     pub(super) fn of(arch: Arch, a: Input, b: Input, k: usize) -> Option<Sums> {
         let (products, halves) = match (arch.generation(), a) {
             (Generation::Cdna1, Input::F16 | Input::Bf16) => {
-                return Some(Sums::Pairs { flush: false });
+                return Some(Sums::Pairs { inputs: false, sums: false });
             }
+            // Products of normal f16 are multiples of 2^-48: no sum of them with a normal addend is a denormal.
             (Generation::Cdna2, Input::F16 | Input::Bf16) => {
-                return Some(Sums::Pairs { flush: true });
+                return Some(Sums::Pairs { inputs: true, sums: a == Input::Bf16 });
             }
             (Generation::Cdna3, Input::F16 | Input::Bf16) => (8.min(k), false),
             (Generation::Cdna3, Input::Xf32) => (4, false),
@@ -97,6 +100,17 @@ fn floor(value: f64) -> f64 {
 
 /// The elements of one side: by value of a lane, then by lane.
 type Side<T> = [[T; 64]; MOST_VALUES];
+
+#[inline(always)]
+fn exponents(sides: [&Side<f32>; 2], values: usize, least: [i32; 2]) -> [Side<f64>; 2] {
+    let mut exponents = [[[0f64; 64]; MOST_VALUES]; 2];
+    for ((exponents, side), least) in exponents.iter_mut().zip(sides).zip(least) {
+        for (exponents, side) in exponents.iter_mut().zip(side).take(values) {
+            *exponents = side.map(|value| exponent(value, power(least)));
+        }
+    }
+    exponents
+}
 
 /// Zeros of their sign for denormals, where these are flushed.
 #[inline(always)]
@@ -151,21 +165,17 @@ impl<const N: usize> Lanes for Measured<N> {
                 *lanes = std::array::from_fn(|lane| lanes[of.share.lane(lane)]);
             }
         }
-        let flushes = matches!(self.sums, Sums::Pairs { flush: true });
+        let flushes = matches!(self.sums, Sums::Pairs { inputs: true, .. });
         if flushes {
             let least = power(least(of.a.1)) as f32;
             for value in a.as_flattened_mut().iter_mut().chain(b.as_flattened_mut()) {
                 *value = flushed(*value, least);
             }
         }
-        let mut exponents = [[[0f64; 64]; MOST_VALUES]; 2];
-        if let Sums::Aligned { least, .. } = self.sums {
-            for ((exponents, side), least) in exponents.iter_mut().zip([&a, &b]).zip(least) {
-                for (exponents, side) in exponents.iter_mut().zip(side).take(of.values) {
-                    *exponents = side.map(|value| exponent(value, power(least)));
-                }
-            }
-        }
+        let exponents = match self.sums {
+            Sums::Aligned { least, .. } => Some(exponents([&a, &b], of.values, least)),
+            Sums::Pairs { .. } => None,
+        };
         let groups = wave.lanes / N;
         let elements = of.elements.min(of.places.len() / groups);
         // D may lie over A, B or C: all of C is read before anything is written.
@@ -186,7 +196,7 @@ impl<const N: usize> Lanes for Measured<N> {
                 let ks = of.values * of.k_groups;
                 match self.sums {
                     // No closures: what is not inlined is compiled without AVX2.
-                    Sums::Pairs { flush } => {
+                    Sums::Pairs { sums: flush, .. } => {
                         for first in (0..ks).step_by(of.values) {
                             let mut products = [[0f32; N]; 4];
                             for (k, products) in (first..).zip(&mut products).take(of.values) {
@@ -206,6 +216,7 @@ impl<const N: usize> Lanes for Measured<N> {
                         }
                     }
                     Sums::Aligned { products, halves, .. } => {
+                        let exponents = exponents.as_ref().expect("they were made for these sums");
                         let factors = |k: usize| {
                             let (value, of_a, of_b) = (value(k), first_of_a(k), first_of_b(k));
                             let column = |lane: usize| of_b + lane;
