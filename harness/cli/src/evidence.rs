@@ -70,7 +70,12 @@ pub(crate) fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBu
 pub(crate) fn read<E: Evidence>(folder: &Path) -> Result<Option<E>, Stop> {
     let path = folder.join(E::FILE);
     match std::fs::read_to_string(&path) {
-        Ok(text) => E::from_json(&text).map(Some).map_err(|e| cannot("read", &path, &e)),
+        Ok(text) => E::from_json(&text).map(Some).map_err(|error| {
+            Stop::usage(format!(
+                "error: `{}` is not what this version writes: {error}; make it anew, or remove it",
+                path.display()
+            ))
+        }),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(cannot("read", &path, &e)),
     }

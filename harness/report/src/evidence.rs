@@ -519,6 +519,27 @@ mod tests {
     use super::*;
     use crate::fixture::failed;
 
+    /// Those that the project shows: a search that is not made anew after its form changed is read by nothing else here.
+    #[test]
+    fn findings_that_are_shown_can_be_read() {
+        let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../../reports/examples");
+        let mut read = 0;
+        for example in std::fs::read_dir(shown).unwrap() {
+            let folder = example.unwrap().path();
+            let mut check = |file: &str, good: fn(&str) -> serde_json::Result<()>| {
+                let path = folder.join(file);
+                let Ok(text) = std::fs::read_to_string(&path) else { return };
+                good(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                read += 1;
+            };
+            check(Minimised::FILE, |text| Minimised::from_json(text).map(drop));
+            check(Mitigations::FILE, |text| Mitigations::from_json(text).map(drop));
+            check(Bisected::FILE, |text| Bisected::from_json(text).map(drop));
+            check(Exported::FILE, |text| Exported::from_json(text).map(drop));
+        }
+        assert!(read >= 6, "{read}");
+    }
+
     #[test]
     fn findings_survive_their_file() {
         let on = Setting::of(&failed("copies/plain[bytes=2]"));

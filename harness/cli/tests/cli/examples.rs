@@ -106,12 +106,12 @@ fn check(name: &str, trial: &str, passing: &str) {
     }
 }
 
+#[cfg(feature = "long-tests")]
 #[test]
 fn the_long_chain_is_as_it_would_be_written_now() {
     check("graphs-long-chain", "graphs/long-chain[nodes=30000]", "debian:6.4.3");
 }
 
-#[cfg(feature = "long-tests")]
 #[test]
 fn the_second_capture_is_as_it_would_be_written_now() {
     let trial = "capture/retry-after-invalidated-capture[node=copy]";
