@@ -442,11 +442,13 @@ macro_rules! differences {
 const NEW: (&str, &str) = ("debian:7.2.4", "gfx1151");
 #[cfg(feature = "long-tests")]
 const OLD: (&str, &str) = ("debian:5.2.3", "gfx90a");
+#[cfg(feature = "long-tests")]
 const GOOD: Option<(&str, &str)> = Some(("debian:5.7.1", "gfx1100"));
 
 differences! {
     #[cfg(feature = "long-tests")]
     a_long_chain: real("graphs/long-chain[nodes=30000]", NEW, Some(("debian:6.4.3", "gfx1151")), "crash:hipGraphInstantiate");
+    #[cfg(feature = "long-tests")]
     a_pool_allocation_in_the_null_stream: real("capture/pool-allocation-in-null-stream[thread=capturing,mode=global]", NEW, GOOD, "crash:hipMallocAsync");
     #[cfg(feature = "long-tests")]
     a_synchronous_copy_in_a_capture: real("capture/synchronous-copy-on-stream[mode=global,direction=to_device]", ("debian:6.4.3", "gfx1151"), Some(NEW), "api-error:hipMemcpyWithStream:hipSuccess");

@@ -94,12 +94,43 @@ fn a_planted_fault_becomes_a_report() {
     assert!(!written.contains("janedoe") && (home.len() < 2 || !written.contains(&home)));
 }
 
-/// A chain of 5000 nodes needs more than 512 KiB of stack to be instantiated and less than the usual 8 MiB.
+/// A chain of 1000 nodes needs more than 256 KiB of stack to be instantiated and less than the usual 8 MiB.
+const CHAIN: &str = "\
+title: A long chain of kernels
+source: [this test]
+buffers:
+  counter: {on: device, bytes: 64, fill: zero}
+steps:
+  - begin_capture: {stream: s}
+  - repeat:
+      count: 1000
+      steps:
+        - launch: {kernel: add_u32, args: [counter, counter, 16, 1], block: 16, items: 16, stream: s}
+  - end_capture: {stream: s, graph: g}
+  - instantiate: {exec: x, graph: g}
+  - launch_graph: {exec: x, stream: s}
+  - sync: s
+expect:
+  - check: counter
+faults: [value.wrong]
+";
+
 #[test]
 fn a_stack_that_is_too_small_is_found_as_the_reason() {
     let folder = tempfile::tempdir().unwrap();
-    let trial = "graphs/long-chain[nodes=5000]";
-    let options = ["--limit", "stack=512K", "--failures", "3", "--device", "emulated"];
+    std::fs::write(folder.path().join("chain.yaml"), CHAIN).unwrap();
+    let trial = "chain";
+    let options = [
+        "--cases-from",
+        "chain.yaml",
+        "--trust",
+        "--limit",
+        "stack=256K",
+        "--failures",
+        "3",
+        "--device",
+        "emulated",
+    ];
     let (code, text, stderr) =
         rocrepro(folder.path(), &[&["mitigate", trial][..], &options].concat());
     assert_eq!(code, Some(0), "{stderr}");
