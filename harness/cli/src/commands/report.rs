@@ -43,6 +43,12 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         return Err(Stop::no_verdict("error: no run failed"));
     };
 
+    // Before hours of runs: one of them may be unreadable.
+    let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;
+    let mitigations = about::<Mitigations>(&folder, &failed, |found| &found.trial)?;
+    let bisected = about::<Bisected>(&folder, &failed, |found| &found.trial)?;
+    let finer = finer(&folder, bisected.as_ref(), &failed)?;
+
     let (environment, who) = machine(&session, &failed, form);
     let before = kernel_log::uptime();
     let controls = controls::controls(&subject, &session, &options, &failed, args.repeat)?;
@@ -62,7 +68,6 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         return own.write(&folder, form, args.open);
     }
     let job = subject.job()?;
-    let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;
     let wanted = program::Wanted {
         subject: &subject,
         session: &session,
@@ -85,7 +90,6 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         logs.insert(0, Log { title, text: redact(&stacks, &who) });
     }
     logs.extend(stood(&failed, &who));
-    let bisected = about::<Bisected>(&folder, &failed, |found| &found.trial)?;
     let findings = Findings {
         planted: faults.iter().map(ToString::to_string).collect(),
         about: subject.selected.case.about.clone(),
@@ -97,8 +101,8 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         case: library.text(&subject.selected.case.id).to_owned(),
         controls,
         minimised,
-        mitigations: about::<Mitigations>(&folder, &failed, |found| &found.trial)?,
-        finer: finer(&folder, bisected.as_ref(), &failed)?,
+        mitigations,
+        finer,
         bisected,
         kernel_log: kernel_log::of_processes(before, &session.processes.all(), &who),
         environment,

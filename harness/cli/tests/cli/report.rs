@@ -141,6 +141,19 @@ fn a_stack_that_is_too_small_is_found_as_the_reason() {
 }
 
 #[test]
+fn a_finding_of_another_version_is_told_before_anything_is_made_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("out")).unwrap();
+    std::fs::write(folder.path().join("out/minimise.json"), "{\"trial\": 1}\n").unwrap();
+    let trial = "copies/tensors[bytes=262144,memory=host.pageable,api=memcpy]";
+    let options = ["report", trial, "--device", "emulated", "--fault", "copy.zero", "--out", "out"];
+    let (code, _, stderr) = rocrepro(folder.path(), &options);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("`out/minimise.json` is not what this version writes: "), "{stderr}");
+    assert!(stderr.contains("line 1 column 11; make it anew, or remove it"), "{stderr}");
+}
+
+#[test]
 fn what_does_not_fail_is_not_reported() {
     let folder = tempfile::tempdir().unwrap();
     let trial = "copies/tensors[bytes=262144,memory=host.pageable,api=memcpy]";

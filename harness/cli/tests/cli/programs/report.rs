@@ -251,7 +251,7 @@ fn a_reducer_of_somebody_else_goes_first() {
     // One that goes on and on is ended with the budget, and what it had found stays.
     let endless = folder.path().join("endless.yaml");
     fs::write(&endless, padded().replace("import ctypes", "import ctypes  # FOREVER")).unwrap();
-    let budget = ["--reducer", "cvise", "--budget-runs", "30"];
+    let budget = ["--reducer", "cvise", "--budget-runs", "12"];
     let told = minimise(&endless, "endless", &budget, 1);
     assert!(told.contains("cvise, which did not come to its end"), "{told}");
     let left = fs::read_to_string(folder.path().join("endless/program.py")).unwrap();
