@@ -189,7 +189,8 @@ struct WideMad<const SIGNED: bool> {
 }
 
 impl<const SIGNED: bool> WideMad<SIGNED> {
-    /// The lanes whose sum has a carry, or overflows if signed.
+    /// Bit 64 of each sum: the carry, or the sign of the exact sum if signed ("{ D1.i1, D0.i64 } = 65'B(...)" in the
+    /// RDNA 3, RDNA 4 and CDNA 4 ISA guides).
     #[inline(always)]
     fn half(&self, wave: &mut Wave, half: usize) -> u32 {
         let mask = wave.exec_half(half);
@@ -213,7 +214,7 @@ impl<const SIGNED: bool> WideMad<SIGNED> {
             high[lane] = sum;
             // In the highest bit.
             carries[lane] = if SIGNED {
-                (product ^ sum) & (c ^ sum)
+                sum ^ ((product ^ sum) & (c ^ sum))
             } else {
                 (product & c) | ((product | c) & !sum)
             };

@@ -460,8 +460,9 @@ proptest! {
         prop_assert_eq!(run("v_mov_b32 v0, v1\nv_mov_b32 v1, v2\nv_mad_u64_u32 v[0:1], vcc, v0, v1, v[3:4]", VCC), unsigned);
         let text = "v_readlane_b32 s4, v1, 40\nv_readlane_b32 s5, v1, 40\nv_mad_u64_u32 v[0:1], s[4:5], v2, s4, v[3:4]";
         prop_assert_eq!(run(text, 4), unsigned);
-        let (sum, overflow) = (i64::from(a as i32) * i64::from(b as i32)).overflowing_add(c as i64);
-        prop_assert_eq!(run("v_mad_i64_i32 v[0:1], vcc, v1, v2, v[3:4]", VCC), (sum as u64, overflow));
+        // "{ D1.i1, D0.i64 }" of 65 bits (the RDNA 3, RDNA 4 and CDNA 4 ISA guides): the sign of the exact sum.
+        let sum = i128::from(a as i32) * i128::from(b as i32) + i128::from(c as i64);
+        prop_assert_eq!(run("v_mad_i64_i32 v[0:1], vcc, v1, v2, v[3:4]", VCC), (sum as u64, sum < 0));
     }
 
     #[test]
@@ -491,5 +492,25 @@ proptest! {
         let expected = f32::from_bits(n) / f32::from_bits(d);
         prop_assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(),
             "{:e} / {:e} is {:e}, not {:e}", f32::from_bits(n), f32::from_bits(d), got, expected);
+    }
+
+    /// The same for doubles.
+    #[test]
+    fn division_of_doubles_is_correctly_rounded(n: u64, d: u64) {
+        let text = "v_div_scale_f64 v[6:7], s[4:5], v[3:4], v[3:4], v[1:2]
+            v_rcp_f64 v[8:9], v[6:7]
+            v_fma_f64 v[10:11], -v[6:7], v[8:9], 1.0
+            v_fma_f64 v[8:9], v[8:9], v[10:11], v[8:9]
+            v_fma_f64 v[10:11], -v[6:7], v[8:9], 1.0
+            v_fma_f64 v[8:9], v[8:9], v[10:11], v[8:9]
+            v_div_scale_f64 v[10:11], vcc, v[1:2], v[3:4], v[1:2]
+            v_mul_f64 v[12:13], v[10:11], v[8:9]
+            v_fma_f64 v[6:7], -v[6:7], v[12:13], v[10:11]
+            v_div_fmas_f64 v[6:7], v[6:7], v[8:9], v[12:13]
+            v_div_fixup_f64 v[0:1], v[6:7], v[3:4], v[1:2]";
+        let got = f64::from_bits(vector(Gfx90a, text, &[n as u32, (n >> 32) as u32, d as u32, (d >> 32) as u32]));
+        let expected = f64::from_bits(n) / f64::from_bits(d);
+        prop_assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(),
+            "{:e} / {:e} is {:e}, not {:e}", f64::from_bits(n), f64::from_bits(d), got, expected);
     }
 }
