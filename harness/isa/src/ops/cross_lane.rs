@@ -4,7 +4,7 @@ use crate::{
     exec::{Binder, on_wave},
     operation::{Operation, Passes, Table, operations, picks},
     registers::HALF,
-    text::Text,
+    text::{Text, Unsupported},
     wave::{Wave, active},
 };
 
@@ -37,48 +37,72 @@ fn copy_row(wave: &Wave, row: usize) -> [u32; 64] {
     std::array::from_fn(|lane| wave.vector[row][lane / HALF][lane % HALF])
 }
 
+/// What `op_sel` says of a lane that asks for an inactive one: whether that is read, and if not, whether the lane
+/// becomes zero instead of staying.
+#[derive(Clone, Copy)]
+struct Inactive {
+    fetch: bool,
+    zero: bool,
+}
+
+impl Inactive {
+    fn of(text: &Text) -> Result<Inactive, Unsupported> {
+        text.only(&["op_sel"])?;
+        let options = text.list("op_sel").unwrap_or_default();
+        let bit = |at: usize| options.get(at) == Some(&1);
+        Ok(Inactive { fetch: bit(0), zero: bit(1) })
+    }
+
+    /// Gives each active lane what the lane of that number in its own row of 16 has, or in the other row of the pair.
+    #[inline(always)]
+    fn permute(
+        self,
+        wave: &mut Wave,
+        (target, values): (usize, [u32; 64]),
+        other_row: bool,
+        number: impl Fn(usize) -> usize,
+    ) {
+        let exec = wave.exec();
+        for lane in active(exec) {
+            let row = if other_row { (lane & !15) ^ 16 } else { lane & !15 };
+            let from = row + number(lane);
+            if self.fetch || exec >> from & 1 != 0 {
+                wave.set_lane(target, lane, values[from]);
+            } else if self.zero {
+                wave.set_lane(target, lane, 0);
+            }
+        }
+    }
+}
+
 /// `v_permlane16` picks within each row of 16 by the nibbles of two scalars; `v_permlanex16` picks
-/// from the other row of the pair. `op_sel` holds "fetch inactive" and "bound control".
+/// from the other row of the pair.
 fn permute_rows(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
-        text.only(&["op_sel"])?;
+        let inactive = Inactive::of(text)?;
         let (target, source) = (text.row(0, 1)?, text.row(1, 1)?);
         let (low, high) = (text.plain_source::<u32>(2)?, text.plain_source::<u32>(3)?);
-        let options = text.list("op_sel").unwrap_or_default();
-        let fetch_inactive = options.first() == Some(&1);
-        let bound = options.get(1) == Some(&1);
         on_wave(move |wave| {
-            let exec = wave.exec();
             let values = copy_row(wave, source);
             let nibbles =
                 u64::from(low.uniform::<u32>(wave)) | u64::from(high.uniform::<u32>(wave)) << 32;
-            for lane in active(exec) {
-                let index = (nibbles >> (4 * (lane % 16)) & 15) as usize;
-                let row = if other_row { (lane & !15) ^ 16 } else { lane & !15 };
-                let from = row + index;
-                if fetch_inactive || exec >> from & 1 != 0 {
-                    wave.set_lane(target, lane, values[from]);
-                } else if bound {
-                    wave.set_lane(target, lane, 0);
-                }
-            }
+            let number = |lane: usize| (nibbles >> (4 * (lane % 16)) & 15) as usize;
+            inactive.permute(wave, (target, values), other_row, number);
         })
     })
 }
 
-/// `v_permlane16_var` and `v_permlanex16_var`: the same, with the index of each lane in a register. Inactive lanes are read
-/// as they are (the RDNA 4 ISA guide).
+/// `v_permlane16_var` and `v_permlanex16_var`: the same, with the index of each lane in a register. That `op_sel` says
+/// whether inactive lanes are read was measured by others on gfx1201; the formula of the RDNA 4 ISA guide leaves it out.
 fn permute_rows_by_lane(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
-        text.only(&[])?;
+        let inactive = Inactive::of(text)?;
         let (target, source, index) = (text.row(0, 1)?, text.row(1, 1)?, text.row(2, 1)?);
         on_wave(move |wave| {
             let values = copy_row(wave, source);
             let indices = copy_row(wave, index);
-            for lane in active(wave.exec()) {
-                let row = if other_row { (lane & !15) ^ 16 } else { lane & !15 };
-                wave.set_lane(target, lane, values[row + (indices[lane] & 15) as usize]);
-            }
+            let number = |lane: usize| (indices[lane] & 15) as usize;
+            inactive.permute(wave, (target, values), other_row, number);
         })
     })
 }

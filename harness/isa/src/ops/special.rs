@@ -13,109 +13,87 @@ use crate::{
     rounding::{Field, Rounds as _, exponent, scale_f32, scale_f64},
     source::{Buffer, NO_WORDS, Source},
     text::{Text, register},
-    value::{Settled, Value},
+    value::{Settled, Value, flushed_where},
     vector::ternary,
     wave::{Wave, active, sign, sign_bits},
 };
 
 /// What differs between the precisions.
 trait Division: Value {
-    fn parts(self) -> (bool, i32, f64);
+    fn exponent(self) -> i32;
+    fn is_zero(self) -> bool;
     fn scale(self, n: i32) -> Self;
+    /// Exponents that differ by so much are far apart.
     const FAR_APART: i32;
     const SCALE: i32;
-    const TINY: i32;
-    const LEAST: i32;
+    /// The greatest exponent of a small numerator.
+    const SMALL: i32;
+    /// The least exponent of a denominator whose reciprocal may be denormal.
+    const GREAT: i32;
     const NAN: Self;
     /// Where the exponent is in the word that has it, and its bits.
     const EXPONENT: (u32, u32);
 }
 
 impl Division for f32 {
-    fn parts(self) -> (bool, i32, f64) {
-        let exponent = (self.to_bits() >> 23 & 0xff) as i32;
-        (self.is_subnormal(), exponent, f64::from(self))
+    fn exponent(self) -> i32 {
+        (self.to_bits() >> 23 & 0xff) as i32
+    }
+    fn is_zero(self) -> bool {
+        self == 0.0
     }
     fn scale(self, n: i32) -> Self {
         scale_f32(self, n)
     }
     const FAR_APART: i32 = 96;
     const SCALE: i32 = 64;
-    const TINY: i32 = 23;
-    const LEAST: i32 = -126;
-    const NAN: f32 = f32::NAN;
+    const SMALL: i32 = 24;
+    const GREAT: i32 = 253;
+    const NAN: f32 = -f32::NAN;
     const EXPONENT: (u32, u32) = (23, 0xff);
 }
 
 impl Division for f64 {
-    fn parts(self) -> (bool, i32, f64) {
-        let exponent = (self.to_bits() >> 52 & 0x7ff) as i32;
-        (self.is_subnormal(), exponent, self)
+    fn exponent(self) -> i32 {
+        (self.to_bits() >> 52 & 0x7ff) as i32
+    }
+    fn is_zero(self) -> bool {
+        self == 0.0
     }
     fn scale(self, n: i32) -> Self {
         scale_f64(self, n)
     }
     const FAR_APART: i32 = 768;
     const SCALE: i32 = 128;
-    const TINY: i32 = 53;
-    const LEAST: i32 = -1022;
-    const NAN: f64 = f64::NAN;
+    const SMALL: i32 = 53;
+    const GREAT: i32 = 2045;
+    const NAN: f64 = -f64::NAN;
     const EXPONENT: (u32, u32) = (20, 0x7ff);
-}
-
-/// Whether `n / d` is below the least normal number of the type. Exponents decide: the quotient of
-/// the significands is in (1/2, 2).
-fn is_denormal_quotient<T: Division>(n: T, d: T) -> bool {
-    let log = |x: T| {
-        let (_, _, value) = x.parts();
-        let (mut value, mut log) = (value.abs(), 0);
-        if value < f64::MIN_POSITIVE {
-            value *= exponent(64);
-            log = -64;
-        }
-        let exponent = (value.to_bits() >> 52) as i32 - 1023 + log;
-        (exponent, value.to_bits() & ((1 << 52) - 1))
-    };
-    let ((n_exponent, n_fraction), (d_exponent, d_fraction)) = (log(n), log(d));
-    let exponent = n_exponent - d_exponent - i32::from(n_fraction < d_fraction);
-    exponent < T::LEAST
 }
 
 /// `v_div_scale`: scales numerator or denominator (`value` is the one that is wanted) so that the
 /// steps of the division neither overflow nor lose bits; the flag tells `v_div_fmas` to scale back.
-/// Source: the AMD RDNA and CDNA ISA guides, `V_DIV_SCALE_F32` and `V_DIV_SCALE_F64`.
-fn div_scale<T: Division + PartialEq>(value: T, denominator: T, numerator: T) -> (T, bool) {
-    let (d_denormal, d_exponent, d) = denominator.parts();
-    let (_, n_exponent, n) = numerator.parts();
+/// Source: AMD's emulator rocjitsu (`division.h`), whose rules "were checked on physical gfx1100/gfx1201": the exponents
+/// alone decide. The ISA guides ask for quotients that are denormal, and give zeros no flag.
+fn div_scale<T: Division>(value: T, denominator: T, numerator: T) -> (T, bool) {
+    let (d, n) = (denominator.exponent(), numerator.exponent());
     let is_denominator = value.bits() == denominator.bits();
-    let is_numerator = value.bits() == numerator.bits();
-    let if_denominator = |n: i32| if is_denominator { value.scale(n) } else { value };
-    if n == 0.0 || d == 0.0 {
-        return (T::NAN, false);
-    }
-    if !n.is_finite() || !d.is_finite() {
-        return (value, false);
-    }
-    if n_exponent - d_exponent >= T::FAR_APART {
-        return (if_denominator(T::SCALE), true);
-    }
-    if d_denormal {
-        return (value.scale(T::SCALE), false);
-    }
-    let one = T::from_bits(T::constant(crate::text::Constant::Float(1.0)));
-    let reciprocal_denormal = is_denormal_quotient(one, denominator);
-    let quotient_denormal = is_denormal_quotient(numerator, denominator);
-    if reciprocal_denormal && quotient_denormal {
-        (if_denominator(-T::SCALE), true)
-    } else if reciprocal_denormal {
-        (value.scale(-T::SCALE), false)
-    } else if quotient_denormal {
-        (if is_numerator { value.scale(T::SCALE) } else { value }, true)
-    } else if n_exponent <= T::TINY {
-        (value.scale(T::SCALE), false)
+    let (power, flag) = if n - d >= T::FAR_APART {
+        (if is_denominator { T::SCALE } else { 0 }, true)
+    } else if d == 0 {
+        (T::SCALE, false)
+    } else if d >= T::GREAT {
+        let flag = d - n >= T::FAR_APART;
+        (if flag && !is_denominator { 0 } else { -T::SCALE }, flag)
+    } else if d - n >= T::FAR_APART {
+        (if is_denominator { 0 } else { T::SCALE }, true)
+    } else if n <= T::SMALL {
+        (T::SCALE, false)
     } else {
-        (value, false)
-    }
+        (0, false)
+    };
+    let no_number = denominator.is_zero() || numerator.is_zero();
+    (if no_number { T::NAN } else { value.scale(power) }, flag)
 }
 
 /// Whether the exponents alone show that [`div_scale`] leaves a value as it is, given the highest words of denominator and
@@ -124,10 +102,8 @@ fn div_scale<T: Division + PartialEq>(value: T, denominator: T, numerator: T) ->
 fn scales_nothing<T: Division>(denominator: u32, numerator: u32) -> bool {
     let (shift, bits) = T::EXPONENT;
     let [d, n] = [denominator, numerator].map(|word| (word >> shift & bits) as i32);
-    let (bits, bias) = (bits as i32, bits as i32 / 2);
-    // A significand can take one from the exponent of the quotient.
-    let finite = (d > 0) & (d < bits) & (n > T::TINY) & (n < bits);
-    finite & (n - d < T::FAR_APART) & (n - d > T::LEAST) & (bias - d > T::LEAST)
+    let ordinary = (d > 0) & (d < T::GREAT) & (n > T::SMALL) & (n < bits as i32);
+    ordinary & (n - d < T::FAR_APART) & (d - n < T::FAR_APART)
 }
 
 struct Scale<T> {
@@ -138,7 +114,7 @@ struct Scale<T> {
     of: PhantomData<fn(T)>,
 }
 
-impl<T: Division + PartialEq> Scale<T> {
+impl<T: Division> Scale<T> {
     /// Half a wave of which no active lane needs scaling; false says that nothing was done.
     #[inline(always)]
     fn copy(&self, wave: &mut Wave, half: usize) -> bool {
@@ -167,7 +143,7 @@ impl<T: Division + PartialEq> Scale<T> {
     }
 }
 
-impl<T: Division + PartialEq> Lanes for Scale<T> {
+impl<T: Division> Lanes for Scale<T> {
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
         let mut set = 0u64;
@@ -176,10 +152,11 @@ impl<T: Division + PartialEq> Lanes for Scale<T> {
                 continue;
             }
             for lane in active(u64::from(wave.exec_half(half)) << (half * HALF)) {
-                let [value, denominator, numerator] =
-                    [0, 1, 2].map(|i| self.sources[i].lane::<T>(wave, lane));
+                let flushes = wave.flushes_sources();
+                let [value, denominator, numerator] = [0, 1, 2]
+                    .map(|i| flushed_where(flushes, self.sources[i].lane::<T>(wave, lane)));
                 let (result, flag) = div_scale(value, denominator, numerator);
-                write_lane(wave, self.row, lane, result);
+                write_lane(wave, self.row, lane, flushed_where(wave.flushes_results(), result));
                 set |= u64::from(flag) << lane;
             }
         }
@@ -196,7 +173,7 @@ fn write_lane<T: Value>(wave: &mut Wave, row: usize, lane: usize, value: T) {
 }
 
 /// `v_div_scale dst, flag, value, denominator, numerator`
-fn scale<T: Division + PartialEq>() -> Binder {
+fn scale<T: Division>() -> Binder {
     Box::new(|text: &Text| {
         text.only(&[])?;
         bind_lanes(Scale {
@@ -315,7 +292,7 @@ macro_rules! div_fixup {
                 signed(<$type>::INFINITY)
             } else if denominator.is_infinite() || numerator == 0.0 {
                 signed(0.0)
-            } else if Division::parts(numerator).1 - Division::parts(denominator).1 < $least {
+            } else if Division::exponent(numerator) - Division::exponent(denominator) < $least {
                 signed(0.0)
             } else if quotient.is_nan() {
                 // Of ordinary operands, only an overflow in the steps before makes a NaN.

@@ -8,6 +8,7 @@ mod guides;
 mod images;
 mod malformed;
 mod matrix;
+mod measured;
 mod memory;
 mod misread;
 mod mode;
