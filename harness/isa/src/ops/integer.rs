@@ -259,7 +259,8 @@ fn wide_mad<const SIGNED: bool>() -> Operation {
         bind_plain(WideMad::<SIGNED> {
             a: text.plain_source::<u32>(2)?,
             b: text.plain_source::<u32>(3)?,
-            c: text.plain_source::<u64>(4)?,
+            // A literal of 32 bits has its sign if signed.
+            c: if SIGNED { text.plain_source::<i64>(4)? } else { text.plain_source::<u64>(4)? },
             row: text.row(0, 2)?,
             carry_out: text.scalar(1, 1)?,
         })
