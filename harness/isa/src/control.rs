@@ -45,7 +45,7 @@ impl Control {
         self.permutation.is_none() && self.scale.is_none() && !self.clamp
     }
 
-    /// Moves the lanes of the first source and returns the lanes to write.
+    /// Moves the lanes of the first source and returns the lanes that have one, of which [`Control::rows`] are written.
     #[inline(always)]
     pub(crate) fn begin(&self, wave: &mut Wave, words: usize) -> u64 {
         match &self.permutation {
@@ -53,13 +53,19 @@ impl Control {
             Some(permutation) => permutation.apply(wave, words),
         }
     }
+
+    /// The lanes whose vector registers `row_mask` and `bank_mask` let be written.
+    #[inline(always)]
+    pub(crate) fn rows(&self) -> u64 {
+        self.permutation.as_ref().map_or(u64::MAX, |permutation| permutation.enabled)
+    }
 }
 
 impl Permutation {
     #[inline(never)]
     fn apply(&self, wave: &mut Wave, words: usize) -> u64 {
         let exec = wave.exec();
-        let mut mask = exec & self.enabled;
+        let mut mask = exec;
         for lane in 0..wave.lanes {
             let from = self.from[lane].map(usize::from).filter(|&from| {
                 from < wave.lanes && (self.fetch_inactive || exec & (1 << from) != 0)

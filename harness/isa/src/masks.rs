@@ -238,7 +238,9 @@ where
         let carry_in = self.carry_in.read(wave);
         let mut carry_out = 0u64;
         let sources = &self.operands.sources;
-        let mut taken = sources.begin(wave);
+        // "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"), and so in AMD's emulator
+        // rocjitsu (`dpp_sdwa_ops.h`).
+        let mut taken = sources.begin_all_rows(wave);
         while sources.take(wave, &mut taken) {
             let carry = (carry_in >> (taken.half * HALF)) as u32;
             let mut results = Results::<u32>::new();
@@ -250,6 +252,7 @@ where
                 *overflows = sign(overflow);
             }
             carry_out |= u64::from(sign_bits(&overflows) & taken.mask) << (taken.half * HALF);
+            sources.keep_rows(&mut taken);
             self.operands.write(wave, &taken, &mut results.words);
         }
         wave.set_mask(self.carry_out, carry_out);

@@ -80,8 +80,22 @@ impl<const N: usize> Sources<N> {
 
     #[inline(never)]
     pub(crate) fn begin(&self, wave: &mut Wave) -> Taken<N> {
+        let mut taken = self.begin_all_rows(wave);
+        taken.active &= self.control.rows();
+        taken
+    }
+
+    /// The same with the lanes of all rows and banks, for results beside that in the vector register.
+    #[inline(never)]
+    pub(crate) fn begin_all_rows(&self, wave: &mut Wave) -> Taken<N> {
         let active = self.control.begin(wave, self.types[0].words);
         Taken { active, next: 0, half: 0, mask: 0, words: [[[0; HALF]; 2]; N] }
+    }
+
+    /// Leaves of the lanes that were taken those whose vector registers are written.
+    #[inline(always)]
+    pub(crate) fn keep_rows(&self, taken: &mut Taken<N>) {
+        taken.mask &= (self.control.rows() >> (taken.half * HALF)) as u32;
     }
 
     /// Takes half a wave: the next one that has lanes to write. False is the end.

@@ -148,3 +148,35 @@ fn sines_of_small_numbers_keep_their_digits() {
     }
     check(Gfx1100, "v_cos_f32 v0, v1", &[f(-1e-20)], f(1.0));
 }
+
+/// "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"): a carry is that of the lane all the
+/// same.
+#[test]
+fn rows_and_banks_say_which_sums_are_written_and_not_which_carries() {
+    for (arch, text) in [
+        (Gfx90a, "v_add_co_u32_dpp v0, vcc, v1, v2 row_bcast:15 row_mask:0xa bank_mask:0x7"),
+        (Gfx950, "v_addc_co_u32_dpp v0, vcc, v1, v2, vcc row_bcast:15 row_mask:0xa bank_mask:0x7"),
+    ] {
+        let mut wave = wave(arch);
+        for lane in 0..64 {
+            wave.set_lane(0, lane, 7);
+            wave.set_lane(1, lane, if lane % 32 == 15 { u32::MAX } else { 5 });
+            wave.set_lane(2, lane, lane as u32);
+        }
+        wave.set_pair(EXEC, !(1 << 20));
+        execute(arch, &mut wave, text);
+        // Rows 1 and 3 get lanes 15 and 47, row 2 gets lane 31, and row 0 nothing.
+        let sums = [0, 16, 17, 20, 27, 28, 31, 40, 48, 60].map(|lane| wave.lane(0, lane));
+        assert_eq!(sums, [7, 15, 16, 7, 26, 7, 7, 7, 47, 7], "{arch}");
+        assert_eq!(wave.pair(VCC), 0xffff_0000_ffef_0000, "{arch}");
+    }
+}
+
+/// "65'I(S2.i64)" of `V_MAD_I64_I32`, "65'U(S2.u64)" of `V_MAD_U64_U32` (the RDNA 3 ISA guide).
+#[test]
+fn a_literal_addend_of_a_wide_product_has_the_sign_of_the_instruction() {
+    let sum = |text: &str| vector(Gfx1100, text, &[3, 5]) as i64;
+    assert_eq!(sum("v_mad_i64_i32 v[0:1], null, v1, v2, 0xffffff00"), 15 - 256);
+    assert_eq!(sum("v_mad_u64_u32 v[0:1], null, v1, v2, 0xffffff00"), 15 - 256 + (1 << 32));
+    assert_eq!(sum("v_mad_u64_u32 v[0:1], null, v1, v2, -2"), 13);
+}

@@ -58,6 +58,8 @@ const ALL_ROWS: u32 = 0xff << 24;
 /// The first source in another lane, as if it had been there. All are on.
 pub(super) fn others(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
+    // A carry is in no row: `v_add_co_u32` and its kin have theirs all the same.
+    let carries = plain.name.contains("_co_");
     for (control, way) in WAYS {
         let words = encoding.dpp16(plain.words, control, ALL_ROWS);
         let made = plain.claim("DPP", words).before(move |state| from_lanes(state, way)).all_on();
@@ -73,7 +75,12 @@ pub(super) fn others(plain: &mut Plain) {
     let words = encoding.dpp16(plain.words, control, 0b0101 << 28 | 0b1010 << 24);
     let made = plain.claim("DPP in some rows", words).before(move |state| from_lanes(state, way));
     made.all_on().after(move |given, _, like| {
-        leave(given, like, compares, |lane| lane >> 4 & 1 == 1 || lane >> 2 & 1 == 0);
+        let these = |lane: usize| lane >> 4 & 1 == 1 || lane >> 2 & 1 == 0;
+        if carries {
+            keep(given, like, these);
+        } else {
+            leave(given, like, compares, these);
+        }
     });
     let order = [7, 1, 0, 2, 4, 4, 5, 3];
     let words = encoding.dpp8(plain.words, order, false);
@@ -165,13 +172,19 @@ fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     }
 }
 
-/// Nothing is written in these lanes, and a mask that is written has no bits of them.
-fn leave(given: &State, like: &mut State, compares: bool, these: impl Fn(usize) -> bool) {
+/// Nothing is written in the registers of these lanes, which are returned.
+fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     let mut bits = 0;
     for lane in (0..like.lanes.len()).filter(|lane| these(*lane)) {
         like.lanes[lane] = given.lanes[lane];
         bits |= 1 << lane;
     }
+    bits
+}
+
+/// The same, and a mask that is written has no bits of them.
+fn leave(given: &State, like: &mut State, compares: bool, these: impl Fn(usize) -> bool) {
+    let bits = keep(given, like, these);
     like.clear(given, bits);
     if compares {
         like.exec &= !bits;
