@@ -15,7 +15,7 @@ use crate::{
     text::{Text, register},
     value::{Settled, Value, flushed_where},
     vector::ternary,
-    wave::{Wave, active, sign, sign_bits},
+    wave::{Wave, active, flushed, sign, sign_bits},
 };
 
 /// What differs between the precisions.
@@ -246,6 +246,10 @@ where
                     lane,
                     (self.scaled)(value(0, a, lane), value(1, b, lane), value(2, c, lane)),
                 );
+            }
+            // "Input denormals are not flushed but output flushing is allowed" (the CDNA 4 ISA guide).
+            if T::SINGLE && wave.flushes_results() {
+                results.words[0] = flushed(&results.words[0]);
             }
             results.write_rows(wave, self.row, half, mask);
         }

@@ -180,3 +180,27 @@ fn a_literal_addend_of_a_wide_product_has_the_sign_of_the_instruction() {
     assert_eq!(sum("v_mad_u64_u32 v[0:1], null, v1, v2, 0xffffff00"), 15 - 256 + (1 << 32));
     assert_eq!(sum("v_mad_u64_u32 v[0:1], null, v1, v2, -2"), 13);
 }
+
+/// "Input denormals are not flushed but output flushing is allowed" (the CDNA 4 ISA guide, `V_DIV_FMAS_F32`).
+#[test]
+fn the_last_step_of_a_division_flushes_its_result_alone() {
+    let least = f32::from_bits(1);
+    for arch in Arch::of_each_generation() {
+        for (a, b, vcc, kept, cleared) in [
+            (1.0, -least, 0, -least, -0.0),
+            (2f32.powi(30), least, 0, 2f32.powi(-119), 2f32.powi(-119)),
+            // Scaled back by 2^-64.
+            (2f32.powi(-40), -2f32.powi(-40), u64::MAX, -2f32.powi(-144), -0.0),
+        ] {
+            for (mode, expected) in [(0xf0, kept), (0xd0, cleared), (0xe0, kept), (0, cleared)] {
+                let mut wave = wave(arch);
+                wave.set_mode(mode);
+                wave.set_pair(VCC, vcc);
+                wave.set_lane(1, 3, f(a));
+                wave.set_lane(2, 3, f(b));
+                execute(arch, &mut wave, "v_div_fmas_f32 v0, v1, v2, v3");
+                assert_eq!(wave.lane(0, 3), f(expected), "{arch}: {a:e} * {b:e} in {mode:#x}");
+            }
+        }
+    }
+}
