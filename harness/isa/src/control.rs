@@ -45,7 +45,8 @@ impl Control {
         self.permutation.is_none() && self.scale.is_none() && !self.clamp
     }
 
-    /// Moves the lanes of the first source and returns the lanes that have one, of which [`Control::rows`] are written.
+    /// Moves the lanes of the first source and returns the lanes that have one, of which [`Control::rows`] are
+    /// written.
     #[inline(always)]
     pub(crate) fn begin(&self, wave: &mut Wave, words: usize) -> u64 {
         match &self.permutation {

@@ -238,8 +238,8 @@ where
         let carry_in = self.carry_in.read(wave);
         let mut carry_out = 0u64;
         let sources = &self.operands.sources;
-        // "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"), and so in AMD's emulator
-        // rocjitsu (`dpp_sdwa_ops.h`).
+        // "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"), and so in AMD's
+        // emulator rocjitsu (`dpp_sdwa_ops.h`).
         let mut taken = sources.begin_all_rows(wave);
         while sources.take(wave, &mut taken) {
             let carry = (carry_in >> (taken.half * HALF)) as u32;

@@ -93,7 +93,7 @@ fn permute_rows(other_row: bool) -> Binder {
 }
 
 /// `v_permlane16_var` and `v_permlanex16_var`: the same, with the index of each lane in a register. That `op_sel` says
-/// whether inactive lanes are read was measured by others on gfx1201; the formula of the RDNA 4 ISA guide leaves it out.
+/// whether inactive lanes are read was measured by others on gfx1201; the RDNA 4 ISA guide's formula leaves it out.
 fn permute_rows_by_lane(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
         let inactive = Inactive::of(text)?;

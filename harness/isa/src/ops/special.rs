@@ -73,7 +73,7 @@ impl Division for f64 {
 
 /// `v_div_scale`: scales numerator or denominator (`value` is the one that is wanted) so that the
 /// steps of the division neither overflow nor lose bits; the flag tells `v_div_fmas` to scale back.
-/// Source: AMD's emulator rocjitsu (`division.h`), whose rules "were checked on physical gfx1100/gfx1201": the exponents
+/// Source: AMD's emulator rocjitsu (`division.h`), whose rules "were checked on physical gfx1100/gfx1201": exponents
 /// alone decide. The ISA guides ask for quotients that are denormal, and give zeros no flag.
 fn div_scale<T: Division>(value: T, denominator: T, numerator: T) -> (T, bool) {
     let (d, n) = (denominator.exponent(), numerator.exponent());

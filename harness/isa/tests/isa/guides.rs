@@ -149,8 +149,8 @@ fn sines_of_small_numbers_keep_their_digits() {
     check(Gfx1100, "v_cos_f32 v0, v1", &[f(-1e-20)], f(1.0));
 }
 
-/// "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"): a carry is that of the lane all the
-/// same.
+/// "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"): a carry is that of the lane
+/// all the same.
 #[test]
 fn rows_and_banks_say_which_sums_are_written_and_not_which_carries() {
     for (arch, text) in [
