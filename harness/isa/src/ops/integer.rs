@@ -190,7 +190,7 @@ struct WideMad<const SIGNED: bool> {
 
 impl<const SIGNED: bool> WideMad<SIGNED> {
     /// Bit 64 of each sum: the carry, or the sign of the exact sum if signed ("{ D1.i1, D0.i64 } = 65'B(...)" in the
-    /// RDNA 3, RDNA 4 and CDNA 4 ISA guides).
+    /// RDNA 4 and CDNA 4 ISA guides).
     #[inline(always)]
     fn half(&self, wave: &mut Wave, half: usize) -> u32 {
         let mask = wave.exec_half(half);

@@ -172,7 +172,7 @@ fn rows_and_banks_say_which_sums_are_written_and_not_which_carries() {
     }
 }
 
-/// "65'I(S2.i64)" of `V_MAD_I64_I32`, "65'U(S2.u64)" of `V_MAD_U64_U32` (the RDNA 3 ISA guide).
+/// "65'I(S2.i64)" of `V_MAD_I64_I32`, "65'U(S2.u64)" of `V_MAD_U64_U32` (the CDNA 4 ISA guide).
 #[test]
 fn a_literal_addend_of_a_wide_product_has_the_sign_of_the_instruction() {
     let sum = |text: &str| vector(Gfx1100, text, &[3, 5]) as i64;

@@ -460,7 +460,7 @@ proptest! {
         prop_assert_eq!(run("v_mov_b32 v0, v1\nv_mov_b32 v1, v2\nv_mad_u64_u32 v[0:1], vcc, v0, v1, v[3:4]", VCC), unsigned);
         let text = "v_readlane_b32 s4, v1, 40\nv_readlane_b32 s5, v1, 40\nv_mad_u64_u32 v[0:1], s[4:5], v2, s4, v[3:4]";
         prop_assert_eq!(run(text, 4), unsigned);
-        // "{ D1.i1, D0.i64 }" of 65 bits (the RDNA 3, RDNA 4 and CDNA 4 ISA guides): the sign of the exact sum.
+        // "{ D1.i1, D0.i64 }" of 65 bits (the RDNA 4 and CDNA 4 ISA guides): the sign of the exact sum.
         let sum = i128::from(a as i32) * i128::from(b as i32) + i128::from(c as i64);
         prop_assert_eq!(run("v_mad_i64_i32 v[0:1], vcc, v1, v2, v[3:4]", VCC), (sum as u64, sum < 0));
     }
