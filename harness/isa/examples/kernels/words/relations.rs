@@ -104,7 +104,7 @@ pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32,
 fn of_constants(plain: &mut Plain) {
     for source in vectors(plain) {
         let Some(of) = type_of(plain.name, source) else { continue };
-        for (operand, literal, bits) in constants(of, plain.name.ends_with("i64")) {
+        for (operand, literal, bits) in constants(of, plain.name.contains("i64")) {
             let mut words = plain.encoding.with_source(plain.words, source, operand);
             if let (Some(words), LITERAL) = (&mut words, operand) {
                 words.push(literal);
