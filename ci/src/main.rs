@@ -28,7 +28,7 @@ use std::{
     process::ExitCode,
 };
 
-use xshell::{Shell, cmd};
+use xshell::{PushEnv, Shell, cmd};
 
 /// The release that all cases can run on.
 const STACK: &str = "debian:7.2.4";
@@ -236,10 +236,29 @@ fn shell() -> Result<Shell, Box<dyn std::error::Error>> {
     Ok(shell)
 }
 
+/// Has cargo be that of the oldest Rust with which the project is said to compile, as long as what is returned lives. Where
+/// rustup cannot have it, it stays what it was, and that is said.
+fn oldest_rust(sh: &Shell) -> Result<Option<PushEnv<'_>>, Box<dyn std::error::Error>> {
+    let manifest = sh.read_file("Cargo.toml")?;
+    let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    let version = version.ok_or("Cargo.toml has no rust-version")?.trim_matches('"');
+    let install =
+        ["toolchain", "install", version, "--profile", "minimal", "--component", "clippy"];
+    match cmd!(sh, "rustup {install...}").quiet().ignore_stderr().run() {
+        Ok(()) => Ok(Some(sh.push_env("RUSTUP_TOOLCHAIN", version))),
+        Err(error) => {
+            println!("NOT CHECKED: whether Rust {version} compiles this, since {error}");
+            Ok(None)
+        }
+    }
+}
+
 fn lint() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo fmt --all --check").run()?;
     cmd!(sh, "cargo fmt --manifest-path fuzz/Cargo.toml --check").run()?;
+    // What does not compile with it is a mistake that clippy tells.
+    let _oldest = oldest_rust(&sh)?;
     cmd!(sh, "cargo clippy --workspace --all-targets --locked -- -D warnings").run()?;
     // With the examples dependencies have the features that they had for clippy, and are not looked at anew.
     cmd!(sh, "cargo doc --quiet --workspace --no-deps --locked --lib --bin ci --examples")

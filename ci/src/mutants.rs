@@ -77,7 +77,7 @@ fn differences(expected: &[&str], accepted: &BTreeMap<&str, usize>, survived: &s
         let may = accepted.get(mutant.as_str()).copied().unwrap_or(0);
         if places.len() > may {
             let places = places.join("\n  ");
-            problems.push(format!("{} of these may survive, and not all:\n  {places}", may));
+            problems.push(format!("{may} of these may survive, and not all:\n  {places}"));
         }
     }
     for mutant in expected {

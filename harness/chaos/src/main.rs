@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let minutes = std::env::var("ROCREPRO_SOAK").ok().and_then(|text| text.parse().ok());
-    match std::env::var_os("ROCREPRO_PROGRAM") {
-        Some(program) if let Some(minutes) = minutes => chaos::soak(program.into(), minutes),
-        Some(program) => chaos::main(program.into()),
-        None => {
+    match (std::env::var_os("ROCREPRO_PROGRAM"), minutes) {
+        (Some(program), Some(minutes)) => chaos::soak(program.into(), minutes),
+        (Some(program), None) => chaos::main(program.into()),
+        (None, _) => {
             eprintln!("ROCREPRO_PROGRAM must name the built command");
             ExitCode::from(2)
         }

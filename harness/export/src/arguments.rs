@@ -20,7 +20,7 @@ impl Printer<'_> {
                 (Some(place), None) => self.place(place),
                 (None, _) if matches!(arg, Arg::Struct(_) | Arg::Bytes(_)) => {
                     let name = self.names.fresh(Kind::Value, "argument");
-                    let (ty, of_member) = (self.value_type(arg), self.initial(arg));
+                    let (ty, of_member) = (value_type(arg), self.initial(arg));
                     self.line(format!("const {ty} {name} = {of_member};"));
                     name
                 }
@@ -35,26 +35,6 @@ impl Printer<'_> {
         let options = &self.plan.own_kernels.get(kernel)?.options;
         let texts: Vec<_> = options.iter().map(|option| format!("{option:?}")).collect();
         (!texts.is_empty()).then(|| texts.join(", "))
-    }
-
-    /// The type of an argument by value, as a member of a struct has it.
-    fn value_type(&self, arg: &Arg) -> String {
-        let members = |members: &[Arg]| {
-            let member = |(index, arg): (usize, &Arg)| match arg {
-                Arg::Bytes(bytes) => format!("unsigned char m{index}[{}];", bytes.len()),
-                Arg::Address(_) | Arg::Input(_) | Arg::Number(_) | Arg::Struct(_) => {
-                    format!("{} m{index};", self.value_type(arg))
-                }
-            };
-            let members: Vec<_> = members.iter().enumerate().map(member).collect();
-            format!("struct {{ {} }}", members.join(" "))
-        };
-        match arg {
-            Arg::Address(_) | Arg::Input(_) => "void*".to_owned(),
-            Arg::Number(number) => by_bits(number.ty).to_owned(),
-            Arg::Struct(inner) => members(inner),
-            Arg::Bytes(_) => members(std::slice::from_ref(arg)),
-        }
     }
 
     /// What such a variable holds.
@@ -93,6 +73,26 @@ fn parameter_types(source: &str, kernel: &str) -> Vec<String> {
             parameter.trim().trim_end_matches(name).replace("__restrict__", "").trim().to_owned()
         })
         .collect()
+}
+
+/// The type of an argument by value, as a member of a struct has it.
+fn value_type(arg: &Arg) -> String {
+    let members = |members: &[Arg]| {
+        let member = |(index, arg): (usize, &Arg)| match arg {
+            Arg::Bytes(bytes) => format!("unsigned char m{index}[{}];", bytes.len()),
+            Arg::Address(_) | Arg::Input(_) | Arg::Number(_) | Arg::Struct(_) => {
+                format!("{} m{index};", value_type(arg))
+            }
+        };
+        let members: Vec<_> = members.iter().enumerate().map(member).collect();
+        format!("struct {{ {} }}", members.join(" "))
+    };
+    match arg {
+        Arg::Address(_) | Arg::Input(_) => "void*".to_owned(),
+        Arg::Number(number) => by_bits(number.ty).to_owned(),
+        Arg::Struct(inner) => members(inner),
+        Arg::Bytes(_) => members(std::slice::from_ref(arg)),
+    }
 }
 
 #[cfg(test)]

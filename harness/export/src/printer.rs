@@ -408,8 +408,7 @@ impl<'a> Printer<'a> {
                         continue;
                     }
                     out.push_str(&format!(
-                        "static const char {name}_source[] = R\"{end}(\n{}\n){end}\";\n\n",
-                        source
+                        "static const char {name}_source[] = R\"{end}(\n{source}\n){end}\";\n\n"
                     ));
                 }
             }

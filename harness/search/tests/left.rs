@@ -58,7 +58,7 @@ fn what_is_left_is_about_what_comes() {
         for share in [0.0, 0.3, 0.6] {
             let Compared { said, came } = compared(&all, share);
             let (runs, builds) = (said.0 / came.0, (said.1 - came.1) / all.len() as f64);
-            println!("rate {rate}, after {share}: {:.2} of the runs, {builds:+.1} builds", runs);
+            println!("rate {rate}, after {share}: {runs:.2} of the runs, {builds:+.1} builds");
             assert!((0.65..1.55).contains(&runs), "rate {rate}, after {share}: {runs}");
             assert!(builds.abs() < 2.5, "rate {rate}, after {share}: {builds} builds too many");
         }

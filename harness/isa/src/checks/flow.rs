@@ -107,13 +107,12 @@ pub fn flow(text: &Text) -> Option<Flow> {
             let sources = operands.get(2..3).unwrap_or(rest(1));
             return some(Rule::Across { computes: false }, first, sources);
         }
-        Passes::Selects
-            if let Some(Base::Scalar { first: mask, .. }) =
-                text.operands.get(3).map(|operand| &operand.base) =>
-        {
-            // A constant keeps its place among the two.
-            let sources = vec![operands[1].clone(), operands[2].clone()];
-            return Some(Flow { rule: Rule::Select { mask: *mask }, targets: first, sources });
+        Passes::Selects => {
+            if let Some(Base::Scalar { first: mask, .. }) = text.operands.get(3).map(|o| &o.base) {
+                // A constant keeps its place among the two.
+                let sources = vec![operands[1].clone(), operands[2].clone()];
+                return Some(Flow { rule: Rule::Select { mask: *mask }, targets: first, sources });
+            }
         }
         Passes::SelectsScalar if operands.len() == 3 => {
             let sources = operands[1..].into();

@@ -103,11 +103,9 @@ impl Modules {
         };
         let before = symbols.partition_point(|symbol| symbol.at.start <= inside);
         let symbol = symbols[..before].iter().rev().find(|symbol| symbol.at.contains(&inside));
-        match symbol {
-            Some(symbol) if let Some(name) = name(&file.file, symbol.name) => {
-                format!("{} ({})", plain(&name), file.name)
-            }
-            _ => format!("{}+{inside:#x}", file.name),
+        match symbol.and_then(|symbol| name(&file.file, symbol.name)) {
+            Some(name) => format!("{} ({})", plain(&name), file.name),
+            None => format!("{}+{inside:#x}", file.name),
         }
     }
 }

@@ -166,7 +166,7 @@ pub(super) fn others_and_more(plain: &mut Plain) {
 fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     let old = state.lanes.clone();
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
-        for at in row(0)..row(0) + 2 {
+        for at in [row(0), row(0) + 1] {
             registers[at] = way(lane).map_or(0, |from| old[from][at]);
         }
     }
