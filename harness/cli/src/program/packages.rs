@@ -3,11 +3,14 @@
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::Duration,
 };
 
 use plan::program::Packages;
 use rocm::{Extra, Spec};
-use supervise::Start;
+use supervise::{Cancel, Ended, Limits, Start};
 
 use crate::{
     Session, Stop,
@@ -15,6 +18,9 @@ use crate::{
     environments::{self, Environments, normal},
     lacks, which,
 };
+
+/// How long the machine's interpreter may take to say what it is.
+const ASKED: Duration = Duration::from_secs(10);
 
 /// Where a program's packages come from; none for a program that imports none.
 pub(super) struct Environment(Option<environments::Environment>);
@@ -83,12 +89,33 @@ fn has(lock: &str, wanted: &[String]) -> bool {
     })
 }
 
+/// The interpreter behind the `python3` of PATH. What stands there may be a script that looks for one at each start, longer than
+/// Python itself takes to start (pyenv, asdf).
+fn of_machine() -> Option<&'static PathBuf> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let named = which::file(Path::new("python3")).ok()?;
+        Some(itself(&named).filter(|file| which::runs(file)).unwrap_or(named))
+    });
+    found.as_ref()
+}
+
+/// What an interpreter says that it is.
+fn itself(named: &Path) -> Option<PathBuf> {
+    let mut command = Command::new(named);
+    // Standard output is for events here.
+    command.args(["-I", "-c", "import sys; sys.stderr.write(sys.executable)"]);
+    let limits = Limits { total: ASKED, quiet: ASKED, ..Limits::default() };
+    let seen = supervise::run(command, b"", &limits, &Cancel::new().ok()?, &mut |_| {});
+    matches!(seen.ended, Ended::Exited(0)).then(|| seen.stderr.to_text().into())
+}
+
 impl Environment {
     /// Its interpreter, or this machine's.
     pub(super) fn python(&self) -> Result<PathBuf, Unready> {
         match &self.0 {
             Some(found) => Ok(found.venv().join("bin/python")),
-            None => which::file(Path::new("python3")).map_err(|_| {
+            None => of_machine().cloned().ok_or_else(|| {
                 Unready::Missing("there is no `python3` in PATH; install Python 3".to_owned())
             }),
         }
