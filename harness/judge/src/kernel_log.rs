@@ -150,5 +150,10 @@ mod tests {
         );
         assert_eq!(seen.details.len(), SHOWN + 1);
         assert_eq!(seen.details[SHOWN], "kernel log: 12 lines more");
+        let all = failed.with_kernel_log(&many[..SHOWN], &nowhere());
+        assert_eq!(
+            all.details.last().map(String::as_str),
+            Some("kernel log: [ 7.0] amdgpu: GPU reset begin!")
+        );
     }
 }

@@ -178,6 +178,45 @@ mod tests {
         assert_eq!(Places(Vec::new()).of_line("address 0x1000", Tells::Page), None);
     }
 
+    /// A buffer of the same name is another one after it was freed, and an allocation that failed is nowhere.
+    #[test]
+    fn where_buffers_were_is_what_the_worker_told() {
+        let (plan, mut events) = crate::fixture::recorded();
+        for (n, event) in events.iter_mut().enumerate() {
+            if let Event::End { address, .. } = event {
+                *address = Some((n as u64) << 30);
+            }
+        }
+        let index = Index::new(&plan);
+        let call = |event: &Event| match event {
+            Event::End { step, code: 0, .. } => index.step(*step).map(|step| &step.call),
+            _ => None,
+        };
+        let allocates = |event: &&Event| matches!(call(event), Some(Call::Alloc { .. }));
+        let frees = |event: &&Event| matches!(call(event), Some(Call::Free { .. }));
+        let placed = Places::told(&events, &plan);
+        let count = events.iter().filter(allocates).count();
+        assert!(count > 1, "the recorded worker allocates");
+        assert_eq!(placed.0.len(), count);
+        let freed: Vec<_> = events.iter().filter(frees).map(|event| call(event).unwrap()).collect();
+        assert!(!freed.is_empty() && freed.len() < events.len(), "it frees");
+        for place in &placed.0 {
+            let is_freed = freed
+                .iter()
+                .any(|call| matches!(call, Call::Free { buffer, .. } if *buffer == place.name));
+            assert_eq!(place.freed.is_some(), is_freed, "{}", place.name);
+            assert_eq!(place.bytes, plan.buffers[&place.name].bytes);
+        }
+    }
+
+    #[test]
+    fn what_is_sixteen_mebibytes_away_is_not_near() {
+        let told = |address| places().of_address(address, Tells::Address).unwrap();
+        let end = 0x20_1800 + 100;
+        assert_eq!(told(end + NEAR - 1), "That address was 16777215 bytes behind the end of `dst`");
+        assert!(told(end + NEAR).contains("no buffer"));
+    }
+
     /// Each address around some buffers, beside a count byte by byte.
     #[test]
     fn a_naive_count_says_the_same() {

@@ -9,8 +9,8 @@ use plan::{
 };
 
 use crate::{
-    About, End, Limit, Observation, Outcome, ProgramContext, ProgramSeen, Said, Wrong, is_stated,
-    judge_program,
+    About, End, Kind, Limit, Location, Observation, Outcome, ProgramContext, ProgramSeen, Said,
+    Wrong, is_stated, judge_program,
 };
 
 const NONCE: &str = "n0nce";
@@ -88,6 +88,11 @@ fn good() -> Run {
 
 impl Run {
     fn outcome(&self) -> Outcome {
+        self.judged().0
+    }
+
+    /// And where each thing that was wrong stands.
+    fn judged(&self) -> (Outcome, Vec<Location>) {
         let observation = Observation {
             events: Vec::new(),
             noise: Vec::new(),
@@ -112,7 +117,7 @@ impl Run {
             runtime: Some("aa"),
             spec: "debian:7.2.4",
         };
-        judge_program(&seen, &context).0
+        judge_program(&seen, &context)
     }
 
     #[track_caller]
@@ -252,4 +257,53 @@ fn a_wrong_check_decides_whatever_comes_after_it() {
     Run { said: vec![begin(), wrong.clone(), skip], ..good() }.is("wrong-data:sum:zero");
     let ended = Run { said: vec![begin(), wrong], end: End::Signalled { signal: 15 }, ..good() };
     ended.is("wrong-data:sum:zero");
+}
+
+/// The test of a program that lies in a file of its own, and of one that could not be started, which says 127 as a shell does.
+#[test]
+fn a_place_is_a_line_of_the_case_or_of_the_file_of_the_program() {
+    let answer = check(Some((About::Answer, "hipErrorUnknown")));
+    let exception =
+        Said::Exception { name: "KeyError".to_owned(), text: "'x'".to_owned(), line: 1 };
+    let said = vec![begin(), check(None), check(Some((About::Data, "zero"))), answer, exception];
+    let (first, red) = Run { said: said.clone(), ..good() }.judged();
+    let places: Vec<_> = red.iter().map(|at| (at.line, at.api.as_deref())).collect();
+    assert_eq!(places, [(Some(8), None), (Some(8), Some("sum")), (Some(7), None)]);
+    assert_eq!((first.at.line, first.at.api), (Some(8), None));
+    assert!(first.details.iter().any(|line| line == "Also: sum (line 8): 3 of 3 wrong"));
+    let answered = Run { said: vec![begin(), said[3].clone()], ..good() }.outcome();
+    assert_eq!((answered.at.line, answered.at.api.as_deref()), (Some(8), Some("sum")));
+
+    let text = "import rocrepro\n".to_owned();
+    let what = What::Python(Source { text, file: Some("sums.py".to_owned()), above: 0 });
+    let (outcome, red) = Run { program: Program { what, ..program() }, said, ..good() }.judged();
+    assert_eq!(outcome.summary, "sum (line 2 of sums.py): 3 of 3 wrong");
+    assert!(red.iter().all(|at| at.line == Some(5)), "{red:?}");
+
+    // The helper does not know the line of each check.
+    let nowhere = match check(Some((About::Data, "zero"))) {
+        Said::Check { name, wrong, .. } => Said::Check { name, line: 0, wrong },
+        other => other,
+    };
+    let outcome = Run { said: vec![begin(), nowhere], ..good() }.is("wrong-data:sum:zero");
+    assert_eq!((outcome.at.line, &*outcome.summary), (Some(5), "sum: 3 of 3 wrong"));
+}
+
+#[test]
+fn what_could_not_be_started_is_not_what_ended_with_127() {
+    let stderr = "starter: cannot set the limit `files`\n";
+    let ended = |stderr| Run { end: End::Exited(127), said: Vec::new(), stderr, ..good() };
+    let outcome = ended(stderr).is("no-verdict:not-started");
+    assert!(outcome.summary.ends_with(": cannot set the limit `files`"), "{outcome:?}");
+    ended("sh: 1: some: not found\n").is("exit:127");
+}
+
+#[test]
+fn a_failure_that_something_else_explains_keeps_what_was_seen() {
+    let said = vec![begin(), check(Some((About::Data, "zero")))];
+    let failed = Run { said, ..good() }.is("wrong-data:sum:zero");
+    let put_down = failed.clone().put_down_to("no-verdict:hardware", "the GPU".to_owned());
+    assert_eq!((put_down.kind, &*put_down.signature), (Kind::NoVerdict, "no-verdict:hardware"));
+    assert_eq!((&*put_down.summary, &put_down.details[0]), ("the GPU", &failed.summary));
+    assert_eq!((put_down.details[1..].to_vec(), put_down.at), (failed.details, failed.at));
 }
