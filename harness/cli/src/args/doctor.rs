@@ -6,7 +6,7 @@ Examples:
   rocrepro doctor --json > machine.json
   rocrepro doctor --torch            with what PyTorch says of itself, which takes some seconds
 
-Host names, login names, home folders, serial numbers, addresses and UUIDs are taken out. What cannot be read is
+Host names, login names, home and XDG folders, serial numbers, addresses and UUIDs are taken out. What cannot be read is
 named with the reason; that is no error.";
 
 #[derive(Args)]

@@ -96,6 +96,9 @@ fn a_report_names_nobody_and_its_command_can_be_run() {
         let address = shown.lines().find(|line| line.starts_with("https://")).expect("an address");
         assert!(!address.contains(private), "{private}: {address}");
     }
+    if let Some(cache) = std::env::var("XDG_CACHE_HOME").ok().filter(|folder| !folder.is_empty()) {
+        assert!(!report.contains(&cache), "{cache}: {report}");
+    }
     assert!(report.contains("--env \"LICENCE_SERVER=$LICENCE_SERVER\""), "{report}");
     assert!(report.contains("HSA_XNACK=0"), "{report}");
     // Outside of code nothing is markup of the case's.

@@ -320,7 +320,7 @@ mod tests {
         let who = Identity {
             user: "jane".to_owned(),
             host: "workhorse".to_owned(),
-            home: "/home/jane".to_owned(),
+            folders: vec![("/home/jane".to_owned(), "~".to_owned())],
             serials: Vec::new(),
             users: Vec::new(),
             values: Vec::new(),

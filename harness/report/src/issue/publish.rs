@@ -128,7 +128,7 @@ mod tests {
             user: "jane".to_owned(),
             users: vec!["jdoe".to_owned()],
             host: "workhorse".to_owned(),
-            home: "/home/jane".to_owned(),
+            folders: vec![("/home/jane".to_owned(), "~".to_owned())],
             serials: Vec::new(),
             values: vec!["hunter2".to_owned()],
         }

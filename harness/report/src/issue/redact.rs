@@ -9,8 +9,8 @@ pub struct Identity {
     pub user: String,
     /// Host name, with or without a domain.
     pub host: String,
-    /// Home folder.
-    pub home: String,
+    /// The user's folders, each with what stands for it: the home folder, `~`, and those that variables name, `$XDG_CACHE_HOME`.
+    pub folders: Vec<(String, String)>,
     /// Serial numbers and other ids of the machine's parts.
     pub serials: Vec<String>,
     /// Other login names of the same person, such as the one before `sudo`.
@@ -22,7 +22,7 @@ pub struct Identity {
 /// A login name that is everyone's.
 const ROOT: &str = "root";
 
-/// The text without host name, login name, home folder, serial numbers, mail addresses, MAC and IP addresses and UUIDs, each
+/// The text without host name, login name, folders of the user's, serial numbers, mail addresses, MAC and IP addresses and UUIDs, each
 /// and what looks like a password or a token, replaced by a word in angle brackets. Versions, build ids and PCI addresses stay: a maintainer needs them.
 ///
 /// Works on words, so that a text keeps its shape; lines stay lines.
@@ -35,8 +35,11 @@ pub fn redact(text: &str, who: &Identity) -> String {
         text = text.replace(value.as_str(), "<value>");
     }
     text = secrets(&text);
-    if who.home.len() > 1 {
-        text = replace_path(&text, who.home.trim_end_matches('/'));
+    let mut folders: Vec<_> = who.folders.iter().filter(|(folder, _)| folder.len() > 1).collect();
+    // One may lie in another.
+    folders.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
+    for (folder, name) in folders {
+        text = replace_path(&text, folder.trim_end_matches('/'), name);
     }
     text = homes(&text);
     // Before the names, which can be part of an address.
@@ -52,9 +55,9 @@ pub fn redact(text: &str, who: &Identity) -> String {
     text
 }
 
-/// Replaces a folder and what is below it by `~`, but not a folder whose name only begins alike.
-fn replace_path(text: &str, home: &str) -> String {
-    replace_where(text, home, "~", |before, after| {
+/// Names a folder otherwise, also before what lies in it, but not a folder whose name only begins alike.
+fn replace_path(text: &str, folder: &str, name: &str) -> String {
+    replace_where(text, folder, name, |before, after| {
         !before.is_some_and(|c| c.is_alphanumeric() || c == '/' || c == '.')
             && !after.is_some_and(|c| c.is_alphanumeric() || "-_.".contains(c))
     })
@@ -293,7 +296,12 @@ mod tests {
         Identity {
             user: "jane".to_owned(),
             host: "workhorse.example.org".to_owned(),
-            home: "/data/people/jane".to_owned(),
+            folders: vec![
+                ("/data/people/jane".to_owned(), "~".to_owned()),
+                ("/data/people/jane/cache/".to_owned(), "$XDG_CACHE_HOME".to_owned()),
+                ("/scratch/17".to_owned(), "$TMPDIR".to_owned()),
+                (String::new(), "$XDG_DATA_HOME".to_owned()),
+            ],
             serials: vec!["PCB021343-0094".to_owned(), "x".to_owned()],
             users: vec!["jdoe".to_owned()],
             values: vec!["s3cr3t-licence".to_owned()],
@@ -319,6 +327,8 @@ mod tests {
         check("/data/people/jane/rocm/lib", "~/rocm/lib");
         check("/data/people/jane", "~");
         check("/data/people/janet/x", "/data/people/janet/x");
+        check("/data/people/jane/cache/rocm x", "$XDG_CACHE_HOME/rocm x");
+        check("in /scratch/17/a, /scratch/170", "in $TMPDIR/a, /scratch/170");
         check("\"/home/john.smith/venv/bin\" /Users/me", "\"~/venv/bin\" ~");
         check("/home/ /opt/rocm/home/", "/home/ /opt/rocm/home/");
     }
@@ -339,7 +349,11 @@ mod tests {
 
     #[test]
     fn root_is_everyone() {
-        let root = Identity { user: "root".into(), home: "/root".into(), ..Identity::default() };
+        let root = Identity {
+            user: "root".into(),
+            folders: vec![("/root".into(), "~".into())],
+            ..Identity::default()
+        };
         assert_eq!(redact("root in /root/x on /rootfs", &root), "root in ~/x on /rootfs");
     }
 

@@ -44,11 +44,29 @@ pub(super) fn identity() -> Identity {
             .filter(|u| !u.is_empty())
             .unwrap_or_else(|| variable("LOGNAME")),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        home: variable("HOME"),
+        folders: folders(|name| std::env::var(name).ok()),
         serials: serials.collect(),
         users: logins(),
         values: Vec::new(),
     }
+}
+
+/// Folders that tell where somebody keeps what, with what to call them.
+fn folders(variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+    const NAMED: [&str; 6] = [
+        "TMPDIR",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_RUNTIME_DIR",
+        "XDG_STATE_HOME",
+    ];
+    let named = NAMED.into_iter().map(|name| (name, format!("${name}")));
+    let all = std::iter::once(("HOME", "~".to_owned())).chain(named);
+    // What everybody has is called by its name.
+    all.filter_map(|(name, word)| Some((variable(name)?, word)))
+        .filter(|(folder, _)| folder.starts_with('/') && folder != "/tmp")
+        .collect()
 }
 
 /// Login names of whoever is at work here: those that the environment has, that of the user id, and the owner of the current folder.
@@ -143,6 +161,19 @@ mod tests {
         assert_eq!(field(memory, "MemTotal").map(|t| kib(&t)), Some(16384));
         let given = parameters("root=UUID=1 amdgpu.mes=0 quiet iommu=pt host=me");
         assert_eq!(given, ["amdgpu.mes=0", "iommu=pt"]);
+    }
+
+    #[test]
+    fn folders_are_called_by_their_variables() {
+        let told = folders(|name| match name {
+            "HOME" => Some("/home/jane".to_owned()),
+            "XDG_CACHE_HOME" => Some("/fast/jane".to_owned()),
+            "TMPDIR" => Some("/tmp".to_owned()),
+            "XDG_STATE_HOME" => Some("state".to_owned()),
+            _ => None,
+        });
+        let told: Vec<_> = told.iter().map(|(folder, word)| (&**folder, &**word)).collect();
+        assert_eq!(told, [("/home/jane", "~"), ("/fast/jane", "$XDG_CACHE_HOME")]);
     }
 
     #[test]
