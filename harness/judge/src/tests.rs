@@ -67,6 +67,13 @@ fn nothing_is_believed_without_proof() {
         run.seen.end = End::TimedOut { limit: Limit::Quiet };
     });
     no(queues, "worker", "the launcher had not started the worker when its time was over");
+    // One that ended, and a worker that nobody launched.
+    no(without(|_| true).with(|run| run.launched = true), "worker", "said nothing and ended");
+    no(
+        without(|_| true).with(|run| run.seen.end = End::TimedOut { limit: Limit::Quiet }),
+        "worker",
+        "said nothing and ended",
+    );
     no(without(|e| matches!(e, Event::Hello { .. })), "worker", "did not begin");
     no(without(|e| matches!(e, Event::Loaded { .. })), "stack", "which libamdhip64");
     no(without(|e| matches!(e, Event::Device { .. })), "start", "before it could name its device");

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use device::{Config, Identity, Mapped, Witness};
 use plan::{
-    Program,
+    Event, Program,
     program::{Packages, Source, Stated, What},
 };
 
 use crate::{
     About, End, Kind, Limit, Location, Observation, Outcome, ProgramContext, ProgramSeen, Said,
-    Wrong, is_stated, judge_program,
+    Wrong, is_stated, judge_program, told_of_device,
 };
 
 const NONCE: &str = "n0nce";
@@ -306,4 +306,40 @@ fn a_failure_that_something_else_explains_keeps_what_was_seen() {
     assert_eq!((put_down.kind, &*put_down.signature), (Kind::NoVerdict, "no-verdict:hardware"));
     assert_eq!((&*put_down.summary, &put_down.details[0]), ("the GPU", &failed.summary));
     assert_eq!((put_down.details[1..].to_vec(), put_down.at), (failed.details, failed.at));
+}
+
+#[test]
+fn the_last_words_of_a_program_are_shown() {
+    let failed = Run {
+        said: vec![begin(), check(Some((About::Data, "zero")))],
+        stderr: "a warning\nzeros\n\n",
+        stdout: "sum 0\n",
+        ..good()
+    };
+    let lines = |outcome: Outcome| -> Vec<String> {
+        outcome.details.into_iter().filter(|line| line.starts_with("Last line")).collect()
+    };
+    assert_eq!(
+        lines(failed.outcome()),
+        ["Last line on standard error: zeros", "Last line on standard output: sum 0"]
+    );
+    assert_eq!(lines(Run { stdout: "done\n", ..good() }.is("pass")), Vec::<String>::new());
+}
+
+#[test]
+fn what_the_device_told_of_a_program_is_recorded_as_of_a_worker() {
+    assert_eq!(told_of_device(&[]), []);
+    let mut first = witness("aa");
+    first.identity.config.devices = 2;
+    let told = told_of_device(&[first.clone(), witness("bb")]);
+    let [Event::Loaded { libraries }, Event::Device { count, gfx, memory, emulated, .. }] =
+        &told[..]
+    else {
+        panic!("{told:?}");
+    };
+    let named: Vec<_> = libraries.iter().map(|l| (&*l.name, l.build_id.as_deref())).collect();
+    assert_eq!(named, [("libamdhip64.so.7", Some("aa"))]);
+    let config = &first.identity.config;
+    assert_eq!((*count, &**gfx, *memory), (2, config.arch.name(), config.memory));
+    assert_eq!(emulated.as_ref(), Some(&first.identity));
 }
