@@ -194,7 +194,9 @@ fn the_end_of_the_process_is_judged_by_how_far_it_had_come() {
     at(End::Signalled { signal: 9 }, middle()).is("no-verdict:killed");
     at(End::NotStarted("no memory".into()), Vec::new()).is("no-verdict:not-started");
     at(End::Lost("flooded".into()), middle()).is("no-verdict:lost");
-    Run { left_behind: 2, ..good() }.is("leak:process");
+    let left = |left_behind| Run { left_behind, ..good() }.is("leak:process").summary;
+    assert_eq!(left(1), "the program left a process behind");
+    assert_eq!(left(2), "the program left 2 processes behind");
 }
 
 #[test]
@@ -231,7 +233,8 @@ fn a_command_is_judged_by_what_is_stated() {
         ..good()
     };
     let says = || stated(&["sum 7"], &["Error"], None);
-    run(says(), "sum 7\n", End::Exited(0)).is("pass");
+    let pass = run(says(), "sum 7\n", End::Exited(0)).is("pass");
+    assert_eq!(pass.summary, "the program ended and said what it must");
     run(says(), "sum 8\n", End::Exited(0)).is("wrong-data:output:missing");
     run(says(), "sum 7\nError\n", End::Exited(0)).is("wrong-data:output:forbidden");
     run(says(), "sum 7\n", End::Exited(2)).is("exit:2");

@@ -192,6 +192,21 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_a_file_has_a_status_for_a_signature() {
+        let lines = ["Fail", "Crash", "Timeout", "Flake"];
+        assert!(lines.iter().all(|status| known(&[], "*", status).is_of_a_file()));
+        assert!(!known(&[], "*", "wrong-data:back:zero").is_of_a_file());
+    }
+
+    #[test]
+    fn what_nobody_expected_is_news() {
+        use VerdictKind::*;
+        let is_news = |kind: &VerdictKind| Verdict { kind: *kind, known: None }.is_news();
+        let news: Vec<_> = VerdictKind::ALL.into_iter().filter(is_news).collect();
+        assert_eq!(news, [NewsFail, NewsChanged, NewsFixed]);
+    }
+
+    #[test]
     fn windows_decide() {
         use VerdictKind::*;
         let zero = "wrong-data:back:zero";

@@ -71,3 +71,21 @@ pub(crate) fn not_started(stderr: &str) -> Option<&str> {
 pub(crate) fn last_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).rfind(|line| !line.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// A shell has its own list of them (`kill -l`, POSIX).
+    #[test]
+    fn signals_are_called_as_a_shell_calls_them() {
+        for number in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 24, 25, 31] {
+            let output = Command::new("sh").args(["-c", &format!("kill -l {number}")]).output();
+            let name = String::from_utf8(output.expect("a shell").stdout).expect("a name");
+            assert_eq!(signal(number), format!("SIG{}", name.trim()));
+        }
+        assert_eq!(signal(64), "signal 64");
+    }
+}
