@@ -1,11 +1,13 @@
-//! Mutation testing of what decides: each line of `plan`, `judge` and `case` is changed, and the crate's own tests must notice.
+//! Mutation testing of what decides: each line of `plan`, `judge` and `case` is changed, and the crate's own tests must notice, or
+//! those of a crate that is made of it.
 
 use std::{collections::BTreeMap, path::Path};
 
 use xshell::{Shell, cmd};
 
-/// The crates that decide what is right and what a run means.
-const CRATES: [&str; 3] = ["plan", "judge", "case"];
+/// The crates that decide what is right and what a run means, each with those whose tests look at it, too.
+const CRATES: [(&str, &str); 3] =
+    [("plan", "case,export,rewrite"), ("judge", "report"), ("case", "export")];
 
 /// The mutants that may survive, one a line, as cargo-mutants names them without line and column; behind ` # ` stands why.
 const ACCEPTED: &str = include_str!("../mutants.txt");
@@ -21,12 +23,15 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
     if cmd!(sh, "cargo mutants --version").quiet().ignore_stdout().ignore_stderr().run().is_err() {
         cmd!(sh, "cargo install --quiet --locked cargo-mutants").run()?;
     }
-    if let Some(unknown) = only.iter().find(|name| !CRATES.contains(&name.as_str())) {
-        return Err(format!("`{unknown}` is not one of {}", CRATES.join(", ")).into());
+    if let Some(unknown) = only.iter().find(|name| CRATES.iter().all(|(of, _)| of != name)) {
+        return Err(
+            format!("`{unknown}` is not one of {}", CRATES.map(|(of, _)| of).join(", ")).into()
+        );
     }
     let accepted = accepted(ACCEPTED)?;
     let mut problems = Vec::new();
-    for name in CRATES.iter().filter(|name| only.is_empty() || only.iter().any(|o| o == *name)) {
+    let named = |name: &str| only.is_empty() || only.iter().any(|other| other == name);
+    for (name, others) in CRATES.into_iter().filter(|(name, _)| named(name)) {
         let out = format!("target/mutants/{name}");
         sh.remove_path(&out)?;
         sh.create_dir(&out)?;
@@ -34,12 +39,16 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
         cmd!(sh, "cargo mutants --package {name} --output {out} {LIMITS...} -- --lib --tests")
             .ignore_status()
             .run()?;
+        // What its own tests caught is not tried again.
+        cmd!(sh, "cargo mutants --package {name} --output {out} --iterate --test-package {others} {LIMITS...} -- --lib --tests")
+            .ignore_status()
+            .run()?;
         let folder = Path::new(&out).join("mutants.out");
         let survived = sh.read_file(folder.join("missed.txt")).map_err(|error| {
             format!("cargo-mutants did not come to its end for `{name}`: {error}")
         })?;
         // Where nothing was caught, nothing was tried.
-        if sh.read_file(folder.join("caught.txt"))?.trim().is_empty() {
+        if sh.read_file(folder.join("previously_caught.txt"))?.trim().is_empty() {
             return Err(format!(
                 "no mutant of `{name}` was tried; what cargo-mutants said is above"
             )
