@@ -42,10 +42,6 @@ pub(crate) struct AddressMap {
 }
 
 impl AddressMap {
-    pub(crate) const fn new() -> AddressMap {
-        AddressMap { regions: BTreeMap::new(), locked: BTreeMap::new() }
-    }
-
     /// Adds a region that overlaps no other.
     pub(crate) fn insert(&mut self, start: usize, region: Region) {
         self.regions.insert(start, region);

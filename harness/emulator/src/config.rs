@@ -1,8 +1,8 @@
-//! The configuration of this process, read once.
-
-use std::sync::OnceLock;
+//! The configuration: of the process's own device it is read once, from the environment.
 
 use device::{CONFIG_VARIABLE, Config};
+
+use crate::part::Part as _;
 
 fn read() -> Result<Config, String> {
     match std::env::var(CONFIG_VARIABLE) {
@@ -30,17 +30,42 @@ fn parse(json: &str) -> Result<Config, String> {
     Ok(config)
 }
 
-/// The configuration, or what is wrong with the environment variable.
-pub(crate) fn result() -> Result<&'static Config, &'static str> {
-    static CONFIG: OnceLock<Result<Config, String>> = OnceLock::new();
-    CONFIG.get_or_init(read).as_ref().map_err(String::as_str)
+/// The configuration of a device.
+pub(crate) struct Configuration {
+    config: Config,
+    problem: Option<String>,
 }
 
-/// The configuration in force. A bad one stopped `hsa_init`, so what runs later falls back to the
-/// default only in unit tests.
+impl Configuration {
+    /// What the environment of the process asks for. A bad configuration stops `hsa_init`, so what runs later on the default
+    /// are only unit tests.
+    pub(crate) fn of_environment() -> Configuration {
+        read().map_or_else(
+            |problem| Configuration { config: Config::default(), problem: Some(problem) },
+            Configuration::from,
+        )
+    }
+
+    pub(crate) fn get(&self) -> &Config {
+        &self.config
+    }
+}
+
+impl From<Config> for Configuration {
+    fn from(config: Config) -> Configuration {
+        Configuration { config, problem: None }
+    }
+}
+
+/// The configuration of the device of this thread, or what is wrong with the environment variable.
+pub(crate) fn result() -> Result<&'static Config, &'static str> {
+    let Configuration { config, problem } = Configuration::here();
+    problem.as_deref().map_or(Ok(config), Err)
+}
+
+/// The configuration in force.
 pub(crate) fn get() -> &'static Config {
-    static DEFAULT: OnceLock<Config> = OnceLock::new();
-    result().unwrap_or_else(|_| DEFAULT.get_or_init(Config::default))
+    Configuration::here().get()
 }
 
 #[cfg(test)]

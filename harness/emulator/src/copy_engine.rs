@@ -16,7 +16,9 @@ use crate::{
     abi::{Agent, Dim3, Out, PitchedPtr, Signal, Status, array},
     clock, events, faults, findings,
     locks::{Condvar, Mutex},
-    memory, order, report,
+    memory, order,
+    part::Part as _,
+    report,
     report::trace,
     rest, sanitizer, schedule, system,
     transfer::{self, Direction, Fate, Row},
@@ -42,7 +44,8 @@ struct Engine {
 }
 
 /// One engine towards the device, one from it, one for everything else.
-static ENGINES: Mutex<[Option<Arc<Engine>>; 3]> = Mutex::new([None, None, None]);
+#[derive(Default)]
+pub(crate) struct Engines(Mutex<[Option<Arc<Engine>>; 3]>);
 
 impl Engine {
     fn start() -> Option<Arc<Engine>> {
@@ -50,8 +53,7 @@ impl Engine {
         let engine = Arc::new(Engine { state, changed: Condvar::new() });
         if schedule::is_eager() {
             let own = Arc::clone(&engine);
-            let run = move || own.run();
-            std::thread::Builder::new().name("device copies".into()).spawn(run).ok()?;
+            Engines::spawn("device copies", move || own.run()).ok()?;
         } else {
             schedule::start();
         }
@@ -96,7 +98,7 @@ impl Ready {
 
 /// The engines that were used so far.
 fn engines() -> Vec<Arc<Engine>> {
-    ENGINES.lock().iter().flatten().cloned().collect()
+    Engines::here().0.lock().iter().flatten().cloned().collect()
 }
 
 /// The signals that the job waits for.
@@ -199,12 +201,13 @@ fn fate(total: usize, direction: Direction) -> Fate {
 /// Whether copies go through the engines at all. With `HSA_ENABLE_SDMA=0` the runtime's own HSA library makes them with kernels
 /// instead (ROCR-Runtime, docs/api-reference/environment_variables.rst).
 fn enabled() -> bool {
+    // The variable is one of the process, and so of all its devices.
     static ENABLED: OnceLock<bool> = OnceLock::new();
     *ENABLED.get_or_init(|| std::env::var_os("HSA_ENABLE_SDMA").is_none_or(|v| v != "0"))
 }
 
 fn submit(index: usize, job: Job) -> Status {
-    let mut engines = ENGINES.lock();
+    let mut engines = Engines::here().0.lock();
     if engines[index].is_none() {
         engines[index] = Engine::start();
     }
@@ -222,7 +225,7 @@ fn submit(index: usize, job: Job) -> Status {
 
 /// Ends the engines. What is not done yet will not be, as when the driver closes a process's queues.
 pub(crate) fn shut_down() {
-    for engine in ENGINES.lock().iter_mut() {
+    for engine in Engines::here().0.lock().iter_mut() {
         if let Some(engine) = engine.take() {
             engine.state.lock().stop = true;
             engine.changed.notify_all();

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_void, sync::MutexGuard};
 
-use crate::{abi::Status, address_map::Kind, locks::Mutex, memory, report::trace};
+use crate::{abi::Status, address_map::Kind, locks::Mutex, memory, part::Part as _, report::trace};
 
 type Callback = extern "C" fn(*mut c_void, *mut c_void);
 
@@ -20,10 +20,11 @@ struct Notifier {
 unsafe impl Send for Notifier {}
 
 /// In the order of registration, in which they are called.
-static NOTIFIERS: Mutex<Vec<Notifier>> = Mutex::new(Vec::new());
+#[derive(Default)]
+pub(crate) struct Notifiers(Mutex<Vec<Notifier>>);
 
 fn notifiers() -> MutexGuard<'static, Vec<Notifier>> {
-    NOTIFIERS.lock()
+    Notifiers::here().0.lock()
 }
 
 /// Gives an allocation back and tells whoever asked for it; `false` when nothing was allocated there.

@@ -19,14 +19,19 @@ use isa::{
 use crate::{
     abi::{Agent, DispatchPacket, Status},
     address_map::Kind,
-    blit, config, events, faults, findings, loader,
+    blit, config, events,
+    faults::{self, Chooser},
+    findings, loader,
     locks::Mutex,
-    memory, model, order,
+    memory::{self, Memory},
+    model, order,
+    part::Part as _,
     pools::group_bytes,
     queue::Queue,
     report,
     report::trace,
-    sanitizer, system, transfer,
+    sanitizer::{self, Sanitizer},
+    system, transfer,
 };
 
 /// Why a queue stops at a dispatch.
@@ -38,11 +43,39 @@ pub(crate) enum Failure {
     Hang,
 }
 
-/// The address map as a kernel sees it.
+/// What is kept of the dispatches so far.
+#[derive(Default)]
+pub(crate) struct Dispatches {
+    /// Whether the device was lost.
+    lost: AtomicBool,
+    /// How many there were of kernels of the program.
+    count: AtomicU64,
+    /// The argument bytes of the last one of each kernel, where a planted fault wants them.
+    arguments: Mutex<HashMap<u64, Vec<u8>>>,
+}
+
+/// The address map as a kernel sees it. It is looked at often, and on threads of the interpreter, which belong to no device.
 struct DeviceMemory<'a> {
     kernel: &'a str,
     /// Kernels of the runtime copy and fill whatever they are told to.
     for_the_runtime: bool,
+    memory: &'static Memory,
+    sanitizer: &'static Sanitizer,
+    faults: &'static Chooser,
+    units: u64,
+}
+
+impl<'a> DeviceMemory<'a> {
+    fn new(kernel: &'a str, for_the_runtime: bool) -> DeviceMemory<'a> {
+        DeviceMemory {
+            kernel,
+            for_the_runtime,
+            memory: Memory::here(),
+            sanitizer: Sanitizer::here(),
+            faults: Chooser::here(),
+            units: model::of(config::get().arch).compute_units.into(),
+        }
+    }
 }
 
 // SAFETY: the address map has what is mapped for the device, which the runtime or the program asked for, and no object of this
@@ -50,17 +83,19 @@ struct DeviceMemory<'a> {
 // it must not on any device; here its process may die of it, as that of a program that does so with its own threads.
 unsafe impl AddressSpace for DeviceMemory<'_> {
     fn is_watched(&self) -> bool {
-        sanitizer::is_on()
+        self.sanitizer.is_on()
     }
 
     fn found(&self, finding: &Finding) -> ControlFlow<()> {
-        let known = finding.address().map_or_else(String::new, sanitizer::describe);
+        // While somebody watches, all is done on the thread of the dispatch.
+        let describe = |address| self.sanitizer.describe(address);
+        let known = finding.address().map_or_else(String::new, describe);
         findings::tell(self.kernel, finding.mistake(), format_args!("{finding}{known}"))
     }
 
     fn hangs(&self, hang: &Trap) -> ControlFlow<()> {
         let known = match hang {
-            Trap::Hang { address: Some(address), .. } => sanitizer::describe(*address),
+            Trap::Hang { address: Some(address), .. } => self.sanitizer.describe(*address),
             _ => String::new(),
         };
         report::hang(self.kernel, format_args!("{hang}{known}"));
@@ -68,12 +103,12 @@ unsafe impl AddressSpace for DeviceMemory<'_> {
     }
 
     fn pages(&self, address: u64) -> Option<Range<u64>> {
-        let pages = memory::map().pages_of_pool(usize::try_from(address).ok()?)?;
+        let pages = self.memory.map().pages_of_pool(usize::try_from(address).ok()?)?;
         Some(pages.start as u64..pages.end as u64)
     }
 
     fn written(&self, address: u64) -> Option<Arc<Written>> {
-        sanitizer::written(address)
+        self.sanitizer.written(address)
     }
 
     fn reports_never_written(&self) -> bool {
@@ -86,17 +121,21 @@ unsafe impl AddressSpace for DeviceMemory<'_> {
 
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let address = usize::try_from(address).ok()?;
-        let mapped = memory::map().reach(address)?;
-        let range =
-            if self.for_the_runtime { mapped } else { sanitizer::unguarded(address, mapped)? };
+        let mapped = self.memory.map().reach(address)?;
+        let range = if self.for_the_runtime {
+            mapped
+        } else {
+            self.sanitizer.unguarded(address, mapped)?
+        };
         Some(range.start as u64..range.end as u64)
     }
 
     fn breaks(&self, workgroup: u64) -> bool {
-        let Some(planted) = faults::planted(Fault::KernelWrongUnit) else { return false };
-        let units = u64::from(model::of(config::get().arch).compute_units);
+        let fault = Fault::KernelWrongUnit;
+        let Some(planted) = self.faults.planted(fault) else { return false };
         // The dispatcher deals workgroups to the units in turn.
-        workgroup % units == planted.amount("unit") % units && faults::takes(Fault::KernelWrongUnit)
+        workgroup % self.units == planted.amount("unit") % self.units
+            && self.faults.taken(fault, self.sanitizer).is_some()
     }
 }
 
@@ -106,9 +145,9 @@ pub(crate) fn run(
     packet_address: u64,
     queue: &Queue,
 ) -> Result<(), Failure> {
-    static LOST: AtomicBool = AtomicBool::new(false);
-    if LOST.load(Ordering::SeqCst) || faults::takes(Fault::DeviceLost) {
-        LOST.store(true, Ordering::SeqCst);
+    let lost = &Dispatches::here().lost;
+    if lost.load(Ordering::SeqCst) || faults::takes(Fault::DeviceLost) {
+        lost.store(true, Ordering::SeqCst);
         return Err(Failure::Queue(Status::EXCEPTION));
     }
     // What the kernel may reach must stay mapped until it ends.
@@ -158,7 +197,7 @@ pub(crate) fn run(
         };
         // A kernel may write signals, which nobody announces.
         let _writer = events::SilentWriter::new();
-        isa::launch(&launch, &DeviceMemory { kernel: &kernel.name, for_the_runtime })
+        isa::launch(&launch, &DeviceMemory::new(&kernel.name, for_the_runtime))
     };
     let result = if for_the_runtime {
         blit::run(&kernel, packet.kernarg, || execute(packet.kernarg))
@@ -217,8 +256,7 @@ fn misbehave(
     packet: &DispatchPacket,
     execute: impl Fn(u64) -> Result<Executed, Trap>,
 ) -> Result<Result<Executed, Trap>, Failure> {
-    static DISPATCHES: AtomicU64 = AtomicU64::new(0);
-    let number = DISPATCHES.fetch_add(1, Ordering::Relaxed) + 1;
+    let number = Dispatches::here().count.fetch_add(1, Ordering::Relaxed) + 1;
     let is_the_one = |fault| {
         faults::planted(fault).is_some_and(|planted| planted.amount("dispatch") == number)
             && faults::takes(fault)
@@ -310,10 +348,9 @@ fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
 
 /// The argument bytes of the dispatch of the same kernel before this one.
 fn stale(kernel: u64, bytes: &[u8]) -> Option<Vec<u8>> {
-    static LAST: Mutex<Option<HashMap<u64, Vec<u8>>>> = Mutex::new(None);
     faults::planted(Fault::KernelStaleArgs)?;
-    let mut last = LAST.lock();
-    let before = last.get_or_insert_default().insert(kernel, bytes.to_vec())?;
+    let mut last = Dispatches::here().arguments.lock();
+    let before = last.insert(kernel, bytes.to_vec())?;
     (before.len() == bytes.len() && faults::takes(Fault::KernelStaleArgs)).then_some(before)
 }
 

@@ -4,50 +4,57 @@
 //! several (a barrier-or packet) or for a handler's condition, so sleeping on a single signal would
 //! not do. Signals change rarely enough that waking all sleepers is cheap.
 
-use crate::locks::{Condvar, Mutex};
 use std::{
-    sync::{
-        MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
-static EPOCH: Mutex<u64> = Mutex::new(0);
-static CHANGED: Condvar = Condvar::new();
+use crate::{
+    locks::{Condvar, Mutex},
+    part::Part as _,
+};
 
-/// How many reasons there are why a signal may change without a call of this library.
-static SILENT_WRITERS: AtomicUsize = AtomicUsize::new(0);
+/// How often a signal changed, and who waits for that.
+#[derive(Default)]
+pub(crate) struct Events {
+    epoch: Mutex<u64>,
+    changed: Condvar,
+    /// How many reasons there are why a signal may change without a call of this library.
+    silent_writers: AtomicUsize,
+}
 
 /// How often a sleeper looks while a signal may change silently.
 const LOOK: Duration = Duration::from_millis(1);
 
-fn epoch() -> MutexGuard<'static, u64> {
-    EPOCH.lock()
+impl Events {
+    fn notify(&self) {
+        *self.epoch.lock() += 1;
+        self.changed.notify_all();
+    }
 }
 
 /// Wakes whoever waits, after a signal changed.
 pub(crate) fn notify() {
-    *epoch() += 1;
-    CHANGED.notify_all();
+    Events::here().notify();
 }
 
 /// While this exists, signals may change without a call: a kernel that runs can write any signal,
 /// and so can the host once it was given the address of a signal's value.
-pub(crate) struct SilentWriter(());
+pub(crate) struct SilentWriter(&'static Events);
 
 impl SilentWriter {
     pub(crate) fn new() -> SilentWriter {
-        SILENT_WRITERS.fetch_add(1, Ordering::SeqCst);
-        notify();
-        SilentWriter(())
+        let events = Events::here();
+        events.silent_writers.fetch_add(1, Ordering::SeqCst);
+        events.notify();
+        SilentWriter(events)
     }
 }
 
 impl Drop for SilentWriter {
     fn drop(&mut self) {
-        SILENT_WRITERS.fetch_sub(1, Ordering::SeqCst);
-        notify();
+        self.0.silent_writers.fetch_sub(1, Ordering::SeqCst);
+        self.0.notify();
     }
 }
 
@@ -56,8 +63,9 @@ pub(crate) fn wait_until<T>(
     deadline: Option<Instant>,
     mut poll: impl FnMut() -> Option<T>,
 ) -> Option<T> {
+    let events = Events::here();
     loop {
-        let before = *epoch();
+        let before = *events.epoch.lock();
         if let Some(answer) = poll() {
             return Some(answer);
         }
@@ -65,19 +73,19 @@ pub(crate) fn wait_until<T>(
         if left == Some(Duration::ZERO) {
             return None;
         }
-        let silent = SILENT_WRITERS.load(Ordering::SeqCst) > 0;
+        let silent = events.silent_writers.load(Ordering::SeqCst) > 0;
         let limit = match (left, silent) {
             (Some(left), true) => Some(left.min(LOOK)),
             (None, true) => Some(LOOK),
             (left, false) => left,
         };
-        let guard = epoch();
+        let guard = events.epoch.lock();
         if *guard != before {
             continue;
         }
         match limit {
-            Some(limit) => drop(CHANGED.wait_timeout(guard, limit)),
-            None => drop(CHANGED.wait(guard)),
+            Some(limit) => drop(events.changed.wait_timeout(guard, limit)),
+            None => drop(events.changed.wait(guard)),
         }
     }
 }

@@ -2,15 +2,12 @@
 
 use std::{
     ffi::{CString, c_char},
-    sync::{
-        OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
-use device::{Acts, Fault, Planted};
+use device::{Acts, Config, Fault, Planted};
 
-use crate::{config, locks::Mutex, sanitizer};
+use crate::{locks::Mutex, part::Part as _, sanitizer::Sanitizer};
 
 /// A planted fault, how many opportunities it has had, and which of them it took.
 struct Choice {
@@ -21,8 +18,8 @@ struct Choice {
 
 impl Choice {
     /// Notes an act at this opportunity.
-    fn acted(&self, opportunity: u64) {
-        let line = match sanitizer::current_line() {
+    fn acted(&self, opportunity: u64, sanitizer: &Sanitizer) {
+        let line = match sanitizer.current_line() {
             // A program that is not a trial, or one that is not at its lines yet.
             u32::MAX => 0,
             line => line,
@@ -32,16 +29,16 @@ impl Choice {
 }
 
 /// The planted faults.
-struct Chooser(Vec<Choice>);
+pub(crate) struct Chooser(Vec<Choice>);
 
 impl Chooser {
-    fn new(planted: &[Planted]) -> Chooser {
+    pub(crate) fn new(config: &Config) -> Chooser {
         let choice = |planted: &Planted| Choice {
             planted: planted.clone(),
             seen: AtomicU64::new(0),
             acts: Mutex::new(Acts::none(planted.fault)),
         };
-        Chooser(planted.iter().map(choice).collect())
+        Chooser(config.faults.iter().map(choice).collect())
     }
 
     fn choice(&self, fault: Fault) -> Option<&Choice> {
@@ -49,21 +46,21 @@ impl Chooser {
     }
 
     /// The fault, where this opportunity to misbehave is taken. It depends on nothing but the seed, the
-    /// fault and how many opportunities there were before.
-    fn taken(&self, fault: Fault) -> Option<&Planted> {
+    /// fault and how many opportunities there were before. The sanitizer knows where the program is.
+    pub(crate) fn taken(&self, fault: Fault, sanitizer: &Sanitizer) -> Option<&Planted> {
         let choice = self.choice(fault)?;
         let opportunity = choice.seen.fetch_add(1, Ordering::Relaxed);
         let takes = choice.planted.takes(opportunity);
         takes.then(|| {
-            choice.acted(opportunity);
+            choice.acted(opportunity, sanitizer);
             &choice.planted
         })
     }
-}
 
-fn chooser() -> &'static Chooser {
-    static CHOOSER: OnceLock<Chooser> = OnceLock::new();
-    CHOOSER.get_or_init(|| Chooser::new(&config::get().faults))
+    /// The fault, whether or not an opportunity is taken.
+    pub(crate) fn planted(&self, fault: Fault) -> Option<&Planted> {
+        self.choice(fault).map(|choice| &choice.planted)
+    }
 }
 
 /// Whether the device misbehaves in this way at this opportunity.
@@ -73,26 +70,26 @@ pub(crate) fn takes(fault: Fault) -> bool {
 
 /// The planted fault with its parameters, where the device misbehaves in this way at this opportunity.
 pub(crate) fn taken(fault: Fault) -> Option<&'static Planted> {
-    chooser().taken(fault)
+    Chooser::here().taken(fault, Sanitizer::here())
 }
 
 /// Whether the opportunity of this number is taken: for those that may be looked at more than once. Each look at which it is
 /// counts as an act.
 pub(crate) fn takes_at(fault: Fault, opportunity: u64) -> bool {
-    let choice = chooser().choice(fault).filter(|choice| choice.planted.takes(opportunity));
-    choice.inspect(|choice| choice.acted(opportunity)).is_some()
+    let choice = Chooser::here().choice(fault).filter(|choice| choice.planted.takes(opportunity));
+    choice.inspect(|choice| choice.acted(opportunity, Sanitizer::here())).is_some()
 }
 
 /// The fault, whether or not an opportunity is taken.
 pub(crate) fn planted(fault: Fault) -> Option<&'static Planted> {
-    chooser().choice(fault).map(|choice| &choice.planted)
+    Chooser::here().planted(fault)
 }
 
 /// The JSON of a list of [`Acts`]: how often each planted fault misbehaved up to now.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_acts() -> *const c_char {
     let acts = |choice: &Choice| choice.acts.lock().clone();
-    let all: Vec<Acts> = chooser().0.iter().map(acts).collect();
+    let all: Vec<Acts> = Chooser::here().0.iter().map(acts).collect();
     let json = serde_json::to_string(&all).unwrap_or_default();
     // Whoever asks may keep it; once in a process is often.
     CString::new(json).unwrap_or_default().into_raw()
@@ -102,21 +99,26 @@ extern "C" fn rocrepro_device_acts() -> *const c_char {
 mod tests {
     use super::*;
 
+    fn with<const N: usize>(faults: [Planted; N]) -> Chooser {
+        Chooser::new(&Config { faults: faults.into(), ..Config::default() })
+    }
+
     #[test]
     fn each_fault_counts_its_own_opportunities() {
         let half = |fault| Planted { probability: 0.5, ..Planted::from(fault) };
-        let chooser = Chooser::new(&[half(Fault::CopyZero), half(Fault::CopyDrop)]);
+        let chooser = with([half(Fault::CopyZero), half(Fault::CopyDrop)]);
         for opportunity in 0..100 {
-            let taken = chooser.taken(Fault::CopyZero).is_some();
+            let taken = chooser.taken(Fault::CopyZero, Sanitizer::here()).is_some();
             assert_eq!(taken, half(Fault::CopyZero).takes(opportunity));
             if opportunity % 3 == 0 {
-                chooser.taken(Fault::CopyDrop);
+                chooser.taken(Fault::CopyDrop, Sanitizer::here());
             }
         }
     }
 
     #[test]
     fn a_fault_that_is_not_planted_is_never_taken() {
-        assert_eq!(Chooser::new(&[Planted::from(Fault::CopyDrop)]).taken(Fault::CopyZero), None);
+        let chooser = with([Planted::from(Fault::CopyDrop)]);
+        assert_eq!(chooser.taken(Fault::CopyZero, Sanitizer::here()), None);
     }
 }

@@ -1,14 +1,15 @@
-//! What the sanitizer tells: each mistake once in a process, after which the work goes on or stops, as was asked for.
+//! What the sanitizer tells: each mistake once, after which the work goes on or stops, as was asked for.
 
 use std::{collections::BTreeSet, fmt::Display, ops::ControlFlow};
 
 use device::Sanitize;
 use isa::Unordered;
 
-use crate::{config, locks::Mutex, report, sanitizer};
+use crate::{config, locks::Mutex, part::Part as _, report, sanitizer};
 
 /// The mistakes that were told: by whom, and what is the same each time.
-static TOLD: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
+#[derive(Default)]
+pub(crate) struct Findings(Mutex<BTreeSet<(String, String)>>);
 
 /// More than that are not read by anybody, and would push the rest out of the log.
 const MOST: usize = 100;
@@ -21,7 +22,7 @@ pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlo
     } else {
         ""
     };
-    let mut told = TOLD.lock();
+    let mut told = Findings::here().0.lock();
     if told.len() <= MOST && told.insert((who.to_owned(), mistake)) {
         if told.len() <= MOST {
             report::finding(who, format_args!("{what}{then}"));

@@ -17,6 +17,7 @@ use crate::{
     config,
     locks::Mutex,
     memory, order,
+    part::Part as _,
     transfer::{self, Direction, Row},
 };
 pub(crate) use formats::Geometry;
@@ -75,8 +76,12 @@ struct Known {
     geometry: Geometry,
 }
 
-static IMAGES: Mutex<BTreeMap<u64, Known>> = Mutex::new(BTreeMap::new());
-static SAMPLERS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+/// What has a handle here.
+#[derive(Default)]
+pub(crate) struct Images {
+    images: Mutex<BTreeMap<u64, Known>>,
+    samplers: Mutex<Vec<u64>>,
+}
 
 /// Words of a handle's object, of an image and of a sampler (ROCr, `HSA_IMAGE_OBJECT_SIZE_DWORD` and
 /// `HSA_SAMPLER_OBJECT_SIZE_DWORD`): HIP copies so many.
@@ -244,7 +249,7 @@ pub(crate) extern "C" fn hsa_ext_image_create_with_layout(
     let ImageFormat { kind, order } = wanted.format;
     words[8..11].copy_from_slice(&[kind, order, wanted.width as u32]);
     let Some(handle) = publish(words) else { return Status::OUT_OF_RESOURCES };
-    IMAGES.lock().insert(handle, known);
+    Images::here().images.lock().insert(handle, known);
     image.put(handle)
 }
 
@@ -266,7 +271,7 @@ pub(crate) extern "C" fn hsa_ext_image_destroy(agent: Agent, image: u64) -> Stat
     if !agent.is_gpu() {
         return Status::INVALID_AGENT;
     }
-    if IMAGES.lock().remove(&image).is_none() {
+    if Images::here().images.lock().remove(&image).is_none() {
         return Status::INVALID_ARGUMENT;
     }
     memory::free(image as usize);
@@ -342,7 +347,7 @@ fn moved(rows: &[Row], direction: Direction) -> Status {
 }
 
 fn known(handle: u64) -> Option<Known> {
-    IMAGES.lock().get(&handle).copied()
+    Images::here().images.lock().get(&handle).copied()
 }
 
 #[unsafe(no_mangle)]
@@ -482,7 +487,7 @@ fn sampler(agent: Agent, wanted: SamplerDescriptionV2, handle: Out<u64>) -> Stat
     let mut words = [0; SAMPLER_WORDS];
     words[..4].copy_from_slice(&sampler.words(config::get().arch));
     let Some(made) = publish(words) else { return Status::OUT_OF_RESOURCES };
-    SAMPLERS.lock().push(made);
+    Images::here().samplers.lock().push(made);
     handle.put(made)
 }
 
@@ -513,7 +518,7 @@ pub(crate) extern "C" fn hsa_ext_sampler_destroy(agent: Agent, handle: u64) -> S
     if !agent.is_gpu() {
         return Status::INVALID_AGENT;
     }
-    let mut all = SAMPLERS.lock();
+    let mut all = Images::here().samplers.lock();
     let Some(at) = all.iter().position(|known| *known == handle) else {
         return Status::INVALID_ARGUMENT;
     };

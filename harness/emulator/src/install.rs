@@ -82,7 +82,7 @@ pub fn install(library: &[u8], folder: &Path) -> Result<PathBuf, InstallError> {
     let library = with_versions(library.to_vec()).map_err(InstallError::NotTheDevice)?;
     fs::create_dir_all(folder).map_err(failed(folder))?;
     let target = folder.join(FILE_NAME);
-    // Several processes, and several threads of one, may install at the same time.
+    // Several processes, and several threads of one, may install at the same time; no device has to do with it.
     static INSTALLED: AtomicU32 = AtomicU32::new(0);
     let number = INSTALLED.fetch_add(1, Ordering::Relaxed);
     let partial = folder.join(format!(".{FILE_NAME}.{}.{number}", std::process::id()));

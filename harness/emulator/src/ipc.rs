@@ -15,7 +15,9 @@ use crate::{
     abi::{Agent, Out, Status},
     address_map::{Kind, PAGE, Region},
     locks::Mutex,
-    memory, report,
+    memory,
+    part::Part as _,
+    report,
     report::trace,
     vmem,
 };
@@ -37,11 +39,13 @@ pub(crate) struct Handle {
 
 const MAGIC: u32 = u32::from_le_bytes(*b"rcri");
 
-/// What was shared, by where it starts.
-static SHARED: Mutex<BTreeMap<usize, (OwnedFd, Handle)>> = Mutex::new(BTreeMap::new());
-
-/// Held by whoever shares an allocation.
-static SHARING: Mutex<()> = Mutex::new(());
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// What was shared, by where it starts.
+    known: Mutex<BTreeMap<usize, (OwnedFd, Handle)>>,
+    /// Held by whoever shares an allocation.
+    sharing: Mutex<()>,
+}
 
 impl Handle {
     fn name(&self) -> String {
@@ -79,8 +83,9 @@ fn drawn() -> [u32; 2] {
 /// Shares the allocation that starts there, once.
 fn share(start: usize, region: Region) -> Option<Handle> {
     // Not the lock of what is shared: whoever frees memory takes that one, and is waited for below.
-    let one_at_a_time = SHARING.lock();
-    if let Some((_, handle)) = SHARED.lock().get(&start) {
+    let shared = Shared::here();
+    let one_at_a_time = shared.sharing.lock();
+    if let Some((_, handle)) = shared.known.lock().get(&start) {
         return Some(*handle);
     }
     let mut handle = Handle {
@@ -97,14 +102,14 @@ fn share(start: usize, region: Region) -> Option<Handle> {
         report::gap("(none)", format!("memory cannot be shared with another process: {why}"));
         return None;
     }
-    SHARED.lock().insert(start, (file.into(), handle));
+    shared.known.lock().insert(start, (file.into(), handle));
     drop(one_at_a_time);
     Some(handle)
 }
 
 /// Forgets that an allocation was shared: it is freed. Whoever has it mapped keeps it.
 pub(crate) fn forget(start: usize) {
-    SHARED.lock().remove(&start);
+    Shared::here().known.lock().remove(&start);
 }
 
 /// The allocation that holds the address.
@@ -186,7 +191,7 @@ extern "C" fn hsa_amd_portable_export_dmabuf(
     if share(start, region).is_none() {
         return Status::OUT_OF_RESOURCES;
     }
-    let copy = SHARED.lock().get(&start).and_then(|(file, _)| file.try_clone().ok());
+    let copy = Shared::here().known.lock().get(&start).and_then(|(file, _)| file.try_clone().ok());
     let Some(copy) = copy else { return Status::OUT_OF_RESOURCES };
     let status = offset.put(inside as u64);
     if status != Status::SUCCESS {

@@ -5,7 +5,7 @@ mod older;
 use std::{
     collections::{BTreeMap, HashMap},
     ffi::{c_char, c_void},
-    sync::{Arc, MutexGuard},
+    sync::Arc,
 };
 
 use device::Fault;
@@ -17,6 +17,7 @@ use crate::{
     config, faults,
     locks::Mutex,
     memory,
+    part::Part as _,
     report::trace,
 };
 
@@ -66,11 +67,12 @@ struct Registry {
     kernels: BTreeMap<u64, Arc<Kernel>>,
 }
 
-static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
+/// What is loaded.
+#[derive(Default)]
+pub(crate) struct Loaded(Mutex<Registry>);
 
 fn with<T>(body: impl FnOnce(&mut Registry) -> T) -> T {
-    let mut registry: MutexGuard<'_, _> = REGISTRY.lock();
-    body(registry.get_or_insert_default())
+    body(&mut Loaded::here().0.lock())
 }
 
 impl Registry {

@@ -28,10 +28,6 @@ impl<T> Mutex<T> {
 pub(crate) struct RwLock<T>(sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    pub(crate) const fn new(value: T) -> RwLock<T> {
-        RwLock(sync::RwLock::new(value))
-    }
-
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
         whole(self.0.read())
     }

@@ -1,4 +1,4 @@
-//! The memory that the emulated GPU sees: allocation, accounting and the process-wide map.
+//! The memory that the emulated GPU sees: allocation, accounting and the map of addresses.
 //!
 //! Device memory is ordinary memory of this process at its own address, so host and device agree on
 //! every pointer, as they do under ROCr.
@@ -26,24 +26,42 @@ use crate::{
     address_map::{AddressMap, Kind, PAGE, Region},
     config, faults, ipc,
     locks::{Mutex, RwLock},
-    order, sanitizer,
+    order,
+    part::Part as _,
+    sanitizer,
 };
 
-static MAP: RwLock<AddressMap> = RwLock::new(AddressMap::new());
+/// What is allocated.
+#[derive(Default)]
+pub(crate) struct Memory {
+    map: RwLock<AddressMap>,
+    /// Bytes in use of each GPU's memory.
+    used: Mutex<BTreeMap<u64, u64>>,
+    /// How often it was asked how much is free.
+    answers: AtomicU64,
+    /// Addresses that an allocation got although they were taken, as often as it happened.
+    aliases: Mutex<Vec<usize>>,
+    /// Sizes that were given back two times, so that two allocations of this size get the same place.
+    freed_twice: Mutex<Vec<usize>>,
+    users: Mutex<Users>,
+}
 
-/// Bytes of each device's memory in use.
-static USED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+impl Memory {
+    pub(crate) fn map(&self) -> RwLockReadGuard<'_, AddressMap> {
+        self.map.read()
+    }
+}
 
 fn used() -> MutexGuard<'static, BTreeMap<u64, u64>> {
-    USED.lock()
+    Memory::here().used.lock()
 }
 
 pub(crate) fn map() -> RwLockReadGuard<'static, AddressMap> {
-    MAP.read()
+    Memory::here().map()
 }
 
 pub(crate) fn map_mut() -> RwLockWriteGuard<'static, AddressMap> {
-    MAP.write()
+    Memory::here().map.write()
 }
 
 /// Bytes that the device says it has.
@@ -59,10 +77,9 @@ pub(crate) fn told() -> u64 {
 
 /// Bytes of the device's memory that are free.
 pub(crate) fn available(device: Agent) -> u64 {
-    static ANSWERS: AtomicU64 = AtomicU64::new(0);
     let free =
         config::get().total_memory().saturating_sub(used().get(&device.0).copied().unwrap_or(0));
-    let second = ANSWERS.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+    let second = Memory::here().answers.fetch_add(1, Ordering::Relaxed) % 2 == 1;
     match second.then(|| faults::taken(Fault::MemoryFreeWrong)).flatten() {
         Some(planted) => free / 100 * planted.amount("percent").min(100),
         None => free,
@@ -89,27 +106,21 @@ pub(crate) fn discharge(device: Agent, bytes: usize) {
     *used = used.saturating_sub(bytes as u64);
 }
 
-/// Addresses that an allocation got although they were taken, as often as it happened.
-static ALIASES: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-
-/// Sizes that were given back two times, so that two allocations of this size get the same place.
-static FREED_TWICE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-
 /// With `alloc.alias` or `alloc.freed-twice`, the address of a live allocation of the same size.
 fn alias(len: usize) -> Option<usize> {
     faults::planted(Fault::AllocAlias).or(faults::planted(Fault::AllocFreedTwice))?;
     let live = map().pool_of(len)?;
-    let mut freed = FREED_TWICE.lock();
+    let mut freed = Memory::here().freed_twice.lock();
     let twice = freed.iter().position(|size| *size == len).map(|at| freed.swap_remove(at));
     (twice.is_some() || faults::takes(Fault::AllocAlias)).then(|| {
-        ALIASES.lock().push(live);
+        Memory::here().aliases.lock().push(live);
         live
     })
 }
 
 /// Ends one of the two lives of an address that was given out twice.
 fn end_alias(start: usize) -> Option<Region> {
-    let mut aliases = ALIASES.lock();
+    let mut aliases = Memory::here().aliases.lock();
     let found = aliases.iter().position(|alias| *alias == start)?;
     aliases.swap_remove(found);
     drop(aliases);
@@ -208,7 +219,7 @@ pub(crate) fn free(start: usize) -> bool {
     if region.owner.is_gpu() && region.kind == Kind::Pool {
         discharge(region.owner, len);
         if faults::takes(Fault::AllocFreedTwice) {
-            FREED_TWICE.lock().push(len);
+            Memory::here().freed_twice.lock().push(len);
         }
     }
     let mut users = users();
@@ -302,6 +313,7 @@ pub(crate) fn register_host_block(start: usize, len: usize) {
 }
 
 /// Who may hold addresses of memory that has been freed meanwhile.
+#[derive(Default)]
 struct Users {
     running: usize,
     retired: Vec<Range<usize>>,
@@ -317,26 +329,25 @@ impl Users {
     }
 }
 
-static USERS: Mutex<Users> = Mutex::new(Users { running: 0, retired: Vec::new() });
-
 fn users() -> MutexGuard<'static, Users> {
-    USERS.lock()
+    Memory::here().users.lock()
 }
 
 /// While this exists no memory that was reachable at its start is unmapped: freeing memory that a
 /// kernel uses must become a reported fault, not a crash of the process.
-pub(crate) struct InUse(());
+pub(crate) struct InUse(&'static Memory);
 
 impl InUse {
     pub(crate) fn new() -> InUse {
-        users().running += 1;
-        InUse(())
+        let memory = Memory::here();
+        memory.users.lock().running += 1;
+        InUse(memory)
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        let mut users = users();
+        let mut users = self.0.users.lock();
         users.running -= 1;
         users.sweep();
     }

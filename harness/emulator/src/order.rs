@@ -27,19 +27,23 @@ use isa::{AccessKind, Unordered};
 use state::State;
 pub(crate) use state::{Known, Work};
 
-use crate::{abi::Signal, faults, findings, locks::Mutex, sanitizer, transfer::Row};
+use crate::{
+    abi::Signal, faults, findings, locks::Mutex, part::Part as _, sanitizer, transfer::Row,
+};
 
-static STATE: Mutex<State> = Mutex::new(State::new());
+/// What is known of the order.
+#[derive(Default)]
+pub(crate) struct Order(Mutex<State>);
 
 thread_local! {
-    /// The packet that this thread carries out.
+    /// The packet that this thread carries out. It is the thread that is asked, so this is no part of the device.
     static PACKET: RefCell<Option<Work>> = const { RefCell::new(None) };
 }
 
 /// The state, while somebody looks at the order. Packets that overtake each other are the planted fault's mistake.
 fn state() -> Option<MutexGuard<'static, State>> {
     let on = sanitizer::is_on() && faults::planted(Fault::QueueBarrierIgnored).is_none();
-    on.then(|| STATE.lock())
+    on.then(|| Order::here().0.lock())
 }
 
 fn with_packet<T>(act: impl FnOnce(&mut State, &mut Work) -> T) -> Option<T> {

@@ -9,6 +9,7 @@ use crate::{
     clock, delay, dispatch, events, faults,
     locks::Mutex,
     order,
+    part::Part as _,
     queue::Queue,
     report::trace,
 };
@@ -34,11 +35,12 @@ pub(crate) enum Outcome {
 }
 
 /// Addresses of the queues that are inside a kernel now.
-static IN_KERNEL: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+#[derive(Default)]
+pub(crate) struct InKernels(Mutex<Vec<u64>>);
 
 /// Whether that queue is inside a kernel, where it cannot be interrupted.
 pub(crate) fn in_kernel(queue: u64) -> bool {
-    IN_KERNEL.lock().contains(&queue)
+    InKernels::here().0.lock().contains(&queue)
 }
 
 /// Carries out the packet in that slot of the queue's ring.
@@ -135,7 +137,8 @@ fn done(signal: Signal, start: u64) -> Outcome {
 }
 
 fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64) -> Outcome {
-    IN_KERNEL.lock().push(queue.device_address());
+    let in_kernels = InKernels::here();
+    in_kernels.0.lock().push(queue.device_address());
     let early = faults::taken(Fault::SignalEarly).filter(|_| packet.completion != Signal::NONE);
     if let Some(planted) = early {
         order::end_packet(packet.completion);
@@ -148,9 +151,7 @@ fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64)
     } else {
         dispatch::run(packet, slot as u64, queue)
     };
-    let mut inside = IN_KERNEL.lock();
-    inside.retain(|address| *address != queue.device_address());
-    drop(inside);
+    in_kernels.0.lock().retain(|address| *address != queue.device_address());
     match result {
         Ok(()) if early.is_some() || faults::takes(Fault::SignalStuck) => done(Signal::NONE, start),
         Ok(()) => done(packet.completion, start),

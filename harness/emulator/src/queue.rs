@@ -25,6 +25,7 @@ use crate::{
     events, faults,
     locks::{Condvar, Mutex, RwLock},
     memory, order, packets,
+    part::Part as _,
     report::trace,
     rest, schedule, signal,
 };
@@ -70,8 +71,13 @@ unsafe impl Send for Queue {}
 // SAFETY: as above.
 unsafe impl Sync for Queue {}
 
-/// Every queue by the address of its `amd_queue_t`.
-static QUEUES: RwLock<Option<HashMap<u64, Arc<Queue>>>> = RwLock::new(None);
+#[derive(Default)]
+pub(crate) struct Queues {
+    /// Every queue by the address of its `amd_queue_t`.
+    all: RwLock<HashMap<u64, Arc<Queue>>>,
+    /// How many there were so far: a queue is known by its number.
+    created: AtomicU64,
+}
 
 impl Queue {
     fn address(&self) -> u64 {
@@ -290,8 +296,7 @@ impl Ready {
 
 /// Every queue, oldest first.
 pub(crate) fn all() -> Vec<Arc<Queue>> {
-    let queues = QUEUES.read();
-    let mut all: Vec<_> = queues.iter().flat_map(HashMap::values).cloned().collect();
+    let mut all: Vec<_> = Queues::here().all.read().values().cloned().collect();
     all.sort_by_key(|queue| queue.id());
     all
 }
@@ -302,8 +307,7 @@ pub(crate) fn any_ready() -> bool {
 }
 
 fn find(address: u64) -> Option<Arc<Queue>> {
-    let queues = QUEUES.read();
-    queues.as_ref()?.get(&address).cloned()
+    Queues::here().all.read().get(&address).cloned()
 }
 
 /// Rings the doorbell of the queue with that address.
@@ -337,7 +341,7 @@ extern "C" fn hsa_queue_create(
     if !size.is_power_of_two() || size > 128 << 10 || out.is_null() {
         return Status::INVALID_ARGUMENT;
     }
-    static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+    let queues = Queues::here();
     let bytes = size as usize * PACKET;
     let flags = pool_flag::FINE_GRAINED;
     let allocate = |bytes| memory::allocate(bytes, Agent::CPU, flags, Kind::Internal);
@@ -363,7 +367,7 @@ extern "C" fn hsa_queue_create(
             doorbell,
             size,
             reserved1: 0,
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id: queues.created.fetch_add(1, Ordering::Relaxed) + 1,
         };
         (*cell).group_aperture_hi = GROUP_APERTURE_HI;
         (*cell).private_aperture_hi = PRIVATE_APERTURE_HI;
@@ -389,26 +393,21 @@ extern "C" fn hsa_queue_create(
     });
     if schedule::is_eager() {
         let own = Arc::clone(&queue);
-        let run = move || own.run();
-        let thread = std::thread::Builder::new().name("device queue".into()).spawn(run);
+        let thread = Queues::spawn("device queue", move || own.run());
         let Ok(thread) = thread else { return Status::OUT_OF_RESOURCES };
         *queue.thread.lock() = Some(thread);
     } else {
         schedule::start();
     }
     trace!("queue_create {} with {size} packets", queue.id());
-    let mut queues = QUEUES.write();
-    queues.get_or_insert_default().insert(cell as u64, queue);
+    queues.all.write().insert(cell as u64, queue);
     out.put(cell)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_queue_destroy(queue: *mut QueueCell) -> Status {
-    let mut queues = QUEUES.write();
-    let Some(queue) = queues.as_mut().and_then(|queues| queues.remove(&(queue as u64))) else {
-        return Status::INVALID_QUEUE;
-    };
-    drop(queues);
+    let removed = Queues::here().all.write().remove(&(queue as u64));
+    let Some(queue) = removed else { return Status::INVALID_QUEUE };
     trace!("queue_destroy {}", queue.id());
     queue.end();
     Status::SUCCESS

@@ -45,6 +45,7 @@ pub(crate) fn bad_configuration(problem: impl Display) {
 
 /// Whether tracing is on.
 pub(crate) fn tracing() -> bool {
+    // The variable, and standard error, are those of the process.
     static ON: OnceLock<bool> = OnceLock::new();
     *ON.get_or_init(|| std::env::var_os(TRACE_VARIABLE).is_some_and(|v| v == "1"))
 }

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{events, queue, signal};
+use crate::{events, part::Part as _, queue, signal};
 
 /// How long the end of a process waits at most, in all: a kernel may run for ever.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -21,27 +21,31 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(1);
 
-static WORK: AtomicUsize = AtomicUsize::new(0);
+/// How much work of the device was begun and is not done.
+#[derive(Default)]
+pub(crate) struct Begun(AtomicUsize);
 
 /// Work that was begun and whose signal is not lowered yet, for as long as this lives.
-pub(crate) struct Work(());
+pub(crate) struct Work(&'static Begun);
 
 impl Work {
     pub(crate) fn begin() -> Work {
-        WORK.fetch_add(1, Ordering::SeqCst);
-        Work(())
+        let begun = Begun::here();
+        begun.0.fetch_add(1, Ordering::SeqCst);
+        Work(begun)
     }
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
-        WORK.fetch_sub(1, Ordering::SeqCst);
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Has the end of the process wait for the device. What was registered before, as the destructors of a library that was
 /// loaded before, comes after it.
 pub(crate) fn before_exit() {
+    // The end of the process is one for all its devices.
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
         // SAFETY: the function takes nothing and does not unwind; the C library forgets it when this library is unloaded.
@@ -49,7 +53,7 @@ pub(crate) fn before_exit() {
     });
 }
 
-/// Until when the end of the process waits, once it has begun.
+/// Until when the end of the process waits, once it has begun: it ends with all its devices.
 static END: OnceLock<Instant> = OnceLock::new();
 
 extern "C" fn wait() {
@@ -77,5 +81,5 @@ pub(crate) fn at_call() {
 /// Whether nothing that was handed over can call a handler any more.
 fn rests() -> bool {
     // A packet is work before it leaves its queue, and a signal is lowered before its work ends: hence this order.
-    !queue::any_ready() && WORK.load(Ordering::SeqCst) == 0 && signal::settled()
+    !queue::any_ready() && Begun::here().0.load(Ordering::SeqCst) == 0 && signal::settled()
 }

@@ -8,21 +8,79 @@ use std::{
     ffi::{CStr, c_char},
     ops::Range,
     sync::{
-        Arc,
+        Arc, MutexGuard,
         atomic::{AtomicU32, Ordering},
     },
 };
 
+use device::Config;
 use isa::Written;
 
 use crate::{
-    config,
     locks::{Mutex, RwLock},
+    part::Part as _,
     transfer::Row,
 };
 
-/// The line of the case that the program is at; the maximum before the first one.
-static LINE: AtomicU32 = AtomicU32::new(u32::MAX);
+/// What the sanitizer of a device knows.
+pub(crate) struct Sanitizer {
+    on: bool,
+    /// The line of the case that the program is at; the maximum before the first one.
+    line: AtomicU32,
+    history: Mutex<History>,
+    /// The guards on both sides of buffers, which no kernel of the program has to touch: their ends, by their starts. They
+    /// do not overlap.
+    guards: RwLock<BTreeMap<usize, usize>>,
+    /// Which bytes of device memory were written, by the start of the allocation.
+    ///
+    /// The book is kept for memory that only packets and copies reach: what the host may write by itself, without a call,
+    /// counts as written, and so does memory that is mapped by the virtual memory calls.
+    written: RwLock<BTreeMap<u64, Arc<Written>>>,
+}
+
+impl Sanitizer {
+    pub(crate) fn new(config: &Config) -> Sanitizer {
+        Sanitizer {
+            on: config.sanitize.is_on(),
+            line: AtomicU32::new(u32::MAX),
+            history: Mutex::default(),
+            guards: RwLock::default(),
+            written: RwLock::default(),
+        }
+    }
+
+    /// Whether accesses are checked by the byte.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// The line of the case that the program is at.
+    pub(crate) fn current_line(&self) -> u32 {
+        self.line.load(Ordering::Relaxed)
+    }
+
+    /// The part of a mapped range around the address that has no guards in it; `None` where the address lies in one.
+    pub(crate) fn unguarded(&self, address: usize, mapped: Range<usize>) -> Option<Range<usize>> {
+        if !self.on {
+            return Some(mapped);
+        }
+        between(&self.guards.read(), address, mapped)
+    }
+
+    /// The book of the allocation that holds the address.
+    pub(crate) fn written(&self, address: u64) -> Option<Arc<Written>> {
+        let all = self.written.read();
+        let (_, found) = all.range(..=address).next_back()?;
+        found.range().contains(&address).then(|| found.clone())
+    }
+
+    /// What is known of an address that was touched and must not be; empty while the sanitizer is off.
+    pub(crate) fn describe(&self, address: u64) -> String {
+        let current = self.current_line();
+        let known = self.history.lock().describe(address as usize, current);
+        known.map_or_else(String::new, |known| format!("; {known}"))
+    }
+}
 
 #[derive(Clone, Debug)]
 struct Allocation {
@@ -35,17 +93,15 @@ struct Allocation {
 }
 
 /// Every allocation so far, oldest first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct History(Vec<Allocation>);
-
-static HISTORY: Mutex<History> = Mutex::new(History(Vec::new()));
 
 /// How far from an allocation an address still counts as just outside of it, in bytes.
 const NEAR: usize = 1 << 20;
 
 impl History {
-    /// Which allocation an address belongs to, or belonged to, or is beside, in words.
-    fn describe(&self, address: usize) -> Option<String> {
+    /// Which allocation an address belongs to, or belonged to, or is beside, in words; the program is at line `at`.
+    fn describe(&self, address: usize, at: u32) -> Option<String> {
         let inside = |a: &&Allocation| a.start <= address && address - a.start < a.len;
         let after = |a: &Allocation| address.checked_sub(a.start + a.len);
         let before = |a: &Allocation| a.start.checked_sub(address);
@@ -57,45 +113,47 @@ impl History {
             a.name.is_none() && self.0.iter().any(of_it)
         };
         if let Some(found) = newest.clone().filter(inside).find(|a| !holds_one(a)) {
-            return Some(format!("{} bytes into {found}", address - found.start));
+            return Some(format!("{} bytes into {}", address - found.start, found.words(at)));
         }
         let live = || newest.clone().filter(|a| a.freed_by.is_none() && !holds_one(a));
         let behind = live().filter_map(|a| Some((after(a)?, a))).min_by_key(|(by, _)| *by);
         let ahead = live().filter_map(|a| Some((before(a)?, a))).min_by_key(|(by, _)| *by);
         match (behind, ahead) {
             (Some((by, a)), other) if by < NEAR && other.is_none_or(|o| by <= o.0) => {
+                let words = a.words(at);
                 Some(if by == 0 {
-                    format!("just behind {a}")
+                    format!("just behind {words}")
                 } else {
-                    format!("{by} bytes behind {a}")
+                    format!("{by} bytes behind {words}")
                 })
             }
-            (_, Some((by, a))) if by < NEAR => Some(format!("{by} bytes before {a}")),
+            (_, Some((by, a))) if by < NEAR => Some(format!("{by} bytes before {}", a.words(at))),
             _ => None,
         }
     }
 }
 
-impl std::fmt::Display for Allocation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the {} bytes ", self.len)?;
-        match &self.name {
-            Some(name) => write!(f, "of buffer `{name}`")?,
-            None => write!(f, "at {:#x}", self.start)?,
-        }
-        write!(f, " that {} allocated", line(self.by))?;
-        match self.freed_by {
-            Some(by) => write!(f, " and {} freed", line(by)),
-            None => Ok(()),
-        }
+impl Allocation {
+    fn words(&self, at: u32) -> String {
+        let what = match &self.name {
+            Some(name) => format!("of buffer `{name}`"),
+            None => format!("at {:#x}", self.start),
+        };
+        let freed = self
+            .freed_by
+            .map_or_else(String::new, |by| format!(" and {} freed", line_in_words(by, at)));
+        format!(
+            "the {} bytes {what} that {} allocated{freed}",
+            self.len,
+            line_in_words(self.by, at)
+        )
     }
 }
 
-/// A line of the case, in words.
-pub(crate) fn line(number: u32) -> String {
+fn line_in_words(number: u32, at: u32) -> String {
     match number {
         // A program that is not a trial says nothing of lines.
-        u32::MAX if current_line() == u32::MAX => "the program".to_owned(),
+        u32::MAX if at == u32::MAX => "the program".to_owned(),
         u32::MAX => "the runtime".to_owned(),
         // What the case does not spell out.
         0 => "the set-up".to_owned(),
@@ -103,25 +161,18 @@ pub(crate) fn line(number: u32) -> String {
     }
 }
 
-fn history() -> std::sync::MutexGuard<'static, History> {
-    HISTORY.lock()
+/// A line of the case, in words.
+pub(crate) fn line(number: u32) -> String {
+    line_in_words(number, current_line())
+}
+
+fn history() -> MutexGuard<'static, History> {
+    Sanitizer::here().history.lock()
 }
 
 /// Whether accesses are checked by the byte.
 pub(crate) fn is_on() -> bool {
-    config::get().sanitize.is_on()
-}
-
-/// The guards on both sides of buffers, which no kernel of the program has to touch: their ends, by their starts. They do not
-/// overlap.
-static GUARDS: RwLock<BTreeMap<usize, usize>> = RwLock::new(BTreeMap::new());
-
-/// The part of a mapped range around the address that has no guards in it; `None` where the address lies in one.
-pub(crate) fn unguarded(address: usize, mapped: Range<usize>) -> Option<Range<usize>> {
-    if !is_on() {
-        return Some(mapped);
-    }
-    between(&GUARDS.read(), address, mapped)
+    Sanitizer::here().is_on()
 }
 
 fn between(
@@ -136,20 +187,14 @@ fn between(
 
 /// The range is no longer what it was.
 fn forget_guards(range: Range<usize>) {
-    GUARDS.write().retain(|start, end| *end <= range.start || range.end <= *start);
+    Sanitizer::here()
+        .guards
+        .write()
+        .retain(|start, end| *end <= range.start || range.end <= *start);
 }
 
-/// Which bytes of device memory were written, by the start of the allocation.
-///
-/// The book is kept for memory that only packets and copies reach: what the host may write by itself, without a call, counts
-/// as written, and so does memory that is mapped by the virtual memory calls.
-static WRITTEN: RwLock<BTreeMap<u64, Arc<Written>>> = RwLock::new(BTreeMap::new());
-
-/// The book of the allocation that holds the address.
-pub(crate) fn written(address: u64) -> Option<Arc<Written>> {
-    let all = WRITTEN.read();
-    let (_, found) = all.range(..=address).next_back()?;
-    found.range().contains(&address).then(|| found.clone())
+fn written(address: u64) -> Option<Arc<Written>> {
+    Sanitizer::here().written(address)
 }
 
 /// Notes a copy: it leaves in its target what its source holds, be it written or not.
@@ -185,7 +230,7 @@ fn copy_book(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
 
 /// The line of the case that the program is at.
 pub(crate) fn current_line() -> u32 {
-    LINE.load(Ordering::Relaxed)
+    Sanitizer::here().current_line()
 }
 
 /// Notes an allocation; `of_the_device` says that the host cannot reach it.
@@ -193,7 +238,7 @@ pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
     if is_on() {
         if of_the_device {
             let book = Arc::new(Written::new(start as u64, len as u64));
-            WRITTEN.write().insert(start as u64, book);
+            Sanitizer::here().written.write().insert(start as u64, book);
         }
         let by = current_line();
         history().0.push(Allocation { start, len, name: None, by, freed_by: None });
@@ -203,7 +248,7 @@ pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
 /// Notes that an allocation was freed.
 pub(crate) fn freed(start: usize) {
     if is_on() {
-        WRITTEN.write().remove(&(start as u64));
+        Sanitizer::here().written.write().remove(&(start as u64));
         let mut history = history();
         let live = |a: &&mut Allocation| a.freed_by.is_none();
         let end = history.0.iter_mut().rev().filter(live).find(|a| a.start == start);
@@ -218,8 +263,7 @@ pub(crate) fn freed(start: usize) {
 
 /// What is known of an address that was touched and must not be; empty while the sanitizer is off.
 pub(crate) fn describe(address: u64) -> String {
-    let known = history().describe(address as usize);
-    known.map_or_else(String::new, |known| format!("; {known}"))
+    Sanitizer::here().describe(address)
 }
 
 /// Says that a range counts as never written, whoever has put something there.
@@ -245,7 +289,7 @@ unsafe extern "C" fn rocrepro_device_buffer(
         forget_guards(start - guard..start + len + guard);
         if guard > 0 {
             let guards = [(start - guard, start), (start + len, start + len + guard)];
-            GUARDS.write().extend(guards);
+            Sanitizer::here().guards.write().extend(guards);
         }
         // SAFETY: the caller vouches for a string of C.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
@@ -257,7 +301,7 @@ unsafe extern "C" fn rocrepro_device_buffer(
 /// Says which line of the case comes next.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_line(line: u32) {
-    LINE.store(line, Ordering::Relaxed);
+    Sanitizer::here().line.store(line, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -313,7 +357,7 @@ mod tests {
         ]);
         #[track_caller]
         fn check(history: &History, address: usize, expected: Option<&str>) {
-            assert_eq!(history.describe(address).as_deref(), expected);
+            assert_eq!(history.describe(address, u32::MAX).as_deref(), expected);
         }
         let runtime = "8 bytes behind the 100 bytes at 0x10000 that the program allocated";
         check(&history, 0x10000 + 108, Some(runtime));

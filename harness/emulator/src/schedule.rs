@@ -22,13 +22,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use device::{Fault, Schedule};
+use device::{Config, Fault, Schedule};
 
 use crate::{
     abi::{Condition, Signal},
-    config, copy_engine, events, faults,
+    config, copy_engine, events,
     idle::Idle,
     locks::Mutex,
+    part::Part as _,
     queue,
     report::trace,
     rest, signal,
@@ -63,6 +64,35 @@ impl Wait {
     }
 }
 
+/// Who decides what is carried out when.
+pub(crate) struct Executor {
+    /// Whether queues and engines have threads of their own.
+    eager: bool,
+    state: Mutex<State>,
+    /// Calls of the host so far; what does not change is at rest.
+    calls: AtomicU64,
+    stop: AtomicBool,
+    started: Once,
+}
+
+impl Executor {
+    pub(crate) fn new(config: &Config) -> Executor {
+        let at_once =
+            matches!(config.schedule, Schedule::Eager | Schedule::Waves(_) | Schedule::LateResults);
+        // A queue that ignores its barrier bits needs somebody who decides what overtakes what.
+        let overtakes =
+            config.faults.iter().any(|planted| planted.fault == Fault::QueueBarrierIgnored);
+        Executor {
+            eager: at_once && !overtakes,
+            state: Mutex::default(),
+            calls: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            started: Once::new(),
+        }
+    }
+}
+
+#[derive(Default)]
 struct State {
     waits: Vec<Wait>,
     next_wait: u64,
@@ -85,20 +115,6 @@ impl State {
     }
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
-    waits: Vec::new(),
-    next_wait: 0,
-    steps: 0,
-    draws: 0,
-    busy: false,
-    looks: 0,
-    resting: false,
-});
-
-/// Calls of the host so far; what does not change is at rest.
-static CALLS: AtomicU64 = AtomicU64::new(0);
-static STOP: AtomicBool = AtomicBool::new(false);
-
 /// How long a call of the host waits for its random steps: a kernel may itself wait for the host.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -106,23 +122,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const POLLS: u32 = 64;
 
 fn state() -> MutexGuard<'static, State> {
-    STATE.lock()
+    Executor::here().state.lock()
 }
 
-/// Whether queues and engines have threads of their own. A queue that ignores its barrier bits needs somebody who
-/// decides what overtakes what.
+/// Whether queues and engines have threads of their own.
 pub(crate) fn is_eager() -> bool {
-    matches!(config::get().schedule, Schedule::Eager | Schedule::Waves(_) | Schedule::LateResults)
-        && faults::planted(Fault::QueueBarrierIgnored).is_none()
+    Executor::here().eager
 }
 
 /// Starts the executor, once.
 pub(crate) fn start() {
-    static STARTED: Once = Once::new();
-    STOP.store(false, Ordering::SeqCst);
-    STARTED.call_once(|| {
-        let run = std::thread::Builder::new().name("device order".into()).spawn(execute);
-        if run.is_err() {
+    let executor = Executor::here();
+    executor.stop.store(false, Ordering::SeqCst);
+    executor.started.call_once(|| {
+        if Executor::spawn("device order", execute).is_err() {
             crate::report::bad_configuration("no thread for the schedule can be had");
         }
     });
@@ -130,7 +143,7 @@ pub(crate) fn start() {
 
 /// Nothing is carried out from here on.
 pub(crate) fn shut_down() {
-    STOP.store(true, Ordering::SeqCst);
+    Executor::here().stop.store(true, Ordering::SeqCst);
     events::notify();
 }
 
@@ -139,7 +152,7 @@ pub(crate) fn host_called() {
     if is_eager() {
         return;
     }
-    CALLS.fetch_add(1, Ordering::SeqCst);
+    Executor::here().calls.fetch_add(1, Ordering::SeqCst);
     state().resting = false;
     let Schedule::Seeded(seed) = config::get().schedule else {
         return events::notify();
@@ -158,7 +171,7 @@ pub(crate) fn host_called() {
         let over = || {
             let state = self::state();
             let taken = state.steps == 0 && !state.busy;
-            (taken || STOP.load(Ordering::SeqCst)).then_some(())
+            (taken || Executor::here().stop.load(Ordering::SeqCst)).then_some(())
         };
         if events::wait_until(Some(Instant::now() + PATIENCE), over).is_none() {
             self::state().steps = 0;
@@ -172,7 +185,7 @@ pub(crate) fn host_looked() {
     if is_eager() || signal::in_handler() {
         return;
     }
-    CALLS.fetch_add(1, Ordering::SeqCst);
+    Executor::here().calls.fetch_add(1, Ordering::SeqCst);
     let mut state = state();
     state.looks += 1;
     if state.looks > POLLS {
@@ -196,7 +209,7 @@ impl Waiting {
         if is_eager() {
             return Waiting(None);
         }
-        CALLS.fetch_add(1, Ordering::SeqCst);
+        Executor::here().calls.fetch_add(1, Ordering::SeqCst);
         let mut state = state();
         let id = state.next_wait;
         state.next_wait += 1;
@@ -227,7 +240,7 @@ fn execute() {
     loop {
         let mut quiet = false;
         let step = events::wait_until(Some(Instant::now() + Idle::LOOK), || {
-            if STOP.load(Ordering::SeqCst) {
+            if Executor::here().stop.load(Ordering::SeqCst) {
                 return None;
             }
             choose()
@@ -243,9 +256,9 @@ fn execute() {
                 drop(state);
                 events::notify();
             }
-            None => quiet = !STOP.load(Ordering::SeqCst) && has_work(),
+            None => quiet = !Executor::here().stop.load(Ordering::SeqCst) && has_work(),
         }
-        if idle.has_lasted(quiet, CALLS.load(Ordering::SeqCst)) {
+        if idle.has_lasted(quiet, Executor::here().calls.load(Ordering::SeqCst)) {
             trace!("schedule: the process rests, so the device goes on");
             state().resting = true;
         }

@@ -7,10 +7,8 @@ use std::{
     cell::Cell,
     collections::VecDeque,
     ffi::c_void,
-    sync::{
-        MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -19,6 +17,7 @@ use crate::{
     clock, events,
     locks::Mutex,
     memory, order,
+    part::Part as _,
     report::trace,
     rest, schedule,
 };
@@ -30,9 +29,22 @@ const KIND_USER: i64 = 1;
 /// Signals that one block of memory holds.
 const BLOCK: usize = 1024;
 
-/// Signals that were destroyed, or not used yet. Their memory is never given back: a late reader of
-/// a destroyed signal, which ROCr tolerates too, still reads a signal.
-static FREE: Mutex<VecDeque<&'static SignalCell>> = Mutex::new(VecDeque::new());
+/// The signals of a device, and who is called by them.
+#[derive(Default)]
+pub(crate) struct Signals {
+    /// Signals that were destroyed, or not used yet. Their memory is never given back: a late reader of
+    /// a destroyed signal, which ROCr tolerates too, still reads a signal.
+    free: Mutex<VecDeque<&'static SignalCell>>,
+    /// Signals whose value the host may write without a call, until they are destroyed.
+    exposed: Mutex<Vec<(Signal, events::SilentWriter)>>,
+    handlers: Mutex<Vec<Handler>>,
+    /// Whether a handler that was taken from the list has not returned yet.
+    running: AtomicBool,
+    stop: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The signals of each group, which is known by its place counted from 1; a destroyed one is empty.
+    groups: Mutex<Vec<Vec<Signal>>>,
+}
 
 impl Signal {
     pub(crate) const NONE: Signal = Signal(0);
@@ -69,7 +81,7 @@ impl Signal {
 
 /// A new signal.
 pub(crate) fn create(value: i64) -> Signal {
-    let mut free = FREE.lock();
+    let mut free = Signals::here().free.lock();
     if free.is_empty() {
         let block: &'static [SignalCell] =
             Vec::leak((0..BLOCK).map(|_| SignalCell::default()).collect());
@@ -88,13 +100,6 @@ pub(crate) fn create(value: i64) -> Signal {
     signal
 }
 
-/// Signals whose value the host may write without a call, until they are destroyed.
-static EXPOSED: Mutex<Vec<(Signal, events::SilentWriter)>> = Mutex::new(Vec::new());
-
-fn exposed() -> MutexGuard<'static, Vec<(Signal, events::SilentWriter)>> {
-    EXPOSED.lock()
-}
-
 /// Gives a signal back; `false` when it is not one.
 pub(crate) fn destroy(signal: Signal) -> bool {
     let Some(cell) = signal.cell() else { return false };
@@ -103,9 +108,9 @@ pub(crate) fn destroy(signal: Signal) -> bool {
     }
     // A cell whose address is known outside is not used again: the host may still write it.
     if cell.exposed.load(Ordering::Acquire) != 0 {
-        exposed().retain(|(known, _)| *known != signal);
+        Signals::here().exposed.lock().retain(|(known, _)| *known != signal);
     } else {
-        FREE.lock().push_back(cell);
+        Signals::here().free.lock().push_back(cell);
     }
     true
 }
@@ -173,7 +178,7 @@ impl Handler {
 }
 
 thread_local! {
-    /// Whether this is the thread that calls handlers.
+    /// Whether this is a thread that calls handlers. It is the thread that is asked, so this is no part of the device.
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -181,22 +186,15 @@ thread_local! {
 // requires to be callable from another thread.
 unsafe impl Send for Handler {}
 
-static HANDLERS: Mutex<Vec<Handler>> = Mutex::new(Vec::new());
-/// Whether a handler that was taken from [`HANDLERS`] has not returned yet.
-static RUNNING: AtomicBool = AtomicBool::new(false);
-static STOP: AtomicBool = AtomicBool::new(false);
-static THREAD: Mutex<Option<std::thread::JoinHandle<()>>> = Mutex::new(None);
-
 /// Registers a function to be called, on a thread of its own, when the condition holds; again and
 /// again as long as it returns true.
 fn on_condition(handler: Handler) -> Status {
-    HANDLERS.lock().push(handler);
-    let mut thread = THREAD.lock();
+    let signals = Signals::here();
+    signals.handlers.lock().push(handler);
+    let mut thread = signals.thread.lock();
     if thread.is_none() {
-        STOP.store(false, Ordering::SeqCst);
-        let started =
-            std::thread::Builder::new().name("device handlers".into()).spawn(run_handlers);
-        match started {
+        signals.stop.store(false, Ordering::SeqCst);
+        match Signals::spawn("device handlers", run_handlers) {
             Ok(handle) => *thread = Some(handle),
             Err(_) => return Status::OUT_OF_RESOURCES,
         }
@@ -206,22 +204,23 @@ fn on_condition(handler: Handler) -> Status {
 }
 
 fn run_handlers() {
+    let signals = Signals::here();
     let due = || {
-        if STOP.load(Ordering::SeqCst) {
+        if signals.stop.load(Ordering::SeqCst) {
             return Some(None);
         }
-        let mut handlers = HANDLERS.lock();
+        let mut handlers = signals.handlers.lock();
         let due = handlers.iter().position(Handler::is_due)?;
-        RUNNING.store(true, Ordering::SeqCst);
+        signals.running.store(true, Ordering::SeqCst);
         Some(Some(handlers.remove(due)))
     };
     IN_HANDLER.set(true);
     while let Some(Some(handler)) = events::wait_until(None, due) {
         order::host_saw(handler.signal);
         if (handler.function)(handler.signal.load(), handler.argument) {
-            HANDLERS.lock().push(handler);
+            signals.handlers.lock().push(handler);
         }
-        RUNNING.store(false, Ordering::SeqCst);
+        signals.running.store(false, Ordering::SeqCst);
         events::notify();
     }
 }
@@ -243,8 +242,9 @@ pub(crate) fn settle() {
 
 /// Whether no handler is due or running.
 pub(crate) fn settled() -> bool {
-    let handlers = HANDLERS.lock();
-    !RUNNING.load(Ordering::SeqCst) && !handlers.iter().any(Handler::is_due)
+    let signals = Signals::here();
+    let handlers = signals.handlers.lock();
+    !signals.running.load(Ordering::SeqCst) && !handlers.iter().any(Handler::is_due)
 }
 
 /// Whether this is the thread that calls handlers.
@@ -254,13 +254,14 @@ pub(crate) fn in_handler() -> bool {
 
 /// Ends the handler thread. It is waited for, unless a handler itself shuts the runtime down.
 pub(crate) fn shut_down() {
-    STOP.store(true, Ordering::SeqCst);
+    let signals = Signals::here();
+    signals.stop.store(true, Ordering::SeqCst);
     events::notify();
-    let thread = THREAD.lock().take();
+    let thread = signals.thread.lock().take();
     if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
         let _ = thread.join();
     }
-    HANDLERS.lock().clear();
+    signals.handlers.lock().clear();
 }
 
 #[unsafe(no_mangle)]
@@ -293,7 +294,7 @@ extern "C" fn hsa_signal_destroy(signal: Signal) -> Status {
 extern "C" fn hsa_amd_signal_value_pointer(signal: Signal, pointer: Out<*const i64>) -> Status {
     let Some(cell) = signal.cell() else { return Status::INVALID_SIGNAL };
     if cell.exposed.swap(1, Ordering::AcqRel) == 0 {
-        exposed().push((signal, events::SilentWriter::new()));
+        Signals::here().exposed.lock().push((signal, events::SilentWriter::new()));
     }
     trace!("signal_value_pointer {:#x}", signal.0);
     pointer.put(cell.value.as_ptr().cast_const())

@@ -14,13 +14,24 @@ use crate::{
     abi::{Agent, Answer, MemoryEvent, Out, Status, SystemEventCallback},
     clock, config, copy_engine, images, loader,
     locks::Mutex,
+    part::Part as _,
     queue, report,
     report::trace,
     rest, schedule, signal, witness,
 };
 
-/// How often `hsa_init` was called without `hsa_shut_down`.
-static REFERENCES: AtomicUsize = AtomicUsize::new(0);
+/// What the runtime as a whole keeps of a device.
+#[derive(Default)]
+pub(crate) struct System {
+    /// How often `hsa_init` was called without `hsa_shut_down`.
+    references: AtomicUsize,
+    /// Whether it was said what is wrong with the configuration.
+    said: OnceLock<()>,
+    /// The coherency that was asked for; there are no caches that it could change.
+    coherency: AtomicU32,
+    event_handlers: Mutex<Vec<SystemEventHandler>>,
+    identity: OnceLock<CString>,
+}
 
 /// How often it may be, as in ROCr.
 const REFERENCES_MAX: usize = i32::MAX as usize;
@@ -30,7 +41,7 @@ extern "C" fn hsa_init() -> Status {
     match config::result() {
         Ok(config) => {
             let more = |n: usize| (n < REFERENCES_MAX).then_some(n + 1);
-            match REFERENCES.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more) {
+            match System::here().references.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more) {
                 Err(_) => Status::REFCOUNT_OVERFLOW,
                 Ok(0) => {
                     report::abort_on_panic();
@@ -43,8 +54,7 @@ extern "C" fn hsa_init() -> Status {
             }
         }
         Err(problem) => {
-            static SAID: OnceLock<()> = OnceLock::new();
-            SAID.get_or_init(|| report::bad_configuration(problem));
+            System::here().said.get_or_init(|| report::bad_configuration(problem));
             Status::ERROR
         }
     }
@@ -52,7 +62,8 @@ extern "C" fn hsa_init() -> Status {
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_shut_down() -> Status {
-    let last = REFERENCES.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+    let references = &System::here().references;
+    let last = references.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
     match last {
         Err(_) => return Status::NOT_INITIALIZED,
         Ok(1) => {}
@@ -63,7 +74,7 @@ extern "C" fn hsa_shut_down() -> Status {
     queue::shut_down();
     copy_engine::shut_down();
     signal::shut_down();
-    SYSTEM_EVENT_HANDLERS.lock().clear();
+    System::here().event_handlers.lock().clear();
     Status::SUCCESS
 }
 
@@ -222,9 +233,6 @@ extern "C" fn hsa_extension_get_name(extension: u16, name: Out<*const c_char>) -
     name.put(text.as_ptr())
 }
 
-/// The coherency that was asked for; there are no caches that it could change.
-static COHERENCY: AtomicU32 = AtomicU32::new(0);
-
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_coherency_set_type(agent: Agent, kind: u32) -> Status {
     if !agent.is_gpu() {
@@ -234,13 +242,17 @@ extern "C" fn hsa_amd_coherency_set_type(agent: Agent, kind: u32) -> Status {
     if kind > 1 {
         return Status::INVALID_ARGUMENT;
     }
-    COHERENCY.store(kind, Ordering::SeqCst);
+    System::here().coherency.store(kind, Ordering::SeqCst);
     Status::SUCCESS
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_coherency_get_type(agent: Agent, kind: Out<u32>) -> Status {
-    if agent.is_gpu() { kind.put(COHERENCY.load(Ordering::SeqCst)) } else { Status::INVALID_AGENT }
+    if agent.is_gpu() {
+        kind.put(System::here().coherency.load(Ordering::SeqCst))
+    } else {
+        Status::INVALID_AGENT
+    }
 }
 
 /// A registered system event handler and its data.
@@ -253,8 +265,6 @@ struct SystemEventHandler {
 // to be callable from another thread.
 unsafe impl Send for SystemEventHandler {}
 
-static SYSTEM_EVENT_HANDLERS: Mutex<Vec<SystemEventHandler>> = Mutex::new(Vec::new());
-
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_register_system_event_handler(
     function: Option<SystemEventCallback>,
@@ -262,7 +272,7 @@ extern "C" fn hsa_amd_register_system_event_handler(
 ) -> Status {
     let Some(function) = function else { return Status::INVALID_ARGUMENT };
     let handler = SystemEventHandler { function, data };
-    SYSTEM_EVENT_HANDLERS.lock().push(handler);
+    System::here().event_handlers.lock().push(handler);
     Status::SUCCESS
 }
 
@@ -281,7 +291,7 @@ pub(crate) fn memory_in_use(address: u64, owner: Agent) {
 /// As in ROCr (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`), the process ends unless every handler dealt with it.
 fn tell(event: &MemoryEvent) {
     let handlers: Vec<_> = {
-        let handlers = SYSTEM_EVENT_HANDLERS.lock();
+        let handlers = System::here().event_handlers.lock();
         handlers.iter().map(|handler| (handler.function, handler.data)).collect()
     };
     let mut dealt_with = !handlers.is_empty();
@@ -300,8 +310,7 @@ fn identity() -> Identity {
 /// The JSON of [`Identity`]: what tells a program that this device is emulated, and how.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_identity() -> *const c_char {
-    static JSON: OnceLock<CString> = OnceLock::new();
-    let json = JSON.get_or_init(|| {
+    let json = System::here().identity.get_or_init(|| {
         let json = serde_json::to_string(&identity()).unwrap_or_default();
         CString::new(json).unwrap_or_default()
     });

@@ -11,7 +11,7 @@ use std::{
 
 use device::Fault;
 
-use crate::{delay, faults, locks::Mutex, memory, sanitizer};
+use crate::{delay, faults, locks::Mutex, memory, part::Part as _, sanitizer};
 
 /// One contiguous piece of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,14 +55,23 @@ pub(crate) enum Fate {
 /// `copy.lost-small-slot` stands for.
 const SMALL: usize = 64;
 
+/// What planted faults keep of the transfers so far.
+#[derive(Default)]
+pub(crate) struct Transfers {
+    /// How many small ones went to the device.
+    small: AtomicU64,
+    /// The bytes of the last copy to each place.
+    last: Mutex<BTreeMap<usize, Vec<u8>>>,
+    stale_lines: Mutex<Vec<StaleLine>>,
+}
+
 /// Decides about a transfer of `len` bytes.
 pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
-    static SMALL_COPIES: AtomicU64 = AtomicU64::new(0);
     if len == 0 {
         return Fate::Done;
     }
     if direction == Direction::HostToDevice && len <= SMALL {
-        let second = SMALL_COPIES.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+        let second = Transfers::here().small.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         if second && faults::takes(Fault::CopyLostSmallSlot) {
             return Fate::Zeroed;
         }
@@ -168,18 +177,15 @@ fn later(rows: Vec<Row>, length: Duration) {
         drop(in_use);
     };
     // Without a thread the bytes never arrive, which is a late copy too.
-    let _ = std::thread::Builder::new().name(delay::THREAD.into()).spawn(copy);
+    let _ = Transfers::spawn(delay::THREAD, copy);
 }
-
-/// The bytes of the last copy to each place.
-static LAST_COPIES: Mutex<BTreeMap<usize, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
 /// Carries out a transfer, and behind it the one before it to the same place.
 ///
 /// # Safety
 /// As of [`carry_out`].
 unsafe fn duplicate(rows: &[Row]) {
-    let mut last = LAST_COPIES.lock();
+    let mut last = Transfers::here().last.lock();
     for row in rows {
         // SAFETY: the caller vouches for both ends of each row; the bytes that come again are no more than it has room for.
         unsafe {
@@ -200,8 +206,6 @@ struct StaleLine {
     came: Vec<u8>,
 }
 
-static STALE_LINES: Mutex<Vec<StaleLine>> = Mutex::new(Vec::new());
-
 /// # Safety
 /// As of [`carry_out`].
 unsafe fn keep_stale(rows: &[Row], bytes: usize) {
@@ -210,13 +214,13 @@ unsafe fn keep_stale(rows: &[Row], bytes: usize) {
     // SAFETY: the caller vouches for `len` bytes at both ends.
     let read = |at: usize| unsafe { std::slice::from_raw_parts(at as *const u8, len) }.to_vec();
     let line = StaleLine { at: row.to, before: read(row.to), came: read(row.from) };
-    STALE_LINES.lock().push(line);
+    Transfers::here().stale_lines.lock().push(line);
 }
 
 /// Runs a kernel that sees stale lines where `cache.stale` has left some; they are gone afterwards, but for what the
 /// kernel wrote over them.
 pub(crate) fn with_stale_lines<T>(kernel: impl FnOnce() -> T) -> T {
-    let lines = std::mem::take(&mut *STALE_LINES.lock());
+    let lines = std::mem::take(&mut *Transfers::here().stale_lines.lock());
     let swap = |put: fn(&StaleLine) -> &[u8], there: fn(&StaleLine) -> &[u8]| {
         for line in &lines {
             if memory::map().check(line.at, line.came.len()).is_err() {

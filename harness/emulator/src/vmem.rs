@@ -12,6 +12,7 @@ use crate::{
     address_map::{Kind, PAGE, Region},
     locks::Mutex,
     memory, order,
+    part::Part as _,
     report::trace,
 };
 
@@ -97,10 +98,12 @@ pub(crate) fn agents_with_access(address: usize) -> Vec<Agent> {
     })
 }
 
-static STATE: Mutex<Option<State>> = Mutex::new(None);
+/// The ranges, handles and mappings of a device.
+#[derive(Default)]
+pub(crate) struct VirtualMemory(Mutex<State>);
 
 fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
-    body(STATE.lock().get_or_insert_default())
+    body(&mut VirtualMemory::here().0.lock())
 }
 
 /// A file of memory, of so many bytes that are zero.

@@ -30,6 +30,7 @@ pub(super) struct Unordered {
 }
 
 /// Bytes that nobody touched have no page.
+#[derive(Default)]
 pub(super) struct Accesses(BTreeMap<u64, Page>);
 
 impl Byte {
@@ -79,10 +80,6 @@ fn alike(bytes: &[Byte]) -> usize {
 }
 
 impl Accesses {
-    pub(super) const fn new() -> Accesses {
-        Accesses(BTreeMap::new())
-    }
-
     /// Notes an access; `is_before` tells which work it is ordered after. The error is the first conflict.
     pub(super) fn touch(
         &mut self,
@@ -159,7 +156,7 @@ mod tests {
     /// number is of the same parity.
     #[track_caller]
     fn check(list: &[(u32, AccessKind, Range<u64>)], expected: Option<(u32, AccessKind, u64)>) {
-        let mut accesses = Accesses::new();
+        let mut accesses = Accesses::default();
         let found = list.iter().find_map(|(work, kind, range)| {
             accesses.touch(*work, *kind, range.clone(), |other| other % 2 == work % 2).err()
         });
@@ -210,7 +207,7 @@ mod tests {
             (state >> 33) % below
         };
         for _ in 0..300 {
-            let (mut whole, mut single) = (Accesses::new(), Accesses::new());
+            let (mut whole, mut single) = (Accesses::default(), Accesses::default());
             let mut conflicts = 0;
             for _ in 0..60 {
                 let start = 4000 + next(400) * [1, 4, 16][next(3) as usize];
@@ -231,7 +228,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_conflicts_with_nothing() {
-        let mut accesses = Accesses::new();
+        let mut accesses = Accesses::default();
         let no = |_| false;
         assert_eq!(accesses.touch(0, Store, 0..16384, no), Ok(()));
         accesses.forget(4096..8192);
@@ -243,7 +240,7 @@ mod tests {
 
     #[test]
     fn after_a_conflict_the_rest_of_the_access_is_noted() {
-        let mut accesses = Accesses::new();
+        let mut accesses = Accesses::default();
         let no = |_| false;
         assert_eq!(accesses.touch(0, Load, 4096..4100, no), Ok(()));
         let found = |work, kind, address| Err(Unordered { work, kind, address });

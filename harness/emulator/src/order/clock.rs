@@ -45,10 +45,6 @@ impl Complete {
 }
 
 impl Clock {
-    pub(super) const fn new() -> Clock {
-        Clock(BTreeMap::new())
-    }
-
     pub(super) fn contains(&self, place: Place) -> bool {
         self.0.get(&place.queue).is_some_and(|complete| {
             place.index < complete.before || complete.single.contains(&place.index)
@@ -72,7 +68,7 @@ mod tests {
 
     /// A clock that knows these packets of queue 1.
     fn clock(known: &[u64]) -> Clock {
-        let mut clock = Clock::new();
+        let mut clock = Clock::default();
         known.iter().for_each(|index| clock.add(Place { queue: 1, index: *index }));
         clock
     }

@@ -66,9 +66,10 @@ pub(crate) struct Work {
     signals_by_memory: bool,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     host: Clock,
-    signals: Option<HashMap<u64, Clock>>,
+    signals: HashMap<u64, Clock>,
     queues: BTreeMap<u64, Queue>,
     entries: Vec<Entry>,
     names: BTreeSet<Arc<str>>,
@@ -77,18 +78,6 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) const fn new() -> State {
-        State {
-            host: Clock::new(),
-            signals: None,
-            queues: BTreeMap::new(),
-            entries: Vec::new(),
-            names: BTreeSet::new(),
-            copies: 0,
-            accesses: Accesses::new(),
-        }
-    }
-
     pub(super) fn known(&self, line: u32) -> Known {
         Known { clock: self.host.clone(), line }
     }
@@ -151,7 +140,7 @@ impl State {
     }
 
     fn signal(&mut self, signal: u64) -> &mut Clock {
-        self.signals.get_or_insert_default().entry(signal).or_default()
+        self.signals.entry(signal).or_default()
     }
 
     /// The work has waited for a signal.
@@ -266,7 +255,7 @@ mod tests {
 
     #[track_caller]
     fn check(events: &[Event], expected: Option<(&str, &str)>) {
-        let mut state = State::new();
+        let mut state = State::default();
         let mut found = None;
         for (event, line) in events.iter().zip(1..) {
             let result = match *event {

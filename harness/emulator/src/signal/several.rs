@@ -1,10 +1,11 @@
 //! Waiting for several signals at once: the calls of AMD's extension, and signal groups.
 
-use super::{settle, wait_until};
+use super::{Signals, settle, wait_until};
 use crate::{
     abi::{Agent, Condition, Out, Signal, Status, array},
-    locks::Mutex,
-    order, schedule,
+    order,
+    part::Part as _,
+    schedule,
 };
 
 /// A signal, how its value is compared, and with what.
@@ -112,11 +113,8 @@ unsafe extern "C" fn hsa_amd_signal_wait_all(
     0
 }
 
-/// The signals of each group, which is known by its place counted from 1; a destroyed one is empty.
-static GROUPS: Mutex<Vec<Vec<Signal>>> = Mutex::new(Vec::new());
-
 fn with_groups<T>(act: impl FnOnce(&mut Vec<Vec<Signal>>) -> T) -> T {
-    act(&mut GROUPS.lock())
+    act(&mut Signals::here().groups.lock())
 }
 
 fn place(group: u64) -> usize {
