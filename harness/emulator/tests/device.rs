@@ -1,4 +1,5 @@
-//! The device at its interface, in processes of their own: the configuration is read once.
+//! The device at its interface where the process itself matters: how it ends, what it says, what it shares with another. What
+//! needs a configuration and no process is in `src/whole/tests.rs`.
 //!
 //! Each test starts this program again with a configuration and the name of a scenario.
 
@@ -107,41 +108,11 @@ fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
     }
 }
 
-/// Four copies of as many bytes of 7 over bytes of 9; prints the first and the last of each.
-fn copies(bytes: usize) {
-    start();
-    let (from, to) = (allocate(HOST_POOL, bytes), allocate(DEVICE_POOL, bytes));
-    let seen: Vec<_> = (0..4)
-        .map(|_| {
-            // SAFETY: two allocations of that many bytes, and the copy is over when they are read.
-            unsafe {
-                from.write_bytes(7, bytes);
-                to.write_bytes(9, bytes);
-                let done = copy(to, from, bytes);
-                let last = to.add(bytes - 1);
-                if done { format!("{}{}", to.read(), last.read()) } else { "--".to_owned() }
-            }
-        })
-        .collect();
-    println!("{}", seen.join(" "));
-    assert_eq!(hsa_shut_down(), 0);
-}
-
 fn available() -> u64 {
     let mut bytes = 0u64;
     // SAFETY: HSA_AMD_AGENT_INFO_MEMORY_AVAIL is a `uint64_t`.
     assert_eq!(unsafe { hsa_agent_get_info(GPU, 0xA015, (&raw mut bytes).cast()) }, 0);
     bytes
-}
-
-fn accounting() {
-    start();
-    let before = available();
-    let pointer = allocate(DEVICE_POOL, 5000);
-    let during = available();
-    // SAFETY: allocated above.
-    assert_eq!(unsafe { hsa_amd_memory_pool_free(pointer) }, 0);
-    println!("{} {}", before - during, before - available());
 }
 
 /// A dispatch whose kernel object is nothing.
@@ -296,9 +267,6 @@ fn report_status() {
 #[test]
 fn scenario() {
     match std::env::var(SCENARIO).as_deref() {
-        Ok("small copies") => copies(64),
-        Ok("copies") => copies(65),
-        Ok("accounting") => accounting(),
         Ok("dispatch of nothing") => dispatch_of_nothing(),
         Ok("wild copy") => wild_copy(),
         Ok("shared memory") => shared_memory(),
@@ -343,18 +311,6 @@ fn with(fault: &str) -> String {
 }
 
 #[test]
-fn copy_faults_leave_their_trace() {
-    check("copies", "{}", "77 77 77 77", &[]);
-    check("copies", &with("copy.zero"), "00 00 00 00", &[]);
-    check("copies", &with("copy.drop"), "99 99 99 99", &[]);
-    check("copies", &with("copy.torn"), "79 79 79 79", &[]);
-    check("copies", &with("copy.lost-small-slot"), "77 77 77 77", &[]);
-    check("small copies", &with("copy.lost-small-slot"), "77 00 77 00", &[]);
-    check("copies", &with("signal.stuck"), "-- -- -- --", &[]);
-    check("copies", &with("kernel.drop"), "77 77 77 77", &[]);
-}
-
-#[test]
 fn another_process_reads_and_writes_what_is_shared() {
     let right = "attached 1 2\nthen 7 8\nattached: 0x1001\nattached: 0x1001\n";
     check("shared memory", "{}", right, &[]);
@@ -365,26 +321,6 @@ fn another_process_reads_and_writes_what_is_shared() {
 #[test]
 fn handlers_come_before_the_destructors_of_the_runtime() {
     check("end at once", "{}", "handled in time\nhandled in time\n", &[]);
-}
-
-#[test]
-fn a_seed_repeats_its_choice() {
-    let configuration =
-        |seed| format!(r#"{{"faults":[{{"fault":"copy.zero","probability":0.5,"seed":{seed}}}]}}"#);
-    // The test program ends with how long it took.
-    let line = |seed| {
-        let output = String::from_utf8(run("copies", &configuration(seed)).stdout).unwrap();
-        output.split("test result:").next().unwrap().to_owned()
-    };
-    assert_eq!(line(3), line(3));
-    let all: std::collections::HashSet<_> = (0..8).map(line).collect();
-    assert!(all.len() > 1, "every seed chose alike");
-}
-
-#[test]
-fn freed_memory_comes_back_unless_it_leaks() {
-    check("accounting", "{}", "8192 0\n", &[]);
-    check("accounting", &with("alloc.leak"), "8192 8192\n", &[]);
 }
 
 #[test]
