@@ -10,7 +10,8 @@ use crate::{
     abi::Agent,
     loader::Kernel,
     memory,
-    transfer::{self, Direction, Fate, Row},
+    row::Row,
+    transfer::{self, Direction, Fate},
 };
 
 /// Whether the kernel belongs to the HIP runtime and not to the program under test.

@@ -20,8 +20,10 @@ use crate::{
     part::Part as _,
     report,
     report::trace,
-    rest, sanitizer, schedule, system,
-    transfer::{self, Direction, Fate, Row},
+    rest,
+    row::Row,
+    sanitizer, schedule, system_events,
+    transfer::{self, Direction, Fate},
 };
 
 struct Job {
@@ -138,7 +140,7 @@ fn carry_out(job: &Job) {
                 "copy engine",
                 format_args!("page fault at {address:#x}{}", sanitizer::describe(address as u64)),
             );
-            system::memory_fault(address as u64);
+            system_events::memory_fault(address as u64);
             return;
         }
     }
@@ -181,12 +183,12 @@ fn reaches(start: usize, len: usize) -> Result<(), usize> {
 
 fn refuse_access(address: u64) {
     report::fault("copy engine", format_args!("a planted page fault at {address:#x}"));
-    system::memory_fault(address);
+    system_events::memory_fault(address);
 }
 
 /// The copy was told by the sanitizer, which is to stop there.
 fn refuse(unordered: &Unordered) {
-    system::memory_fault(unordered.address);
+    system_events::memory_fault(unordered.address);
 }
 
 /// What becomes of a copy: a bug of the engine comes before those that copies by kernel have too.

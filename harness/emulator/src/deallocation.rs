@@ -2,7 +2,9 @@
 
 use std::{ffi::c_void, sync::MutexGuard};
 
-use crate::{abi::Status, address_map::Kind, locks::Mutex, memory, part::Part as _, report::trace};
+use crate::{
+    abi::Status, address_map::Kind, ipc, locks::Mutex, memory, part::Part as _, report::trace,
+};
 
 type Callback = extern "C" fn(*mut c_void, *mut c_void);
 
@@ -36,6 +38,10 @@ pub(crate) fn free(start: usize) -> bool {
     if !memory::free(start) {
         return false;
     }
+    // Of an address that was given out twice one life goes on; of another nobody gets it while `in_use` is there.
+    if allocation_of(start).is_none() {
+        ipc::forget(start);
+    }
     let told: Vec<Notifier> = notifiers().extract_if(.., |n| n.allocation == start).collect();
     for notifier in told {
         (notifier.callback)(notifier.pointer, notifier.data);
@@ -45,8 +51,8 @@ pub(crate) fn free(start: usize) -> bool {
 }
 
 /// Where the allocation starts that holds the address.
-fn allocation_of(pointer: *mut c_void) -> Option<usize> {
-    let (start, region) = memory::map().find(pointer as usize)?;
+fn allocation_of(pointer: usize) -> Option<usize> {
+    let (start, region) = memory::map().find(pointer)?;
     matches!(region.kind, Kind::Pool | Kind::Internal).then_some(start)
 }
 
@@ -59,7 +65,9 @@ extern "C" fn hsa_amd_register_deallocation_callback(
     let (Some(callback), false) = (callback, pointer.is_null()) else {
         return Status::INVALID_ARGUMENT;
     };
-    let Some(allocation) = allocation_of(pointer) else { return Status::INVALID_ALLOCATION };
+    let Some(allocation) = allocation_of(pointer as usize) else {
+        return Status::INVALID_ALLOCATION;
+    };
     trace!("deallocation callback for {pointer:p}");
     notifiers().push(Notifier { allocation, pointer, callback, data });
     Status::SUCCESS

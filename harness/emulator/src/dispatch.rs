@@ -13,7 +13,7 @@ use std::{
 use device::{Arch, Fault, Planted, Schedule};
 use isa::{
     AccessKind, AddressSpace, Executed, Finding, LARGEST_WORKGROUP, Launch, Trap, Turns, Unordered,
-    Written,
+    WaveSync, Written,
 };
 
 use crate::{
@@ -21,17 +21,17 @@ use crate::{
     address_map::Kind,
     blit, config, events,
     faults::{self, Chooser},
-    findings, loader,
+    findings,
+    isas::group_bytes,
+    loader,
     locks::Mutex,
     memory::{self, Memory},
     model, order,
     part::Part as _,
-    pools::group_bytes,
-    queue::Queue,
     report,
     report::trace,
     sanitizer::{self, Sanitizer},
-    system, transfer,
+    system_events, transfer,
 };
 
 /// Why a queue stops at a dispatch.
@@ -41,6 +41,23 @@ pub(crate) enum Failure {
     Queue(Status),
     /// Nobody is told by the queue: the kernel does not end, or the fault was a system event.
     Hang,
+}
+
+/// The queue that a packet comes from, as far as what is done with the packet asks.
+pub(crate) struct Origin<'q> {
+    pub(crate) id: u64,
+    /// For kernels that read the queue.
+    pub(crate) address: u64,
+    /// Where waves of all workgroups of its dispatches meet.
+    pub(crate) sync: Option<&'q WaveSync>,
+    pub(crate) stop: &'q AtomicBool,
+}
+
+impl Origin<'_> {
+    /// Whether the queue is being destroyed.
+    pub(crate) fn stopping(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
 }
 
 /// What is kept of the dispatches so far.
@@ -143,7 +160,7 @@ unsafe impl AddressSpace for DeviceMemory<'_> {
 pub(crate) fn run(
     packet: &DispatchPacket,
     packet_address: u64,
-    queue: &Queue,
+    queue: &Origin<'_>,
 ) -> Result<(), Failure> {
     let lost = &Dispatches::here().lost;
     if lost.load(Ordering::SeqCst) || faults::takes(Fault::DeviceLost) {
@@ -162,7 +179,7 @@ pub(crate) fn run(
             "unknown",
             format_args!("no kernel is loaded at {:#x}", packet.kernel_object),
         );
-        system::memory_fault(packet.kernel_object);
+        system_events::memory_fault(packet.kernel_object);
         return Err(Failure::Hang);
     };
     trace!(
@@ -176,8 +193,8 @@ pub(crate) fn run(
             kernel_name: &kernel.name,
             descriptor: packet.kernel_object,
             packet: packet_address,
-            queue: queue.device_address(),
-            sync: queue.sync(),
+            queue: queue.address,
+            sync: queue.sync,
             kernarg,
             grid: packet.grid.map(|n| n.max(1)),
             workgroup: packet.workgroup.map(|n| u32::from(n.max(1))),
@@ -266,7 +283,7 @@ fn misbehave(
     }
     if faults::takes(Fault::KernelPageFault) {
         report::fault(&kernel.name, "a planted access to memory that is not mapped");
-        system::memory_fault(0);
+        system_events::memory_fault(0);
         return Err(Failure::Hang);
     }
     if faults::takes(Fault::KernelDrop) {
@@ -306,7 +323,7 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
         }
         Trap::PageFault { address, .. } | Trap::Unmapped { address, .. } => {
             report::fault(kernel, format_args!("{trap}{}", sanitizer::describe(*address)));
-            system::memory_fault(*address);
+            system_events::memory_fault(*address);
             Failure::Hang
         }
         // It was told when it was found.

@@ -18,7 +18,8 @@ use crate::{
     locks::Mutex,
     memory, order,
     part::Part as _,
-    transfer::{self, Direction, Row},
+    row::Row,
+    transfer::{self, Direction},
 };
 pub(crate) use formats::Geometry;
 use formats::{ImageFormat, Property};

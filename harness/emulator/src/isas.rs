@@ -20,6 +20,11 @@ pub(crate) const ISA: Isa = Isa(1);
 /// `hsa_wavefront_t`: the one kind of wave.
 const WAVEFRONT: u64 = 1;
 
+/// Bytes of local data share that a workgroup of the emulated GPU can have.
+pub(crate) fn group_bytes() -> u32 {
+    isa::largest_lds(config::get().arch)
+}
+
 fn isa_name() -> String {
     format!("amdgcn-amd-amdhsa--{}", config::get().arch.target_id())
 }

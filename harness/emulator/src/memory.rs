@@ -24,7 +24,7 @@ use device::Fault;
 use crate::{
     abi::{Agent, pool_flag},
     address_map::{AddressMap, Kind, PAGE, Region},
-    config, faults, ipc,
+    config, faults,
     locks::{Mutex, RwLock},
     order,
     part::Part as _,
@@ -211,7 +211,6 @@ pub(crate) fn free(start: usize) -> bool {
         .is_some_and(|region| matches!(region.kind, Kind::Pool | Kind::Internal));
     let Some(region) = removable.then(|| map.remove(start)).flatten() else { return false };
     drop(map);
-    ipc::forget(start);
     sanitizer::freed(start);
     // The sanitizer has allocations by the byte; what was taken are whole pages.
     let len = region.len.next_multiple_of(PAGE);

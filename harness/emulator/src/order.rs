@@ -27,9 +27,10 @@ use isa::{AccessKind, Unordered};
 use state::State;
 pub(crate) use state::{Known, Work};
 
-use crate::{
-    abi::Signal, faults, findings, locks::Mutex, part::Part as _, sanitizer, transfer::Row,
-};
+use crate::{abi::Signal, faults, findings, locks::Mutex, part::Part as _, row::Row, sanitizer};
+
+/// How far behind the front a packet may overtake others.
+pub(crate) const WINDOW: usize = 64;
 
 /// What is known of the order.
 #[derive(Default)]

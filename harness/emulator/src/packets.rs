@@ -6,11 +6,12 @@ use device::Fault;
 
 use crate::{
     abi::{BarrierPacket, BarrierValuePacket, Condition, DispatchPacket, Signal, Status, packet},
-    clock, delay, dispatch, events, faults,
+    clock, delay,
+    dispatch::{self, Origin},
+    events, faults,
     locks::Mutex,
     order,
     part::Part as _,
-    queue::Queue,
     report::trace,
 };
 
@@ -44,7 +45,7 @@ pub(crate) fn in_kernel(queue: u64) -> bool {
 }
 
 /// Carries out the packet in that slot of the queue's ring.
-pub(crate) fn process(queue: &Queue, index: u64, slot: *mut u8) -> Outcome {
+pub(crate) fn process(queue: &Origin<'_>, index: u64, slot: *mut u8) -> Outcome {
     let start = clock::now();
     // SAFETY: a slot of the ring with a valid header, so the host has written all 64 bytes and
     // leaves them alone until the packet is done; all fields are plain integers.
@@ -55,7 +56,7 @@ pub(crate) fn process(queue: &Queue, index: u64, slot: *mut u8) -> Outcome {
             slot.cast::<BarrierValuePacket>().read(),
         )
     };
-    order::begin_packet(queue.id(), index, dispatch.header & packet::BARRIER_BIT != 0);
+    order::begin_packet(queue.id, index, dispatch.header & packet::BARRIER_BIT != 0);
     let outcome = carry_out(queue, slot, (&dispatch, &barrier, &value), start);
     if let Outcome::Done(completion) = &outcome {
         order::end_packet(completion.signal.unwrap_or(Signal::NONE));
@@ -64,7 +65,7 @@ pub(crate) fn process(queue: &Queue, index: u64, slot: *mut u8) -> Outcome {
 }
 
 fn carry_out(
-    queue: &Queue,
+    queue: &Origin<'_>,
     slot: *mut u8,
     (dispatch, barrier, value): (&DispatchPacket, &BarrierPacket, &BarrierValuePacket),
     start: u64,
@@ -93,7 +94,7 @@ fn carry_out(
             done(value.completion, start)
         }
         kind => {
-            trace!("queue {}: packet of type {kind} is not known", queue.id());
+            trace!("queue {}: packet of type {kind} is not known", queue.id);
             Outcome::Error(Status::INVALID_PACKET_FORMAT)
         }
     }
@@ -127,7 +128,7 @@ fn live(barrier: &BarrierPacket) -> Vec<Signal> {
     barrier.dependencies.into_iter().filter(|signal| *signal != Signal::NONE).collect()
 }
 
-fn wait(queue: &Queue, condition: impl Fn() -> bool) {
+fn wait(queue: &Origin<'_>, condition: impl Fn() -> bool) {
     events::wait_until(None, || (queue.stopping() || condition()).then_some(()));
 }
 
@@ -136,9 +137,9 @@ fn done(signal: Signal, start: u64) -> Outcome {
     Outcome::Done(Completion { signal, start })
 }
 
-fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64) -> Outcome {
+fn run_kernel(queue: &Origin<'_>, slot: *mut u8, packet: &DispatchPacket, start: u64) -> Outcome {
     let in_kernels = InKernels::here();
-    in_kernels.0.lock().push(queue.device_address());
+    in_kernels.0.lock().push(queue.address);
     let early = faults::taken(Fault::SignalEarly).filter(|_| packet.completion != Signal::NONE);
     if let Some(planted) = early {
         order::end_packet(packet.completion);
@@ -151,7 +152,7 @@ fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64)
     } else {
         dispatch::run(packet, slot as u64, queue)
     };
-    in_kernels.0.lock().retain(|address| *address != queue.device_address());
+    in_kernels.0.lock().retain(|address| *address != queue.address);
     match result {
         Ok(()) if early.is_some() || faults::takes(Fault::SignalStuck) => done(Signal::NONE, start),
         Ok(()) => done(packet.completion, start),

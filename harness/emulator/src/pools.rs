@@ -5,10 +5,13 @@ use std::ffi::c_void;
 use crate::{
     abi::{Agent, Answer, Out, PointerInfo, Pool, Status, pool_flag},
     address_map::{Kind, PAGE, Region},
-    config, copy_engine, deallocation, memory,
+    config, copy_engine, deallocation,
+    isas::group_bytes,
+    memory,
     report::trace,
-    system,
-    transfer::{Fate, Row},
+    row::Row,
+    system_events,
+    transfer::Fate,
     vmem,
 };
 
@@ -17,11 +20,6 @@ use crate::{
 enum Segment {
     Global { flags: u32 },
     Group,
-}
-
-/// Bytes of local data share that a workgroup of the emulated GPU can have.
-pub(crate) fn group_bytes() -> u32 {
-    isa::largest_lds(config::get().arch)
 }
 
 const HOST_FINE: Pool = Pool(0x11);
@@ -227,7 +225,7 @@ pub(crate) extern "C" fn hsa_amd_memory_pool_free(pointer: usize) -> Status {
     if let Some((start, Region { kind: Kind::Internal, owner, .. })) = found
         && start == pointer
     {
-        system::memory_in_use(pointer as u64, owner);
+        system_events::memory_in_use(pointer as u64, owner);
         return Status::ERROR;
     }
     if deallocation::free(pointer) { Status::SUCCESS } else { Status::INVALID_ALLOCATION }

@@ -22,6 +22,7 @@ use crate::{
         Agent, Answer, Out, QueueCallback, QueueCell, QueueHead, Signal, Status, packet, pool_flag,
     },
     address_map::Kind,
+    dispatch::Origin,
     events, faults,
     locks::{Condvar, Mutex, RwLock},
     memory, order, packets,
@@ -35,9 +36,6 @@ const PACKET: usize = 64;
 
 /// HSA_QUEUE_TYPE_COOPERATIVE.
 const COOPERATIVE: u32 = 2;
-
-/// How far behind the front a packet may overtake others.
-pub(crate) const WINDOW: usize = 64;
 
 /// Where a workgroup's LDS and a work-item's scratch appear in the flat address space: the upper 32
 /// bits, as `amd_queue_t` tells kernels of older code objects. They are those of the crate `isa`,
@@ -84,14 +82,13 @@ impl Queue {
         std::ptr::from_ref(self.cell) as u64
     }
 
-    /// For kernels that read the queue.
-    pub(crate) fn device_address(&self) -> u64 {
-        self.address()
-    }
-
-    /// Where waves of all workgroups of its dispatches meet.
-    pub(crate) fn sync(&self) -> Option<&WaveSync> {
-        self.sync.as_ref()
+    fn origin(&self) -> Origin<'_> {
+        Origin {
+            id: self.id(),
+            address: self.address(),
+            sync: self.sync.as_ref(),
+            stop: &self.stop,
+        }
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -152,7 +149,7 @@ impl Queue {
     /// Carries out one packet; `false` when the queue works no more.
     fn carry_out(&self, index: u64, slot: *mut u8) -> bool {
         let _work = rest::Work::begin();
-        let outcome = packets::process(self, index, slot);
+        let outcome = packets::process(&self.origin(), index, slot);
         if self.stopping() {
             return false;
         }
@@ -206,7 +203,7 @@ impl Queue {
     /// that it waits for.
     pub(crate) fn startable(self: &Arc<Self>) -> (Vec<Ready>, Vec<Signal>) {
         let mut found: Vec<Ready> = Vec::new();
-        for (index, slot) in self.waiting().take(WINDOW) {
+        for (index, slot) in self.waiting().take(order::WINDOW) {
             let header = self.header(slot).load(Ordering::Acquire);
             // The fault acts where a barrier would have held the packet back.
             let barrier = header & packet::BARRIER_BIT != 0 && !found.is_empty();

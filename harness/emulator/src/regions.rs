@@ -4,9 +4,10 @@ use std::ffi::c_void;
 
 use crate::{
     abi::{Agent, Answer, Out, Pool, Status},
+    isas::group_bytes,
     pools::{
-        group_bytes, hsa_amd_memory_pool_allocate, hsa_amd_memory_pool_free,
-        hsa_amd_memory_pool_get_info, of_agent,
+        hsa_amd_memory_pool_allocate, hsa_amd_memory_pool_free, hsa_amd_memory_pool_get_info,
+        of_agent,
     },
 };
 

@@ -19,7 +19,7 @@ use isa::Written;
 use crate::{
     locks::{Mutex, RwLock},
     part::Part as _,
-    transfer::Row,
+    row::Row,
 };
 
 /// What the sanitizer of a device knows.

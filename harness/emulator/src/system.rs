@@ -1,7 +1,7 @@
-//! The runtime as a whole: start, end, system attributes, extensions, errors of the system.
+//! The runtime as a whole: start, end, system attributes, extensions.
 
 use std::{
-    ffi::{CString, c_char, c_void},
+    ffi::{CString, c_char},
     sync::{
         OnceLock,
         atomic::{AtomicU32, AtomicUsize, Ordering},
@@ -11,13 +11,12 @@ use std::{
 use device::Identity;
 
 use crate::{
-    abi::{Agent, Answer, MemoryEvent, Out, Status, SystemEventCallback},
+    abi::{Agent, Answer, Out, Status},
     clock, config, copy_engine, images, loader,
-    locks::Mutex,
     part::Part as _,
     queue, report,
     report::trace,
-    rest, schedule, signal, witness,
+    rest, schedule, signal, system_events, witness,
 };
 
 /// What the runtime as a whole keeps of a device.
@@ -29,7 +28,6 @@ pub(crate) struct System {
     said: OnceLock<()>,
     /// The coherency that was asked for; there are no caches that it could change.
     coherency: AtomicU32,
-    event_handlers: Mutex<Vec<SystemEventHandler>>,
     identity: OnceLock<CString>,
 }
 
@@ -74,7 +72,7 @@ extern "C" fn hsa_shut_down() -> Status {
     queue::shut_down();
     copy_engine::shut_down();
     signal::shut_down();
-    System::here().event_handlers.lock().clear();
+    system_events::shut_down();
     Status::SUCCESS
 }
 
@@ -252,54 +250,6 @@ extern "C" fn hsa_amd_coherency_get_type(agent: Agent, kind: Out<u32>) -> Status
         kind.put(System::here().coherency.load(Ordering::SeqCst))
     } else {
         Status::INVALID_AGENT
-    }
-}
-
-/// A registered system event handler and its data.
-struct SystemEventHandler {
-    function: SystemEventCallback,
-    data: *mut c_void,
-}
-
-// SAFETY: the data is opaque here and only handed back to the handler, which the interface requires
-// to be callable from another thread.
-unsafe impl Send for SystemEventHandler {}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_amd_register_system_event_handler(
-    function: Option<SystemEventCallback>,
-    data: *mut c_void,
-) -> Status {
-    let Some(function) = function else { return Status::INVALID_ARGUMENT };
-    let handler = SystemEventHandler { function, data };
-    System::here().event_handlers.lock().push(handler);
-    Status::SUCCESS
-}
-
-/// Tells the registered handlers that the GPU touched memory that is not mapped.
-pub(crate) fn memory_fault(address: u64) {
-    // HSA_AMD_GPU_MEMORY_FAULT_EVENT, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT
-    tell(&MemoryEvent { kind: 0, agent: Agent::GPU, address, reasons: 1 });
-}
-
-/// Tells the registered handlers that the host wants to free what the device uses.
-pub(crate) fn memory_in_use(address: u64, owner: Agent) {
-    // HSA_AMD_GPU_MEMORY_ERROR_EVENT, HSA_AMD_MEMORY_ERROR_MEMORY_IN_USE
-    tell(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });
-}
-
-/// As in ROCr (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`), the process ends unless every handler dealt with it.
-fn tell(event: &MemoryEvent) {
-    let handlers: Vec<_> = {
-        let handlers = System::here().event_handlers.lock();
-        handlers.iter().map(|handler| (handler.function, handler.data)).collect()
-    };
-    let mut dealt_with = !handlers.is_empty();
-    for (function, data) in handlers {
-        dealt_with &= function(event, data) == Status::SUCCESS;
-    }
-    if !dealt_with {
-        std::process::abort();
     }
 }
 

@@ -11,15 +11,7 @@ use std::{
 
 use device::Fault;
 
-use crate::{delay, faults, locks::Mutex, memory, part::Part as _, sanitizer};
-
-/// One contiguous piece of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) to: usize,
-    pub(crate) from: usize,
-    pub(crate) len: usize,
-}
+use crate::{delay, faults, locks::Mutex, memory, part::Part as _, row::Row, sanitizer};
 
 /// From where to where, as far as faults depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::{
     events::Events, faults::Chooser, findings::Findings, images::Images, ipc::Shared,
     loader::Loaded, memory::Memory, order::Order, packets::InKernels, part::Part, queue::Queues,
     rest::Begun, sanitizer::Sanitizer, schedule::Executor, signal::Signals, system::System,
-    transfer::Transfers, vmem::VirtualMemory,
+    system_events::Handlers, transfer::Transfers, vmem::VirtualMemory,
 };
 
 /// Declares what a device has, and by which each module finds what is its own.
@@ -75,6 +75,7 @@ device! {
         engines: Engines,
         events: Events,
         findings: Findings,
+        handlers: Handlers,
         images: Images,
         kernels: InKernels,
         loaded: Loaded,

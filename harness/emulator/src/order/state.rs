@@ -9,10 +9,11 @@ use std::{
 use isa::{AccessKind, Unordered};
 
 use super::{
+    WINDOW,
     accesses::Accesses,
     clock::{Clock, Place},
 };
-use crate::{queue::WINDOW, sanitizer, transfer::Row};
+use crate::{row::Row, sanitizer};
 
 /// In place of a queue: copies wait for nothing but their signals.
 const COPIES: u64 = 0;

@@ -1,0 +1,9 @@
+//! What a copy is made of.
+
+/// One contiguous piece of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) to: usize,
+    pub(crate) from: usize,
+    pub(crate) len: usize,
+}

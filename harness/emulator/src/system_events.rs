@@ -1,0 +1,65 @@
+//! Errors of the system, of which no queue is told.
+
+use std::ffi::c_void;
+
+use crate::{
+    abi::{Agent, MemoryEvent, Status, SystemEventCallback},
+    locks::Mutex,
+    part::Part as _,
+};
+
+/// A registered system event handler and its data.
+struct Handler {
+    function: SystemEventCallback,
+    data: *mut c_void,
+}
+
+// SAFETY: the data is opaque here and only handed back to the handler, which the interface requires
+// to be callable from another thread.
+unsafe impl Send for Handler {}
+
+#[derive(Default)]
+pub(crate) struct Handlers(Mutex<Vec<Handler>>);
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_register_system_event_handler(
+    function: Option<SystemEventCallback>,
+    data: *mut c_void,
+) -> Status {
+    let Some(function) = function else { return Status::INVALID_ARGUMENT };
+    let handler = Handler { function, data };
+    Handlers::here().0.lock().push(handler);
+    Status::SUCCESS
+}
+
+/// Tells the registered handlers that the GPU touched memory that is not mapped.
+pub(crate) fn memory_fault(address: u64) {
+    // HSA_AMD_GPU_MEMORY_FAULT_EVENT, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT
+    tell(&MemoryEvent { kind: 0, agent: Agent::GPU, address, reasons: 1 });
+}
+
+/// Tells the registered handlers that the host wants to free what the device uses.
+pub(crate) fn memory_in_use(address: u64, owner: Agent) {
+    // HSA_AMD_GPU_MEMORY_ERROR_EVENT, HSA_AMD_MEMORY_ERROR_MEMORY_IN_USE
+    tell(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });
+}
+
+/// As in ROCr (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`), the process ends unless every handler dealt with it.
+fn tell(event: &MemoryEvent) {
+    let handlers: Vec<_> = {
+        let handlers = Handlers::here().0.lock();
+        handlers.iter().map(|handler| (handler.function, handler.data)).collect()
+    };
+    let mut dealt_with = !handlers.is_empty();
+    for (function, data) in handlers {
+        dealt_with &= function(event, data) == Status::SUCCESS;
+    }
+    if !dealt_with {
+        std::process::abort();
+    }
+}
+
+/// Nobody is told from here on.
+pub(crate) fn shut_down() {
+    Handlers::here().0.lock().clear();
+}
