@@ -4,7 +4,10 @@ use std::{
     cell::Cell,
     io,
     marker::PhantomData,
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -57,7 +60,7 @@ macro_rules! part {
                 name: &str,
                 body: impl FnOnce() + Send + 'static,
             ) -> io::Result<JoinHandle<()>> {
-                here().spawn(name, body)
+                spawn(name, body)
             }
         }
     };
@@ -92,9 +95,18 @@ device! {
 }
 
 thread_local! {
-    /// The device that this thread belongs to, if it is not a thread of the host that has entered none. It is what finds the
-    /// device, so it is no part of one.
+    /// The device that this thread has entered. It is what finds the device, so it is no part of one.
     static ENTERED: Cell<Option<&'static Device>> = const { Cell::new(None) };
+}
+
+/// Whether any thread has ever entered a device. While none has nobody asks for its own, which takes several
+/// nanoseconds in a library.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// The device that this thread has entered.
+fn entered() -> Option<&'static Device> {
+    // A thread that has entered one has itself said so before.
+    if ANY.load(Ordering::Relaxed) { ENTERED.get() } else { None }
 }
 
 /// The device of this thread: the one that it has entered, or the process's own.
@@ -102,7 +114,16 @@ fn here() -> &'static Device {
     // A library of C has one device for everybody who calls it.
     static OWN: OnceLock<Device> = OnceLock::new();
     let own = || OWN.get_or_init(|| Device::new(Configuration::of_environment()));
-    ENTERED.get().unwrap_or_else(own)
+    entered().unwrap_or_else(own)
+}
+
+/// Starts a thread of the device of this one.
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let device = entered();
+    thread::Builder::new().name(name.into()).spawn(move || {
+        let _entered = device.map(Device::enter);
+        body();
+    })
 }
 
 /// For as long as it lives, its thread belongs to a device. It holds what the thread belonged to before, and stays there.
@@ -110,18 +131,8 @@ pub(crate) struct Entered(Option<&'static Device>, PhantomData<*const ()>);
 
 impl Device {
     pub(crate) fn enter(&'static self) -> Entered {
+        ANY.store(true, Ordering::Relaxed);
         Entered(ENTERED.replace(Some(self)), PhantomData)
-    }
-
-    fn spawn(
-        &'static self,
-        name: &str,
-        body: impl FnOnce() + Send + 'static,
-    ) -> io::Result<JoinHandle<()>> {
-        thread::Builder::new().name(name.into()).spawn(move || {
-            let _entered = self.enter();
-            body();
-        })
     }
 }
 
