@@ -182,16 +182,27 @@ pub(crate) fn host_called() {
 
 /// The host looked at a signal or an index without waiting for it.
 pub(crate) fn host_looked() {
-    if is_eager() || signal::in_handler() {
-        return;
+    let executor = Executor::here();
+    if !executor.eager {
+        executor.looked();
     }
-    Executor::here().calls.fetch_add(1, Ordering::SeqCst);
-    let mut state = state();
-    state.looks += 1;
-    if state.looks > POLLS {
-        state.resting = true;
-        drop(state);
-        events::notify();
+}
+
+impl Executor {
+    /// Apart from [`host_looked`], as a host that polls an eager device pays for nothing of this.
+    #[inline(never)]
+    fn looked(&self) {
+        if signal::in_handler() {
+            return;
+        }
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let mut state = self.state.lock();
+        state.looks += 1;
+        if state.looks > POLLS {
+            state.resting = true;
+            drop(state);
+            events::notify();
+        }
     }
 }
 
@@ -236,11 +247,12 @@ fn draw(state: &mut State, seed: u64) -> u64 {
 }
 
 fn execute() {
+    let executor = Executor::here();
     let mut idle = Idle::default();
     loop {
         let mut quiet = false;
         let step = events::wait_until(Some(Instant::now() + Idle::LOOK), || {
-            if Executor::here().stop.load(Ordering::SeqCst) {
+            if executor.stop.load(Ordering::SeqCst) {
                 return None;
             }
             choose()
@@ -248,7 +260,7 @@ fn execute() {
         match step {
             Some(step) => {
                 step.carry_out();
-                let mut state = state();
+                let mut state = executor.state.lock();
                 state.busy = false;
                 state.looks = 0;
                 // A handler that is due now may wake somebody who decides what comes next.
@@ -256,11 +268,11 @@ fn execute() {
                 drop(state);
                 events::notify();
             }
-            None => quiet = !Executor::here().stop.load(Ordering::SeqCst) && has_work(),
+            None => quiet = !executor.stop.load(Ordering::SeqCst) && has_work(),
         }
-        if idle.has_lasted(quiet, Executor::here().calls.load(Ordering::SeqCst)) {
+        if idle.has_lasted(quiet, executor.calls.load(Ordering::SeqCst)) {
             trace!("schedule: the process rests, so the device goes on");
-            state().resting = true;
+            executor.state.lock().resting = true;
         }
     }
 }

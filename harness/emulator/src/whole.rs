@@ -105,8 +105,14 @@ static ANY: AtomicBool = AtomicBool::new(false);
 
 /// The device that this thread has entered.
 fn entered() -> Option<&'static Device> {
+    // Not in one piece with what follows: the compiler would look the thread up before it is known whether that is needed.
+    #[cold]
+    #[inline(never)]
+    fn of_this_thread() -> Option<&'static Device> {
+        ENTERED.get()
+    }
     // A thread that has entered one has itself said so before.
-    if ANY.load(Ordering::Relaxed) { ENTERED.get() } else { None }
+    if ANY.load(Ordering::Relaxed) { of_this_thread() } else { None }
 }
 
 /// The device of this thread: the one that it has entered, or the process's own.
