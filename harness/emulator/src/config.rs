@@ -37,8 +37,8 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
-    /// What the environment of the process asks for. A bad configuration stops `hsa_init`, so what runs later on the default
-    /// are only unit tests.
+    /// What the environment of the process asks for. A bad configuration stops `hsa_init`, so only unit tests run
+    /// on the default.
     pub(crate) fn of_environment() -> Configuration {
         read().map_or_else(
             |problem| Configuration { config: Config::default(), problem: Some(problem) },

@@ -71,7 +71,8 @@ pub(crate) struct Dispatches {
     arguments: Mutex<HashMap<u64, Vec<u8>>>,
 }
 
-/// The address map as a kernel sees it. It is looked at often, and on threads of the interpreter, which belong to no device.
+/// The address map as a kernel sees it. It is looked at often, and on threads of the interpreter, which have entered
+/// no device: hence all that it needs of one stands here.
 struct DeviceMemory<'a> {
     kernel: &'a str,
     /// Kernels of the runtime copy and fill whatever they are told to.

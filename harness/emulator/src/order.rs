@@ -41,10 +41,17 @@ thread_local! {
     static PACKET: RefCell<Option<Work>> = const { RefCell::new(None) };
 }
 
-/// The state, while somebody looks at the order. Packets that overtake each other are the planted fault's mistake.
+/// The state, while somebody looks at the order.
 fn state() -> Option<MutexGuard<'static, State>> {
-    let on = sanitizer::is_on() && faults::planted(Fault::QueueBarrierIgnored).is_none();
-    on.then(|| Order::here().0.lock())
+    // Apart, as each packet and each look at a signal asks, mostly for nothing.
+    #[cold]
+    #[inline(never)]
+    fn watched() -> Option<MutexGuard<'static, State>> {
+        // Packets that overtake each other are the planted fault's mistake.
+        let overtaken = faults::planted(Fault::QueueBarrierIgnored).is_some();
+        (!overtaken).then(|| Order::here().0.lock())
+    }
+    if sanitizer::is_on() { watched() } else { None }
 }
 
 fn with_packet<T>(act: impl FnOnce(&mut State, &mut Work) -> T) -> Option<T> {

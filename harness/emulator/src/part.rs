@@ -1,7 +1,7 @@
 //! A part of the device: each module keeps its state in a type of its own, of which every device has one.
 //!
-//! The functions of HSA name no device, as a process has one. So a thread belongs to a device, and what it calls finds the
-//! state there; `whole.rs` says which device that is. A part knows nothing of the others.
+//! The functions of HSA name no device, as a process has one. So a thread belongs to a device, and what it calls
+//! finds the state there; `whole.rs` says which device that is. A part knows nothing of the others.
 
 use std::{io, thread::JoinHandle};
 

@@ -28,13 +28,13 @@ pub(crate) struct Sanitizer {
     /// The line of the case that the program is at; the maximum before the first one.
     line: AtomicU32,
     history: Mutex<History>,
-    /// The guards on both sides of buffers, which no kernel of the program has to touch: their ends, by their starts. They
-    /// do not overlap.
+    /// The guards on both sides of buffers, which no kernel of the program has to touch: their ends, by their
+    /// starts. They do not overlap.
     guards: RwLock<BTreeMap<usize, usize>>,
     /// Which bytes of device memory were written, by the start of the allocation.
     ///
-    /// The book is kept for memory that only packets and copies reach: what the host may write by itself, without a call,
-    /// counts as written, and so does memory that is mapped by the virtual memory calls.
+    /// The book is kept for memory that only packets and copies reach: what the host may write by itself, without a
+    /// call, counts as written, and so does memory that is mapped by the virtual memory calls.
     written: RwLock<BTreeMap<u64, Arc<Written>>>,
 }
 

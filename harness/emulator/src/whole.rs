@@ -105,7 +105,7 @@ static ANY: AtomicBool = AtomicBool::new(false);
 
 /// The device that this thread has entered.
 fn entered() -> Option<&'static Device> {
-    // Not in one piece with what follows: the compiler would look the thread up before it is known whether that is needed.
+    // Not in one piece with what follows: the compiler would look the thread up before it is known whether it must.
     #[cold]
     #[inline(never)]
     fn of_this_thread() -> Option<&'static Device> {
@@ -132,7 +132,8 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
     })
 }
 
-/// For as long as it lives, its thread belongs to a device. It holds what the thread belonged to before, and stays there.
+/// For as long as it lives, its thread belongs to a device. It holds what the thread belonged to before, and does
+/// not leave it.
 pub(crate) struct Entered(Option<&'static Device>, PhantomData<*const ()>);
 
 impl Device {

@@ -1,5 +1,5 @@
-//! The device at its interface where the process itself matters: how it ends, what it says, what it shares with another. What
-//! needs a configuration and no process is in `src/whole/tests.rs`.
+//! The device at its interface where the process itself matters: how it ends, what it says, what it shares with
+//! another. What needs a configuration and no process is in `src/whole/tests.rs`.
 //!
 //! Each test starts this program again with a configuration and the name of a scenario.
 
