@@ -15,10 +15,7 @@ const CIRCLES: [Circle; 1] = [(
     &[
         ("copy_engine", "whether to work by itself or when it is asked is said by schedule"),
         ("queue", "its doorbell is a signal, and schedule says whether it works by itself"),
-        (
-            "rest",
-            "the end of the process waits until queues and handlers of signals have nothing to do",
-        ),
+        ("rest", "the end of the process waits for queues and for handlers of signals"),
         ("schedule", "carries out what queues and copy engines have when a signal is waited for"),
         ("signal", "a store to a doorbell rings its queue, and schedule is told of each wait"),
     ],
