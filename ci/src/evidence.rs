@@ -1,4 +1,4 @@
-//! The picture of all cases on all releases, as the project shows it.
+//! The picture of all cases on all releases, as the project shows it, and what README shows of a run.
 
 use std::fs;
 
@@ -42,4 +42,78 @@ pub(crate) fn evidence(sh: &Shell, more: &[String]) -> Done {
     sh.copy_file(page, SHOWN)?;
     println!("{SHOWN}: {bytes} bytes; read it before it is committed");
     Ok(())
+}
+
+/// The commands of which README shows what they print.
+const RUN: &str = "cargo run --release -- run --rocm debian:7.2.4";
+const TEST: &str = "cargo test";
+
+/// Of lines that say that all is well README shows so many.
+const SHOWN_AS_OK: usize = 3;
+
+/// Writes what README shows of its two commands, as a newcomer sees it: with a cache of its own, which nothing was fetched into.
+pub(crate) fn readme(sh: &Shell) -> Done {
+    let cache = sh.create_temp_dir()?;
+    let _cache = sh.push_env("XDG_CACHE_HOME", cache.path());
+    // It says on standard error what it downloads.
+    let run = cmd!(sh, "sh -c").arg(format!("{RUN} 2>&1")).ignore_status().read()?;
+    let begun = run.lines().position(|line| line.starts_with("debian:")).unwrap_or(0);
+    let run: Vec<&str> = run.lines().skip(begun).collect();
+    let tests =
+        cmd!(sh, "cargo test --quiet --test cases -- --format pretty").ignore_status().read()?;
+    let result = tests.lines().rfind(|line| line.starts_with("test result: "));
+    let result = result.ok_or("no test was run")?.split("; finished").next().unwrap_or_default();
+    let of_tests = ["...", "test kernels/saxpy[n=65536,block=1024] ... ok", "", result];
+    let text = sh.read_file("README.md")?;
+    let text = with_block(&text, RUN, &shortened(&run))?;
+    sh.write_file("README.md", with_block(&text, TEST, &of_tests)?)?;
+    println!("README.md: read it before it is committed");
+    Ok(())
+}
+
+/// The lines without those that say that all is well, but the first ones of these.
+fn shortened<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let mut well = 0;
+    let mut shown = Vec::new();
+    for line in lines {
+        well += usize::from(line.starts_with("ok "));
+        match well {
+            _ if !line.starts_with("ok ") || well <= SHOWN_AS_OK => shown.push(*line),
+            n if n == SHOWN_AS_OK + 1 => shown.push("..."),
+            _ => {}
+        }
+    }
+    shown
+}
+
+/// The text with other lines below a command that it shows.
+fn with_block(text: &str, command: &str, lines: &[&str]) -> Result<String, String> {
+    let head = format!("```console\n$ {command}\n");
+    let lacks = || format!("README.md has no block of `{command}`");
+    let (before, rest) = text.split_once(&head).ok_or_else(lacks)?;
+    let (_, after) = rest.split_once("\n```").ok_or_else(lacks)?;
+    Ok(format!("{before}{head}{}\n```{after}", lines.join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_command_prints_is_shown_below_it() {
+        let text = "a\n```console\n$ cargo test\nold\nolder\n```\nb\n```console\n$ x\ny\n```\n";
+        let new = with_block(text, "cargo test", &["new"]).expect("it has the block");
+        assert_eq!(new, "a\n```console\n$ cargo test\nnew\n```\nb\n```console\n$ x\ny\n```\n");
+        assert!(with_block(text, "cargo run", &[]).is_err());
+        let readme = include_str!("../../README.md");
+        assert!([RUN, TEST].iter().all(|command| with_block(readme, command, &[]).is_ok()));
+    }
+
+    #[test]
+    fn most_of_what_is_well_is_left_out() {
+        let lines =
+            ["known  a", "ok  b", "ok  c", "ok  d", "ok  e", "ok  f", "skip  g", "", "6 trials"];
+        let shown = ["known  a", "ok  b", "ok  c", "ok  d", "...", "skip  g", "", "6 trials"];
+        assert_eq!(shortened(&lines), shown);
+    }
 }

@@ -20,6 +20,7 @@ mod nightly;
 mod page;
 mod recipes;
 mod release;
+mod reports;
 mod rooms;
 mod tidy;
 
@@ -102,6 +103,7 @@ usage: cargo run -p ci -- TASK
   filed    the same for three cases
   coverage writes docs/coverage.md, whose age `test` tells
   evidence every case on four releases and their architectures, as docs/matrix.html; options of `matrix` may follow
+  ages     of each file of reports/, how many commits have changed what it measured since then
   page     docs/matrix.html in Chromium, wide and small, light and dark: filter, search, links, and pictures for you to look at
   examples makes the reports of reports/examples anew
   bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
@@ -112,6 +114,7 @@ usage: cargo run -p ci -- TASK
   containers  the programs of docs/programs in podman: plain, as an ordinary user, and where nobody may make a namespace; wants root
   foreign  tests that the authors of CuPy and JAX wrote, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
            gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` of the sources of that release
+  readme   writes what README.md shows of its two commands, as a newcomer sees it
   release  the archive that people download, which is tried; it fails where the program needs a newer C library than the one that
            is named: `release 2.31`
   locks    writes which packages each Debian release consists of now, or those named (harness/rocm/locks); needs apt
@@ -150,9 +153,11 @@ fn main() -> ExitCode {
             let more: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| evidence::evidence(&sh, &more))
         }
+        "ages" => shell().and_then(|sh| reports::ages(&sh)),
         "page" => shell().and_then(|sh| page::page(&sh)),
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
         "bisects" => shell().and_then(|sh| bisects::bisects(&sh)),
+        "readme" => shell().and_then(|sh| evidence::readme(&sh)),
         "release" => shell().and_then(|sh| release::release(&sh, std::env::args().nth(2).as_ref())),
         "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
         "amd" => {
@@ -266,6 +271,7 @@ fn lint() -> Done {
         .run()?;
     licences::check(&sh)?;
     tidy::check(&sh)?;
+    reports::check(&sh)?;
     rooms::check(&sh)
 }
 

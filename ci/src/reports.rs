@@ -1,0 +1,103 @@
+//! Which reports are older than what they measure: each ends with a line that says when that was, and of what,
+//! ``Measured 2026-11-26: `harness/isa`, `harness/emulator` ``.
+
+use std::path::Path;
+
+use xshell::{Shell, cmd};
+
+use crate::Done;
+
+/// What the last line of a report says.
+#[derive(Debug, PartialEq, Eq)]
+struct Measured<'a> {
+    date: &'a str,
+    places: Vec<&'a str>,
+}
+
+/// Reads it.
+///
+/// # Errors
+/// What is wrong with it.
+fn measured(report: &str) -> Result<Measured<'_>, String> {
+    let line = report.trim_end().lines().last().unwrap_or_default();
+    let (date, places) = line
+        .strip_prefix("Measured ")
+        .and_then(|rest| rest.split_once(": "))
+        .ok_or("it does not end with `Measured DATE: PLACES`")?;
+    let parts: Vec<&str> = date.split('-').collect();
+    let is_date = parts.iter().map(|part| part.len()).eq([4, 2, 2])
+        && parts.concat().bytes().all(|byte| byte.is_ascii_digit());
+    if !is_date {
+        return Err(format!("`{date}` is no date such as 2026-11-26"));
+    }
+    let places: Vec<&str> = places.split(", ").map(|place| place.trim_matches('`')).collect();
+    Ok(Measured { date, places })
+}
+
+/// All reports, with their texts.
+fn all(sh: &Shell) -> xshell::Result<Vec<(String, String)>> {
+    let files = cmd!(sh, "git ls-files reports/*.md").quiet().read()?;
+    let files = files.lines().filter(|file| file.matches('/').count() == 1);
+    files.map(|file| Ok((file.to_owned(), sh.read_file(file)?))).collect()
+}
+
+/// Checks that each report says when it was measured and what, in its last line and not in its name.
+///
+/// # Errors
+/// Every one that does not.
+pub(crate) fn check(sh: &Shell) -> Done {
+    let mut problems = Vec::new();
+    for (file, text) in all(sh)? {
+        if file.bytes().any(|byte| byte.is_ascii_digit()) {
+            problems.push(format!("{file}: git knows when it was written; its name needs no date"));
+        }
+        match measured(&text) {
+            Ok(Measured { places, .. }) => {
+                let root = sh.current_dir();
+                let gone = places.iter().filter(|place| !root.join(Path::new(place)).exists());
+                problems.extend(gone.map(|place| format!("{file}: there is no {place}")));
+            }
+            Err(error) => problems.push(format!("{file}: {error}")),
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
+}
+
+/// Says of each report how many commits changed what it measured since then.
+///
+/// # Errors
+/// Git says nothing, or a report does not say what it measured.
+pub(crate) fn ages(sh: &Shell) -> Done {
+    for (file, text) in all(sh)? {
+        let Measured { date, places } =
+            measured(&text).map_err(|error| format!("{file}: {error}"))?;
+        let since = format!("--since={date}T23:59:59Z");
+        let commits = cmd!(sh, "git log --format=%h {since} -- {places...}").quiet().read()?;
+        match (commits.lines().count(), places.join(", ")) {
+            (0, places) => println!("{file}: of {date}; nothing has changed {places} since"),
+            (1, places) => println!("{file}: of {date}; 1 commit has changed {places} since"),
+            (n, places) => println!("{file}: of {date}; {n} commits have changed {places} since"),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_says_when_and_what() {
+        let text = "# A\n\nMeasured 2026-11-26: `harness/isa`, `cases`\n";
+        let expected = Measured { date: "2026-11-26", places: vec!["harness/isa", "cases"] };
+        assert_eq!(measured(text), Ok(expected));
+        for wrong in [
+            "# A\n",
+            "Measured now: `cases`",
+            "Measured 2026-11: `cases`",
+            "Measured 2026-11-2x: `cases`",
+        ] {
+            assert!(measured(wrong).is_err(), "{wrong}");
+        }
+    }
+}
