@@ -71,9 +71,10 @@ pub(crate) fn ages(sh: &Shell) -> Done {
     for (file, text) in all(sh)? {
         let Measured { date, places } =
             measured(&text).map_err(|error| format!("{file}: {error}"))?;
+        let named = places.join(", ");
         let since = format!("--since={date}T23:59:59Z");
         let commits = cmd!(sh, "git log --format=%h {since} -- {places...}").quiet().read()?;
-        match (commits.lines().count(), places.join(", ")) {
+        match (commits.lines().count(), named) {
             (0, places) => println!("{file}: of {date}; nothing has changed {places} since"),
             (1, places) => println!("{file}: of {date}; 1 commit has changed {places} since"),
             (n, places) => println!("{file}: of {date}; {n} commits have changed {places} since"),

@@ -1,10 +1,12 @@
 //! Builds on this machine.
 
 use std::fs::{self, File};
+
+use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use download::{Failure, Http};
@@ -150,7 +152,7 @@ impl Store {
                 locks.push(lock);
             }
         }
-        *self.pins.lock().unwrap_or_else(PoisonError::into_inner) = locks;
+        *self.pins.lock() = locks;
         Ok(())
     }
 

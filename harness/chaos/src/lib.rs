@@ -22,8 +22,10 @@ mod table;
 mod tools;
 
 use std::path::PathBuf;
+
+use parking_lot::{Condvar, Mutex};
 use std::process::ExitCode;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -133,9 +135,10 @@ impl Places {
     }
 
     fn during<T>(&self, run: impl FnOnce() -> T) -> T {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = self.freed.wait_while(free, |free| *free == 0);
-        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
+        let mut free = self.free.lock();
+        self.freed.wait_while(&mut free, |free| *free == 0);
+        *free -= 1;
+        drop(free);
         let _place = Place(self);
         run()
     }
@@ -143,7 +146,7 @@ impl Places {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.0.free.lock() += 1;
         self.0.freed.notify_one();
     }
 }
@@ -223,7 +226,7 @@ mod tests {
             let all: Vec<_> = (0..20).map(|n| scope.spawn(move || run(n))).collect();
             all.into_iter().filter_map(|one| one.join().ok()).count()
         });
-        assert_eq!((ended, *places.free.lock().unwrap()), (16, 2));
+        assert_eq!((ended, *places.free.lock()), (16, 2));
         assert!(most.into_inner() <= 2);
     }
 }

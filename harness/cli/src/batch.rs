@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::OnceLock,
     time::{Duration, Instant, SystemTime},
 };
 
 use device::Planted;
+use parking_lot::Mutex;
 use report::{Begun, Ended, Line, Over, Record, count};
 use serde::Serialize;
 use supervise::{Cancel, Journal, for_each, in_order};
@@ -67,7 +68,7 @@ impl Course<'_> {
         if self.ended.get().is_some() {
             return false;
         }
-        let mut hangs = self.hangs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hangs = self.hangs.lock();
         match (hangs.get_mut(case), self.patience.hangs) {
             (Some((hung, left_out)), Some(most)) if *hung >= most => {
                 *left_out += 1;
@@ -84,7 +85,7 @@ impl Course<'_> {
             return false;
         }
         if record.outcome.kind == judge::Kind::Hang {
-            let mut hangs = self.hangs.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut hangs = self.hangs.lock();
             hangs.entry(record.case.clone()).or_default().0 += 1;
         }
         if self.patience.fail_fast && record.verdict.kind.is_news() {
@@ -96,7 +97,7 @@ impl Course<'_> {
 
     /// Why trials were left out, for people; none where none were.
     fn why(&self) -> Option<String> {
-        let hangs = self.hangs.lock().unwrap_or_else(PoisonError::into_inner);
+        let hangs = self.hangs.lock();
         let quarantined = hangs.iter().filter(|(_, (_, left_out))| *left_out > 0);
         let quarantined = quarantined.map(|(case, (hung, left_out))| {
             let (hung, left_out) = (count(*hung as usize, "trial"), count(*left_out, "trial"));
@@ -193,7 +194,7 @@ pub(crate) fn run_batch(
     });
     drop(keep);
     journal.keep(|| over(&session.run), &cancel);
-    let trouble = journal.trouble.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let trouble = journal.trouble.into_inner();
     let (all, finished) = (planned.len(), records.len());
     let planned = planned.iter().map(|(id, faults)| (id.as_str(), faults.as_slice()));
     let lost = report::complete(planned, &records).err();
@@ -228,9 +229,9 @@ impl Lines {
     /// would be lost as well.
     fn keep<T: Serialize>(&self, line: impl FnOnce() -> T, cancel: &Cancel) -> bool {
         let Some(journal) = &self.journal else { return true };
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trouble = self.trouble.lock();
         if trouble.is_none() {
-            let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut journal = journal.lock();
             if let Err(error) = journal.write(&line()) {
                 *trouble = Some(no_verdict(&error));
                 cancel.cancel();

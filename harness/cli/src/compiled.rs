@@ -1,13 +1,9 @@
 //! C++ programs of cases, compiled once for a stack and kept.
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fs, io, path::PathBuf, sync::Arc};
 
 use device::Planted;
+use parking_lot::Mutex;
 use plan::program::Source;
 use rocm::Stack;
 
@@ -64,10 +60,10 @@ impl Compiler {
         let key = format!("{:?}", (&source.text, arch, options, runtime, helper::CPP.1));
         let name = plan::digest(key.as_bytes());
         let program = self.kept.join(&name);
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.turns.lock();
         let turn = Arc::clone(turns.entry(name).or_default());
         drop(turns);
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = turn.lock();
         if program.is_file() {
             return Ok(program);
         }

@@ -1,6 +1,8 @@
 //! The wish of whoever sits before the machine to stop: one for the whole process, whatever it waits for.
 
-use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicBool};
+use std::sync::{Arc, atomic::AtomicBool};
+
+use parking_lot::Mutex;
 
 use supervise::Cancel;
 
@@ -10,7 +12,7 @@ static ASKED: Mutex<Option<Cancel>> = Mutex::new(None);
 
 /// What the first signal asks for, from the first call on; the signal that comes a second later ends the process.
 pub(crate) fn cancel() -> Result<Cancel, Stop> {
-    let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut asked = ASKED.lock();
     if let Some(cancel) = &*asked {
         return Ok(cancel.clone());
     }
@@ -22,6 +24,6 @@ pub(crate) fn cancel() -> Result<Cancel, Stop> {
 /// What becomes true at the first signal where a command looks at it. Where none does yet, the signal ends the process,
 /// which is as quick.
 pub(crate) fn wish() -> Arc<AtomicBool> {
-    let asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let asked = ASKED.lock();
     asked.as_ref().map(|cancel| Arc::clone(cancel.flag())).unwrap_or_default()
 }

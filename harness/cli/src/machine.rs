@@ -6,11 +6,12 @@ use std::{
     collections::BTreeSet,
     fs::File,
     path::{Path, PathBuf},
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::OnceLock,
     time::Duration,
 };
 
 use judge::Able;
+use parking_lot::Mutex;
 use rustix::fs::{Access, FlockOperation, StatVfs, access, flock, statvfs};
 use supervise::Cancel;
 
@@ -68,13 +69,13 @@ static STARTED: Mutex<BTreeSet<(bool, PathBuf)>> = Mutex::new(BTreeSet::new());
 /// Remembers that a stack's runtime has started on the device.
 pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
     let key = (*device == DeviceChoice::Gpu, root.to_owned());
-    STARTED.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+    STARTED.lock().insert(key);
 }
 
 /// What is known of this machine, with this stack and device.
 pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
     let gpu = *device == DeviceChoice::Gpu;
-    let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let started = STARTED.lock();
     if started.contains(&(gpu, root.to_owned())) {
         Able::ThisStack
     } else if started.iter().any(|(other, _)| *other == gpu) {

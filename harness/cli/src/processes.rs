@@ -1,12 +1,9 @@
 //! The processes that a session started: the kernel log speaks of them by their numbers, and one that could not be killed may still use
 //! its GPU.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, fs};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use supervise::Observed;
 
@@ -40,20 +37,20 @@ impl Stuck {
 impl Processes {
     /// Takes note of one that is over, or could not be ended, on the GPU with this lock.
     pub(crate) fn note(&self, seen: &Observed, lock: Option<&str>) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).extend(seen.pid);
+        self.all.lock().extend(seen.pid);
         let survived = seen.left_behind.iter().filter(|process| process.survived);
         let stuck =
             survived.filter_map(|process| Some((lock?.to_owned(), Stuck::of(process.pid)?)));
-        self.stuck.lock().unwrap_or_else(PoisonError::into_inner).extend(stuck);
+        self.stuck.lock().extend(stuck);
     }
 
     pub(crate) fn all(&self) -> BTreeSet<u32> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.all.lock().clone()
     }
 
     /// Those that could not be killed on the GPU with this lock and that nobody has asked for yet.
     pub(crate) fn take_stuck(&self, lock: &str) -> Vec<Stuck> {
-        let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stuck = self.stuck.lock();
         let taken = stuck.extract_if(.., |(on, _)| on == lock);
         taken.map(|(_, stuck)| stuck).collect()
     }
@@ -82,7 +79,7 @@ mod tests {
         assert!(stuck.started.parse::<u64>().unwrap() > 0 && stuck.is_there());
         assert!(!Stuck { pid, started: "7".to_owned() }.is_there());
         let processes = Processes::default();
-        processes.stuck.lock().unwrap().push(("a".to_owned(), stuck.clone()));
+        processes.stuck.lock().push(("a".to_owned(), stuck.clone()));
         assert_eq!(processes.take_stuck("b"), []);
         assert_eq!(processes.take_stuck("a"), std::slice::from_ref(&stuck));
         assert_eq!(processes.take_stuck("a"), []);

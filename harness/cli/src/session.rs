@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
-        Mutex, OnceLock,
+        OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
@@ -17,6 +17,7 @@ use std::{
 use case::Case;
 use device::{Config, Planted, Sanitize, Schedule};
 use judge::Able;
+use parking_lot::Mutex;
 use plan::{Late, Order};
 use rocm::Stack;
 use supervise::{Limit, Limits, Resource, Start, View};

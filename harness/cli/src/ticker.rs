@@ -4,15 +4,13 @@ use std::{
     collections::BTreeMap,
     fmt,
     io::IsTerminal,
-    sync::{
-        Mutex, PoisonError,
-        mpsc::{RecvTimeoutError, channel},
-    },
+    sync::mpsc::{RecvTimeoutError, channel},
     thread,
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use parking_lot::Mutex;
 use report::count;
 
 use crate::{outputs, progress::how_long};
@@ -71,12 +69,12 @@ impl Ticker {
     }
 
     pub(crate) fn begins(&self, number: u64, trial: String) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         running.insert(number, (Instant::now(), trial));
     }
 
     pub(crate) fn ends(&self, number: u64) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         running.remove(&number);
     }
 
@@ -93,7 +91,7 @@ impl Ticker {
         let (over, all) = (self.bar.position(), self.bar.length().unwrap_or_default());
         let after = how_long((now - self.begun).as_secs_f64());
         let line = format!("{over} of {} over after {after}", count(all as usize, "trial"));
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = self.running.lock();
         let longest = running.values().min_by_key(|(begun, _)| *begun);
         match longest.filter(|(begun, _)| now - *begun > PAUSE / 2) {
             Some((begun, trial)) => {

@@ -8,10 +8,11 @@
 //! orphans to the first thread that lives, so children of other threads are nobody's leavings; nor is what was there before.
 
 use std::collections::BTreeMap;
+
+use parking_lot::{Mutex, MutexGuard};
 use std::fs;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{
@@ -39,7 +40,7 @@ struct Running {
 static RUNNING: Mutex<Running> = Mutex::new(Running { leaders: BTreeMap::new(), since: 0 });
 
 fn running() -> MutexGuard<'static, Running> {
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+    RUNNING.lock()
 }
 
 /// A running leader, until it is [cleared](clear).

@@ -4,12 +4,10 @@ use std::{
     collections::HashSet,
     ffi::{c_int, c_void},
     ptr,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use plan::{Call, DEFAULT_STREAM, Late, Step, late_on};
 
 use crate::{broken::Broken, kernels, machine::Machine};
@@ -142,8 +140,8 @@ impl Lateness {
         }
     }
 
-    fn capturing(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
-        self.capturing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn capturing(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.capturing.lock()
     }
 }
 

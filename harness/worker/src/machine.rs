@@ -1,9 +1,10 @@
 use std::{
     collections::HashMap,
     ffi::{c_int, c_void},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use plan::{DEFAULT_STREAM, Order, Place, Plan};
 
 use crate::{
@@ -81,7 +82,7 @@ impl<'a> Machine<'a> {
 
     /// The state, for a look-up or a change, never for the time of a call.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The handle of a name; null where it was never made.

@@ -1,9 +1,9 @@
 use std::{
     fs::File,
     io::{self, Write},
-    sync::{Mutex, PoisonError},
 };
 
+use parking_lot::Mutex;
 use plan::Event;
 
 use crate::{leash, tell::tell};
@@ -31,7 +31,7 @@ impl Events {
             Err(error) => unreachable!("{error}"),
         };
         line.push(b'\n');
-        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipe = self.0.lock();
         match pipe.write_all(&line) {
             Ok(()) => {}
             // Nobody listens any more.

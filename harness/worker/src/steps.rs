@@ -1,13 +1,9 @@
 //! Makes the steps of a plan, each between its two events, with the faults that are planted there.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Instant,
-};
+use std::{collections::HashMap, thread, time::Instant};
 
 use device::{Acts, Fault};
+use parking_lot::{Mutex, MutexGuard};
 use plan::{Call, Effect, Event, Misbehaviour, Place, Step};
 
 use crate::{
@@ -77,7 +73,7 @@ impl<'a> Steps<'a> {
 
     /// For a look-up or a change, never for the time of a call.
     fn done(&self) -> MutexGuard<'_, Done> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+        self.done.lock()
     }
 
     /// Makes the steps in order, until one of them stops the plan.

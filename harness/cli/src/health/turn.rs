@@ -3,7 +3,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{LazyLock, PoisonError},
+    sync::LazyLock,
     time::{Duration, SystemTime},
 };
 
@@ -99,7 +99,7 @@ impl Session {
     /// Says once that trials go on without a GPU.
     fn leave_out(&self, slot: &Slot, why: &str) {
         let name = slot.card.as_ref().map_or("it", |card| &card.name).to_owned();
-        let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left_out = self.left_out.lock();
         if !left_out.contains(&name) {
             outputs::note(format!("no further trial runs on {name}: {why}"));
             left_out.insert(name);
@@ -151,7 +151,7 @@ impl Session {
     /// Whose doing it is that the health check does not pass on a GPU: the stack's, or its own. The others of the run tell; on a machine
     /// that is not known to run ROCm, a check that fails says nothing until another has passed.
     fn blamed(&self, slot: &Slot, health: &Health, gate: &Gate) -> io::Result<Blamed> {
-        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut checked = self.checked.lock();
         let times = checked.entry(slot.first_lock().to_owned()).or_default();
         *times += 1;
         let times = *times;
@@ -234,7 +234,7 @@ impl Session {
 
     /// Whether nobody has tried to mend this GPU in this run.
     fn is_mended_first(&self, slot: &Slot) -> bool {
-        let mut mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mended = self.mended.lock();
         mended.insert(slot.first_lock().to_owned())
     }
 

@@ -2,6 +2,7 @@
 
 mod edges;
 mod plans;
+mod types;
 
 use std::collections::BTreeSet;
 
