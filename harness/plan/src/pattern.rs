@@ -49,6 +49,18 @@ mod tests {
         }
     }
 
+    /// Exported programs and other versions write the same words; these were computed by hand.
+    #[test]
+    fn the_words_of_a_pattern_stay_what_they_are() {
+        let words = |stamp: u64| {
+            let mut bytes = [0; 12];
+            pattern(stamp, &mut bytes);
+            [0, 4, 8].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()))
+        };
+        assert_eq!(words(7)[..2], [0xe099ec, 0xb9f24f]);
+        assert_eq!(words(fill_stamp(3, 1))[2], 0x083e6b);
+    }
+
     #[test]
     fn no_pattern_starts_with_zeros() {
         // A lost two-byte copy must be told from a right one.

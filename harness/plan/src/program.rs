@@ -115,3 +115,24 @@ impl Stated {
         *self == Stated::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_the_same_wherever_it_stands() {
+        let at = |line, above| Program {
+            what: What::Python(Source { text: "pass".to_owned(), file: None, above }),
+            arguments: Vec::new(),
+            packages: Packages::None,
+            groups: Vec::new(),
+            parameters: Default::default(),
+            stated: Stated::default(),
+            line,
+        };
+        assert_ne!(at(5, 6), at(7, 8));
+        assert_eq!(at(5, 6).without_places(), at(7, 8).without_places());
+        assert_eq!(at(5, 6).without_places(), at(0, 0));
+    }
+}

@@ -233,6 +233,10 @@ mod tests {
     fn numbers_are_of_their_type() {
         check(ScalarType::I8, "-128", Some(0x80));
         check(ScalarType::I8, "128", None);
+        check(ScalarType::I8, "-129", None);
+        check(ScalarType::I16, "-32769", None);
+        check(ScalarType::I32, "2147483648", None);
+        check(ScalarType::U16, "65536", None);
         check(ScalarType::U8, "255", Some(255));
         check(ScalarType::U8, "-1", None);
         check(ScalarType::I16, "-2", Some(0xfffe));
