@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use plan::{ScalarType, promoted, together};
+use plan::{ScalarType, own_parameters, promoted, together};
 
 /// The types that every C compiler has, as C calls them.
 const TYPES: [(ScalarType, &str); 10] = [
@@ -63,4 +63,43 @@ fn small_floats_have_no_type_in_common() {
     }
     assert_eq!((together(F16, F16), promoted(Bf16)), (Ok(F16), Bf16));
     assert!(together(F16, Bf16).is_err() && together(Bf16, F16).is_err());
+}
+
+#[test]
+fn a_struct_takes_the_bytes_that_c_gives_it() {
+    let structs = [
+        "char a; double b; char c;",
+        "short a; int b; short c; short d;",
+        "float* a; unsigned char b;",
+        "char a; char b; char c;",
+        "long a; float b; double c; unsigned short d;",
+    ];
+    let mut text = String::new();
+    for members in structs {
+        let source = format!(
+            "struct S {{ {members} }};\nextern \"C\" __global__ void k(struct S s, char x) {{}}"
+        );
+        let parameters = own_parameters(&source, "k").expect("they are plainly there");
+        let bytes: Vec<_> = parameters.iter().map(|parameter| parameter.kind.bytes()).collect();
+        let [Some(of_struct), Some(1)] = bytes[..] else { panic!("{members}: {bytes:?}") };
+        text += &format!("_Static_assert(sizeof(struct {{ {members} }}) == {of_struct}, \"\");\n");
+    }
+    assert!(compiles(&text), "{text}");
+}
+
+/// Quotes of either kind, with a backslash before some, are no code.
+#[test]
+fn what_stands_in_quotes_is_no_parameter() {
+    for before in [
+        "const char* a = \"void k(int x) {}\";",
+        "const char* a = \"\\\"void k(int x) {}\";",
+        "char a = '\"';",
+        "char a = '\\'', b = '\"';",
+        "const char* a = \"it's\";",
+    ] {
+        let source = format!("{before}\nextern \"C\" __global__ void k(float* out, long n) {{}}\n");
+        let parameters = own_parameters(&source, "k").unwrap_or_else(|| panic!("{source}"));
+        let names: Vec<_> = parameters.iter().map(|parameter| &*parameter.name).collect();
+        assert_eq!(names, ["out", "n"], "{source}");
+    }
 }
