@@ -131,6 +131,8 @@ impl Placed {
 
 #[cfg(test)]
 mod tests {
+    use plan::Step;
+
     use super::*;
 
     fn placed(name: &str, start: u64, bytes: u64, freed: Option<u32>) -> Placed {
@@ -188,23 +190,27 @@ mod tests {
             }
         }
         let index = Index::new(&plan);
-        let call = |event: &Event| match event {
-            Event::End { step, code: 0, .. } => index.step(*step).map(|step| &step.call),
+        let step = |event: &Event| match event {
+            Event::End { step, code: 0, .. } => index.step(*step),
             _ => None,
         };
+        let call = |event: &Event| step(event).map(|step| &step.call);
         let allocates = |event: &&Event| matches!(call(event), Some(Call::Alloc { .. }));
         let frees = |event: &&Event| matches!(call(event), Some(Call::Free { .. }));
         let placed = Places::told(&events, &plan);
         let count = events.iter().filter(allocates).count();
         assert!(count > 1, "the recorded worker allocates");
         assert_eq!(placed.0.len(), count);
-        let freed: Vec<_> = events.iter().filter(frees).map(|event| call(event).unwrap()).collect();
-        assert!(!freed.is_empty() && freed.len() < events.len(), "it frees");
+        let freed: Vec<_> = events.iter().filter(frees).map(|event| step(event).unwrap()).collect();
+        assert!(!freed.is_empty(), "it frees");
         for place in &placed.0 {
-            let is_freed = freed
-                .iter()
-                .any(|call| matches!(call, Call::Free { buffer, .. } if *buffer == place.name));
-            assert_eq!(place.freed.is_some(), is_freed, "{}", place.name);
+            let of_it = |step: &&&Step| matches!(&step.call, Call::Free { buffer, .. } if *buffer == place.name);
+            assert_eq!(
+                place.freed,
+                freed.iter().find(of_it).map(|step| step.line),
+                "{}",
+                place.name
+            );
             assert_eq!(place.bytes, plan.buffers[&place.name].bytes);
         }
     }
