@@ -151,7 +151,7 @@ pub(crate) enum Command {
     /// Shrink a failing trial while it fails in the same way
     #[command(after_help = minimise::EXAMPLES)]
     Minimise(Minimise),
-    /// Search what makes a failure go away
+    /// Find what makes a failure go away
     #[command(after_help = mitigate::EXAMPLES)]
     Mitigate(Mitigate),
     /// Write the upstream issue for a failing trial
@@ -160,22 +160,22 @@ pub(crate) enum Command {
     /// Take names, addresses and secrets out of evidence, so that it can be published
     #[command(after_help = redact::EXAMPLES)]
     Redact(Redact),
-    /// Show what record files hold of a run: the table, the explanations and the verdict, as the run itself showed them
+    /// Show a run from its record files: the table, the explanations and the verdict that the run itself printed
     #[command(after_help = show::EXAMPLES)]
     Show(Show),
-    /// Compare two runs by their record files: which trials came to something else, and what the runs stood on
+    /// Compare two runs by their record files: which trials have another outcome, and what the runs ran on
     #[command(after_help = diff::EXAMPLES)]
     Diff(Diff),
-    /// Put the shards of a run together to one record file
+    /// Merge the shards of a run into one record file
     #[command(after_help = store::MERGE)]
     Merge(Merge),
     /// Keep the records of runs in one file, and list what is kept
     #[command(subcommand, after_help = store::EXAMPLES)]
     Store(Store),
-    /// Tell what a case came to in all runs of a results store: how often, where and since when
+    /// Show the outcomes of a case in all runs of a results store: how often, where and since when
     #[command(after_help = store::HISTORY)]
     History(History),
-    /// Say which trials of a record file began and never ended, such as the one that took the machine down
+    /// List the trials of a record file that began and never ended, such as the one that took the machine down
     #[command(after_help = unfinished::EXAMPLES)]
     Unfinished(Unfinished),
     /// Print the environment that a report would name
@@ -218,12 +218,12 @@ pub(crate) enum Command {
 
 #[derive(Args)]
 pub(crate) struct Selection {
-    /// Cases (`copies/small-sizes`), folders (`copies`), patterns (`*small*`), each perhaps with values
-    /// (`copies/small-sizes[bytes=2]`); all without one
+    /// Cases (`copies/small-sizes`), folders (`copies`), patterns (`*small*`), also with values (`copies/small-sizes[bytes=2]`)
+    /// [default: every case]
     #[arg(value_name = "CASE")]
     pub(crate) cases: Vec<String>,
 
-    /// Leave out what this names, in the same words; may be given more than once
+    /// Leave out these cases or trials, named in the same way; may be repeated
     #[arg(long, value_name = "CASE")]
     pub(crate) exclude: Vec<String>,
 
@@ -238,7 +238,8 @@ pub(crate) struct Origin {
     #[arg(long, value_name = "PATH")]
     cases_from: Option<PathBuf>,
 
-    /// Let those cases do all that a program of yours can: any variable and header, files written anywhere
+    /// Trust the cases of --cases-from as you trust a program of yours: they may set any variable, include any header and write
+    /// files anywhere
     #[arg(long, requires = "cases_from")]
     trust: bool,
 }
@@ -265,8 +266,8 @@ impl Origin {
 /// Where packages of Debian come from.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Mirrors {
-    /// Debian mirrors to fetch from; the first that has a package gives it [default: this machine's own where it is a Debian,
-    /// Debian's, and Debian's archive of old versions]
+    /// Debian mirrors to fetch from; each package comes from the first that has it [default: this machine's own if it runs
+    /// Debian, then Debian's, then Debian's archive of old versions]
     #[arg(long, value_name = "URL", value_delimiter = ',', env = "ROCREPRO_MIRROR")]
     pub(crate) mirror: Vec<String>,
 }
@@ -278,12 +279,12 @@ pub(crate) struct Target {
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4")]
     pub(crate) rocm: String,
 
-    /// What to fetch with it: hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a
-    /// program needs: cupy, jax, llama (of 6.4.3), onnxruntime, triton
+    /// Fetch these with it: hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a
+    /// framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 
-    /// What stands under the HIP runtime; `auto` takes the GPU when there is one
+    /// The device below the HIP runtime; `auto` takes a GPU if there is one
     #[arg(long, value_enum, default_value_t = DeviceKind::Auto, env = "ROCREPRO_DEVICE_KIND")]
     pub(crate) device: DeviceKind,
 
@@ -313,9 +314,9 @@ pub(crate) struct On {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
 
-    /// Run on these GPUs, one trial at a time on each, which sees no other: `all`, or numbers, PCI addresses or UUIDs, with commas.
-    /// Without it, trials on a GPU run on those that ROCREPRO_CARDS names, or else ROCR_VISIBLE_DEVICES; without these they see every
-    /// GPU, use the first, and run one at a time
+    /// Run on these GPUs, one trial at a time on each; a trial sees only its own GPU: `all`, or numbers, PCI addresses or UUIDs,
+    /// with commas. Without it, trials on a GPU run on those that ROCREPRO_CARDS names, or else ROCR_VISIBLE_DEVICES; without
+    /// these they see every GPU, use the first, and run one at a time
     #[arg(long, value_name = "GPUS", value_delimiter = ',')]
     pub(crate) cards: Vec<String>,
 
@@ -323,8 +324,8 @@ pub(crate) struct On {
     #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, value_parser = seconds)]
     pub(crate) timeout: u32,
 
-    /// Longest silence of one trial, in seconds; what is silent for longer hangs. While a trial computes, its own processor
-    /// time counts, not that of the clock
+    /// Longest silence of one trial, in seconds; a trial that is silent for longer counts as a hang. While a trial computes, its
+    /// processor time counts, not the clock's
     #[arg(long, value_name = "SECONDS", default_value_t = On::QUIET_TIMEOUT, value_parser = seconds)]
     pub(crate) quiet_timeout: u32,
 
@@ -338,12 +339,12 @@ pub(crate) struct On {
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,
 
-    /// Run programs of cases in this environment of `rocrepro env`, whatever versions of its packages they name
+    /// Run program cases in this environment of `rocrepro env`, whatever package versions the cases name
     #[arg(long = "in", value_name = "NAME")]
     pub(crate) environment: Option<String>,
 
-    /// Run this command, such as a reset, once where a GPU does not pass the health check after a trial that failed, and check
-    /// again. Without it the run ends there
+    /// If a GPU fails the health check after a failed trial, run this command once, such as a reset, and check again. Without it
+    /// no further trial runs on that GPU
     #[arg(long, value_name = "COMMAND")]
     pub(crate) recover: Option<String>,
 
@@ -380,7 +381,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) emulation: Emulation,
 
-    /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.late,ms=50,probability=0.2,seed=7`
+    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.late,ms=50,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
@@ -408,7 +409,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) fail_fast: bool,
 
-    /// Run no further trial of a case of which this many have hung
+    /// Once this many trials of a case have hung, run no more trials of that case
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_hangs: Option<u32>,
 
@@ -416,7 +417,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_seconds: Option<u32>,
 
-    /// Go on with the last run in the record file: what is over there is not run again
+    /// Go on with the last run in the record file: trials that are over there do not run again
     #[arg(long, requires = "record")]
     pub(crate) resume: bool,
 
@@ -434,14 +435,15 @@ pub(crate) struct Emulation {
     #[arg(long, value_name = "SCHEDULE", default_value = "eager")]
     pub(crate) schedule: String,
 
-    /// Check what kernels and copies touch: out of bounds, after free, never written, without an order. Slow. Each mistake
-    /// is told once and the work goes on as on hardware; with `--sanitize=stop` it stops at the first
+    /// Report kernels and copies that touch memory out of bounds or after its free, that use memory nobody wrote, or that race.
+    /// Slow. Each mistake is reported once and the work goes on as on hardware; `--sanitize=stop` stops at the first
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     pub(crate) sanitize: Option<String>,
 
-    /// Set up the emulated device: `memory=256M`, `gtt=1G` (an APU has it besides its carve-out), `devices=2`, `large-bar=yes`,
-    /// `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed order;
-    /// the sanitizer uses one), `patience=60` (seconds of work on a kernel with which nothing comes on, before it is told to hang; 10)
+    /// Set up the emulated device: `memory=256M`, `gtt=1G` (memory of an APU besides its carve-out), `devices=2`,
+    /// `large-bar=yes`, `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed
+    /// order; the sanitizer uses one), `patience=60` (seconds that a kernel may work without progress before the device reports a
+    /// hang; 10)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) device_option: Vec<String>,
 }
@@ -458,8 +460,8 @@ pub(crate) struct Prove {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(crate) schedules: u32,
 
-    /// Take away each check and each expected status and value of the cases, one at a time, and report those whose absence no
-    /// declared fault notices; `--record` leaves these runs out
+    /// Take away each check and each expected status and value of the cases, one at a time, and report those without which every
+    /// declared fault is still caught; `--record` leaves these runs out
     #[arg(long)]
     pub(crate) mutate: bool,
 }
@@ -517,20 +519,20 @@ pub(crate) enum Rocm {
         /// A file of sources, which adds to the built-in ones [default: rocrepro/sources.toml in the configuration folder]
         #[arg(long, value_name = "FILE", requires = "source")]
         sources_file: Option<PathBuf>,
-        /// The architecture that they are for
+        /// The architecture that the builds are for
         #[arg(long, value_name = "GFX", default_value = "gfx1151", requires = "source")]
         gfx: String,
     },
-    /// Fetch a stack, perhaps with libraries
+    /// Fetch a stack and, with --with, libraries for it
     Fetch {
-        /// Such as `debian:7.2.4`, `debian:latest`, or a build of a source: `nightly:2026-07-02`
+        /// The stack: `debian:7.2.4`, `debian:latest`, or a build of a source such as `nightly:2026-07-02`
         spec: String,
-        /// What to add: hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a program
-        /// needs: cupy, jax, llama (of 6.4.3), onnxruntime, triton
+        /// Fetch these with it: hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a
+        /// framework needs: cupy, jax, llama (6.4.3 only), onnxruntime, triton
         #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
         with: Vec<String>,
-        /// Architectures whose library kernels are wanted [default: gfx1151,gfx90a]; of a night the first [default: that of this
-        /// machine's GPU, or else gfx1151]
+        /// Fetch the libraries' kernels for these architectures [default: gfx1151,gfx90a]; a nightly build is for the first of
+        /// them [default: that of this machine's GPU, or else gfx1151]
         #[arg(long, value_name = "GFX", value_delimiter = ',')]
         gfx: Vec<String>,
         #[command(flatten)]
@@ -538,9 +540,9 @@ pub(crate) enum Rocm {
     },
     /// Print the folder of a stack
     Path {
-        /// Such as `debian:7.2.4`, `system`, or a build of a source that was fetched: `nightly:2026-07-02`
+        /// The stack: `debian:7.2.4`, `system`, or a fetched build of a source such as `nightly:2026-07-02`
         spec: String,
-        /// Of a night, the architecture that it is for [default: that of this machine's GPU, or else gfx1151]
+        /// The architecture of a nightly build [default: that of this machine's GPU, or else gfx1151]
         #[arg(long, value_name = "GFX")]
         gfx: Option<String>,
     },

@@ -5,16 +5,17 @@ use clap::Args;
 /// Files that say what is known of trials, as deqp-runner has them.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct Baselines {
-    /// Trials that are known to fail, a line `TRIAL,STATUS` for each: Fail, Crash, Timeout, or Flake for any of them. Such a failure is
-    /// no news, another one and a pass are. `rocrepro show --write-baseline` writes such a file
+    /// Trials that are known to fail, a line `TRIAL,STATUS` for each; STATUS is Fail, Crash, Timeout, or Flake for any of these.
+    /// A failure of another kind is news, and so is a pass (but not of a Flake). `rocrepro show --write-baseline` writes such a
+    /// file
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Vec<PathBuf>,
 
-    /// Trials whose failure is no news, by regular expressions, one a line; a line that is a trial's very name names that trial, too
+    /// Trials whose failure is no news: one regular expression, or the exact name of a trial, on each line
     #[arg(long, value_name = "FILE")]
     pub(crate) flakes: Vec<PathBuf>,
 
-    /// Trials that are left out, in lines as `--flakes` has them. Nothing is run where a line names no trial of the library
+    /// Trials to leave out, in lines as for `--flakes`. If a line names no trial of the library, nothing runs
     #[arg(long, value_name = "FILE")]
     pub(crate) skips: Vec<PathBuf>,
 }

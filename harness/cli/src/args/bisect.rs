@@ -20,10 +20,10 @@ Examples:
   rocrepro bisect --source pypi:triton --good 3.5.0 --bad last --packages numpy -- python3 repro.py
   rocrepro bisect --replay rocrepro-long-chain/bisect.jsonl           the decisions once more; nothing runs
 
-A command exits with 0 where all is well, with 125 where it cannot tell, and with anything else where it fails. A failure is known
-by exit code or signal and the last line that it prints (of Python the exception), without numbers; others do not count. It finds the
-build in ROCREPRO_PREFIX, the folders of its libraries in ROCREPRO_LIBRARIES, and the value of the axis in ROCREPRO_VALUE. Along versions
-of a package it runs in an environment that has the version, on the stack and the device, as `rocrepro exec --in` runs it.
+A command exits with 0 if all is well, with 125 if it cannot tell, and with anything else if it fails. The search knows a failure
+by the exit code or signal and the last line that the command prints (in Python the exception), without numbers; other failures do
+not count. The command finds the build in ROCREPRO_PREFIX, the folders of its libraries in ROCREPRO_LIBRARIES, and the value of the
+axis in ROCREPRO_VALUE. With `pypi:NAME` each version gets an environment, and the command runs there as under `rocrepro exec --in`.
 
 Exit codes: 0 found, 1 not reproducible, 2 usage, 3 an end is not what it should be, 4 no single place (the budget is spent, or
 there is more than one change), 5 trouble of this machine.";
@@ -37,11 +37,12 @@ pub(crate) struct Bisect {
     #[arg(value_name = "CASE", required_unless_present_any = ["command", "program", "replay"])]
     pub(crate) case: Option<String>,
 
-    /// Where it passes: a build, a day, a push (`361a3e7`, `361a3e7@2026-07-04`), a value of the axis, `first` or `last` [default with --axis: first]
+    /// A point where the trial passes: a build, a day, a push (`361a3e7`, `361a3e7@2026-07-04`), a value of the axis, `first` or
+    /// `last` [default with --axis: first]
     #[arg(long, value_name = "V")]
     pub(crate) good: Option<String>,
 
-    /// Where it fails; before the good one when a fix is looked for [default with --axis: last]
+    /// A point where the trial fails; it is before the good one when you look for a fix [default with --axis: last]
     #[arg(long, value_name = "V")]
     pub(crate) bad: Option<String>,
 
@@ -59,16 +60,16 @@ pub(crate) struct Bisect {
     pub(crate) sources_file: Option<PathBuf>,
 
     /// Then search between the two builds of the answer, over the builds of this source: `commits` for the pushes between two
-    /// nights. What each phase may spend is the same; the second keeps its files in `commits` in the folder
+    /// nights. Each of the two searches may spend the whole budget; the second keeps its files in the subfolder `commits`
     #[arg(long, value_name = "SOURCE", conflicts_with_all = ["axis", "replay"])]
     pub(crate) to: Option<String>,
 
-    /// Search along something else than builds: NAME=V1,V2,... or NAME=LOW..HIGH, where NAME is an axis of the case,
+    /// Search along another axis than builds: NAME=V1,V2,... or NAME=LOW..HIGH, where NAME is an axis of the case,
     /// `env:VARIABLE`, `rocm` (stacks in this order), `pypi:NAME` (versions of a Python package), or with a command any name
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) axis: Option<String>,
 
-    /// Along versions of a Python package: what else each environment has, as pip names it
+    /// With versions of a Python package (`pypi:NAME`): other packages for each environment, as pip names them
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
     pub(crate) packages: Vec<String>,
 
@@ -84,11 +85,11 @@ pub(crate) struct Bisect {
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
 
-    /// Which failures count; the others make a build one that cannot be tested
+    /// Which failures count as bad; a build with other failures counts as one that cannot be tested
     #[arg(long, value_enum, default_value_t = Regress::Signature)]
     pub(crate) regress: Regress,
 
-    /// Plant a fault, with parameters perhaps: `copy.zero,probability=0.2,seed=7`
+    /// Plant a fault, optionally with parameters: `copy.zero,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
@@ -96,24 +97,24 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "P", value_parser = rate)]
     pub(crate) rate: Option<f64>,
 
-    /// What obtaining a build costs, in runs; above 30 the search stays longer on each
+    /// What it costs to get a build, counted in runs; above 30 the search makes more runs on a build before it gets another
     #[arg(long, value_name = "RUNS", default_value_t = INSTALL_COST)]
     pub(crate) install_cost: f64,
 
-    /// Runs at most; then the answer is a range [default: 2000]
+    /// Make at most this many runs; when they are spent, the answer is a range [default: 2000]
     #[arg(long, value_name = "N")]
     pub(crate) budget_runs: Option<u32>,
 
-    /// Builds obtained at most, the ends included
+    /// Get at most this many builds, the ends included
     #[arg(long, value_name = "N")]
     pub(crate) budget_installs: Option<u32>,
 
-    /// Seconds at most, of obtaining and running
+    /// Spend at most this many seconds on getting builds and running them
     #[arg(long, value_name = "S")]
     pub(crate) budget_seconds: Option<f64>,
 
-    /// Gibibytes of fetched builds and unfinished downloads to keep at most; the last good and the first bad build stay
-    /// in any case
+    /// Keep at most this many gibibytes of fetched builds and unfinished downloads; the last good and the first bad build stay in
+    /// any case
     #[arg(long, value_name = "GIB")]
     pub(crate) disk_budget: Option<u32>,
 
@@ -140,11 +141,11 @@ pub(crate) struct Bisect {
     #[command(flatten)]
     pub(crate) on: On,
 
-    /// Run this program in each build and on the device, as `rocrepro exec` does; arguments of it come after `--`
+    /// Run this program in each build and on the device, as `rocrepro exec` does; its arguments come after `--`
     #[arg(long, value_name = "PATH", conflicts_with_all = ["case", "cases_from"])]
     pub(crate) program: Option<PathBuf>,
 
-    /// Of a command or a program: only what prints a match of this regular expression is the failure that is looked for
+    /// With a command or a program: only a run that prints a match of this regular expression counts as the failure
     #[arg(long = "match", value_name = "REGEX", conflicts_with = "case")]
     pub(crate) matching: Option<String>,
 

@@ -23,7 +23,7 @@ Examples:
 
 The probe executes every arithmetic instruction that the stack's disassembler has a name for on that architecture, on 512
 work-items with ordinary and extreme values, and asks what the emulated device infers about hardware. Loads, stores, branches and
-what waits for others are not among them. A file names its stack, device, date, and whether the device was emulated.
+what waits for others are left out. A file names its stack, device, date, and whether the device was emulated.
 
 Exit codes: 0 no difference, 1 differences, 2 usage or a file that cannot be compared, 3 no answer.";
 
@@ -62,11 +62,11 @@ pub(crate) struct Audit {
     #[command(flatten)]
     pub(crate) mirrors: Mirrors,
 
-    /// Architectures; all that the emulated device knows without it
+    /// Architectures [default: all that the emulated device knows]
     #[arg(long, value_name = "GFX", value_delimiter = ',')]
     pub(crate) gfx: Vec<String>,
 
-    /// What to read: hiprand, rocblas, hipblaslt, or a file or folder; all of those that the stack has without it
+    /// What to read: hiprand, rocblas, hipblaslt, or a file or folder [default: those of the three libraries that the stack has]
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) lib: Vec<String>,
 

@@ -8,10 +8,10 @@ Examples:
   rocrepro diff matrix/7.2.4_gfx1151.jsonl matrix/6.4.3_gfx1151.jsonl
   rocrepro diff debian:6.4.3@gfx1151 debian:7.2.4@gfx1151 --store results.db
 
-A trial differs where no run of it came to what a run of the other file came to, or where the 95 % intervals of its failure rates
-do not overlap. What else differs may be chance, and is said to be. Where the text of the case is another one, that is said. With
-`--store` OLD and NEW are runs of the store, or what runs stood on, as `rocrepro store list` names them; of the latter each trial
-counts as the last run that has it tells.
+A trial differs if the two files share no outcome of it, or if the 95 % intervals of its failure rates do not overlap. Any other
+difference is marked as possible chance, and a case whose text changed is marked so. With `--store`, OLD and NEW are runs of the
+store, or a stack and device that runs ran on, as `rocrepro store list` names them; then each trial counts as in the last run there
+that has it.
 
 Exit codes: 0 no trial of both differs, 1 some do, 2 usage.";
 
@@ -21,7 +21,7 @@ pub(crate) struct Diff {
     #[arg(value_name = "OLD")]
     pub(crate) old: String,
 
-    /// That of the newer one
+    /// The file of the newer run
     #[arg(value_name = "NEW")]
     pub(crate) new: String,
 

@@ -10,15 +10,15 @@ Examples:
   rocrepro env path solver
   rocrepro env remove solver
 
-Python makes it, with venv and pip; ROCm is no part of it. What was installed stands with hashes in requirements.txt beside it.";
+Python's venv and pip make the environment; ROCm is no part of it. requirements.txt beside it lists what pip installed, with hashes.";
 
 #[derive(Subcommand)]
 pub(crate) enum Env {
     /// Make an environment and install packages in it
     Create {
-        /// What to call it
+        /// A name for the environment
         name: String,
-        /// The Python that it is for
+        /// The Python to make it with
         #[arg(long, value_name = "PATH", default_value = "python3")]
         python: PathBuf,
         /// What to install, as for pip: `triton==3.9.0`, or the file of a wheel
@@ -29,12 +29,12 @@ pub(crate) enum Env {
     List,
     /// Print the folder of an environment
     Path {
-        /// What it is called
+        /// The name of the environment
         name: String,
     },
     /// Remove an environment
     Remove {
-        /// What it is called
+        /// The name of the environment
         name: String,
     },
 }

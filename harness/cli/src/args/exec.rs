@@ -16,13 +16,14 @@ Examples:
   rocrepro exec --report --also debian:6.4.3 ./saxpy    run it three times on each, and write the issue if it fails
   rocrepro exec --report --never nan -- python3 train.py
 
-With --report: exit code 0 where the report was written, 3 where nothing failed or no run proved anything. Else this process becomes the program, so its output, signals and exit code are the program's own; 2 usage, 3 it could not be started.
-A ROCm of Debian brings its own libc: programs linked on an older or equal system run in it.
+Exit codes with --report: 0 the report was written, 2 usage, 3 nothing failed or no run proved anything. Without --report this process
+becomes the program, so output, signals and exit code are the program's own; 2 usage, 3 the program could not be started.
+Debian's ROCm brings its own libc: it runs programs that were linked with the same or an older libc.
 
 The program and its children see the stack in a namespace: its libraries and the device's lie over those of /usr, /opt/rocm is the stack,
-/sys/class/kfd shows the emulated GPUs, and ROCM_PATH, ROCM_HOME and HIP_PATH name /opt/rocm. Nothing of that is seen outside. It needs no
-root where user namespaces are allowed; where they are not (most containers), the loader of the stack starts the program alone, and a line
-says so.";
+/sys/class/kfd shows the emulated GPUs, and ROCM_PATH, ROCM_HOME and HIP_PATH name /opt/rocm. Nobody else sees any of that. The namespace
+needs no root if user namespaces are allowed; if they are not (most containers), the loader of the stack starts the program alone, and a
+line says so.";
 
 #[derive(Args)]
 pub(crate) struct Exec {
@@ -32,7 +33,7 @@ pub(crate) struct Exec {
     #[command(flatten)]
     pub(crate) emulation: Emulation,
 
-    /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.zero,probability=0.2,seed=7`
+    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.zero,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
@@ -67,7 +68,7 @@ pub(crate) struct Reporting {
     #[arg(long, value_name = "N", default_value_t = Reporting::REPEAT, requires = "report", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
 
-    /// Run it on these releases too, or on another architecture (`debian:6.4.3@gfx90a`), and say what it does there
+    /// Run it on these releases too, or on another architecture (`debian:6.4.3@gfx90a`), and report the result
     #[arg(long, value_name = "SPEC", value_delimiter = ',', requires = "report")]
     pub(crate) also: Vec<String>,
 
@@ -75,15 +76,15 @@ pub(crate) struct Reporting {
     #[arg(long, value_name = "STATUS", default_value_t = 0, requires = "report", value_parser = clap::value_parser!(u32).range(0..=255))]
     pub(crate) exit: u32,
 
-    /// A text that its output must have
+    /// A text that its output must contain
     #[arg(long, value_name = "TEXT", requires = "report")]
     pub(crate) says: Vec<String>,
 
-    /// A text that its output may not have
+    /// A text that its output must not contain
     #[arg(long, value_name = "TEXT", requires = "report")]
     pub(crate) never: Vec<String>,
 
-    /// What must be true, in a sentence; for the title of the issue
+    /// What should be true, as one sentence for the title of the issue
     #[arg(long, value_name = "SENTENCE", requires = "report")]
     pub(crate) title: Option<String>,
 
@@ -104,7 +105,7 @@ pub(crate) struct Reporting {
     #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, requires = "report", value_parser = seconds)]
     pub(crate) timeout: u32,
 
-    /// Longest silence of one run, in seconds; what is silent for longer hangs [default: 120]
+    /// Longest silence of one run, in seconds; a run that is silent for longer counts as a hang [default: 120]
     #[arg(long, value_name = "SECONDS", requires = "report", value_parser = seconds)]
     pub(crate) quiet_timeout: Option<u32>,
 }
@@ -117,7 +118,7 @@ impl Reporting {
 /// How a program finds the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HomeKind {
-    /// In a namespace where this machine allows that, else through the loader, and says so
+    /// In a namespace if this machine allows that, else through the loader, with a line that says so
     Auto,
     /// In a namespace or not at all
     Namespace,

@@ -38,11 +38,11 @@ pub(crate) struct Export {
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub(crate) out: PathBuf,
 
-    /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.zero,probability=0.2,seed=7`
+    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.zero,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
-    /// With many cases: each under the first fault that it declares
+    /// With many cases: plant in each the first fault that it declares
     #[arg(long, conflicts_with = "fault")]
     pub(crate) declared_fault: bool,
 
@@ -54,7 +54,7 @@ pub(crate) struct Export {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
 
-    /// With many cases: every trial, instead of the first of each case
+    /// With many cases: export every trial, instead of the first of each case
     #[arg(long)]
     pub(crate) trials: bool,
 }

@@ -12,7 +12,7 @@ Examples:
   rocrepro matrix --on debian:7.2.4@gfx1151 --out matrix --store results.db    adds the run to a store, and shows all that is there
   rocrepro matrix --store results.db --out page                                runs nothing
 
-Each column is a run of its own, with its records in a file of the folder; whatever is over there is not run again, so the same
+Each column is a run of its own, with its records in a file of the folder; trials that are over there do not run again, so the same
 command goes on after an interrupt. FOLDER/index.html is the page: one file, which loads nothing; a few lines of script search in it.
 
 Exit codes: 0 as expected, 1 news in a column, 2 usage, 3 a planned trial has no verdict, 4 nothing ran.";
@@ -30,7 +30,7 @@ pub(crate) struct Matrix {
     #[arg(long, value_name = "GFX", value_delimiter = ',')]
     pub(crate) gfx: Vec<String>,
 
-    /// A column more: a stack and an architecture, such as `debian:5.7.1@gfx1030`
+    /// One more column: a stack and an architecture, such as `debian:5.7.1@gfx1030`
     #[arg(long, value_name = "SPEC@GFX", value_delimiter = ',')]
     pub(crate) on: Vec<String>,
 
@@ -38,7 +38,7 @@ pub(crate) struct Matrix {
     #[arg(long = "in", value_name = "NAME", value_delimiter = ',')]
     pub(crate) environments: Vec<String>,
 
-    /// What stands under the HIP runtime; on a GPU architectures are not asked for
+    /// The device below the HIP runtime; a GPU has its own architecture, so leave out --gfx there
     #[arg(long, value_enum, default_value_t = DeviceKind::Emulated)]
     pub(crate) device: DeviceKind,
 
@@ -57,7 +57,8 @@ pub(crate) struct Matrix {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) quiet_timeout: Option<u32>,
 
-    /// A results store: what was run is added, and the page has a column for each ground in it, with its earlier runs
+    /// A results store: the runs are added to it, and the page has a column for each stack and device in it, with the earlier
+    /// runs
     #[arg(long, value_name = "FILE")]
     pub(crate) store: Option<PathBuf>,
 

@@ -28,7 +28,7 @@ pub(crate) struct Minimise {
     #[command(flatten)]
     pub(crate) on: On,
 
-    /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.zero,probability=0.2,seed=7`; each run gets a seed of its own
+    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.zero,probability=0.2,seed=7`; each run gets a seed of its own
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
@@ -45,8 +45,9 @@ pub(crate) struct Minimise {
     #[arg(long, value_name = "STACK")]
     pub(crate) passes_on: Option<String>,
 
-    /// Of a program: what makes it smaller by its syntax, before its lines are tried. It runs as you do, like the program. `auto` leaves
-    /// it out where the program passes nowhere, as a program that is wrong itself is then soon found
+    /// For a program case: the tool that shrinks the program by its syntax, before lines are taken out. The tool runs with your
+    /// rights, like the program. `auto` uses none if the program passes nowhere: the tool would then soon find a program that is
+    /// wrong itself
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Reducer::Auto)]
     pub(crate) reducer: Reducer,
 
@@ -59,7 +60,7 @@ pub(crate) struct Minimise {
     pub(crate) resume: bool,
 }
 
-/// What makes a program smaller before its lines are tried.
+/// The tool that shrinks a program before lines are taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Reducer {
     /// cvise or shrinkray where PATH has them: for C++ cvise first, for Python shrinkray
@@ -68,6 +69,6 @@ pub(crate) enum Reducer {
     Cvise,
     /// Shrink Ray
     Shrinkray,
-    /// Lines and blocks alone
+    /// No tool: lines and blocks only
     None,
 }

@@ -10,9 +10,9 @@ Examples:
   rocrepro mitigate 'copies/tensors[bytes=262144]' --fault sdma.zero
   rocrepro mitigate copies/tensors --fault copy.zero,probability=0.2 --json
 
-Tries variables of the environment (cases/mitigations.toml) and other calls for the same work, each alone, until it is decided
-that the failure is gone; then, where no single one helps, the smallest set. The result also goes to mitigate.json in the folder of
---out, for the report.
+mitigate tries environment variables (cases/mitigations.toml) and other calls for the same work, each alone, until the runs decide
+whether the failure is gone. If no single change helps, it looks for the smallest set that does. The result also goes to
+mitigate.json in the folder of --out, for the report.
 
 Exit codes: 0 searched, 2 usage, 3 the trial did not fail or has no verdict.";
 
@@ -25,7 +25,7 @@ pub(crate) struct Mitigate {
     #[command(flatten)]
     pub(crate) from: Origin,
 
-    /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.zero,probability=0.2,seed=7`
+    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.zero,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
@@ -33,7 +33,7 @@ pub(crate) struct Mitigate {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Failures from which the rate without any change is taken
+    /// Failures to collect without any change first; they give the rate to compare with
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) failures: u32,
 

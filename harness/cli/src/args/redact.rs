@@ -7,7 +7,8 @@ Examples:
   rocrepro redact runs.jsonl > public.jsonl           records without names, addresses and secrets
   rocrepro redact rocrepro-small-sizes --out public   every text file of an evidence folder
 
-Works on JSON, JSON lines and plain text. What identifies somebody by its meaning alone, a name in a title for example, only a reader finds.
+redact works on JSON, JSON lines and plain text. It cannot know what identifies somebody by its meaning alone, such as a name in a
+title, so read the result before you publish it.
 
 Exit codes: 0 done, 2 usage.";
 

@@ -25,7 +25,7 @@ pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) from: Origin,
 
-    /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.zero,probability=0.2,seed=7`
+    /// Plant a fault, optionally with parameters: `copy.zero`, `copy.zero,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 

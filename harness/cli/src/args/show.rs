@@ -9,8 +9,8 @@ Examples:
   rocrepro show runs.jsonl --write-baseline fails.txt    what failed, for `rocrepro run --baseline fails.txt`
   rocrepro show part-1.jsonl part-2.jsonl        the parts of `run --shard 1/2` and `run --shard 2/2` as one
 
-Of each file it shows the last run, with those that resumed it. Files with the shards of a run are put together; where one is
-missing, or two are of different runs, it says so. Planned trials without a record have no verdict.
+show takes the last run of each file, with those that resumed it. It puts the shards of a run together, and says which shard is
+missing, or which files are of different runs. Planned trials without a record have no verdict.
 
 Exit codes: those of the run; 2 usage, 3 also where a planned trial has no record.";
 

@@ -10,18 +10,17 @@ Examples:
   rocrepro diff debian:6.4.3@gfx1151 debian:7.2.4@gfx1151 --store results.db
   rocrepro matrix --store results.db --out page               the page of all that is in it
 
-A store is one SQLite file. What is there already is not added again, so the same files may be added after each run. A merged run
-takes the place of its shards with all that is there of them, and what is added of a shard later goes into it.";
+A store is one SQLite file. Records that are there already are not added again, so the same files may be added after each run. A
+merged run replaces its shards in the store and keeps their records; records of a shard that come later are added to the merged run.";
 
 pub(crate) const HISTORY: &str = "\
 Examples:
   rocrepro history graphs/long-chain --store results.db
   rocrepro history 'graphs/long-chain[nodes=30000]' --store results.db --json
 
-It says of each signature when and where it was seen first and last, and of each trial how often it failed, what that says of the
-probability, and what it came to lately. Results of a stack of another name or folder, of another card, driver or fault, with other
-options (variables, limits, launcher, schedule) or of another text of the case are never counted together, and those of the emulated
-device never with those of a GPU.
+history says when and where each signature was seen first and last, how often each trial failed, what that says of the probability,
+and what the latest runs showed. It never counts together results that differ in the stack (name or folder), card, driver, fault,
+options (variables, limits, launcher, schedule) or text of the case, nor results of the emulated device with those of a GPU.
 
 Exit codes: 0 told, 2 usage, 4 the store has no record of it.";
 
@@ -30,10 +29,10 @@ Examples:
   rocrepro run --shard 1/4 --record part-1.jsonl      on the first of four machines
   rocrepro merge part-*.jsonl --out run.jsonl         the four as one run, for `show`, `diff` and `store add`
 
-Each trial of the plan must be in exactly one part, all parts of the same plan by the same rocrepro. Whatever is wrong is told at once,
-and then nothing is written.
+Each trial of the plan must be in exactly one part, and one version of rocrepro must have made all parts of one plan. If anything is
+wrong, merge says all of it and writes nothing.
 
-Exit codes: 0 merged, 2 usage, or these are not the parts of one run, 3 merged, and a planned trial has no record.";
+Exit codes: 0 merged, 2 usage, or these are not the parts of one run, 3 merged, but a planned trial has no record.";
 
 /// The store.
 #[derive(Args)]

@@ -6,8 +6,8 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   rocrepro unfinished runs.jsonl     after a crash of the machine: what was running
 
-A line is written to the disk before each trial, so that the trial that took the machine down is known. With several trials at
-once (`--jobs`) each of them is listed. A run that was interrupted in good order left none.
+`run --record` writes a line to the disk before each trial, so the trial that took the machine down is known. If several trials ran
+at once (`--jobs`), each of them is listed. A run that Ctrl-C interrupted leaves none.
 
 Exit codes: 0 none, 2 usage, 3 there are some.";
 
