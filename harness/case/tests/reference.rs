@@ -38,13 +38,21 @@ fn form(value: &Value) -> String {
         Some("integer") => "a whole number".to_owned(),
         Some("number") => "a number".to_owned(),
         Some("null") => "nothing".to_owned(),
-        Some("array") => format!("a list, each {}", form(&value["items"])),
+        Some("array") => of("a list", "a list, each", &value["items"]),
         Some("object") if value["properties"].is_object() => {
             let keys: Vec<_> = properties(value).map(|(key, _)| format!("`{key}`")).collect();
             format!("a mapping with {}", keys.join(", "))
         }
-        Some("object") => format!("a mapping of names to {}", form(&value["additionalProperties"])),
+        Some("object") => of("a mapping", "a mapping of names to", &value["additionalProperties"]),
         _ => String::new(),
+    }
+}
+
+/// Words with the form of what is inside, or others where that may be anything.
+fn of(anything: &str, words: &str, inner: &Value) -> String {
+    match form(inner).as_str() {
+        "" => anything.to_owned(),
+        each => format!("{words} {each}"),
     }
 }
 

@@ -120,7 +120,7 @@ inline std::string parameter(const std::string &name, const char *otherwise = ""
   return value ? value : otherwise;
 }
 
-// What comes next; a crash or a hang is named after it.
+// Names what comes next; a crash or a hang gets this name.
 inline void phase(const std::string &name) { say("{\"say\":\"phase\",\"name\":" + quoted(word(name)) + "}"); }
 
 template <class T> bool is_nan(const T &value) { return value != value; }
@@ -195,7 +195,7 @@ bool compare(const std::string &name, const std::vector<T> &got, const std::vect
   return told(name, line, &bad);
 }
 
-// What was got must be what is right. `before` is what was there before.
+// `got` must be the same as `right`. `before` is what was there before.
 template <class T>
 bool equal(const std::string &name, const std::vector<T> &got, const std::vector<T> &right,
            const std::vector<T> &before = {}, int line = __builtin_LINE()) {
@@ -207,14 +207,14 @@ bool equal(const std::string &name, T got, T right, int line = __builtin_LINE())
   return equal(name, std::vector<T>{got}, std::vector<T>{right}, {}, line);
 }
 
-// The same within so many numbers of the type.
+// `got` must be within so many numbers of the type of `right`.
 template <class T>
 bool close(const std::string &name, const std::vector<T> &got, const std::vector<T> &right, uint64_t ulp,
            const std::vector<T> &before = {}, int line = __builtin_LINE()) {
   return compare(name, got, right, before, line, [ulp](const T &a, const T &b) { return ulps(a, b) > ulp; });
 }
 
-// Two results that must agree, of which nobody knows what is right.
+// Two results must agree; nobody knows what is right.
 template <class T>
 bool same(const std::string &name, const std::vector<T> &one, const std::vector<T> &other, int line = __builtin_LINE()) {
   return equal(name, one, other, {}, line);
@@ -242,13 +242,13 @@ bool status(const std::string &name, T got, T right = T(0), int line = __builtin
   return told(name, line, got == right ? nullptr : &bad);
 }
 
-// So much must be there after as before: free memory, handles.
+// Exactly as much must be there after as before: free memory, handles.
 inline bool given_back(const std::string &name, size_t before, size_t after, int line = __builtin_LINE()) {
   Wrong bad{"leak", "lost", std::to_string(before) + " before, " + std::to_string(after) + " after", {}};
   return told(name, line, before == after ? nullptr : &bad);
 }
 
-// What a function answers that is not what the case is about: anything but success ends the program.
+// For calls that the case is not about: any status but success ends the program.
 [[noreturn]] inline void refused(const std::string &name, const std::string &what, int line) {
   std::fprintf(stderr, "line %d: %s returns %s\n", line, what.c_str(), name.c_str());
   say("{\"say\":\"exception\",\"name\":" + quoted(name) + ",\"text\":" + quoted("a function of " + what + " returns it") +
@@ -276,7 +276,7 @@ inline void told_of_fault() { say("{\"say\":\"told_of_fault\"}"); }
   std::exit(0);
 }
 
-// The last words of the program, and its exit status; without them it has not come to its end.
+// The last call of the program, which gives its exit status; without it the program has not come to its end.
 inline int done() {
   say("{\"say\":\"done\",\"pid\":" + std::to_string(getpid()) + "}");
   return !std::getenv("ROCREPRO_REPORT") && wrong() ? 1 : 0;

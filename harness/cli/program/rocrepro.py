@@ -84,7 +84,7 @@ def parameter(name, otherwise=None):
 
 
 def phase(name):
-    """What comes next; a crash or a hang is named after it."""
+    """Names what comes next; a crash or a hang gets this name."""
     _say(say="phase", name=_word(name))
 
 
@@ -205,7 +205,7 @@ def _compare(name, got, right, differs, before=None, poison=None):
 
 
 def equal(name, got, right, before=None, poison=None):
-    """What was got must be what is right. `before` is what was there before, `poison` a value that nobody computes."""
+    """`got` must be the same as `right`. `before` is what was there before, `poison` a value that nobody computes."""
     return _compare(name, got, right, lambda a, b: not agree(a, b), before, poison)
 
 
@@ -222,7 +222,7 @@ def _bits(dtype):
 
 
 def close(name, got, right, ulp=None, bits=None, relative=0.0, absolute=0.0, before=None, poison=None):
-    """The same within `ulp` numbers of a type of so many `bits` (or "bfloat16"), or within relative * |right| + absolute."""
+    """`got` must be within `ulp` numbers of a type of so many `bits` (or "bfloat16") of `right`, or within relative * |right| + absolute."""
     if ulp is not None:
         bits = bits or _bits(getattr(got, "dtype", None))
 
@@ -241,7 +241,7 @@ def close(name, got, right, ulp=None, bits=None, relative=0.0, absolute=0.0, bef
 
 
 def same(name, one, other):
-    """Two results that must agree, of which nobody knows what is right."""
+    """Two results must agree; nobody knows what is right."""
     return equal(name, one, other)
 
 
@@ -274,13 +274,13 @@ def raises(name, exception, function, *arguments):
 
 
 def given_back(name, before, after):
-    """So much must be there after as before: free memory, handles."""
+    """Exactly as much must be there after as before: free memory, handles."""
     text = "%s before, %s after" % (before, after)
     return _told(name, None if before == after else _bad("lost", text, about="leak"))
 
 
 def must(status, what="HIP"):
-    """What a function answers that is not what the case is about: anything but 0 ends the program."""
+    """For calls that the case is not about: any status but 0 ends the program."""
     if status != 0:
         raise RuntimeError("%s returns %s" % (what, status))
 
@@ -297,7 +297,7 @@ def skip(why):
 
 
 def done():
-    """The last words of the program; without them it has not come to its end."""
+    """The last call of the program; without it the program has not come to its end."""
     _say(say="done", pid=os.getpid())
     if _FILE is None and _wrong:
         sys.exit(1)

@@ -20,7 +20,7 @@ family! { capture
     /// hipThreadExchangeStreamCaptureMode: how this host thread takes part in captures of others; gives the mode before.
     ExchangeCaptureMode { mode: CaptureMode as choice }
         verb: value exchange_capture_mode
-            "set what this host thread may do while others capture, and give what it was";
+            "set what this host thread may do while others capture, and give the mode before";
         makes: ["hipThreadExchangeStreamCaptureMode"];
         in_capture: Now; by_hand: []; gives: Word(&["global", "thread_local", "relaxed"]); effect: nothing;
         words: ("exchange of the capture mode"); cpp: Graph;

@@ -73,8 +73,8 @@ family! { events
     /// hipEventElapsedTime; gives whole microseconds.
     EventElapsed { start: Name as uses(Event), end: Name as uses(Event) }
         verb: keys elapsed
-            "give the microseconds between two events, which are made with timing; `gives: steady` fails \
-             if they are more than 20 times those of the trial's first such step plus a second";
+            "give the microseconds between two events, which are made with timing; `gives: steady` fails if longer than 20 x the \
+             trial's first steady interval + 1 s";
         makes: ["hipEventElapsedTime"];
         in_capture: Now; by_hand: []; gives: Number(&["steady"]); effect: nothing;
         words: ("time from {start} to {end}"); cpp: Stream;

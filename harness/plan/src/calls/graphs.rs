@@ -36,7 +36,7 @@ family! { graphs
 
     /// hipGraphClone.
     GraphClone { clone: Name as makes(Graph), graph: Name as uses(Graph) }
-        verb: keys clone_graph "make a graph that is as another one is now";
+        verb: keys clone_graph "make a copy of a graph as it is now";
         makes: ["hipGraphClone"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Clone { clone, graph } };
         words: ("clone of {graph}"); cpp: Function("hipGraphClone(&{clone}, {graph})");

@@ -19,8 +19,8 @@ family! { queries
     /// hipMemGetInfo; gives the free bytes, or `more than the total`.
     MemGetInfo
         verb: value mem_info
-            "give the free device memory; `gives: returned` fails if they are fewer than at the trial's first \
-             `mem_info`, `gives: unchanged` if they are others; more than the total fails both";
+            "give the free device memory; `gives: returned` fails if less is free than at the trial's first `mem_info`, `gives: \
+             unchanged` if more or less is; both fail if more than the total is free";
         makes: ["hipMemGetInfo"];
         in_capture: Now; by_hand: []; gives: Number(&["returned", "unchanged"]); effect: nothing;
         words: ("look at the free memory"); cpp: Memory;
