@@ -151,7 +151,9 @@ pub enum Unusable {
         source: io::Error,
     },
     /// Somebody has had the build in work for longer than it is waited for.
-    #[error("{path} is held by {holder}, and was waited for long enough; end that, and try again")]
+    #[error(
+        "{path} is held by {holder}, and waiting for it took too long; end that process, and try again"
+    )]
     Locked {
         /// The lock's file.
         path: PathBuf,

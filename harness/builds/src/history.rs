@@ -107,7 +107,8 @@ pub fn list(sources: &Sources, wanted: &Wanted, stop: &AtomicBool) -> Result<His
     }
     if left_out > 0 {
         history.silent.push(format!(
-            "{left_out} builds that are no nights of the main branch (+bkc, .dev0) were left out; naming one as an end takes them in"
+            "{left_out} builds that are no nights of the main branch (+bkc, .dev0) were left out; to search them, name one as an \
+             end"
         ));
     }
     history.builds = in_order(merged.into_values().collect());
@@ -118,8 +119,8 @@ pub fn list(sources: &Sources, wanted: &Wanted, stop: &AtomicBool) -> Result<His
             .any(|build| !is_release(build) && names::day(&build.version).is_some())
     {
         history.silent.push(format!(
-            "{} is a release, from a branch of its own: it stands behind the last night of its version, whenever it was uploaded; what \
-             was fixed on the branch alone may look like a change between it and its neighbours",
+            "{} is a release, from a branch of its own: it stands behind the last night of its version, whenever it was \
+             uploaded; a fix that is only on the release branch may look like a change between the release and its neighbours",
             release.id
         ));
     }

@@ -116,7 +116,9 @@ impl Read for Partial<'_> {
             let missing = there.limit();
             self.there = None;
             if missing > 0 {
-                return Err(io::Error::other("what was kept of the download was cut meanwhile"));
+                return Err(io::Error::other(
+                    "the kept part of the download became shorter meanwhile",
+                ));
             }
         }
         let n = self.download.read(buffer)?;

@@ -321,7 +321,7 @@ impl Store {
         let (name, url) = (&archive.name, &archive.url);
         let format = Format::of(name).ok_or_else(|| Unusable::Damaged {
             name: name.clone(),
-            reason: "its name tells no known format".into(),
+            reason: "its name has no known ending".into(),
         })?;
         let told = |event: download::Event<'_>| match event {
             download::Event::Download { name, done, total } => {
@@ -483,7 +483,7 @@ impl Store {
             && let Some(url) = partial::evict(&self.partial(), &spared)
         {
             evicted += 1;
-            progress(Event::Evicted { id: &format!("what had come of {url}") });
+            progress(Event::Evicted { id: &format!("the part of {url} that was downloaded") });
         }
         let mut builds: Vec<(SystemTime, String)> = fs::read_dir(self.prefixes())
             .into_iter()

@@ -136,7 +136,7 @@ fn an_unfinished_download_takes_room_too() {
     assert!(unfinished.kept().is_empty(), "{:?}", unfinished.kept());
     assert_eq!(
         evicted.lock().unwrap()[1],
-        format!("what had come of {}", unfinished.server.url(A))
+        format!("the part of {} that was downloaded", unfinished.server.url(A))
     );
 }
 

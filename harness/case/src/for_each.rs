@@ -116,7 +116,8 @@ impl Expansion<'_> {
             return vec![self.inside(node)];
         };
         if let Some((key, _)) = entries.iter().find(|(key, _)| key.text != WORD) {
-            let message = format!("`{WORD}` stands alone; a row may have its own `when`");
+            let message =
+                format!("no other key can stand beside `{WORD}`; put `when` into its rows");
             self.reader.mistake(key.at, message);
         }
         self.rows(table).unwrap_or_default()
@@ -137,11 +138,11 @@ impl Expansion<'_> {
         };
         let (rows, steps) = (rows?, steps?);
         let Value::List(rows) = &rows.value else {
-            self.reader.mistake(rows.at, "`rows` is a list of mappings, one for each time");
+            self.reader.mistake(rows.at, "`rows` must be a list of mappings");
             return None;
         };
         if has(steps) {
-            self.reader.mistake(steps.at, "a `for_each` has no other one in its steps");
+            self.reader.mistake(steps.at, "a `for_each` cannot contain another `for_each`");
             return None;
         }
         let mut used = BTreeSet::new();
@@ -252,7 +253,8 @@ impl Expansion<'_> {
             match self.cell(name, at, row) {
                 Some(Node { value: Value::Scalar(text), .. }) => out.push_str(&text),
                 Some(cell) => {
-                    let message = format!("`${name}` stands within a text, and this is none");
+                    let message =
+                        format!("`${name}` is used inside a text, so its value must be text");
                     self.reader.mistake(cell.at, message);
                 }
                 // An axis, which is put in later.
@@ -303,7 +305,8 @@ impl Expansion<'_> {
             match entries.iter().find(|(key, _)| key.text == value) {
                 Some((_, node)) => cell = node,
                 None => {
-                    let message = format!("`{column}` says nothing for `{value}` of axis `{name}`");
+                    let message =
+                        format!("`{column}` has no entry for the value `{value}` of axis `{name}`");
                     self.reader.mistake(cell.at, message);
                     break;
                 }

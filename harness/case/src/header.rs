@@ -231,7 +231,7 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         if matches!(&node.value, yaml::Value::Scalar(link) if upstream.contains(link)) {
             reader.mistake(
                 node.at,
-                "the issue is in `upstream` too: either a trial can show it or none",
+                "this issue is in `upstream` too: leave it there if a trial can show it, else here",
             );
         }
     }
@@ -266,7 +266,7 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
                     let refused = match body {
                         Some((_, body)) => program::refuses(program::is_cpp(body), planted),
                         None => (planted.fault == Fault::CallLeak)
-                            .then(|| "`call.leak` is planted in C++ programs alone".to_owned()),
+                            .then(|| "`call.leak` can be planted only in C++ programs".to_owned()),
                     };
                     if let Some(message) = refused {
                         reader.mistake(n.at, message);
@@ -295,12 +295,12 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         .unwrap_or_default();
     signature::check(reader, &root);
     if body.is_none() && !needs.groups.is_empty() {
-        reader.mistake(root.at, "`needs: {with: ...}` is of programs; steps need a `library`");
+        reader.mistake(root.at, "`needs: {with: ...}` is only for programs; steps need `library`");
     }
     if body.is_some() && needs.processes > 0 {
         reader.mistake(
             root.at,
-            "`needs: {processes: ...}` is of steps; a program starts its processes itself",
+            "`needs: {processes: ...}` is only for steps; a program starts its processes itself",
         );
     }
     Some(Case {
@@ -493,7 +493,10 @@ fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix
         };
         if faults[..n].iter().any(|other| again(&other)) {
             let fault = entry.planted.fault;
-            reader.mistake(node.at, format!("`{fault}` is declared before for a trial of these"));
+            reader.mistake(
+                node.at,
+                format!("`{fault}` is declared twice for one trial; use `on` to tell them apart"),
+            );
         }
     }
 }
@@ -502,7 +505,7 @@ fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix
 fn read_pattern(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
     let text = reader.text(node, what)?.to_owned();
     if text.strip_suffix('*').unwrap_or(&text).contains('*') {
-        reader.mistake(node.at, format!("{what} may have a `*` at its end alone"));
+        reader.mistake(node.at, format!("{what} may have a `*` only at its end"));
     }
     Some(text)
 }

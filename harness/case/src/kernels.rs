@@ -31,7 +31,7 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
     let mut own = Own { line: key.at.line, ..Own::default() };
     let name = &key.text;
     if plan::kernel(name).is_some() {
-        reader.mistake(key.at, format!("`{name}` is a kernel of the library"));
+        reader.mistake(key.at, format!("`{name}` is a kernel of the library; use another name"));
     }
     if !matches!(node.value, Value::Map(_)) {
         own.source = reader.text(node, "a kernel").map(str::to_owned);
@@ -54,7 +54,8 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
         computes = fields.get("computes");
     }
     if own.source.is_some() && kernels.contains_key(name) && plan::kernel(name).is_none() {
-        let message = format!("`{name}` has a source here and in `{name}.hip` beside the case");
+        let message =
+            format!("`{name}` has a source here and in `{name}.hip` beside the case; keep one");
         reader.mistake(key.at, message);
     }
     if let Some(computes) = computes {
@@ -71,7 +72,8 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
     let before = reader.mistakes.len();
     let Some(parameters) = own_parameters(source, name) else {
         let message = format!(
-            "the parameters of kernel `{name}` are not plainly in its source, so nothing can be said of what it computes"
+            "the parameters of kernel `{name}` cannot be read from its source, so `computes` cannot be used; compare its output \
+             by `equal`"
         );
         reader.mistake(node.at, message);
         return Vec::new();

@@ -162,7 +162,7 @@ fn assemble(
         for (key, value) in reader.entries(node, "`streams`").unwrap_or_default() {
             reader.name(key, "a stream");
             if [DEFAULT_STREAM, "device"].contains(&key.text.as_str()) {
-                reader.mistake(key.at, format!("`{}` has its own meaning", key.text));
+                reader.mistake(key.at, format!("`{}` is reserved; use another name", key.text));
             }
             if let Some(kind) = reader.choice(value, "a stream", StreamKind::ALL) {
                 scope.streams.insert(key.text.clone(), kind);
@@ -202,7 +202,7 @@ fn assemble(
             let from = format!("{}{INITIAL}", key.text);
             if staged && scope.declared.contains(&from) {
                 let message = format!(
-                    "`fill: pattern` needs a host buffer `{from}`, and the case has its own"
+                    "`fill: pattern` makes a host buffer `{from}`, but the case declares one of that name"
                 );
                 let help = format!("give the buffer `{from}` of the case another name");
                 reader.mistake_with_help(value.at, message, Some(help));
@@ -215,7 +215,7 @@ fn assemble(
             reader.mistake(
                 node.at,
                 format!(
-                    "the buffers have {bytes} bytes together; {MOST_BYTES_TOGETHER} is the most"
+                    "the buffers have {bytes} bytes together; at most {MOST_BYTES_TOGETHER} are allowed"
                 ),
             );
         }

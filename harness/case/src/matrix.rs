@@ -157,7 +157,8 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
                 if let (Some((at, default)), Some(values)) = (&default, &values)
                     && !values.contains(default)
                 {
-                    reader.mistake(*at, format!("the default `{default}` is not among the values"));
+                    reader
+                        .mistake(*at, format!("the default `{default}` must be one of the values"));
                 }
                 (values, default.map(|(_, d)| d))
             }
@@ -172,7 +173,9 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
             if v.contains([',', '[', ']', '=']) {
                 reader.mistake(
                     value.at,
-                    format!("value `{v}` has a character of trial ids: , [ ] ="),
+                    format!(
+                        "value `{v}` must not have any of `, [ ] =`, which trial ids are made of"
+                    ),
                 );
             }
         }

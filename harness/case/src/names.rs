@@ -69,7 +69,7 @@ pub(crate) fn check(reader: &mut Reader, root: &Node, matrix: &Matrix) {
         known.extend(entries.iter().map(|(key, _)| key.text.as_str()));
     }
     streams.tell(reader, &known, |name| {
-        format!("nothing is given to stream `{name}`, and `streams` does not declare it")
+        format!("no step gives work to stream `{name}`, and `streams` does not declare it")
     });
     events.tell(reader, &[], |name| format!("event `{name}` is never recorded"));
 }

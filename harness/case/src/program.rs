@@ -46,8 +46,8 @@ pub const GROUPS: &[&str] = &[
 pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     let Value::Map(entries) = &root.value else { return };
     for (key, _) in entries.iter().filter(|(key, _)| OF_PLANS.contains(&key.text.as_str())) {
-        let message = format!("a case with a `program` has no `{}`", key.text);
-        let help = "what it does is in the program, or in the steps of another case".to_owned();
+        let message = format!("a case with a `program` cannot have `{}`", key.text);
+        let help = "do that in the program, or write a case with steps".to_owned();
         reader.mistake_with_help(key.at, message, Some(help));
     }
 }
@@ -81,8 +81,8 @@ pub fn refuses(is_cpp: bool, planted: &Planted) -> Option<String> {
     }
     let fault = planted.fault;
     Some(format!(
-        "`{fault}` is planted at the calls of a plan; a program takes faults of the device, and one in C++ call.crash, call.hang, \
-         call.ignored, call.refused and call.leak, at every call of the function"
+        "`{fault}` can be planted only in a case with steps; a program takes faults of the device, and a C++ program also \
+         call.crash, call.hang, call.ignored, call.refused and call.leak, at every call of the function"
     ))
 }
 

@@ -160,7 +160,9 @@ impl Scope<'_> {
         let bytes = buffer.bytes;
         let back = format!("{name}{BACK}");
         if self.declared.contains(&back) {
-            let message = format!("this needs a host buffer `{back}`, and the case has its own");
+            let message = format!(
+                "this step makes a host buffer `{back}`, but the case declares one of that name"
+            );
             let help = format!("give the buffer `{back}` of the case another name");
             reader.mistake_with_help(at, message, Some(help));
         }

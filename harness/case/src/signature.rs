@@ -134,7 +134,7 @@ fn signature_of(
     for (n, text) in given.iter().enumerate() {
         let (name, open) = text.strip_suffix('*').map_or((*text, false), |name| (name, true));
         let Some(part) = parts.get(n) else {
-            return Err((format!("nothing stands behind `{kind}`"), None));
+            return Err((format!("`{kind}` takes nothing after it"), None));
         };
         if name.contains('*') || open && n + 1 < given.len() {
             return Err(("`*` stands for any end, and is the last character".to_owned(), form()));

@@ -94,7 +94,7 @@ fn one_may_stand_in_a_block_and_none_in_another_one() {
         .filter_map(|call| if let Call::Sleep { ms } = call { Some(*ms) } else { None })
         .collect();
     assert_eq!(sleeps, [1, 3]);
-    let nested = "11:13 a `for_each` has no other one in its steps".to_owned();
+    let nested = "11:13 a `for_each` cannot contain another `for_each`".to_owned();
     let text = text.replace("repeat: {count: 2,", "for_each: {rows: [],");
     assert!(told(&text).contains(&nested), "{:#?}", told(&text));
     let text = text.replace("steps: [{sleep: $ms}]", "steps: [{sleep: 1}]");
@@ -119,7 +119,7 @@ fn mistakes_of_a_table_are_told_at_their_cells() {
         (
             "global: hipErrorNotReady, ",
             "",
-            "16:43 `right` says nothing for `global` of axis `mode`",
+            "16:43 `right` has no entry for the value `global` of axis `mode`",
         ),
         (
             "global: hipErrorNotReady",
@@ -131,7 +131,7 @@ fn mistakes_of_a_table_are_told_at_their_cells() {
         (
             "default: {do: set, ",
             "default: {do: [set], ",
-            "8:21 `$do` stands within a text, and this is none",
+            "8:21 `$do` is used inside a text, so its value must be text",
         ),
         (
             "steps:\n        -",
@@ -147,9 +147,12 @@ fn mistakes_of_a_table_are_told_at_their_cells() {
     }
     assert_eq!(told(&with(TABLE)), [""; 0]);
     let alone = "  - {for_each: {rows: [], steps: []}, returns: any}\n  - sync: device\n";
-    assert_eq!(told(&with(alone)), ["7:39 `for_each` stands alone; a row may have its own `when`"]);
+    assert_eq!(
+        told(&with(alone)),
+        ["7:39 no other key can stand beside `for_each`; put `when` into its rows"]
+    );
     let all = "  - {for_each: {rows: {a: 1}, steps: [{sleep: $a}]}}\n  - sync: device\n";
-    assert_eq!(told(&with(all)), ["7:23 `rows` is a list of mappings, one for each time"]);
+    assert_eq!(told(&with(all)), ["7:23 `rows` must be a list of mappings"]);
 }
 
 #[test]

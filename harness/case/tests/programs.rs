@@ -82,7 +82,7 @@ fn mistakes_are_told_at_their_place() {
         "program:\n  python: |\n    import rocrepro\n    rocrepro.done()\n",
         &["4:1 the program states nothing, and so proves nothing"],
     );
-    check("program: {says: x}\n", &["4:1 `program` does not say what is started"]);
+    check("program: {says: x}\n", &["4:1 `program` does not say what to run"]);
     check(
         "program: {command: [true], pyhton: x, says: x}\n",
         &["4:20 a program is `python` or `command`, not both", "4:28 `program` has no `pyhton`"],
@@ -94,14 +94,14 @@ fn mistakes_are_told_at_their_place() {
     check(
         "program: {command: [true], arch: gfx90a, options: [-O1], says: x, exit: 300}\n",
         &[
-            "4:34 `arch` is of `cpp`; nothing else is compiled",
-            "4:51 `options` is of `cpp`; nothing else is compiled",
+            "4:34 `arch` is only for `cpp`",
+            "4:51 `options` is only for `cpp`",
             "4:73 an exit status is at most 255",
         ],
     );
     check(
         "program: {command: [true], env: a, packages: ['b c'], says: x}\n",
-        &["4:46 either `env` names an environment, or `packages` what it has"],
+        &["4:46 give `env` or `packages`, not both"],
     );
     check(
         "program: {command: [true], packages: ['b c'], says: x}\n",
@@ -110,8 +110,8 @@ fn mistakes_are_told_at_their_place() {
     check(
         "buffers: {}\nsteps: []\nprogram: {command: [true], says: x}\n",
         &[
-            "4:1 a case with a `program` has no `buffers`",
-            "5:1 a case with a `program` has no `steps`",
+            "4:1 a case with a `program` cannot have `buffers`",
+            "5:1 a case with a `program` cannot have `steps`",
         ],
     );
     check(
@@ -145,12 +145,12 @@ fn mistakes_are_told_at_their_place() {
     let python = call.replace("graph.launch-lost", "call.crash");
     assert!(!mistakes("a/b", &python, &Kernels::new()).is_empty());
     let plan = "needs: {with: dev}\nsteps: [{sync: device}]\n";
-    assert!(told(plan).iter().any(|m| m.contains("is of programs")), "{:?}", told(plan));
+    assert!(told(plan).iter().any(|m| m.contains("is only for programs")), "{:?}", told(plan));
     let leak = "{fault: call.leak, with: {call: hipMemcpy}}";
     assert_eq!(cpp(leak), [""; 0]);
     let plan = format!("{HEAD}steps: [{{sync: device}}]\n").replace("copy.zero", leak);
     let mistakes = mistakes("a/b", &plan, &Kernels::new());
-    assert!(mistakes.iter().any(|m| m.message.contains("C++ programs alone")), "{mistakes:?}");
+    assert!(mistakes.iter().any(|m| m.message.contains("only in C++ programs")), "{mistakes:?}");
 }
 
 #[test]
@@ -177,5 +177,5 @@ fn a_program_is_not_named_like_the_helper() {
     case.give_file(Some("import rocrepro\nrocrepro.equal(".to_owned()));
     let found = lower(&case, &case.trials()[0], &Kernels::new(), &[]).unwrap_err();
     assert_eq!((found[0].at.line, found[0].at.column), (4, 19));
-    assert!(found[0].message.contains("it would import itself"), "{}", found[0].message);
+    assert!(found[0].message.contains("the program would import itself"), "{}", found[0].message);
 }

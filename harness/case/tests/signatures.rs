@@ -75,5 +75,5 @@ fn what_no_outcome_can_have_is_told_with_what_was_meant() {
         "api-error:*:hipErrorUnknown",
         "`*` stands for any end, and is the last character; write `api-error:FUNCTION:STATUS`, or end with `*`",
     );
-    check("teardown-crash:hipFree", "nothing stands behind `teardown-crash`; ");
+    check("teardown-crash:hipFree", "`teardown-crash` takes nothing after it; ");
 }

@@ -150,7 +150,7 @@ const STEPS: &[Kind] = &[
             ("set: {to: dst, value: 1, graph: g, async: true}", "which has no `async`"),
             (
                 "begin_capture: {stream: s}\nLAUNCHED\nend_capture: {stream: s, graph: c}\nset: {to: dst, value: 1, graph: c}",
-                "is of a capture",
+                "comes from a capture",
             ),
         ],
     ),
@@ -164,7 +164,7 @@ const STEPS: &[Kind] = &[
             ("child_graph: {graph: p, child: h}", "was not made"),
             (
                 "begin_capture: {stream: s}\nend_capture: {stream: s, graph: c}\nchild_graph: {graph: c, child: g}",
-                "is of a capture",
+                "comes from a capture",
             ),
         ],
     ),
@@ -313,14 +313,11 @@ const STEPS: &[Kind] = &[
         "hip_value: {of: device}",
         &[
             ("hip_value: {of: devise}", "no earlier `hip` step gives `devise`"),
-            (
-                "hip: {call: hipGetDevise, args: [x]}",
-                "the table of functions has no `hipGetDevise`",
-            ),
-            ("hip: {call: hipGetDevice}", "takes 1 arguments, here are 0"),
+            ("hip: {call: hipGetDevise, args: [x]}", "`hip` knows no function `hipGetDevise`"),
+            ("hip: {call: hipGetDevice}", "takes 1 arguments, not 0"),
             ("hip: {call: hipCtxSetCurrent, args: [device]}", "is a `hipCtx_t`"),
-            ("hip: {call: hipStreamDestroy, args: [s]}", "what an earlier `hip` step gave"),
-            ("hip: {call: hipDeviceGetName, args: [name, 5000, 0]}", "there is room for 4096"),
+            ("hip: {call: hipStreamDestroy, args: [s]}", "a value that an earlier `hip` step gave"),
+            ("hip: {call: hipDeviceGetName, args: [name, 5000, 0]}", "has room for 4096"),
             ("hip: {call: hipGraphDebugDotPrint, args: [null, ../x, 0]}", "without `/`"),
             ("hip: {call: hipInit, args: [-1]}", "u32"),
             (
@@ -462,7 +459,7 @@ fn a_hip_step_knows_what_other_steps_call() {
         let told = mistakes("a/b", &text, &kernels);
         told.into_iter().find_map(|mistake| mistake.help).unwrap_or_default()
     };
-    assert_eq!(help("hipMemcpy"), "a step of its own calls it: `copy`");
-    assert_eq!(help("hipStreamSynchronize"), "a step of its own calls it: `sync`");
+    assert_eq!(help("hipMemcpy"), "use its own step instead: `copy`");
+    assert_eq!(help("hipStreamSynchronize"), "use its own step instead: `sync`");
     assert!(help("hipNothingLikeThat").ends_with(" more"), "{}", help("hipNothingLikeThat"));
 }

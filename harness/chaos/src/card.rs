@@ -193,7 +193,7 @@ impl Cards {
                         machine.boot();
                     }
                 }
-                Ended::With(code, said) if said.contains("no trial began any more") => {
+                Ended::With(code, said) if said.contains("no further trial began") => {
                     stopped(code, &said, &machine, fates, mends)
                         .map_err(|why| told(why, &machine))?;
                     machine.boot();

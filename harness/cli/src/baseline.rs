@@ -118,9 +118,8 @@ impl Baseline {
                             idle.push((place.to_string(), name.to_owned()));
                         }
                         match baseline.fails.get(name) {
-                            Some((_, first)) => problems.push(format!(
-                                "error: {place}:1: `{name}` stands in {first} already"
-                            )),
+                            Some((_, first)) => problems
+                                .push(format!("error: {place}:1: `{name}` is in {first} already")),
                             None => _ = baseline.fails.insert(name.to_owned(), (status, place)),
                         }
                     }
@@ -143,7 +142,7 @@ impl Baseline {
         if !idle.is_empty() {
             problems.extend(idle);
             problems.push(
-                "error: nothing was run: what a line of `--skips` was to leave out would have run"
+                "error: nothing was run, because lines of `--skips` name no trial: mend or remove these lines"
                     .to_owned(),
             );
         }
@@ -170,7 +169,7 @@ impl Baseline {
                         let why =
                             why.lines().last().unwrap_or_default().trim_start_matches("error: ");
                         problems.push(format!(
-                            "error: {place}:1: `{line}` is no regular expression: {why}"
+                            "error: {place}:1: `{line}` is not a regular expression: {why}"
                         ));
                     }
                 }

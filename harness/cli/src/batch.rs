@@ -103,7 +103,7 @@ impl Course<'_> {
             let (hung, left_out) = (count(*hung as usize, "trial"), count(*left_out, "trial"));
             format!("{left_out} of {case} left out: {hung} of it hung (--max-hangs)")
         });
-        let ended = self.ended.get().map(|why| format!("no trial began any more: {why}"));
+        let ended = self.ended.get().map(|why| format!("no further trial began: {why}"));
         let all: Vec<String> = quarantined.chain(ended).collect();
         (!all.is_empty()).then(|| all.join("\n"))
     }

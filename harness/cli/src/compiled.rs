@@ -84,7 +84,7 @@ impl Compiler {
             // An older clang looks for a layout that Debian's packages do not have, which says nothing of the program.
             Err(log) if log.contains("cannot find HIP runtime") => {
                 return Err(Unready::Missing(format!(
-                    "the compiler of `{}` does not find its HIP runtime, so C++ programs are not compiled there",
+                    "the compiler of `{}` does not find its HIP runtime, so it cannot compile C++ programs",
                     stack.spec
                 )));
             }

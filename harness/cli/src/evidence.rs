@@ -37,8 +37,8 @@ pub(crate) fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, Stop> {
     };
     if foreign {
         return Err(Stop::usage(format!(
-            "error: `{}` has files, and is no evidence of rocrepro's; `--out` names a new or an empty folder, or one that \
-             an earlier command has made",
+            "error: `{}` has files that are no evidence of rocrepro; give `--out` a new or an empty folder, or one that an \
+             earlier command made",
             folder.display()
         )));
     }

@@ -134,7 +134,7 @@ impl Fetching {
         use builds::Event;
         match event {
             Event::Waiting { holder } => {
-                outputs::note(format_args!("{holder} has this build in work; waiting"));
+                outputs::note(format_args!("waiting for {holder}, which is using this build"));
             }
             Event::Download { name, done, total } => self.download(name, done, total),
             Event::Retry { reason, after } => {
@@ -219,7 +219,7 @@ impl View {
             }
             Event::Moved { package } => (
                 "moved",
-                format!("no mirror has {package} any more; looking for what there is now"),
+                format!("no mirror has {package} any more; looking for its current version"),
                 None,
             ),
             Event::Download { done, total } => {

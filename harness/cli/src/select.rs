@@ -63,8 +63,8 @@ pub(crate) fn plans_only(command: &str, selected: &[Selected<'_>]) -> Result<(),
     };
     let id = &program.case.id;
     Err(Stop::usage(format!(
-        "error: `{id}` is a program, and `{command}` works on the calls of a plan; its file is a program already, and `rocrepro explain` \
-         names it"
+        "error: `{id}` is a program, and `{command}` needs a case with steps; the program's own file, which `rocrepro explain` \
+         names, can be run as it is"
     )))
 }
 

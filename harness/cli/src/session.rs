@@ -135,8 +135,8 @@ impl Session {
             && jobs.get() > slots.len()
         {
             return Err(Stop::usage(format!(
-                "error: `--jobs {jobs}`: of the GPUs that are chosen ({}), each runs one trial at a time; without `--cards` trials share \
-                 all, and a case may need several processes at once",
+                "error: `--jobs {jobs}`: each chosen GPU ({}) runs one trial at a time; leave out `--jobs`, or `--cards`, \
+                 without which trials share all GPUs",
                 match slots.len() {
                     1 => card.name.clone(),
                     n => format!("{n} of them"),

@@ -50,7 +50,7 @@ pub(crate) fn without_choice<'a>(
     let hiding = variables.filter(|name| cards.len() > 1 && hides(name));
     let problems: Vec<_> = hiding
         .map(|name| {
-            format!("error: `--env {name}=...` hides GPUs, and nobody knows which one trials are then on; say `--cards`")
+            format!("error: `--env {name}=...` hides GPUs, so nobody would know which GPU a trial is on; choose with `--cards`")
         })
         .collect();
     if !problems.is_empty() {

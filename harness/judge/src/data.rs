@@ -53,8 +53,7 @@ pub(crate) fn wrong(
     };
     let diff = bytes::diff(&got, &content.want);
     let Some(first) = diff.first() else {
-        let text =
-            "the digest is wrong and the bytes that were kept are right: they changed in between";
+        let text = "the digest is wrong but the bytes that were kept are right: the bytes changed in between";
         return outcome("changing", text.to_owned());
     };
     let now = content.history.len();

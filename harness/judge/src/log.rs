@@ -73,7 +73,7 @@ fn by_fault(mut outcome: Outcome, observation: &Observation, refused: bool) -> O
             Some(line) if outcome.kind == Kind::Pass && !refused => Outcome::new(
                 Kind::ApiError,
                 "api-error:queue:aborted".to_owned(),
-                format!("a queue was aborted, and no call told of it: {}", line.trim()),
+                format!("a queue was aborted, and no call reported it: {}", line.trim()),
             ),
             _ => outcome,
         };

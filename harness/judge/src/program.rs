@@ -388,7 +388,9 @@ fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcom
     let there = stated.never.iter().find(has);
     let (class, summary) = match (missing, there) {
         (Some(text), _) => ("missing", format!("its output does not have `{text}`")),
-        (None, Some(text)) => ("forbidden", format!("its output has `{text}`, which may not be")),
+        (None, Some(text)) => {
+            ("forbidden", format!("its output has `{text}`, which it must not have"))
+        }
         (None, None) => return None,
     };
     let signature = format!("wrong-data:output:{class}");
@@ -398,7 +400,8 @@ fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcom
 fn proves(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Outcome {
     let checks = seen.said.iter().filter(|said| matches!(said, Said::Check { .. })).count();
     if checks_after_done(seen) {
-        let why = "the program checked something after `done`, which are its last words: whatever it still had to check, nobody knows";
+        let why = "the program checked something after `done`, which must be its last call: nobody knows what else it had to \
+                   check";
         return Outcome::no_verdict("done-early", why.to_owned());
     }
     match (checks, context.program.stated.is_empty()) {

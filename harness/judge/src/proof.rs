@@ -77,7 +77,7 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         ));
     }
     if order != context.order {
-        return no("the worker was told something else than it was sent".into());
+        return no("the worker received other orders than it was sent".into());
     }
     if seen.events.iter().skip(1).any(|event| matches!(event, Event::Hello { .. })) {
         return no("two workers answered".into());
@@ -87,8 +87,7 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
     }
     let differs = |about, told, found, added| {
         let all = differences(told, found, added);
-        let summary =
-            format!("the worker did not find {about} that it was to find: {}", all.join(", "));
+        let summary = format!("the worker did not find {about} as it should: {}", all.join(", "));
         if all.is_empty() { Ok(()) } else { Err(unproven("environment", summary, seen)) }
     };
     differs("the environment", context.environment, environment, context.launched)?;
@@ -132,7 +131,7 @@ fn broken(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>>
     });
     if let Some((step, why)) = mistaken {
         let first = why.first().map_or("its code does not fit", String::as_str);
-        let summary = format!("the case is mistaken, and says nothing of ROCm: {first}");
+        let summary = format!("the case itself is wrong, so this says nothing about ROCm: {first}");
         let at = Index::new(context.plan).location(step, 0);
         let others = why.iter().skip(1).cloned();
         return Err(Box::new(Outcome::no_verdict("case", summary).at(at).with(others)));

@@ -243,7 +243,7 @@ fn statuses_are_compared() {
     // A version that the case says nothing of is recorded and not judged.
     let unsaid = expects(&[("<6.0", "hipErrorX")]);
     check(&unsaid, Kind::Pass, "pass", "");
-    assert!(unsaid.judge().details[0].contains("expects nothing of ROCm 7.2.4"));
+    assert!(unsaid.judge().details[0].contains("states no status for ROCm 7.2.4"));
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn a_fault_of_the_device_explains_the_end() {
         &healthy().stderr(queue),
         Kind::ApiError,
         "api-error:queue:aborted",
-        "no call told of it",
+        "no call reported it",
     );
     let wrong = healthy().read(4, 0, |got| got.fill(0)).stderr(ours);
     check(&wrong, Kind::WrongData, "wrong-data:back:zero", "");

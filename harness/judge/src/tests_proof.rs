@@ -26,7 +26,7 @@ fn a_worker_that_was_started_in_another_way_proves_nothing() {
     let no = |run: Run, why: &str, summary: &str| {
         check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
     };
-    no(found(|(order, ..)| order.push('x')), "worker", "something else than it was sent");
+    no(found(|(order, ..)| order.push('x')), "worker", "other orders than it was sent");
     let without: fn(Found<'_>) = |(_, variables, _)| _ = variables.remove("HSA_XNACK");
     no(found(without), "environment", "no HSA_XNACK=1");
     let other: fn(Found<'_>) =

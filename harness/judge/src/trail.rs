@@ -195,7 +195,7 @@ impl<'a> Walker<'a> {
                     return Some(Outcome::new(Kind::ApiError, signature, summary).at(at));
                 }
                 None => self.trail.notes.push(format!(
-                    "{api}{place} returned {status}; the case expects nothing of ROCm {}",
+                    "{api}{place} returned {status}; the case states no status for ROCm {}",
                     self.version
                 )),
             }

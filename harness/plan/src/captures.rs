@@ -152,7 +152,9 @@ impl<'a> Captures<'a> {
             && call.in_capture() == InCapture::Refused
             && origin(stream).is_some()
         {
-            return refused(format!("stream `{stream}` is captured, which takes no such call"));
+            return refused(format!(
+                "this call is not allowed on stream `{stream}`, which is being captured"
+            ));
         }
         if let OnCaptures::Begin(stream) = call.on_captures() {
             if stream == DEFAULT_STREAM {
@@ -194,7 +196,7 @@ impl<'a> Captures<'a> {
                     refused(format!("stream `{stream}` is in another capture than event `{event}`"))
                 }
                 Some(Recorded::Stream) if origin(stream).is_some() => refused(format!(
-                    "stream `{stream}` is captured, and event `{event}` was recorded outside of the capture"
+                    "stream `{stream}` is being captured, but event `{event}` was recorded outside of that capture"
                 )),
                 Some(Recorded::Capture { .. } | Recorded::Stream) | None => Ok(()),
             };
@@ -337,7 +339,9 @@ impl<'a> Captures<'a> {
         self.graph(graph)?;
         let one = added.first().map(|node| node.stream);
         if added.iter().any(|node| Some(node.stream) != one || recorded_event(node.step)) {
-            return Err(format!("graph `{child}` has branches, and a child has one here"));
+            return Err(format!(
+                "graph `{child}` has branches, but a child graph must be one chain"
+            ));
         }
         added.iter_mut().for_each(|node| node.stream = graph);
         match self.graphs.get_mut(graph).filter(|_| self.by_hand.contains(graph)) {
@@ -371,7 +375,9 @@ impl<'a> Captures<'a> {
 }
 
 fn not_by_hand(graph: &str) -> String {
-    format!("graph `{graph}` is of a capture; a node is added to one that `empty_graph` makes")
+    format!(
+        "graph `{graph}` comes from a capture; nodes can be added only to a graph that `empty_graph` makes"
+    )
 }
 
 /// Whether it orders streams of a capture, and is no node itself.

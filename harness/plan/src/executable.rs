@@ -69,11 +69,11 @@ fn check_call(plan: &Plan, events: &BTreeSet<&str>, call: &Call) -> Result<(), S
     if let Call::Copy { to, from, api: CopyApi::MemcpyDirected, .. } = call
         && plan.ends_on_host(from, to) == (true, true)
     {
-        return Err("no directed copy goes from host to host".into());
+        return Err("a `memcpy_directed` copy cannot go from host to host".into());
     }
     if let Call::AddNode { node, .. } = call {
         if node.by_hand().is_empty() {
-            return Err("only copies, sets, launches and host functions are nodes by hand".into());
+            return Err("only copies, sets, launches and host functions can take `graph`".into());
         }
         return check_call(plan, events, node);
     }

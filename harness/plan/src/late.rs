@@ -65,7 +65,7 @@ impl FromStr for Late {
     fn from_str(text: &str) -> Result<Self, String> {
         let seed = text.strip_prefix("seeded=").and_then(|seed| seed.parse().ok());
         let seed = seed.ok_or_else(|| {
-            format!("`{text}` is not how late work can be; write `seeded=7`, with a whole number")
+            format!("`{text}` is not a way to be late; write `seeded=7`, with a whole number")
         })?;
         Ok(Late { seed })
     }

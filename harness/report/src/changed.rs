@@ -250,14 +250,15 @@ impl Changes {
         }
         let _ = writeln!(
             text,
-            "{} in both: {} differ, {} differ and chance may be why, {} have a verdict in one run only",
+            "{} in both: {} differ, {} differ perhaps by chance, {} have a verdict in one run only",
             count(self.in_both, "trial"),
             self.number(Change::counts),
             self.number(|change| change == Change::PerhapsChance),
             self.number(|change| change == Change::NoVerdict),
         );
         if self.differ() && self.once {
-            text.push_str("Each trial ran once in each run: a failure that comes and goes shows as a difference; `--repeat` tells.\n");
+            text.push_str("Each trial ran once in each run: a failure that comes and goes looks like a difference; `--repeat` \
+                           can tell the two apart.\n");
         }
         text
     }

@@ -135,7 +135,7 @@ pub(crate) fn next(record: &Record) -> Option<String> {
     if known.is_of_a_file() {
         return Some(match record.verdict.kind {
             VerdictKind::NewsFixed => {
-                format!("{window} says that it fails. Take the line away where it goes on to pass.")
+                format!("{window} says that it fails. Remove the line if it passes again.")
             }
             VerdictKind::NewsChanged => format!("{window} says that it fails in another way."),
             _ => format!("Known: {window}."),
@@ -146,10 +146,10 @@ pub(crate) fn next(record: &Record) -> Option<String> {
             format!("Passes with {}; known to fail without: {window}.", passes_with(record))
         }
         VerdictKind::NewsFixed => format!(
-            "Known to fail here: {window}. Possibly fixed: run it some more times, then end the window in \
-             `known` at this version and tell the issue."
+            "Known to fail here: {window}. Possibly fixed: run it some more times, then end the window in `known` at this \
+             version and say so in the issue."
         ),
-        VerdictKind::NewsChanged => format!("Known here is another failure: {window}."),
+        VerdictKind::NewsChanged => format!("Another failure is known here: {window}."),
         _ => format!("Known: {window}."),
     })
 }

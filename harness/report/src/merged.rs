@@ -133,7 +133,10 @@ fn trials(held: &[(String, Held)]) -> Vec<String> {
     }
     if versions.len() > 1 {
         let versions: Vec<&str> = versions.into_iter().collect();
-        problems.push(format!("the records are of rocrepro {}", versions.join(" and ")));
+        problems.push(format!(
+            "the records come from different versions of rocrepro: {}",
+            versions.join(" and ")
+        ));
     }
     problems
 }

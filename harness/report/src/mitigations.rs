@@ -42,7 +42,7 @@ pub fn mitigations(found: &Mitigations) -> String {
             FactorVerdict::Helped => format!("  {}", factor.component),
             FactorVerdict::ChangedSignature { to } => format!("  {to}"),
             FactorVerdict::Wrong { to } => {
-                format!("  {to}: other calls, so another answer may be right")
+                format!("  {to}: the changed calls may have another right answer")
             }
             _ => String::new(),
         };
@@ -58,7 +58,7 @@ pub fn mitigations(found: &Mitigations) -> String {
         }
     }
     match found.points_to.as_slice() {
-        [] => text.push_str("Nothing of this helps.\n"),
+        [] => text.push_str("None of these changes helps.\n"),
         components => {
             let _ = writeln!(text, "This points to: {}", styled(BOLD, components.join("; ")));
         }

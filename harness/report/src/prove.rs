@@ -257,7 +257,7 @@ fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(),
         return Err(format!("{got} instead of {}", pattern.unwrap_or_else(names)));
     }
     if !is_stated(fault, outcome) {
-        return Err(format!("{got}, and nothing that the case states is red"));
+        return Err(format!("{got}, but nothing that the case states turned red"));
     }
     Ok(())
 }
@@ -314,7 +314,8 @@ pub fn matrix(proof: &Proof) -> String {
         let bare = proof.rows.iter().filter(|row| row.cells.is_empty());
         let bare = bare.filter(|row| proof.left_out.iter().any(|(case, _)| *case == row.case));
         text.push_str(&format!(
-            "{} below the HIP runtime not planted, as only the emulated device has them; {} thus without a proof here\n",
+            "{} below the HIP runtime not planted, because only the emulated device has them; {} not proven here for that \
+             reason\n",
             count(proof.left_out.len(), "declared fault"),
             count(bare.count(), "case")
         ));
@@ -322,7 +323,8 @@ pub fn matrix(proof: &Proof) -> String {
     if let Some(mutation) = &proof.mutation {
         let noticed = mutation.all - mutation.unnoticed.len();
         let all = mutation.all;
-        text.push_str(&format!("of {all} checks, statuses and values that cases state, the absence of {noticed} is noticed\n"));
+        text.push_str(&format!("of {all} checks, statuses and values that the cases state, {noticed} are needed to catch the \
+                                declared faults\n"));
     }
     for place in &proof.places {
         text.push_str(&format!("{place}\n"));
@@ -335,7 +337,7 @@ fn problems(proof: &Proof) -> Vec<String> {
     for unnoticed in proof.mutation.iter().flat_map(|mutation| &mutation.unnoticed) {
         let Unnoticed { case, line, statement, trial } = unnoticed;
         lines.push(format!(
-            "{} {case}, line {line}: {statement}; without it every declared fault is caught as with it (seen in {trial})",
+            "{} {case}, line {line}: {statement}; every declared fault is caught without it, too (seen in {trial})",
             styled(BAD, "UNNOTICED")
         ));
     }
@@ -375,7 +377,7 @@ fn problems(proof: &Proof) -> Vec<String> {
         for (fault, trials) in &row.hidden {
             let (first, number) = (&trials[0], count(trials.len(), "trial"));
             lines.push(format!(
-                "{} {} under {fault}: {number} such as {first} failed as known without it, which may hide it",
+                "{} {} under {fault}: {number} such as {first} failed as known without the fault, which may hide it",
                 styled(OPEN, "KNOWN"),
                 row.case
             ));
@@ -432,7 +434,7 @@ mod tests {
         assert_eq!(known.exit_status(), 0);
         assert_eq!(known.rows[0].cells.keys().copied().collect::<Vec<_>>(), [Fault::CopyZero]);
         let text = plain(&matrix(&known));
-        let line = "KNOWN copies/a under signal.stuck: 1 trial such as copies/a failed as known without it";
+        let line = "KNOWN copies/a under signal.stuck: 1 trial such as copies/a failed as known without the fault";
         assert!(text.contains(line) && text.contains("copies/a  healthy  x k\n"), "{text}");
         assert_eq!(proof(&[vec![passed("copies/a")], hidden()]).exit_status(), 1);
     }
@@ -473,7 +475,7 @@ mod tests {
         let text = plain(&matrix(&proof));
         assert!(text.contains("1 of 1 planted fault caught in 2 cases"), "{text}");
         assert!(text.contains("2 declared faults below the HIP runtime not planted"), "{text}");
-        assert!(text.contains("1 case thus without a proof here"), "{text}");
+        assert!(text.contains("1 case not proven here for that reason"), "{text}");
         assert!(
             text.contains("AMD Radeon RX 7900 XTX") && !text.contains("emulated gfx"),
             "{text}"

@@ -187,7 +187,9 @@ pub enum Error {
         path: PathBuf,
     },
     /// Somebody has had the stack in work for longer than it is waited for.
-    #[error("{path} is held by {holder}, and was waited for long enough; end that, and try again")]
+    #[error(
+        "{path} is held by {holder}, and waiting for it took too long; end that process, and try again"
+    )]
     Locked {
         /// The lock's file.
         path: PathBuf,
@@ -196,7 +198,7 @@ pub enum Error {
     },
     /// Somebody ended the fetch.
     #[error(
-        "the fetch was called off; what came of it is kept, and the next one goes on with that"
+        "the fetch was called off; what was downloaded is kept, and the next fetch goes on from there"
     )]
     CalledOff,
     /// Any other failure of the file system.

@@ -313,7 +313,7 @@ fn download_packages(
     get(plan).map_err(|absent| match absent {
         Absent::Gone { package } => Error::Mirror {
             mirror: mirror.to_owned(),
-            detail: format!("its index names {package}, which it does not have"),
+            detail: format!("the mirror's index names {package}, but the mirror does not have it"),
         },
         Absent::Error(error) => error,
     })

@@ -45,7 +45,9 @@ pub enum NotHeld {
         source: io::Error,
     },
     /// Somebody has had it for longer than it is waited for.
-    #[error("{path} is held by {holder}, and was waited for long enough; end that, and try again")]
+    #[error(
+        "{path} is held by {holder}, and waiting for it took too long; end that process, and try again"
+    )]
     Late {
         /// The lock's file.
         path: PathBuf,

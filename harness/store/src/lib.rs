@@ -65,7 +65,7 @@ pub enum Trouble {
     #[error("there is no store `{}`; `rocrepro store add` makes one", .0.display())]
     Missing(PathBuf),
     /// The file is something else; it was not touched.
-    #[error("`{}` is no results store of rocrepro", .0.display())]
+    #[error("`{}` is not a results store of rocrepro", .0.display())]
     Foreign(PathBuf),
     /// Its tables are of another version; it was not touched.
     #[error("`{}` has tables of version {found}; this rocrepro knows version {VERSION}", path.display())]
@@ -87,10 +87,10 @@ pub enum Trouble {
     #[error("the store: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// A record in it cannot be read.
-    #[error("the store holds what is no record: {0}")]
+    #[error("the store holds something that is not a record: {0}")]
     Record(#[from] report::RecordError),
     /// The same.
-    #[error("the store holds what is no record: {0}")]
+    #[error("the store holds something that is not a record: {0}")]
     Json(#[from] serde_json::Error),
     /// A run of the same name, with another plan, is in it.
     #[error("run {0} is in the store with another plan")]
@@ -99,7 +99,7 @@ pub enum Trouble {
     #[error("run {1} says that run {0} is a part of it, and does not plan the same trials")]
     NoPart(String, String),
     /// A merged run and one of its parts were to be told apart.
-    #[error("run {0} holds shards of which some are in the store in another merged run, {1}")]
+    #[error("some shards of run {0} are in the store already as part of another merged run, {1}")]
     Merged(String, String),
 }
 

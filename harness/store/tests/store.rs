@@ -453,9 +453,9 @@ fn what_is_not_ours_is_not_touched() {
     fs::write(at("text"), "hello").expect("a file");
     fs::write(at("empty"), "").expect("a file");
     for name in ["text", "empty"] {
-        assert!(told(&at(name)).ends_with("is no results store of rocrepro"));
+        assert!(told(&at(name)).ends_with("is not a results store of rocrepro"));
     }
-    assert!(told(folder.path()).ends_with("is no results store of rocrepro"));
+    assert!(told(folder.path()).ends_with("is not a results store of rocrepro"));
     // A database of somebody else, then one of a later rocrepro.
     drop(Store::open_or_make(&at("store")).expect("a store"));
     let mut bytes = fs::read(at("store")).expect("a file");
@@ -464,7 +464,7 @@ fn what_is_not_ours_is_not_touched() {
     assert!(told(&at("later")).contains("has tables of version 7; this rocrepro knows version 1"));
     bytes[68..72].copy_from_slice(&[0; 4]);
     fs::write(at("other"), &bytes).expect("a file");
-    assert!(told(&at("other")).ends_with("is no results store of rocrepro"));
+    assert!(told(&at("other")).ends_with("is not a results store of rocrepro"));
     // A name that SQLite would take for an address is a name.
     let named = at("file:store");
     let mut store = Store::open_or_make(&named).expect("a store");

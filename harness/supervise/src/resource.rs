@@ -74,7 +74,7 @@ impl Resource {
         setrlimit(self.system(), Rlimit { current, maximum }).map_err(|_| {
             let most = maximum.map_or(Limit::NONE, Limit);
             io::Error::other(format!(
-                "this machine allows {self}={most}, and {limit} is asked for; `--limit {self}={most}` asks for no more"
+                "this machine allows at most {self}={most}, not {limit}; give `--limit {self}={most}` or less"
             ))
         })
     }

@@ -198,7 +198,8 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         let body = read_block(self.reader, self.scope, steps);
         let count = count?;
         if u64::from(count) * repeats(&body) > MOST_REPEATS.into() {
-            let message = format!("with the blocks inside of it, more than {MOST_REPEATS} repeats");
+            let message =
+                format!("this makes more than {MOST_REPEATS} repeats with the blocks inside");
             self.reader.mistake(at, message);
             return None;
         }

@@ -46,9 +46,9 @@ impl Args<'_, '_, '_, '_> {
                 verbs_that_make(name).map(|verb| format!("`{}`", verb.name)).collect();
             let help = match steps.is_empty() {
                 true => suggest(name, hip_functions().iter().map(HipFunction::name)),
-                false => Some(format!("a step of its own calls it: {}", steps.join(" or "))),
+                false => Some(format!("use its own step instead: {}", steps.join(" or "))),
             };
-            let message = format!("the table of functions has no `{name}`");
+            let message = format!("`hip` knows no function `{name}`");
             self.reader.mistake_with_help(node.at, message, help);
             return None;
         };
@@ -59,7 +59,7 @@ impl Args<'_, '_, '_, '_> {
         let takes = function.parameters.len();
         if takes != nodes.len() {
             let names: Vec<_> = function.parameters.iter().map(|p| p.name).collect();
-            let message = format!("`{name}` takes {takes} arguments, here are {}", nodes.len());
+            let message = format!("`{name}` takes {takes} arguments, not {}", nodes.len());
             let help = (takes > 0).then(|| format!("they are {}", names.join(", ")));
             self.reader.mistake_with_help(self.at("args"), message, help);
             return None;
@@ -100,7 +100,7 @@ impl Args<'_, '_, '_, '_> {
             };
             let (name, given) = (parameter.name, size.resolve(number));
             if given.is_none_or(|given| given > most) {
-                let message = format!("behind `{name}` there is room for {most}");
+                let message = format!("the array of `{name}` has room for {most}");
                 self.reader.mistake(nodes[at].at, message);
                 return None;
             }
@@ -125,7 +125,9 @@ impl Args<'_, '_, '_, '_> {
         let wanted = if behind { pointed(ty).unwrap_or(ty) } else { ty };
         if let Some(given) = self.scope.values.get(text).copied() {
             if matches!(role, HipRole::Works) {
-                let message = format!("`{name}` gets work: a stream of the case, not a value");
+                let message = format!(
+                    "`{name}` must be a stream of the case, because the call gives it work, not a value"
+                );
                 self.reader.mistake(node.at, message);
                 return None;
             }
@@ -156,8 +158,11 @@ impl Args<'_, '_, '_, '_> {
                 Some(HipArg::Place(Place { buffer, offset: 0 }))
             }
             (HipRole::Own, _) => {
-                let message = format!("`{name}` is what an earlier `hip` step gave, or `null`");
-                let help = "what the case declares, other steps change and end".to_owned();
+                let message =
+                    format!("`{name}` must be a value that an earlier `hip` step gave, or `null`");
+                let help =
+                    "a `hip` step cannot change or end what the case declares; other steps do that"
+                        .to_owned();
                 self.reader.mistake_with_help(node.at, message, Some(help));
                 None
             }
@@ -293,7 +298,7 @@ impl Args<'_, '_, '_, '_> {
     fn new_value(&mut self, node: &Node, name: &str, before: u64) -> Option<HipArg> {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(plain) {
-            let message = "what a call gives has a name of letters, digits and `_`";
+            let message = "the name of a value must be a letter, then letters, digits and `_`";
             self.reader.mistake(node.at, message);
             return None;
         }
@@ -333,7 +338,7 @@ impl Args<'_, '_, '_, '_> {
         // What is no address of a text is not looked at as one.
         let own = given.0.parameters[given.1].gives();
         if sort == Some(Sort::TextAt) && (at != 0 || own != sort) {
-            let message = format!("`{of}` is no address of a text");
+            let message = format!("`{of}` is not the address of a text");
             self.reader.mistake(self.at("type"), message);
             return None;
         }

@@ -69,7 +69,7 @@ impl Args<'_, '_, '_, '_> {
             let (takes, here) = (takes.len(), nodes.len());
             self.reader.mistake(
                 self.at("args"),
-                format!("kernel `{name}` takes {takes} arguments, here are {here}"),
+                format!("kernel `{name}` takes {takes} arguments, not {here}"),
             );
             return None;
         }
@@ -151,8 +151,7 @@ impl Args<'_, '_, '_, '_> {
             }
             (Takes::Struct { bytes, .. }, Arg::Bytes(given)) => {
                 let here = given.len();
-                let message =
-                    format!("this struct has {bytes} bytes by its source, here are {here}");
+                let message = format!("this struct has {bytes} bytes by its source, not {here}");
                 self.reader.mistake(node.at, message);
                 None
             }
@@ -200,7 +199,7 @@ impl Args<'_, '_, '_, '_> {
                 {
                     let (has, here) = (members.len(), nodes.len());
                     let message =
-                        format!("this struct has {has} members in the source, here are {here}");
+                        format!("this struct has {has} members in the source, not {here}");
                     self.reader.mistake(value.at, message);
                     return None;
                 }

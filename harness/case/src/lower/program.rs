@@ -92,7 +92,7 @@ fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> O
     let mut bodies = bodies.into_iter().flatten();
     let Some((kind, node)) = bodies.next() else {
         let help = Some("give `python`, `cpp` or `command`".to_owned());
-        reader.mistake_with_help(at, "`program` does not say what is started", help);
+        reader.mistake_with_help(at, "`program` does not say what to run", help);
         return None;
     };
     for (other, node) in bodies {
@@ -100,7 +100,7 @@ fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> O
     }
     for key in ["arch", "options"].into_iter().filter(|_| kind != "cpp") {
         if let Some(node) = fields.get(key) {
-            reader.mistake(node.at, format!("`{key}` is of `cpp`; nothing else is compiled"));
+            reader.mistake(node.at, format!("`{key}` is only for `cpp`"));
         }
     }
     match kind {
@@ -124,8 +124,9 @@ fn read_source(reader: &mut Reader, case: &Case, kind: &str, node: &Node) -> Opt
     let text = reader.text(node, &format!("`{kind}`"))?;
     if let Some(file) = file_named(text, kind) {
         if file == HELPER {
-            let message =
-                format!("`{HELPER}` is the module by which programs check; it would import itself");
+            let message = format!(
+                "`{HELPER}` is the name of the helper module, so the program would import itself"
+            );
             reader.mistake_with_help(
                 node.at,
                 message,
@@ -158,7 +159,7 @@ fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &What) -> Packa
     }
     match (named, these) {
         (Some(_), Some(node)) => {
-            reader.mistake(node.at, "either `env` names an environment, or `packages` what it has");
+            reader.mistake(node.at, "give `env` or `packages`, not both");
             Packages::None
         }
         (Some(node), None) => {

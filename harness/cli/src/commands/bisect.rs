@@ -83,7 +83,7 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         DeviceChoice::Gpu => card::first(Path::new("/")).unwrap_or_else(|| {
             let gfx = args.on.target.gfx.clone();
             note(format_args!(
-                "note: the driver does not tell this GPU's architecture; builds for {gfx} are meant (--gfx)"
+                "note: the driver does not tell this GPU's architecture; taking builds for {gfx} (--gfx names another)"
             ));
             gfx
         }),
@@ -225,7 +225,7 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
 /// The decisions of a journal, without running anything.
 fn replay(path: &std::path::Path) -> Result<u8, Stop> {
     let mut past = journal::read(path)?.ok_or_else(|| {
-        Stop::usage(format!("error: `{}` is no bisect's journal", path.display()))
+        Stop::usage(format!("error: `{}` is not the journal of a bisect", path.display()))
     })?;
     let state = past.decide_again()?;
     let mut text = String::new();
@@ -272,7 +272,7 @@ fn subject<'a>(
         many => {
             let some: Vec<_> = many.iter().take(3).map(|s| format!("'{}'", s.id())).collect();
             Err(Stop::usage(format!(
-                "error: `{wanted}` names {} trials, and a bisect is of one: {}, ...",
+                "error: `{wanted}` names {} trials; bisect takes one, such as {}",
                 many.len(),
                 some.join(", ")
             )))
@@ -290,13 +290,14 @@ fn command<'a>(args: &Bisect) -> Result<Subject<'a>, Stop> {
     let packaged = along_packages(args).is_some();
     if packaged && program.is_some() {
         return Err(usage(
-            "along versions of a package the program and its words stand behind `--`, as it is looked for in each environment"
+            "`--program` cannot be used with versions of a package; put the program and its arguments behind `--`"
                 .to_owned(),
         ));
     }
     if program.is_none() && !packaged && !args.fault.is_empty() {
         return Err(usage(
-            "a command has no device of ours to plant a fault in; --program has".to_owned(),
+            "a command runs without our device, so no fault can be planted; use --program"
+                .to_owned(),
         ));
     }
     let kind = clap::ValueEnum::to_possible_value(&args.on.target.device);
@@ -326,7 +327,7 @@ fn axis(
     let file = args.sources_file.as_deref();
     if along_packages(args).is_some() && args.source.len() > 1 {
         return Err(Stop::usage(
-            "error: versions of a package are searched alone; name one `--source`",
+            "error: versions of a package cannot be searched together with another source; name one `--source`",
         ));
     }
     let mut axis = match (before, &args.axis, &args.good, &args.bad) {
@@ -346,14 +347,14 @@ fn axis(
         Kind::Package { beside, .. } => beside.clone_from(&args.packages),
         _ if !args.packages.is_empty() => {
             return Err(Stop::usage(
-                "error: `--packages` says what stands beside a package whose versions are searched (`--source pypi:NAME`)",
+                "error: `--packages` needs versions of a package (`pypi:NAME`): it adds other packages to each environment",
             ));
         }
         _ => {}
     }
     if args.fixed && !axis.is_fix() {
         return Err(Stop::usage(format!(
-            "error: with --fixed the bad end comes first, but {} is after {}; leave --fixed out, or exchange them",
+            "error: with --fixed the bad end comes first, but {} is after {}; leave --fixed out, or exchange --good and --bad",
             axis.label(axis.len() - 1),
             axis.label(0)
         )));
@@ -363,7 +364,7 @@ fn axis(
     {
         let id = &case.id;
         return Err(Stop::usage(format!(
-            "error: `{id}` has no program whose `packages` name {name}, so no version of it changes anything there"
+            "error: `{id}` has no program whose `packages` name {name}, so its version changes nothing there"
         )));
     }
     if let (Kind::Parameter(name), Subject::Trial { case, trial, .. }) = (&axis.kind, subject)

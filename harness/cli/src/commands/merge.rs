@@ -55,8 +55,8 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
         more => format!("\n    and {more} more"),
     };
     Err(Stop::no_verdict(format!(
-        "error: {} planned and without a record:{named}{more}",
-        count(merged.missing.len(), "trial")
+        "error: no record of {}:{named}{more}",
+        count(merged.missing.len(), "planned trial")
     )))
 }
 

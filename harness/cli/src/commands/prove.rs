@@ -76,7 +76,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
             selected.iter().filter(|s| s.case.is_program()).map(|s| &s.case.id).collect();
         if !programs.is_empty() {
             outputs::note(format!(
-                "the checks of {} are not taken away: each had to turn red above",
+                "--mutate leaves the checks of {} alone: `prove` has already required each to turn red",
                 count(programs.len(), "program")
             ));
         }

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         .filter(|job| args.shard.is_none_or(|shard| shard.holds(&job.id())))
         .collect();
     if let (Some(shard), true) = (args.shard, once.is_empty()) {
-        outputs::note(format!("shard {shard} has none of {}", count(all, "trial")));
+        outputs::note(format!("shard {shard} is empty: it has none of {}", count(all, "trial")));
     }
     let held = match (record, args.resume) {
         (Some(path), true) => begun(path, args.shard)?,
@@ -161,9 +161,14 @@ fn lock(path: &Path, alone: bool) -> Result<File, Stop> {
     };
     match flock(&file, operation) {
         Err(Errno::WOULDBLOCK) => Err(Stop::usage(format!(
-            "error: a run that writes to `{}` is going on{}",
+            "error: another run is writing to `{}`{}",
             path.display(),
-            if alone { ", so none can be resumed there" } else { " after it was resumed" }
+            if alone {
+                ", so no run can be resumed there; wait until it has ended"
+            } else {
+                " after it was resumed; wait until \
+                        it has ended"
+            }
         ))),
         // A file system without locks.
         _ => Ok(file),
@@ -272,8 +277,11 @@ fn resume<'j>(
         held.opened.run,
         count(held.records.len(), "trial"),
         jobs.len(),
-        during(jobs.iter().filter(|job| ended(job)).count(), "last, as the run was killed during"),
-        during(lost.len(), "not run again, as the machine may have gone down during"),
+        during(
+            jobs.iter().filter(|job| ended(job)).count(),
+            "will run last, because the run was killed during"
+        ),
+        during(lost.len(), "will not run again, because the machine may have gone down during"),
     ));
     let (not_looked, records): (Vec<_>, Vec<_>) =
         held.records.into_iter().partition(|(number, _)| held.not_looked.contains(number));

@@ -54,8 +54,8 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
         more => format!("\n    and {more} more"),
     };
     Err(Stop::no_verdict(format!(
-        "error: {} planned and without a record:{}{more}",
-        count(missing.len(), "trial"),
+        "error: no record of {}:{}{more}",
+        count(missing.len(), "planned trial"),
         named.collect::<String>()
     )))
 }
@@ -76,7 +76,9 @@ pub(crate) fn text(path: &Path) -> Result<String, Stop> {
     let name = path.display();
     let read = |e: std::io::Error| Stop::usage(format!("error: cannot read `{name}`: {e}"));
     if !fs::metadata(path).map_err(read)?.is_file() {
-        return Err(Stop::usage(format!("error: `{name}` is no file that records could stay in")));
+        return Err(Stop::usage(format!(
+            "error: `{name}` is not a plain file, and records need one"
+        )));
     }
     let bytes = fs::read(path).map_err(read)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -97,7 +99,7 @@ pub(crate) fn runs(path: &Path, text: &str) -> Result<Vec<Held>, Stop> {
 pub(crate) fn no_run(path: &Path) -> Stop {
     let name = path.display();
     Stop::usage(format!(
-        "error: `{name}` has no run that says what it was to do, as those of `rocrepro run --record FILE` do"
+        "error: `{name}` has no run with a plan; `rocrepro run --record FILE` writes one"
     ))
 }
 
@@ -107,7 +109,7 @@ pub(crate) fn odd(path: &Path, text: &str) -> Vec<String> {
     let (torn, foreign): (Vec<_>, Vec<_>) =
         report::odd_lines(text).into_iter().partition(|odd| odd.torn);
     for OddLine { line, .. } in torn {
-        outputs::note(format!("{name}:{line}: this line was torn and is passed over"));
+        outputs::note(format!("{name}:{line}: this line is incomplete and is ignored"));
     }
     let foreign = foreign.into_iter();
     foreign.map(|OddLine { line, what, .. }| format!("error: {name}:{line}: {what}")).collect()

@@ -44,7 +44,7 @@ pub(crate) fn add(path: &Path, runs: &[Held]) -> Result<String, Stop> {
     }
     if added.replaced > 0 {
         told.push_str(&format!(
-            ", {} that was there as passed replaced by an end that is no pass",
+            ", {} that was there as passed now replaced by a failure, a skip or no verdict",
             count(added.replaced, "trial")
         ));
     }
@@ -80,7 +80,7 @@ pub(crate) fn whole(path: &Path) -> Result<Vec<Held>, Stop> {
     let trials = report::records(&text).map_or(kept, |records| records.len());
     if trials > kept {
         outputs::note(format!(
-            "`{}`: {} left out: of a run that does not say what it was to do, or a second end of one trial",
+            "`{}`: {} left out: their run has no plan, or their trial has a record already",
             path.display(),
             count(trials - kept, "record")
         ));

@@ -168,7 +168,7 @@ pub(crate) fn first_failing<'a>(
         0 => format!("error: no run of {trials} gave a verdict; {why}"),
         _ => {
             let runs = count(ran, "run");
-            format!("error: nothing failed in {runs} of {trials}; more runs by --repeat")
+            format!("error: nothing failed in {runs} of {trials}; `--repeat N` makes more runs")
         }
     }))
 }

@@ -92,7 +92,7 @@ impl Walk<'_> {
         while let Some((current, prefix)) = pending.pop() {
             let once = self.whole(&current).and_then(|whole| {
                 let way = current.display();
-                let again = format!("error: `{way}` leads to a folder that was read before");
+                let again = format!("error: `{way}` leads to a folder that was already read");
                 if self.seen.insert(whole) { Ok(()) } else { Err(again) }
             });
             if let Err(mistake) = once {
@@ -144,7 +144,7 @@ impl Walk<'_> {
                 return Ok(());
             };
             let (path, other) = (path.display(), other.display());
-            Err(format!("error: `{path}` and `{other}` are one case, `{id}`"))
+            Err(format!("error: `{path}` and `{other}` are both the case `{id}`; rename one"))
         });
         self.mistakes.extend(read.err());
     }
@@ -161,9 +161,9 @@ impl Walk<'_> {
         let again = !self.own.insert(name.clone());
         match self.kernels.insert(name.clone(), text.clone()) {
             // Whoever is trusted may put a kernel in the place of the library's.
-            Some(other) if other != text && (again || !self.from.trusted) => Err(format!(
-                "error: `{path}`: there is another kernel `{name}`; call this one otherwise"
-            )),
+            Some(other) if other != text && (again || !self.from.trusted) => {
+                Err(format!("error: `{path}`: there is another kernel `{name}`; rename this one"))
+            }
             _ => Ok(()),
         }
     }

@@ -126,9 +126,9 @@ fn all_mistakes_of_the_files_are_told() {
     let said = run(at, &files, 2);
     for wanted in [
         "fails.txt:2:1: `some/case` is not TRIAL,STATUS",
-        "fails.txt:3:1: `some/case[n=8]` stands in fails.txt:1 already",
+        "fails.txt:3:1: `some/case[n=8]` is in fails.txt:1 already",
         "fails.txt:5:17: `Maybe` is no status that a baseline can have",
-        "flakes.txt:2:1: `bad(` is no regular expression",
+        "flakes.txt:2:1: `bad(` is not a regular expression",
         "cannot read `none.txt`",
     ] {
         assert!(said.contains(wanted), "no {wanted}: {said}");

@@ -379,7 +379,7 @@ fn an_environment_variable_is_an_axis() {
 #[test]
 fn mistakes_are_told() {
     check(&[], 2, &[], &["required"]);
-    check(&["copies/tensors"], 2, &[], &["names", "trials, and a bisect is of one"]);
+    check(&["copies/tensors"], 2, &[], &["names", "trials; bisect takes one"]);
     check(&["graphs/empty"], 2, &[], &["needs both --good and --bad"]);
     let ends = ["graphs/empty", "--good", "debian:1.2.3", "--bad", "debian:4.5.6"];
     check(&ends, 2, &[], &["--good debian:1.2.3", "--bad debian:4.5.6", "debian:5.2.3"]);

@@ -151,7 +151,8 @@ fn bisect(n: usize) -> Said {
     let json = fs::read(at("out").join("bisect.json")).unwrap_or_default();
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap_or_default();
     let code = output.status.code();
-    let place = answer.contains("last good") || answer.contains("these may be no neighbours");
+    let place =
+        answer.contains("last good") || answer.contains("there may be builds between these two");
     let stated = json["confidence"].as_f64();
     assert!(!answer.is_empty(), "{}: {code:?}\n{stdout}{stderr}", model.name);
     assert_eq!(place || answer.contains("it gets worse"), code == Some(0), "{code:?} {answer}");

@@ -195,9 +195,9 @@ fn a_night_without_a_push_of_its_own_is_found_by_its_day() {
     let server = World { late_push: false, ..PLAIN }.serve();
     let machine = July::new(&server);
     let late = commit(last_push(5));
-    let told = format!("{late}, of which 7.15.0a20260705 was made, is no build of commits");
+    let told = format!("commits has no build of {late}, of which 7.15.0a20260705 was made");
     let push = format!("last good {}, first bad {}", commit(BREAKS - 1), commit(BREAKS));
-    machine.check(&ENDS, 0, &[&told, &format!("{} is taken for it", commit(11)), &push]);
+    machine.check(&ENDS, 0, &[&told, &format!("taking {} instead", commit(11)), &push]);
 }
 
 /// The second phase follows the failure of the first, and no other.

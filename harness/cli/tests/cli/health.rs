@@ -106,7 +106,7 @@ fn nothing_runs_on_a_gpu_that_a_trial_broke() {
     for wanted in [
         "which ended with exit code 0",
         &format!("`{}` of run {} is the suspect", suspect.trial, suspect.run),
-        "no trial began any more: the GPU did not pass the health check",
+        "no further trial began: the GPU did not pass the health check",
         "was here",
         "stopped: 1 of ",
     ] {
@@ -204,7 +204,7 @@ fn a_run_ends_at_the_first_news_where_that_is_asked_for() {
     let (last, before) = done.split_last().expect("a record");
     assert!(last.verdict.kind.is_news() && before.iter().all(|r| !r.verdict.kind.is_news()));
     assert!(
-        text.contains(&format!("no trial began any more: {} is news (--fail-fast)", last.trial)),
+        text.contains(&format!("no further trial began: {} is news (--fail-fast)", last.trial)),
         "{text}"
     );
     assert!(text.contains(&format!("stopped: {} of ", done.len())), "{text}");
@@ -249,7 +249,7 @@ fn a_run_ends_when_its_time_is_over_and_goes_on() {
     let done = records(&record).len();
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(done > 0 && done < 60 * 4, "{done}: {text}");
-    assert!(text.contains("no trial began any more: 1 s are over (--budget-seconds)"), "{text}");
+    assert!(text.contains("no further trial began: 1 s are over (--budget-seconds)"), "{text}");
     let output = emulated(&record, &[&all[..], &["--resume"]].concat());
     assert!(output.status.success(), "{}", said(&output));
     let numbers: std::collections::BTreeSet<u64> =

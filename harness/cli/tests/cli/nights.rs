@@ -131,7 +131,10 @@ fn what_a_person_skips_is_left_out() {
     machine.check(&["bisect", "--replay", &journal], 0, &["first bad 7.15.0a20260707"]);
     let other = July::new(&server);
     let wrong = ["--skip", "2026-07-01", "--skip", "2026-07-22"];
-    let ends = ["`--skip 2026-07-01`: this is an end", "`--skip 2026-07-22`: nothing between"];
+    let ends = [
+        "`--skip 2026-07-01`: this is an end",
+        "`--skip 2026-07-22`: there is no such point between",
+    ];
     other.check(&words(&other.bisect(&wrong)), 2, &ends);
 }
 

@@ -143,7 +143,7 @@ fn two_builds_a_day_are_two_points_in_their_order() {
     let server = site.serve();
     let machine = Search::new();
     let told = machine.bisect(&[&source(&server), "--good=2026-07-01", "--bad=2026-07-04"]);
-    let several = "of 2026-07-04 there are 2 builds; the last, 10.0.0a20260704, is meant";
+    let several = "2026-07-04 has 2 builds; taking the last, 10.0.0a20260704";
     told.check(0, &["last good 7.15.0a20260704, first bad 10.0.0a20260704", several], &[several]);
 }
 
@@ -192,7 +192,7 @@ fn check_hole(trouble: Trouble, said: &str) {
     let machine = Search::new();
     let sources = machine.0.knows(&server, TWO);
     let told = machine.bisect(&[&sources, "--source=two", ALL[0], ALL[1]]);
-    let claim = "% the change is between 7.15.0a20260705 and 7.15.0a20260706; these may be no neighbours, because new did not say";
+    let claim = "% the change is between 7.15.0a20260705 and 7.15.0a20260706; there may be builds between these two, because new did not list";
     told.check(0, &[claim, "builds may be missing: new: ", said], &["builds may be missing"]);
     assert!(!told.out.contains("answer      last good"), "{}", told.out);
     // A build of the other source may lie between the two, so that the second is the one in half of all cases at most.

@@ -248,8 +248,7 @@ fn mistakes_are_told_with_line_and_column() {
     let output = rocrepro(&["check", "--cases-from", file, "--trust"]);
     let told = shown(&output);
     assert_eq!(output.status.code(), Some(2), "{told}");
-    for words in ["wrong.yaml:4:1", "states nothing", "wrong.yaml:6:9", "nothing else is compiled"]
-    {
+    for words in ["wrong.yaml:4:1", "states nothing", "wrong.yaml:6:9", "is only for `cpp`"] {
         assert!(told.contains(words), "no {words:?}: {told}");
     }
     // A program is for whoever trusts it.
@@ -269,7 +268,7 @@ fn an_export_refuses_a_program() {
     let output = rocrepro(&["export", subject]);
     let told = shown(&output);
     assert_eq!(output.status.code(), Some(2), "{told}");
-    let words = "`programs/ctypes-copies` is a program, and `export` works on the calls of a plan";
+    let words = "`programs/ctypes-copies` is a program, and `export` needs a case with steps";
     assert!(told.contains(words), "{told}");
 }
 

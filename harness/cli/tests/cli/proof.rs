@@ -176,15 +176,15 @@ fn limits_that_cannot_be_are_refused() {
         assert!(stderr.contains(wanted), "{stderr}");
     }
     for (option, told) in [
-        ("-s 1024", "stack=1M, and 8M is asked for; `--limit stack=1M` asks for no more"),
-        ("-v 8388608", "memory=8G, and unlimited is asked for"),
-        ("-d 8388608", "data=8G, and unlimited is asked for"),
-        ("-f 0", "file-size=0, and unlimited is asked for"),
+        ("-s 1024", "stack=1M, not 8M; give `--limit stack=1M` or less"),
+        ("-v 8388608", "memory=8G, not unlimited"),
+        ("-d 8388608", "data=8G, not unlimited"),
+        ("-f 0", "file-size=0, not unlimited"),
     ] {
         let seen = record(&["--launcher", &format!("sh -c 'ulimit {option}; exec \"$@\"' sh")]);
         assert_eq!(seen.verdict.kind, VerdictKind::NoVerdict, "{seen:?}");
         let said = seen.outcome.details.join("\n");
-        assert!(said.contains(&format!("this machine allows {told}")), "{seen:?}");
+        assert!(said.contains(&format!("this machine allows at most {told}")), "{seen:?}");
     }
     let asked = record(&["--limit", "memory=64G"]);
     assert_eq!(asked.verdict.kind, VerdictKind::Pass, "{asked:?}");

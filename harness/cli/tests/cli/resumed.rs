@@ -84,7 +84,7 @@ fn the_shards_of_a_run_are_the_run() {
     check(&[parts[0], &at("whole")], "are of different runs");
     check(&[parts[0], &at("none")], "cannot read");
     fs::write(at("empty"), "").expect("a file");
-    check(&[&at("empty"), &at("none")], "has no run that says what it was to do");
+    check(&[&at("empty"), &at("none")], "has no run with a plan");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_file_that_is_written_or_is_none_is_refused() {
         assert!(output.status.code() == Some(2) && said.contains(told), "{output:?}");
     };
     let resume = || run(&record, &["--repeat", "3", "--resume"]).output().expect("it starts");
-    refused(resume(), "is going on, so none can be resumed there");
+    refused(resume(), "so no run can be resumed there");
     first.kill().expect("it is killed");
     first.wait().expect("it ends");
 
@@ -137,8 +137,8 @@ fn a_file_that_is_written_or_is_none_is_refused() {
     let junit = rocrepro(&["show", &path("record"), "--junit", &path("record")]).output();
     refused(junit.expect("it starts"), "is the file of the records");
     assert!(Command::new("mkfifo").arg(at("pipe")).status().expect("mkfifo").success());
-    refused(show(&[&at("pipe")]), "is no file that records could stay in");
-    refused(run(&at("pipe"), &["--resume"]).output().expect("it starts"), "is no file");
+    refused(show(&[&at("pipe")]), "is not a plain file, and records need one");
+    refused(run(&at("pipe"), &["--resume"]).output().expect("it starts"), "is not a plain file");
 }
 
 /// Ctrl-C ends a run in good order: nothing of it took the machine down, wherever it is resumed.
@@ -182,7 +182,10 @@ fn a_trial_during_which_the_run_was_killed_comes_last() {
     let resumed = run(&record, &["--resume", "--jobs", "1"]).output().expect("it starts");
     assert!(resumed.status.success(), "{resumed:?}");
     let said = text(&resumed.stderr);
-    assert!(said.contains("; 1 trial last, as the run was killed during it"), "{said}");
+    assert!(
+        said.contains("; 1 trial will run last, because the run was killed during it"),
+        "{said}"
+    );
     let kept = fs::read_to_string(&record).expect("a file");
     let number = |line: &str| {
         let line: serde_json::Value = serde_json::from_str(line).expect("a line");
@@ -232,8 +235,9 @@ fn a_trial_during_which_the_machine_went_down_is_told() {
     let said = text(&resumed.stdout);
     assert_eq!(resumed.status.code(), Some(3), "{resumed:?}");
     assert!(
-        text(&resumed.stderr)
-            .contains("1 trial not run again, as the machine may have gone down during it"),
+        text(&resumed.stderr).contains(
+            "1 trial will not run again, because the machine may have gone down during it"
+        ),
         "{resumed:?}"
     );
     assert!(

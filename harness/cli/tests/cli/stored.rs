@@ -113,8 +113,8 @@ fn seven_shards_are_merged_to_their_run() {
     let files: Vec<&str> = parts.iter().map(|p| if *p == parts[0] { "torn" } else { p }).collect();
     let (code, text) = merge(&files, "short");
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains(&format!("torn:{}: this line was torn", last + 1)), "{text}");
-    assert!(text.contains("1 trial planned and without a record:\n    case["), "{text}");
+    assert!(text.contains(&format!("torn:{}: this line is incomplete", last + 1)), "{text}");
+    assert!(text.contains("no record of 1 planned trial:\n    case["), "{text}");
     assert_eq!(trials(&at.join("short")).len(), 23);
     ends(at, &["show", "short"], 3);
 
@@ -224,11 +224,11 @@ fn nothing_of_a_foreign_file_is_kept() {
     // A line that was torn is told; the rest of the run is whole.
     fs::write(at.join("torn"), &text[..text.len() - 30]).expect("a file");
     let told = ends(at, &[&add[..], &["torn"]].concat(), 0);
-    assert!(told.contains(&format!("torn:{lines}: this line was torn")), "{told}");
+    assert!(told.contains(&format!("torn:{lines}: this line is incomplete")), "{told}");
 
     let foreign = fs::read(at.join("later")).expect("a file");
     let told = ends(at, &["store", "add", "--store", "later", "good"], 2);
-    assert!(told.contains("is no results store of rocrepro"), "{told}");
+    assert!(told.contains("is not a results store of rocrepro"), "{told}");
     assert_eq!(fs::read(at.join("later")).expect("a file"), foreign);
     assert!(ends(at, &["history", "case", "--store", "no"], 2).contains("there is no store"));
     assert!(!at.join("no").exists());

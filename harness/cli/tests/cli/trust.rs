@@ -87,12 +87,12 @@ fn files_that_are_none_are_told_and_nobody_waits_for_them() {
     let wanted = [
         "pipe.yaml`: it is no plain file",
         "loop.yaml`: Too many levels of symbolic links",
-        "again` leads to a folder that was read before",
+        "again` leads to a folder that was already read",
         "out` leads out of",
         "out.yaml` leads out of",
         "zero.yaml` leads out of",
         "large.yaml`: it has more than 4 MiB",
-        "are one case, `one/twin`",
+        "are both the case `one/twin`",
     ];
     check(&["check", "--cases-from", text(path)], 2, &wanted);
     check(&["check", "--cases-from", text(&name("pipe.yaml"))], 2, &["no plain file"]);

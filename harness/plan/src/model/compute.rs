@@ -36,8 +36,8 @@ impl<'a, B: Bytes> Model<'a, B> {
             let offsets = [places[0].offset, input.offset];
             if let Some(instead) = kernel.overlap(offsets, (&numbers, items), workgroups) {
                 let message = format!(
-                    "work-items of kernel `{name}` read bytes of buffer `{}` that others of the launch write, sooner or later, so \
-                     there is no one result; {instead}",
+                    "work-items of kernel `{name}` read bytes of buffer `{}` that other work-items of the launch write, so the \
+                     result depends on their order; {instead}",
                     input.buffer
                 );
                 return self.mistake(now.step, message);
@@ -83,7 +83,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         let factors = [Some(&operands.a), Some(&operands.b), operands.bias.as_ref()];
         if factors.contains(&Some(&operands.d)) {
             let message = format!(
-                "the product is written to buffer `{}`, which is read for it, so there is no one result; give it a buffer of its own",
+                "the product is written to buffer `{}`, which is also one of its factors; give the product a buffer of its own",
                 operands.d
             );
             return self.mistake(now.step, message);

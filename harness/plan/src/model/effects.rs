@@ -111,7 +111,7 @@ impl<'a, B: Bytes> Model<'a, B> {
     fn set(&mut self, now: Now<'a>, to: &Place, (value, element): (u32, u64), bytes: u64) {
         if !(to.offset | bytes).is_multiple_of(element) {
             let message = format!(
-                "elements of {element} bytes lie at multiples of that, and not in {bytes} bytes from byte {}",
+                "elements of {element} bytes must lie at multiples of {element}, which {bytes} bytes from byte {} do not",
                 to.offset
             );
             return self.mistake(now.step, message);

@@ -55,7 +55,11 @@ fn a_child_is_added_to_a_graph_that_is_made_by_hand() {
         Call::EndCapture { stream: "t".to_owned(), graph: graph("h") },
         Call::GraphAddChild { graph: graph("h"), child: graph("g") },
     ];
-    refused(calls, 6, "graph `h` is of a capture; a node is added to one that `empty_graph` makes");
+    refused(
+        calls,
+        6,
+        "graph `h` comes from a capture; nodes can be added only to a graph that `empty_graph` makes",
+    );
 }
 
 /// A mistake of a node is told of the node, and once.
@@ -115,7 +119,7 @@ fn both_ends_of_what_is_set_lie_at_elements() {
     };
     accepted(vec![words(4, 8)]);
     for (offset, bytes) in [(2, 8), (4, 6), (2, 6)] {
-        refused(vec![words(offset, bytes)], 1, "elements of 4 bytes lie at multiples");
+        refused(vec![words(offset, bytes)], 1, "elements of 4 bytes must lie at multiples");
     }
 }
 

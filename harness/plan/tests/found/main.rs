@@ -53,7 +53,7 @@ fn captures_keep_to_themselves() {
     refused(two(wait("t", "e")), 4, "`t` is in another capture than event `e`");
     accepted(two(wait("s", "e")));
     let outside = vec![record("e", "t"), begin("s"), wait("s", "e"), end("s")];
-    refused(outside, 3, "`e` was recorded outside of the capture");
+    refused(outside, 3, "`e` was recorded outside of that capture");
     // An event that was never recorded is nothing to wait for.
     accepted(vec![begin("s"), wait("s", "e"), end("s")]);
     let over =
@@ -85,14 +85,14 @@ fn a_captured_stream_takes_nothing_else() {
         stream: stream(),
     };
     for call in [sync("s"), Call::StreamQuery { stream: stream() }, callback] {
-        refused(vec![begin("s"), call, end("s")], 2, "`s` is captured, which takes no such call");
+        refused(vec![begin("s"), call, end("s")], 2, "this call is not allowed on stream `s`");
     }
     let made = [
         Call::EmptyGraph { graph: "h".to_owned(), nodes: 1 },
         Call::GraphInstantiate { exec: "x".to_owned(), graph: "h".to_owned() },
     ];
     let calls = made.into_iter().chain([begin("s"), launch, end("s")]).collect();
-    refused(calls, 4, "`s` is captured, which takes no such call");
+    refused(calls, 4, "this call is not allowed on stream `s`");
 }
 
 #[test]
@@ -287,10 +287,13 @@ fn what_is_read_while_it_is_written_has_no_one_result() {
         assert_eq!(launch(kernel, 0, 32, 8, 1), "", "{kernel}: next to each other");
         for (out, input) in [(0, 28), (28, 0), (0, 4), (4, 0)] {
             let told = launch(kernel, out, input, 8, 1);
-            assert!(told.contains("the same place as both"), "{kernel} {out} {input}: {told}");
+            assert!(
+                told.contains("the same place as input and output"),
+                "{kernel} {out} {input}: {told}"
+            );
         }
     }
-    assert!(launch("histogram_u32", 0, 0, 16, 1).contains("no one result"));
+    assert!(launch("histogram_u32", 0, 0, 16, 1).contains("depends on their order"));
     assert!(launch("histogram_u32", 0, 60, 1, 1).contains("bytes of buffer `dev`"));
     assert_eq!(launch("histogram_u32", 0, 0, 0, 1), "", "nothing is read");
     assert_eq!(launch("sum_u32", 8, 0, 16, 1), "", "a barrier is between");
@@ -305,7 +308,7 @@ fn elements_lie_at_multiples_of_their_size() {
         told(Call::SetHalves { to: at("dev", offset), value: 0xabcd, count, stream })
     };
     assert_eq!(halves(2, 31), "");
-    assert!(halves(1, 4).contains("elements of 2 bytes lie at multiples"), "{}", halves(1, 4));
+    assert!(halves(1, 4).contains("elements of 2 bytes must lie at multiples"), "{}", halves(1, 4));
     assert!(halves(0, 33).contains("lie outside buffer `dev`"));
     // What they hold, byte by byte.
     let stream = || "default".to_owned();

@@ -185,7 +185,8 @@ impl Found<'_> {
         }
         let names: Vec<_> = holes.iter().map(|hole| hole.source.as_str()).collect();
         format!(
-            "with {:.1} % the change is between {} and {}; these may be no neighbours, because {} did not say what builds there are",
+            "with {:.1} % the change is between {} and {}; there may be builds between these two, because {} did not list all of \
+             its builds",
             100.0 * confidence,
             self.axis.label(*last_good),
             self.axis.label(*first_bad),

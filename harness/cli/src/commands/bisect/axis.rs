@@ -86,8 +86,8 @@ impl Axis {
             if let [builds @ .., last] = history.of_day(text).as_slice()
                 && !builds.is_empty()
             {
-                let several = format!("of {text} there are {} builds", builds.len() + 1);
-                let meant = format!("{several}; the last, {}, is meant", last.id);
+                let several = format!("{text} has {} builds", builds.len() + 1);
+                let meant = format!("{several}; taking the last, {}", last.id);
                 history.silent.push(meant);
             }
         }
@@ -171,7 +171,7 @@ impl Axis {
             for n in 0..=last {
                 let label = points.label(n);
                 if labels.contains(&label) {
-                    return Err(usage(format!("`{label}` is there twice")));
+                    return Err(usage(format!("`{label}` is given twice")));
                 }
                 labels.push(label);
             }
@@ -182,7 +182,7 @@ impl Axis {
             Some("last") => Ok(last),
             Some(value) => points
                 .find(value)
-                .ok_or_else(|| format!("error: `--{what} {value}` is none of {values}")),
+                .ok_or_else(|| format!("error: `--{what} {value}` is not one of {values}")),
         };
         let ends = (find("good", good, 0), find("bad", bad, last));
         Axis::between(kind, points, ends, Vec::new())
@@ -266,12 +266,14 @@ impl Axis {
             };
             let near = || self.nearest(name).map(|near| format!("; did you mean `{near}`?"));
             match named.iter().any(|point| *point == 0 || *point + 1 == self.len()) {
-                true => problems.push(format!("error: `--skip {name}`: this is an end")),
+                true => problems.push(format!(
+                    "error: `--skip {name}`: this is an end of the search, which cannot be left out"
+                )),
                 false if named.is_empty() => problems.push(format!(
-                    "error: `--skip {name}`: nothing between {} and {} is called so{}",
+                    "error: `--skip {name}`: there is no such point between {} and {}{}",
                     self.label(0),
                     self.label(self.len() - 1),
-                    near().unwrap_or_else(|| "; --list shows what is".to_owned())
+                    near().unwrap_or_else(|| "; `--list` shows all".to_owned())
                 )),
                 false => points.extend(named),
             }
@@ -441,9 +443,9 @@ mod tests {
         check("bytes", None, None, Err("write NAME="));
         check("bytes=9..7", None, None, Err("has to go up"));
         check("bytes=1..x", None, None, Err("`x` is not a whole number"));
-        check("x=a,a", None, None, Err("`a` is there twice"));
+        check("x=a,a", None, None, Err("`a` is given twice"));
         check("x=a", None, None, Err("needs two points"));
-        check("x=a,b", Some("c"), Some("d"), Err("`--bad d` is none of a,b"));
+        check("x=a,b", Some("c"), Some("d"), Err("`--bad d` is not one of a,b"));
     }
 
     #[test]

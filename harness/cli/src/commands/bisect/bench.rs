@@ -90,8 +90,8 @@ impl Bench<'_> {
         match self.observations.iter().find(known) {
             Some(before) if !now.is_empty() && before.sha256 != now => {
                 Err(Stop::no_verdict(format!(
-                    "error: {label} was built again: its sha256 is {now}, and was {} when this bisect ran it; what was seen of the two is \
-                     not mixed: begin anew in another folder (--out)",
+                    "error: {label} was built again: its sha256 is {now}, and was {} when this bisect ran it; results of the two \
+                     must not be mixed, so begin anew in another folder (--out)",
                     before.sha256
                 )))
             }
@@ -197,7 +197,7 @@ impl Bench<'_> {
             times.sort_by(f64::total_cmp);
             medians.push(times[times.len() / 2]);
             note(format_args!(
-                "{}: {:.3} s in the middle of {MEASURED} runs",
+                "{}: {:.3} s, the median of {MEASURED} runs",
                 self.axis.label(point),
                 times[times.len() / 2]
             ));

@@ -25,7 +25,7 @@ impl Bench<'_> {
         let (good, bad) = (edge.last_good, edge.first_bad);
         let obtain = |point: usize| {
             let build = self.axis.build(point).ok_or_else(|| {
-                Stop::usage("error: --cross exchanges components of builds, and this axis has none")
+                Stop::usage("error: --cross exchanges components of builds, and this axis is not one of builds; leave it out")
             })?;
             self.store
                 .obtain_unless(build, self.cancel.flag(), &|event| fetching.tell(event))

@@ -60,13 +60,13 @@ impl Night {
         }
         let why = match commit {
             Some(commit) => {
-                format!("{commit}, of which {} was made, is no build of {source}", self.id)
+                format!("{source} has no build of {commit}, of which {} was made", self.id)
             }
-            None => format!("what {} was made of is not known", self.id),
+            None => format!("nobody knows of which commit {} was made", self.id),
         };
         let day = self.day.ok_or_else(|| format!("{why}, and it has no day"))?;
         let at = history.find(&day.to_string()).map_err(|e| format!("{why}: {e}"))?;
-        notes.push(format!("{why}; {} is taken for it, by its day", history.builds[at].id));
+        notes.push(format!("{why}; taking {} instead, by its day", history.builds[at].id));
         Ok(at)
     }
 }

@@ -48,8 +48,8 @@ pub(super) fn same(before: &Files, now: &Files) -> Result<(), Stop> {
     let changed = now.iter().filter_map(|(path, now)| {
         let before = before.get(path).filter(|before| *before != now)?;
         Some(format!(
-            "error: `{path}` was changed since this bisect began: its sha256 is {now}, and was {before}; what the two show is not \
-             mixed: begin anew in another folder (--out)"
+            "error: `{path}` was changed since this bisect began: its sha256 is {now}, and was {before}; results of the two must \
+             not be mixed, so begin anew in another folder (--out)"
         ))
     });
     let changed: Vec<_> = changed.collect();

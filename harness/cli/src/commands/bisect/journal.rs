@@ -283,7 +283,10 @@ pub(super) fn read(path: &Path) -> Result<Option<Past>, Stop> {
         None => return Ok(None),
         Some(Entry::Begun(begun)) if begun.format == FORMAT && begun.points > 1 => begun,
         Some(_) => {
-            return Err(Stop::usage(format!("error: `{}` is no bisect's journal", path.display())));
+            return Err(Stop::usage(format!(
+                "error: `{}` is not the journal of a bisect",
+                path.display()
+            )));
         }
     };
     let mut past = Past { begun, threshold: None, seen: Vec::new(), placed: Vec::new() };

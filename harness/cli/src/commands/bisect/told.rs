@@ -129,7 +129,7 @@ impl Told<'_> {
             ),
             Answer::EndUnusable { end } => self.unusable(*end),
             Answer::Wedged { passes, failures } => format!(
-                "the good end passed {} and then failed {} in a row: the device may be out of order",
+                "the good end passed {} and then failed {} in a row: the device may be broken",
                 count(*passes, "time"),
                 count(*failures, "time")
             ),
@@ -183,7 +183,8 @@ impl Told<'_> {
             false => "; --regress any lets all count",
         };
         format!(
-            "{name} fails in {} ways, of {runs} {}; only {} counts, and where so many runs fail in another way no search goes on{help}",
+            "{name} fails in {} ways, of {runs} {}; only {} counts, and the search stops when so many runs fail in another \
+             way{help}",
             looked_for.len() + others.len(),
             listed(&[&looked_for[..], &others[..]].concat()),
             looked_for.iter().map(|way| way.signature).collect::<Vec<_>>().join(" or "),

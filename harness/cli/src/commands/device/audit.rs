@@ -203,7 +203,7 @@ fn ask(stack: &Stack, request: &Request) -> Result<Answer, Stop> {
             output.status
         )));
     }
-    serde_json::from_slice(&output.stdout).map_err(|e| failed("answers what it must not", &e))
+    serde_json::from_slice(&output.stdout).map_err(|e| failed("gave a bad answer", &e))
 }
 
 /// The process inside the stack.

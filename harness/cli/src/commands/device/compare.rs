@@ -46,7 +46,8 @@ pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
 fn asked(args: &Compare) -> Result<(), Stop> {
     match (args.files.len(), &args.write) {
         (0, None) => Err(Stop::usage(
-            "error: nothing to do: name a result file, or two, or where to `--write` what this device gives",
+            "error: nothing to do: name a result file to compare with, or two, or give `--write FILE` for the results of this \
+             device",
         )),
         (2, Some(_)) => Err(Stop::usage(
             "error: two files are compared without a device, so there is nothing to `--write`",
@@ -121,7 +122,7 @@ fn probed(args: &Compare) -> Result<File, Stop> {
     File::parse(&text).map_err(|refused| {
         let all: Vec<String> = refused.iter().map(ToString::to_string).collect();
         Stop::no_verdict(format!(
-            "error: the probe's process leaves what it must not: {}",
+            "error: the probe's process left a bad result: {}",
             all.join("; ")
         ))
     })

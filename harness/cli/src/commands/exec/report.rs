@@ -126,8 +126,7 @@ fn possible(args: &Exec, options: &SessionOptions) -> Result<(), Stop> {
     let mut problems = Vec::new();
     if options.device == DeviceChoice::Gpu {
         problems.push(
-            "error: --report holds a program to the device by what the emulated one says, and a GPU says nothing; use `--device \
-             emulated`",
+            "error: --report needs a device that says which program used it, and a GPU does not; use `--device emulated`",
         );
     }
     if args.home == HomeKind::Loader {
@@ -141,7 +140,10 @@ fn words(args: &Exec) -> Result<Vec<String>, Stop> {
     let all = std::iter::once(args.program.clone().into_os_string());
     let all = all.chain(args.arguments.iter().cloned()).map(OsString::into_string);
     all.collect::<Result<_, _>>().map_err(|word| {
-        Stop::usage(format!("error: `{}` is no text, and a report is", word.to_string_lossy()))
+        Stop::usage(format!(
+            "error: `{}` is not UTF-8 text, so the report could not show it",
+            word.to_string_lossy()
+        ))
     })
 }
 
@@ -163,7 +165,7 @@ fn source(args: &Exec, words: &[String]) -> Result<Option<(PathBuf, String, &'st
     match &args.reporting.source {
         Some(file) => read(file).map(Some).ok_or_else(|| {
             let file = file.display();
-            Stop::usage(format!("error: `{file}` is no file of text of at most 64 KiB"))
+            Stop::usage(format!("error: `{file}` is not a text file of at most 64 KiB"))
         }),
         None => Ok(words.iter().find_map(|word| read(Path::new(word)))),
     }
@@ -296,7 +298,7 @@ fn nothing_failed(runs: &Runs) -> String {
             )
         }
         (passed, _) => format!(
-            "error: the program passed in {passed} of {}, so no report was written; more runs by --repeat",
+            "error: the program passed in {passed} of {}, so no report was written; `--repeat N` makes more runs",
             count(all, "run")
         ),
     }

@@ -151,7 +151,7 @@ pub(crate) fn exported(
 ) -> Result<Exported, Stop> {
     if session.writable().is_some() {
         return Err(Stop::usage(
-            "error: the exported program of a case from elsewhere is run without bounds; if you trust it, give `--trust`",
+            "error: the exported program of a case from elsewhere would run unconfined; if you trust it, give `--trust`",
         ));
     }
     let folder = session

@@ -66,7 +66,7 @@ pub(super) fn minimise(
     if let Some(other) = selected.iter().find(|entry| !entry.case.is_program()) {
         let id = &other.case.id;
         return Err(Stop::usage(format!(
-            "error: `{id}` is no program, and the others that are named are; minimise them one by one"
+            "error: `{id}` has steps, and other named cases are programs; minimise the two kinds in separate commands"
         )));
     }
     let session = Session::open_on_one(options.clone())?;
@@ -76,7 +76,8 @@ pub(super) fn minimise(
     };
     if runs.rate.failed < runs.rate.runs || runs.rate.runs < RUNS {
         return Err(Stop::no_verdict(format!(
-            "error: it failed as `{}` in {} of {RUNS} runs, and only a program that fails in the same way every time is made shorter",
+            "error: it failed as `{}` in {} of {RUNS} runs; minimise can shorten only a program that fails in the same way every \
+             time",
             failed.outcome.signature, runs.rate.failed
         )));
     }
@@ -86,7 +87,7 @@ pub(super) fn minimise(
     };
     let Some(source) = program.source().cloned() else {
         return Err(Stop::usage(format!(
-            "error: `{}` is a command, and has no text to make shorter",
+            "error: `{}` is a command, so it has no text that minimise could shorten",
             subject.selected.case.id
         )));
     };
@@ -308,9 +309,11 @@ fn told(
         count(search.tries, "trial")
     );
     match left.by {
-        Some((name, true)) => out.push_str(&format!("  made by    {name}, then without lines\n")),
+        Some((name, true)) => {
+            out.push_str(&format!("  made by    {name}, then by leaving out lines\n"))
+        }
         Some((name, false)) => out.push_str(&format!(
-            "  made by    {name}, which did not come to its end, then without lines\n"
+            "  made by    {name}, which was stopped before its end, then by leaving out lines\n"
         )),
         None => {}
     }
@@ -318,9 +321,10 @@ fn told(
     let passes = match &search.passes {
         Passes::Healthy => "without the fault".to_owned(),
         Passes::Release(session) => format!("on {}", session.stack.spec),
-        Passes::Nowhere => "nowhere that was found: nothing tells a program that is wrong from one that shows the failure, so \
-                            read what is left"
-            .to_owned(),
+        Passes::Nowhere => {
+            "on no release that was tried: the program itself may be wrong, so read what is left"
+                .to_owned()
+        }
     };
     out.push_str(&format!("  {:<11} {passes}\n", "passes"));
     if !left.shorter.complete {

@@ -55,10 +55,12 @@ pub(super) fn result(result: &Minimisation, time: Duration, again: &str) -> Stri
         }
     }
     if own {
-        out.push_str("  A failure that is the smaller case's own is not counted: that case may itself be wrong.\n");
+        out.push_str(
+            "  A failure marked as own does not count: the smaller case itself may be wrong.\n",
+        );
     }
     if found.elements.iter().any(Needed::makes_it_more_frequent) {
-        out.push_str("  Without those that have failures without them it comes less often, so they were kept.\n");
+        out.push_str("  An element that also has failures without it was kept, because the failure is rarer then.\n");
     }
     let names = |elements: &[&Needed]| {
         let names = elements.iter().map(|e| e.what.as_str()).filter(|what| !shown.contains(what));
