@@ -249,7 +249,9 @@ fn oldest_rust(sh: &Shell) -> Result<Option<PushEnv<'_>>, Box<dyn std::error::Er
     let version = version.ok_or("Cargo.toml has no rust-version")?.trim_matches('"');
     let install =
         ["toolchain", "install", version, "--profile", "minimal", "--component", "clippy"];
-    match cmd!(sh, "rustup {install...}").quiet().ignore_stderr().run() {
+    // Without a network it would try for long.
+    match cmd!(sh, "timeout 240 rustup {install...} --no-self-update").quiet().ignore_stderr().run()
+    {
         Ok(()) => Ok(Some(sh.push_env("RUSTUP_TOOLCHAIN", version))),
         Err(error) => {
             println!("NOT CHECKED: whether Rust {version} compiles this, since {error}");
