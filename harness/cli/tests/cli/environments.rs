@@ -163,7 +163,7 @@ fn versions_of_a_package_are_searched() {
     let run = ["run", "--cases-from", &case, "--trust", "--in", "no-such"];
     check(cache, &[&run[..], &on].concat(), 2, "no environment is called `no-such`");
     for (words, why) in [
-        (&["--packages", "numpy", "--axis", "env:A=1,2", "--", "true"][..], "`--packages` says"),
+        (&["--packages", "numpy", "--axis", "env:A=1,2", "--", "true"][..], "`--packages` needs"),
         (
             &["--source", "pypi:tiny", "--good", "1", "--bad", "1.3", "--", "true"],
             "`--good 1`: pip finds no such",

@@ -109,7 +109,7 @@ fn a_mistake_in_an_own_kernel_is_no_finding() {
         assert_eq!(record.verdict.kind, VerdictKind::NoVerdict, "{}: {record:?}", record.case);
         assert_eq!(record.outcome.signature, "no-verdict:case", "{}", record.case);
         let all = [&[record.outcome.summary][..], &record.outcome.details].concat().join("\n");
-        assert!(all.contains("says nothing of ROCm") && all.contains(told), "{all}");
+        assert!(all.contains("says nothing about ROCm") && all.contains(told), "{all}");
     }
 }
 
