@@ -56,11 +56,10 @@ pub(crate) fn readme(sh: &Shell) -> Done {
     let cache = sh.create_temp_dir()?;
     let _cache = sh.push_env("XDG_CACHE_HOME", cache.path());
     // It says on standard error what it downloads.
-    let run = cmd!(sh, "sh -c").arg(format!("{RUN} 2>&1")).ignore_status().read()?;
+    let run = cmd!(sh, "sh -c").arg(format!("{RUN} 2>&1")).read()?;
     let begun = run.lines().position(|line| line.starts_with("debian:")).unwrap_or(0);
     let run: Vec<&str> = run.lines().skip(begun).collect();
-    let tests =
-        cmd!(sh, "cargo test --quiet --test cases -- --format pretty").ignore_status().read()?;
+    let tests = cmd!(sh, "cargo test --quiet --test cases -- --format pretty").read()?;
     let result = tests.lines().rfind(|line| line.starts_with("test result: "));
     let result = result.ok_or("no test was run")?.split("; finished").next().unwrap_or_default();
     let of_tests = ["...", "test kernels/saxpy[n=65536,block=1024] ... ok", "", result];
@@ -77,10 +76,10 @@ fn shortened<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let mut shown = Vec::new();
     for line in lines {
         well += usize::from(line.starts_with("ok "));
-        match well {
-            _ if !line.starts_with("ok ") || well <= SHOWN_AS_OK => shown.push(*line),
-            n if n == SHOWN_AS_OK + 1 => shown.push("..."),
-            _ => {}
+        if !line.starts_with("ok ") || well <= SHOWN_AS_OK {
+            shown.push(*line);
+        } else if well == SHOWN_AS_OK + 1 {
+            shown.push("...");
         }
     }
     shown

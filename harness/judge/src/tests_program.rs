@@ -262,7 +262,6 @@ fn a_wrong_check_decides_whatever_comes_after_it() {
     ended.is("wrong-data:sum:zero");
 }
 
-/// The test of a program that lies in a file of its own, and of one that could not be started, which says 127 as a shell does.
 #[test]
 fn a_place_is_a_line_of_the_case_or_of_the_file_of_the_program() {
     let answer = check(Some((About::Answer, "hipErrorUnknown")));

@@ -2,6 +2,8 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    fs::File,
+    io::Read,
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
@@ -95,9 +97,15 @@ fn of_machine() -> Option<&'static PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
         let named = which::file(Path::new("python3")).ok()?;
-        Some(itself(&named).filter(|file| which::runs(file)).unwrap_or(named))
+        let asked = is_script(&named).then(|| itself(&named)).flatten();
+        Some(asked.filter(|file| which::runs(file)).unwrap_or(named))
     });
     found.as_ref()
+}
+
+fn is_script(file: &Path) -> bool {
+    let mut begin = [0; 2];
+    File::open(file).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *b"#!"
 }
 
 /// What an interpreter says that it is.
@@ -194,6 +202,18 @@ fn lacking(spec: &str, with: &[Extra], groups: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_script_in_the_place_of_python_tells_what_it_starts() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let shim = folder.path().join("python3");
+        std::fs::write(&shim, "#!/bin/sh\nexec python3 \"$@\"\n").unwrap();
+        std::fs::set_permissions(&shim, PermissionsExt::from_mode(0o755)).unwrap();
+        assert!(is_script(&shim));
+        let python = itself(&shim).unwrap();
+        assert!(which::runs(&python) && python != shim && !is_script(&python), "{python:?}");
+    }
 
     #[test]
     fn a_group_that_was_not_fetched_is_named_with_what_adds_it() {
