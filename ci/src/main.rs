@@ -335,7 +335,7 @@ fn kernels(sh: &Shell, words: &[&str]) -> Done {
 /// What the cases call and show, as a page.
 fn coverage() -> Done {
     let sh = shell()?;
-    cmd!(sh, "cargo test --quiet --locked -p case --test coverage")
+    cmd!(sh, "cargo test --quiet --locked -p case --test case coverage::")
         .env("ROCREPRO_WRITE_REFERENCE", "1")
         .run()?;
     Ok(())

@@ -1,11 +1,10 @@
 //! docs/claims.md: what people's notes about ROCm on gfx1151 claim, and what was seen of it (`cases/claims.toml`).
 
-use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
+use std::{collections::BTreeSet, fmt::Write, fs};
 
 use toml::{Table, Value};
 
-mod texts;
-use texts::texts;
+use super::texts::{CASES, root};
 
 const DATA: &str = "cases/claims.toml";
 const PAGE: &str = "docs/claims.md";
@@ -19,10 +18,6 @@ const STATES: [(&str, bool); 6] = [
     ("needs hardware", false),
     ("cannot be tested", false),
 ];
-
-fn root() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn text<'a>(table: &'a Table, key: &str) -> Result<&'a str, String> {
     let found = table.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
@@ -83,7 +78,7 @@ fn page(data: &str, cases: &BTreeSet<String>) -> Result<String, String> {
     let documents = tables(&data, "document")?;
     let mut page = format!(
         "# What notes about ROCm on gfx1151 claim\n\nEach claim of {} documents that people wrote, the cases that test it, and what was seen. Written from\n\
-         `{DATA}` by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test claims`.\n\n\
+         `{DATA}` by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case claims::`.\n\n\
          **What an NVIDIA GPU shows is PyTorch's contract and no result of ROCm**, and what the emulated device shows is no result of a GPU. A claim about PyTorch on ROCm that\n\
          neither decides `needs hardware`, though its case is there: with a PyTorch for ROCm in an environment, `rocrepro run CASE` asks.\n\n\
          Measured:\n\n",
@@ -145,7 +140,7 @@ fn page(data: &str, cases: &BTreeSet<String>) -> Result<String, String> {
 }
 
 fn library() -> BTreeSet<String> {
-    texts(&root().join("cases"), "yaml").into_keys().collect()
+    CASES.keys().cloned().collect()
 }
 
 #[test]
@@ -160,7 +155,7 @@ fn the_page_is_what_the_data_say() {
     let differs = page.lines().zip(written.lines()).find(|(now, then)| now != then);
     assert!(
         page == written,
-        "{PAGE} is stale at {differs:?}; write it by ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test claims"
+        "{PAGE} is stale at {differs:?}; write it by ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case claims::"
     );
 }
 

@@ -1,19 +1,18 @@
 //! Every case of the library is well-formed on every trial and under every fault.
 
-use std::{collections::BTreeSet, path::Path};
+use std::collections::BTreeSet;
 
-use case::{Case, Kernels, analyse, foreign, lower, mistakes};
+use case::{Case, analyse, foreign, lower, mistakes};
 use device::Fault;
 use proptest::prelude::*;
 
-mod texts;
-use texts::texts;
+use super::texts::{CASES, KERNELS, root};
 
 /// A case with what stands in the file beside it.
-fn with_file(root: &Path, id: &str, text: &str) -> Case {
+fn with_file(id: &str, text: &str) -> Case {
     let mut case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
     if let Some(name) = case.file_beside() {
-        let file = root.join("cases").join(id).with_file_name(name);
+        let file = root().join("cases").join(id).with_file_name(name);
         case.give_file(std::fs::read_to_string(file).ok());
     }
     case
@@ -21,12 +20,10 @@ fn with_file(root: &Path, id: &str, text: &str) -> Case {
 
 #[test]
 fn a_case_whose_tree_was_let_go_gives_the_same() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let kernels: Kernels = texts(&root.join("kernels"), "hip");
-    for (id, text) in texts(&root.join("cases"), "yaml") {
-        let mut case = with_file(&root, &id, &text);
+    for (id, text) in CASES.iter() {
+        let mut case = with_file(id, text);
         let all = |case: &Case| {
-            let plans = case.trials().into_iter().map(|trial| analyse(case, &trial, &kernels));
+            let plans = case.trials().into_iter().map(|trial| analyse(case, &trial, &KERNELS));
             let kind = (case.is_program(), case.program_kind(), case.file_beside());
             (plans.collect::<Vec<_>>(), foreign(case), kind)
         };
@@ -38,18 +35,15 @@ fn a_case_whose_tree_was_let_go_gives_the_same() {
 
 #[test]
 fn every_trial_of_every_case_lowers() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let kernels: Kernels = texts(&root.join("kernels"), "hip");
-    let cases = texts(&root.join("cases"), "yaml");
-    assert!(!cases.is_empty());
-    for (id, text) in cases {
-        let case = with_file(&root, &id, &text);
+    assert!(!CASES.is_empty());
+    for (id, text) in CASES.iter() {
+        let case = with_file(id, text);
         let mut idle: BTreeSet<_> = case.faults.iter().map(|f| f.planted.to_string()).collect();
         for trial in case.trials() {
             let declared = case.faults.iter().filter(|f| f.on.matches(&trial));
             let faults = declared.map(|f| Some(f.planted.clone())).chain([None]);
             for fault in faults {
-                let plan = lower(&case, &trial, &kernels, fault.as_slice())
+                let plan = lower(&case, &trial, &KERNELS, fault.as_slice())
                     .unwrap_or_else(|m| panic!("{id}{trial}: {m:#?}"))
                     .plan;
                 let mut ids: Vec<_> = plan.steps().iter().map(|s| s.id).collect();
@@ -79,10 +73,9 @@ fn every_trial_of_every_case_lowers() {
 /// An issue under `upstream` is one that the case shows: a fault that turns it red stands for it, or a release that has it does.
 #[test]
 fn every_issue_that_is_shown_has_a_fault_or_a_release_that_shows_it() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut shown = 0;
-    for (id, text) in texts(&root.join("cases"), "yaml") {
-        let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
+    for (id, text) in CASES.iter() {
+        let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         for issue in &case.upstream {
             assert!(!case.shown_by(issue).is_empty(), "{id}: nothing stands for {issue}");
             shown += 1;
@@ -94,10 +87,9 @@ fn every_issue_that_is_shown_has_a_fault_or_a_release_that_shows_it() {
 /// A failure that is called known is one of which somebody said what it is.
 #[test]
 fn every_known_window_says_why() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut windows = 0;
-    for (id, text) in texts(&root.join("cases"), "yaml") {
-        let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
+    for (id, text) in CASES.iter() {
+        let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         for known in &case.known {
             let told = known.about.as_ref().or(known.upstream.as_ref());
             assert!(told.is_some(), "{id}: neither `about` nor `upstream` of {}", known.signature);
@@ -110,29 +102,26 @@ fn every_known_window_says_why() {
 /// What `minimise` writes of a case of the library can be run from its file without more ado.
 #[test]
 fn the_library_keeps_to_the_rules_for_cases_from_elsewhere() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for (id, text) in texts(&root.join("cases"), "yaml") {
-        let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
+    for (id, text) in CASES.iter() {
+        let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         // A program may do anything, and is refused as a whole.
         let wrong = usize::from(case.is_program());
         assert_eq!(case::foreign(&case).len(), wrong, "{id}");
     }
-    for (name, source) in texts(&root.join("kernels"), "hip") {
-        assert_eq!(case::foreign_kernel(&source), None, "{name}");
+    for (name, source) in KERNELS.iter() {
+        assert_eq!(case::foreign_kernel(source), None, "{name}");
     }
 }
 
 /// A fault at a call that no plan makes, and no C++ program that declares it, would turn nothing red, whatever it is planted on.
 #[test]
 fn every_call_that_faults_name_is_made_by_a_case() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let kernels: Kernels = texts(&root.join("kernels"), "hip");
     let mut made = BTreeSet::new();
-    for (id, text) in texts(&root.join("cases"), "yaml") {
-        let case = with_file(&root, &id, &text);
+    for (id, text) in CASES.iter() {
+        let case = with_file(id, text);
         for trial in case.trials() {
             let plan =
-                lower(&case, &trial, &kernels, &[]).unwrap_or_else(|m| panic!("{m:#?}")).plan;
+                lower(&case, &trial, &KERNELS, &[]).unwrap_or_else(|m| panic!("{m:#?}")).plan;
             made.extend(plan.steps().iter().map(|step| plan::api(&step.call, &plan).to_owned()));
         }
         if case.is_program() {
@@ -152,8 +141,7 @@ fn every_call_that_faults_name_is_made_by_a_case() {
 
 #[test]
 fn every_kernel_has_a_reference_and_every_reference_a_kernel() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let files: Vec<_> = texts(&root.join("kernels"), "hip").into_keys().collect();
+    let files: Vec<_> = KERNELS.keys().cloned().collect();
     let mut references: Vec<_> = plan::KERNELS.iter().map(|k| k.name.to_owned()).collect();
     references.sort();
     assert_eq!(files, references);
@@ -200,10 +188,8 @@ proptest! {
     /// Whatever is typed, reading and lowering answer with mistakes or a plan.
     #[test]
     fn mutated_cases_never_panic(which in any::<prop::sample::Index>(), edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, 0..PIECES.len()), 1..4)) {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let kernels: Kernels = texts(&root.join("kernels"), "hip");
-        let cases: Vec<_> = texts(&root.join("cases"), "yaml").into_iter().collect();
-        let (id, text) = which.get(&cases);
+        let cases: Vec<_> = CASES.iter().collect();
+        let (id, text) = *which.get(&cases);
         let mut chars: Vec<char> = text.chars().collect();
         for (at, cut, piece) in edits {
             let at = at.index(chars.len() + 1);
@@ -215,11 +201,11 @@ proptest! {
             // Some cases have long loops and large buffers; one trial shows what reading can break.
             Ok(case) => {
                 if let Some(trial) = case.trials().first() {
-                    let _ = lower(&case, trial, &kernels, &[]);
+                    let _ = lower(&case, trial, &KERNELS, &[]);
                 }
             }
             Err(of_header) => {
-                let all = mistakes(id, &text, &kernels);
+                let all = mistakes(id, &text, &KERNELS);
                 prop_assert!(of_header.iter().all(|m| all.contains(m)), "{of_header:?} {all:?}");
             }
         }

@@ -1,34 +1,11 @@
 //! A plan that is written as a case lowers to the same plan.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    path::Path,
-};
+use std::collections::HashMap;
 
 use case::{Case, Header, Kernels, lower, write};
 use plan::{Call, Plan, Step};
 
-fn texts(folder: &Path, ending: &str, prefix: &str) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).expect("the folder is part of the project") {
-        let path = entry.expect("readable").path();
-        let name = path.file_stem().expect("has a name").to_string_lossy().into_owned();
-        if path.is_dir() {
-            found.extend(texts(&path, ending, &format!("{prefix}{name}/")));
-        } else if path.extension().is_some_and(|e| e == ending) {
-            found.insert(format!("{prefix}{name}"), std::fs::read_to_string(&path).expect("text"));
-        }
-    }
-    found
-}
-
-fn library() -> (BTreeMap<String, String>, Kernels) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut cases = texts(&root.join("cases"), "yaml", "");
-    // A program is no plan that could be written.
-    cases.retain(|_, text| !text.contains("\nprogram:"));
-    (cases, texts(&root.join("kernels"), "hip", ""))
-}
+use super::texts::{KERNELS, PLANS};
 
 /// The plan without what a written case cannot keep: the trial's name, lines, and the numbers of ids and stamps.
 fn comparable(plan: &Plan) -> Plan {
@@ -68,16 +45,15 @@ fn check(name: &str, plan: &Plan, header: &Header, kernels: &Kernels) -> String 
 
 #[test]
 fn every_trial_of_the_library_survives() {
-    let (cases, kernels) = library();
     let mut trials = 0;
-    for (id, text) in cases {
-        let case = Case::parse(&id, &text).expect("a good case");
+    for (id, text) in PLANS.iter() {
+        let case = Case::parse(id, text).expect("a good case");
         for trial in case.trials() {
-            let plan = lower(&case, &trial, &kernels, &[]).expect("a good trial").plan;
+            let plan = lower(&case, &trial, &KERNELS, &[]).expect("a good trial").plan;
             let mut header = Header::of(&case, &trial);
             // Libraries and functions are those of the plan.
             header.needs.libraries = plan.libraries.clone();
-            check(&case.trial_id(&trial), &plan, &header, &kernels);
+            check(&case.trial_id(&trial), &plan, &header, &KERNELS);
             trials += 1;
         }
     }
@@ -130,10 +106,9 @@ known:
   - {gfx: [gfx90a], rocm: "<5.7", signature: "wrong-data:*", upstream: ROCm/hip#1}
   - {rocm: "*", card: "Radeon 8060S*", driver: "amdgpu of Linux 6.14*", signature: "wrong-data:*", about: odd}
 "#;
-    let (_, kernels) = library();
     let case = Case::parse("odd", text).unwrap_or_else(|m| panic!("{m:#?}"));
     let trial = &case.trials()[0];
-    let plan = lower(&case, trial, &kernels, &[]).unwrap_or_else(|m| panic!("{m:#?}")).plan;
-    let written = check("odd", &plan, &Header::of(&case, trial), &kernels);
+    let plan = lower(&case, trial, &KERNELS, &[]).unwrap_or_else(|m| panic!("{m:#?}")).plan;
+    let written = check("odd", &plan, &Header::of(&case, trial), &KERNELS);
     assert!(written.contains("check: c\n"), "{written}");
 }

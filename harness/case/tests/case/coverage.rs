@@ -4,26 +4,20 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
     fs,
-    path::Path,
 };
 
-use case::{Case, Kernels, analyse};
+use case::{Case, analyse};
 use plan::{Call, Plan, Step};
 
-mod texts;
-use texts::texts;
+use super::texts::{CASES, KERNELS, root};
 
 const PAGE: &str = "docs/coverage.md";
 
 /// The functions of HIP that libamdhip64 of 7.2.4 exports, one a line; a test of the command compares them with the library.
-const EXPORTED: &str = include_str!("exported-7.2.4.txt");
+const EXPORTED: &str = include_str!("../exported-7.2.4.txt");
 
 /// Issues that were read to see what the library must be able to show.
 const LIST: &str = "cases/issues.toml";
-
-fn root() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// What cases do with a function.
 #[derive(Default)]
@@ -64,16 +58,14 @@ fn lines(words: &[&str]) -> String {
 }
 
 fn page() -> String {
-    let cases = texts(&root().join("cases"), "yaml");
-    let kernels: Kernels = texts(&root().join("kernels"), "hip");
     let mut functions = BTreeMap::new();
     let mut issues: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     let mut related: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (id, text) in &cases {
+    for (id, text) in CASES.iter() {
         let case = Case::parse(id, text).unwrap_or_else(|mistakes| panic!("{id}: {mistakes:?}"));
         // What the calls of a program are, nobody knows before it runs.
         for trial in case.trials().into_iter().filter(|_| !case.is_program()) {
-            let plan = analyse(&case, &trial, &kernels).unwrap_or_else(|m| panic!("{id}: {m:?}"));
+            let plan = analyse(&case, &trial, &KERNELS).unwrap_or_else(|m| panic!("{id}: {m:?}"));
             note(&mut functions, id, &plan);
         }
         for issue in &case.upstream {
@@ -92,7 +84,7 @@ fn page() -> String {
          ## Functions\n\n{} functions are called. The columns count cases: that call the function, that call it while a stream is captured, where it makes or \
          becomes a node of a graph, and that want it to be refused.\n\n\
          | function | cases | in a capture | node | refused |\n| --- | ---: | ---: | ---: | ---: |\n",
-        cases.len(),
+        CASES.len(),
         functions.len(),
     );
     for (function, uses) in &functions {

@@ -1,18 +1,10 @@
 //! What a plan's sizes tell is what its bytes tell: [`case::analyse`] gives the mistakes of [`case::lower`], no more and no fewer.
 
-use std::path::Path;
-
 use case::{Case, Kernels, Trial, analyse, lower};
 use plan::{Call, Plan, Step};
 use proptest::prelude::*;
 
-mod texts;
-use texts::{plans, texts};
-
-fn library() -> (Vec<(String, String)>, Kernels) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    (plans(&root.join("cases")).into_iter().collect(), texts(&root.join("kernels"), "hip"))
-}
+use super::texts::{KERNELS, PLANS};
 
 fn compare(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<(), TestCaseError> {
     let by_sizes = analyse(case, trial, kernels).err();
@@ -23,11 +15,10 @@ fn compare(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<(), TestCase
 
 #[test]
 fn the_library_is_sound_by_sizes_as_by_bytes() {
-    let (cases, kernels) = library();
-    for (id, text) in cases {
-        let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
+    for (id, text) in PLANS.iter() {
+        let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         for trial in case.trials() {
-            compare(&case, &trial, &kernels).unwrap_or_else(|e| panic!("{e}"));
+            compare(&case, &trial, &KERNELS).unwrap_or_else(|e| panic!("{e}"));
         }
     }
 }
@@ -114,8 +105,8 @@ proptest! {
         numbers in prop::collection::vec((any::<usize>(), 0..NUMBERS.len()), 0..3),
         steps in prop::collection::vec((any::<usize>(), any::<usize>(), 0u8..3), 0..3),
     ) {
-        let (cases, kernels) = library();
-        let (id, text) = which.get(&cases);
+        let cases: Vec<_> = PLANS.iter().collect();
+        let (id, text) = *which.get(&cases);
         let mut text = text.clone();
         for (which, by) in numbers {
             text = other_number(&text, which, NUMBERS[by]);
@@ -126,8 +117,8 @@ proptest! {
         let Ok(case) = Case::parse(id, &text) else { return Ok(()) };
         let trials = case.trials();
         let trial = of_trial.get(&trials);
-        prop_assume!(analyse(&case, trial, &kernels).map_or(0, |plan| bytes(&plan)) <= MOST_BYTES);
-        compare(&case, trial, &kernels)?;
+        prop_assume!(analyse(&case, trial, &KERNELS).map_or(0, |plan| bytes(&plan)) <= MOST_BYTES);
+        compare(&case, trial, &KERNELS)?;
     }
 
     #[test]
@@ -136,11 +127,11 @@ proptest! {
         of_trial in any::<prop::sample::Index>(),
         edits in prop::collection::vec((any::<usize>(), any::<usize>(), 0u8..3), 1..4),
     ) {
-        let (cases, kernels) = library();
-        let (id, text) = which.get(&cases);
+        let cases: Vec<_> = PLANS.iter().collect();
+        let (id, text) = *which.get(&cases);
         let case = Case::parse(id, text).expect("it is in the library");
         let trials = case.trials();
-        let mut plan = analyse(&case, of_trial.get(&trials), &kernels).expect("it is sound");
+        let mut plan = analyse(&case, of_trial.get(&trials), &KERNELS).expect("it is sound");
         few_repeats(&mut plan.body);
         for (from, to, how) in edits {
             other_plan(&mut plan, from, to, how);

@@ -1,17 +1,35 @@
-//! The files of the library.
+//! The files of the library, read once.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
-/// The cases of the library whose body is steps.
-#[allow(dead_code, reason = "not every test is about these alone")]
-pub(crate) fn plans(cases: &Path) -> BTreeMap<String, String> {
-    let mut all = texts(cases, "yaml");
+use case::Kernels;
+
+/// The cases of the library, by their ids.
+pub(crate) static CASES: LazyLock<BTreeMap<String, String>> =
+    LazyLock::new(|| texts(&root().join("cases"), "yaml"));
+
+/// Those whose body is steps.
+pub(crate) static PLANS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let mut all = CASES.clone();
     all.retain(|_, text| !text.contains("\nprogram:"));
     all
+});
+
+/// The sources of the library's kernels, by their names.
+pub(crate) static KERNELS: LazyLock<Kernels> =
+    LazyLock::new(|| texts(&root().join("kernels"), "hip"));
+
+/// The folder of the project.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// All files with this ending below a folder, by path without it.
-pub(crate) fn texts(folder: &Path, ending: &str) -> BTreeMap<String, String> {
+fn texts(folder: &Path, ending: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("the folder is part of the project") {
         let path = entry.expect("readable").path();

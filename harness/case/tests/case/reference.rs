@@ -1,16 +1,14 @@
 //! docs/language.md: everything that a case may say, from the schema, the declarations of the calls and the faults. Each example is a
 //! step of a case of the library, which the tests run.
 
-use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
+use std::{collections::BTreeMap, fmt::Write, fs};
 
 use plan::{Buffer, Call, Memory, Plan};
 use serde_json::{Map, Value};
 
-const PAGE: &str = "docs/language.md";
+use super::texts::{CASES, root};
 
-fn root() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+const PAGE: &str = "docs/language.md";
 
 /// What a value is, in words; empty for a placeholder, which may stand for any.
 fn form(value: &Value) -> String {
@@ -176,27 +174,12 @@ fn helper() -> String {
     page
 }
 
-fn cases() -> BTreeMap<String, String> {
-    let folders = fs::read_dir(root().join("cases")).expect("the library is there").flatten();
-    let files = folders.filter(|entry| entry.path().is_dir()).flat_map(|folder| {
-        fs::read_dir(folder.path()).expect("a folder of cases").flatten().map(|entry| entry.path())
-    });
-    let yaml = files.filter(|path| path.extension().is_some_and(|end| end == "yaml"));
-    let name = |path: &Path| {
-        let folder = path.parent()?.file_name()?.to_str()?;
-        Some(format!("{folder}/{}", path.file_stem()?.to_str()?))
-    };
-    yaml.map(|path| (name(&path).expect("a name"), fs::read_to_string(&path).expect("a case")))
-        .collect()
-}
-
 fn page() -> String {
     let text = fs::read_to_string(root().join("cases/schema.json")).expect("the schema");
     let schema: Value = serde_json::from_str(&text).expect("the schema is JSON");
-    let cases = cases();
-    let examples = examples(&cases);
+    let examples = examples(&CASES);
     let mut page = "# The language of cases\n\n\
-        What a case may say. This page is written by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test reference` from the schema, the\n\
+        What a case may say. This page is written by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case reference::` from the schema, the\n\
         declarations of the calls and the faults; each example is a step of a case of the library, which the tests run.\n\n\
         A case is a YAML file. `rocrepro check FILE` tells every mistake of one, `rocrepro explain CASE` says what it does, and editors that\n\
         know JSON Schema complete it by `cases/schema.json`.\n\n## Values\n\n"
@@ -288,7 +271,7 @@ fn the_page_is_what_the_language_is() {
     let differs = page.lines().zip(written.lines()).find(|(now, then)| now != then);
     assert!(
         page == written,
-        "{PAGE} is stale at {differs:?}; write it by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test reference`"
+        "{PAGE} is stale at {differs:?}; write it by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case reference::`"
     );
 }
 
@@ -303,7 +286,7 @@ fn every_kind_of_memory_is_told() {
 /// A verb that no case uses has no example, and no trial that shows it.
 #[test]
 fn every_verb_has_an_example() {
-    let examples = examples(&cases());
+    let examples = examples(&CASES);
     let blocks = ["repeat", "thread"];
     let without: Vec<_> = plan::verbs()
         .map(|verb| verb.name)
