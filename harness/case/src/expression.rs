@@ -106,5 +106,8 @@ mod tests {
         check("a", Err("`a` is not a number"));
         check("99999999999999999999", Err("the number is too large"));
         check("(1", Err("a `)` is missing"));
+        let nested = |depth| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
+        check(&nested(32), Ok(1));
+        check(&nested(33), Err("nested too deeply"));
     }
 }

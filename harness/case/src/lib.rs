@@ -39,7 +39,7 @@ pub use kernels::Kernels;
 pub use lower::{Body, Lowered, analyse, lower};
 pub use matrix::{Selector, Trial};
 pub use mistakes::mistakes;
-pub use plant::stand_in;
+pub use plant::{plant, stand_in};
 pub use program::{GROUPS, refuses};
 pub use trust::{foreign, foreign_kernel};
 pub use write::{Header, write};

@@ -10,7 +10,7 @@ const FOREVER: u64 = 86_400_000;
 
 /// Plants a fault at the calls that it concerns; faults of the device leave the plan alone.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most faults are of the device")]
-pub(crate) fn plant(plan: &mut Plan, planted: &Planted) {
+pub fn plant(plan: &mut Plan, planted: &Planted) {
     let fault = planted.fault;
     let effect: fn(&Step, bool) -> Option<Effect> = match fault {
         Fault::CallCrash => return plant_at_call(plan, planted, &Effect::Abort),

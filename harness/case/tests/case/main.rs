@@ -3,6 +3,7 @@
 mod analysis;
 mod claims;
 mod coverage;
+mod edges;
 mod for_each;
 mod library;
 mod mistakes;

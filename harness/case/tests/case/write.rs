@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use case::{Case, Header, Kernels, lower, write};
+use case::{Case, Header, Kernels, analyse, write};
 use plan::{Call, Plan, Step};
 
 use super::texts::{KERNELS, PLANS};
@@ -36,9 +36,9 @@ fn check(name: &str, plan: &Plan, header: &Header, kernels: &Kernels) -> String 
     let text = write(plan, header, kernels);
     let again = Case::parse("written", &text).unwrap_or_else(|m| panic!("{name}: {m:#?}\n{text}"));
     let trials = again.trials();
-    let lowered = lower(&again, &trials[0], kernels, &[])
-        .unwrap_or_else(|m| panic!("{name}: {m:#?}\n{text}"));
-    assert_eq!(comparable(&lowered.plan), comparable(plan), "{name}\n{text}");
+    let lowered =
+        analyse(&again, &trials[0], kernels).unwrap_or_else(|m| panic!("{name}: {m:#?}\n{text}"));
+    assert_eq!(comparable(&lowered), comparable(plan), "{name}\n{text}");
     assert_eq!(Header::of(&again, &trials[0]), *header, "{name}\n{text}");
     text
 }
@@ -49,7 +49,7 @@ fn every_trial_of_the_library_survives() {
     for (id, text) in PLANS.iter() {
         let case = Case::parse(id, text).expect("a good case");
         for trial in case.trials() {
-            let plan = lower(&case, &trial, &KERNELS, &[]).expect("a good trial").plan;
+            let plan = analyse(&case, &trial, &KERNELS).expect("a good trial");
             let mut header = Header::of(&case, &trial);
             // Libraries and functions are those of the plan.
             header.needs.libraries = plan.libraries.clone();
@@ -108,7 +108,7 @@ known:
 "#;
     let case = Case::parse("odd", text).unwrap_or_else(|m| panic!("{m:#?}"));
     let trial = &case.trials()[0];
-    let plan = lower(&case, trial, &KERNELS, &[]).unwrap_or_else(|m| panic!("{m:#?}")).plan;
+    let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
     let written = check("odd", &plan, &Header::of(&case, trial), &KERNELS);
     assert!(written.contains("check: c\n"), "{written}");
 }

@@ -1,0 +1,142 @@
+//! What mutants of the reader and of the lowering showed that no other test looked at, as plain examples.
+
+use case::{Case, Kernels, analyse, mistakes};
+use plan::{Call, Memory, Plan, Step};
+
+const HEAD: &str = "title: t\nsource: s\nfaults: copy.zero\n";
+
+/// The plan of the first trial of a case.
+#[track_caller]
+fn plan(text: &str) -> Plan {
+    let case = Case::parse("a/b", &format!("{HEAD}{text}")).unwrap_or_else(|m| panic!("{m:#?}"));
+    analyse(&case, &case.trials()[0], &Kernels::new()).unwrap_or_else(|m| panic!("{m:#?}"))
+}
+
+/// All mistakes of a case, each as `line:column message (help)`.
+fn told(text: &str) -> Vec<String> {
+    let found = mistakes("a/b", &format!("{HEAD}{text}"), &Kernels::new());
+    let one = |m: case::Diagnostic| {
+        let help = m.help.map(|help| format!(" ({help})")).unwrap_or_default();
+        format!("{}:{} {}{help}", m.at.line, m.at.column, m.message)
+    };
+    found.into_iter().map(one).collect()
+}
+
+#[test]
+fn what_is_added_beside_a_buffer_is_guarded_as_it_is() {
+    for (on, guarded, both) in [
+        ("device", true, (true, true)),
+        ("device", false, (false, false)),
+        // What a pool gives cannot be.
+        ("device.async", true, (false, true)),
+    ] {
+        let text = format!(
+            "streams: {{s: non_blocking}}\nbuffers:\n  b: {{on: {on}, bytes: 64, guarded: {guarded}}}\nsteps:\n  \
+             - alloc: {{buffer: b, stream: s}}\n  - set: {{to: b, value: 1, async: true, stream: s}}\n  - sync: s\n  - check: b\n  - free: b\n"
+        );
+        let text = match on {
+            "device" => {
+                text.replace("  - alloc: {buffer: b, stream: s}\n", "").replace("  - free: b\n", "")
+            }
+            _ => text.replace("free: b", "free: {buffer: b, stream: s}"),
+        };
+        let plan = plan(&text);
+        let back = &plan.buffers["b.back"];
+        assert_eq!((plan.buffers["b"].guarded, back.guarded), both, "{on} {guarded}");
+        assert_eq!((back.memory, back.bytes), (Memory::HostPageable, 64));
+    }
+}
+
+#[test]
+fn a_buffer_that_is_too_large_is_refused_unless_it_is_never_there() {
+    let buffers = "buffers:\n  huge: {on: device, bytes: 8192M}\n  b: {on: device, bytes: 64}\n";
+    let alloc =
+        |returns: &str| format!("{buffers}steps:\n  - alloc: b\n  - alloc: huge\n{returns}");
+    assert_eq!(told(&alloc("    returns: hipErrorOutOfMemory\n")), Vec::<String>::new());
+    let refused = "5:29 `bytes` must be 1 to 4 GiB, not 8589934592";
+    assert_eq!(told(&alloc("    returns: any\n"))[0], refused);
+    assert_eq!(told(&alloc(""))[0], refused);
+}
+
+#[test]
+fn what_a_refused_call_is_said_to_give_is_told_at_its_key() {
+    let step = "  - hip: {call: hipGetDeviceCount, args: [count]}\n    returns: hipErrorNoDevice\n    gives: [\"1\"]\n";
+    let mistakes = told(&format!("buffers: {{}}\nsteps:\n{step}"));
+    assert!(
+        mistakes[0].starts_with("8:5 `hipGetDeviceCount` gives nothing where it refuses"),
+        "{mistakes:?}"
+    );
+}
+
+#[test]
+fn what_a_program_is_is_known_and_that_steps_are_none() {
+    let kind = |text: &str| {
+        let case =
+            Case::parse("a/b", &format!("{HEAD}{text}")).unwrap_or_else(|m| panic!("{m:#?}"));
+        (case.is_program(), case.program_kind())
+    };
+    assert_eq!(kind("program: {python: 'print(1)'}\n"), (true, Some("python")));
+    assert_eq!(kind("program: {command: [/bin/true]}\n"), (true, Some("command")));
+    assert_eq!(kind("steps: [{sync: device}]\n"), (false, None));
+}
+
+#[test]
+fn how_many_processes_there_are_is_for_steps_to_say() {
+    let program = "needs: {processes: 2}\nprogram: {command: [/bin/true], exit: 0}\n";
+    assert!(
+        told(program)[0].contains("`needs: {processes: ...}` is only for steps"),
+        "{:?}",
+        told(program)
+    );
+    assert_eq!(told(&program.replace("needs: {processes: 2}\n", "")), Vec::<String>::new());
+}
+
+#[test]
+fn every_fill_has_a_pattern_of_its_own() {
+    fn stamps(steps: &[Step], all: &mut Vec<u32>) {
+        for step in steps {
+            if let Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } = &step.call {
+                assert_eq!(*stamp, step.id);
+                all.push(*stamp);
+            }
+            stamps(step.call.body().unwrap_or_default(), all);
+        }
+    }
+    let plan = plan(
+        "buffers:\n  a: {on: host.pinned, bytes: 64, fill: pattern}\n  b: {on: device, bytes: 64, fill: pattern}\nsteps:\n  \
+         - fill: a\n  - repeat: {count: 2, steps: [{fill: a}]}\n",
+    );
+    let mut all = Vec::new();
+    for steps in [&plan.setup, &plan.body] {
+        stamps(steps, &mut all);
+    }
+    assert_eq!(all.len(), 4);
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 4, "two have the same");
+}
+
+#[test]
+fn a_matrix_has_ten_thousand_trials_at_most() {
+    let values = |n: usize| (0..n).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let steps = "steps: [{sync: device}]\n";
+    let of = |m: usize| format!("matrix: {{a: [{}], b: [{}]}}\n{steps}", values(100), values(m));
+    let case = Case::parse("a/b", &format!("{HEAD}{}", of(100))).expect("that many are allowed");
+    assert_eq!(case.trials().len(), 10_000);
+    assert_eq!(told(&of(101))[0], "4:9 the matrix has more than 10000 trials");
+}
+
+/// In a table, too, a doubled `$` names nothing.
+#[test]
+fn a_doubled_dollar_in_a_table_is_one_and_names_no_cell() {
+    let table = "buffers: {}\nsteps:\n  - for_each: {steps: [{sleep: $$n}], rows: [{n: 3}]}\n";
+    assert!(told(table)[0].contains("$n"), "{:?}", told(table));
+}
+
+/// Of many names those that begin like what was written are listed.
+#[test]
+fn names_that_begin_alike_are_offered_first() {
+    let mistakes = told("buffers: {}\nsteps: [{hip: {call: hipGraphOfThingsThatNobodyHas, args: []}}]\n");
+    let offered = mistakes[0].split("possible here: ").nth(1).unwrap_or_else(|| panic!("{mistakes:?}"));
+    assert!(offered.starts_with("`hipGraph"), "{offered}");
+}
