@@ -57,7 +57,7 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
         }
         Fault::TeardownCrash => |_, _| Some(Effect::Abort),
         Fault::GraphOverwriteOutput => {
-            |step, _| matches!(step.call, Call::Copy { .. }).then_some(Effect::AfterNextLaunch)
+            |step, _| is_copy(&step.call).then_some(Effect::AfterNextLaunch)
         }
         Fault::CallAccepted => {
             |step, _| states(step, |names| !accepts(names)).then_some(Effect::Accept)
@@ -170,7 +170,11 @@ fn states(step: &Step, such: fn(&[String]) -> bool) -> bool {
 
 fn makes_node(call: &Call) -> bool {
     let added = matches!(call, Call::AddNode { .. });
-    added || matches!(call, Call::Launch { .. } | Call::Copy { .. } | Call::HostFunc { .. })
+    added || is_copy(call) || matches!(call, Call::Launch { .. } | Call::HostFunc { .. })
+}
+
+fn is_copy(call: &Call) -> bool {
+    matches!(call, Call::Copy { .. } | Call::Copy2d { .. })
 }
 
 fn makes_handle(call: &Call) -> bool {

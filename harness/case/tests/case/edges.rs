@@ -136,7 +136,9 @@ fn a_doubled_dollar_in_a_table_is_one_and_names_no_cell() {
 /// Of many names those that begin like what was written are listed.
 #[test]
 fn names_that_begin_alike_are_offered_first() {
-    let mistakes = told("buffers: {}\nsteps: [{hip: {call: hipGraphOfThingsThatNobodyHas, args: []}}]\n");
-    let offered = mistakes[0].split("possible here: ").nth(1).unwrap_or_else(|| panic!("{mistakes:?}"));
+    let mistakes =
+        told("buffers: {}\nsteps: [{hip: {call: hipGraphOfThingsThatNobodyHas, args: []}}]\n");
+    let offered =
+        mistakes[0].split("possible here: ").nth(1).unwrap_or_else(|| panic!("{mistakes:?}"));
     assert!(offered.starts_with("`hipGraph"), "{offered}");
 }
