@@ -142,3 +142,15 @@ fn names_that_begin_alike_are_offered_first() {
         mistakes[0].split("possible here: ").nth(1).unwrap_or_else(|| panic!("{mistakes:?}"));
     assert!(offered.starts_with("`hipGraph"), "{offered}");
 }
+
+#[test]
+fn as_many_streams_as_there_may_be_may_be_used_twice() {
+    let mistakes = |streams: u32| {
+        let each = (0..streams)
+            .map(|n| format!("  - record: {{event: e{n}, stream: s{n}}}\n"))
+            .collect::<String>();
+        told(&format!("buffers: {{}}\nsteps:\n{each}{each}")).len()
+    };
+    assert_eq!(mistakes(1_000), 0);
+    assert_eq!(mistakes(1_001), 2);
+}
