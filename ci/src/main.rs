@@ -14,6 +14,7 @@ mod frameworks;
 mod gate;
 mod launchers;
 mod licences;
+mod miri;
 mod mutants;
 mod night;
 mod nightly;
@@ -121,6 +122,7 @@ usage: cargo run -p ci -- TASK
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
   mutants  every line of plan, judge and case changed, or of the ones that are named: a test of the crate notices; takes hours
+  miri     what is unsafe in the interpreter, and the table of calls, under Miri
   waits    kernels without one of their waits or barriers, or with a store for a load, on every architecture: the sanitizer
            sees each that mattered
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
@@ -176,6 +178,7 @@ fn main() -> ExitCode {
             let only: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| mutants::mutants(&sh, &only))
         }
+        "miri" => shell().and_then(|sh| miri::miri(&sh)),
         "fuzz" => shell().and_then(|sh| drawn(&sh, FUZZ)),
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "races" => shell().and_then(|sh| kernels(&sh, &["races"])),

@@ -29,6 +29,8 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
         );
     }
     let accepted = accepted(ACCEPTED)?;
+    // A drawn example that fails is enough; nobody reads a smaller one.
+    let _quick = sh.push_env("PROPTEST_MAX_SHRINK_ITERS", "1");
     let mut problems = Vec::new();
     let named = |name: &str| only.is_empty() || only.iter().any(|other| other == name);
     for (name, others) in CRATES.into_iter().filter(|(name, _)| named(name)) {

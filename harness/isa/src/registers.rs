@@ -41,6 +41,10 @@ impl RegisterFile {
 
     /// Keeps the file for another launch. This one's kernel uses the first `rows` of it, if it keeps to what it says of itself.
     pub fn keep(mut self, rows: usize) {
+        // Miri has no madvise(2).
+        if cfg!(miri) {
+            return;
+        }
         let rows = rows.next_multiple_of(PAGE / size_of::<Row>());
         self[..rows].fill([[0; HALF]; 2]);
         let others = rows * size_of::<Row>();

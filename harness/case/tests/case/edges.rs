@@ -1,7 +1,7 @@
 //! What mutants of the reader and of the lowering showed that no other test looked at, as plain examples.
 
 use case::{Case, Kernels, analyse, mistakes};
-use plan::{Call, Memory, Plan, Step};
+use plan::{Arg, Call, Memory, Plan, Step};
 
 const HEAD: &str = "title: t\nsource: s\nfaults: copy.zero\n";
 
@@ -153,4 +153,124 @@ fn as_many_streams_as_there_may_be_may_be_used_twice() {
     };
     assert_eq!(mistakes(1_000), 0);
     assert_eq!(mistakes(1_001), 2);
+}
+
+#[test]
+fn maps_and_lists_nest_as_deep_as_they_may_and_no_deeper() {
+    let nested = |open: &str, close: &str, depth: usize| {
+        let text = format!(
+            "about: {}x{}\nsteps: [{{sync: device}}]\n",
+            open.repeat(depth),
+            close.repeat(depth)
+        );
+        told(&text)[0].split_once(' ').expect("a place and a message").1.to_owned()
+    };
+    for (open, close) in [("{a: ", "}"), ("[", "]")] {
+        assert_eq!(nested(open, close, 63), "`about` must be text");
+        assert_eq!(nested(open, close, 64), "nested too deeply");
+    }
+}
+
+#[test]
+fn an_empty_answer_is_told_once() {
+    for key in ["gives", "returns"] {
+        let text = format!("buffers: {{}}\nsteps:\n  - mem_info:\n    {key}: \"\"\n");
+        assert_eq!(told(&text), [format!("7:{} `{key}` must be text", key.len() + 7)]);
+    }
+}
+
+/// A case with these steps, whose buffer is `b`.
+fn with(steps: &str) -> String {
+    format!(
+        "buffers:\n  b: {{on: device, bytes: 64, fill: zero}}\nsteps:\n{steps}  - sync: device\n"
+    )
+}
+
+#[test]
+fn numbers_are_computed_for_calls_by_their_names_too() {
+    let steps = "  - hip: {call: hipDeviceGetAttribute, args: [v, 2 * 3, 0]}\n";
+    assert_eq!(told(&with(steps)), [""; 0]);
+}
+
+#[test]
+fn a_value_has_a_plain_name() {
+    let of = |name: &str| {
+        told(&with(&format!("  - hip: {{call: hipDriverGetVersion, args: [{name}]}}\n")))
+    };
+    assert_eq!(of("v1_"), [""; 0]);
+    for name in ["1v", "a-b", "_a"] {
+        assert!(of(name)[0].contains("the name of a value must be a letter"), "{:?}", of(name));
+    }
+}
+
+#[test]
+fn a_value_is_looked_at_to_its_last_byte_and_as_a_text_where_it_is_the_address_of_one() {
+    let look = |what: &str| {
+        told(&with(&format!(
+            "  - hip: {{call: hipDriverGetVersion, args: [v]}}\n  - hip_value: {{of: v, {what}}}\n    gives: any\n"
+        )))
+    };
+    assert_eq!(look("at: 4088, type: u64"), [""; 0]);
+    assert!(look("at: 4089, type: u64")[0].contains("a value has at most 4096 bytes"));
+    assert!(look("type: text_at")[0].contains("`v` is not the address of a text"));
+}
+
+#[test]
+fn a_block_and_a_grid_have_one_to_three_numbers() {
+    let launch = |block: &str| {
+        told(&with(&format!("  - launch: {{kernel: own, args: [b], block: {block}, grid: 1}}\n"))
+            .replace("buffers:", "kernels:\n  own: 'extern \"C\" __global__ void own(unsigned *out) { out[0] = 1; }'\nbuffers:"))
+    };
+    assert_eq!(launch("[1, 1, 1]"), [""; 0]);
+    for block in ["[]", "[1, 1, 1, 1]"] {
+        assert!(
+            launch(block)[0].contains("`block` has one to three numbers"),
+            "{:?}",
+            launch(block)
+        );
+    }
+}
+
+/// What a kernel takes that nobody can tell is a number where no buffer is called so.
+#[test]
+fn an_argument_of_unknown_type_is_a_number_or_a_buffer() {
+    let text = with("  - launch: {kernel: own, args: [7, b], items: 1}\n")
+        .replace("buffers:", "kernels:\n  own: 'template <class T> struct S; extern \"C\" __global__ void own(S<int> x, S<float> y) {}'\nbuffers:");
+    let plan = plan(&text);
+    let Call::Launch { args, .. } = &plan.body[0].call else { panic!("{:?}", plan.body) };
+    assert!(matches!(&args[..], [Arg::Number(_), Arg::Address(_)]), "{args:?}");
+}
+
+#[test]
+fn a_program_has_the_environment_of_its_case() {
+    let plan = plan("environment: {A_VARIABLE: '1'}\nprogram: {command: [/bin/true], exit: 0}\n");
+    assert_eq!(plan.environment["A_VARIABLE"], "1");
+}
+
+/// Compiling is for the step that launches first.
+#[test]
+fn a_kernel_is_compiled_for_the_line_that_uses_it_first() {
+    let launch = "  - launch: {kernel: own, args: [b], items: 1}\n";
+    let text = with(&format!("  - sync: device\n{launch}{launch}"))
+        .replace("buffers:", "kernels:\n  own: 'extern \"C\" __global__ void own(unsigned *out) { out[0] = 1; }'\nbuffers:");
+    let lines: Vec<u32> = plan(&text)
+        .setup
+        .iter()
+        .filter(|s| matches!(s.call, Call::Compile { .. }))
+        .map(|s| s.line)
+        .collect();
+    assert!(!lines.is_empty() && lines.iter().all(|line| *line == 10), "{lines:?}");
+}
+
+#[test]
+fn a_member_of_a_struct_is_null_a_value_or_has_its_type() {
+    let member = |text: &str| {
+        let all = told(&with(&format!(
+            "  - hip: {{call: hipGraphCreate, args: [g, 0]}}\n  - hip: {{call: hipGraphAddMemsetNode, args: [n, g, null, 0, [{text}, {{u32: 1}}, {{u64: 1}}, {{u64: 64}}, {{u32: 7}}, {{u64: 64}}]]}}\n"
+        )));
+        all.iter()
+            .any(|m| m.contains("a member is a value of an earlier step, `null`, or has its type"))
+    };
+    assert!(!member("b") && !member("null") && !member("{u64: 0}"));
+    assert!(member("nothing"));
 }

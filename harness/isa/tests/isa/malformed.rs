@@ -143,6 +143,7 @@ fn launch_of(descriptor: u64) -> Launch<'static> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no clock of a thread")]
 fn threads_that_share_a_launch_all_end_at_a_trap() {
     // No code follows the descriptor.
     let mut descriptor = [0u64, 0, 64, 0, 0, 0, 0, 0];
@@ -155,6 +156,7 @@ fn threads_that_share_a_launch_all_end_at_a_trap() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no clock of a thread")]
 fn launches_that_no_compute_unit_has_room_for_are_refused() {
     let mut descriptor = [0u64; 8];
     let memory = Memory::of(&mut descriptor);
