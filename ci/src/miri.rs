@@ -15,12 +15,14 @@ const RUNS: [(&str, &[&str]); 2] = [
 /// # Errors
 /// Miri tells of undefined behaviour, or a test fails there.
 pub(crate) fn miri(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
-    let install = ["toolchain", "install", "nightly", "--profile", "minimal", "--component", "miri"];
+    let install =
+        ["toolchain", "install", "nightly", "--profile", "minimal", "--component", "miri"];
     cmd!(sh, "rustup {install...} --no-self-update").quiet().ignore_stderr().run()?;
     // The interpreter asks for these instructions before it runs anything.
     let _able = sh.push_env("RUSTFLAGS", "-Ctarget-cpu=x86-64-v3");
     // Kernels have addresses, which become pointers.
-    let _by_address = sh.push_env("MIRIFLAGS", "-Zmiri-permissive-provenance -Zmiri-disable-isolation");
+    let _by_address =
+        sh.push_env("MIRIFLAGS", "-Zmiri-permissive-provenance -Zmiri-disable-isolation");
     for (package, words) in RUNS {
         cmd!(sh, "cargo +nightly miri test --locked --package {package} {words...}").run()?;
     }

@@ -127,7 +127,7 @@ fn the_verbs_and_their_keys_are_those_of_the_reader() {
         .collect();
     assert_eq!(in_schema, plan::verbs().map(|verb| verb.name).collect());
     for verb in plan::verbs() {
-        let (keys, verb) = (verb.keys(), verb.name);
+        let (keys, about, verb) = (verb.keys(), verb.about, verb.name);
         // Verbs that take a bare name as well list the mapping as an alternative.
         let verb_schema = &properties[verb];
         let mapping = verb_schema.get("anyOf").map_or(verb_schema, |either| &either[1]);
@@ -136,6 +136,8 @@ fn the_verbs_and_their_keys_are_those_of_the_reader() {
             .map(|p| p.keys().map(String::as_str).collect())
             .unwrap_or_default();
         assert_eq!(known, keys.into_iter().collect(), "{verb}");
+        let described = verb_schema["description"].as_str().unwrap_or_default();
+        assert_eq!(described, sentence(about), "what cases/schema.json says of `{verb}`");
     }
     let processors = device::Arch::PROCESSORS;
     assert_eq!(schema["$defs"]["gfx_name"]["enum"], json!(processors));
@@ -153,6 +155,11 @@ fn object(entries: &[(&str, String)]) -> String {
     format!("{{\n{}\n}}", lines.join(",\n"))
 }
 
+/// What is said of a verb, as a sentence of its own.
+fn sentence(about: &str) -> String {
+    format!("{}{}.", about[..1].to_uppercase(), &about[1..])
+}
+
 /// What the declaration of a call says of its verb.
 fn declared(verb: &plan::Verb) -> Option<String> {
     let pretty = |value: Value| serde_json::to_string_pretty(&value).expect("JSON");
@@ -165,8 +172,7 @@ fn declared(verb: &plan::Verb) -> Option<String> {
             ("anyOf", pretty(json!([{"enum": words()}, {"$ref": "#/$defs/placeholder"}])))
         }
     };
-    let about = format!("{}{}.", verb.about[..1].to_uppercase(), &verb.about[1..]);
-    let mut entries = vec![("description", pretty(about.into()))];
+    let mut entries = vec![("description", pretty(sentence(verb.about).into()))];
     match verb.takes {
         plan::Takes::Other(_) => return None,
         plan::Takes::Value([]) => entries.push(("type", pretty("null".into()))),

@@ -13,7 +13,7 @@ family! { hip
     /// A function of the table in `hip/functions.txt`; gives its text, or the first value that it gives.
     Hip { function: Name as plain, args: Vec<HipArg> as given(function) }
         verb: by_hand hip [call, args]
-            "call any of the functions of libamdhip64 that the table has; `gives` is about the first value that it gives";
+            "call any of the functions of libamdhip64 that the table has; `gives` is about the first value that it gives. Faults of copies and launches that are planted at calls leave it alone; those that name a call, or concern a stated answer, do not";
         makes: { |_plan| (crate::hip::called(function), &[]) };
         in_capture: hip::in_capture(function, args); by_hand: [];
         gives: Anything;
