@@ -149,7 +149,7 @@ impl Outcome {
         Outcome::new(Kind::NoVerdict, format!("no-verdict:{why}"), summary)
     }
 
-    /// The same failure where it says nothing of ROCm: something else explains it. `signature` is a whole one.
+    /// The same failure where it says nothing about ROCm: something else explains it. `signature` is a whole one.
     pub fn put_down_to(mut self, signature: &str, why: String) -> Self {
         self.details.insert(0, std::mem::replace(&mut self.summary, why));
         Outcome { kind: Kind::NoVerdict, signature: signature.to_owned(), ..self }

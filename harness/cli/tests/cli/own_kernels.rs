@@ -1,4 +1,4 @@
-//! What becomes of mistakes in the kernels that a case brings itself: they say nothing of ROCm.
+//! What becomes of mistakes in the kernels that a case brings itself: they say nothing about ROCm.
 
 use std::{
     fs,
