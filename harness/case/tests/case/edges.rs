@@ -274,3 +274,22 @@ fn a_member_of_a_struct_is_null_a_value_or_has_its_type() {
     assert!(!member("b") && !member("null") && !member("{u64: 0}"));
     assert!(member("nothing"));
 }
+
+#[test]
+fn names_are_looked_for_in_threads_too() {
+    let thread = |steps: &str| told(&with(&format!("  - thread:\n{steps}")));
+    let told = thread("      - sync: s\n      - sync_event: e\n");
+    assert!(told.iter().any(|m| m.contains("no step gives work to stream `s`")), "{told:?}");
+    assert!(told.iter().any(|m| m.contains("event `e` is never recorded")), "{told:?}");
+    assert_eq!(thread("      - record: {event: e, stream: s}\n      - sync_event: e\n"), [""; 0]);
+}
+
+#[test]
+fn a_kernel_of_a_case_stands_at_its_line() {
+    let text = with("  - launch: {kernel: own, args: [b], items: 1}\n").replace(
+        "buffers:",
+        "kernels:\n  own: 'extern \"C\" __global__ void own(unsigned *out) { out[0] = 1; }'\nbuffers:",
+    );
+    let place = &plan(&text).own_kernels["own"].place;
+    assert!(place.contains("line 5"), "{place}");
+}
