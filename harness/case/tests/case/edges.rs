@@ -1,7 +1,7 @@
 //! What mutants of the reader and of the lowering showed that no other test looked at, as plain examples.
 
 use case::{Case, Kernels, analyse, mistakes};
-use plan::{Arg, Call, Memory, Plan, Step};
+use plan::{Arg, Call, HipArg, Memory, Plan, Step};
 
 const HEAD: &str = "title: t\nsource: s\nfaults: copy.zero\n";
 
@@ -292,4 +292,33 @@ fn a_kernel_of_a_case_stands_at_its_line() {
     );
     let place = &plan(&text).own_kernels["own"].place;
     assert!(place.contains("line 5"), "{place}");
+}
+
+#[test]
+fn a_call_by_its_name_asks_an_event_of_the_case() {
+    let steps = "  - record: {event: e, stream: s}\n  - hip: {call: hipEventQuery, args: [e]}\n    returns: any\n";
+    let plan = plan(&with(steps));
+    let Call::Hip { args, .. } = &plan.body[1].call else { panic!("{:?}", plan.body) };
+    assert_eq!(args[..], [HipArg::Event("e".to_owned())]);
+}
+
+#[test]
+fn the_address_of_a_text_is_looked_at_from_its_first_byte() {
+    let look = |at: u32| {
+        told(&with(&format!(
+            "  - hip: {{call: hipDrvGetErrorName, args: [1, name]}}\n  - hip_value: {{of: name, at: {at}, type: text_at}}\n    gives: hipErrorInvalidValue\n"
+        )))
+    };
+    assert_eq!(look(0), [""; 0]);
+    assert!(look(4)[0].contains("`name` is not the address of a text"), "{:?}", look(4));
+}
+
+/// Around the steps stands what every trial wants: its name, and that nothing was written beside the buffers.
+#[test]
+fn what_surrounds_the_steps_is_there() {
+    let steps = plan(&with("  - set: {to: b, value: 1}\n"));
+    assert_eq!(steps.trial, "a/b");
+    assert!(!steps.verify.is_empty() && !steps.teardown.is_empty());
+    let program = plan("program: {command: [/bin/true], exit: 0}\n");
+    assert_eq!((program.trial.as_str(), program.verify.len()), ("a/b", 0));
 }

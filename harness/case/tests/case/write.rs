@@ -112,3 +112,36 @@ known:
     let written = check("odd", &plan, &Header::of(&case, trial), &KERNELS);
     assert!(written.contains("check: c\n"), "{written}");
 }
+
+/// Sources that stand in no block of lines as they are, and numbers of kernels whose parameters nobody can tell.
+#[test]
+fn odd_kernels_and_their_numbers_survive() {
+    let source = |name: &str, before: &str, after: &str| {
+        format!(
+            r#"  {name}: "{before}extern \"C\" __global__ void {name}(S<int> x, unsigned y) {{}}{after}""#
+        )
+    };
+    let kernels = [
+        source("plain", "", "\\n"),
+        source("two_ends", "", "\\n\\n"),
+        source("no_end", "", ""),
+        source("begins_late", " ", "\\n"),
+        source("begins_below", "\\n", "\\n"),
+        source("bell", "// \\u0007\\n\\t", "\\n"),
+    ];
+    let launches = ["plain", "two_ends", "no_end", "begins_late", "begins_below", "bell"].map(|name| {
+        format!("  - launch: {{kernel: {name}, args: [{{f32: 1.5}}, 7], items: 1}}\n  - launch: {{kernel: {name}, args: [3, 8], items: 1}}\n")
+    });
+    let text = format!(
+        "title: t\nsource: s\nfaults: copy.zero\nkernels:\n{}\nbuffers:\n  b: {{on: device, bytes: 64, fill: zero}}\nsteps:\n{}  - sync: device\n",
+        kernels.join("\n"),
+        launches.concat(),
+    );
+    let case = Case::parse("odd", &text).unwrap_or_else(|m| panic!("{m:#?}\n{text}"));
+    let trial = &case.trials()[0];
+    let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}\n{text}"));
+    let written = check("odd", &plan, &Header::of(&case, trial), &KERNELS);
+    for said in ["args: [{f32: 1.5}, 7]", "args: [3, 8]", "  plain: |\n", "  bell: \""] {
+        assert!(written.contains(said), "{said}: {written}");
+    }
+}
