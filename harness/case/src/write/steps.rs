@@ -457,7 +457,7 @@ fn geometry(
     };
     let mut fields = Vec::new();
     let groups = |items: u32| items.div_ceil(block[0].max(1)).max(1);
-    let flat = grid[1..] == [1, 1] && block[1..] == [1, 1] && grid[0] > 0;
+    let flat = grid[1..] == [1, 1] && block[1..] == [1, 1];
     if flat && grid[0] > 1 {
         // The number of elements that the kernel is told is what a person would write.
         let mut numbers = args.iter().filter_map(Arg::as_u32);

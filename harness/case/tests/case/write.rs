@@ -145,3 +145,42 @@ fn odd_kernels_and_their_numbers_survive() {
         assert!(written.contains(said), "{said}: {written}");
     }
 }
+
+/// What a person would write: one number of work-items, and nothing that is usual.
+#[test]
+fn a_launch_is_written_as_a_person_would_write_it() {
+    for (given, written) in [
+        ("items: 512", "items: 512}"),
+        ("items: 1", "args: [b]}"),
+        ("grid: [2, 3]", "grid: [2, 3]}"),
+        ("grid: [1, 1, 4]", "grid: [1, 1, 4]}"),
+        ("grid: [2], block: [8, 2]", "grid: [2], block: [8, 2]}"),
+        ("grid: [3], block: [8]", "items: 24, block: [8]}"),
+    ] {
+        let text = format!(
+            "title: t\nsource: s\nfaults: copy.zero\nkernels:\n  own: 'extern \"C\" __global__ void own(unsigned *out) {{}}'\n\
+             buffers:\n  b: {{on: device, bytes: 64, fill: zero}}\nsteps:\n  - launch: {{kernel: own, args: [b], {given}}}\n  - sync: device\n"
+        );
+        let case = Case::parse("launch", &text).unwrap_or_else(|m| panic!("{m:#?}"));
+        let trial = &case.trials()[0];
+        let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
+        let again = check("launch", &plan, &Header::of(&case, trial), &KERNELS);
+        assert!(again.contains(written), "{given}: {again}");
+    }
+}
+
+/// A buffer that a check reads is implied by it only where nothing else uses it.
+#[test]
+fn what_a_check_reads_is_declared_where_other_steps_use_it_too() {
+    let text = "title: t\nsource: s\nfaults: copy.zero\nbuffers:\n  b: {on: device, bytes: 64, fill: zero}\nsteps:\n  - check: b\n  - set: {to: b, value: 3}\n  - copy: {to: b.back, from: b, bytes: 32}\n  - check: b.back\n";
+    let case = Case::parse("both", text).unwrap_or_else(|m| panic!("{m:#?}"));
+    let trial = &case.trials()[0];
+    let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
+    let written = check("both", &plan, &Header::of(&case, trial), &KERNELS);
+    assert!(written.contains("\n  b.back: {"), "{written}");
+    let alone = text.split("  - set").next().expect("the first check").to_owned();
+    let case = Case::parse("alone", &alone).unwrap_or_else(|m| panic!("{m:#?}"));
+    let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
+    let written = check("alone", &plan, &Header::of(&case, trial), &KERNELS);
+    assert!(!written.contains("b.back"), "{written}");
+}
