@@ -13,7 +13,7 @@ mod launch;
 mod node;
 mod statuses;
 
-use plan::{ByVersion, Call, Step, verbs};
+use plan::{ByVersion, Call, Plan, Step, verbs};
 
 use self::args::Args;
 pub(crate) use self::statuses::every as every_status;
@@ -135,11 +135,21 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
     let args =
         Args { reader, scope, node: value, fields: None, what, step: node.at, before: &mut *out };
     if let Some(call) = args.read(verb) {
+        // `any` states nothing, and stands in a table whose other rows make calls.
+        let stated = returns.iter().flat_map(|by| &by.0).flat_map(|(_, names)| names);
+        if stated.clone().any(|name| name != "any") && call.functions(&Plan::nothing()).is_empty() {
+            let key = entries.iter().find(|(key, _)| key.text == "returns");
+            let at = key.map_or(node.at, |(key, _)| key.at);
+            return reader.mistake(at, format!("`{}` has no status", verb.name));
+        }
         if let (Call::Hip { function, .. }, Some(gives)) = (&call, &gives)
             && let Err(why) = can_give(function, returns.as_ref(), gives)
         {
             let key = entries.iter().find(|(key, _)| key.text == "gives");
             return reader.mistake(key.map_or(node.at, |(key, _)| key.at), why);
+        }
+        if let Some((_, value)) = entries.iter().find(|(key, _)| key.text == "gives") {
+            answers::check_hip_gives(reader, &call, value);
         }
         let step =
             Step { id: scope.id(), call, returns, gives, line: node.at.line, planted: Vec::new() };

@@ -358,7 +358,8 @@ fn is_issue(link: &str) -> bool {
         !s.is_empty() && s.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
     };
     link.split_once('#').is_some_and(|(repository, number)| {
-        number.parse::<u32>().is_ok()
+        number.starts_with(|c: char| c.is_ascii_digit())
+            && number.parse::<u32>().is_ok()
             && repository.split_once('/').is_some_and(|(owner, repo)| name(owner) && name(repo))
     })
 }

@@ -80,7 +80,9 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
     };
     let parameters = flat_parameters(&parameters);
     let mut outputs = Vec::new();
-    for (node, text) in reader.list(node).iter().zip(&texts) {
+    for node in reader.list(node) {
+        // What is no text has been told.
+        let Value::Scalar(text) = &node.value else { continue };
         match Formula::parse(text, &parameters) {
             Ok(formula) if outputs.contains(&formula.out) => {
                 let output = &parameters[formula.out].name;

@@ -170,6 +170,10 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
             if !before.insert(v) {
                 reader.mistake(value.at, format!("{what} has `{v}` twice"));
             }
+            if v.contains(char::is_control) {
+                let what = format!("value `{}` must not have control characters", v.escape_debug());
+                reader.mistake(value.at, what);
+            }
             if v.contains([',', '[', ']', '=']) {
                 reader.mistake(
                     value.at,

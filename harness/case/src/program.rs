@@ -80,6 +80,12 @@ pub fn refuses(is_cpp: bool, planted: &Planted) -> Option<String> {
         return None;
     }
     let fault = planted.fault;
+    if is_cpp && stand_in(&Planted { with: planted.with.clone(), ..Planted::from(fault) }).is_some()
+    {
+        return Some(format!(
+            "`{fault}` misbehaves at every call in a C++ program; it takes none of `probability`, `per`, `seed` and `only` there"
+        ));
+    }
     Some(format!(
         "`{fault}` can be planted only in a case with steps; a program takes faults of the device, and a C++ program also \
          call.crash, call.hang, call.ignored, call.refused and call.leak, at every call of the function"

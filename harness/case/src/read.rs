@@ -180,6 +180,9 @@ impl Reader {
         let Value::Map(entries) = &node.value else {
             return Some(ByVersion::always(self.texts(node, what)));
         };
+        if entries.is_empty() {
+            self.mistake(node.at, format!("{what} has no values"));
+        }
         let mut ranges: Vec<(VersionRange, Vec<String>)> = Vec::new();
         for (key, value) in entries {
             match key.text.parse::<VersionRange>() {

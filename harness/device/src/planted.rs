@@ -173,7 +173,8 @@ impl Planted {
             }
             "seed" => {
                 let read = value.parse().ok();
-                self.seed = read.ok_or_else(|| self.bad(name, value, "a whole number"))?;
+                self.seed =
+                    read.ok_or_else(|| self.bad(name, value, format_args!("0 to {}", u64::MAX)))?;
             }
             "only" => {
                 let read = value.parse().ok().filter(|number| *number > 0);

@@ -9,6 +9,7 @@ use crate::{
     checks::{is_success, number_fits},
     declare::{made, type_of},
     form::Form,
+    literal::text,
     math,
     names::Kind,
     printer::Printer,
@@ -491,15 +492,17 @@ impl Printer<'_> {
 
     fn find_symbol(&mut self, step: &Step, kernel: &str, symbol: &str, variable: bool) {
         let found = self.names.fresh(Kind::Value, symbol);
+        let symbol_text = text(symbol);
         if !variable {
             self.line(format!("hipFunction_t {found} = nullptr;"));
-            let call = format!("hipModuleGetFunction(&{found}, {kernel}_module, \"{symbol}\")");
+            let call = format!("hipModuleGetFunction(&{found}, {kernel}_module, {symbol_text})");
             return self.status(step, &call, HIP);
         }
         let bytes = self.names.fresh(Kind::Value, &format!("{symbol}_bytes"));
         self.line(format!("hipDeviceptr_t {found} = nullptr;"));
         self.line(format!("size_t {bytes} = 0;"));
-        let call = format!("hipModuleGetGlobal(&{found}, &{bytes}, {kernel}_module, \"{symbol}\")");
+        let call =
+            format!("hipModuleGetGlobal(&{found}, &{bytes}, {kernel}_module, {symbol_text})");
         let got = format!("std::to_string({bytes})");
         self.value(step, &call, HIP, "hipModuleGetGlobal", &got, |wanted| {
             number_fits(&bytes, wanted)

@@ -2,18 +2,9 @@
 
 use plan::{HipArg, HipParameter, HipRead, HipRole, Sort, Step, hip_function, pointed};
 
-use crate::{calls::HIP, checks::number_fits, names::Kind, printer::Printer, support::Helper};
-
-/// A text as a literal of C++.
-fn literal(text: &str) -> String {
-    let character = |c: char| match c {
-        '"' => "\\\"".to_owned(),
-        '\\' => "\\\\".to_owned(),
-        '\n' => "\\n".to_owned(),
-        c => c.to_string(),
-    };
-    format!("\"{}\"", text.chars().map(character).collect::<String>())
-}
+use crate::{
+    calls::HIP, checks::number_fits, literal::text, names::Kind, printer::Printer, support::Helper,
+};
 
 /// What of a value is looked at, as C++.
 fn read(value: &str, HipRead { at, sort }: &HipRead) -> String {
@@ -34,7 +25,7 @@ fn read(value: &str, HipRead { at, sort }: &HipRead) -> String {
 fn fits(value: &str, sort: Sort, wanted: &str) -> String {
     match sort {
         Sort::Number(_) => number_fits(value, wanted),
-        Sort::Text | Sort::TextAt | Sort::Pointer => format!("{value} == {}", literal(wanted)),
+        Sort::Text | Sort::TextAt | Sort::Pointer => format!("{value} == {}", text(wanted)),
     }
 }
 
@@ -98,7 +89,7 @@ impl Printer<'_> {
             return self.lean_value(function, &got, &wanted.join(" or "), &conditions);
         }
         self.need(Helper::ExpectValue);
-        let wanted = literal(&wanted.join(" or "));
+        let wanted = text(&wanted.join(" or "));
         self.line(format!("expect_value(\"{function}\", {got}, {wanted}, {conditions});"));
     }
 
@@ -143,7 +134,7 @@ impl Printer<'_> {
                 format!("static_cast<{ty}>({number})")
             }
             HipArg::Number(number) => format!("{ty}({number})"),
-            HipArg::Text(text) => literal(text),
+            HipArg::Text(it) => text(it),
             HipArg::Value(name) if behind => {
                 let of = pointed(ty).unwrap_or(ty);
                 format!("{}.at<{of}>()", self.name(Kind::Given, name))
@@ -219,7 +210,7 @@ impl Printer<'_> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_text_is_one_literal() {
-        assert_eq!(super::literal("a\"b\\c\nd"), "\"a\\\"b\\\\c\\nd\"");
+    fn a_text_is_one_text() {
+        assert_eq!(super::text("a\"b\\c\nd"), "\"a\\\"b\\\\c\\nd\"");
     }
 }

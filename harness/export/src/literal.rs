@@ -13,6 +13,29 @@ pub(crate) fn value(arg: &Arg) -> String {
     }
 }
 
+/// A text, whatever stands in it.
+pub(crate) fn text(text: &str) -> String {
+    let character = |c: char| match c {
+        '"' => "\\\"".to_owned(),
+        '\\' => "\\\\".to_owned(),
+        '\n' => "\\n".to_owned(),
+        c if c.is_ascii_control() => format!("\\{:03o}", u32::from(c)),
+        c => c.to_string(),
+    };
+    format!("\"{}\"", text.chars().map(character).collect::<String>())
+}
+
+/// What ends a raw literal of a text, in which that does not stand.
+pub(crate) fn delimiter(text: &str) -> String {
+    let ends = (0_u32..).map(|n| match n {
+        0 => String::new(),
+        1 => "hip".to_owned(),
+        n => format!("hip{n}"),
+    });
+    let mut free = ends.filter(|end| !text.contains(&format!("){end}\"")));
+    free.next().unwrap_or_default()
+}
+
 /// A number of its type.
 pub(crate) fn literal(number: Scalar) -> String {
     let of = number.as_f64();
@@ -34,5 +57,20 @@ pub(crate) fn literal(number: Scalar) -> String {
         }
         // 16 bits, of which every number is one of 32.
         _ => format!("{}({:?}f)", ty.cpp(), of as f32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{delimiter, text};
+
+    #[test]
+    fn a_text_ends_where_it_ends() {
+        assert_eq!(text("add_u32"), "\"add_u32\"");
+        assert_eq!(text("\"); f(\""), r#""\"); f(\"""#);
+        assert_eq!(text("\\\n\u{7}9"), r#""\\\n\0079""#);
+        assert_eq!(delimiter("f()"), "");
+        assert_eq!(delimiter("f(\"a)\")"), "hip");
+        assert_eq!(delimiter("a)\" b)hip\""), "hip2");
     }
 }

@@ -71,39 +71,57 @@ const RESERVED: &[&str] = &[
     "add_kernel",
     "add_one",
     "alignas",
+    "alignof",
     "and",
+    "and_eq",
     "as",
     "asm",
     "auto",
+    "bitand",
+    "bitor",
     "bool",
     "break",
     "case",
     "catch",
     "char",
+    "char16_t",
+    "char32_t",
+    "char8_t",
     "check",
     "check_device_guards",
     "check_differ",
     "check_equal",
     "check_guards",
     "class",
+    "co_await",
+    "co_return",
+    "co_yield",
     "compile",
+    "compl",
+    "concept",
     "const",
+    "const_cast",
+    "consteval",
     "constexpr",
+    "constinit",
     "continue",
     "decltype",
     "default",
     "delete",
     "device",
+    "dim3",
     "do",
     "double",
-    "dim3",
+    "dynamic_cast",
     "else",
     "enum",
+    "errno",
     "exit",
     "expect_returned",
     "expect_status",
-    "explicit",
     "expect_value",
+    "explicit",
+    "export",
     "extern",
     "failed_node",
     "failures",
@@ -124,6 +142,7 @@ const RESERVED: &[&str] = &[
     "int",
     "is_steady",
     "launch",
+    "linux",
     "long",
     "main",
     "make_postponed",
@@ -136,41 +155,57 @@ const RESERVED: &[&str] = &[
     "namespace",
     "new",
     "no_arguments",
+    "noexcept",
     "not",
+    "not_eq",
     "nullptr",
     "operator",
     "or",
+    "or_eq",
     "poison_host",
     "postponed",
     "private",
     "protected",
     "public",
     "register",
+    "reinterpret_cast",
     "require",
+    "requires",
     "return",
     "runtime",
     "short",
     "signed",
     "sizeof",
     "static",
+    "static_assert",
+    "static_cast",
     "std",
+    "stderr",
+    "stdin",
+    "stdout",
     "struct",
     "switch",
     "template",
     "this",
+    "thread_local",
     "throw",
     "true",
     "try",
     "typedef",
+    "typeid",
     "typename",
+    "typeof",
     "union",
+    "unix",
     "unsigned",
     "using",
     "virtual",
     "void",
     "volatile",
+    "wchar_t",
     "while",
     "xor",
+    "xor_eq",
 ];
 
 /// Identifiers, given out once each.
@@ -198,7 +233,12 @@ impl Names {
         if !plain.starts_with(|c: char| c.is_ascii_alphabetic()) {
             plain.insert_str(0, "x_");
         }
-        let free = |text: &String| !RESERVED.contains(&text.as_str()) && !self.taken.contains(text);
+        // Macros of the headers have no small letters; a single letter is none.
+        let macros =
+            |text: &str| text.len() > 1 && !text.contains(|c: char| c.is_ascii_lowercase());
+        let free = |text: &String| {
+            !RESERVED.contains(&text.as_str()) && !macros(text) && !self.taken.contains(text)
+        };
         let mut candidate = plain.clone();
         // One more value of its sort is told apart by its number.
         if !free(&candidate) && kind != Kind::Value {
@@ -238,5 +278,10 @@ mod tests {
         check(Kind::Graph, "g", "g_graph");
         check(Kind::Exec, "g", "g_exec");
         check(Kind::Stream, "0", "x_0");
+        // Of the language, and of its headers.
+        check(Kind::Buffer, "export", "export_buffer");
+        check(Kind::Buffer, "errno", "errno_buffer");
+        check(Kind::Buffer, "INT_MAX", "INT_MAX_buffer");
+        check(Kind::Buffer, "A", "A");
     }
 }

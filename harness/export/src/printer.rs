@@ -10,6 +10,7 @@ use crate::{
     form::Form,
     header::Header,
     lean::{self, Lean},
+    literal,
     names::{Kind, Names},
     support::{self, Helper},
 };
@@ -395,7 +396,7 @@ impl<'a> Printer<'a> {
                     out.push_str("\n\n");
                 }
                 Form::Hiprtc => {
-                    let end = if source.contains(")\"") { "hip" } else { "" };
+                    let end = literal::delimiter(source);
                     let source = match self.lean {
                         Some(_) => lean::without_comments(source),
                         None => source.trim_end().to_owned(),

@@ -300,7 +300,18 @@ fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<OwnParameter>> {
         }
     }
     let known = found.iter().all(|member| member.kind.layout().is_some());
-    (known && !found.is_empty()).then_some(found)
+    let few = found.iter().map(pieces).sum::<usize>() <= MOST_PIECES;
+    (known && few && !found.is_empty()).then_some(found)
+}
+
+/// A struct with more members, those of its members counted, too, is not read: each that has it holds them all once more.
+const MOST_PIECES: usize = 512;
+
+fn pieces(member: &OwnParameter) -> usize {
+    match &member.kind {
+        OwnKind::Struct { members } => 1 + members.iter().map(pieces).sum::<usize>(),
+        OwnKind::Pointer { .. } | OwnKind::Number { .. } | OwnKind::Other => 1,
+    }
 }
 
 fn parameter(tokens: &[&str], structs: &Structs) -> Option<OwnParameter> {

@@ -1,6 +1,6 @@
 //! What a step says of a call's answer: `returns` and `gives`.
 
-use plan::{Gives, Verb};
+use plan::{Call, Gives, HipArg, HipRead, Scalar, ScalarType, Sort, Verb, hip_function};
 
 use super::statuses;
 use crate::{
@@ -44,6 +44,51 @@ pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &No
             };
             reader.mistake_with_help(item.at, format!("`{verb}` does not give `{text}`"), help);
         }
+    }
+}
+
+/// Tells of values that a function of HIP, or what was given before, cannot be.
+pub(super) fn check_hip_gives(reader: &mut Reader, call: &Call, node: &Node) {
+    let Some(sort) = sort_of(call) else { return };
+    let words: &[&str] = match (call, sort) {
+        (Call::HipValue { against: Some(_), .. }, Sort::Number(_)) => &["same", "less", "more"],
+        (Call::HipValue { against: Some(_), .. }, _) => &["same", "other"],
+        (_, Sort::Pointer) => &["null", "set"],
+        (_, Sort::Number(_)) => &[],
+        // Any text may be given.
+        (_, Sort::Text | Sort::TextAt) => return,
+    };
+    for (text, item) in wanted(node) {
+        let fits = match (words, sort) {
+            ([], Sort::Number(ty)) => is_number(ty, text),
+            _ => words.contains(&text),
+        };
+        if !fits && text != "any" {
+            let help = match words {
+                [] => Some("write a number such as `2`, or a bound such as `>=1`".to_owned()),
+                words => suggest(text, words.iter().copied()),
+            };
+            reader.mistake_with_help(item.at, format!("this does not give `{text}`"), help);
+        }
+    }
+}
+
+/// As what a value is read that a call gives, or that is looked at; none where the call is no such one.
+fn sort_of(call: &Call) -> Option<Sort> {
+    if let Call::HipValue { read: HipRead { sort, .. }, .. } = call {
+        return Some(*sort);
+    }
+    let Call::Hip { function, args } = call else { return None };
+    let known = hip_function(function).filter(|known| !known.gives_text)?;
+    let first = known.first_given().filter(|at| matches!(args.get(*at), Some(HipArg::Out { .. })));
+    known.parameters[first?].gives()
+}
+
+/// A number of the type, or a bound of whole numbers: just what a value is compared with.
+fn is_number(ty: ScalarType, text: &str) -> bool {
+    match [">=", "<=", ">", "<"].iter().find_map(|sign| text.strip_prefix(sign)) {
+        Some(limit) => limit.trim().parse::<i128>().is_ok(),
+        None => Scalar::parse(ty, text).is_ok_and(|number| number.to_string() == text),
     }
 }
 

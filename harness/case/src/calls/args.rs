@@ -63,6 +63,14 @@ impl<'n> Args<'_, '_, 'n, '_> {
         self.get(key).unwrap_or(self.node).at
     }
 
+    /// A number that may be left out.
+    pub(super) fn given_number(&mut self, key: &str) -> Option<Option<u64>> {
+        match self.get(key) {
+            Some(_) => self.number(key, None).map(Some),
+            None => Some(None),
+        }
+    }
+
     /// A buffer from its beginning.
     pub(super) fn place(&mut self, key: &str) -> Option<Place> {
         Some(Place { buffer: self.buffer(key)?, offset: 0 })

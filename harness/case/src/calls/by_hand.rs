@@ -1,4 +1,5 @@
-//! The verbs whose keys say more than the fields of their calls, or less.
+//! The verbs whose keys say more than the fields of their calls, or less. All of a step is read before anything of it may be
+//! missing, so that all mistakes are told.
 
 use plan::{Box3d, Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb};
 
@@ -24,86 +25,88 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
     }
 
     fn copy(&mut self) -> Option<Call> {
-        // Both are read before either may be missing, so that both mistakes are told.
         let (to, from) = (self.buffer("to"), self.buffer("from"));
-        let (to, from) = (to?, from?);
-        let to = Place { buffer: to, offset: self.number("to_offset", Some(0))? };
-        let from = Place { buffer: from, offset: self.number("from_offset", Some(0))? };
-        let (room, have) = (self.room(&to), self.room(&from));
-        let same = (room == have).then_some(have);
-        if self.get("bytes").is_none() && same.is_none() {
-            let sizes =
-                format!("`{}` has {have} bytes there and `{}` {room}", from.buffer, to.buffer);
-            self.reader.mistake(self.node.at, format!("{sizes}; give `bytes`"));
-            return None;
-        }
-        let bytes = self.number("bytes", same)?;
+        let offsets = (self.number("to_offset", Some(0)), self.number("from_offset", Some(0)));
+        let bytes = self.given_number("bytes");
         let default = match self.get("stream") {
             Some(_) => CopyApi::MemcpyAsync,
             None => CopyApi::Memcpy,
         };
-        let api = self.choice("api", Some(default))?;
-        let call = Call::Copy { to, from, bytes, api, stream: self.stream("stream")? };
-        self.or_node(call)
+        let (api, stream) = (self.choice("api", Some(default)), self.stream("stream"));
+        let to = Place { buffer: to?, offset: offsets.0? };
+        let from = Place { buffer: from?, offset: offsets.1? };
+        let (room, have) = (self.room(&to), self.room(&from));
+        let Some(bytes) = bytes?.or((room == have).then_some(have)) else {
+            let sizes =
+                format!("`{}` has {have} bytes there and `{}` {room}", from.buffer, to.buffer);
+            self.reader.mistake(self.node.at, format!("{sizes}; give `bytes`"));
+            return None;
+        };
+        self.or_node(Call::Copy { to, from, bytes, api: api?, stream: stream? })
     }
 
     fn copy_2d(&mut self) -> Option<Call> {
         let (to, from) = (self.place("to"), self.place("from"));
-        let (to, from) = (to?, from?);
-        let width = self.number("width", None)?;
+        let (width, height) = (self.number("width", None), self.number("height", None));
+        let pitches = (self.given_number("to_pitch"), self.given_number("from_pitch"));
+        let (asynchronous, stream) = (self.flag("async"), self.stream("stream"));
+        let width = width?;
         Some(Call::Copy2d {
-            to,
-            to_pitch: self.number("to_pitch", Some(width))?,
-            from,
-            from_pitch: self.number("from_pitch", Some(width))?,
+            to: to?,
+            to_pitch: pitches.0?.unwrap_or(width),
+            from: from?,
+            from_pitch: pitches.1?.unwrap_or(width),
             width,
-            height: self.number("height", None)?,
-            asynchronous: self.flag("async")?,
-            stream: self.stream("stream")?,
+            height: height?,
+            asynchronous: asynchronous?,
+            stream: stream?,
         })
     }
 
     fn copy_3d(&mut self) -> Option<Call> {
         let (to, from) = (self.buffer("to"), self.buffer("from"));
-        let (to, from) = (to?, from?);
-        let width = self.number("width", None)?;
-        let height = self.number("height", None)?;
-        let depth = self.number("depth", Some(1))?;
-        let to = self.in_box(to, ["to_pitch", "to_rows", "to_at"], (width, height))?;
-        let from = self.in_box(from, ["from_pitch", "from_rows", "from_at"], (width, height))?;
-        let (asynchronous, stream) = (self.flag("async")?, self.stream("stream")?);
+        let (width, height) = (self.number("width", None), self.number("height", None));
+        let depth = self.number("depth", Some(1));
+        let to = self.in_box(to, ["to_pitch", "to_rows", "to_at"], (width, height));
+        let from = self.in_box(from, ["from_pitch", "from_rows", "from_at"], (width, height));
+        let (asynchronous, stream) = (self.flag("async"), self.stream("stream"));
+        let (to, from, asynchronous) = (to?, from?, asynchronous?);
+        let (width, height, depth, stream) = (width?, height?, depth?, stream?);
         Some(Call::Copy3d { to, from, width, height, depth, asynchronous, stream })
     }
 
     fn set_rows(&mut self) -> Option<Call> {
-        let to = self.buffer("to")?;
-        let (width, height) = (self.number("width", None)?, self.number("height", None)?);
-        let depth = match self.get("depth") {
-            Some(_) => Some(self.number("depth", None)?),
-            None => None,
-        };
-        let to = self.in_box(to, ["pitch", "rows", "at"], (width, height))?;
-        let value = self.number("value", None)?;
-        let (asynchronous, stream) = (self.flag("async")?, self.stream("stream")?);
+        let to = self.buffer("to");
+        let (width, height) = (self.number("width", None), self.number("height", None));
+        let depth = self.given_number("depth");
+        let to = self.in_box(to, ["pitch", "rows", "at"], (width, height));
+        let value = self.number("value", None);
+        let (asynchronous, stream) = (self.flag("async"), self.stream("stream"));
+        let (to, value, asynchronous) = (to?, value?, asynchronous?);
+        let (width, height, depth, stream) = (width?, height?, depth?, stream?);
         Some(Call::SetRows { to, value, width, height, depth, asynchronous, stream })
     }
 
     fn set(&mut self) -> Option<Call> {
-        let buffer = self.buffer("to")?;
-        let to = Place { buffer, offset: self.number("offset", Some(0))? };
-        let (value, words): (u64, _) = (self.number("value", None)?, self.flag("words")?);
+        let (buffer, offset) = (self.buffer("to"), self.number("offset", Some(0)));
+        let (value, words): (Option<u64>, _) = (self.number("value", None), self.flag("words"));
+        let bytes = self.given_number("bytes");
+        let (asynchronous, stream) = (self.flag("async"), self.stream("stream"));
+        let (to, words) = (Place { buffer: buffer?, offset: offset? }, words?);
         let most = if words { u32::MAX } else { u8::MAX.into() };
-        let Some(value) = u32::try_from(value).ok().filter(|value| *value <= most) else {
+        let Some(value) = u32::try_from(value?).ok().filter(|value| *value <= most) else {
             let what = if words { "a word" } else { "a byte" };
             self.reader.mistake(self.at("value"), format!("`value` is {what}, 0 to {most}"));
             return None;
         };
-        let bytes = self.number("bytes", Some(self.room(&to)))?;
-        if words && !(bytes | to.offset).is_multiple_of(4) {
-            self.reader.mistake(self.at("bytes"), "words are 4 bytes, at a multiple of 4");
-            return None;
+        let bytes = bytes?.unwrap_or_else(|| self.room(&to));
+        for (key, number) in [("bytes", bytes), ("offset", to.offset)] {
+            if words && !number.is_multiple_of(4) {
+                self.reader.mistake(self.at(key), "words are 4 bytes, at a multiple of 4");
+                return None;
+            }
         }
-        let (asynchronous, stream) = (self.flag("async")?, self.stream("stream")?);
+        let (asynchronous, stream) = (asynchronous?, stream?);
         self.or_node(Call::Set { to, value, words, bytes, asynchronous, stream })
     }
 
@@ -113,12 +116,10 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
     }
 
     fn host_func(&mut self) -> Option<Call> {
-        let call = Call::HostFunc {
-            buffer: self.buffer("buffer")?,
-            api: self.choice("api", Some(HostFuncApi::LaunchHostFunc))?,
-            stream: self.stream("stream")?,
-        };
-        self.or_node(call)
+        let buffer = self.buffer("buffer");
+        let api = self.choice("api", Some(HostFuncApi::LaunchHostFunc));
+        let stream = self.stream("stream");
+        self.or_node(Call::HostFunc { buffer: buffer?, api: api?, stream: stream? })
     }
 
     fn sync(&mut self) -> Option<Call> {
@@ -129,18 +130,16 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
     }
 
     fn rand_generate(&mut self) -> Option<Call> {
-        let to = self.place("to")?;
-        let words = self.room(&to) / 4;
-        Some(Call::RandGenerate {
-            generator: self.text("generator")?,
-            to,
-            count: self.number("count", Some(words))?,
-        })
+        let (to, generator) = (self.place("to"), self.text("generator"));
+        let (count, to) = (self.given_number("count"), to?);
+        let count = count?.unwrap_or(self.room(&to) / 4);
+        Some(Call::RandGenerate { generator: generator?, to, count })
     }
 
     fn blaslt_heuristic(&mut self) -> Option<Call> {
-        let (handle, mut problem) = (self.text("handle"), gemm::problem(self)?);
-        problem.bias = self.flag("bias")?;
+        let (handle, problem, bias) = (self.text("handle"), gemm::problem(self), self.flag("bias"));
+        let mut problem = problem?;
+        problem.bias = bias?;
         Some(Call::BlasltHeuristic { handle: handle?, problem })
     }
 
@@ -215,33 +214,34 @@ impl Args<'_, '_, '_, '_> {
     /// A box of rows so wide, so many in each slice, unless its keys say otherwise.
     fn in_box(
         &mut self,
-        buffer: Name,
+        buffer: Option<Name>,
         [pitch, rows, at]: [&str; 3],
-        (width, height): (u64, u64),
+        (width, height): (Option<u64>, Option<u64>),
     ) -> Option<Box3d> {
-        let mut begins = [0; 3];
+        let mut begins = Some([0; 3]);
         if let Some(node) = self.get(at) {
             let numbers = self.reader.list(node);
+            let read: Vec<_> =
+                numbers.iter().map(|n| self.reader.number(n, &format!("`{at}`"))).collect();
+            begins = read.into_iter().collect::<Option<Vec<u64>>>().and_then(|n| n.try_into().ok());
             if numbers.len() != 3 {
                 let message = format!("`{at}` has three numbers: byte, row and slice");
                 self.reader.mistake(node.at, message);
-                return None;
-            }
-            for (begin, number) in begins.iter_mut().zip(numbers) {
-                *begin = self.reader.number(number, &format!("`{at}`"))?;
             }
         }
-        let pitch = self.number(pitch, Some(width))?;
-        Some(Box3d { buffer, pitch, rows: self.number(rows, Some(height))?, at: begins })
+        let (pitch, rows) = (self.given_number(pitch), self.given_number(rows));
+        let (pitch, rows) = (pitch?.or(width)?, rows?.or(height)?);
+        Some(Box3d { buffer: buffer?, pitch, rows, at: begins? })
     }
 
     /// A buffer by itself, or with a stream.
     fn buffer_in_stream(&mut self) -> Option<(Name, Name)> {
-        let buffer = self.buffer("buffer")?;
-        match self.fields {
-            Some(_) => Some((buffer, self.stream("stream")?)),
-            None => Some((buffer, DEFAULT_STREAM.to_owned())),
-        }
+        let buffer = self.buffer("buffer");
+        let stream = match self.fields {
+            Some(_) => self.stream("stream"),
+            None => Some(DEFAULT_STREAM.to_owned()),
+        };
+        Some((buffer?, stream?))
     }
 
     fn two_buffers(&mut self, verb: &str) -> Option<(Name, Name)> {
@@ -251,7 +251,8 @@ impl Args<'_, '_, '_, '_> {
             return None;
         };
         let at_b = b.at;
-        let (a, b) = (self.scope.buffer(self.reader, a)?, self.scope.buffer(self.reader, b)?);
+        let (a, b) = (self.scope.buffer(self.reader, a), self.scope.buffer(self.reader, b));
+        let (a, b) = (a?, b?);
         if a == b {
             self.reader.mistake(at_b, format!("`{verb}` compares `{a}` with itself"));
             return None;

@@ -5,22 +5,23 @@ use plan::{Call, Choice, Dtype, Keys, MatmulProblem, Name, Operands};
 use super::args::Args;
 
 pub(super) fn fill(args: &mut Args) -> Option<Call> {
-    let (buffer, dtype) = (args.buffer("buffer"), args.choice("numbers", None)?);
+    let (buffer, dtype) = (args.buffer("buffer"), args.choice("numbers", None));
     // The stamp is the step's own id, given when the plan is finished.
-    Some(Call::FillNumbers { buffer: buffer?, dtype, stamp: 0 })
+    Some(Call::FillNumbers { buffer: buffer?, dtype: dtype?, stamp: 0 })
 }
 
 /// What both libraries are given to multiply.
 pub(super) fn product(args: &mut Args) -> Option<(Name, MatmulProblem, Operands, Name)> {
-    let (handle, mut problem) = (args.text("handle"), problem(args)?);
+    let (handle, problem) = (args.text("handle"), problem(args));
     let [a, b, d] = ["a", "b", "d"].map(|key| args.buffer(key));
     let bias = match args.get("bias") {
-        Some(_) => Some(args.buffer("bias")?),
-        None => None,
+        Some(_) => args.buffer("bias").map(Some),
+        None => Some(None),
     };
+    let (stream, bias, mut problem) = (args.stream("stream"), bias?, problem?);
     problem.bias = bias.is_some();
     let operands = Operands { a: a?, b: b?, d: d?, bias };
-    Some((handle?, problem, operands, args.stream("stream")?))
+    Some((handle?, problem, operands, stream?))
 }
 
 /// The problem, without its bias.
@@ -33,13 +34,14 @@ pub(super) fn problem(args: &mut Args) -> Option<MatmulProblem> {
     ];
     // What is left out of the types is what products are summed in.
     let dtypes: Vec<_> = Dtype::ALL.iter().copied().filter(|(_, d)| *d != Dtype::I32).collect();
-    let dtype = args.required("dtype")?;
-    let dtype = args.reader.choice(dtype, "`dtype`", &dtypes)?;
-    let (transpose_a, transpose_b) = match args.get("transpose") {
-        Some(node) => args.reader.choice(node, "`transpose`", &transposes)?,
-        None => (false, false),
+    let dtype = args.required("dtype");
+    let dtype = dtype.and_then(|node| args.reader.choice(node, "`dtype`", &dtypes));
+    let transpose = match args.get("transpose") {
+        Some(node) => args.reader.choice(node, "`transpose`", &transposes),
+        None => Some((false, false)),
     };
     let [m, n, k] = ["m", "n", "k"].map(|key| size(args, key));
+    let (dtype, (transpose_a, transpose_b)) = (dtype?, transpose?);
     Some(MatmulProblem { dtype, m: m?, n: n?, k: k?, transpose_a, transpose_b, bias: false })
 }
 

@@ -14,47 +14,47 @@ use crate::{
 
 impl Args<'_, '_, '_, '_> {
     pub(super) fn kernel_launch(&mut self) -> Option<Call> {
-        let name = self.thing("kernel", Thing::Kernel)?;
-        let dimensions = |args: &mut Self, key: &str| -> Option<Option<[u32; 3]>> {
-            let Some(node) = args.get(key) else { return Some(None) };
-            let items = args.reader.list(node);
-            if items.is_empty() || items.len() > 3 {
-                args.reader.mistake(node.at, format!("`{key}` has one to three numbers"));
-                return None;
-            }
-            let mut sizes = [1; 3];
-            for (size, item) in sizes.iter_mut().zip(items) {
-                *size = args.reader.number32(item, &format!("`{key}`"))?;
-            }
-            Some(Some(sizes))
+        let name = self.thing("kernel", Thing::Kernel);
+        let (block, grid) = (self.dimensions("block"), self.dimensions("grid"));
+        let items = match self.get("items") {
+            Some(node) => self.reader.number32(node, "`items`").map(Some),
+            None => Some(None),
         };
-        let block = dimensions(self, "block")?.unwrap_or([256, 1, 1]);
-        let grid = match (dimensions(self, "grid")?, self.get("items")) {
-            (Some(_), Some(node)) => {
-                self.reader.mistake(node.at, "give `items` or `grid`, not both");
-                return None;
-            }
-            (Some(grid), None) => grid,
-            (None, Some(node)) => {
-                let items = self.reader.number32(node, "`items`")?;
-                [items.div_ceil(block[0].max(1)).max(1), 1, 1]
-            }
-            (None, None) => [1; 3],
-        };
+        let (shared, stream) = (self.number("shared", Some(0)), self.stream("stream"));
+        if let (Some(_), Some(node)) = (self.get("grid"), self.get("items")) {
+            self.reader.mistake(node.at, "give `items` or `grid`, not both");
+            return None;
+        }
         let nodes = match self.get("args") {
             Some(node) => self.reader.list(node),
             None => &[],
         };
-        let args = self.arguments(&name, nodes)?;
-        let shared = self.number("shared", Some(0))?;
-        Some(Call::Launch {
-            kernel: name,
-            grid,
-            block,
-            args,
-            shared,
-            stream: self.stream("stream")?,
-        })
+        let (kernel, block) = (name?, block?.unwrap_or([256, 1, 1]));
+        let args = self.arguments(&kernel, nodes);
+        let grid = match (grid?, items?) {
+            (Some(grid), _) => grid,
+            (None, Some(items)) => [items.div_ceil(block[0].max(1)).max(1), 1, 1],
+            (None, None) => [1; 3],
+        };
+        let (args, shared, stream) = (args?, shared?, stream?);
+        Some(Call::Launch { kernel, grid, block, args, shared, stream })
+    }
+
+    /// One to three sizes; none where they are not given.
+    fn dimensions(&mut self, key: &str) -> Option<Option<[u32; 3]>> {
+        let Some(node) = self.get(key) else { return Some(None) };
+        let items = self.reader.list(node);
+        if items.is_empty() || items.len() > 3 {
+            self.reader.mistake(node.at, format!("`{key}` has one to three numbers"));
+            return None;
+        }
+        let read: Vec<_> =
+            items.iter().map(|item| self.reader.number32(item, &format!("`{key}`"))).collect();
+        let mut sizes = [1; 3];
+        for (size, read) in sizes.iter_mut().zip(read) {
+            *size = read?;
+        }
+        Some(Some(sizes))
     }
 
     /// Kernel arguments: buffer names, `{buffer, offset}`, numbers, and what is given with its type.
@@ -159,6 +159,11 @@ impl Args<'_, '_, '_, '_> {
                 let message = format!("the kernel takes a struct here, not {given}");
                 let help = Some("a struct is `{struct: [...]}`".to_owned());
                 self.reader.mistake_with_help(node.at, message, help);
+                None
+            }
+            (Takes::Pointer { .. }, Arg::Input(_)) => {
+                let message = "by its source the kernel may write here, so this is no `input`; name the buffer alone";
+                self.reader.mistake(node.at, message);
                 None
             }
             (Takes::Pointer { .. }, _) => {

@@ -169,9 +169,15 @@ fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &What) -> Packa
         (None, Some(node)) => {
             let all = reader.texts(node, "`packages`");
             for (item, text) in reader.list(node).iter().zip(&all) {
-                let name = text.split("==").next().unwrap_or_default();
+                let (name, version) = text.split_once("==").unwrap_or((text, "any"));
                 let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-                if name.is_empty() || !name.chars().all(plain) {
+                // A local version has a plus sign.
+                let of_version = |c: char| plain(c) || "+!".contains(c);
+                if name.is_empty()
+                    || version.is_empty()
+                    || !name.chars().all(plain)
+                    || !version.chars().all(of_version)
+                {
                     let help = "write `name` or `name==version`".to_owned();
                     reader.mistake_with_help(
                         item.at,

@@ -1,7 +1,9 @@
 //! Text as YAML scalars and flow collections.
 
-/// A scalar that any YAML reader gives back unchanged: plain where that is safe, else in double quotes.
+/// A scalar that is read back unchanged: plain where that is safe in YAML, else in double quotes, and with each `$` doubled,
+/// which would name an axis.
 pub(super) fn plain(text: &str) -> String {
+    let text = &text.replace('$', "$$");
     let safe = |c: char| c.is_alphanumeric() || " -_./+*()<>=;!?^~'".contains(c);
     let starts = |c: char| c.is_alphanumeric() || "_./(+".contains(c);
     // A dash begins a list item only before a space.
@@ -32,6 +34,7 @@ fn quoted(text: &str) -> String {
 
 /// Text of several lines as a literal block below a key, indented by `indent` spaces.
 pub(super) fn block(text: &str, indent: usize) -> String {
+    let text = &text.replace('$', "$$");
     let literal = text.ends_with('\n')
         && !text.ends_with("\n\n")
         && !text.starts_with([' ', '\n'])

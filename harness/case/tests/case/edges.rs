@@ -322,3 +322,153 @@ fn what_surrounds_the_steps_is_there() {
     let program = plan("program: {command: [/bin/true], exit: 0}\n");
     assert_eq!((program.trial.as_str(), program.verify.len()), ("a/b", 0));
 }
+
+#[test]
+fn what_the_host_does_has_no_status() {
+    for step in
+        ["check: b", "sleep: 1", "differ: [b, c]", "repeat: {count: 2, steps: [{sync: device}]}"]
+    {
+        let with =
+            |status: &str| {
+                told(&with(&format!("  - {step}\n    returns: {status}\n")).replace(
+                    "steps:\n",
+                    "  c: {on: host.pinned, bytes: 64, fill: pattern}\nsteps:\n",
+                ))
+            };
+        assert!(
+            with("hipErrorUnknown")[0].contains("has no status"),
+            "{:?}",
+            with("hipErrorUnknown")
+        );
+        assert!(!with("any").iter().any(|m| m.contains("has no status")), "{:?}", with("any"));
+    }
+}
+
+#[test]
+fn an_answer_by_version_has_a_version() {
+    for key in ["returns", "gives"] {
+        let told = told(&with(&format!("  - mem_info:\n    {key}: {{}}\n")));
+        assert!(told[0].contains(&format!("`{key}` has no values")), "{told:?}");
+    }
+}
+
+/// What is stated of a value reaches a C++ program as it stands, so it is a number where one is given.
+#[test]
+fn a_value_of_a_call_by_its_name_is_of_its_type() {
+    let told = |gives: &str| {
+        told(&with(&format!(
+            "  - hip: {{call: hipMemGetInfo, args: [free, total]}}\n    gives: \"{gives}\"\n  - hip_value: {{of: free, against: total}}\n    gives: \"{gives}\"\n"
+        )))
+    };
+    let refused = |gives: &str| -> Vec<bool> {
+        let all = told(gives);
+        ["8", "10"]
+            .map(|line| all.iter().any(|m| m.starts_with(line) && m.contains("does not give")))
+            .to_vec()
+    };
+    assert_eq!(refused("any"), [false, false]);
+    for number in ["12", ">=1", "< 5"] {
+        assert_eq!(refused(number), [false, true], "{number}");
+    }
+    assert_eq!(refused("less"), [true, false]);
+    for neither in ["zz", "les", ">=x", "0x10", ">=1) ; f("] {
+        assert_eq!(refused(neither), [true, true], "{neither}");
+    }
+}
+
+#[test]
+fn what_trial_ids_and_packages_are_made_of_is_plain() {
+    let told = |head: &str| told(&format!("{head}\nsteps: [{{sync: device}}]\n"));
+    assert!(told("matrix: {n: [\"a\\nb\"]}")[0].contains("must not have control characters"));
+    let packages = |package: &str| {
+        self::told(&format!(
+            "program:\n  python: print('right')\n  packages: [{package}]\n  says: right\n"
+        ))
+    };
+    for good in ["numpy", "numpy==2.1", "torch==2.9.1+rocm7.2", "x==1!2.0"] {
+        assert_eq!(packages(good), [""; 0], "{good}");
+    }
+    for bad in ["numpy==", "numpy==1==2", "==1"] {
+        assert!(packages(bad)[0].contains("is no package"), "{bad}");
+    }
+    assert!(told("related: ['ROCm/ROCm#+1']")[0].contains("is not `owner/repository#number`"));
+}
+
+/// What is written of a formula or a struct costs no more than it says.
+#[test]
+fn long_formulas_and_structs_of_structs_come_to_an_end() {
+    let case = |kernel: &str, computes: &str, args: &str| {
+        told(
+            &with(&format!("  - launch: {{kernel: own, args: {args}, items: 1, block: 16}}\n"))
+                .replace(
+                    "buffers:",
+                    &format!("kernels:\n  own:\n    source: '{kernel}'\n{computes}buffers:"),
+                ),
+        )
+    };
+    let source = "extern \"C\" __global__ void own(unsigned *out) {}";
+    let formula = |terms: usize| {
+        let computes = format!("    computes: \"out[i] = 1{}\"\n", "+1".repeat(terms));
+        case(source, &computes, "[b]")
+    };
+    assert_eq!(formula(900), [""; 0]);
+    assert!(
+        formula(100_000)[0].contains("the formula has more than 2000"),
+        "{:?}",
+        formula(100_000)
+    );
+    let mut structs = "struct S0 {int x;};".to_owned();
+    for n in 1..60 {
+        structs += &format!(" struct S{n} {{S{0} a; S{0} b;}};", n - 1);
+    }
+    let of = |last: u32| {
+        case(
+            &format!("{structs} extern \"C\" __global__ void own(unsigned *out, S{last} x) {{}}"),
+            "",
+            "[b, {struct: [{u32: 1}]}]",
+        )
+    };
+    assert!(of(3)[0].contains("2 members"), "{:?}", of(3));
+    // It is too large to be read, so that nobody knows what it takes.
+    assert_eq!(of(59), [""; 0]);
+}
+
+/// A mistake in one key hides none in another.
+#[test]
+fn every_mistake_of_a_step_is_told() {
+    for (step, mistakes) in [
+        (
+            "copy: {to: x, from: y, bytes: z, api: w, stream: device, to_offset: v, from_offset: u}",
+            7,
+        ),
+        (
+            "copy_2d: {to: x, from: y, width: z, height: w, to_pitch: v, from_pitch: u, async: t, stream: device}",
+            8,
+        ),
+        ("copy_2d: {to: b, from: b}", 2),
+        (
+            "copy_3d: {to: x, from: y, width: z, height: w, depth: v, to_at: [0, u, t], from_rows: s, async: r, stream: device}",
+            10,
+        ),
+        (
+            "set_rows: {to: x, width: y, height: z, depth: w, at: [0], value: v, async: u, stream: device}",
+            8,
+        ),
+        ("set: {to: x, value: y, words: z, offset: w, bytes: v, async: u, stream: device}", 7),
+        ("host_func: {buffer: x, api: y, stream: device}", 3),
+        ("fill: {buffer: x, numbers: y}", 2),
+        ("rand_generate: {}", 2),
+        (
+            "rocblas_gemm: {dtype: x, m: y, n: 0, a: z, b: w, d: v, transpose: t, stream: device}",
+            10,
+        ),
+        ("blaslt_heuristic: {handle: h, dtype: x, m: y, n: 1, k: 1, bias: z}", 3),
+        ("launch: {kernel: own, grid: [], block: y, shared: z, stream: device, items: w}", 7),
+        ("launch: {kernel: copy_u32, args: [x, 1, 2, 3, 4], shared: z}", 2),
+        ("equal: [x, y]", 2),
+        ("alloc: {buffer: x, stream: device}", 2),
+    ] {
+        let told = told(&with(&format!("  - {step}\n")));
+        assert_eq!(told.len(), mistakes, "{step}: {told:#?}");
+    }
+}

@@ -127,9 +127,10 @@ fn odd_kernels_and_their_numbers_survive() {
         source("no_end", "", ""),
         source("begins_late", " ", "\\n"),
         source("begins_below", "\\n", "\\n"),
-        source("bell", "// \\u0007\\n\\t", "\\n"),
+        source("bell", "// \\u0007\\n", "\\n"),
+        source("tab", "// a\\n\\t", "\\n"),
     ];
-    let launches = ["plain", "two_ends", "no_end", "begins_late", "begins_below", "bell"].map(|name| {
+    let launches = ["plain", "two_ends", "no_end", "begins_late", "begins_below", "bell", "tab"].map(|name| {
         format!("  - launch: {{kernel: {name}, args: [{{f32: 1.5}}, 7], items: 1}}\n  - launch: {{kernel: {name}, args: [3, 8], items: 1}}\n")
     });
     let text = format!(
@@ -141,7 +142,9 @@ fn odd_kernels_and_their_numbers_survive() {
     let trial = &case.trials()[0];
     let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}\n{text}"));
     let written = check("odd", &plan, &Header::of(&case, trial), &KERNELS);
-    for said in ["args: [{f32: 1.5}, 7]", "args: [3, 8]", "  plain: |\n", "  bell: \""] {
+    for said in
+        ["args: [{f32: 1.5}, 7]", "args: [3, 8]", "  plain: |\n", "  bell: \"", "  tab: |\n"]
+    {
         assert!(written.contains(said), "{said}: {written}");
     }
 }
@@ -183,4 +186,18 @@ fn what_a_check_reads_is_declared_where_other_steps_use_it_too() {
     let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
     let written = check("alone", &plan, &Header::of(&case, trial), &KERNELS);
     assert!(!written.contains("b.back"), "{written}");
+}
+
+/// A dollar is written twice, or it would name an axis.
+#[test]
+fn dollars_survive() {
+    let text = "title: costs $$5\nabout: '$$a and $$'\nsource: [$$]\nfaults: copy.zero\nenvironment: {A_VARIABLE: x$$y}\n\
+                kernels:\n  own: |\n    // $$n\n    extern \"C\" __global__ void own(unsigned *out) {}\n\
+                buffers:\n  b: {on: device, bytes: 64, fill: zero}\nsteps:\n  - launch: {kernel: own, args: [b], items: 1}\n  - sync: device\n";
+    let case = Case::parse("dollars", text).unwrap_or_else(|m| panic!("{m:#?}"));
+    let trial = &case.trials()[0];
+    let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
+    assert_eq!(plan.environment["A_VARIABLE"], "x$y");
+    assert!(plan.kernels["own"].starts_with("// $n\n"));
+    check("dollars", &plan, &Header::of(&case, trial), &KERNELS);
 }

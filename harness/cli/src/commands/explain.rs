@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use device::{Fault, Place};
 
-use crate::{CaseLibrary, Stop, args::Explain, outputs, select};
+use crate::{CaseLibrary, Stop, args::Explain, outputs, rerun::quoted, select};
 
 pub(crate) fn explain(args: &Explain) -> Result<ExitCode, Stop> {
     let mut text = String::new();
@@ -14,7 +14,10 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode, Stop> {
     }
     if let Some(wanted) = &args.case {
         let library = CaseLibrary::load_named(args.from.chosen().as_ref(), &[wanted])?;
-        explain_cases(&library, wanted, &mut text)?;
+        let words = args.from.words().into_iter();
+        let words = words.map(|(option, path)| format!(" {option} {}", quoted(&path)));
+        let trust = if args.from.is_trusted() { " --trust" } else { "" };
+        explain_cases(&library, wanted, &(words.collect::<String>() + trust), &mut text)?;
     }
     outputs::print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -80,7 +83,12 @@ fn indented(text: &str, spaces: usize) -> String {
     lines.trim_start_matches('\n').to_owned() + "\n"
 }
 
-fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Result<(), Stop> {
+fn explain_cases(
+    library: &CaseLibrary,
+    wanted: &str,
+    from: &str,
+    text: &mut String,
+) -> Result<(), Stop> {
     let selected = select(library, &[wanted.to_owned()])?;
     for case in library.cases() {
         let trials: Vec<_> = selected.iter().filter(|s| s.case.id == case.id).collect();
@@ -153,8 +161,9 @@ fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Resu
                 about.collect::<String>()
             ));
         }
-        text.push_str(&format!("\n  run it    rocrepro run '{}'\n", first.id()));
-        text.push_str(&format!("  prove it  rocrepro prove {}\n\n", case.id));
+        let (trial, case) = (quoted(&first.id()), quoted(&case.id));
+        text.push_str(&format!("\n  run it    rocrepro run {trial}{from}\n"));
+        text.push_str(&format!("  prove it  rocrepro prove {case}{from}\n\n"));
     }
     Ok(())
 }

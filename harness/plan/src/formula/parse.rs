@@ -6,10 +6,16 @@ use crate::{Choice, OwnKind, OwnParameter, Scalar, ScalarType, flat_parameters};
 /// How deep expressions may be nested.
 const MOST_DEPTH: usize = 60;
 
+/// How many words, numbers and signs a formula may have: one operand behind the other nests, too, and is walked as deep.
+const MOST_TOKENS: usize = 2000;
+
 pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula, String> {
     let parameters = &flat_parameters(parameters);
-    let mut parser =
-        Parser { tokens: tokens(text)?, at: 0, parameters, bound: Vec::new(), depth: 0 };
+    let tokens = tokens(text)?;
+    if tokens.len() > MOST_TOKENS {
+        return Err(format!("the formula has more than {MOST_TOKENS} words, numbers and signs"));
+    }
+    let mut parser = Parser { tokens, at: 0, parameters, bound: Vec::new(), depth: 0 };
     if let Some(taken) = parameters.iter().find(|p| ["i", "items"].contains(&p.name.as_str())) {
         let name = &taken.name;
         return Err(format!("`{name}` means something else here; give the parameter another name"));
@@ -120,7 +126,12 @@ impl Parser<'_> {
         let found = self.parameters.iter().position(|p| p.name == name);
         found.ok_or_else(|| {
             let names: Vec<_> = self.parameters.iter().map(|p| format!("`{}`", p.name)).collect();
-            format!("the kernel has no parameter `{name}`; it has {}", names.join(", "))
+            match names.is_empty() {
+                true => format!("the kernel has no parameter `{name}`, and no other"),
+                false => {
+                    format!("the kernel has no parameter `{name}`; it has {}", names.join(", "))
+                }
+            }
         })
     }
 

@@ -109,7 +109,8 @@ impl<'a, B: Bytes> Model<'a, B> {
     }
 
     fn set(&mut self, now: Now<'a>, to: &Place, (value, element): (u32, u64), bytes: u64) {
-        if !(to.offset | bytes).is_multiple_of(element) {
+        // What is past the end of everything is told as that, below.
+        if bytes < u64::MAX && !(to.offset | bytes).is_multiple_of(element) {
             let message = format!(
                 "elements of {element} bytes must lie at multiples of {element}, which {bytes} bytes from byte {} do not",
                 to.offset
