@@ -58,7 +58,9 @@ pub(crate) fn readme(sh: &Shell) -> Done {
     // It says on standard error what it downloads.
     let run = cmd!(sh, "sh -c").arg(format!("{RUN} 2>&1")).read()?;
     let begun = run.lines().position(|line| line.starts_with("debian:")).unwrap_or(0);
-    let run: Vec<&str> = run.lines().skip(begun).collect();
+    // How far a run is that takes longer than usual is told on the way.
+    let on_the_way = |line: &&str| line.contains(" over after ");
+    let run: Vec<&str> = run.lines().skip(begun).filter(|line| !on_the_way(line)).collect();
     let tests = cmd!(sh, "cargo test --quiet --test cases -- --format pretty").read()?;
     let result = tests.lines().rfind(|line| line.starts_with("test result: "));
     let result = result.ok_or("no test was run")?.split("; finished").next().unwrap_or_default();

@@ -80,6 +80,8 @@ fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<()
 /// Reads one step, and adds it with those that it needs beforehand.
 pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<Step>) {
     let Some(entries) = reader.entries(node, "a step") else { return };
+    // What other trials do is looked at as far as its words go.
+    let mut elsewhere = false;
     let mut verb = None;
     let (mut returns, mut gives) = (None, None);
     for (key, value) in entries {
@@ -87,9 +89,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
             "returns" => returns = reader.by_version(value, "`returns`"),
             "gives" => gives = reader.by_version(value, "`gives`"),
             "when" => {
-                if !read_selector(reader, value, scope.matrix).matches(scope.trial) {
-                    return;
-                }
+                elsewhere = !read_selector(reader, value, scope.matrix).matches(scope.trial);
             }
             // Of a list it has been replaced.
             crate::for_each::WORD => {
@@ -130,6 +130,9 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
     }
     if let Some((key, value)) = entries.iter().find(|(key, _)| key.text == "gives") {
         answers::check_gives(reader, verb, key, value);
+    }
+    if elsewhere {
+        return;
     }
     let what = format!("`{}`", verb.name);
     let args =

@@ -105,6 +105,13 @@ impl Args<'_, '_, '_, '_> {
                     Some(n) => self.reader.number(n, "`offset`")?,
                     None => 0,
                 };
+                let bytes = self.scope.buffers[&buffer].bytes;
+                if offset > bytes {
+                    let message =
+                        format!("`{buffer}` has {bytes} bytes, and byte {offset} is past its end");
+                    self.reader.mistake(node.at, message);
+                    return None;
+                }
                 Arg::Address(Place { buffer, offset })
             }
             Value::Map(entries) => self.typed(node, entries, takes)?,

@@ -472,3 +472,38 @@ fn every_mistake_of_a_step_is_told() {
         assert_eq!(told.len(), mistakes, "{step}: {told:#?}");
     }
 }
+
+/// A step that no trial makes has a verb and answers, whatever stands first.
+#[test]
+fn a_step_of_other_trials_is_read_too() {
+    let steps = |step: &str| {
+        told(&format!(
+            "matrix: {{n: [1, 2]}}\nexclude: [{{n: 2}}]\nsteps: [{{sync: device}}, {step}]\n"
+        ))
+    };
+    for step in ["{when: {n: 2}, snyc: device}", "{snyc: device, when: {n: 2}}"] {
+        assert!(steps(step)[0].contains("there is no step `snyc`"), "{:?}", steps(step));
+    }
+    let answer = steps("{when: {n: 2}, sync: device, returns: hipSucess}");
+    assert!(answer[0].contains("`hipSucess` is no status of `sync`"), "{answer:?}");
+    assert_eq!(steps("{when: {n: 2}, sync: device, returns: hipErrorUnknown}"), [""; 0]);
+}
+
+#[test]
+fn a_kernel_is_given_no_place_outside_of_a_buffer() {
+    let of = |offset: &str| {
+        told(
+            &with(&format!(
+                "  - launch: {{kernel: own, args: [{{buffer: b, offset: {offset}}}], items: 1}}\n"
+            ))
+            .replace(
+                "buffers:",
+                "kernels:\n  own: 'extern \"C\" __global__ void own(unsigned *out) {}'\nbuffers:",
+            ),
+        )
+    };
+    assert_eq!(of("64"), [""; 0]);
+    for outside in ["65", "18446744073709551615"] {
+        assert!(of(outside)[0].contains("`b` has 64 bytes, and byte"), "{:?}", of(outside));
+    }
+}

@@ -192,7 +192,7 @@ fn page() -> String {
             let _ = writeln!(page, "* {}: {first}{rest}", named(name));
         }
     }
-    page.push_str("* `$axis`: the trial's value of an axis, anywhere.\n\n## The file\n");
+    page.push_str("* `$axis`: the trial's value of an axis, in what a trial does: buffers, kernels, environment, steps, checks and program; `$$` is a dollar there.\n\n## The file\n");
     for (key, value) in properties(&schema) {
         let about = value["description"].as_str().expect("every key is described");
         let _ = writeln!(page, "\n### `{key}`\n\n{about} It is {}.", form(value));
