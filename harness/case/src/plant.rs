@@ -174,7 +174,7 @@ fn makes_node(call: &Call) -> bool {
 }
 
 fn is_copy(call: &Call) -> bool {
-    matches!(call, Call::Copy { .. } | Call::Copy2d { .. })
+    matches!(call, Call::Copy { .. } | Call::Copy2d { .. } | Call::Copy3d { .. })
 }
 
 fn makes_handle(call: &Call) -> bool {

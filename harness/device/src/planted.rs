@@ -434,7 +434,7 @@ mod tests {
              `copy.late` has no parameter `foo`; write ms=20, probability=0.2, per=process, seed=7, only=3\n\
              `probability=7` of `copy.late`: write a number above 0 and at most 1\n\
              `per=week` of `copy.late`: write call or process\n\
-             `seed=-1` of `copy.late`: write a whole number",
+             `seed=-1` of `copy.late`: write 0 to 18446744073709551615",
         );
     }
 

@@ -126,6 +126,33 @@ fn each_fault_is_planted_where_it_says() {
     assert_eq!(unseen, [&Fault::CallLeak]);
 }
 
+/// No case of the library captures all of them.
+#[test]
+fn every_kind_of_copy_is_one_to_a_fault() {
+    for copy in [
+        "copy: {to: b, from: a, api: memcpy_async, stream: s}",
+        "copy_2d: {to: b, from: a, width: 16, height: 4, async: true, stream: s}",
+        "copy_3d: {to: b, from: a, width: 16, height: 4, async: true, stream: s}",
+    ] {
+        let text = format!(
+            "title: t\nsource: s\nfaults: copy.zero\nbuffers:\n  a: {{on: device, bytes: 64, fill: zero}}\n  b: {{on: device, bytes: 64, fill: zero}}\nsteps:\n  \
+             - begin_capture: {{stream: s}}\n  - {copy}\n  - end_capture: {{stream: s, graph: g}}\n"
+        );
+        let case = Case::parse("a/b", &text).unwrap_or_else(|m| panic!("{m:#?}"));
+        let sound =
+            analyse(&case, &case.trials()[0], &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
+        for (fault, effect) in [
+            (Fault::GraphNodeLost, Effect::Return(0)),
+            (Fault::CaptureRefused, Effect::Return(900)),
+        ] {
+            let mut plan = sound.clone();
+            plant(&mut plan, &Planted::from(fault));
+            let found: Vec<_> = plan.body[1].planted.iter().map(|m| m.effect.clone()).collect();
+            assert_eq!(found, [effect], "{fault}: {copy}");
+        }
+    }
+}
+
 /// Numbers of hip/hip_runtime_api.h.
 #[test]
 fn a_refused_call_answers_with_the_number_of_its_status() {
