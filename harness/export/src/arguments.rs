@@ -2,7 +2,12 @@
 
 use plan::{Arg, ScalarType};
 
-use crate::{form::Form, literal::value, names::Kind, printer::Printer};
+use crate::{
+    form::Form,
+    literal::{text, value},
+    names::Kind,
+    printer::Printer,
+};
 
 impl Printer<'_> {
     /// The arguments of a kernel, with the types that it has where it is part of the program. Structs get variables.
@@ -33,7 +38,7 @@ impl Printer<'_> {
     /// The options of a kernel's own, as texts between commas; none where it has none.
     pub(crate) fn options(&self, kernel: &str) -> Option<String> {
         let options = &self.plan.own_kernels.get(kernel)?.options;
-        let texts: Vec<_> = options.iter().map(|option| format!("{option:?}")).collect();
+        let texts: Vec<_> = options.iter().map(|option| text(option)).collect();
         (!texts.is_empty()).then(|| texts.join(", "))
     }
 

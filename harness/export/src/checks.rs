@@ -2,7 +2,7 @@
 
 use plan::{Call, Step};
 
-use crate::{names::Kind, printer::Printer, support::Helper, wanted::want};
+use crate::{literal::text, names::Kind, printer::Printer, support::Helper, wanted::want};
 
 impl Printer<'_> {
     /// A check of bytes.
@@ -106,8 +106,8 @@ impl Printer<'_> {
         self.need(Helper::ExpectValue);
         let conditions: Vec<String> = wanted.iter().map(|w| fits(w)).collect();
         let check = format!(
-            "expect_value(\"{function}\", {got}, \"{}\", {});",
-            wanted.join(" or "),
+            "expect_value(\"{function}\", {got}, {}, {});",
+            text(&wanted.join(" or ")),
             conditions.join(" || ")
         );
         if step.returns.is_none() {

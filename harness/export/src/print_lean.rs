@@ -4,8 +4,8 @@
 use plan::{Plan, Step, Version};
 
 use crate::{
-    checks::is_success, form::Form, header::Header, lean::Lean, names::Kind, printer::Printer,
-    support::Helper,
+    checks::is_success, form::Form, header::Header, lean::Lean, literal::text, names::Kind,
+    printer::Printer, support::Helper,
 };
 
 /// Prints a plan as the shortest program. `failing` is the step that fails; only its status, value or bytes are looked at,
@@ -70,8 +70,9 @@ impl Printer<'_> {
     /// A value that the failing step gives.
     pub(crate) fn lean_value(&mut self, function: &str, got: &str, wanted: &str, fits: &str) {
         self.line(format!("if (!({fits})) {{"));
-        let text = format!("  std::printf(\"FAIL: {function} gave %s; expected was {wanted}\\n\",");
-        self.line(text);
+        let wanted = wanted.replace('%', "%%");
+        let told = text(&format!("FAIL: {function} gave %s; expected was {wanted}\n"));
+        self.line(format!("  std::printf({told},"));
         self.line(format!("              ({got}).c_str());"));
         self.line("  std::exit(1);");
         self.line("}");

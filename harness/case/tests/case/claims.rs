@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Write, fs};
 
 use toml::{Table, Value};
 
-use super::texts::{CASES, root};
+use super::texts::{CASES, root, stands_in};
 
 const DATA: &str = "cases/claims.toml";
 const PAGE: &str = "docs/claims.md";
@@ -147,16 +147,7 @@ fn library() -> BTreeSet<String> {
 fn the_page_is_what_the_data_say() {
     let data = fs::read_to_string(root().join(DATA)).expect("it is part of the project");
     let page = page(&data, &library()).unwrap_or_else(|mistake| panic!("{DATA}: {mistake}"));
-    let path = root().join(PAGE);
-    if std::env::var_os("ROCREPRO_WRITE_REFERENCE").is_some() {
-        fs::write(&path, &page).expect("it is written");
-    }
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    let differs = page.lines().zip(written.lines()).find(|(now, then)| now != then);
-    assert!(
-        page == written,
-        "{PAGE} is stale at {differs:?}; write it by ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case claims::"
-    );
+    stands_in(PAGE, &page, "ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case claims::");
 }
 
 /// A document with one claim, of which a part is another one.

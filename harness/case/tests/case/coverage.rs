@@ -9,7 +9,7 @@ use std::{
 use case::{Case, analyse};
 use plan::{Call, Plan, Step};
 
-use super::texts::{CASES, KERNELS, root};
+use super::texts::{CASES, KERNELS, root, stands_in};
 
 const PAGE: &str = "docs/coverage.md";
 
@@ -235,15 +235,5 @@ fn each_issue_of_the_list_is_shown_or_has_a_reason() {
 
 #[test]
 fn the_page_is_what_the_library_covers() {
-    let path = root().join(PAGE);
-    let page = page();
-    if std::env::var_os("ROCREPRO_WRITE_REFERENCE").is_some() {
-        fs::write(&path, &page).expect("it is written");
-    }
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    let differs = page.lines().zip(written.lines()).find(|(now, then)| now != then);
-    assert!(
-        page == written,
-        "{PAGE} is stale at {differs:?}; write it by `cargo run -p ci -- coverage`"
-    );
+    stands_in(PAGE, &page(), "cargo run -p ci -- coverage");
 }

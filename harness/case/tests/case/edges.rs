@@ -507,3 +507,21 @@ fn a_kernel_is_given_no_place_outside_of_a_buffer() {
         assert!(of(outside)[0].contains("`b` has 64 bytes, and byte"), "{:?}", of(outside));
     }
 }
+
+/// The reason is the one that there is.
+#[test]
+fn a_fault_that_a_program_cannot_have_is_told_why() {
+    let of = |fault: &str| {
+        let text = "title: t\nsource: s\nfaults: [FAULT]\nprogram: {cpp: 'int main() { hipMalloc(); }', exit: 0}\n";
+        let found = mistakes("a/b", &text.replace("FAULT", fault), &Kernels::new());
+        found.into_iter().map(|m| m.message).collect::<Vec<_>>()
+    };
+    assert_eq!(of("{fault: call.crash, with: {call: hipMalloc}}"), [""; 0]);
+    let seldom = of("{fault: call.crash, with: {call: hipMalloc, probability: 0.5}}");
+    assert!(seldom[0].contains("it takes none of `probability`"), "{seldom:?}");
+    assert!(
+        of("graph.node-lost")[0].contains("only in a case with steps"),
+        "{:?}",
+        of("graph.node-lost")
+    );
+}

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write, fs};
 use plan::{Buffer, Call, Memory, Plan};
 use serde_json::{Map, Value};
 
-use super::texts::{CASES, root};
+use super::texts::{CASES, root, stands_in};
 
 const PAGE: &str = "docs/language.md";
 
@@ -262,16 +262,10 @@ fn page() -> String {
 
 #[test]
 fn the_page_is_what_the_language_is() {
-    let path = root().join(PAGE);
-    let page = page();
-    if std::env::var_os("ROCREPRO_WRITE_REFERENCE").is_some() {
-        fs::write(&path, &page).expect("it is written");
-    }
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    let differs = page.lines().zip(written.lines()).find(|(now, then)| now != then);
-    assert!(
-        page == written,
-        "{PAGE} is stale at {differs:?}; write it by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case reference::`"
+    stands_in(
+        PAGE,
+        &page(),
+        "ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case reference::",
     );
 }
 

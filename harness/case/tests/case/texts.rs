@@ -28,6 +28,18 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// Wants a page of the project to be this, and writes it where ROCREPRO_WRITE_REFERENCE is set.
+#[track_caller]
+pub(crate) fn stands_in(file: &str, page: &str, how: &str) {
+    let path = root().join(file);
+    if std::env::var_os("ROCREPRO_WRITE_REFERENCE").is_some() {
+        std::fs::write(&path, page).expect("it is written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = page.lines().zip(written.lines()).find(|(now, then)| now != then);
+    assert!(page == written, "{file} is stale at {differs:?}; write it by `{how}`");
+}
+
 /// All files with this ending below a folder, by path without it.
 fn texts(folder: &Path, ending: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();

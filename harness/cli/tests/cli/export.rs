@@ -49,3 +49,22 @@ fn an_overwritten_output_as_a_planted_fault() {
     let trial = "graphs/output-after-next-replay[words=16,clone=device]";
     check("export-overwritten-output", trial, Form::Hiprtc, fault);
 }
+
+/// Whatever a case says as text is text in its program, too.
+#[test]
+fn text_of_a_case_is_no_code() {
+    let evil = r#"x", f(), "%s"#;
+    let text = format!(
+        "title: t\nsource: s\nfaults: copy.zero\nkernels:\n  own:\n    source: 'extern \"C\" __global__ void own(unsigned *out) {{}}'\n    \
+         options: ['{evil}']\nbuffers:\n  b: {{on: device, bytes: 64, fill: zero}}\nsteps:\n  - launch: {{kernel: own, args: [b], items: 1}}\n  \
+         - sync: device\n  - find_symbol: {{kernel: own, symbol: '{evil}'}}\n    returns: hipErrorNotFound\n  \
+         - hip: {{call: hipGetErrorName, args: [1]}}\n    gives: '{evil}'\n"
+    );
+    let case = case::Case::parse("a/b", &text).unwrap_or_else(|m| panic!("{m:#?}"));
+    let plan = case::analyse(&case, &case.trials()[0], &case::Kernels::new())
+        .unwrap_or_else(|m| panic!("{m:#?}"));
+    let program = print(&plan, Form::Hiprtc, &Version::new(7, 2, 4), &Header::default())
+        .expect("it can be printed");
+    assert_eq!(program.matches(r#"x\", f(), \"%s""#).count(), 4, "{program}");
+    assert!(!program.contains(r#"x", f()"#), "{program}");
+}
