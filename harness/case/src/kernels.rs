@@ -27,7 +27,7 @@ pub(crate) struct Own {
 
 /// Reads one of `kernels`: its source, or a mapping.
 pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Kernels) -> Own {
-    reader.name(key, "a kernel");
+    reader.name(key.at, &key.text, "a kernel");
     let mut own = Own { line: key.at.line, ..Own::default() };
     let name = &key.text;
     if plan::kernel(name).is_some() {

@@ -160,7 +160,7 @@ fn assemble(
     let mut scope = Scope::new(&case.matrix, trial, kernels);
     if let Some(node) = fields.get("streams") {
         for (key, value) in reader.entries(node, "`streams`").unwrap_or_default() {
-            reader.name(key, "a stream");
+            reader.name(key.at, &key.text, "a stream");
             if [DEFAULT_STREAM, "device"].contains(&key.text.as_str()) {
                 reader.mistake(key.at, format!("`{}` is reserved; use another name", key.text));
             }
@@ -183,7 +183,7 @@ fn assemble(
         let entries = reader.entries(node, "`buffers`");
         scope.unknown_buffers = entries.is_none();
         for (key, value) in entries.unwrap_or_default() {
-            reader.name(key, "a buffer");
+            reader.name(key.at, &key.text, "a buffer");
             scope.declared.insert(key.text.clone());
             match read_buffer(reader, &key.text, value) {
                 Some((buffer, first)) => {
@@ -252,7 +252,12 @@ fn assemble(
         limits: BTreeMap::new(),
         libraries: case.needs.libraries.clone(),
         functions: case.needs.functions.clone(),
-        buffers: scope.buffers.clone(),
+        buffers: scope
+            .buffers
+            .iter()
+            .chain(&scope.added)
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect(),
         streams: scope.streams.clone(),
         events: scope.events.iter().cloned().collect(),
         kernels: BTreeMap::new(),

@@ -123,13 +123,15 @@ impl Reader {
     }
 
     /// Checks a name that the case gives.
-    pub(crate) fn name(&mut self, key: &Key, what: &str) {
+    pub(crate) fn name(&mut self, at: At, name: &str, what: &str) {
         let letters = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        if !key.text.starts_with(|c: char| c.is_ascii_alphabetic())
-            || !key.text.chars().all(letters)
-        {
+        if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(letters) {
             let message = "begins with a letter and has letters, digits, `_`, `-` and `.`";
-            self.mistake(key.at, format!("the name of {what} {message}"));
+            self.mistake(at, format!("the name of {what} {message}"));
+        }
+        // What YAML, and so an editor, takes for something else than text.
+        if ["null", "true", "false"].contains(&name) {
+            self.mistake(at, format!("{what} cannot be called `{name}`"));
         }
     }
 

@@ -27,8 +27,10 @@ pub(crate) struct Scope<'a> {
     pub(crate) matrix: &'a Matrix,
     pub(crate) trial: &'a Trial,
     pub(crate) buffers: BTreeMap<String, Buffer>,
-    /// Buffers that the case declares; lowering adds others.
+    /// Names of buffers that the case declares, whether that could be read or not.
     pub(crate) declared: BTreeSet<String>,
+    /// Buffers of the host that checks need beside those of the case, which no step may name.
+    pub(crate) added: BTreeMap<String, Buffer>,
     /// Buffers whose declaration has a mistake, which is told there.
     pub(crate) broken: BTreeSet<String>,
     /// Whether buffers, or kernels, may be meant that could not be read.
@@ -52,6 +54,7 @@ impl<'a> Scope<'a> {
             trial,
             buffers: BTreeMap::new(),
             declared: BTreeSet::new(),
+            added: BTreeMap::new(),
             broken: BTreeSet::new(),
             unknown_buffers: false,
             unknown_kernels: false,
@@ -124,12 +127,16 @@ impl Scope<'_> {
                 reader.mistake(node.at, format!("a case has at most {MOST_STREAMS} streams"));
                 return None;
             }
-            self.streams.entry(name.to_owned()).or_insert(StreamKind::Blocking);
+            if !self.streams.contains_key(name) {
+                reader.name(node.at, name, "a stream");
+                self.streams.insert(name.to_owned(), StreamKind::Blocking);
+            }
         }
         Some(name.to_owned())
     }
 
-    pub(crate) fn event(&mut self, name: &str) -> String {
+    pub(crate) fn event(&mut self, reader: &mut Reader, at: At, name: &str) -> String {
+        reader.name(at, name, "an event");
         self.events.insert(name.to_owned());
         name.to_owned()
     }
@@ -167,7 +174,7 @@ impl Scope<'_> {
             reader.mistake_with_help(at, message, Some(help));
         }
         let spec = beside(buffer);
-        self.buffers.insert(back.clone(), spec);
+        self.added.insert(back.clone(), spec);
         let call = Call::Copy {
             to: Place { buffer: back.clone(), offset: 0 },
             from: Place { buffer: name, offset: 0 },

@@ -404,10 +404,7 @@ impl<'a> Expected<'a> {
             | OnMemory::Replay(_)
             | OnMemory::Check(_)
             | OnMemory::Compare(..)
-            | OnMemory::Guards(_)
-            | OnMemory::MakeHandle(_)
-            | OnMemory::UseHandle(_)
-            | OnMemory::EndHandle(_) => Vec::new(),
+            | OnMemory::Guards(_) => Vec::new(),
         }
     }
 

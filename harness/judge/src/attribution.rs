@@ -328,10 +328,7 @@ impl<'a> Evidence<'a> {
             | OnMemory::Replay(_)
             | OnMemory::Check(_)
             | OnMemory::Compare(..)
-            | OnMemory::Guards(_)
-            | OnMemory::MakeHandle(_)
-            | OnMemory::UseHandle(_)
-            | OnMemory::EndHandle(_) => format!("the write {line} (to {buffer}{iteration})"),
+            | OnMemory::Guards(_) => format!("the write {line} (to {buffer}{iteration})"),
         }
     }
 }

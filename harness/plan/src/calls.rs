@@ -105,7 +105,8 @@ impl fmt::Display for Thing {
             Thing::Graph => "graph",
             Thing::Exec => "executable graph",
             Thing::Generator => "generator",
-            Thing::Blaslt | Thing::Rocblas => "handle",
+            Thing::Blaslt => "hipBLASLt handle",
+            Thing::Rocblas => "rocBLAS handle",
             Thing::Value => "value",
         })
     }

@@ -100,23 +100,21 @@ impl Keys for Args<'_, '_, '_, '_> {
 
     fn thing(&mut self, key: &str, thing: Thing) -> Option<Name> {
         let name = self.text(key)?;
+        let at = self.at(key);
         match thing {
-            Thing::Event => drop(self.scope.event(&name)),
+            Thing::Event => drop(self.scope.event(self.reader, at, &name)),
             Thing::Kernel if !self.scope.has_kernel(&name) => {
                 let help = suggest(&name, self.scope.kernel_names());
                 let message = format!("there is no kernel `{name}`");
-                self.reader.mistake_with_help(self.at(key), message, help);
+                self.reader.mistake_with_help(at, message, help);
                 return None;
             }
-            Thing::Buffer
-            | Thing::Stream
-            | Thing::Kernel
-            | Thing::Graph
-            | Thing::Exec
-            | Thing::Generator
-            | Thing::Blaslt
-            | Thing::Rocblas
-            | Thing::Value => {}
+            Thing::Graph | Thing::Generator | Thing::Blaslt | Thing::Rocblas => {
+                self.reader.name(at, &name, &format!("a {thing}"));
+            }
+            Thing::Exec => self.reader.name(at, &name, "an executable graph"),
+            // They are declared, or given by an earlier step.
+            Thing::Buffer | Thing::Stream | Thing::Kernel | Thing::Value => {}
         }
         Some(name)
     }

@@ -1,7 +1,7 @@
 //! The verbs whose keys say more than the fields of their calls, or less. All of a step is read before anything of it may be
 //! missing, so that all mistakes are told.
 
-use plan::{Box3d, Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb};
+use plan::{Box3d, Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb, Thing};
 
 use super::{MOST_REPEATS, MOST_SLEEP, args::Args, gemm, read_block, repeats};
 
@@ -130,26 +130,27 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
     }
 
     fn rand_generate(&mut self) -> Option<Call> {
-        let (to, generator) = (self.place("to"), self.text("generator"));
+        let (to, generator) = (self.place("to"), self.thing("generator", Thing::Generator));
         let (count, to) = (self.given_number("count"), to?);
         let count = count?.unwrap_or(self.room(&to) / 4);
         Some(Call::RandGenerate { generator: generator?, to, count })
     }
 
     fn blaslt_heuristic(&mut self) -> Option<Call> {
-        let (handle, problem, bias) = (self.text("handle"), gemm::problem(self), self.flag("bias"));
+        let (handle, problem, bias) =
+            (self.thing("handle", Thing::Blaslt), gemm::problem(self), self.flag("bias"));
         let mut problem = problem?;
         problem.bias = bias?;
         Some(Call::BlasltHeuristic { handle: handle?, problem })
     }
 
     fn blaslt_matmul(&mut self) -> Option<Call> {
-        let (handle, problem, operands, stream) = gemm::product(self)?;
+        let (handle, problem, operands, stream) = gemm::product(self, Thing::Blaslt)?;
         Some(Call::BlasltMatmul { handle, problem, operands, stream })
     }
 
     fn rocblas_gemm(&mut self) -> Option<Call> {
-        let (handle, problem, operands, stream) = gemm::product(self)?;
+        let (handle, problem, operands, stream) = gemm::product(self, Thing::Rocblas)?;
         Some(Call::RocblasGemm { handle, problem, operands, stream })
     }
 

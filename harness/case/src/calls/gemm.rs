@@ -1,6 +1,6 @@
 //! Matrix multiplications and the numbers that go into them.
 
-use plan::{Call, Choice, Dtype, Keys, MatmulProblem, Name, Operands};
+use plan::{Call, Choice, Dtype, Keys, MatmulProblem, Name, Operands, Thing};
 
 use super::args::Args;
 
@@ -11,8 +11,11 @@ pub(super) fn fill(args: &mut Args) -> Option<Call> {
 }
 
 /// What both libraries are given to multiply.
-pub(super) fn product(args: &mut Args) -> Option<(Name, MatmulProblem, Operands, Name)> {
-    let (handle, problem) = (args.text("handle"), problem(args));
+pub(super) fn product(
+    args: &mut Args,
+    library: Thing,
+) -> Option<(Name, MatmulProblem, Operands, Name)> {
+    let (handle, problem) = (args.thing("handle", library), problem(args));
     let [a, b, d] = ["a", "b", "d"].map(|key| args.buffer(key));
     let bias = match args.get("bias") {
         Some(_) => args.buffer("bias").map(Some),

@@ -151,7 +151,9 @@ impl Args<'_, '_, '_, '_> {
             (HipRole::Asks | HipRole::Works, "hipStream_t") => {
                 self.scope.stream(self.reader, node).map(HipArg::Stream)
             }
-            (HipRole::Asks, "hipEvent_t") => Some(HipArg::Event(self.scope.event(text))),
+            (HipRole::Asks, "hipEvent_t") => {
+                Some(HipArg::Event(self.scope.event(self.reader, node.at, text)))
+            }
             (HipRole::Asks, "hipGraph_t") => Some(HipArg::Graph(text.to_owned())),
             (HipRole::At | HipRole::Reads(_) | HipRole::Writes(_) | HipRole::Sets { .. }, _) => {
                 let buffer = self.scope.buffer(self.reader, node)?;

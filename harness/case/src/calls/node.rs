@@ -1,6 +1,6 @@
 //! Calls that are not made but become nodes of a graph.
 
-use plan::{Call, CopyApi, Keys};
+use plan::{Call, CopyApi, Keys, Thing};
 
 use super::args::Args;
 
@@ -8,7 +8,7 @@ impl Args<'_, '_, '_, '_> {
     /// The call, or where `graph` is given the call that adds a node which does the same.
     pub(super) fn or_node(&mut self, mut call: Call) -> Option<Call> {
         let Some(_) = self.get("graph") else { return Some(call) };
-        let graph = self.text("graph")?;
+        let graph = self.thing("graph", Thing::Graph)?;
         let mut refused = false;
         for key in ["stream", "async", "api"] {
             if let Some(given) = self.get(key) {

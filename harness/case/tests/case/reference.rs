@@ -1,7 +1,7 @@
 //! docs/language.md: everything that a case may say, from the schema, the declarations of the calls and the faults. Each example is a
 //! step of a case of the library, which the tests run.
 
-use std::{collections::BTreeMap, fmt::Write, fs};
+use std::{collections::BTreeMap, fmt::Write, fs, sync::LazyLock};
 
 use plan::{Buffer, Call, Memory, Plan};
 use serde_json::{Map, Value};
@@ -9,6 +9,11 @@ use serde_json::{Map, Value};
 use super::texts::{CASES, root, stands_in};
 
 const PAGE: &str = "docs/language.md";
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let text = fs::read_to_string(root().join("cases/schema.json")).expect("the schema");
+    serde_json::from_str(&text).expect("the schema is JSON")
+});
 
 /// What a value is, in words; empty for a placeholder, which may stand for any.
 fn form(value: &Value) -> String {
@@ -42,7 +47,12 @@ fn form(value: &Value) -> String {
             format!("a mapping with {}", keys.join(", "))
         }
         Some("object") => of("a mapping", "a mapping of names to", &value["additionalProperties"]),
-        _ => String::new(),
+        _ => {
+            let kinds = value["type"].as_array().into_iter().flatten();
+            let kinds: Vec<_> =
+                kinds.map(|kind| form(&serde_json::json!({ "type": kind }))).collect();
+            kinds.join(", or ")
+        }
     }
 }
 
@@ -62,6 +72,7 @@ fn named(definition: &str) -> &'static str {
         "number" => "a number",
         "flag" => "`true` or `false`",
         "sizes" => "one to three numbers",
+        "text" => "a text",
         "scalar" => "a value",
         "scalars" => "a value or a list of values",
         "texts" => "a text or a list of texts",
@@ -76,6 +87,8 @@ fn named(definition: &str) -> &'static str {
         "fault" => "a fault",
         "steps" => "a list of steps",
         "step" => "a step",
+        "expected" => "a check",
+        "window" => "a window",
         other => panic!("the page has no words for `{other}` of the schema"),
     }
 }
@@ -89,11 +102,20 @@ fn keys(value: &Value, page: &mut String) {
     for (key, inner) in properties(value) {
         let about =
             inner["description"].as_str().map_or(String::new(), |about| format!(" {about}"));
-        let _ = writeln!(page, "* `{key}`: {}.{about}", form(inner));
+        let form = form(inner);
+        let form = if form.is_empty() { form } else { format!(" {form}.") };
+        let _ = writeln!(page, "* `{key}`:{form}{about}");
     }
-    let inner = value["anyOf"].as_array().into_iter().flatten();
-    for inner in inner.chain([&value["items"], &value["additionalProperties"]]) {
-        if inner.is_object() {
+    let inner: Vec<_> = value["anyOf"].as_array().into_iter().flatten().collect();
+    let lists_of_these = inner.iter().filter(|list| inner.iter().any(|one| list["items"] == **one));
+    let lists_of_these: Vec<_> = lists_of_these.copied().collect();
+    let others = inner.into_iter().filter(|inner| !lists_of_these.contains(inner));
+    for inner in others.chain([&value["items"], &value["additionalProperties"]]) {
+        if let Some(name @ ("expected" | "fault" | "window")) =
+            inner["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"))
+        {
+            keys(&SCHEMA["$defs"][name], page);
+        } else if inner.is_object() {
             keys(inner, page);
         }
     }
@@ -175,8 +197,7 @@ fn helper() -> String {
 }
 
 fn page() -> String {
-    let text = fs::read_to_string(root().join("cases/schema.json")).expect("the schema");
-    let schema: Value = serde_json::from_str(&text).expect("the schema is JSON");
+    let schema = &*SCHEMA;
     let examples = examples(&CASES);
     let mut page = "# The language of cases\n\n\
         What a case may say. This page is written by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case reference::` from the schema, the\n\
@@ -193,7 +214,7 @@ fn page() -> String {
         }
     }
     page.push_str("* `$axis`: the trial's value of an axis, in what a trial does: buffers, kernels, environment, steps, checks and program; `$$` is a dollar there.\n\n## The file\n");
-    for (key, value) in properties(&schema) {
+    for (key, value) in properties(schema) {
         let about = value["description"].as_str().expect("every key is described");
         let _ = writeln!(page, "\n### `{key}`\n\n{about} It is {}.", form(value));
         let mut inner = String::new();

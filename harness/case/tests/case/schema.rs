@@ -1,11 +1,13 @@
 //! The JSON Schema for editors agrees with the reader: on every case of the library, on typical mistakes and on the verbs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value, json};
 
-use super::texts::{CASES, root};
+use case::{Case, analyse, mistakes};
+
+use super::texts::{CASES, KERNELS, PLANS, root};
 
 fn schema() -> Value {
     let text = std::fs::read_to_string(root().join("cases/schema.json"))
@@ -239,4 +241,82 @@ fn regular_verbs_are_as_their_calls_are_declared() {
 fn the_groups_of_a_stack_are_those_of_the_reader() {
     let schema = schema();
     assert_eq!(schema["$defs"]["group"]["enum"], json!(case::GROUPS));
+}
+
+/// The pointers (RFC 6901) of everything in a document.
+fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
+    all.push(at.to_owned());
+    let mut below = |key: &str, value| {
+        pointers(value, &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), all);
+    };
+    match value {
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(i, item)| below(&i.to_string(), item));
+        }
+        Value::Object(entries) => entries.iter().for_each(|(key, value)| below(key, value)),
+        _ => {}
+    }
+}
+
+/// What else might stand where this value stands; `None` is nothing.
+fn others(value: &Value) -> Vec<Option<Value>> {
+    let mut others = vec![None, Some(json!([value]))];
+    others.extend([json!(null), json!({}), json!([]), json!(true), json!(0)].map(Some));
+    match value {
+        Value::Array(items) => others.extend(items.first().map(|item| Some(item.clone()))),
+        Value::Number(number) => others.push(Some(json!(number.to_string()))),
+        _ => {}
+    }
+    others
+}
+
+/// An editor must not call wrong what `check` takes. Each place of the library gets other values, and is tried by its last names once.
+#[test]
+fn what_the_reader_takes_validates() {
+    let validator = jsonschema::validator_for(&schema()).expect("the schema is a schema");
+    let (mut seen, mut refused, mut wrong) = (HashSet::new(), 0, Vec::new());
+    // The first trial tells most mistakes, and all of them take longer.
+    let taken = |id: &str, text: &str| {
+        Case::parse(id, text).is_ok_and(|case| {
+            case.trials().first().is_none_or(|trial| analyse(&case, trial, &KERNELS).is_ok())
+        }) && mistakes(id, text, &KERNELS).is_empty()
+    };
+    let trials =
+        |(id, text): &(&String, &String)| Case::parse(id, text).expect("a case").trials().len();
+    let mut cases: Vec<_> = PLANS.iter().collect();
+    cases.sort_by_cached_key(trials);
+    for (id, text) in cases {
+        let case = json_of(text);
+        let mut all = Vec::new();
+        pointers(&case, "", &mut all);
+        for at in all.iter().filter(|at| !at.is_empty()) {
+            let names = at.rsplit('/').filter(|name| name.parse::<usize>().is_err()).take(2);
+            let names: Vec<&str> = names.collect();
+            let there = case.pointer(at).expect("it is there");
+            if !seen.insert((names.join(" "), std::mem::discriminant(there))) {
+                continue;
+            }
+            for other in others(there) {
+                let mut changed = case.clone();
+                let (parent, key) = at.rsplit_once('/').expect("it is not the whole");
+                match (other.clone(), changed.pointer_mut(parent).expect("it is there")) {
+                    (Some(other), _) => *changed.pointer_mut(at).expect("it is there") = other,
+                    (None, Value::Object(entries)) => drop(entries.remove(key)),
+                    (None, Value::Array(items)) => {
+                        drop(items.remove(key.parse().expect("an index")));
+                    }
+                    (None, _) => unreachable!("what has a part is one of the two"),
+                }
+                // Most of what the schema takes is right, and a right case takes the longest to read.
+                if !validator.is_valid(&changed) {
+                    refused += 1;
+                    if taken(id, &changed.to_string()) {
+                        wrong.push(format!("{id}{at} = {other:?}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {refused}: {wrong:#?}", wrong.len());
+    assert!(refused > 1000, "{refused}");
 }

@@ -6,7 +6,7 @@ family! { blas
     BlasltCreate { handle: Name as makes(Blaslt) }
         verb: value blaslt_create "create a hipBLASLt handle";
         makes: ["hipblasLtCreate"];
-        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: MakeHandle(handle) };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("creation of handle {handle}"); cpp: Function("hipblasLtCreate(&{handle})");
 
     /// hipblasLtMatmulAlgoGetHeuristic for one problem; gives the number of algorithms.
@@ -24,7 +24,7 @@ family! { blas
             "hipblasLtMatrixLayoutCreate",
             "hipblasLtMatrixLayoutDestroy",
         ];
-        in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only memory: UseHandle(handle) };
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
         words: ("heuristic of hipBLASLt"); cpp: Product;
 
     /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace; `HIPBLAS_STATUS_NOT_SUPPORTED`
@@ -51,7 +51,7 @@ family! { blas
         ];
         in_capture: Node; by_hand: []; gives: Nothing;
         effect: {
-            memory: Product { handle, problem, operands },
+            memory: Product { problem, operands },
             captures: Nothing,
             order: InTurn,
             works_in: Library(stream),
@@ -63,14 +63,14 @@ family! { blas
     BlasltDestroy { handle: Name as ends(Blaslt) }
         verb: value blaslt_destroy "destroy a hipBLASLt handle";
         makes: ["hipblasLtDestroy"];
-        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: EndHandle(handle) };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("destruction of handle {handle}"); cpp: Function("hipblasLtDestroy({handle})");
 
     /// rocblas_create_handle.
     RocblasCreate { handle: Name as makes(Rocblas) }
         verb: value rocblas_create "create a rocBLAS handle";
         makes: ["rocblas_create_handle"];
-        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: MakeHandle(handle) };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("creation of handle {handle}"); cpp: Function("rocblas_create_handle(&{handle})");
 
     /// rocblas_set_stream and rocblas_gemm_ex.
@@ -85,7 +85,7 @@ family! { blas
         makes: ["rocblas_gemm_ex", "rocblas_set_stream"];
         in_capture: Node; by_hand: []; gives: Nothing;
         effect: {
-            memory: Product { handle, problem, operands },
+            memory: Product { problem, operands },
             captures: Nothing,
             order: InTurn,
             works_in: Library(stream),
@@ -97,6 +97,6 @@ family! { blas
     RocblasDestroy { handle: Name as ends(Rocblas) }
         verb: value rocblas_destroy "destroy a rocBLAS handle";
         makes: ["rocblas_destroy_handle"];
-        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: EndHandle(handle) };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("destruction of handle {handle}"); cpp: Function("rocblas_destroy_handle({handle})");
 }

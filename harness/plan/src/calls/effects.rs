@@ -32,11 +32,11 @@ pub enum OnMemory<'a> {
     /// One is added to each byte of a buffer.
     CountUp(&'a str),
     /// So many 32-bit words hold random numbers.
-    Generate { generator: &'a str, to: &'a Place, count: u64 },
+    Generate { to: &'a Place, count: u64 },
     /// A function of the table reads and writes places, and what it writes nobody knows.
     Foreign { function: &'a str, args: &'a [HipArg] },
     /// A matrix product.
-    Product { handle: &'a str, problem: &'a MatmulProblem, operands: &'a Operands },
+    Product { problem: &'a MatmulProblem, operands: &'a Operands },
     /// What a kernel computes.
     Launch { kernel: &'a str, grid: &'a [u32; 3], block: &'a [u32; 3], args: &'a [Arg] },
     /// What the nodes of an executable graph do.
@@ -47,12 +47,6 @@ pub enum OnMemory<'a> {
     Compare(&'a str, &'a str),
     /// The guards of a buffer are read.
     Guards(&'a str),
-    /// A handle of a library is there.
-    MakeHandle(&'a str),
-    /// A handle of a library has to be there.
-    UseHandle(&'a str),
-    /// A handle of a library is gone.
-    EndHandle(&'a str),
 }
 
 /// What a call does to captures and graphs, and what those depend on.

@@ -15,7 +15,7 @@ family! { rng
         } };
         in_capture: Now; by_hand: []; gives: Nothing;
         effect: {
-            memory: MakeHandle(generator),
+            memory: Nothing,
             captures: NewGenerator(generator),
             order: Nothing,
             works_in: NoStream,
@@ -27,7 +27,7 @@ family! { rng
     RandSeed { generator: Name as uses(Generator), seed: u64 as number }
         verb: keys rand_seed "seed a generator";
         makes: ["hiprandSetPseudoRandomGeneratorSeed"];
-        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: UseHandle(generator) };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("seed of {generator}");
         cpp: Function("hiprandSetPseudoRandomGeneratorSeed({generator}, {seed})");
 
@@ -35,7 +35,7 @@ family! { rng
     RandOffset { generator: Name as uses(Generator), offset: u64 as number }
         verb: keys rand_offset "set a generator's offset";
         makes: ["hiprandSetGeneratorOffset"];
-        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: UseHandle(generator) };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("offset of {generator}"); cpp: Function("hiprandSetGeneratorOffset({generator}, {offset})");
 
     /// hiprandSetStream.
@@ -44,7 +44,7 @@ family! { rng
         makes: ["hiprandSetStream"];
         in_capture: Now; by_hand: []; gives: Nothing;
         effect: {
-            memory: UseHandle(generator),
+            memory: Nothing,
             captures: RandStream { generator, stream },
             order: Nothing,
             works_in: NoStream,
@@ -62,7 +62,7 @@ family! { rng
         makes: ["hiprandGenerate"];
         in_capture: Node; by_hand: []; gives: Nothing;
         effect: {
-            memory: Generate { generator, to, count: *count },
+            memory: Generate { to, count: *count },
             captures: Nothing,
             order: InTurn,
             works_in: Generator(generator),
@@ -74,6 +74,6 @@ family! { rng
     RandDestroy { generator: Name as ends(Generator) }
         verb: value rand_destroy "destroy a generator";
         makes: ["hiprandDestroyGenerator"];
-        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: EndHandle(generator) };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("destruction of {generator}"); cpp: Function("hiprandDestroyGenerator({generator})");
 }

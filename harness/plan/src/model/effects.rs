@@ -23,12 +23,9 @@ impl<'a, B: Bytes> Model<'a, B> {
                 self.set(now, to, (value, element), bytes);
             }
             OnMemory::CountUp(buffer) => self.count_up(now, buffer),
-            OnMemory::Generate { generator, to, count } => self.generate(now, generator, to, count),
+            OnMemory::Generate { to, count } => self.generate(now, to, count),
             OnMemory::Foreign { function, args } => self.foreign(now, function, args),
-            OnMemory::Product { handle, problem, operands } => {
-                self.use_handle(now, handle);
-                self.multiply(now, problem, operands);
-            }
+            OnMemory::Product { problem, operands } => self.multiply(now, problem, operands),
             OnMemory::Launch { kernel, grid, block, args } => {
                 self.launch(now, kernel, grid, block, args);
             }
@@ -42,12 +39,6 @@ impl<'a, B: Bytes> Model<'a, B> {
             OnMemory::Guards(buffer) => {
                 let guard = self.plan.buffers.get(buffer).map_or(0, Buffer::guard);
                 self.expect(now, B::of(&[GUARD_BYTE], 2 * guard));
-            }
-            OnMemory::MakeHandle(name) => drop(self.handles.insert(name)),
-            OnMemory::UseHandle(name) => self.use_handle(now, name),
-            OnMemory::EndHandle(name) => {
-                self.use_handle(now, name);
-                self.handles.remove(name);
             }
         }
     }
@@ -134,8 +125,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    fn generate(&mut self, now: Now<'a>, generator: &str, to: &Place, count: u64) {
-        self.use_handle(now, generator);
+    fn generate(&mut self, now: Now<'a>, to: &Place, count: u64) {
         let bytes = count.saturating_mul(4);
         if self.range(now.step, to, bytes).is_some() {
             let data = B::of(&[0], bytes);
@@ -159,18 +149,12 @@ impl<'a, B: Bytes> Model<'a, B> {
             Ok(nodes) => {
                 for node in nodes {
                     self.captured = Some(node.allocations);
+                    self.handles(node.step);
                     self.effect(node.step.call.work().on_memory(), Now { step: node.step, ..now });
                 }
                 self.captured = None;
             }
             Err(message) => self.mistake(now.step, message),
-        }
-    }
-
-    fn use_handle(&mut self, now: Now<'a>, name: &str) {
-        if !self.handles.contains(name) {
-            let message = format!("there is no `{name}` here; a step must create it before");
-            self.mistake(now.step, message);
         }
     }
 

@@ -99,12 +99,8 @@ pub(super) fn touches<'a>(plan: &Plan, effect: OnMemory<'a>) -> Vec<Touch<'a>> {
         OnMemory::Check(buffer) => vec![Touch::whole(buffer, false)],
         OnMemory::Compare(a, b) => vec![Touch::whole(a, false), Touch::whole(b, false)],
         // The nodes of a graph touch what they do; guards are looked at when all is over.
-        OnMemory::Nothing
-        | OnMemory::Alloc(_)
-        | OnMemory::Replay(_)
-        | OnMemory::Guards(_)
-        | OnMemory::MakeHandle(_)
-        | OnMemory::UseHandle(_)
-        | OnMemory::EndHandle(_) => Vec::new(),
+        OnMemory::Nothing | OnMemory::Alloc(_) | OnMemory::Replay(_) | OnMemory::Guards(_) => {
+            Vec::new()
+        }
     }
 }
