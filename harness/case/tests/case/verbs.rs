@@ -267,7 +267,12 @@ const STEPS: &[Kind] = &[
         "blaslt_destroy: h",
         &[("blaslt_destroy: h", "there is no hipBLASLt handle `h`")],
     ),
-    ("rocblas_create", "", "rocblas_create: h", &[("rocblas_destroy: i", "there is no rocBLAS handle `i`")]),
+    (
+        "rocblas_create",
+        "",
+        "rocblas_create: h",
+        &[("rocblas_destroy: i", "there is no rocBLAS handle `i`")],
+    ),
     (
         "rocblas_gemm",
         "FILLED\nrocblas_create: h",

@@ -274,6 +274,16 @@ fn literal(token: &str) -> Result<Scalar, String> {
     }
     let digits = token.trim_end_matches(['u', 'U', 'l', 'L']);
     let suffix = token[digits.len()..].to_ascii_lowercase();
+    if !["", "u", "l", "ul", "lu", "ll", "ull", "llu"].contains(&&*suffix) {
+        return Err(format!("`{token}` is no number"));
+    }
+    // C reads it by eights.
+    if digits.len() > 1
+        && digits.bytes().all(|digit| digit.is_ascii_digit())
+        && digits.starts_with('0')
+    {
+        return Err(format!("`{token}` begins with 0, by which C means octal; write it without"));
+    }
     use ScalarType::{I32, I64, U32, U64};
     let types: &[ScalarType] = match (suffix.contains('u'), suffix.contains('l')) {
         (true, true) => &[U64],

@@ -1,6 +1,7 @@
 //! What the drawn plans of `oracle` found, as plain examples, and what mutants of `plan` showed that no test looked at.
 
 mod edges;
+mod formulas;
 mod plans;
 mod types;
 

@@ -8,7 +8,7 @@ use std::{
 use plan::{ScalarType, own_parameters, promoted, together};
 
 /// The types that every C compiler has, as C calls them.
-const TYPES: [(ScalarType, &str); 10] = [
+pub(super) const TYPES: [(ScalarType, &str); 10] = [
     (ScalarType::I8, "signed char"),
     (ScalarType::U8, "unsigned char"),
     (ScalarType::I16, "short"),
