@@ -120,19 +120,34 @@ impl Stated {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_program_is_the_same_wherever_it_stands() {
-        let at = |line, above| Program {
-            what: What::Python(Source { text: "pass".to_owned(), file: None, above }),
+    fn program(what: What, line: u32) -> Program {
+        Program {
+            what,
             arguments: Vec::new(),
             packages: Packages::None,
             groups: Vec::new(),
             parameters: Default::default(),
             stated: Stated::default(),
             line,
-        };
+        }
+    }
+
+    fn python(text: &str, above: u32) -> What {
+        What::Python(Source { text: text.to_owned(), file: None, above })
+    }
+
+    #[test]
+    fn a_program_is_the_same_wherever_it_stands() {
+        let at = |line, above| program(python("pass", above), line);
         assert_ne!(at(5, 6), at(7, 8));
         assert_eq!(at(5, 6).without_places(), at(7, 8).without_places());
         assert_eq!(at(5, 6).without_places(), at(0, 0));
+    }
+
+    #[test]
+    fn a_program_that_has_the_helper_reports() {
+        assert!(program(python("import rocrepro", 0), 1).reports());
+        assert!(!program(python("pass", 0), 1).reports());
+        assert!(!program(What::Command(vec!["rocrepro".to_owned()]), 1).reports());
     }
 }

@@ -1,8 +1,8 @@
 //! What mutants of `plan` showed that no test looked at.
 
 use plan::{
-    Arg, Box3d, Call, CopyApi, Dtype, GUARD_BYTE, HipArg, MatmulProblem, Operands, RandKind,
-    Scalar, ScalarType, digest, reference,
+    Arg, Box3d, Buffer, Call, CopyApi, Dtype, GUARD_BYTE, HipArg, MatmulProblem, Memory, Operands,
+    Place, RandKind, Scalar, ScalarType, digest, reference,
 };
 
 use super::plans::{
@@ -121,6 +121,56 @@ fn both_ends_of_what_is_set_lie_at_elements() {
     for (offset, bytes) in [(2, 8), (4, 6), (2, 6)] {
         refused(vec![words(offset, bytes)], 1, "elements of 4 bytes must lie at multiples");
     }
+    // More than there can be is told as that.
+    refused(vec![words(4, u64::MAX)], 1, "outside buffer `dev`");
+}
+
+/// Sizes know a product's result only where whole numbers are multiplied, and such are added.
+#[test]
+fn a_product_of_what_is_no_number_is_not_known_by_its_size() {
+    let multiplied = |before: Vec<Call>| {
+        let name = |name: &str| name.to_owned();
+        let (dtype, stream) = (Dtype::F32, name("default"));
+        let problem = MatmulProblem {
+            dtype,
+            m: 4,
+            n: 4,
+            k: 4,
+            transpose_a: false,
+            transpose_b: false,
+            bias: true,
+        };
+        let numbers = |buffer: &str| Call::FillNumbers { buffer: name(buffer), dtype, stamp: 1 };
+        let bias = Some(name("other"));
+        let operands = Operands { a: name("page"), b: name("pinned"), d: name("dev"), bias };
+        let mut calls = vec![numbers("page"), numbers("pinned"), numbers("other")];
+        calls.extend(before);
+        let handle = name("h");
+        calls.push(Call::BlasltCreate { handle: handle.clone() });
+        calls.push(Call::BlasltMatmul { handle, problem, operands, stream });
+        mistakes(&plan(calls)).into_iter().map(|(_, why)| why).collect::<Vec<_>>()
+    };
+    let copy = |to: Place, bytes: u64| {
+        let (api, stream) = (CopyApi::Memcpy, "default".to_owned());
+        Call::Copy { to, from: at("other", 0), bytes, api, stream }
+    };
+    assert_eq!(multiplied(vec![]), [""; 0]);
+    let both = |offset, bytes| ["page", "pinned"].map(|to| copy(at(to, offset), bytes)).to_vec();
+    assert_eq!(multiplied(both(4, 8)), [""; 0]);
+    for before in [vec![fill("other")], vec![fill("pinned")], both(2, 60), both(1, 63)]
+    {
+        let found = multiplied(before.clone());
+        let no_result = |why: &String| why.contains("no one right result");
+        assert!(matches!(&found[..], [why] if no_result(why)), "{before:?}: {found:?}");
+    }
+}
+
+/// The library writes before and behind a buffer only where it says so.
+#[test]
+fn a_guarded_buffer_is_as_much_longer_as_its_guards_are() {
+    let buffer = |guarded| Buffer { memory: Memory::Device, bytes: 100, guarded };
+    assert_eq!((buffer(false).guard(), buffer(false).allocation()), (0, 100));
+    assert_eq!((buffer(true).guard(), buffer(true).allocation()), (256, 612));
 }
 
 /// Of a function that is called by its name the table says which memory it reads and which it writes.
@@ -425,4 +475,54 @@ fn what_was_made_anew_is_not_what_a_graph_captured() {
     accepted(captured(vec![alloc("spare", "default")]));
     let free = Call::Free { buffer: "dev".to_owned(), stream: stream() };
     refused(captured(vec![free, alloc("dev", "default")]), 2, "`dev`");
+}
+
+#[test]
+fn what_a_function_of_the_table_takes_is_known_by_its_type() {
+    for (ty, of) in [
+        ("unsigned char", Some(ScalarType::U8)),
+        ("const unsigned short", Some(ScalarType::U16)),
+        ("uint32_t", Some(ScalarType::U32)),
+        ("size_t", Some(ScalarType::U64)),
+        ("int", Some(ScalarType::I32)),
+        ("unsigned char*", None),
+        ("hipStream_t", None),
+    ] {
+        assert_eq!(plan::scalar(ty), of, "{ty}");
+    }
+    let first = |name: &str| plan::hip_function(name).expect("it is in the table").first_given();
+    assert_eq!(first("hipMalloc"), Some(0));
+    assert_eq!(first("hipStreamGetDevice"), Some(1));
+    assert_eq!(first("hipInit"), None);
+}
+
+/// As C lays a struct out, with what is behind each member.
+#[test]
+fn members_of_a_struct_lie_at_multiples_of_their_size() {
+    let number = |ty, text| HipArg::Number(Scalar::parse(ty, text).expect("a number"));
+    let inner = HipArg::Struct(vec![number(ScalarType::U8, "1"), number(ScalarType::U16, "2")]);
+    assert_eq!(inner.alignment(), 2);
+    let whole =
+        HipArg::Struct(vec![number(ScalarType::U8, "3"), inner, number(ScalarType::U64, "4")]);
+    let bytes = [3, 0, 1, 0, 2, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!((whole.alignment(), whole.to_bytes(&|_| 0)), (8, bytes.to_vec()));
+}
+
+#[test]
+fn work_is_late_on_the_stream_that_has_it() {
+    let (set, copy) =
+        (|stream| set("dev", 64, stream, true), copy("pinned", "dev", CopyApi::MemcpyAsync, "s"));
+    assert_eq!(plan::late_on(&set("s")), Some("s"));
+    assert_eq!(plan::late_on(&set("default")), Some("default"));
+    assert_eq!(plan::late_on(&copy), Some("s"));
+    assert_eq!(plan::late_on(&Call::DeviceSynchronize), None);
+    assert_eq!(plan::late_on(&record("e", "s")), None);
+}
+
+#[test]
+fn the_phases_of_a_trial_have_names() {
+    use plan::Phase::{Body, Init, Load, Setup, Start, Teardown, Verify};
+    let names: Vec<_> =
+        [Start, Load, Init, Setup, Body, Verify, Teardown].map(|p| p.to_string()).into();
+    assert_eq!(names, ["start", "load", "init", "setup", "body", "verify", "teardown"]);
 }
