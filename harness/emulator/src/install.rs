@@ -131,13 +131,20 @@ impl Sections {
     }
 }
 
-/// How many bytes [`install`] writes.
-///
-/// # Errors
-/// Where `library` is something else: why.
-pub fn installed_len(library: &[u8]) -> Result<u64, InstallError> {
-    let sections = Sections::of(library).map_err(InstallError::NotTheDevice)?;
-    Ok(sections.behind(library.len()) as u64)
+/// Whether a file is a library that [`install`] wrote to its end: its first bytes tell where the table of sections lies, which is
+/// its last part.
+pub fn is_whole(file: &Path) -> bool {
+    let read = || -> io::Result<bool> {
+        let len = fs::metadata(file).map(|file| if file.is_file() { file.len() } else { 0 })?;
+        let mut first = [0; size_of::<elf::FileHeader64<LE>>()];
+        if len > 0 {
+            io::Read::read_exact(&mut fs::File::open(file)?, &mut first)?;
+        }
+        let Ok(header) = elf::FileHeader64::<LE>::parse(first.as_slice()) else { return Ok(false) };
+        let sections = u64::from(header.e_shnum(LE)) * HEADER as u64;
+        Ok(header.e_shoff(LE).checked_add(sections) == Some(len))
+    };
+    read().unwrap_or(false)
 }
 
 /// What has to be known of the library before it is changed.

@@ -28,8 +28,7 @@ fn the_installed_library_offers_the_interface_in_its_version() {
     let installed = install::install(&built_library(), folder.path()).unwrap();
     assert_eq!(installed, folder.path().join("libhsa-runtime64.so.1"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
-    let size = std::fs::metadata(&installed).unwrap().len();
-    assert_eq!(install::installed_len(&built_library()).unwrap(), size);
+    assert!(install::is_whole(&installed));
 
     let path = CString::new(installed.to_str().unwrap()).unwrap();
     // SAFETY: the path is a C string; loading runs only what the Rust runtime needs.
@@ -47,6 +46,22 @@ fn the_installed_library_offers_the_interface_in_its_version() {
     };
     let identity: device::Identity = serde_json::from_slice(json.to_bytes()).unwrap();
     assert_eq!(identity.version, env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn what_was_not_written_to_its_end_is_not_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let installed = install::install(&built_library(), folder.path()).unwrap();
+    let whole = std::fs::read(&installed).unwrap();
+    let longer: Vec<u8> = whole.iter().copied().chain([0]).collect();
+    for other in [&[], &whole[..4], &whole[..64], &whole[..whole.len() - 1], &longer] {
+        std::fs::write(&installed, other).unwrap();
+        assert!(!install::is_whole(&installed), "{} of {} bytes", other.len(), whole.len());
+    }
+    std::fs::write(&installed, &whole).unwrap();
+    assert!(install::is_whole(&installed));
+    assert!(!install::is_whole(folder.path()));
+    assert!(!install::is_whole(&folder.path().join("nothing")));
 }
 
 #[test]

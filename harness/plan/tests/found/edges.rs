@@ -157,8 +157,7 @@ fn a_product_of_what_is_no_number_is_not_known_by_its_size() {
     assert_eq!(multiplied(vec![]), [""; 0]);
     let both = |offset, bytes| ["page", "pinned"].map(|to| copy(at(to, offset), bytes)).to_vec();
     assert_eq!(multiplied(both(4, 8)), [""; 0]);
-    for before in [vec![fill("other")], vec![fill("pinned")], both(2, 60), both(1, 63)]
-    {
+    for before in [vec![fill("other")], vec![fill("pinned")], both(2, 60), both(1, 63)] {
         let found = multiplied(before.clone());
         let no_result = |why: &String| why.contains("no one right result");
         assert!(matches!(&found[..], [why] if no_result(why)), "{before:?}: {found:?}");
