@@ -159,6 +159,9 @@ macro_rules! functions {
             /// The names of the functions in the table.
             pub const FUNCTIONS: &[&str] = &[$(stringify!($name)),*];
 
+            /// Each function with the types of its parameters, as they are written.
+            pub const TYPES: &[(&str, &[&str])] = &[$((stringify!($name), &[$(stringify!($ty)),*])),*];
+
             fn resolve(shared: $crate::loader::Shared) -> Self {
                 $table {
                     // SAFETY: the types are transcribed from the header that the table's documentation names.

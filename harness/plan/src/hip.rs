@@ -190,7 +190,7 @@ pub fn is_handle(ty: &str) -> bool {
 }
 
 /// Whether a value is a struct, whose members have no names here.
-fn is_struct(ty: &str) -> bool {
+pub fn is_struct(ty: &str) -> bool {
     const ENUMS: &[&str] = &[
         "hipDevice_t",
         "hipDriverEntryPointQueryResult",

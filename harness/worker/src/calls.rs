@@ -18,7 +18,7 @@ use crate::{
     host::host_func,
     kernels,
     machine::{Answer, Machine},
-    math, memory, nodes,
+    math, memory, nodes, types,
 };
 
 /// `hipStreamCaptureMode`.
@@ -38,9 +38,11 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
     let function = api(&step.call, machine.plan());
     /// The one function of a call, of this type, with these arguments; its name is that of the declaration.
     macro_rules! made {
-        ($function:ty, $($argument:expr),*) => {
+        ($function:ty, $($argument:expr),*) => {{
+            // Whoever adds a call runs its case.
+            debug_assert_eq!(types::mistake(function, std::any::type_name::<$function>()), None);
             hip.shared().call::<$function>(function, |function| function($($argument),*))?
-        };
+        }};
     }
     let mut value = None;
     // SAFETY: for the whole block: a function has the type that the header gives it, a handle is null or what the runtime made and has

@@ -28,6 +28,7 @@ mod nodes;
 mod pipe;
 mod steps;
 mod tell;
+mod types;
 
 use std::{
     collections::BTreeMap, ffi::OsString, panic::AssertUnwindSafe, process::ExitCode,

@@ -1,0 +1,109 @@
+//! Types of HIP's functions as they are called here, beside those that the table of functions has from the header.
+
+use plan::{hip_function, is_handle, is_struct, pointed, scalar};
+
+/// What a value is: how wide, and behind a pointer, what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Bytes(usize),
+    Float(usize),
+    /// A pointer, or a handle, which is one.
+    Pointer,
+    /// A struct, or nothing that is known.
+    Other,
+}
+
+/// A type, and what it points to where it is a pointer.
+type Shape = (Class, Class);
+
+/// Why a function is not called by its type; `rust` is a type of Rust, such as `fn(*mut c_void, u32) -> i32`. None for a function that the
+/// table lacks.
+pub(crate) fn mistake(function: &str, rust: &str) -> Option<String> {
+    // Of some the table has only the form for streams of each thread, which takes the same.
+    let known = hip_function(function).or_else(|| hip_function(&format!("{function}_spt")))?;
+    let inside = rust.split_once('(')?.1.rsplit_once(") ->")?.0;
+    let given: Vec<&str> = inside.split(',').map(str::trim).filter(|ty| !ty.is_empty()).collect();
+    let agree = |c: &str, rust: &str| {
+        let ((c, c_behind), (rust, rust_behind)) = (of_c(c), of_rust(rust));
+        // A struct by its value, or an enum.
+        if c == Class::Other {
+            return rust != Class::Pointer;
+        }
+        let unknown = c_behind == Class::Other || rust_behind == Class::Other;
+        c == rust && (unknown || c_behind == rust_behind)
+    };
+    let types: Vec<&str> = known.parameters.iter().map(|parameter| parameter.ty).collect();
+    let right =
+        types.len() == given.len() && types.iter().zip(&given).all(|(c, rust)| agree(c, rust));
+    (!right).then(|| format!("`{function}` takes ({}), not ({inside})", types.join(", ")))
+}
+
+fn of_c(ty: &str) -> Shape {
+    let value = |ty: &str| match (ty, scalar(ty)) {
+        ("void", _) => Class::Other,
+        ("char", _) => Class::Bytes(1),
+        ("float", _) => Class::Float(4),
+        _ if is_struct(ty) => Class::Other,
+        (_, Some(number)) => Class::Bytes(number.bytes()),
+        (_, None) => Class::Pointer,
+    };
+    match pointed(ty) {
+        Some(behind) => (Class::Pointer, value(behind)),
+        None if is_handle(ty) => (Class::Pointer, Class::Other),
+        None => (value(ty), Class::Other),
+    }
+}
+
+fn of_rust(ty: &str) -> Shape {
+    let value = |ty: &str| match ty.rsplit("::").next().unwrap_or(ty) {
+        "c_char" | "c_uchar" | "i8" | "u8" => Class::Bytes(1),
+        "c_short" | "c_ushort" | "i16" | "u16" => Class::Bytes(2),
+        "c_int" | "c_uint" | "i32" | "u32" => Class::Bytes(4),
+        "c_long" | "c_ulong" | "c_longlong" | "c_ulonglong" | "i64" | "u64" | "isize" | "usize" => {
+            Class::Bytes(8)
+        }
+        "f32" => Class::Float(4),
+        _ if ty.starts_with('*') => Class::Pointer,
+        // What it is called with by a name of its own: a struct, or a function of the host.
+        name if name.ends_with("Function") || name.ends_with("Callback") => Class::Pointer,
+        _ => Class::Other,
+    };
+    match ty.strip_prefix("*mut ").or_else(|| ty.strip_prefix("*const ")) {
+        Some(behind) => (Class::Pointer, value(behind)),
+        None => (value(ty), Class::Other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_functions_of_hip_are_bound_by_the_types_of_the_header() {
+        let compared = hip_sys::Hip::TYPES.iter().filter(|(name, _)| {
+            hip_function(name).or_else(|| hip_function(&format!("{name}_spt"))).is_some()
+        });
+        assert!(compared.clone().count() > 35, "{}", compared.count());
+        let wrong: Vec<String> = hip_sys::Hip::TYPES
+            .iter()
+            .filter_map(|(name, types)| mistake(name, &format!("fn({}) -> i32", types.join(", "))))
+            .collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn another_type_is_a_mistake() {
+        let of = |rust: &str| mistake("hipStreamGetId", rust);
+        assert_eq!(of("unsafe extern \"C\" fn(*mut core::ffi::c_void, *mut u64) -> i32"), None);
+        for wrong in [
+            "fn(*mut c_void, *mut c_uint) -> i32",
+            "fn(*mut c_void, *mut f32) -> i32",
+            "fn(*mut c_void, usize) -> i32",
+            "fn(u32, *mut u64) -> i32",
+            "fn(*mut c_void) -> i32",
+        ] {
+            assert!(of(wrong).is_some_and(|why| why.contains("unsigned long long*")), "{wrong}");
+        }
+        assert_eq!(mistake("hipNoFunction", "fn() -> i32"), None);
+    }
+}
