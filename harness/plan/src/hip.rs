@@ -27,6 +27,9 @@ use crate::{Arg, Name, Place, Scalar, ScalarType};
 
 const TABLE: &str = include_str!("hip/functions.txt");
 
+/// The same of functions that have steps of their own, whose effects that step declares.
+const OF_STEPS: &str = include_str!("hip/steps.txt");
+
 /// Bytes that stand ready for what a call gives, and of what it reads there.
 pub const ROOM: usize = 4096;
 
@@ -279,10 +282,27 @@ impl HipFunction {
 /// The functions of the table, in the order of the alphabet.
 pub fn hip_functions() -> &'static [HipFunction] {
     static ALL: OnceLock<Vec<HipFunction>> = OnceLock::new();
-    ALL.get_or_init(|| {
-        let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
-        lines.filter_map(HipFunction::parse).collect()
-    })
+    ALL.get_or_init(|| read(TABLE))
+}
+
+/// The functions that the step `hip` does not call, as there are steps for them, in the order of the alphabet.
+pub fn hip_functions_of_steps() -> &'static [HipFunction] {
+    static ALL: OnceLock<Vec<HipFunction>> = OnceLock::new();
+    ALL.get_or_init(|| read(OF_STEPS))
+}
+
+fn read(table: &'static str) -> Vec<HipFunction> {
+    lines(table).filter_map(HipFunction::parse).collect()
+}
+
+fn lines(table: &'static str) -> impl Iterator<Item = &'static str> {
+    table.lines().filter(|line| !line.starts_with('#'))
+}
+
+/// What the header says of a function, be it one that the step `hip` calls or not.
+pub fn hip_declared(name: &str) -> Option<&'static HipFunction> {
+    let of_steps = || hip_functions_of_steps().iter().find(|function| function.name() == name);
+    hip_function(name).or_else(of_steps)
 }
 
 /// A function of the table.
@@ -378,11 +398,13 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_is_read_and_has_what_it_speaks_of() {
-        let lines: Vec<_> = TABLE.lines().filter(|line| !line.starts_with('#')).collect();
-        let functions = hip_functions();
-        assert_eq!(functions.len(), lines.len());
-        assert!(functions.is_sorted_by(|a, b| a.name() < b.name()));
-        for function in functions {
+        for (functions, table) in [(hip_functions(), TABLE), (hip_functions_of_steps(), OF_STEPS)] {
+            assert_eq!(functions.len(), lines(table).count());
+            assert!(functions.is_sorted_by(|a, b| a.name() < b.name()));
+        }
+        let twice = hip_functions_of_steps().iter().find(|f| hip_function(f.name()).is_some());
+        assert!(twice.is_none(), "{twice:?}");
+        for function in hip_functions().iter().chain(hip_functions_of_steps()) {
             assert!(function.parameters.len() <= MOST_ARGUMENTS, "{}", function.name());
             let known = |name: &str| {
                 let of = |p: &&HipParameter| p.name == name;

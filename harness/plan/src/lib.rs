@@ -55,7 +55,8 @@ pub use executable::impossible;
 pub use formula::{Binary, Expr, Formula, Function, Values, Wrong, promoted, together};
 pub use hip::{
     HipArg, HipFunction, HipParameter, HipRead, HipRole, MOST_ARGUMENTS, ROOM, Size, Sort, Touched,
-    hip_function, hip_functions, is_handle, is_struct, number_of, pointed, scalar, touched,
+    hip_declared, hip_function, hip_functions, hip_functions_of_steps, is_handle, is_struct,
+    number_of, pointed, scalar, touched,
 };
 pub use kernel::{Computes, KERNELS, Kernel, Parameter, Reach, Reads, kernel};
 pub use late::{Late, late_on};

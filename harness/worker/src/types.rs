@@ -1,6 +1,6 @@
-//! Types of HIP's functions as they are called here, beside those that the table of functions has from the header.
+//! Types of HIP's functions as they are called here, beside those that the tables of functions have from the header.
 
-use plan::{hip_function, is_handle, is_struct, pointed, scalar};
+use plan::{hip_declared, is_handle, is_struct, pointed, scalar};
 
 /// What a value is: how wide, and behind a pointer, what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +16,10 @@ enum Class {
 /// A type, and what it points to where it is a pointer.
 type Shape = (Class, Class);
 
-/// Why a function is not called by its type; `rust` is a type of Rust, such as `fn(*mut c_void, u32) -> i32`. None for a function that the
-/// table lacks.
+/// Why a function is not called by its type; `rust` is a type of Rust, such as `fn(*mut c_void, u32) -> i32`. None for a function that
+/// neither table has.
 pub(crate) fn mistake(function: &str, rust: &str) -> Option<String> {
-    // Of some the table has only the form for streams of each thread, which takes the same.
-    let known = hip_function(function).or_else(|| hip_function(&format!("{function}_spt")))?;
+    let known = hip_declared(function)?;
     let inside = rust.split_once('(')?.1.rsplit_once(") ->")?.0;
     let given: Vec<&str> = inside.split(',').map(str::trim).filter(|ty| !ty.is_empty()).collect();
     let agree = |c: &str, rust: &str| {
@@ -43,6 +42,8 @@ fn of_c(ty: &str) -> Shape {
         ("void", _) => Class::Other,
         ("char", _) => Class::Bytes(1),
         ("float", _) => Class::Float(4),
+        // Functions of the host.
+        ("hipStreamCallback_t" | "hipHostFn_t", _) => Class::Pointer,
         _ if is_struct(ty) => Class::Other,
         (_, Some(number)) => Class::Bytes(number.bytes()),
         (_, None) => Class::Pointer,
@@ -80,10 +81,10 @@ mod tests {
 
     #[test]
     fn the_functions_of_hip_are_bound_by_the_types_of_the_header() {
-        let compared = hip_sys::Hip::TYPES.iter().filter(|(name, _)| {
-            hip_function(name).or_else(|| hip_function(&format!("{name}_spt"))).is_some()
-        });
-        assert!(compared.clone().count() > 35, "{}", compared.count());
+        // One has a name that is not in the header.
+        let unknown = |name: &str| hip_declared(name).is_none() && !name.ends_with("R0600");
+        let unknown: Vec<_> = hip_sys::Hip::FUNCTIONS.iter().filter(|name| unknown(name)).collect();
+        assert!(unknown.is_empty(), "harness/plan/src/hip/steps.txt lacks {unknown:?}");
         let wrong: Vec<String> = hip_sys::Hip::TYPES
             .iter()
             .filter_map(|(name, types)| mistake(name, &format!("fn({}) -> i32", types.join(", "))))

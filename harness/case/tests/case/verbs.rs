@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use case::{Case, Kernels, lower, mistakes};
+use case::{Case, Kernels, analyse, lower, mistakes};
+use plan::{Call, Cpp, HipFunction, HipRole, InCapture, OnMemory, WorksIn};
 
-use super::texts::PLANS;
+use super::texts::{KERNELS, PLANS};
 
 /// What stands around the steps.
 const HEAD: &str = "\
@@ -406,6 +407,98 @@ fn effects(text: &str, kernels: &Kernels) -> BTreeSet<String> {
             ]
         })
         .collect()
+}
+
+/// Where a call is declared otherwise than its function: its arguments in C++, in which stream it works and whether a capture takes
+/// that for a node, and what it does to memory.
+fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let Cpp::Function(template) = call.cpp() else { return wrong };
+    let arguments = template.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
+    let arguments: Vec<&str> = arguments.split(", ").filter(|text| !text.is_empty()).collect();
+    if arguments.len() != function.parameters.len() {
+        wrong.push(format!("{} arguments", arguments.len()));
+    }
+    for (argument, parameter) in arguments.iter().zip(&function.parameters) {
+        let (name, ty) = (parameter.name, parameter.ty);
+        let right = match argument.strip_prefix("&{").and_then(|rest| rest.strip_suffix('}')) {
+            // A result, or what is made.
+            Some(given) => {
+                let out = matches!(parameter.role, HipRole::Out(_) | HipRole::InOut);
+                let of = given.split_once(": ").map(|(_, of)| of);
+                out && of.is_none_or(|of| plan::pointed(ty) == Some(of))
+            }
+            None => match argument.trim_matches(['{', '}']) {
+                "stream" => ty == "hipStream_t",
+                "event" => ty == "hipEvent_t",
+                "graph" => ty == "hipGraph_t",
+                "exec" => ty == "hipGraphExec_t",
+                // What another argument is called is that one.
+                _ => {
+                    !arguments.contains(&&*format!("{{{name}}}"))
+                        || *argument == format!("{{{name}}}")
+                }
+            },
+        };
+        if !right {
+            wrong.push(format!("`{argument}` for `{ty} {name}`"));
+        }
+    }
+    let works = function.parameters.iter().any(|p| matches!(p.role, HipRole::Works));
+    let in_capture = match call.in_capture() {
+        InCapture::Node => works,
+        InCapture::Now => !works,
+        InCapture::Refused => true,
+    };
+    if !in_capture || works != matches!(call.works_in(), WorksIn::Stream(_)) {
+        let (captured, stream) = (call.in_capture(), call.works_in());
+        wrong.push(format!("{captured:?} and {stream:?}, and its stream gets work: {works}"));
+    }
+    let any = |of: fn(&HipRole) -> bool| function.parameters.iter().any(|p| of(&p.role));
+    let sets = function.parameters.iter().find_map(|p| match p.role {
+        HipRole::Sets { element, .. } => Some(element),
+        _ => None,
+    });
+    let touches =
+        (sets, any(|r| matches!(r, HipRole::Reads(_))), any(|r| matches!(r, HipRole::Writes(_))));
+    let declared = match call.on_memory() {
+        OnMemory::Set { element, .. } => (Some(element), false, false),
+        OnMemory::Copy { .. } => (None, true, true),
+        _ => (None, false, false),
+    };
+    if touches != declared {
+        wrong.push(format!("{:?}, and its parameters are {touches:?}", call.on_memory()));
+    }
+    wrong
+}
+
+/// The declarations of calls beside what the table of functions has from the headers.
+#[test]
+fn a_call_is_declared_as_its_function_is() {
+    let (_, kernels) = case_of("");
+    let examples = STEPS.iter().map(|(_, before, step, _)| case_of(&format!("{before}\n{step}")).0);
+    let texts: Vec<String> = examples.chain(PLANS.values().cloned()).collect();
+    let (mut compared, mut wrong) = (BTreeSet::new(), BTreeSet::new());
+    for text in texts {
+        let case =
+            Case::parse("family/case", &text).unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"));
+        let kernels = if text.starts_with(HEAD) { &kernels } else { &*KERNELS };
+        let plan = analyse(&case, &case.trials()[0], kernels)
+            .unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"));
+        for step in plan.steps() {
+            let name = plan::api(&step.call, &plan);
+            if let Some(function) =
+                plan::hip_declared(name).filter(|_| matches!(step.call.cpp(), Cpp::Function(_)))
+            {
+                compared.insert(name);
+                wrong.extend(
+                    otherwise(&step.call, function).into_iter().map(|why| format!("{name}: {why}")),
+                );
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(compared.len() > 20, "{compared:?}");
 }
 
 #[test]

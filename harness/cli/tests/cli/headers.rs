@@ -51,11 +51,11 @@ fn the_table_has_the_types_of_the_header() {
     symlink(root.join("usr/include/hip"), folder.path().join("hip")).expect("a link");
 
     let mut source = "#define __HIP_PLATFORM_AMD__\n#include <hip/hip_runtime_api.h>\n".to_owned();
-    for function in hip_functions() {
+    for function in hip_functions().iter().chain(plan::hip_functions_of_steps()) {
         let name = function.name();
         let types: Vec<&str> = function.parameters.iter().map(|p| p.ty).collect();
         if let Some(of) = name.strip_suffix("_spt") {
-            let other = plan::hip_function(of).unwrap_or_else(|| panic!("{of} is not there"));
+            let other = plan::hip_declared(of).unwrap_or_else(|| panic!("{of} is not there"));
             let others: Vec<&str> = other.parameters.iter().map(|p| p.ty).collect();
             assert_eq!(types, others, "{name}");
             continue;
