@@ -1,8 +1,8 @@
 //! What each call of a plan looks like in C++.
 
 use plan::{
-    Arg, Call, CaptureMode, Choice, Cpp, Field, Holds, HostFuncApi, Named, NamedAs, Place, Step,
-    StreamKind, Thing,
+    Arg, Call, CaptureMode, Choice, Cpp, Field, Holds, HostFuncApi, Named, NamedAs, Place,
+    SinceFirst, Step, StreamKind, Thing,
 };
 
 use crate::{
@@ -451,7 +451,7 @@ impl Printer<'_> {
                 let got = format!("std::to_string(static_cast<long long>({ms} * 1000))");
                 let call = format!("hipEventElapsedTime(&{ms}, {start}, {end})");
                 let microseconds = format!("static_cast<long long>({ms} * 1000)");
-                let steady = |wanted: &str| wanted == "steady";
+                let steady = |wanted: &str| wanted == SinceFirst::Steady.word();
                 let gives = step.gives.as_ref().and_then(|by| by.at(self.version));
                 if gives.is_some_and(|wanted| wanted.iter().any(|wanted| steady(wanted))) {
                     self.need(Helper::IsSteady);

@@ -1,6 +1,6 @@
 //! Memory: buffers come and go, and bytes move between them.
 
-use plan::{Box3d, Buffer, Call, CopyApi, Memory, Place, Step, may_succeed};
+use plan::{Box3d, Buffer, Call, Choice, CopyApi, Memory, Place, SinceFirst, Step, may_succeed};
 
 use crate::{
     calls::HIP,
@@ -285,12 +285,12 @@ impl Printer<'_> {
     /// The arguments of the comparison with the first look at the free memory, where the step asks for one.
     fn compares_free(&self, step: &Step, free: &str, total: &str) -> Option<String> {
         let wanted = step.gives.as_ref()?.at(self.version)?;
-        let asks = |what: &str| {
-            matches!(step.call, Call::MemGetInfo) && wanted.iter().any(|wanted| wanted == what)
+        let asks = |since: SinceFirst| {
+            matches!(step.call, Call::MemGetInfo) && wanted.iter().any(|w| w == since.word())
         };
-        if asks("returned") {
+        if asks(SinceFirst::Returned) {
             Some(format!("{free}, {total}"))
-        } else if asks("unchanged") {
+        } else if asks(SinceFirst::Unchanged) {
             Some(format!("{free}, {total}, /*exactly=*/true"))
         } else {
             None

@@ -46,7 +46,7 @@ pub use self::{
 };
 use crate::{
     Arg, Box3d, CaptureMode, Choice, CopyApi, DeviceAttribute, Dtype, HipArg, HipRead, HostFuncApi,
-    MatmulProblem, Memory, Name, Operands, Parameter, Place, RandKind,
+    MatmulProblem, Memory, Name, Operands, Parameter, Place, RandKind, choice::choices,
 };
 
 #[macro_use]
@@ -179,12 +179,27 @@ pub enum InCapture {
 pub enum Gives {
     /// None that a case can speak of.
     Nothing,
-    /// A number, of which the case may also say one of these words.
-    Number(&'static [&'static str]),
+    /// A number, of which the case may also say one of these.
+    Number(&'static [SinceFirst]),
     /// One of these words.
     Word(&'static [&'static str]),
     /// A number or a text, as the call says.
     Anything,
+}
+
+/// What a number may have to be beside the one that such a step gave first in the trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinceFirst {
+    /// At least as many bytes of device memory are free.
+    Returned,
+    /// As many are free.
+    Unchanged,
+    /// It took not much longer.
+    Steady,
+}
+
+choices! {
+    SinceFirst { Returned "returned" Unchanged "unchanged" Steady "steady" }
 }
 
 /// How a call is written in C++.

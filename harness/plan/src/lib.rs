@@ -45,8 +45,8 @@ pub use arguments::*;
 pub use calls::{
     Asynchronous, By, Call, Cpp, Effect, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys,
     Library, Misbehaviour, Named, NamedAs, OnCaptures, OnMemory, OnOrder, Over, PLAN_VERSION,
-    Phase, Plan, ReadVerb, Step, Takes, Thing, Verb, WorksIn, WriteVerb, api, apis, functions,
-    is_result, verbs, verbs_that_make,
+    Phase, Plan, ReadVerb, SinceFirst, Step, Takes, Thing, Verb, WorksIn, WriteVerb, api, apis,
+    functions, is_result, verbs, verbs_that_make,
 };
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use choice::Choice;

@@ -1,6 +1,6 @@
 //! What a step says of a call's answer: `returns` and `gives`.
 
-use plan::{Call, Gives, HipArg, HipRead, Scalar, ScalarType, Sort, Verb, hip_function};
+use plan::{Call, Choice, Gives, HipArg, HipRead, Scalar, ScalarType, Sort, Verb, hip_function};
 
 use super::statuses;
 use crate::{
@@ -28,11 +28,11 @@ pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
 /// Tells of values that the verb's call cannot give.
 pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &Node) {
     let Verb { name: verb, gives, .. } = verb;
-    let (counts, words) = match gives {
+    let (counts, words): (_, Vec<&str>) = match gives {
         Gives::Anything => return,
         Gives::Nothing => return reader.mistake(key.at, format!("`{verb}` gives no value")),
-        Gives::Number(words) => (true, *words),
-        Gives::Word(words) => (false, *words),
+        Gives::Number(since) => (true, since.iter().map(|since| since.word()).collect()),
+        Gives::Word(words) => (false, words.to_vec()),
     };
     for (text, item) in wanted(node) {
         let bound = [">=", "<=", ">", "<"].iter().find_map(|sign| text.strip_prefix(sign));

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fmt::Write, fs, sync::LazyLock};
 
-use plan::{Buffer, Call, Memory, Plan};
+use plan::{Buffer, Call, Choice, Memory, Plan};
 use serde_json::{Map, Value};
 
 use super::texts::{CASES, root, stands_in};
@@ -259,7 +259,8 @@ fn page() -> String {
             plan::Gives::Nothing => {}
             plan::Gives::Anything => page.push_str("\nIt gives a number or a text.\n"),
             plan::Gives::Number([]) => page.push_str("\nIt gives a number.\n"),
-            plan::Gives::Number(words) => {
+            plan::Gives::Number(since) => {
+                let words: Vec<_> = since.iter().map(|since| since.word()).collect();
                 let _ = writeln!(
                     page,
                     "\nIt gives a number, of which `gives` may also say `{}`.",

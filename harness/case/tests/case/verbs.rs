@@ -485,6 +485,8 @@ fn a_call_is_declared_as_its_function_is() {
         let kernels = if text.starts_with(HEAD) { &kernels } else { &*KERNELS };
         let plan = analyse(&case, &case.trials()[0], kernels)
             .unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"));
+        let unnamed = plan.body.iter().find(|step| step.call.words().is_empty());
+        assert!(unnamed.is_none(), "what people read of it: {unnamed:?}");
         for step in plan.steps() {
             let name = plan::api(&step.call, &plan);
             if let Some(function) =

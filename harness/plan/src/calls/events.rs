@@ -76,6 +76,6 @@ family! { events
             "give the microseconds between two events, which are made with timing; `gives: steady` fails if longer than 20 x the \
              trial's first steady interval + 1 s";
         makes: ["hipEventElapsedTime"];
-        in_capture: Now; by_hand: []; gives: Number(&["steady"]); effect: nothing;
+        in_capture: Now; by_hand: []; gives: Number(&[SinceFirst::Steady]); effect: nothing;
         words: ("time from {start} to {end}"); cpp: Stream;
 }
