@@ -14,7 +14,7 @@ mod surround;
 use self::program::program;
 use crate::{
     At, Case, Diagnostic, Trial,
-    beside::{BACK, INITIAL},
+    beside::INITIAL,
     buffers::{Initial, read_buffer, refuse_large},
     calls::{read_step, read_steps},
     diagnostic::finish,
@@ -116,7 +116,12 @@ fn sound<T: Default>(
         T::default()
     });
     // Lowering adds steps, and buffers for checks, that the case does not know; the mistake that led there says it better.
-    let added = |m: &plan::Mistake| m.line == 0 || m.message.contains(&format!("{BACK}`"));
+    let declared =
+        |name: &str| entry(&root, "buffers").is_some_and(|all| entry(all, name).is_some());
+    let others = plan.buffers.keys().filter(|name| !declared(name));
+    let others: Vec<String> = others.map(|name| format!("`{name}`")).collect();
+    let added =
+        |m: &plan::Mistake| m.line == 0 || others.iter().any(|name| m.message.contains(name));
     if !mistakes.iter().all(added) {
         mistakes.retain(|m| !added(m));
     }
@@ -132,6 +137,11 @@ fn in_case(mistake: plan::Mistake, root: &Node, trial: &Trial) -> Diagnostic {
         message: mistake.message,
         help: (!trial.is_empty()).then(|| format!("seen in the trial {trial}")),
     }
+}
+
+fn entry<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+    let Value::Map(entries) = &node.value else { return None };
+    entries.iter().find(|(key, _)| key.text == name).map(|(_, value)| value)
 }
 
 /// Where the verb of a step stands, of which a plan knows the line only.

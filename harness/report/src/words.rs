@@ -122,7 +122,7 @@ fn stack_on(record: &Record, with_address: bool) -> String {
     let planned = if device.proven || record.verdict.kind == VerdictKind::Skip {
         ""
     } else {
-        "; the worker did not prove it"
+        "; no worker confirmed the device"
     };
     format!("{stack} on {name}{at}{planned}")
 }

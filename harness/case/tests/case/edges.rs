@@ -580,6 +580,18 @@ fn no_step_names_what_a_check_adds() {
     }
 }
 
+/// What is wrong with a buffer of the case is told whatever its name is.
+#[test]
+fn a_buffer_that_is_called_as_one_that_a_check_adds_has_its_mistakes_told() {
+    let steps = "  - copy: {to: a, from: b.back}\n  - fill: c\n  - fill: c.back\n  - copy: {to: d, from: c, bytes: 65}\n";
+    let buffers = ["a", "b.back", "c", "c.back", "d"]
+        .map(|name| format!("  {name}: {{on: host.pinned, bytes: 64}}\n"))
+        .concat();
+    let mistakes = told(&format!("buffers:\n{buffers}steps:\n{steps}"));
+    assert!(mistakes.iter().any(|m| m.contains("`b.back` is read before")), "{mistakes:?}");
+    assert!(mistakes.iter().any(|m| m.contains("outside buffer `c`")), "{mistakes:?}");
+}
+
 #[test]
 fn handles_of_two_libraries_may_have_one_name() {
     let steps = |steps: &str| {

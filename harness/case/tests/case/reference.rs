@@ -245,7 +245,9 @@ fn page() -> String {
     keys(value, &mut page);
     for verb in verbs {
         let value = &step["properties"][verb.name];
-        let about = value["description"].as_str().expect("every verb is described");
+        let about = value["description"].as_str().unwrap_or_else(|| {
+            panic!("cases/schema.json lacks `{}`, and is written first", verb.name)
+        });
         let _ = writeln!(page, "\n### `{}`\n\n{about}", verb.name);
         let mut inner = String::new();
         match value["properties"].is_object() || value["anyOf"].is_array() {

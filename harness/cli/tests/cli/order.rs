@@ -216,7 +216,7 @@ fn a_copy_inside_the_device_and_one_on_a_non_blocking_stream_are_refused_and_sho
     };
     let mistakes = read(COPY_INSIDE).expect_err("it is racy");
     let told: Vec<_> = mistakes.iter().map(|m| (m.at.line, m.message.as_str())).collect();
-    let why = "buffer `second` is read by s while default may still use it (line 9); order the two with a \
+    let why = "buffer `second` is read by stream `s` while the null stream may still use it (line 9); order the two with a \
                synchronisation or an event";
     assert_eq!(told, [(10, why)]);
     // The device says the same of the two calls, whichever order they come in.
