@@ -123,12 +123,6 @@ impl Sections {
             named,
         })
     }
-
-    /// Bytes of a file of so many when they are behind it.
-    fn behind(&self, file: usize) -> usize {
-        let names = self.names.len() + Self::ADDED.len();
-        (file + names).next_multiple_of(8) + (self.headers.len() + 1) * HEADER
-    }
 }
 
 /// Whether a file is a library that [`install`] wrote to its end: its first bytes tell where the table of sections lies, which is

@@ -551,6 +551,11 @@ mod tests {
     #[test]
     fn what_is_written_in_cpp_is_a_field_or_a_result() {
         for (cpp, fields) in IN_CPP {
+            let part = |(text, inside): (&str, Option<&str>)| {
+                format!("{text}{}", inside.map_or(String::new(), |inside| format!("{{{inside}}}")))
+            };
+            let whole: String = cpp.parts().into_iter().map(part).collect();
+            assert_eq!(whole, if let Cpp::Function(template) = cpp { template } else { "" });
             for (text, inside) in cpp.parts() {
                 let Some(inside) = inside else { continue };
                 let result = inside.split_once(": ").is_some() && text.ends_with('&');

@@ -103,3 +103,12 @@ fn what_stands_in_quotes_is_no_parameter() {
         assert_eq!(names, ["out", "n"], "{source}");
     }
 }
+
+#[test]
+fn each_of_several_structs_is_known() {
+    let source = "int before;\nstruct A { int a; };\nstruct B { double b; };\ntypedef struct { char c; } C;\n\
+                  extern \"C\" __global__ void k(A a, struct B b, C c) {}";
+    let parameters = own_parameters(source, "k").expect("they are plainly there");
+    let bytes: Vec<_> = parameters.iter().map(|parameter| parameter.kind.bytes()).collect();
+    assert_eq!(bytes, [Some(4), Some(8), Some(1)]);
+}

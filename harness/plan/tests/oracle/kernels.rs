@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Arg, KERNELS, Parameter, Place};
+use plan::{Arg, Call, KERNELS, Parameter, Place};
 use proptest::{prelude::*, test_runner::RngSeed};
 
 use crate::memory::{Block, Memory};
@@ -56,6 +56,17 @@ fn compare(
         })
         .collect();
     let done = memory.launch(name, [1, 1, 1], [items, 1, 1], &args, &block);
+    let launch = Call::Launch {
+        kernel: name.to_owned(),
+        grid: [1, 1, 1],
+        block: [items, 1, 1],
+        args,
+        shared: 0,
+        stream: "s".to_owned(),
+    };
+    let reads = launch.named().iter().any(|named| named.name == "out" && named.is_read());
+    let has_read = memory.read.iter().any(|(block, _)| block.0 == "out");
+    prop_assert!(reads || !has_read, "{} reads what it writes", name);
     let inputs = kernel.parameters.iter().filter(|p| **p == Parameter::In).count();
     let mut got = out.to_vec();
     let told = (kernel.reference)(&mut got, &vec![input; inputs], &[n, k], items.into());
