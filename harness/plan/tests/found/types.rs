@@ -112,3 +112,13 @@ fn each_of_several_structs_is_known() {
     let bytes: Vec<_> = parameters.iter().map(|parameter| parameter.kind.bytes()).collect();
     assert_eq!(bytes, [Some(4), Some(8), Some(1)]);
 }
+
+/// What is declared within another struct has no name of its own outside.
+#[test]
+fn a_struct_within_a_struct_is_not_known() {
+    let source = "struct O { struct I { int i; } x; struct P { int p; }; };\nstruct Q { int q; };\n\
+                  extern \"C\" __global__ void k(P p, Q q) {}";
+    let parameters = own_parameters(source, "k").expect("they are plainly there");
+    let bytes: Vec<_> = parameters.iter().map(|parameter| parameter.kind.bytes()).collect();
+    assert_eq!(bytes, [None, Some(4)]);
+}
