@@ -176,19 +176,13 @@ pub enum Over<'a> {
 pub trait Asynchronous {
     /// Whether it does.
     fn goes_on(&self) -> bool;
-    /// Whether the field is as in the plainest of these calls.
-    fn is_plain(&self) -> bool;
-    /// Makes it so.
+    /// Makes the field as it is in the plainest of these calls.
     fn make_plain(&mut self);
 }
 
 impl Asynchronous for bool {
     fn goes_on(&self) -> bool {
         *self
-    }
-
-    fn is_plain(&self) -> bool {
-        !*self
     }
 
     fn make_plain(&mut self) {
@@ -199,10 +193,6 @@ impl Asynchronous for bool {
 impl Asynchronous for crate::CopyApi {
     fn goes_on(&self) -> bool {
         *self == crate::CopyApi::MemcpyAsync
-    }
-
-    fn is_plain(&self) -> bool {
-        *self == crate::CopyApi::Memcpy
     }
 
     fn make_plain(&mut self) {

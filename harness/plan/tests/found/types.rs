@@ -122,3 +122,25 @@ fn a_struct_within_a_struct_is_not_known() {
     let bytes: Vec<_> = parameters.iter().map(|parameter| parameter.kind.bytes()).collect();
     assert_eq!(bytes, [None, Some(4)]);
 }
+
+/// What `const` is before the last star is not written through the pointer; what it is elsewhere may be.
+#[test]
+fn what_is_const_behind_a_pointer_is_only_read() {
+    for (declaration, read) in [
+        ("const float* p", true),
+        ("float const* p", true),
+        ("float* const p", false),
+        ("float** p", false),
+        ("float const** p", false),
+        ("const float** p", false),
+        ("float* const* p", true),
+        ("const float* const* p", true),
+    ] {
+        let source = format!("extern \"C\" __global__ void k({declaration}) {{}}");
+        let parameters = own_parameters(&source, "k").expect("it is plainly there");
+        let plan::OwnKind::Pointer { only_read, .. } = parameters[0].kind else {
+            panic!("{declaration}: {parameters:?}")
+        };
+        assert_eq!(only_read, read, "{declaration}");
+    }
+}
