@@ -176,13 +176,19 @@ pub enum Over<'a> {
 pub trait Asynchronous {
     /// Whether it does.
     fn goes_on(&self) -> bool;
-    /// Makes the field as it is in the plainest of these calls.
+    /// Whether the field is as in the plainest of these calls.
+    fn is_plain(&self) -> bool;
+    /// Makes it so.
     fn make_plain(&mut self);
 }
 
 impl Asynchronous for bool {
     fn goes_on(&self) -> bool {
         *self
+    }
+
+    fn is_plain(&self) -> bool {
+        !*self
     }
 
     fn make_plain(&mut self) {
@@ -193,6 +199,10 @@ impl Asynchronous for bool {
 impl Asynchronous for crate::CopyApi {
     fn goes_on(&self) -> bool {
         *self == crate::CopyApi::MemcpyAsync
+    }
+
+    fn is_plain(&self) -> bool {
+        *self == crate::CopyApi::Memcpy
     }
 
     fn make_plain(&mut self) {

@@ -525,3 +525,21 @@ fn the_phases_of_a_trial_have_names() {
         [Start, Load, Init, Setup, Body, Verify, Teardown].map(|p| p.to_string()).into();
     assert_eq!(names, ["start", "load", "init", "setup", "body", "verify", "teardown"]);
 }
+
+#[test]
+fn a_call_that_goes_on_can_be_made_to_wait() {
+    let copy = |api| copy("pinned", "dev", api, "s");
+    for (mut call, goes_on, is_plain) in [
+        (set("dev", 64, "s", true), true, false),
+        (set("dev", 64, "s", false), false, true),
+        (copy(CopyApi::MemcpyAsync), true, false),
+        (copy(CopyApi::Memcpy), false, true),
+        (copy(CopyApi::MemcpyWithStream), false, false),
+    ] {
+        let field = call.asynchronous_mut().expect("it has such a field");
+        assert_eq!((field.goes_on(), field.is_plain()), (goes_on, is_plain));
+        field.make_plain();
+        assert_eq!((field.goes_on(), field.is_plain()), (false, true));
+    }
+    assert!(Call::DeviceSynchronize.asynchronous_mut().is_none());
+}
