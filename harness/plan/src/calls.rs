@@ -41,12 +41,12 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     effects::{Asynchronous, OnCaptures, OnMemory, OnOrder, Over, WorksIn},
-    keys::{Field, Holds, Keys},
+    keys::{Field, Holds, Keys, SinceFirst},
     plan::{Effect, Library, Misbehaviour, PLAN_VERSION, Phase, Plan, Step},
 };
 use crate::{
     Arg, Box3d, CaptureMode, Choice, CopyApi, DeviceAttribute, Dtype, HipArg, HipRead, HostFuncApi,
-    MatmulProblem, Memory, Name, Operands, Parameter, Place, RandKind, choice::choices,
+    MatmulProblem, Memory, Name, Operands, Parameter, Place, RandKind,
 };
 
 #[macro_use]
@@ -185,21 +185,6 @@ pub enum Gives {
     Word(&'static [&'static str]),
     /// A number or a text, as the call says.
     Anything,
-}
-
-/// What a number may have to be beside the one that such a step gave first in the trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SinceFirst {
-    /// At least as many bytes of device memory are free.
-    Returned,
-    /// As many are free.
-    Unchanged,
-    /// It took not much longer.
-    Steady,
-}
-
-choices! {
-    SinceFirst { Returned "returned" Unchanged "unchanged" Steady "steady" }
 }
 
 /// How a call is written in C++.

@@ -7,6 +7,7 @@ mod edges;
 mod for_each;
 mod library;
 mod mistakes;
+mod names;
 mod plant;
 mod programs;
 mod reference;

@@ -84,7 +84,19 @@ impl<'a> Field<'a> {
     }
 }
 
+/// What a number may have to be beside the one that such a step gave first in the trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinceFirst {
+    /// At least as many bytes of device memory are free.
+    Returned,
+    /// As many are free.
+    Unchanged,
+    /// It took not much longer.
+    Steady,
+}
+
 choices! {
+    SinceFirst { Returned "returned" Unchanged "unchanged" Steady "steady" }
     Memory {
         Device "device"
         DevicePitched "device.pitched"

@@ -1,6 +1,6 @@
 //! Drawn formulas, beside what a compiler of C computes: types, conversions, how tightly operators bind, numbers as they are written.
 
-use std::{fmt::Write as _, fs, process::Command};
+use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, process::Command};
 
 use plan::{Formula, OwnParameter, Scalar, ScalarType, Values, Wrong, own_parameters};
 use proptest::{
@@ -169,8 +169,8 @@ fn word(ty: ScalarType) -> String {
     format!("{ty:?}").to_lowercase()
 }
 
-/// What C computes of each, for each item: the bits of a `double`, or of what the formula's type is, converted by C.
-fn computed_by_c(all: &[(usize, String)]) -> Vec<Vec<u64>> {
+/// A program of C with a function for each: its type, and what it computes. Each stands on a line of its own behind these.
+fn program(all: &[(usize, String)]) -> (String, usize) {
     let mut text = "#include <math.h>\n#include <stdio.h>\n#include <string.h>\n\
         static unsigned long same(unsigned long a) { return a; }\n\
         static long absolute(long a) { return a < 0 ? -a : a; }\n"
@@ -180,6 +180,7 @@ fn computed_by_c(all: &[(usize, String)]) -> Vec<Vec<u64>> {
         let x = if x == "18446744073709551615" { "18446744073709551615u" } else { x };
         let _ = writeln!(text, "static {c} a{n} = {x}, b{n} = {y}, p{n}[] = {{ {x}, {y}, 1 }};");
     }
+    let before = text.lines().count();
     for (at, (ty, c)) in all.iter().enumerate() {
         let ty = TYPES[*ty].1;
         let _ = writeln!(
@@ -192,20 +193,32 @@ fn computed_by_c(all: &[(usize, String)]) -> Vec<Vec<u64>> {
     for at in 0..all.len() {
         let _ = writeln!(text, "for (unsigned i = 0; i < {ITEMS}; i++) f{at}(i, {ITEMS});");
     }
-    text += "return 0; }\n";
+    (text + "return 0; }\n", before)
+}
+
+/// Compiles it, and tells on which lines there is no C. Signed numbers may overflow where a formula says that this is undefined, and
+/// nothing is computed while it is compiled.
+fn compile(text: &str, program: &Path) -> BTreeSet<usize> {
+    let file = program.with_extension("c");
+    fs::write(&file, text).expect("it is written");
+    let options = ["-std=gnu11", "-O0", "-w", "-ffp-contract=off", "-frounding-math", "-o"];
+    let mut cc = Command::new("cc");
+    let cc = cc.args(options).args([program, &file]).arg("-lm").output();
+    let said = cc.expect("a C compiler, which links the tests, too").stderr;
+    let error = |line: &str| {
+        let (line, _) = line.split_once(": error")?;
+        line.strip_prefix(&*file.to_string_lossy())?.split(':').nth(1)?.parse().ok()
+    };
+    String::from_utf8_lossy(&said).lines().filter_map(error).collect()
+}
+
+/// What C computes of each, for each item: the bits of its type.
+fn computed_by_c(all: &[(usize, String)]) -> Vec<Vec<u64>> {
     let folder = tempfile::tempdir().expect("a folder");
-    let (file, program) = (folder.path().join("formulas.c"), folder.path().join("formulas"));
-    fs::write(&file, &text).expect("it is written");
-    // Signed numbers may overflow where a formula says that this is undefined, and nothing is computed while it is compiled.
-    let cc = Command::new("cc")
-        .args(["-std=gnu11", "-O0", "-w", "-ffp-contract=off", "-frounding-math", "-o"])
-        .args([&program, &file])
-        .arg("-lm")
-        .output()
-        .expect("a C compiler, which links the tests, too");
-    let said = String::from_utf8_lossy(&cc.stderr);
-    assert!(cc.status.success(), "{}", said.lines().take(12).collect::<Vec<_>>().join("\n"));
-    let out = Command::new(&program).output().expect("it runs").stdout;
+    let file = folder.path().join("formulas");
+    let (text, _) = program(all);
+    assert_eq!(compile(&text, &file), BTreeSet::new(), "{text}");
+    let out = Command::new(&file).output().expect("it runs").stdout;
     let bits: Vec<u64> =
         String::from_utf8(out).expect("digits").lines().map(|l| l.parse().expect("bits")).collect();
     bits.chunks(ITEMS as usize).map(<[u64]>::to_vec).collect()
@@ -216,13 +229,17 @@ fn a_formula_has_the_value_that_c_computes() {
     let config = Config { rng_seed: RngSeed::Fixed(29), ..Config::default() };
     let mut runner = TestRunner::new(config);
     let (mut texts, mut in_c, mut found) = (Vec::new(), Vec::new(), Vec::new());
+    let mut refused = Vec::new();
     for _ in 0..DRAWN {
         let drawn = (0..TYPES.len(), expression()).new_tree(&mut runner).expect("it is drawn");
         let (ty, (text, c)) = drawn.current();
         let given = own_parameters(&source(TYPES[ty].1), "k").expect("they are plainly there");
         let formula = Formula::parse(&format!("out[i] = {text} for i < items"), &given);
-        // What has no type is no C either; what C leaves undefined has no value to compare.
-        let Ok(formula) = formula else { continue };
+        let Ok(formula) = formula else {
+            refused.push((ty, c));
+            continue;
+        };
+        // What C leaves undefined has no value to compare.
         let mut values = Vec::new();
         let done = formula.evaluate(&Given(given), ITEMS, |_, value| {
             values.push(value.expect("all is known"));
@@ -235,6 +252,18 @@ fn a_formula_has_the_value_that_c_computes() {
         }
     }
     assert!(texts.len() > DRAWN / 4, "{} of {DRAWN}", texts.len());
+    // What is no formula is no C either.
+    let folder = tempfile::tempdir().expect("a folder");
+    let (text, before) = program(&refused);
+    let no_c = compile(&text, &folder.path().join("refused"));
+    let is_c = |(at, _): &(usize, &(usize, String))| !no_c.contains(&(before + at + 1));
+    let is_c: Vec<_> = refused.iter().enumerate().filter(is_c).map(|(_, (_, c))| c).collect();
+    assert!(
+        is_c.is_empty() && !refused.is_empty(),
+        "{} of {}: {is_c:#?}",
+        is_c.len(),
+        refused.len()
+    );
     let is = |value: &Scalar, bits: u64| {
         let other = Scalar { bits, ..*value };
         value.bits == bits
@@ -270,6 +299,10 @@ fn what_is_no_number_of_c_is_refused() {
     for number in ["1lul", "1uu", "1lll", "1fu", "0x", "1x", "1.5.2", "1e", "99999999999999999999"]
     {
         assert!(told(number).is_some(), "{number}");
+    }
+    // A sign belongs to a number behind its `e` alone.
+    for sum in ["1+2", "1.5-1", "0xe+1", "1e+2-1e-2", "a0-1"] {
+        assert_eq!(told(sum), None, "{sum}");
     }
     for number in ["010", "07u", "00", "09"] {
         assert!(told(number).is_some_and(|why| why.contains("octal")), "{number}");
