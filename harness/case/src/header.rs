@@ -284,7 +284,7 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     }
     if fields.get("faults").is_none_or(|n| reader.list(n).is_empty()) {
         reader.mistake_with_help(
-            fields.at,
+            fields.get("faults").map_or(fields.at, |node| node.at),
             "a case needs at least one fault that turns it red",
             Some("a test that cannot fail proves nothing; see `rocrepro explain --faults`".into()),
         );
@@ -294,12 +294,13 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         .map(|n| reader.list(n).iter().filter_map(|n| read_known(reader, n, &matrix)).collect())
         .unwrap_or_default();
     signature::check(reader, &root);
+    let needs_at = fields.get("needs").map_or(root.at, |node| node.at);
     if body.is_none() && !needs.groups.is_empty() {
-        reader.mistake(root.at, "`needs: {with: ...}` is only for programs; steps need `library`");
+        reader.mistake(needs_at, "`needs: {with: ...}` is only for programs; steps need `library`");
     }
     if body.is_some() && needs.processes > 0 {
         reader.mistake(
-            root.at,
+            needs_at,
             "`needs: {processes: ...}` is only for steps; a program starts its processes itself",
         );
     }

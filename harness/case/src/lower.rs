@@ -236,7 +236,7 @@ fn assemble(
         body = read_steps(reader, &mut scope, node);
         let all_read = scope.broken.is_empty() && !scope.unknown_buffers;
         if body.is_empty() && all_read && reader.mistakes.len() == before {
-            reader.mistake(fields.at, "`steps` is empty");
+            reader.mistake(node.at, "`steps` is empty");
         }
     }
     if let Some(node) = fields.get("expect") {
