@@ -53,8 +53,8 @@ pub struct Captures<'a> {
     by_hand: HashSet<&'a str>,
     /// Streams of random generators, where they are not the null stream.
     generators: HashMap<&'a str, &'a str>,
-    /// Allocations so far: what is captured works with the memory of that time.
-    allocations: u32,
+    /// Memory and handles of libraries made so far: what is captured works with those of that time.
+    made: u32,
 }
 
 /// How many nodes of each captured stream come before.
@@ -83,8 +83,8 @@ enum Recorded<'a> {
 pub(crate) struct Node<'a> {
     pub(crate) step: &'a Step,
     pub(crate) stream: &'a str,
-    /// Allocations before it was captured.
-    pub(crate) allocations: u32,
+    /// Memory and handles made before it was captured.
+    pub(crate) made: u32,
 }
 
 impl<'a> Captures<'a> {
@@ -100,7 +100,7 @@ impl<'a> Captures<'a> {
             execs: HashMap::new(),
             by_hand: HashSet::new(),
             generators: HashMap::new(),
-            allocations: 0,
+            made: 0,
         }
     }
 
@@ -126,7 +126,12 @@ impl<'a> Captures<'a> {
         }
         match self.take(step) {
             Some(origin) => Ok(Role::Captured(origin)),
-            None => self.follow(step.call.on_captures()).map(|()| Role::Now),
+            None => {
+                self.follow(step.call.on_captures())?;
+                let makes = |n: &Named<'_>| n.role == NamedAs::Made && n.thing.is_handle();
+                self.made += u32::from(step.call.named().iter().any(makes));
+                Ok(Role::Now)
+            }
         }
     }
 
@@ -241,7 +246,7 @@ impl<'a> Captures<'a> {
             return None;
         }
         let origin = self.streams.get(stream)?.origin;
-        let node = Node { step, stream, allocations: self.allocations };
+        let node = Node { step, stream, made: self.made };
         self.open.get_mut(origin)?.nodes.push(node);
         Some(origin)
     }
@@ -251,7 +256,7 @@ impl<'a> Captures<'a> {
         self.graph(graph)?;
         match self.graphs.get_mut(graph).filter(|_| self.by_hand.contains(graph)) {
             Some(nodes) => {
-                nodes.push(Node { step, stream: graph, allocations: self.allocations });
+                nodes.push(Node { step, stream: graph, made: self.made });
                 Ok(())
             }
             None => Err(not_by_hand(graph)),
@@ -321,7 +326,7 @@ impl<'a> Captures<'a> {
             }
             OnCaptures::NewGenerator(generator) => drop(self.generators.remove(generator)),
             OnCaptures::NewEvent(event) => drop(self.events.remove(event)),
-            OnCaptures::Allocated => self.allocations += 1,
+            OnCaptures::Allocated => self.made += 1,
         }
         Ok(())
     }
@@ -353,9 +358,9 @@ impl<'a> Captures<'a> {
         }
     }
 
-    /// Allocations so far.
-    pub(crate) fn allocations(&self) -> u32 {
-        self.allocations
+    /// Memory and handles made so far.
+    pub(crate) fn made(&self) -> u32 {
+        self.made
     }
 
     /// What an executable graph replays, in the order of its capture: calls in streams, and the events between them.

@@ -139,12 +139,10 @@ impl Scalar {
             let bits = match ty {
                 // The nearest one, rounded once.
                 ScalarType::F32 => text.parse::<f32>().unwrap_or(f32::NAN).to_bits().into(),
-                ScalarType::F16 => f16::from_f64(value).to_bits().into(),
-                ScalarType::Bf16 => bf16::from_f64(value).to_bits().into(),
-                _ => value.to_bits(),
+                _ => nearest(ty, value),
             };
             let scalar = Scalar { ty, bits };
-            let lost = value.is_finite() && !scalar.as_f64().is_finite();
+            let lost = text.contains(|c: char| c.is_ascii_digit()) && !scalar.as_f64().is_finite();
             return if lost { Err(wrong("too large")) } else { Ok(scalar) };
         }
         let (negative, digits) = match text.strip_prefix('-') {
@@ -207,6 +205,31 @@ impl Scalar {
     }
 }
 
+/// The bits of the float of a type that is nearest to a number, of two the one that ends in 0 (IEEE 754-2019, 4.3.1).
+pub(crate) fn nearest(ty: ScalarType, value: f64) -> u64 {
+    let fraction: i32 = match ty {
+        ScalarType::F16 => 10,
+        ScalarType::Bf16 => 7,
+        ScalarType::F32 => return (value as f32).to_bits().into(),
+        _ => return value.to_bits(),
+    };
+    let bias = if ty == ScalarType::F16 { 15 } else { 127 };
+    let (sign, infinity) = (value.to_bits() >> 63 << 15, (2 * bias as u64 + 1) << fraction);
+    if value.is_nan() {
+        let payload = value.to_bits() << 12 >> (64 - fraction);
+        return sign | infinity | 1 << (fraction - 1) | payload;
+    }
+    if value.is_infinite() {
+        return sign | infinity;
+    }
+    // As many of the last place of the numbers around it, which is exact: only its exponent changes.
+    let exponent = ((value.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(1 - bias);
+    let units = value.abs() * 2_f64.powi(fraction - exponent);
+    let units = units.round_ties_even() as u64;
+    let bits = ((exponent + bias) as u64 - 1 << fraction) + units;
+    sign | bits.min(infinity)
+}
+
 impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.ty {
@@ -267,5 +290,42 @@ mod tests {
                 assert_eq!(Scalar::from_bytes(*ty, &scalar.to_bytes()), Some(scalar));
             }
         }
+    }
+
+    /// Beside all numbers of the type, one after the other, and what lies just beside and between them.
+    #[test]
+    fn small_floats_are_the_nearest_ones() {
+        for (ty, infinity) in [(ScalarType::F16, 0x7c00_u64), (ScalarType::Bf16, 0x7f80)] {
+            let value = |bits| Scalar { ty, bits }.as_f64();
+            for bits in 0..infinity - 1 {
+                let (low, high) = (value(bits), value(bits + 1));
+                let middle = low + (high - low) / 2.0;
+                let even = bits + bits % 2;
+                for (number, nearest_bits) in [
+                    (low, bits),
+                    (low.next_up(), bits),
+                    (middle.next_down(), bits),
+                    (middle, even),
+                    (middle.next_up(), bits + 1),
+                    (high.next_down(), bits + 1),
+                ] {
+                    assert_eq!(nearest(ty, number), nearest_bits, "{ty:?} {number:e}");
+                    assert_eq!(nearest(ty, -number), nearest_bits | 0x8000, "{ty:?} -{number:e}");
+                }
+            }
+            // Beyond the last one by half of its last place begins infinity.
+            let (before, last) = (value(infinity - 2), value(infinity - 1));
+            let half = last + (last - before) / 2.0;
+            assert_eq!(nearest(ty, half.next_down()), infinity - 1);
+            for number in [half, f64::MAX, f64::INFINITY] {
+                assert_eq!(nearest(ty, number), infinity);
+                assert_eq!(nearest(ty, -number), infinity | 0x8000);
+            }
+            assert!(value(nearest(ty, f64::NAN)).is_nan());
+        }
+        check(ScalarType::F16, "1.000488281250001", Some(0x3c01));
+        check(ScalarType::F64, "1e309", None);
+        check(ScalarType::F32, "1e400f", None);
+        check(ScalarType::F32, "-inf", Some(0xff80_0000));
     }
 }

@@ -84,3 +84,60 @@ fn handles_of_two_libraries_may_have_one_name() {
     assert!(gone[0].contains("there is no hipBLASLt handle `h` here"), "{gone:?}");
     assert_eq!(gone.len(), 1, "{gone:?}");
 }
+
+/// A graph works with the generator that there was when it was captured.
+#[test]
+fn a_graph_does_not_outlive_the_handles_that_it_was_captured_with() {
+    let steps = |between: &str| {
+        told(&format!(
+            "buffers: {{a: {{on: device, bytes: 64}}}}\nsteps:\n  - rand_create: {{generator: g}}\n  - rand_stream: {{generator: g, stream: s}}\n  \
+             - begin_capture: {{stream: s}}\n  - rand_generate: {{generator: g, to: a}}\n  - end_capture: {{stream: s, graph: p}}\n  \
+             - instantiate: {{exec: x, graph: p}}\n{between}  - launch_graph: {{exec: x, stream: s}}\n  - sync: s\n"
+        ))
+    };
+    assert_eq!(steps(""), Vec::<String>::new());
+    assert_eq!(steps("  - rand_create: {generator: other}\n"), Vec::<String>::new());
+    for (between, what) in [
+        (
+            "  - rand_destroy: g\n",
+            "13:5 the graph works with generator `g`, which was destroyed after line 9",
+        ),
+        (
+            "  - rand_destroy: g\n  - rand_create: {generator: g}\n",
+            "14:5 the graph works with generator `g`, which was created anew after line 9",
+        ),
+    ] {
+        let mistakes = steps(between);
+        assert!(mistakes[0].starts_with(what), "{mistakes:?}");
+        assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+    }
+}
+
+#[test]
+fn a_stream_that_was_destroyed_is_used_no_more() {
+    let steps = |steps: &str| {
+        told(&format!(
+            "buffers: {{a: {{on: device, bytes: 64}}}}\nsteps:\n  - create_stream: s\n{steps}"
+        ))
+    };
+    let (set, gone) =
+        ("  - set: {to: a, value: 1, async: true, stream: s}\n", "  - destroy_stream: s\n");
+    assert_eq!(steps(&format!("{set}{gone}")), Vec::<String>::new());
+    assert_eq!(
+        steps(&format!("{gone}  - create_stream: s\n{set}  - sync: s\n")),
+        Vec::<String>::new()
+    );
+    let query = "  - query: s\n    returns: hipErrorContextIsDestroyed\n";
+    assert_eq!(steps(&format!("{set}{gone}{query}")), Vec::<String>::new());
+    let generator = "  - rand_create: {generator: g}\n  - rand_stream: {generator: g, stream: s}\n";
+    for last in [
+        format!("{set}{gone}{set}"),
+        format!("{set}{gone}  - sync: s\n"),
+        format!("{set}{gone}{gone}"),
+        format!("{set}{generator}{gone}  - rand_generate: {{generator: g, to: a}}\n"),
+    ] {
+        let mistakes = steps(&last);
+        let destroyed = |m: &String| m.contains("stream `s` was destroyed before");
+        assert!(mistakes.iter().any(destroyed), "{last}: {mistakes:?}");
+    }
+}

@@ -1,9 +1,7 @@
 //! The value of a formula, as C has it.
 
-use half::{bf16, f16};
-
 use super::{Binary, Expr, Formula, Function, promoted, together, type_of};
-use crate::{Scalar, ScalarType};
+use crate::{Scalar, ScalarType, scalar::nearest};
 
 /// Why a formula has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,8 +169,7 @@ fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, Wrong> {
         (false, ScalarType::F32) => (value.as_whole() as f32).to_bits().into(),
         (true, ScalarType::F64) => value.as_f64().to_bits(),
         (true, ScalarType::F32) => (value.as_f64() as f32).to_bits().into(),
-        (_, ScalarType::F16) => f16::from_f64(value.as_f64()).to_bits().into(),
-        (_, ScalarType::Bf16) => bf16::from_f64(value.as_f64()).to_bits().into(),
+        (_, ScalarType::F16 | ScalarType::Bf16) => nearest(to, value.as_f64()),
         (false, to) => return Ok(Scalar::whole(to, value.as_whole())),
         (true, to) => {
             let number = value.as_f64().trunc();
@@ -277,9 +274,7 @@ fn of_floats(operator: Binary, a: Scalar, b: Scalar) -> Scalar {
     let narrow = || apply(operator, a.as_f64() as f32, b.as_f64() as f32);
     let bits = match ty {
         ScalarType::F64 => apply(operator, a.as_f64(), b.as_f64()).to_bits(),
-        ScalarType::F16 => f16::from_f32(narrow()).to_bits().into(),
-        ScalarType::Bf16 => bf16::from_f32(narrow()).to_bits().into(),
-        _ => narrow().to_bits().into(),
+        _ => nearest(ty, narrow().into()),
     };
     Scalar { ty, bits }
 }

@@ -49,7 +49,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         };
         let bytes = B::of(&[POISON_BYTE], spec.bytes);
         // What a graph allocates is there for the nodes behind.
-        let since = self.captured.unwrap_or(self.captures.allocations());
+        let since = self.captured.unwrap_or(self.captures.made());
         let unknown = Ranges::of(0..spec.bytes);
         self.states.insert(buffer, State { bytes, since, live: true, written: false, unknown });
     }
@@ -148,8 +148,8 @@ impl<'a, B: Bytes> Model<'a, B> {
         match self.captures.nodes(exec) {
             Ok(nodes) => {
                 for node in nodes {
-                    self.captured = Some(node.allocations);
-                    self.handles(node.step);
+                    self.captured = Some(node.made);
+                    self.replayed_handles(now.step, node.step, node.made);
                     self.effect(node.step.call.work().on_memory(), Now { step: node.step, ..now });
                 }
                 self.captured = None;

@@ -386,7 +386,15 @@ fn onto(mut call: Call, stream: &str) -> Call {
 fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
     let mode = CaptureMode::Relaxed;
     match piece {
-        Piece::One(call) => out.push(call.clone()),
+        Piece::One(call) => {
+            out.push(call.clone());
+            // Mostly there is another one of that name.
+            if let Call::StreamDestroy { stream } = call
+                && out.len() % 4 > 0
+            {
+                out.push(Call::StreamCreate { stream: stream.clone() });
+            }
+        }
         Piece::Repeat(count, calls) => {
             out.push(Call::Repeat { count: *count, body: bare(calls.clone()) });
         }

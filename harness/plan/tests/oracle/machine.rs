@@ -83,6 +83,7 @@ pub(crate) struct Machine<'a> {
     /// By the stream that began them.
     captures: BTreeMap<String, Capture>,
     begun: u32,
+    destroyed: BTreeSet<String>,
     graphs: BTreeMap<String, Vec<Node>>,
     execs: BTreeMap<String, Vec<Node>>,
     /// Graphs that no capture made.
@@ -108,6 +109,7 @@ impl<'a> Machine<'a> {
             events: BTreeMap::new(),
             captures: BTreeMap::new(),
             begun: 0,
+            destroyed: BTreeSet::new(),
             graphs: BTreeMap::new(),
             execs: BTreeMap::new(),
             by_hand: BTreeSet::new(),
@@ -226,6 +228,16 @@ impl<'a> Machine<'a> {
 
     fn step(&mut self, step: &Step) {
         let occurrence = self.occurrence(step);
+        let named = step.call.stream().map(str::to_owned);
+        if let Call::StreamCreate { stream } = &step.call {
+            self.destroyed.remove(stream);
+        } else if [named, self.given_to(&step.call)]
+            .iter()
+            .flatten()
+            .any(|s| self.destroyed.contains(s))
+        {
+            self.illegal.push((step.line, "a stream that was destroyed".to_owned()));
+        }
         if let Some(stream) = self.given_to(&step.call)
             && let Some(origin) = self.capture_of(&stream)
             && becomes_node(&step.call)
@@ -358,7 +370,10 @@ impl<'a> Machine<'a> {
             }
             Call::DeviceSynchronize => self.wait(step, self.everything()),
             // "may be destroyed while some commands are still inflight"
-            Call::StreamDestroy { stream } => drop(self.streams.remove(stream)),
+            Call::StreamDestroy { stream } => {
+                self.streams.remove(stream);
+                self.destroyed.insert(stream.clone());
+            }
             Call::EventCreate { event, .. } => drop(self.events.remove(event)),
             Call::BeginCapture { stream, .. } => {
                 self.begun += 1;
