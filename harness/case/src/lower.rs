@@ -14,7 +14,7 @@ mod surround;
 use self::program::program;
 use crate::{
     At, Case, Diagnostic, Trial,
-    beside::INITIAL,
+    beside::{BACK, INITIAL},
     buffers::{Initial, read_buffer, refuse_large},
     calls::{read_step, read_steps},
     diagnostic::finish,
@@ -124,6 +124,13 @@ fn sound<T: Default>(
         |m: &plan::Mistake| m.line == 0 || others.iter().any(|name| m.message.contains(name));
     if !mistakes.iter().all(added) {
         mistakes.retain(|m| !added(m));
+    }
+    // What a check adds stands for the buffer that is checked.
+    for mistake in &mut mistakes {
+        for name in others.iter().filter_map(|name| name.strip_suffix(&format!("{BACK}`"))) {
+            mistake.message =
+                mistake.message.replace(&format!("{name}{BACK}`"), &format!("{name}`"));
+        }
     }
     finish(mistakes.into_iter().map(|m| in_case(m, &root, trial)).collect())?;
     Ok((plan, found))

@@ -130,7 +130,7 @@ impl Reader {
             self.mistake(at, format!("the name of {what} {message}"));
         }
         // What YAML, and so an editor, takes for something else than text.
-        if ["null", "true", "false"].contains(&name) {
+        if ["null", "true", "false"].iter().any(|word| word.eq_ignore_ascii_case(name)) {
             self.mistake(at, format!("{what} cannot be called `{name}`"));
         }
     }

@@ -35,6 +35,7 @@ fn a_name_is_no_value_of_yaml_and_no_number() {
                 ),
             ),
             ("true", format!("{called} cannot be called `true`")),
+            ("NULL", format!("{called} cannot be called `NULL`")),
         ] {
             let mistakes = step(&taken.replace("NAME", name));
             assert!(mistakes.iter().any(|m| m.contains(&why)), "{taken} {name}: {mistakes:?}");

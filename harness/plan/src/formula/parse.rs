@@ -273,8 +273,10 @@ fn literal(token: &str) -> Result<Scalar, String> {
         return Scalar::parse(ty, digits);
     }
     let digits = token.trim_end_matches(['u', 'U', 'l', 'L']);
-    let suffix = token[digits.len()..].to_ascii_lowercase();
-    if !["", "u", "l", "ul", "lu", "ll", "ull", "llu"].contains(&&*suffix) {
+    let suffix = &token[digits.len()..];
+    let mixed = suffix.contains("lL") || suffix.contains("Ll");
+    let suffix = suffix.to_ascii_lowercase();
+    if mixed || !["", "u", "l", "ul", "lu", "ll", "ull", "llu"].contains(&&*suffix) {
         return Err(format!("`{token}` is no number"));
     }
     // C reads it by eights.

@@ -296,7 +296,8 @@ fn what_is_no_number_of_c_is_refused() {
     for number in ["0", "00.5", "1llu", "1LL", "0x10u", "0e1", "1.f"] {
         assert_eq!(told(number), None, "{number}");
     }
-    for number in ["1lul", "1uu", "1lll", "1fu", "0x", "1x", "1.5.2", "1e", "99999999999999999999"]
+    for number in
+        ["1lul", "1lL", "1uu", "1lll", "1fu", "0x", "1x", "1.5.2", "1e", "99999999999999999999"]
     {
         assert!(told(number).is_some(), "{number}");
     }
