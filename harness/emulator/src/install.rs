@@ -54,7 +54,7 @@ impl fmt::Display for InstallError {
         match self {
             InstallError::Io(path, _) => write!(f, "{}", path.display()),
             InstallError::NotTheDevice(why) => {
-                write!(f, "the library is not the emulated device: {why}")
+                write!(f, "the library is not the emulated device as cargo builds it: {why}")
             }
         }
     }
@@ -86,9 +86,13 @@ pub fn install(library: &[u8], folder: &Path) -> Result<PathBuf, InstallError> {
     static INSTALLED: AtomicU32 = AtomicU32::new(0);
     let number = INSTALLED.fetch_add(1, Ordering::Relaxed);
     let partial = folder.join(format!(".{FILE_NAME}.{}.{number}", std::process::id()));
-    fs::write(&partial, library).map_err(failed(&partial))?;
-    fs::rename(&partial, &target).map_err(failed(&target))?;
-    Ok(target)
+    let written = fs::write(&partial, library).map_err(failed(&partial));
+    let placed = written.and_then(|()| fs::rename(&partial, &target).map_err(failed(&target)));
+    if placed.is_err() {
+        // It is ours, and only a part perhaps; that it stays is less than why it was not placed.
+        let _ = fs::remove_file(&partial);
+    }
+    placed.map(|()| target)
 }
 
 /// Bytes of a section's header in an ELF file of 64 bits.
@@ -123,22 +127,6 @@ impl Sections {
             named,
         })
     }
-}
-
-/// Whether a file is a library that [`install`] wrote to its end: its first bytes tell where the table of sections lies, which is
-/// its last part.
-pub fn is_whole(file: &Path) -> bool {
-    let read = || -> io::Result<bool> {
-        let len = fs::metadata(file).map(|file| if file.is_file() { file.len() } else { 0 })?;
-        let mut first = [0; size_of::<elf::FileHeader64<LE>>()];
-        if len > 0 {
-            io::Read::read_exact(&mut fs::File::open(file)?, &mut first)?;
-        }
-        let Ok(header) = elf::FileHeader64::<LE>::parse(first.as_slice()) else { return Ok(false) };
-        let sections = u64::from(header.e_shnum(LE)) * HEADER as u64;
-        Ok(header.e_shoff(LE).checked_add(sections) == Some(len))
-    };
-    read().unwrap_or(false)
 }
 
 /// What has to be known of the library before it is changed.

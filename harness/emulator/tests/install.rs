@@ -28,7 +28,6 @@ fn the_installed_library_offers_the_interface_in_its_version() {
     let installed = install::install(&built_library(), folder.path()).unwrap();
     assert_eq!(installed, folder.path().join("libhsa-runtime64.so.1"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
-    assert!(install::is_whole(&installed));
 
     let path = CString::new(installed.to_str().unwrap()).unwrap();
     // SAFETY: the path is a C string; loading runs only what the Rust runtime needs.
@@ -49,22 +48,6 @@ fn the_installed_library_offers_the_interface_in_its_version() {
 }
 
 #[test]
-fn what_was_not_written_to_its_end_is_not_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let installed = install::install(&built_library(), folder.path()).unwrap();
-    let whole = std::fs::read(&installed).unwrap();
-    let longer: Vec<u8> = whole.iter().copied().chain([0]).collect();
-    for other in [&[], &whole[..4], &whole[..64], &whole[..whole.len() - 1], &longer] {
-        std::fs::write(&installed, other).unwrap();
-        assert!(!install::is_whole(&installed), "{} of {} bytes", other.len(), whole.len());
-    }
-    std::fs::write(&installed, &whole).unwrap();
-    assert!(install::is_whole(&installed));
-    assert!(!install::is_whole(folder.path()));
-    assert!(!install::is_whole(&folder.path().join("nothing")));
-}
-
-#[test]
 fn what_is_not_the_device_is_refused() {
     #[track_caller]
     fn check(library: &[u8], expected: fn(&InstallError) -> bool) {
@@ -82,6 +65,12 @@ fn what_is_not_the_device_is_refused() {
     check(&once, |error| matches!(error, InstallError::NotTheDevice(_)));
     let error = install::install(&built_library(), Path::new("/proc/nonexistent")).unwrap_err();
     assert!(matches!(error, InstallError::Io(..)), "{error:?}");
+    // What cannot be placed leaves nothing behind.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join(install::FILE_NAME).join("taken")).unwrap();
+    let error = install::install(&built_library(), folder.path()).unwrap_err();
+    assert!(matches!(error, InstallError::Io(..)), "{error:?}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]

@@ -208,6 +208,9 @@ const RESERVED: &[&str] = &[
     "xor_eq",
 ];
 
+/// What functions of the libraries begin with, and variables that hold what a buffer must hold.
+const PREFIXES: &[&str] = &["before_want_", "hip", "roc", "want_"];
+
 /// Identifiers, given out once each.
 #[derive(Default)]
 pub(crate) struct Names {
@@ -230,7 +233,8 @@ impl Names {
     pub(crate) fn fresh(&mut self, kind: Kind, name: &str) -> String {
         let mut plain: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-        if !plain.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        let taken = PREFIXES.iter().any(|prefix| plain.starts_with(prefix));
+        if taken || !plain.starts_with(|c: char| c.is_ascii_alphabetic()) {
             plain.insert_str(0, "x_");
         }
         // Macros of the headers have no small letters; a single letter is none.
@@ -274,6 +278,8 @@ mod tests {
         check(Kind::Buffer, "dst.back", "dst_back");
         check(Kind::Buffer, "dst_back", "dst_back_buffer");
         check(Kind::Buffer, "new", "new_buffer");
+        check(Kind::Event, "hipMalloc", "x_hipMalloc");
+        check(Kind::Event, "want_d", "x_want_d");
         check(Kind::Generator, "g", "g");
         check(Kind::Graph, "g", "g_graph");
         check(Kind::Exec, "g", "g_exec");

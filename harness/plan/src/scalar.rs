@@ -226,7 +226,7 @@ pub(crate) fn nearest(ty: ScalarType, value: f64) -> u64 {
     let exponent = ((value.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(1 - bias);
     let units = value.abs() * 2_f64.powi(fraction - exponent);
     let units = units.round_ties_even() as u64;
-    let bits = ((exponent + bias) as u64 - 1 << fraction) + units;
+    let bits = (((exponent + bias) as u64 - 1) << fraction) + units;
     sign | bits.min(infinity)
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use case::{Case, analyse, mistakes};
 
-use super::texts::{CASES, KERNELS, PLANS, root};
+use super::texts::{CASES, KERNELS, root};
 
 fn schema() -> Value {
     let text = std::fs::read_to_string(root().join("cases/schema.json"))
@@ -288,7 +288,7 @@ fn what_the_reader_takes_validates() {
     };
     let trials =
         |(id, text): &(&String, &String)| Case::parse(id, text).expect("a case").trials().len();
-    let mut cases: Vec<_> = PLANS.iter().collect();
+    let mut cases: Vec<_> = CASES.iter().collect();
     cases.sort_by_cached_key(trials);
     for (id, text) in cases {
         let case = json_of(text);
