@@ -95,13 +95,6 @@ pub enum Thing {
     Value,
 }
 
-impl Thing {
-    /// Whether it is a handle of a library above HIP, be it called a generator.
-    pub fn is_handle(self) -> bool {
-        matches!(self, Thing::Generator | Thing::Blaslt | Thing::Rocblas)
-    }
-}
-
 impl fmt::Display for Thing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

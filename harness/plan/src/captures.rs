@@ -128,7 +128,7 @@ impl<'a> Captures<'a> {
             Some(origin) => Ok(Role::Captured(origin)),
             None => {
                 self.follow(step.call.on_captures())?;
-                let makes = |n: &Named<'_>| n.role == NamedAs::Made && n.thing.is_handle();
+                let makes = |n: &Named<'_>| n.role == NamedAs::Made && is_handle(n.thing);
                 self.made += u32::from(step.call.named().iter().any(makes));
                 Ok(Role::Now)
             }
@@ -383,6 +383,11 @@ fn not_by_hand(graph: &str) -> String {
     format!(
         "graph `{graph}` comes from a capture; nodes can be added only to a graph that `empty_graph` makes"
     )
+}
+
+/// Whether it is a handle of a library above HIP, be it called a generator.
+pub(crate) fn is_handle(thing: Thing) -> bool {
+    matches!(thing, Thing::Generator | Thing::Blaslt | Thing::Rocblas)
 }
 
 /// Whether it orders streams of a capture, and is no node itself.

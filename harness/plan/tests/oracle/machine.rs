@@ -228,16 +228,7 @@ impl<'a> Machine<'a> {
 
     fn step(&mut self, step: &Step) {
         let occurrence = self.occurrence(step);
-        let named = step.call.stream().map(str::to_owned);
-        if let Call::StreamCreate { stream } = &step.call {
-            self.destroyed.remove(stream);
-        } else if [named, self.given_to(&step.call)]
-            .iter()
-            .flatten()
-            .any(|s| self.destroyed.contains(s))
-        {
-            self.illegal.push((step.line, "a stream that was destroyed".to_owned()));
-        }
+        self.refuse_destroyed(step);
         if let Some(stream) = self.given_to(&step.call)
             && let Some(origin) = self.capture_of(&stream)
             && becomes_node(&step.call)
@@ -249,8 +240,8 @@ impl<'a> Machine<'a> {
             Call::Alloc { buffer, .. } => {
                 self.allocations += 1;
                 let block = (buffer.clone(), self.allocations);
-                self.blocks.insert(buffer.clone(), block.clone());
-                let does = Does::Allocate(block, self.plan.buffers[buffer].bytes);
+                let does = Does::Allocate(block.clone(), self.plan.buffers[buffer].bytes);
+                self.blocks.insert(buffer.clone(), block);
                 match self.given_to(&step.call) {
                     // "The allocation must not be accessed until the allocation operation completes" (hipMallocAsync).
                     Some(stream) => {
@@ -272,8 +263,7 @@ impl<'a> Machine<'a> {
                         self.command(step, &stream, Does::Nothing, Some(&step.call));
                     }
                     kind => {
-                        // hipFree and hipHostFree: "performs an implicit hipDeviceSynchronize() call". free and
-                        // hipHostUnregister promise nothing.
+                        // hipFree, hipHostFree: "performs an implicit hipDeviceSynchronize() call"; others promise nothing.
                         if !matches!(kind, Kind::HostPageable | Kind::HostRegistered) {
                             self.wait(step, self.everything());
                         }

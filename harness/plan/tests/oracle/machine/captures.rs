@@ -5,6 +5,20 @@ use plan::{Call, CopyApi, HostFuncApi, Step};
 use super::{Does, Event, Machine, Node, declared};
 
 impl Machine<'_> {
+    /// A stream that was destroyed is nothing that a call could be given.
+    pub(super) fn refuse_destroyed(&mut self, step: &Step) {
+        let named = step.call.stream().map(str::to_owned);
+        if let Call::StreamCreate { stream } = &step.call {
+            self.destroyed.remove(stream);
+        } else if [named, self.given_to(&step.call)]
+            .iter()
+            .flatten()
+            .any(|stream| self.destroyed.contains(stream))
+        {
+            self.illegal.push((step.line, "a stream that was destroyed".to_owned()));
+        }
+    }
+
     /// What captures and captured streams refuse: the statuses 900 to 908 of hip_runtime_api.h.
     pub(super) fn refuse(&mut self, step: &Step) {
         let event_in_capture =
