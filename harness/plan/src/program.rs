@@ -145,6 +145,12 @@ mod tests {
     }
 
     #[test]
+    fn what_states_nothing_is_empty() {
+        assert!(Stated::default().is_empty());
+        assert!(!Stated { says: vec!["ready".to_owned()], ..Stated::default() }.is_empty());
+    }
+
+    #[test]
     fn a_program_that_has_the_helper_reports() {
         assert!(program(python("import rocrepro", 0), 1).reports());
         assert!(!program(python("pass", 0), 1).reports());

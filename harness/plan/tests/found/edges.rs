@@ -543,3 +543,24 @@ fn a_call_that_goes_on_can_be_made_to_wait() {
     }
     assert!(Call::DeviceSynchronize.asynchronous_mut().is_none());
 }
+
+#[test]
+fn a_launch_has_threads_and_not_too_many() {
+    let launch = |grids: [u32; 3], blocks: [u32; 3]| {
+        let mut call = add("dev", "pinned", "s");
+        let Call::Launch { grid, block, .. } = &mut call else { unreachable!("it is a launch") };
+        (*grid, *block) = (grids, blocks);
+        vec![call]
+    };
+    accepted(launch([1, 1, 1], [1024, 1, 1]));
+    accepted(launch([1, 2, 3], [8, 8, 16]));
+    for (grid, block, why) in [
+        ([1, 1, 1], [1025, 1, 1], "more than 1024 threads"),
+        ([1, 1, 1], [64, 16, 2], "more than 1024 threads"),
+        ([0, 1, 1], [64, 1, 1], "no threads"),
+        ([1, 1, 1], [64, 0, 1], "no threads"),
+        ([1 << 31, 1, 1], [2, 1, 1], "2^32 threads in a dimension"),
+    ] {
+        refused(launch(grid, block), 1, why);
+    }
+}

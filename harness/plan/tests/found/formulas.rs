@@ -305,6 +305,17 @@ fn what_is_no_number_of_c_is_refused() {
     for sum in ["1+2", "1.5-1", "0xe+1", "1e+2-1e-2", "a0-1"] {
         assert_eq!(told(sum), None, "{sum}");
     }
+    for (call, why) in
+        [("min(1)", "`min` takes 2 values"), ("sqrt(1.0, 2.0)", "`sqrt` takes 1 value")]
+    {
+        assert_eq!(told(call).as_deref(), Some(why));
+    }
+    // One behind the other is not one in the other.
+    assert_eq!(told(&format!("{}1", "-1 + ".repeat(200))), None);
+    assert_eq!(
+        told(&format!("{}1", "- ".repeat(200))).as_deref(),
+        Some("the formula is nested too deeply")
+    );
     for number in ["010", "07u", "00", "09"] {
         assert!(told(number).is_some_and(|why| why.contains("octal")), "{number}");
     }

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use plan::{ScalarType, own_parameters, promoted, together};
+use plan::{Arg, ScalarType, flat_args, own_parameters, promoted, together};
 
 /// The types that every C compiler has, as C calls them.
 pub(super) const TYPES: [(ScalarType, &str); 10] = [
@@ -143,4 +143,16 @@ fn what_is_const_behind_a_pointer_is_only_read() {
         };
         assert_eq!(only_read, read, "{declaration}");
     }
+}
+
+/// A struct of another number of members is not what the kernel takes, and stays as it is.
+#[test]
+fn a_struct_is_flat_where_it_has_the_members_of_the_source() {
+    let source = "struct S { int a; int b; };\nextern \"C\" __global__ void k(S s, int n) {}";
+    let parameters = own_parameters(source, "k").expect("they are plainly there");
+    let number = |n| Arg::u32(n);
+    let args = |members: Vec<Arg>| vec![Arg::Struct(members), number(9)];
+    let flat = |members| flat_args(&parameters, &args(members));
+    assert_eq!(flat(vec![number(1), number(2)]), [number(1), number(2), number(9)]);
+    assert_eq!(flat(vec![number(1)]), args(vec![number(1)]));
 }
