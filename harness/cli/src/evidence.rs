@@ -30,10 +30,13 @@ const FOUND: [&str; 6] = [
 /// evidence, is somebody else's.
 pub(crate) fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, Stop> {
     let folder = out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf);
+    let files = || folder.read_dir().map_or(0, Iterator::count);
     let foreign = match std::fs::read_to_string(folder.join(PRIVATE_FILE)) {
-        Ok(text) => text != PRIVATE,
+        Ok(text) if text == PRIVATE => false,
+        // Whoever made the folder was ended while it wrote its first file.
+        Ok(text) => !PRIVATE.starts_with(&text) || files() > 1,
         Err(_) if FOUND.iter().any(|file| folder.join(file).exists()) => false,
-        Err(_) => folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()),
+        Err(_) => files() > 0,
     };
     if foreign {
         return Err(Stop::usage(format!(
@@ -45,10 +48,15 @@ pub(crate) fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, Stop> {
     Ok(folder)
 }
 
-/// Makes the folder where it is missing, and marks it as one of evidence.
+/// Makes the folder where it is missing, and marks it as one of evidence. A mark that is there is not written again: whoever is ended
+/// meanwhile would leave none.
 pub(crate) fn make(folder: &Path) -> Result<(), Stop> {
+    let mark = folder.join(PRIVATE_FILE);
+    if std::fs::read_to_string(&mark).is_ok_and(|text| text == PRIVATE) {
+        return Ok(());
+    }
     std::fs::create_dir_all(folder)
-        .and_then(|()| std::fs::write(folder.join(PRIVATE_FILE), PRIVATE))
+        .and_then(|()| std::fs::write(&mark, PRIVATE))
         .map_err(|e| cannot("make", folder, &e))
 }
 
@@ -83,4 +91,31 @@ pub(crate) fn read<E: Evidence>(folder: &Path) -> Result<Option<E>, Stop> {
 
 fn cannot(what: &str, path: &Path, error: &dyn std::error::Error) -> Stop {
     Stop::usage(format!("error: cannot {what} `{}`: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_ours_from_its_first_byte_on_and_nobody_elses_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_ours = || super::folder(Some(folder.path()), "a/b").is_ok();
+        let mark = folder.path().join(PRIVATE_FILE);
+        assert!(is_ours());
+        for begun in [0, 1, PRIVATE.len() / 2] {
+            std::fs::write(&mark, &PRIVATE[..begun]).unwrap();
+            assert!(is_ours(), "{begun}");
+        }
+        std::fs::write(folder.path().join("theirs"), "").unwrap();
+        assert!(!is_ours());
+        std::fs::write(&mark, "Keep out").unwrap();
+        assert!(!is_ours());
+        std::fs::remove_file(folder.path().join("theirs")).unwrap();
+        assert!(!is_ours());
+        std::fs::write(&mark, PRIVATE).unwrap();
+        let written = mark.metadata().unwrap().modified().unwrap();
+        make(folder.path()).unwrap_or_else(|stop| panic!("{stop:?}"));
+        assert!(is_ours() && mark.metadata().unwrap().modified().unwrap() == written);
+    }
 }

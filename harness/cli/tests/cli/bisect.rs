@@ -397,7 +397,7 @@ fn killed_until_done(out: &str, script: &str, state: &str, mut seed: u64) -> (u3
         let mut child = bisect(&arguments)
             .env("STATE", state)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
