@@ -23,6 +23,7 @@ mod recipes;
 mod release;
 mod reports;
 mod rooms;
+mod style;
 mod tidy;
 
 use std::{
@@ -94,6 +95,7 @@ const TWENTIETH: usize = 20;
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
   lint     formatting, clippy, the links of the docs, licences, tidiness, circles of modules; the fuzz targets compile
+  style    lists what is written against STYLE.md, of all crates or the named ones; `style --write` accepts the present counts
   test     the tests of every crate, and the case library on ROCm 7.2.4 (cargo test)
   stacks   every case on every ROCm release that Debian carries, but for those of 7.2.4 that `test` runs
   prove    every declared fault turns its case red
@@ -142,6 +144,10 @@ fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let done = match task.as_str() {
         "lint" => lint(),
+        "style" => {
+            let words: Vec<String> = std::env::args().skip(2).collect();
+            shell().and_then(|sh| style::list(&sh, &words))
+        }
         "test" => test(),
         "stacks" => stacks(),
         "prove" => prove(),
@@ -276,6 +282,7 @@ fn lint() -> Done {
         .run()?;
     licences::check(&sh)?;
     tidy::check(&sh)?;
+    style::check(&sh)?;
     reports::check(&sh)?;
     rooms::check(&sh)
 }
