@@ -1,4 +1,4 @@
-//! The picture of all cases on all releases, as the project shows it, and what README shows of a run.
+//! The picture of all cases on all releases, as the project shows it, and the output that the tutorial shows of a run.
 
 use std::fs;
 
@@ -44,14 +44,15 @@ pub(crate) fn evidence(sh: &Shell, more: &[String]) -> Done {
     Ok(())
 }
 
-/// The commands of which README shows what they print.
+/// The tutorial that shows what [`RUN`] and [`TEST`] print.
+const FIRST_RUN: &str = "docs/first-run.md";
 const RUN: &str = "cargo run --release -- run --rocm debian:7.2.4";
 const TEST: &str = "cargo test";
 
-/// Of lines that say that all is well README shows so many.
+/// Number of `ok` lines that the tutorial shows.
 const SHOWN_AS_OK: usize = 3;
 
-/// Writes what README shows of its two commands, as a newcomer sees it: with a cache of its own, which nothing was fetched into.
+/// Updates the output in [`FIRST_RUN`], as a newcomer sees it: with an empty cache.
 pub(crate) fn readme(sh: &Shell) -> Done {
     let cache = sh.create_temp_dir()?;
     let _cache = sh.push_env("XDG_CACHE_HOME", cache.path());
@@ -65,10 +66,10 @@ pub(crate) fn readme(sh: &Shell) -> Done {
     let result = tests.lines().rfind(|line| line.starts_with("test result: "));
     let result = result.ok_or("no test was run")?.split("; finished").next().unwrap_or_default();
     let of_tests = ["...", "test kernels/saxpy[n=65536,block=1024] ... ok", "", result];
-    let text = sh.read_file("README.md")?;
+    let text = sh.read_file(FIRST_RUN)?;
     let text = with_block(&text, RUN, &shortened(&run))?;
-    sh.write_file("README.md", with_block(&text, TEST, &of_tests)?)?;
-    println!("README.md: read it before it is committed");
+    sh.write_file(FIRST_RUN, with_block(&text, TEST, &of_tests)?)?;
+    println!("{FIRST_RUN}: read it before it is committed");
     Ok(())
 }
 
@@ -90,7 +91,7 @@ fn shortened<'a>(lines: &[&'a str]) -> Vec<&'a str> {
 /// The text with other lines below a command that it shows.
 fn with_block(text: &str, command: &str, lines: &[&str]) -> Result<String, String> {
     let head = format!("```console\n$ {command}\n");
-    let lacks = || format!("README.md has no block of `{command}`");
+    let lacks = || format!("{FIRST_RUN} has no block of `{command}`");
     let (before, rest) = text.split_once(&head).ok_or_else(lacks)?;
     let (_, after) = rest.split_once("\n```").ok_or_else(lacks)?;
     Ok(format!("{before}{head}{}\n```{after}", lines.join("\n")))
@@ -106,7 +107,7 @@ mod tests {
         let new = with_block(text, "cargo test", &["new"]).expect("it has the block");
         assert_eq!(new, "a\n```console\n$ cargo test\nnew\n```\nb\n```console\n$ x\ny\n```\n");
         assert!(with_block(text, "cargo run", &[]).is_err());
-        let readme = include_str!("../../README.md");
+        let readme = include_str!("../../docs/first-run.md");
         assert!([RUN, TEST].iter().all(|command| with_block(readme, command, &[]).is_ok()));
     }
 

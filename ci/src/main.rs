@@ -117,7 +117,7 @@ usage: cargo run -p ci -- TASK
   containers  the programs of docs/programs in podman: plain, as an ordinary user, and where nobody may make a namespace; wants root
   foreign  tests that the authors of CuPy and JAX wrote, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
            gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` of the sources of that release
-  readme   writes what README.md shows of its two commands, as a newcomer sees it
+  readme   updates the output that docs/first-run.md shows of its two commands, as a newcomer sees it
   release  the archive that people download, which is tried; it fails where the program needs a newer C library than the one that
            is named: `release 2.31`
   locks    writes which packages each Debian release consists of now, or those named (harness/rocm/locks); needs apt
