@@ -12,7 +12,7 @@ use hsa_runtime64::install::FILE_NAME;
 use crate::{Stop, cache, stop::chain};
 
 /// The library as it was built with this program: its digest, its length in bytes, and itself, packed.
-const BUILT: (&str, usize, &[u8]) = packed::file!("ROCREPRO_BUILT_DEVICE");
+const BUILT: (&str, usize, &[u8]) = embed::file!("ROCREPRO_BUILT_DEVICE");
 
 fn unpacked() -> io::Result<Vec<u8>> {
     let (_, length, packed) = BUILT;

@@ -8,8 +8,8 @@ use std::{
     process::{ExitCode, Stdio},
 };
 
+use conformance::{Decoder, Tally};
 use device::Arch;
-use probe::{Decoder, Tally};
 use rocm::Stack;
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@ use std::{
     time::SystemTime,
 };
 
-use probe::{Difference, Differences, File};
+use conformance::{Difference, Differences, File};
 
 use crate::{
     Session, SessionOptions, Stop,
@@ -37,7 +37,7 @@ pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
         files.push(found);
     }
     let [one, other] = &files[..] else { return Ok(ExitCode::SUCCESS) };
-    let found = probe::compare(one, other).map_err(|e| Stop::usage(format!("error: {e}")))?;
+    let found = conformance::compare(one, other).map_err(|e| Stop::usage(format!("error: {e}")))?;
     outputs::print(&view(one, other, &found))?;
     Ok(ExitCode::from(u8::from(!found.differ.is_empty())))
 }
@@ -131,7 +131,7 @@ fn probed(args: &Compare) -> Result<File, Stop> {
 /// The process inside the stack.
 pub(super) fn inside(args: &ProbeInside) -> Result<ExitCode, Stop> {
     let date = report::date(SystemTime::now());
-    let file = probe::on_device(args.stack.clone(), date, &args.decoder)
+    let file = conformance::on_device(args.stack.clone(), date, &args.decoder)
         .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;
     write(&args.to, &file)?;
     Ok(ExitCode::SUCCESS)
