@@ -1,6 +1,6 @@
 //! The buffers of a case.
 
-use plan::{Buffer, Call, Choice, MOST_BYTES, Memory, Plan, may_succeed};
+use plan::{Buffer, Call, Choice, MAX_BUFFER_BYTES, Memory, Plan, may_succeed};
 
 use crate::{
     read::Reader,
@@ -68,7 +68,7 @@ pub(crate) fn refuse_large(reader: &mut Reader, node: &Node, plan: &Plan) {
             .filter(|s| matches!(&s.call, Call::Alloc { buffer, .. } if *buffer == name.text))
             .peekable();
         let never_there = allocations.peek().is_some() && allocations.all(|s| !may_succeed(s));
-        if bytes > MOST_BYTES && !never_there {
+        if bytes > MAX_BUFFER_BYTES && !never_there {
             let at = match &spec.value {
                 Value::Map(keys) => keys.iter().find(|(key, _)| key.text == "bytes"),
                 Value::List(_) | Value::Scalar(_) => None,

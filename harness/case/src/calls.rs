@@ -66,7 +66,8 @@ fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<()
     if !known.is_some_and(|known| known.gives_text || known.first_given().is_some()) {
         return Err(format!("`{function}` gives no value"));
     }
-    let refused = returns.iter().flat_map(|by| &by.0).filter(|(_, names)| !plan::accepts(names));
+    let refused =
+        returns.iter().flat_map(|by| &by.0).filter(|(_, names)| !plan::accepts_success(names));
     let stated = || gives.0.iter().filter(|(_, names)| names.iter().all(|name| name != "any"));
     let mut both = refused.flat_map(|(range, _)| stated().map(move |given| (range, &given.0)));
     match both.find(|(range, given)| range.overlaps(given)) {

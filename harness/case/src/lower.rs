@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use device::Planted;
 use plan::{
-    Call, Choice, DEFAULT_STREAM, Expected, MOST_BYTES, PLAN_VERSION, Plan, Program, Reference,
-    Step, StreamKind, races, reference, verbs,
+    Call, Choice, DEFAULT_STREAM, Expected, MAX_BUFFER_BYTES, PLAN_VERSION, Plan, Program,
+    Reference, Step, StreamKind, races, reference, verbs,
 };
 
 mod program;
@@ -109,7 +109,7 @@ fn sound<T: Default>(
     finish(mistakes)?;
     let plan = plan.filter(|_| missing.is_empty()).ok_or_else(Vec::new)?;
     let mut mistakes = races(&plan);
-    let impossible = plan::impossible(&plan).into_iter();
+    let impossible = plan::impossible_steps(&plan).into_iter();
     mistakes.extend(impossible.map(|(step, message)| plan::Mistake { line: step.line, message }));
     let found = model(&plan).unwrap_or_else(|found| {
         mistakes.extend(found);
@@ -226,7 +226,8 @@ fn assemble(
             }
         }
         // A larger one is never there. Of the others a file has fewer than 2^32.
-        let there = scope.buffers.values().map(|b| b.bytes).filter(|bytes| *bytes <= MOST_BYTES);
+        let there =
+            scope.buffers.values().map(|b| b.bytes).filter(|bytes| *bytes <= MAX_BUFFER_BYTES);
         let bytes: u64 = there.sum();
         if bytes > MOST_BYTES_TOGETHER {
             reader.mistake(

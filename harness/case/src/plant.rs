@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use device::{Fault, Planted};
-use plan::{Call, Effect, Misbehaviour, NamedAs, Plan, Step, Thing, accepts, api, captured};
+use plan::{
+    Call, Effect, InjectedFault, NamedAs, Plan, Step, Thing, accepts_success, api, captured_steps,
+};
 
 /// Milliseconds; longer than any limit on a trial.
 const FOREVER: u64 = 86_400_000;
@@ -60,20 +62,21 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
             |step, _| is_copy(&step.call).then_some(Effect::AfterNextLaunch)
         }
         Fault::CallAccepted => {
-            |step, _| states(step, |names| !accepts(names)).then_some(Effect::Accept)
+            |step, _| states(step, |names| !accepts_success(names)).then_some(Effect::Accept)
         }
         // hipErrorUnknown, hip/hip_runtime_api.h; 999 is HIPRAND_STATUS_INTERNAL_ERROR too.
-        Fault::CallDenied => |step, _| states(step, accepts).then_some(Effect::Deny(999)),
+        Fault::CallDenied => |step, _| states(step, accepts_success).then_some(Effect::Deny(999)),
         Fault::ValueWrong => |step, _| step.gives.is_some().then_some(Effect::OtherValue),
         Fault::HostFuncLost => {
             |step, _| matches!(step.call.work(), Call::HostFunc { .. }).then_some(Effect::Return(0))
         }
         _ => return,
     };
-    let inside = captured(plan).inside;
+    let inside = captured_steps(plan).inside;
     let after_launch = fault == Fault::GraphOverwriteOutput;
-    let misbehaves =
-        |step: &Step, captured| effect(step, captured).map(|effect| Misbehaviour { fault, effect });
+    let misbehaves = |step: &Step, captured| {
+        effect(step, captured).map(|effect| InjectedFault { fault, effect })
+    };
     let phase = match fault {
         Fault::CompileError => &mut plan.setup,
         Fault::TeardownCrash => &mut plan.teardown,
@@ -89,7 +92,7 @@ fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
     let named: BTreeSet<u32> = named.map(|step| step.id).collect();
     let misbehaves = |step: &Step, _| {
         let fault = planted.fault;
-        named.contains(&step.id).then(|| Misbehaviour { fault, effect: effect.clone() })
+        named.contains(&step.id).then(|| InjectedFault { fault, effect: effect.clone() })
     };
     for phase in [&mut plan.setup, &mut plan.body, &mut plan.verify] {
         plant_in(phase, &misbehaves, &BTreeSet::new(), &mut true);
@@ -142,7 +145,7 @@ fn plant_at_generation(plan: &mut Plan, number: u64) {
     let the_one = generations.zip(1..).find(|(_, n)| *n == number).map(|(step, _)| step.id);
     let misbehaves = |step: &Step, _| {
         let (fault, effect) = (Fault::RngSkips, Effect::Twice);
-        (Some(step.id) == the_one).then_some(Misbehaviour { fault, effect })
+        (Some(step.id) == the_one).then_some(InjectedFault { fault, effect })
     };
     plant_in(&mut plan.body, &misbehaves, &BTreeSet::new(), &mut true);
 }
@@ -184,7 +187,7 @@ fn makes_handle(call: &Call) -> bool {
 
 fn plant_in(
     steps: &mut [Step],
-    misbehaves: &dyn Fn(&Step, bool) -> Option<Misbehaviour>,
+    misbehaves: &dyn Fn(&Step, bool) -> Option<InjectedFault>,
     inside: &BTreeSet<u32>,
     armed: &mut bool,
 ) {

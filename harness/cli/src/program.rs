@@ -15,7 +15,7 @@ use judge::{
 };
 use plan::{
     Program,
-    program::{Source, What},
+    program::{ProgramBody, Source},
 };
 use report::{CheckRun, ProgramRun, Record};
 use supervise::{Cancel, Ended, Reason, Start};
@@ -148,7 +148,7 @@ pub(crate) fn run(
 
 /// Why no program runs in this session.
 fn cannot_here(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {
-    let is_cpp = matches!(program.what, What::Cpp { .. });
+    let is_cpp = matches!(program.what, ProgramBody::Cpp { .. });
     if let Some(why) = job.faults.iter().find_map(|planted| case::refuses(is_cpp, planted)) {
         return Some(why);
     }
@@ -178,7 +178,7 @@ fn prepare(
     fs::write(places.ours.join(helper::PYTHON.0), helper::PYTHON.1).map_err(trouble)?;
     // A compiled program runs on the stack's own loader too; an interpreter, and what a command starts, would run on this machine's
     // libraries.
-    if !matches!(program.what, What::Cpp { .. }) {
+    if !matches!(program.what, ProgramBody::Cpp { .. }) {
         session.views().map_err(|why| {
             Unready::Missing(format!(
                 "needs a view of the stack, and this machine allows no namespace (docs/programs.md): {why}"
@@ -186,7 +186,7 @@ fn prepare(
         })?;
     }
     match &program.what {
-        What::Python(source) => {
+        ProgramBody::Python(source) => {
             let name = file_name(source, "program.py");
             fs::write(places.own.join(&name), &source.text).map_err(trouble)?;
             let python = environment.python()?;
@@ -194,7 +194,7 @@ fn prepare(
             let words = words.map(str::to_owned).to_vec();
             Ok(Ready { file: python, words, environment, stand_ins: None })
         }
-        What::Cpp { source, arch, options } => {
+        ProgramBody::Cpp { source, arch, options } => {
             let compiler = session.compiler()?;
             let own: Vec<String> = session.gfx().map(str::to_owned).into_iter().collect();
             let arch = if arch.is_empty() { &own } else { arch };
@@ -202,7 +202,7 @@ fn prepare(
             let stand_ins = compiler.stand_ins(faults)?;
             Ok(Ready { file, words: Vec::new(), environment, stand_ins })
         }
-        What::Command(words) => {
+        ProgramBody::Command(words) => {
             let (first, rest) = words.split_first().ok_or(Unready::Missing("no command".into()))?;
             let file = environment.program(session, first)?;
             Ok(Ready { file, words: rest.to_vec(), environment, stand_ins: None })

@@ -1,8 +1,8 @@
 //! What each call of a plan looks like in C++.
 
 use plan::{
-    Arg, Call, CaptureMode, Choice, Cpp, Field, Holds, HostFuncApi, Named, NamedAs, Place,
-    SinceFirst, Step, StreamKind, Thing,
+    Arg, Call, CaptureMode, Choice, Cpp, Field, FieldKind, FirstValueCheck, HostFuncApi, Named,
+    NamedAs, Place, Step, StreamKind, Thing,
 };
 
 use crate::{
@@ -205,12 +205,14 @@ impl Printer<'_> {
     /// A field as an argument.
     fn argument(&mut self, field: &Field<'_>) -> String {
         match field.holds {
-            Holds::Name(thing, NamedAs::Made) => self.making(thing.into(), &field.value),
-            Holds::Name(Thing::Stream, _) => self.stream(&field.value),
-            Holds::Name(thing, _) => self.name(thing.into(), &field.value),
-            Holds::Place(offset) => self.place(&Place { buffer: field.value.to_string(), offset }),
-            Holds::Text | Holds::Number => field.value.to_string(),
-            Holds::Word => enumerator(&field.value),
+            FieldKind::Name(thing, NamedAs::Made) => self.making(thing.into(), &field.value),
+            FieldKind::Name(Thing::Stream, _) => self.stream(&field.value),
+            FieldKind::Name(thing, _) => self.name(thing.into(), &field.value),
+            FieldKind::Place(offset) => {
+                self.place(&Place { buffer: field.value.to_string(), offset })
+            }
+            FieldKind::Text | FieldKind::Number => field.value.to_string(),
+            FieldKind::Word => enumerator(&field.value),
         }
     }
 
@@ -451,7 +453,7 @@ impl Printer<'_> {
                 let got = format!("std::to_string(static_cast<long long>({ms} * 1000))");
                 let call = format!("hipEventElapsedTime(&{ms}, {start}, {end})");
                 let microseconds = format!("static_cast<long long>({ms} * 1000)");
-                let steady = |wanted: &str| wanted == SinceFirst::Steady.word();
+                let steady = |wanted: &str| wanted == FirstValueCheck::Steady.word();
                 let gives = step.gives.as_ref().and_then(|by| by.at(self.version));
                 if gives.is_some_and(|wanted| wanted.iter().any(|wanted| steady(wanted))) {
                     self.need(Helper::IsSteady);

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use plan::{
-    Arg, Call, Captures, OnCaptures, OnMemory, Plan, Role, ScalarType, Step, Thing, kernel,
+    Arg, Call, CaptureRole, Captures, OnCaptures, OnMemory, Plan, ScalarType, Step, Thing, kernel,
     may_succeed,
 };
 
@@ -150,17 +150,17 @@ impl<'a> Expected<'a> {
     ) -> Result<Vec<String>, String> {
         self.in_setup = self.plan.setup.iter().any(|s| s.id == step.id);
         match self.captures.visit(step) {
-            Ok(Role::Now) => self.control(step, names),
-            Ok(Role::Captured(origin)) => {
+            Ok(CaptureRole::Now) => self.control(step, names),
+            Ok(CaptureRole::Captured(origin)) => {
                 let lines = self.effect(step, names);
                 if let Some(recording) = self.recordings.get_mut(origin) {
                     lines.into_iter().for_each(|line| recording.push(line));
                 }
                 Ok(Vec::new())
             }
-            Ok(Role::Added(graph)) => self.add(step, graph, names),
+            Ok(CaptureRole::Added(graph)) => self.add(step, graph, names),
             // A plan that was checked has no mistakes.
-            Ok(Role::Nothing) | Err(_) => Ok(Vec::new()),
+            Ok(CaptureRole::Nothing) | Err(_) => Ok(Vec::new()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Arg, Binary, Expr, Formula, Function, Plan, ScalarType, promoted, together};
+use plan::{Arg, Binary, Expr, Formula, Function, Plan, ScalarType, common_type, promoted_type};
 
 use crate::{
     literal::literal,
@@ -173,14 +173,14 @@ impl Text<'_> {
             }
             Binary::Shl | Binary::Shr => format!("({} {sign} {})", self.to(a, ty), self.expr(b)),
             _ => {
-                let both = together(self.type_of(a), self.type_of(b)).unwrap_or(ty);
+                let both = common_type(self.type_of(a), self.type_of(b)).unwrap_or(ty);
                 let computed = computed(both);
                 let operand = |text: &mut Self, expr: &Expr| {
                     let text = text.to(expr, both);
                     if computed == both { text } else { format!("{}({text})", computed.cpp()) }
                 };
                 let text = format!("({} {sign} {})", operand(self, a), operand(self, b));
-                if computed == promoted(ty) && !operator.compares() {
+                if computed == promoted_type(ty) && !operator.compares() {
                     text
                 } else {
                     format!("{}{text}", ty.cpp())

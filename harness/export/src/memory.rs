@@ -1,6 +1,8 @@
 //! Memory: buffers come and go, and bytes move between them.
 
-use plan::{Box3d, Buffer, Call, Choice, CopyApi, Memory, Place, SinceFirst, Step, may_succeed};
+use plan::{
+    Box3d, Buffer, Call, Choice, CopyApi, FirstValueCheck, Memory, Place, Step, may_succeed,
+};
 
 use crate::{
     calls::HIP,
@@ -285,12 +287,12 @@ impl Printer<'_> {
     /// The arguments of the comparison with the first look at the free memory, where the step asks for one.
     fn compares_free(&self, step: &Step, free: &str, total: &str) -> Option<String> {
         let wanted = step.gives.as_ref()?.at(self.version)?;
-        let asks = |since: SinceFirst| {
+        let asks = |since: FirstValueCheck| {
             matches!(step.call, Call::MemGetInfo) && wanted.iter().any(|w| w == since.word())
         };
-        if asks(SinceFirst::Returned) {
+        if asks(FirstValueCheck::Returned) {
             Some(format!("{free}, {total}"))
-        } else if asks(SinceFirst::Unchanged) {
+        } else if asks(FirstValueCheck::Unchanged) {
             Some(format!("{free}, {total}, /*exactly=*/true"))
         } else {
             None

@@ -177,7 +177,7 @@ fn call(name: &str, arguments: &str, ids: &mut Ids) -> String {
 /// Whether an argument is memory of the program itself, for a result or of what the call reads: it lies anywhere, and says
 /// nothing of the objects that the call is about.
 fn is_place(name: &str, index: usize) -> bool {
-    if plan::is_result(name, index) == Some(true) {
+    if plan::is_output_argument(name, index) == Some(true) {
         return true;
     }
     if let Some(parameter) = hip_function(name).and_then(|known| known.parameters.get(index)) {

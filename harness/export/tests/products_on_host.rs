@@ -60,7 +60,7 @@ fn host_products_are_those_of_the_reference() {
         };
         let numbers = |dtype: Dtype, count: u64, stamp| {
             let mut bytes = vec![0; (count * dtype.bytes()) as usize];
-            plan::numbers(dtype, stamp, &mut bytes);
+            plan::small_numbers(dtype, stamp, &mut bytes);
             bytes
         };
         let (a, b) = (numbers(dtype, M * K, 1), numbers(dtype, K * N, 2));

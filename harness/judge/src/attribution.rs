@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use plan::{GUARD_BYTE, OnMemory, POISON_BYTE, Plan, Write};
+use plan::{BufferWrite, GUARD_BYTE, OnMemory, POISON_BYTE, Plan};
 
 use crate::words;
 
@@ -59,9 +59,9 @@ pub(crate) struct Evidence<'a> {
     pub(crate) got: &'a [u8],
     pub(crate) want: &'a [u8],
     /// Writes before the check, in program order.
-    pub(crate) earlier: &'a [Write],
+    pub(crate) earlier: &'a [BufferWrite],
     /// Writes after the check.
-    pub(crate) later: &'a [Write],
+    pub(crate) later: &'a [BufferWrite],
 }
 
 /// Where wrong bytes came from.
@@ -130,7 +130,7 @@ enum Source<'a> {
     Constant(Class, u8),
     Write {
         class: Class,
-        write: &'a Write,
+        write: &'a BufferWrite,
         /// Offset in `write` of what was read at offset 0.
         shift: isize,
     },
@@ -277,7 +277,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// Says which write it is: that of the root, where the bytes came through copies.
-    fn describe(&self, write: &Write) -> String {
+    fn describe(&self, write: &BufferWrite) -> String {
         let all = || self.earlier.iter().chain(self.later);
         let root = all().find(|w| w.bytes == write.bytes).unwrap_or(write);
         let repeated = all().any(|w| w.step == root.step && w.occurrence != root.occurrence);
@@ -333,7 +333,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-fn same_call(a: &Write, b: &Write) -> bool {
+fn same_call(a: &BufferWrite, b: &BufferWrite) -> bool {
     (a.step, a.occurrence) == (b.step, b.occurrence)
 }
 

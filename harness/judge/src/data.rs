@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use plan::{Call, Reference, Write};
+use plan::{BufferWrite, Call, Reference};
 
 use crate::{
     Context, Kind, Outcome,
@@ -143,7 +143,7 @@ pub(crate) fn unread(
 }
 
 /// The history of the whole trial; that of one check ends where the check is made.
-fn with_later(context: &Context<'_>, earlier: Vec<Write>) -> Vec<Write> {
+fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWrite> {
     let Some((step, occurrence, _)) = context.wanted.last() else { return earlier };
     match Reference::content(context.plan, *step, *occurrence) {
         Some(whole) if whole.history.len() >= earlier.len() => whole.history,

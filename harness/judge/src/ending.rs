@@ -1,6 +1,6 @@
 //! How the process ended, judged by how far it had come.
 
-use plan::{LEFT_ALONE, PIPE_CLOSED, Phase, WORKER_DONE};
+use plan::{PIPE_CLOSED, Phase, WORKER_DONE, WORKER_ORPHANED};
 
 use crate::{
     End, Kind, Limit, Location, Observation, Outcome, index::Index, proof::ended, trail::Trail,
@@ -65,7 +65,7 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
             Some(Outcome::no_verdict("killed", words::ended_from_outside("the worker", *signal)))
         }
         // Its harness runs and waits, so it is a launcher that let go of it.
-        End::Exited(LEFT_ALONE) => Some(Outcome::no_verdict(
+        End::Exited(WORKER_ORPHANED) => Some(Outcome::no_verdict(
             "left-alone",
             "somebody closed the standard input or output of the worker, which therefore ended"
                 .to_owned(),

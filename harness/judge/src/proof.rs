@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use plan::{Event, LoadedLibrary, PLAN_VERSION, Phase, Refused, Version};
+use plan::{Event, LoadedLibrary, PLAN_VERSION, Phase, RefusedCall, Version};
 
 use crate::{
     Able, Context, End, Kind, Limit, Location, Observation, Outcome, index::Index, log, words,
@@ -300,7 +300,7 @@ fn no_device(version: &Version, context: &Context<'_>) -> String {
 
 /// The first look at the device was refused. A release may not support a device that another one runs on.
 fn refusal(
-    Refused { api, status }: &Refused,
+    RefusedCall { api, status }: &RefusedCall,
     version: &Version,
     seen: &Observation,
     context: &Context<'_>,

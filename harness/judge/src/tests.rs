@@ -178,7 +178,7 @@ fn trouble_of_our_own_is_no_verdict() {
     let settled = |run: &mut Run| run.seen.events.clear();
     let refused = healthy().with(settled).stderr("starter: this machine allows files=20000\n");
     no(refused, "worker", "could not be started: this machine allows files=20000");
-    let alone = End::Exited(plan::LEFT_ALONE);
+    let alone = End::Exited(plan::WORKER_ORPHANED);
     no(healthy().cut(inside(2, 0), alone), "left-alone", "closed the standard input");
     let stopped = |run: &mut Run| run.seen.events.insert(HEAD, Event::Stopped { step: 2 });
     no(healthy().with(stopped), "worker", "stopped at hipMemcpy");

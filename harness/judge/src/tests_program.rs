@@ -5,7 +5,7 @@ use std::time::Duration;
 use device::{Config, Identity, Mapped, Witness};
 use plan::{
     Event, Program,
-    program::{Packages, Source, Stated, What},
+    program::{Packages, ProgramBody, ProgramExpectations, Source},
 };
 
 use crate::{
@@ -18,18 +18,18 @@ const NONCE: &str = "n0nce";
 fn program() -> Program {
     let text = "import rocrepro\nrocrepro.equal('sum', 1, 1)\n".to_owned();
     Program {
-        what: What::Python(Source { text, file: None, above: 6 }),
+        what: ProgramBody::Python(Source { text, file: None, above: 6 }),
         arguments: Vec::new(),
         packages: Packages::None,
         groups: Vec::new(),
         parameters: Default::default(),
-        stated: Stated::default(),
+        stated: ProgramExpectations::default(),
         line: 5,
     }
 }
 
-fn command(stated: Stated) -> Program {
-    Program { what: What::Command(vec!["true".into()]), stated, ..program() }
+fn command(stated: ProgramExpectations) -> Program {
+    Program { what: ProgramBody::Command(vec!["true".into()]), stated, ..program() }
 }
 
 fn begin() -> Said {
@@ -220,7 +220,7 @@ fn without_proof_there_is_no_verdict() {
 
 #[test]
 fn a_command_is_judged_by_what_is_stated() {
-    let stated = |says: &[&str], never: &[&str], exit| Stated {
+    let stated = |says: &[&str], never: &[&str], exit| ProgramExpectations {
         exit,
         says: says.iter().map(|s| (*s).to_owned()).collect(),
         never: never.iter().map(|s| (*s).to_owned()).collect(),
@@ -277,7 +277,7 @@ fn a_place_is_a_line_of_the_case_or_of_the_file_of_the_program() {
     assert_eq!((answered.at.line, answered.at.api.as_deref()), (Some(8), Some("sum")));
 
     let text = "import rocrepro\n".to_owned();
-    let what = What::Python(Source { text, file: Some("sums.py".to_owned()), above: 0 });
+    let what = ProgramBody::Python(Source { text, file: Some("sums.py".to_owned()), above: 0 });
     let (outcome, red) = Run { program: Program { what, ..program() }, said, ..good() }.judged();
     assert_eq!(outcome.summary, "sum (line 2 of sums.py): 3 of 3 wrong");
     assert!(red.iter().all(|at| at.line == Some(5)), "{red:?}");

@@ -112,7 +112,7 @@ fn a_runtime_that_does_not_start_fails_where_the_machine_is_able() {
         let mut run = healthy().cut(set_up, End::Exited(plan::WORKER_DONE));
         run.able = able;
         if let Some(Event::Device { refused, count, .. }) = run.seen.events.last_mut() {
-            *refused = Some(plan::Refused { api: "hipInit".into(), status: status.into() });
+            *refused = Some(plan::RefusedCall { api: "hipInit".into(), status: status.into() });
             *count = 0;
         }
         run

@@ -223,7 +223,7 @@ fn where_it_was_is_told_as_far_as_it_is_known() {
         run.seen.events.truncate(HEAD - 1);
         if let Some(Event::Device { refused, count, .. }) = run.seen.events.last_mut() {
             let (api, status) = ("hipInit".to_owned(), "hipErrorUnknown".to_owned());
-            (*refused, *count) = (Some(plan::Refused { api, status }), 0);
+            (*refused, *count) = (Some(plan::RefusedCall { api, status }), 0);
         }
     });
     let at = refused.judge().at;

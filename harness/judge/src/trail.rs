@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use plan::{Call, Choice, Event, Phase, SinceFirst, Version};
+use plan::{Call, Choice, Event, FirstValueCheck, Phase, Version};
 
 use crate::{
     Context, Kind, Location, Observation, Outcome, data, data::Read, expect, index::Index, words,
@@ -225,10 +225,10 @@ impl<'a> Walker<'a> {
         let before = self.free_at_first;
         self.free_at_first = before.or(free);
         let wanted = step.gives.as_ref()?.at(self.version)?;
-        let asks = |since: SinceFirst| wanted.iter().any(|wanted| wanted == since.word());
-        if (asks(SinceFirst::Returned) || asks(SinceFirst::Unchanged)) && free.is_some() {
+        let asks = |since: FirstValueCheck| wanted.iter().any(|wanted| wanted == since.word());
+        if (asks(FirstValueCheck::Returned) || asks(FirstValueCheck::Unchanged)) && free.is_some() {
             let lost = before? - free?;
-            if lost == 0 || (lost < 0 && asks(SinceFirst::Returned)) {
+            if lost == 0 || (lost < 0 && asks(FirstValueCheck::Returned)) {
                 return None;
             }
             let summary = if lost > 0 {
@@ -246,7 +246,7 @@ impl<'a> Walker<'a> {
             let signature = format!("leak:{api}");
             return Some(Outcome::new(Kind::Leak, signature, summary).at(at));
         }
-        if asks(SinceFirst::Steady)
+        if asks(FirstValueCheck::Steady)
             && matches!(step.call, Call::EventElapsed { .. })
             && let Some(time) = value.and_then(|text| text.trim().parse().ok())
         {

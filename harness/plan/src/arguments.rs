@@ -11,7 +11,7 @@ pub const GUARD_BYTES: u64 = 256;
 
 /// Bytes of the largest buffer that a plan can use, as the reference model holds all of them in memory. Larger ones are for
 /// allocations that must fail.
-pub const MOST_BYTES: u64 = 4 << 30;
+pub const MAX_BUFFER_BYTES: u64 = 4 << 30;
 
 /// The name of a buffer, stream, event, graph, executable graph or handle in its plan.
 pub type Name = String;

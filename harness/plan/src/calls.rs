@@ -8,7 +8,7 @@
 //! | `makes` | its functions: the one whose status counts, then what else it needs; with a space: what the host does |
 //! | `in_capture` | what a captured stream makes of it, an [`InCapture`] |
 //! | `by_hand` | the function by which a node that does the same is added to a graph, if there is one |
-//! | `gives` | the value that it gives, a [`Gives`] |
+//! | `gives` | the value that it gives, a [`ValueKind`] |
 //! | `effect` | `nothing`, the `only` part of what it does, or all of them: see below |
 //! | `words` | what it is called where people read of it |
 //! | `cpp` | how it is written in C++, a [`Cpp`] |
@@ -32,17 +32,17 @@
 //! verb and written by a method of its own. `none` is only around the steps of a case.
 //!
 //! The parts of an effect are values, which `calls/effects.rs` declares: `memory` is an [`OnMemory`], `captures` an
-//! [`OnCaptures`], `order` an [`OnOrder`]; `works_in` says whose work it is ([`WorksIn`]), and `over` what is promised to be over
-//! when the call returns ([`Over`]). What a call touches, and when, follows from them. The sources are in `promise.rs`.
+//! [`OnCaptures`], `order` an [`OnOrder`]; `work_stream` says whose work it is ([`WorkStream`]), and `over` what is promised to be over
+//! when the call returns ([`CompletedOnReturn`]). What a call touches, and when, follows from them. The sources are in `promise.rs`.
 
 use std::{collections::BTreeSet, fmt, sync::LazyLock};
 
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    effects::{Asynchronous, OnCaptures, OnMemory, OnOrder, Over, WorksIn},
-    keys::{Field, Holds, Keys, SinceFirst},
-    plan::{Effect, Library, Misbehaviour, PLAN_VERSION, Phase, Plan, Step},
+    effects::{Asynchronous, CompletedOnReturn, OnCaptures, OnMemory, OnOrder, WorkStream},
+    keys::{Field, FieldKind, FirstValueCheck, Keys},
+    plan::{Effect, InjectedFault, Library, PLAN_VERSION, Phase, Plan, Step},
 };
 use crate::{
     Arg, Box3d, CaptureMode, Choice, CopyApi, DeviceAttribute, Dtype, HipArg, HipRead, HostFuncApi,
@@ -131,7 +131,7 @@ pub enum NamedAs {
 
 /// Who reads or writes a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum Accessor {
     /// The host or the device, or nobody.
     Any,
     /// The host itself.
@@ -148,7 +148,7 @@ pub struct Named<'a> {
     /// What it is to the call.
     pub role: NamedAs,
     /// Who touches it, where it is a buffer.
-    pub by: By,
+    pub by: Accessor,
 }
 
 impl Named<'_> {
@@ -176,11 +176,11 @@ pub enum InCapture {
 
 /// The value that a call gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gives {
+pub enum ValueKind {
     /// None that a case can speak of.
     Nothing,
     /// A number, of which the case may also say one of these.
-    Number(&'static [SinceFirst]),
+    Number(&'static [FirstValueCheck]),
     /// One of these words.
     Word(&'static [&'static str]),
     /// A number or a text, as the call says.
@@ -247,7 +247,7 @@ impl Cpp {
 
 /// Whether this argument of a function, counted from 0, is a place for what the function makes or gives. None where
 /// no call is written in C++ by [`Cpp::Function`] of that function.
-pub fn is_result(function: &str, argument: usize) -> Option<bool> {
+pub fn is_output_argument(function: &str, argument: usize) -> Option<bool> {
     IN_CPP.iter().find_map(|(cpp, _)| {
         let Cpp::Function(template) = cpp else { return None };
         let arguments = template.strip_prefix(function)?.strip_prefix('(')?;
@@ -263,14 +263,14 @@ pub struct Verb {
     /// What it does, in a few words.
     pub about: &'static str,
     /// What its call gives.
-    pub gives: Gives,
+    pub gives: ValueKind,
     /// What it takes, where its call is read from its declaration.
-    pub takes: Takes,
+    pub takes: VerbArguments,
 }
 
 /// What a verb takes.
 #[derive(Clone, Copy, Debug)]
-pub enum Takes {
+pub enum VerbArguments {
     /// The keys of these fields.
     Keys(&'static [&'static [Key]]),
     /// The value of one field, or nothing.
@@ -283,9 +283,11 @@ impl Verb {
     /// The keys of its value; none where that is no mapping.
     pub fn keys(&self) -> Vec<&'static str> {
         match self.takes {
-            Takes::Keys(fields) => fields.iter().copied().flatten().map(|key| key.name).collect(),
-            Takes::Value(_) => Vec::new(),
-            Takes::Other(keys) => keys.to_vec(),
+            VerbArguments::Keys(fields) => {
+                fields.iter().copied().flatten().map(|key| key.name).collect()
+            }
+            VerbArguments::Value(_) => Vec::new(),
+            VerbArguments::Other(keys) => keys.to_vec(),
         }
     }
 }
@@ -296,13 +298,13 @@ pub struct Key {
     /// Its name.
     pub name: &'static str,
     /// What stands under it.
-    pub holds: KeyHolds,
+    pub holds: KeyType,
     /// Whether it must be there.
     pub required: bool,
 }
 
 impl Key {
-    const fn of(name: &'static str, holds: KeyHolds, required: bool) -> Key {
+    const fn of(name: &'static str, holds: KeyType, required: bool) -> Key {
         Key { name, holds, required }
     }
 
@@ -314,7 +316,7 @@ impl Key {
 
 /// What stands under a key.
 #[derive(Clone, Copy, Debug)]
-pub enum KeyHolds {
+pub enum KeyType {
     /// A name or another text.
     Name,
     /// A whole number.
@@ -370,7 +372,7 @@ impl Buffers for Place {
 
     fn fields<'a>(&'a self, [key, offset]: [&'static str; 2], found: &mut Vec<Field<'a>>) {
         found.push(Field::place(key, self));
-        found.push(Field::plain(offset, Holds::Number, self.offset, self.offset == 0));
+        found.push(Field::plain(offset, FieldKind::Number, self.offset, self.offset == 0));
     }
 }
 
@@ -390,7 +392,7 @@ impl Buffers for Box3d {
 }
 
 fn named(thing: Thing, name: &str, role: NamedAs) -> Named<'_> {
-    Named { thing, name, role, by: By::Any }
+    Named { thing, name, role, by: Accessor::Any }
 }
 
 /// A kernel of the case's own may read and write all that it gets, but for what is `const`.
@@ -561,10 +563,10 @@ mod tests {
 
     #[test]
     fn results_are_found() {
-        assert_eq!(is_result("hipGraphGetNodes", 2), Some(true));
-        assert_eq!(is_result("hipGraphGetNodes", 0), Some(false));
-        assert_eq!(is_result("hipStreamEndCapture", 1), Some(true));
-        assert_eq!(is_result("hipGraph", 0), None);
+        assert_eq!(is_output_argument("hipGraphGetNodes", 2), Some(true));
+        assert_eq!(is_output_argument("hipGraphGetNodes", 0), Some(false));
+        assert_eq!(is_output_argument("hipStreamEndCapture", 1), Some(true));
+        assert_eq!(is_output_argument("hipGraph", 0), None);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::{
 
 /// What a step is to the captures around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role<'a> {
+pub enum CaptureRole<'a> {
     /// It must fail, and does nothing.
     Nothing,
     /// It takes effect when it is made.
@@ -108,29 +108,29 @@ impl<'a> Captures<'a> {
     ///
     /// # Errors
     /// The call must fail, and the step does not say so, in words. It does nothing then.
-    pub fn visit(&mut self, step: &'a Step) -> Result<Role<'a>, String> {
+    pub fn visit(&mut self, step: &'a Step) -> Result<CaptureRole<'a>, String> {
         if !may_succeed(step) {
             if let OnCaptures::End { stream, .. } = step.call.on_captures()
                 && ends_all_the_same(step)
             {
                 self.end(stream);
             }
-            return Ok(Role::Nothing);
+            return Ok(CaptureRole::Nothing);
         }
         // Where the case says itself what may come of it, it is followed as far as it goes.
         if step.returns.is_none() {
             self.refused(&step.call)?;
         }
         if let Call::AddNode { graph, .. } = &step.call {
-            return self.add(step, graph).map(|()| Role::Added(graph));
+            return self.add(step, graph).map(|()| CaptureRole::Added(graph));
         }
         match self.take(step) {
-            Some(origin) => Ok(Role::Captured(origin)),
+            Some(origin) => Ok(CaptureRole::Captured(origin)),
             None => {
                 self.follow(step.call.on_captures())?;
                 let makes = |n: &Named<'_>| n.role == NamedAs::Made && is_handle(n.thing);
                 self.made += u32::from(step.call.named().iter().any(makes));
-                Ok(Role::Now)
+                Ok(CaptureRole::Now)
             }
         }
     }
@@ -144,7 +144,7 @@ impl<'a> Captures<'a> {
     pub(crate) fn stream(&self, call: &'a Call) -> Option<&'a str> {
         let of_generator =
             |generator: &str| self.generators.get(generator).copied().unwrap_or(DEFAULT_STREAM);
-        call.works_in().stream(self.plan, of_generator)
+        call.work_stream().stream(self.plan, of_generator)
     }
 
     /// Why a call must fail, where captures are the reason.
@@ -397,7 +397,7 @@ fn recorded_event(step: &Step) -> bool {
 
 /// Where the steps of the body stand to its captures, by their ids.
 #[derive(Debug, Default, PartialEq)]
-pub struct Captured {
+pub struct CapturedSteps {
     /// Made while anything is captured, on whatever stream, from the beginning of a capture to its end.
     pub during: BTreeSet<u32>,
     /// They become part of a capture, or a node of a graph that is made node by node.
@@ -405,8 +405,8 @@ pub struct Captured {
 }
 
 /// What the captures of a body take.
-pub fn captured(plan: &Plan) -> Captured {
-    fn walk<'a>(steps: &'a [Step], captures: &mut Captures<'a>, found: &mut Captured) {
+pub fn captured_steps(plan: &Plan) -> CapturedSteps {
+    fn walk<'a>(steps: &'a [Step], captures: &mut Captures<'a>, found: &mut CapturedSteps) {
         for step in steps {
             if let Call::Repeat { body, .. } | Call::Thread { body } = &step.call {
                 walk(body, captures, found);
@@ -418,12 +418,12 @@ pub fn captured(plan: &Plan) -> Captured {
             if before || captures.capturing() {
                 found.during.insert(step.id);
             }
-            if let Ok(Role::Captured(_) | Role::Added(_)) = role {
+            if let Ok(CaptureRole::Captured(_) | CaptureRole::Added(_)) = role {
                 found.inside.insert(step.id);
             }
         }
     }
-    let mut found = Captured::default();
+    let mut found = CapturedSteps::default();
     let mut captures = Captures::new(plan);
     // Allocations and streams of the set-up are none of a capture.
     walk(&plan.body, &mut captures, &mut found);
@@ -432,7 +432,7 @@ pub fn captured(plan: &Plan) -> Captured {
 
 /// Whether a step with declared statuses may succeed; a call that must fail has no effect.
 pub fn may_succeed(step: &Step) -> bool {
-    step.returns.as_ref().is_none_or(|by| by.0.iter().any(|(_, names)| accepts(names)))
+    step.returns.as_ref().is_none_or(|by| by.0.iter().any(|(_, names)| accepts_success(names)))
 }
 
 /// Whether the end of a capture that fails as the step says is an end of it.
@@ -443,7 +443,7 @@ fn ends_all_the_same(step: &Step) -> bool {
 }
 
 /// Whether success is among the statuses that are right.
-pub fn accepts(names: &[String]) -> bool {
+pub fn accepts_success(names: &[String]) -> bool {
     names
         .iter()
         .any(|n| n == "hipSuccess" || n.to_ascii_lowercase().ends_with("_success") || n == "any")

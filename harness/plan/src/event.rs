@@ -91,7 +91,7 @@ pub enum Event {
         nodes: Vec<String>,
         /// The call that was refused, for which nothing further is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        refused: Option<Refused>,
+        refused: Option<RefusedCall>,
         /// The emulated device's own statement; none on a GPU.
         emulated: Option<device::Identity>,
     },
@@ -185,11 +185,11 @@ pub const WORKER_DONE: i32 = 85;
 pub const PIPE_CLOSED: i32 = 86;
 
 /// Exit status of a worker that nobody waits for any more: the other end of its standard input or of its pipe is closed.
-pub const LEFT_ALONE: i32 = 87;
+pub const WORKER_ORPHANED: i32 = 87;
 
 /// A call of the first look at the device that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct RefusedCall {
     /// Its function.
     pub api: String,
     /// The status's name as the library spells it.

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{By, Call, CopyApi, DEFAULT_STREAM, Named, NamedAs, Plan, Step, Thing, may_succeed};
+use crate::{
+    Accessor, Call, CopyApi, DEFAULT_STREAM, Named, NamedAs, Plan, Step, Thing, may_succeed,
+};
 
 /// What no run could carry out. No call could report it, so it is looked for before one is made: by whoever checks a case, and once
 /// more by whoever executes the plan.
 ///
 /// Graphs, generators and handles need no declaration: they are what a call makes.
-pub fn impossible(plan: &Plan) -> Vec<(&Step, String)> {
+pub fn impossible_steps(plan: &Plan) -> Vec<(&Step, String)> {
     let mut found = Vec::new();
     let mut open: BTreeMap<&str, &Step> = BTreeMap::new();
     let events: BTreeSet<&str> = plan.events.iter().map(String::as_str).collect();
@@ -59,7 +61,7 @@ fn check_call(plan: &Plan, events: &BTreeSet<&str>, call: &Call) -> Result<(), S
         if !there {
             return Err(format!("there is no {thing} `{name}`"));
         }
-        if by == By::Host && !plan.on_host(name) {
+        if by == Accessor::Host && !plan.on_host(name) {
             return Err(format!(
                 "the host cannot read or write buffer `{name}`, which is device memory; `fill: pattern` where the buffer is declared \
                  writes it before the steps, and a `copy` during them"

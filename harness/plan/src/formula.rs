@@ -9,7 +9,7 @@
 mod evaluate;
 mod parse;
 
-pub use self::evaluate::{Values, Wrong};
+pub use self::evaluate::{FormulaError, FormulaInputs};
 use crate::{OwnKind, OwnParameter, Scalar, ScalarType};
 
 /// One output of a kernel, element by element. Parameters count as [`flat_parameters`](crate::flat_parameters) has them.
@@ -178,7 +178,7 @@ fn types(parameters: &[OwnParameter]) -> Vec<Option<ScalarType>> {
 }
 
 /// What C makes of small integers before it computes with them.
-pub fn promoted(ty: ScalarType) -> ScalarType {
+pub fn promoted_type(ty: ScalarType) -> ScalarType {
     match ty {
         ScalarType::I8 | ScalarType::U8 | ScalarType::I16 | ScalarType::U16 => ScalarType::I32,
         ty => ty,
@@ -189,9 +189,9 @@ pub fn promoted(ty: ScalarType) -> ScalarType {
 ///
 /// # Errors
 /// There is none.
-pub fn together(a: ScalarType, b: ScalarType) -> Result<ScalarType, String> {
+pub fn common_type(a: ScalarType, b: ScalarType) -> Result<ScalarType, String> {
     use ScalarType::{F32, F64};
-    let (a, b) = (promoted(a), promoted(b));
+    let (a, b) = (promoted_type(a), promoted_type(b));
     Ok(match (a.is_float(), b.is_float()) {
         _ if a == b => a,
         (true, false) => a,
@@ -228,18 +228,18 @@ fn type_of(expr: &Expr, types: &[Option<ScalarType>]) -> Result<ScalarType, Stri
             known(types, *index)?
         }
         Expr::Unary('!', inner) => of(inner).map(|_| ScalarType::I32)?,
-        Expr::Unary('~', inner) => whole(promoted(of(inner)?), "`~`")?,
-        Expr::Unary(_, inner) => promoted(of(inner)?),
+        Expr::Unary('~', inner) => whole(promoted_type(of(inner)?), "`~`")?,
+        Expr::Unary(_, inner) => promoted_type(of(inner)?),
         Expr::Binary(Binary::Both | Binary::Any, a, b) => {
             of(a)?;
             of(b).map(|_| ScalarType::I32)?
         }
         Expr::Binary(Binary::Shl | Binary::Shr, a, b) => {
             whole(of(b)?, "a shift")?;
-            whole(promoted(of(a)?), "a shift")?
+            whole(promoted_type(of(a)?), "a shift")?
         }
         Expr::Binary(operator, a, b) => {
-            let ty = together(of(a)?, of(b)?)?;
+            let ty = common_type(of(a)?, of(b)?)?;
             match operator {
                 Binary::Rem | Binary::And | Binary::Or | Binary::Xor => {
                     whole(ty, &format!("`{}`", operator.sign()))?
@@ -250,13 +250,13 @@ fn type_of(expr: &Expr, types: &[Option<ScalarType>]) -> Result<ScalarType, Stri
         }
         Expr::Either(condition, a, b) => {
             of(condition)?;
-            together(of(a)?, of(b)?)?
+            common_type(of(a)?, of(b)?)?
         }
         Expr::Cast(ty, inner) => of(inner).map(|_| *ty)?,
         Expr::Call(function, args) => {
-            let mut ty = promoted(of(&args[0])?);
+            let mut ty = promoted_type(of(&args[0])?);
             for arg in &args[1..] {
-                ty = together(ty, of(arg)?)?;
+                ty = common_type(ty, of(arg)?)?;
             }
             let wide = matches!(ty, ScalarType::F32 | ScalarType::F64);
             if matches!(function, Function::Fma | Function::Sqrt) && !wide {
@@ -266,7 +266,7 @@ fn type_of(expr: &Expr, types: &[Option<ScalarType>]) -> Result<ScalarType, Stri
         }
         Expr::Sum { count, value } => {
             whole(of(count)?, "a bound")?;
-            promoted(of(value)?)
+            promoted_type(of(value)?)
         }
     })
 }

@@ -31,10 +31,10 @@ const TABLE: &str = include_str!("hip/functions.txt");
 const OF_STEPS: &str = include_str!("hip/steps.txt");
 
 /// Bytes that stand ready for what a call gives, and of what it reads there.
-pub const ROOM: usize = 4096;
+pub const MAX_VALUE_BYTES: usize = 4096;
 
 /// Most arguments of a function.
-pub const MOST_ARGUMENTS: usize = 12;
+pub const MAX_ARGUMENTS: usize = 12;
 
 /// One function of the table.
 #[derive(Debug)]
@@ -66,19 +66,19 @@ pub enum HipRole {
     Own,
     Works,
     Text,
-    In(Option<Size>),
+    In(Option<HipSize>),
     Keeps,
-    Out(Option<Size>),
+    Out(Option<HipSize>),
     InOut,
     At,
-    Reads(Size),
-    Writes(Size),
-    Sets { value: &'static str, element: u64, bytes: Size },
+    Reads(HipSize),
+    Writes(HipSize),
+    Sets { value: &'static str, element: u64, bytes: HipSize },
 }
 
 /// A product of parameters and numbers.
 #[derive(Debug, PartialEq)]
-pub struct Size(Vec<&'static str>);
+pub struct HipSize(Vec<&'static str>);
 
 /// An argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -135,9 +135,9 @@ pub enum Sort {
     Pointer,
 }
 
-impl Size {
-    fn of(text: &'static str) -> Size {
-        Size(text.split('*').collect())
+impl HipSize {
+    fn of(text: &'static str) -> HipSize {
+        HipSize(text.split('*').collect())
     }
 
     /// The number, where `number` tells that of a parameter; none where one is no number.
@@ -237,17 +237,17 @@ impl HipParameter {
             ("own", None) => HipRole::Own,
             ("works", None) => HipRole::Works,
             ("text", None) => HipRole::Text,
-            ("in", size) => HipRole::In(size.map(Size::of)),
+            ("in", size) => HipRole::In(size.map(HipSize::of)),
             ("keeps", None) => HipRole::Keeps,
-            ("out", size) => HipRole::Out(size.map(Size::of)),
+            ("out", size) => HipRole::Out(size.map(HipSize::of)),
             ("inout", None) => HipRole::InOut,
             ("at", None) => HipRole::At,
-            ("reads", Some(size)) => HipRole::Reads(Size::of(size)),
-            ("writes", Some(size)) => HipRole::Writes(Size::of(size)),
+            ("reads", Some(size)) => HipRole::Reads(HipSize::of(size)),
+            ("writes", Some(size)) => HipRole::Writes(HipSize::of(size)),
             ("sets", Some(size)) => {
                 let mut parts = size.split(';');
                 let (value, element) = (parts.next()?, parts.next()?.parse().ok()?);
-                HipRole::Sets { value, element, bytes: Size::of(parts.next()?) }
+                HipRole::Sets { value, element, bytes: HipSize::of(parts.next()?) }
             }
             _ => return None,
         };
@@ -356,10 +356,10 @@ impl HipArg {
 }
 
 /// What is touched: whether it is written, where, and how many bytes.
-pub type Touched<'a> = (bool, &'a Place, u64);
+pub type HipAccess<'a> = (bool, &'a Place, u64);
 
 /// The places that a call touches.
-pub fn touched<'a>(function: &str, args: &'a [HipArg]) -> Vec<Touched<'a>> {
+pub fn hip_accesses<'a>(function: &str, args: &'a [HipArg]) -> Vec<HipAccess<'a>> {
     let Some(function) = hip_function(function) else { return Vec::new() };
     let number = |name: &str| number_of(function, args, name);
     let touched = args.iter().zip(&function.parameters).filter_map(|(arg, parameter)| {
@@ -405,7 +405,7 @@ mod tests {
         let twice = hip_functions_of_steps().iter().find(|f| hip_function(f.name()).is_some());
         assert!(twice.is_none(), "{twice:?}");
         for function in hip_functions().iter().chain(hip_functions_of_steps()) {
-            assert!(function.parameters.len() <= MOST_ARGUMENTS, "{}", function.name());
+            assert!(function.parameters.len() <= MAX_ARGUMENTS, "{}", function.name());
             let known = |name: &str| {
                 let of = |p: &&HipParameter| p.name == name;
                 function.parameters.iter().find(of).map(|parameter| parameter.ty)

@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 use device::mix;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Call, DEFAULT_STREAM, WorksIn};
+use crate::{Call, DEFAULT_STREAM, WorkStream};
 
 /// Work is late by lengths that a seed draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,16 +40,16 @@ impl Late {
 }
 
 /// The stream on which a call's work can be late; none for a call that gives the device no work of the case's own.
-pub fn late_on(call: &Call) -> Option<&str> {
-    match call.works_in() {
-        WorksIn::NullStream => Some(DEFAULT_STREAM),
-        WorksIn::Stream(stream) => Some(stream),
-        WorksIn::NoStream
-        | WorksIn::Library(_)
-        | WorksIn::Generator(_)
-        | WorksIn::Mark(_)
-        | WorksIn::Pool { .. }
-        | WorksIn::NearestTo(_) => None,
+pub fn delayed_stream(call: &Call) -> Option<&str> {
+    match call.work_stream() {
+        WorkStream::NullStream => Some(DEFAULT_STREAM),
+        WorkStream::Stream(stream) => Some(stream),
+        WorkStream::NoStream
+        | WorkStream::Library(_)
+        | WorkStream::Generator(_)
+        | WorkStream::Mark(_)
+        | WorkStream::Pool { .. }
+        | WorkStream::NearestTo(_) => None,
     }
 }
 

@@ -43,25 +43,30 @@ mod source;
 
 pub use arguments::*;
 pub use calls::{
-    Asynchronous, By, Call, Cpp, Effect, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys,
-    Library, Misbehaviour, Named, NamedAs, OnCaptures, OnMemory, OnOrder, Over, PLAN_VERSION,
-    Phase, Plan, ReadVerb, SinceFirst, Step, Takes, Thing, Verb, WorksIn, WriteVerb, api, apis,
-    functions, is_result, verbs, verbs_that_make,
+    Accessor, Asynchronous, Call, CompletedOnReturn, Cpp, Effect, Field, FieldKind,
+    FirstValueCheck, InCapture, InjectedFault, Key, KeyType, Keys, Library, Named, NamedAs,
+    OnCaptures, OnMemory, OnOrder, PLAN_VERSION, Phase, Plan, ReadVerb, Step, Thing, ValueKind,
+    Verb, VerbArguments, WorkStream, WriteVerb, api, apis, functions, is_output_argument, verbs,
+    verbs_that_make,
 };
-pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
+pub use captures::{
+    CaptureRole, CapturedSteps, Captures, accepts_success, captured_steps, may_succeed, recorded,
+};
 pub use choice::Choice;
 pub use event::*;
-pub use executable::impossible;
-pub use formula::{Binary, Expr, Formula, Function, Values, Wrong, promoted, together};
-pub use hip::{
-    HipArg, HipFunction, HipParameter, HipRead, HipRole, MOST_ARGUMENTS, ROOM, Size, Sort, Touched,
-    hip_declared, hip_function, hip_functions, hip_functions_of_steps, is_handle, is_struct,
-    number_of, pointed, scalar, touched,
+pub use executable::impossible_steps;
+pub use formula::{
+    Binary, Expr, Formula, FormulaError, FormulaInputs, Function, common_type, promoted_type,
 };
-pub use kernel::{Computes, KERNELS, Kernel, Parameter, Reach, Reads, kernel};
-pub use late::{Late, late_on};
-pub use matmul::{Dtype, MatmulProblem, Operands, matmul, numbers};
-pub use model::{Content, Expected, Mistake, Reference, Write, analyse, reference};
+pub use hip::{
+    HipAccess, HipArg, HipFunction, HipParameter, HipRead, HipRole, HipSize, MAX_ARGUMENTS,
+    MAX_VALUE_BYTES, Sort, hip_accesses, hip_declared, hip_function, hip_functions,
+    hip_functions_of_steps, is_handle, is_struct, number_of, pointed, scalar,
+};
+pub use kernel::{KERNELS, Kernel, KernelFunction, KernelReach, Parameter, ReadTiming, kernel};
+pub use late::{Late, delayed_stream};
+pub use matmul::{Dtype, MatmulProblem, Operands, matmul, small_numbers};
+pub use model::{BufferWrite, Expected, ExpectedBytes, Mistake, Reference, analyse, reference};
 pub use order::races;
 pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
 pub use program::Program;

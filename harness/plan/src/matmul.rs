@@ -146,7 +146,7 @@ impl Dtype {
 ///
 /// Their products and sums are exact in every type, in whatever order a kernel adds them, so that a product of such
 /// matrices has one right result, byte for byte.
-pub fn numbers(dtype: Dtype, stamp: u64, bytes: &mut [u8]) {
+pub fn small_numbers(dtype: Dtype, stamp: u64, bytes: &mut [u8]) {
     let size = dtype.bytes() as usize;
     let mut words = vec![0; bytes.len() / size * 4];
     pattern(stamp, &mut words);
@@ -370,7 +370,7 @@ mod tests {
     fn numbers_are_small_whole_and_of_all_values() {
         for dtype in DTYPES {
             let mut bytes = vec![0xFF; 1024 * dtype.bytes() as usize];
-            numbers(dtype, 7, &mut bytes);
+            small_numbers(dtype, 7, &mut bytes);
             let seen: std::collections::BTreeSet<i64> =
                 (0..1024).map(|i| dtype.read(&bytes, i).unwrap() as i64).collect();
             assert_eq!(seen, (-2..=2).collect(), "{dtype:?}");

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// What is started.
-    pub what: What,
+    pub what: ProgramBody,
     /// Its arguments.
     pub arguments: Vec<String>,
     /// The Python packages that it imports.
@@ -18,14 +18,14 @@ pub struct Program {
     /// The trial's values, by axis.
     pub parameters: BTreeMap<String, String>,
     /// What must be true of its end besides what it checks itself.
-    pub stated: Stated,
+    pub stated: ProgramExpectations,
     /// Line of the case where it stands.
     pub line: u32,
 }
 
 /// What a program is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
+pub enum ProgramBody {
     /// A Python program.
     Python(Source),
     /// A C++ program, compiled with the stack's compiler.
@@ -66,7 +66,7 @@ pub enum Packages {
 
 /// What must be true of a program's end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stated {
+pub struct ProgramExpectations {
     /// Its exit status; 0 where nothing is said.
     pub exit: Option<i32>,
     /// Texts that its output must have.
@@ -84,8 +84,8 @@ impl Program {
     /// Its text, where it is not a command.
     pub fn source(&self) -> Option<&Source> {
         match &self.what {
-            What::Python(source) | What::Cpp { source, .. } => Some(source),
-            What::Command(_) => None,
+            ProgramBody::Python(source) | ProgramBody::Cpp { source, .. } => Some(source),
+            ProgramBody::Command(_) => None,
         }
     }
 
@@ -93,7 +93,7 @@ impl Program {
     #[must_use]
     pub fn without_places(&self) -> Program {
         let mut program = Program { line: 0, ..self.clone() };
-        if let What::Python(source) | What::Cpp { source, .. } = &mut program.what {
+        if let ProgramBody::Python(source) | ProgramBody::Cpp { source, .. } = &mut program.what {
             source.above = 0;
         }
         program
@@ -102,17 +102,17 @@ impl Program {
     /// The word for what it is.
     pub fn kind(&self) -> &'static str {
         match self.what {
-            What::Python(_) => "python",
-            What::Cpp { .. } => "cpp",
-            What::Command(_) => "command",
+            ProgramBody::Python(_) => "python",
+            ProgramBody::Cpp { .. } => "cpp",
+            ProgramBody::Command(_) => "command",
         }
     }
 }
 
-impl Stated {
+impl ProgramExpectations {
     /// Whether nothing is stated.
     pub fn is_empty(&self) -> bool {
-        *self == Stated::default()
+        *self == ProgramExpectations::default()
     }
 }
 
@@ -120,20 +120,20 @@ impl Stated {
 mod tests {
     use super::*;
 
-    fn program(what: What, line: u32) -> Program {
+    fn program(what: ProgramBody, line: u32) -> Program {
         Program {
             what,
             arguments: Vec::new(),
             packages: Packages::None,
             groups: Vec::new(),
             parameters: Default::default(),
-            stated: Stated::default(),
+            stated: ProgramExpectations::default(),
             line,
         }
     }
 
-    fn python(text: &str, above: u32) -> What {
-        What::Python(Source { text: text.to_owned(), file: None, above })
+    fn python(text: &str, above: u32) -> ProgramBody {
+        ProgramBody::Python(Source { text: text.to_owned(), file: None, above })
     }
 
     #[test]
@@ -146,14 +146,20 @@ mod tests {
 
     #[test]
     fn what_states_nothing_is_empty() {
-        assert!(Stated::default().is_empty());
-        assert!(!Stated { says: vec!["ready".to_owned()], ..Stated::default() }.is_empty());
+        assert!(ProgramExpectations::default().is_empty());
+        assert!(
+            !ProgramExpectations {
+                says: vec!["ready".to_owned()],
+                ..ProgramExpectations::default()
+            }
+            .is_empty()
+        );
     }
 
     #[test]
     fn a_program_that_has_the_helper_reports() {
         assert!(program(python("import rocrepro", 0), 1).reports());
         assert!(!program(python("pass", 0), 1).reports());
-        assert!(!program(What::Command(vec!["rocrepro".to_owned()]), 1).reports());
+        assert!(!program(ProgramBody::Command(vec!["rocrepro".to_owned()]), 1).reports());
     }
 }

@@ -38,7 +38,7 @@
 //! 8. hip_runtime_api.h of 7.2.4, hipStreamSynchronize: "Specifying the null stream will cause the command to wait for other streams on
 //!    the same device to complete all pending operations."
 
-use crate::{Memory, Over, Plan};
+use crate::{CompletedOnReturn, Memory, Plan};
 
 /// What of a call's work is over when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +51,11 @@ pub(crate) enum IsOver {
 
 impl IsOver {
     /// What a call promises.
-    pub(crate) fn of(plan: &Plan, over: Over<'_>) -> Self {
+    pub(crate) fn of(plan: &Plan, over: CompletedOnReturn<'_>) -> Self {
         match over {
-            Over::Nothing => IsOver::Nothing,
+            CompletedOnReturn::Nothing => IsOver::Nothing,
             // A buffer that is not there is told of elsewhere.
-            Over::Copy { asynchronous, to, from } => {
+            CompletedOnReturn::Copy { asynchronous, to, from } => {
                 let memory = |buffer| plan.memory(buffer).unwrap_or(Memory::Device);
                 IsOver::of_copy(asynchronous, memory(to), memory(from))
             }

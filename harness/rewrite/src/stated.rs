@@ -63,8 +63,8 @@ pub fn concerns(plan: &Plan, fault: Fault, version: &Version) -> bool {
         names.is_some_and(|names| names.iter().all(|name| name != "any") && such(names))
     };
     let acts = |step: &Step| match fault {
-        Fault::CallAccepted => stated(&step.returns, |names| !plan::accepts(names)),
-        Fault::CallDenied => stated(&step.returns, plan::accepts),
+        Fault::CallAccepted => stated(&step.returns, |names| !plan::accepts_success(names)),
+        Fault::CallDenied => stated(&step.returns, plan::accepts_success),
         Fault::ValueWrong => stated(&step.gives, |_| true),
         _ => true,
     };

@@ -8,7 +8,7 @@ use device::{
 };
 use hip_sys::{Hip, Properties};
 use libloading::os::unix::{Library, RTLD_LAZY};
-use plan::{Event, Refused};
+use plan::{Event, RefusedCall};
 
 use crate::{broken::Broken, loaded};
 
@@ -20,7 +20,7 @@ pub(crate) struct Look {
     pub(crate) properties: Option<Properties>,
     bdf: String,
     nodes: Vec<String>,
-    refused: Option<Refused>,
+    refused: Option<RefusedCall>,
     emulated: Option<Identity>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
     }
     let refused = statuses.into_iter().find(|(_, status)| *status != 0);
     let refused = refused
-        .map(|(api, status)| Refused { api: api.to_owned(), status: hip.error_name(status) });
+        .map(|(api, status)| RefusedCall { api: api.to_owned(), status: hip.error_name(status) });
     let bdf = if properties.is_some() { hip.pci_address(0) } else { String::new() };
     let (nodes, emulated) = (loaded::driver_nodes(), identity()?);
     Ok(Look { runtime, count, properties, bdf, nodes, refused, emulated })

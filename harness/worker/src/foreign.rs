@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use plan::{HipArg, HipFunction, HipRead, HipRole, ROOM, Scalar, Sort, hip_function};
+use plan::{HipArg, HipFunction, HipRead, HipRole, MAX_VALUE_BYTES, Scalar, Sort, hip_function};
 
 use crate::{
     broken::Broken,
@@ -119,7 +119,7 @@ pub(crate) fn look(
         let given = &mut machine.state().given;
         (given.value(of), against.map(|name| given.value(name)))
     };
-    let value = value.split_off((read.at as usize).min(ROOM - 8));
+    let value = value.split_off((read.at as usize).min(MAX_VALUE_BYTES - 8));
     let Some(other) = other else { return Answer::NONE.with(text(&value, read.sort)) };
     let compared = match read.sort {
         Sort::Pointer => word_of(&value).cmp(&word_of(&other)),

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use plan::ROOM;
+use plan::MAX_VALUE_BYTES;
 
 /// Room for what a call is given behind a pointer, or gives there. It stays where it is until the process ends, as work of a stream may
 /// look at it later.
-pub(crate) type Room = Box<[u64; ROOM / 8]>;
+pub(crate) type Room = Box<[u64; MAX_VALUE_BYTES / 8]>;
 
 /// What calls have given.
 #[derive(Default)]
@@ -21,7 +21,7 @@ impl Given {
     pub(crate) fn holding(&mut self, key: &str, bytes: &[u8]) -> usize {
         let room = self.room(key);
         let mut all = bytes.to_vec();
-        all.resize(ROOM, 0);
+        all.resize(MAX_VALUE_BYTES, 0);
         for (word, bytes) in room.iter_mut().zip(all.chunks_exact(8)) {
             *word = word_of(bytes);
         }
@@ -29,7 +29,7 @@ impl Given {
     }
 
     pub(crate) fn room(&mut self, key: &str) -> &mut Room {
-        self.rooms.entry(key.to_owned()).or_insert_with(|| Box::new([0; ROOM / 8]))
+        self.rooms.entry(key.to_owned()).or_insert_with(|| Box::new([0; MAX_VALUE_BYTES / 8]))
     }
 
     /// What is given under this name now.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use plan::{Call, DEFAULT_STREAM, Late, Step, late_on};
+use plan::{Call, DEFAULT_STREAM, Late, Step, delayed_stream};
 
 use crate::{broken::Broken, kernels, machine::Machine};
 
@@ -98,7 +98,8 @@ impl Lateness {
         step: &Step,
         occurrence: u32,
     ) -> Result<c_int, Broken> {
-        let Some(name) = late_on(&step.call).filter(|_| self.on.load(Ordering::Relaxed)) else {
+        let Some(name) = delayed_stream(&step.call).filter(|_| self.on.load(Ordering::Relaxed))
+        else {
             return Ok(0);
         };
         let stream = machine.stream(name);

@@ -39,7 +39,7 @@ pub(crate) fn end() -> ! {
         let _ = kill_current_process_group(Signal::KILL);
     }
     // SAFETY: _exit takes any status. Exit handlers are not run: a hanging call would hang them too.
-    unsafe { libc::_exit(plan::LEFT_ALONE) }
+    unsafe { libc::_exit(plan::WORKER_ORPHANED) }
 }
 
 /// Ends those that left the group, and so would outlive it. They are children of this process, which it or its starter made a subreaper,

@@ -113,7 +113,7 @@ fn work(events: &Events) -> Result<(), Broken> {
         events.say(&confined);
     }
     events.say(&Event::Phase { phase: Phase::Start });
-    if let Some((step, why)) = plan::impossible(&order.plan).into_iter().next() {
+    if let Some((step, why)) = plan::impossible_steps(&order.plan).into_iter().next() {
         return Err(Broken(format!("step {} of the plan: {why}", step.id)));
     }
 

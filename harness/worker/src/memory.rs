@@ -7,7 +7,7 @@ use std::{
 use hip_sys::{Extent, MEM_ATTACH_GLOBAL, Memcpy3dParams, MemcpyKind, PitchedPtr};
 use plan::{
     Box3d, Buffer, Call, CopyApi, DeviceAttribute, GUARD_BYTE, Memory, POISON_BYTE, Place,
-    fill_stamp, numbers, pattern,
+    fill_stamp, pattern, small_numbers,
 };
 
 use crate::{
@@ -53,7 +53,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
         }
         Call::FillNumbers { buffer: name, dtype, stamp } => {
             let mut bytes = vec![0; declared(machine, name)?.bytes as usize];
-            numbers(*dtype, fill_stamp(*stamp, occurrence), &mut bytes);
+            small_numbers(*dtype, fill_stamp(*stamp, occurrence), &mut bytes);
             store(machine, name, 0, &bytes)?;
             Ok(Answer::NONE)
         }

@@ -143,7 +143,7 @@ mod tests {
         assert!(bound.is_subset(&needed), "{:?}", bound.difference(&needed));
         for function in needed.difference(&bound) {
             let called_by_table = plan::hip_function(function).is_some();
-            let in_cpp = plan::is_result(function, 0).is_some();
+            let in_cpp = plan::is_output_argument(function, 0).is_some();
             assert!(called_by_table || in_cpp, "{function} is not in C++");
         }
     }

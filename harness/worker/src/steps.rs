@@ -4,7 +4,7 @@ use std::{collections::HashMap, thread, time::Instant};
 
 use device::{Acts, Fault};
 use parking_lot::{Mutex, MutexGuard};
-use plan::{Call, Effect, Event, Misbehaviour, Place, Step};
+use plan::{Call, Effect, Event, InjectedFault, Place, Step};
 
 use crate::{
     broken::Broken,
@@ -144,7 +144,7 @@ impl<'a> Steps<'a> {
         }
         let mut done = self.done();
         let mut drawn = None;
-        for Misbehaviour { fault, effect } in &step.planted {
+        for InjectedFault { fault, effect } in &step.planted {
             let next = done.opportunities.entry(*fault).or_insert(0);
             let planted = self.machine.order.faults.iter().find(|planted| planted.fault == *fault);
             if planted.is_none_or(|planted| planted.takes(*next)) {

@@ -385,7 +385,7 @@ fn a_closed_input_ends_the_worker() -> Result<(), Failed> {
     let edit = json!({"body": [{"id": 1, "call": "sleep", "ms": 3_600_000}]});
     // The leader kills its group; in a group that is not its own it ends alone.
     for (leader, expected) in
-        [(true, (None, Some(libc::SIGKILL))), (false, (Some(plan::LEFT_ALONE), None))]
+        [(true, (None, Some(libc::SIGKILL))), (false, (Some(plan::WORKER_ORPHANED), None))]
     {
         let mut command = worker(stack.0.path());
         if leader {

@@ -1,6 +1,8 @@
 //! What a step says of a call's answer: `returns` and `gives`.
 
-use plan::{Call, Choice, Gives, HipArg, HipRead, Scalar, ScalarType, Sort, Verb, hip_function};
+use plan::{
+    Call, Choice, HipArg, HipRead, Scalar, ScalarType, Sort, ValueKind, Verb, hip_function,
+};
 
 use super::statuses;
 use crate::{
@@ -29,10 +31,10 @@ pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
 pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &Node) {
     let Verb { name: verb, gives, .. } = verb;
     let (counts, words): (_, Vec<&str>) = match gives {
-        Gives::Anything => return,
-        Gives::Nothing => return reader.mistake(key.at, format!("`{verb}` gives no value")),
-        Gives::Number(since) => (true, since.iter().map(|since| since.word()).collect()),
-        Gives::Word(words) => (false, words.to_vec()),
+        ValueKind::Anything => return,
+        ValueKind::Nothing => return reader.mistake(key.at, format!("`{verb}` gives no value")),
+        ValueKind::Number(since) => (true, since.iter().map(|since| since.word()).collect()),
+        ValueKind::Word(words) => (false, words.to_vec()),
     };
     for (text, item) in wanted(node) {
         let bound = [">=", "<=", ">", "<"].iter().find_map(|sign| text.strip_prefix(sign));

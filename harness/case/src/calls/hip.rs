@@ -1,8 +1,8 @@
 //! Calls of any function of HIP, and looks at what they gave.
 
 use plan::{
-    Call, Choice, HipArg, HipFunction, HipParameter, HipRead, HipRole, Keys, Name, Place, ROOM,
-    Scalar, ScalarType, Sort, hip_function, hip_functions, number_of, pointed, scalar,
+    Call, Choice, HipArg, HipFunction, HipParameter, HipRead, HipRole, Keys, MAX_VALUE_BYTES, Name,
+    Place, Scalar, ScalarType, Sort, hip_function, hip_functions, number_of, pointed, scalar,
     verbs_that_make,
 };
 
@@ -94,7 +94,9 @@ impl Args<'_, '_, '_, '_> {
                 continue;
             }
             let (size, most) = match &parameter.role {
-                HipRole::Out(Some(size)) if parameter.ty == "char*" => (size, ROOM as u64),
+                HipRole::Out(Some(size)) if parameter.ty == "char*" => {
+                    (size, MAX_VALUE_BYTES as u64)
+                }
                 HipRole::Out(Some(size)) | HipRole::In(Some(size)) => (size, MOST_IN),
                 _ => continue,
             };
@@ -179,8 +181,8 @@ impl Args<'_, '_, '_, '_> {
     }
 
     fn hip_text(&mut self, name: &str, node: &Node, text: &str) -> Option<HipArg> {
-        if text.len() >= ROOM {
-            self.reader.mistake(node.at, format!("a text has fewer than {ROOM} bytes"));
+        if text.len() >= MAX_VALUE_BYTES {
+            self.reader.mistake(node.at, format!("a text has fewer than {MAX_VALUE_BYTES} bytes"));
             return None;
         }
         // A trial leaves files in its own folder and nowhere else.
@@ -201,8 +203,9 @@ impl Args<'_, '_, '_, '_> {
                     items.iter().map(|node| self.hip_member(node, keeps)).collect();
                 let members = members.into_iter().collect::<Option<Vec<_>>>()?;
                 let whole = HipArg::Struct(members);
-                if whole.to_bytes(&|_| 0).len() > ROOM {
-                    self.reader.mistake(node.at, format!("there is room for {ROOM} bytes"));
+                if whole.to_bytes(&|_| 0).len() > MAX_VALUE_BYTES {
+                    self.reader
+                        .mistake(node.at, format!("there is room for {MAX_VALUE_BYTES} bytes"));
                     return None;
                 }
                 Some(whole)
@@ -323,8 +326,9 @@ impl Args<'_, '_, '_, '_> {
             None => None,
         };
         let at: u64 = self.number("at", Some(0))?;
-        if at > ROOM as u64 - 8 {
-            self.reader.mistake(self.at("at"), format!("a value has at most {ROOM} bytes"));
+        if at > MAX_VALUE_BYTES as u64 - 8 {
+            self.reader
+                .mistake(self.at("at"), format!("a value has at most {MAX_VALUE_BYTES} bytes"));
             return None;
         }
         let sort = match self.get("type") {

@@ -2,7 +2,7 @@
 
 use plan::{
     Plan, Program,
-    program::{Packages, Source, Stated, What},
+    program::{Packages, ProgramBody, ProgramExpectations, Source},
 };
 
 use super::read_environment;
@@ -59,7 +59,7 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
         let node = fields.get(key);
         node.map(|node| reader.texts(node, &what)).unwrap_or_default()
     };
-    let stated = Stated {
+    let stated = ProgramExpectations {
         exit: fields.get("exit").and_then(|node| {
             let status = reader.number32(node, "`exit`")?;
             if status > 255 {
@@ -87,7 +87,7 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
 }
 
 /// What is started: one of three, each with keys of its own.
-fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> Option<What> {
+fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> Option<ProgramBody> {
     let bodies = ["python", "cpp", "command"].map(|key| fields.get(key).map(|node| (key, node)));
     let mut bodies = bodies.into_iter().flatten();
     let Some((kind, node)) = bodies.next() else {
@@ -104,18 +104,18 @@ fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> O
         }
     }
     match kind {
-        "python" => Some(What::Python(read_source(reader, case, kind, node)?)),
+        "python" => Some(ProgramBody::Python(read_source(reader, case, kind, node)?)),
         "cpp" => {
             let mut texts = |key: &str| {
                 let node = fields.get(key);
                 node.map(|node| reader.texts(node, &format!("`{key}`"))).unwrap_or_default()
             };
             let (arch, options) = (texts("arch"), texts("options"));
-            Some(What::Cpp { source: read_source(reader, case, kind, node)?, arch, options })
+            Some(ProgramBody::Cpp { source: read_source(reader, case, kind, node)?, arch, options })
         }
         _ => {
             let words = reader.texts(node, "`command`");
-            (!words.is_empty()).then_some(What::Command(words))
+            (!words.is_empty()).then_some(ProgramBody::Command(words))
         }
     }
 }
@@ -152,9 +152,9 @@ fn read_source(reader: &mut Reader, case: &Case, kind: &str, node: &Node) -> Opt
     Some(Source { text: text.to_owned(), file: None, above: node.at.line.saturating_sub(1) })
 }
 
-fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &What) -> Packages {
+fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &ProgramBody) -> Packages {
     let (named, these) = (fields.get("env"), fields.get("packages"));
-    if let (What::Cpp { .. }, Some(node)) = (what, named.or(these)) {
+    if let (ProgramBody::Cpp { .. }, Some(node)) = (what, named.or(these)) {
         reader.mistake(node.at, "a C++ program imports no Python packages");
     }
     match (named, these) {
@@ -200,8 +200,10 @@ fn check_that_it_states(reader: &mut Reader, program: &Program, at: At) {
         return;
     }
     let help = match program.what {
-        What::Command(_) => "state `says` (a text of its output), `never` or `exit`".to_owned(),
-        What::Python(_) | What::Cpp { .. } => {
+        ProgramBody::Command(_) => {
+            "state `says` (a text of its output), `never` or `exit`".to_owned()
+        }
+        ProgramBody::Python(_) | ProgramBody::Cpp { .. } => {
             "check by the functions of `rocrepro` (`equal`, `close`, `status`, `raises`, `same`, \
              `holds`), or state `says`, `never` or `exit`"
                 .to_owned()

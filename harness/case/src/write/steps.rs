@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    Arg, Box3d, ByVersion, Call, Choice, CopyApi, DEFAULT_STREAM, Dtype, Field, HipArg, HipRead,
-    Holds, HostFuncApi, MatmulProblem, Name, Named, Operands, OwnKind, Place, Plan, ScalarType,
+    Arg, Box3d, ByVersion, Call, Choice, CopyApi, DEFAULT_STREAM, Dtype, Field, FieldKind, HipArg,
+    HipRead, HostFuncApi, MatmulProblem, Name, Named, Operands, OwnKind, Place, Plan, ScalarType,
     Step, Thing, VersionRange, WriteVerb, kernel,
 };
 
@@ -122,8 +122,8 @@ impl Line<'_> {
 
 fn value(field: &Field<'_>) -> String {
     match field.holds {
-        Holds::Name(..) | Holds::Place(_) | Holds::Text => plain(&field.value),
-        Holds::Number | Holds::Word => field.value.to_string(),
+        FieldKind::Name(..) | FieldKind::Place(_) | FieldKind::Text => plain(&field.value),
+        FieldKind::Number | FieldKind::Word => field.value.to_string(),
     }
 }
 

@@ -30,10 +30,10 @@ struct Uses {
 
 /// Notes every function that a plan calls.
 fn note(found: &mut BTreeMap<&'static str, Uses>, case: &str, plan: &Plan) {
-    let captured = plan::captured(plan);
+    let captured = plan::captured_steps(plan);
     let refused = |step: &Step| {
         let ranges = step.returns.iter().flat_map(|by| by.0.iter());
-        ranges.into_iter().any(|(_, names)| !plan::accepts(names))
+        ranges.into_iter().any(|(_, names)| !plan::accepts_success(names))
     };
     for step in plan.steps() {
         let added = matches!(step.call, Call::AddNode { .. } | Call::GraphAddChild { .. });

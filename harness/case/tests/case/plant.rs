@@ -100,7 +100,7 @@ fn each_fault_is_planted_where_it_says() {
         let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         for trial in case.trials() {
             let sound = analyse(&case, &trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
-            let captured = plan::captured(&sound).inside;
+            let captured = plan::captured_steps(&sound).inside;
             for fault in Fault::ALL {
                 let planted = Planted::from(*fault);
                 let mut plan = sound.clone();

@@ -3,7 +3,7 @@
 use case::{Body, Case, Kernels, lower, mistakes};
 use plan::{
     Program,
-    program::{Packages, What},
+    program::{Packages, ProgramBody},
 };
 
 const HEAD: &str = "title: A program\nsource: [this test]\nfaults: [copy.zero]\n";
@@ -32,7 +32,7 @@ fn a_program_is_read_with_the_values_of_its_trial() {
         "matrix: {n: [3, 4]}\nneeds: {with: [dev, rocblas]}\nprogram:\n  python: |\n    import rocrepro\n    \
          rocrepro.equal('n', $n, 3)\n  packages: [numpy, triton==3.9.0]\n  args: [-v, $n]\n  exit: 2\n  says: right\n",
     );
-    let What::Python(source) = &read.what else { panic!("{read:?}") };
+    let ProgramBody::Python(source) = &read.what else { panic!("{read:?}") };
     assert_eq!(source.text, "import rocrepro\nrocrepro.equal('n', 3, 3)\n");
     // Its first line is the eighth of the file.
     assert_eq!((source.above, read.line), (7, 6));
@@ -57,7 +57,7 @@ fn a_program_may_stand_in_a_file_beside_its_case() {
     let Body::Program(read) = lower(&case, trial, &Kernels::new(), &[]).unwrap().body else {
         panic!("it has steps");
     };
-    let What::Cpp { source, arch, options } = &read.what else { panic!("{read:?}") };
+    let ProgramBody::Cpp { source, arch, options } = &read.what else { panic!("{read:?}") };
     assert_eq!(source.file.as_deref(), Some("sum.cpp"));
     assert_eq!(
         (arch.as_slice(), options.as_slice()),
@@ -167,7 +167,10 @@ fn a_dollar_is_written_twice() {
     let read = program(
         "matrix: {n: [3]}\nprogram: {command: [sh, -c, 'echo $$HOME $n $$$n $$'], exit: 0}\n",
     );
-    assert_eq!(read.what, What::Command(["sh", "-c", "echo $HOME 3 $3 $"].map(Into::into).into()));
+    assert_eq!(
+        read.what,
+        ProgramBody::Command(["sh", "-c", "echo $HOME 3 $3 $"].map(Into::into).into())
+    );
 }
 
 #[test]

@@ -258,10 +258,10 @@ fn page() -> String {
             let _ = write!(page, "\n{inner}");
         }
         match verb.gives {
-            plan::Gives::Nothing => {}
-            plan::Gives::Anything => page.push_str("\nIt gives a number or a text.\n"),
-            plan::Gives::Number([]) => page.push_str("\nIt gives a number.\n"),
-            plan::Gives::Number(since) => {
+            plan::ValueKind::Nothing => {}
+            plan::ValueKind::Anything => page.push_str("\nIt gives a number or a text.\n"),
+            plan::ValueKind::Number([]) => page.push_str("\nIt gives a number.\n"),
+            plan::ValueKind::Number(since) => {
                 let words: Vec<_> = since.iter().map(|since| since.word()).collect();
                 let _ = writeln!(
                     page,
@@ -269,7 +269,7 @@ fn page() -> String {
                     words.join("`, `")
                 );
             }
-            plan::Gives::Word(words) => {
+            plan::ValueKind::Word(words) => {
                 let _ = writeln!(page, "\nIt gives `{}`.", words.join("`, `"));
             }
         }

@@ -172,19 +172,19 @@ fn declared(verb: &plan::Verb) -> Option<String> {
     let pretty = |value: Value| serde_json::to_string_pretty(&value).expect("JSON");
     let reference = |name: &str| ("$ref", pretty(format!("#/$defs/{name}").into()));
     let value = |key: &plan::Key| match key.holds {
-        plan::KeyHolds::Name => reference("name"),
-        plan::KeyHolds::Number => reference("number"),
-        plan::KeyHolds::Flag => reference("flag"),
-        plan::KeyHolds::Word(words) => {
+        plan::KeyType::Name => reference("name"),
+        plan::KeyType::Number => reference("number"),
+        plan::KeyType::Flag => reference("flag"),
+        plan::KeyType::Word(words) => {
             ("anyOf", pretty(json!([{"enum": words()}, {"$ref": "#/$defs/placeholder"}])))
         }
     };
     let mut entries = vec![("description", pretty(sentence(verb.about).into()))];
     match verb.takes {
-        plan::Takes::Other(_) => return None,
-        plan::Takes::Value([]) => entries.push(("type", pretty("null".into()))),
-        plan::Takes::Value([key, ..]) => entries.push(value(&key[0])),
-        plan::Takes::Keys(keys) => {
+        plan::VerbArguments::Other(_) => return None,
+        plan::VerbArguments::Value([]) => entries.push(("type", pretty("null".into()))),
+        plan::VerbArguments::Value([key, ..]) => entries.push(value(&key[0])),
+        plan::VerbArguments::Keys(keys) => {
             let keys: Vec<_> = keys.iter().copied().flatten().collect();
             let properties: Vec<_> =
                 keys.iter().map(|key| (key.name, object(&[value(key)]))).collect();

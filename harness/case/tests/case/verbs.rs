@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use case::{Case, Kernels, analyse, lower, mistakes};
-use plan::{Call, Cpp, HipFunction, HipRole, InCapture, OnMemory, WorksIn};
+use plan::{Call, Cpp, HipFunction, HipRole, InCapture, OnMemory, WorkStream};
 
 use super::texts::{KERNELS, PLANS};
 
@@ -403,7 +403,7 @@ fn effects(text: &str, kernels: &Kernels) -> BTreeSet<String> {
                 named(&call.on_memory(), "memory"),
                 named(&call.on_captures(), "captures"),
                 named(&call.on_order(), "order"),
-                named(&call.works_in(), "works in"),
+                named(&call.work_stream(), "works in"),
             ]
         })
         .collect()
@@ -450,8 +450,8 @@ fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
         InCapture::Now => !works,
         InCapture::Refused => true,
     };
-    if !in_capture || works != matches!(call.works_in(), WorksIn::Stream(_)) {
-        let (captured, stream) = (call.in_capture(), call.works_in());
+    if !in_capture || works != matches!(call.work_stream(), WorkStream::Stream(_)) {
+        let (captured, stream) = (call.in_capture(), call.work_stream());
         wrong.push(format!("{captured:?} and {stream:?}, and its stream gets work: {works}"));
     }
     let any = |of: fn(&HipRole) -> bool| function.parameters.iter().any(|p| of(&p.role));

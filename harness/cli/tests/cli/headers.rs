@@ -3,7 +3,7 @@
 use std::{fmt::Write, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
 use object::{Object, ObjectSymbol, SymbolKind};
-use plan::{ROOM, hip_functions};
+use plan::{MAX_VALUE_BYTES, hip_functions};
 
 const STACK: &str = "debian:7.2.4";
 
@@ -65,7 +65,7 @@ fn the_table_has_the_types_of_the_header() {
         let _ = writeln!(source, "auto f_{name} = static_cast<{returns} (*)({list})>(&{name});");
         for ty in types.iter().filter(|ty| ty.ends_with('*') && !ty.contains("void")) {
             let size = format!("sizeof(*static_cast<{ty}>(nullptr))");
-            let _ = writeln!(source, "static_assert({size} <= {ROOM}, \"{ty}\");");
+            let _ = writeln!(source, "static_assert({size} <= {MAX_VALUE_BYTES}, \"{ty}\");");
         }
     }
     let file = folder.path().join("table.cpp");

@@ -3,7 +3,7 @@
 use std::{fmt::Write, process::Command};
 
 use plan::{
-    Arg, Buffer, Choice, Memory, OwnKernel, Place, Scalar, Values, Wrong, flat_args,
+    Arg, Buffer, Choice, FormulaError, FormulaInputs, Memory, OwnKernel, Place, Scalar, flat_args,
     flat_parameters, own_parameters, pattern,
 };
 
@@ -116,16 +116,16 @@ struct Inputs<'i> {
     types: Vec<Option<ScalarType>>,
 }
 
-impl Values for Inputs<'_> {
+impl FormulaInputs for Inputs<'_> {
     fn number(&self, parameter: usize) -> Option<Scalar> {
         if let Arg::Number(number) = self.args[parameter] { Some(number) } else { None }
     }
 
-    fn element(&self, parameter: usize, at: i128) -> Result<Option<Scalar>, Wrong> {
+    fn element(&self, parameter: usize, at: i128) -> Result<Option<Scalar>, FormulaError> {
         let ty = self.types[parameter].expect("numbers");
         let all = &self.bytes[parameter];
         let start = at as usize * ty.bytes();
-        let bytes = all.get(start..start + ty.bytes()).ok_or(Wrong::Outside)?;
+        let bytes = all.get(start..start + ty.bytes()).ok_or(FormulaError::Outside)?;
         let mut bits = [0; 8];
         bits[..bytes.len()].copy_from_slice(bytes);
         Ok(Some(Scalar { ty, bits: u64::from_le_bytes(bits) }))
@@ -193,7 +193,7 @@ fn formulas_mean_what_they_mean_in_c() {
             Ok(())
         });
         match done {
-            Err((_, Wrong::Undefined(_))) => {
+            Err((_, FormulaError::Undefined(_))) => {
                 undefined += 1;
                 continue;
             }

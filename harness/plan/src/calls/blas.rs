@@ -54,7 +54,7 @@ family! { blas
             memory: Product { problem, operands },
             captures: Nothing,
             order: InTurn,
-            works_in: Library(stream),
+            work_stream: Library(stream),
             over: Nothing,
         };
         words: ("product by hipBLASLt to {}", operands.d); cpp: Product;
@@ -88,7 +88,7 @@ family! { blas
             memory: Product { problem, operands },
             captures: Nothing,
             order: InTurn,
-            works_in: Library(stream),
+            work_stream: Library(stream),
             over: Nothing,
         };
         words: ("product by rocBLAS to {}", operands.d); cpp: Product;

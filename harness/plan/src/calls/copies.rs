@@ -27,7 +27,7 @@ family! { copies
             memory: Copy { to, from, bytes: *bytes },
             captures: Nothing,
             order: InTurn,
-            works_in: WorksIn::asynchronous(api.has_stream(), stream),
+            work_stream: WorkStream::asynchronous(api.has_stream(), stream),
             over: Copy { asynchronous: api.goes_on(), to: &to.buffer, from: &from.buffer },
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
@@ -54,7 +54,7 @@ family! { copies
             memory: Rows { to: (to, *to_pitch), from: (from, *from_pitch), width: *width, height: *height },
             captures: Nothing,
             order: InTurn,
-            works_in: WorksIn::asynchronous(*asynchronous, stream),
+            work_stream: WorkStream::asynchronous(*asynchronous, stream),
             over: Copy { asynchronous: *asynchronous, to: &to.buffer, from: &from.buffer },
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
@@ -83,7 +83,7 @@ family! { copies
             memory: Boxes { to, from, size: [*width, *height, *depth] },
             captures: Nothing,
             order: InTurn,
-            works_in: WorksIn::asynchronous(*asynchronous, stream),
+            work_stream: WorkStream::asynchronous(*asynchronous, stream),
             over: Copy { asynchronous: *asynchronous, to: &to.buffer, from: &from.buffer },
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
@@ -112,7 +112,7 @@ family! { copies
             memory: SetBox { to, value: *value, size: [*width, *height, depth.unwrap_or(1)] },
             captures: Nothing,
             order: InTurn,
-            works_in: WorksIn::asynchronous(*asynchronous, stream),
+            work_stream: WorkStream::asynchronous(*asynchronous, stream),
             over: Nothing,
         };
         words: ("memset of rows of {}", to.buffer); cpp: Transfer;
@@ -141,7 +141,7 @@ family! { copies
             memory: Set { to, value: *value, element: if *words { 4 } else { 1 }, bytes: *bytes },
             captures: Nothing,
             order: InTurn,
-            works_in: WorksIn::asynchronous(*asynchronous, stream),
+            work_stream: WorkStream::asynchronous(*asynchronous, stream),
             over: Nothing,
         };
         words: ("memset of {}", to.buffer); cpp: Transfer;
@@ -160,7 +160,7 @@ family! { copies
             memory: Set { to, value: (*value).into(), element: 2, bytes: count.saturating_mul(2) },
             captures: Nothing,
             order: InTurn,
-            works_in: Stream(stream),
+            work_stream: Stream(stream),
             over: Nothing,
         };
         words: ("memset of {}", to.buffer);

@@ -17,7 +17,7 @@ pub enum OnMemory<'a> {
     Poison(&'a str),
     /// A buffer holds a [`pattern`](crate::pattern).
     Fill { buffer: &'a str, stamp: u32 },
-    /// A buffer holds small whole [`numbers`](crate::numbers).
+    /// A buffer holds small whole [`small_numbers`](crate::small_numbers).
     FillNumbers { buffer: &'a str, dtype: Dtype, stamp: u32 },
     /// Bytes are copied.
     Copy { to: &'a Place, from: &'a Place, bytes: u64 },
@@ -117,7 +117,7 @@ pub enum OnOrder<'a> {
 
 /// Whose work the call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorksIn<'a> {
+pub enum WorkStream<'a> {
     /// The host's, or there is none.
     NoStream,
     /// The null stream's, whatever stream is named.
@@ -137,10 +137,10 @@ pub enum WorksIn<'a> {
     NearestTo(&'a str),
 }
 
-impl<'a> WorksIn<'a> {
+impl<'a> WorkStream<'a> {
     /// What a function with an asynchronous form in a stream does.
     pub(super) fn asynchronous(asynchronous: bool, stream: &'a str) -> Self {
-        if asynchronous { WorksIn::Stream(stream) } else { WorksIn::NullStream }
+        if asynchronous { WorkStream::Stream(stream) } else { WorkStream::NullStream }
     }
 
     /// The stream, where `of_generator` tells that of a generator.
@@ -150,14 +150,14 @@ impl<'a> WorksIn<'a> {
         of_generator: impl FnOnce(&str) -> &'a str,
     ) -> Option<&'a str> {
         match self {
-            WorksIn::NoStream => None,
-            WorksIn::NullStream => Some(DEFAULT_STREAM),
-            WorksIn::Stream(stream) | WorksIn::Library(stream) | WorksIn::Mark(stream) => {
+            WorkStream::NoStream => None,
+            WorkStream::NullStream => Some(DEFAULT_STREAM),
+            WorkStream::Stream(stream) | WorkStream::Library(stream) | WorkStream::Mark(stream) => {
                 Some(stream)
             }
-            WorksIn::Generator(generator) => Some(of_generator(generator)),
-            WorksIn::Pool { buffer, stream } => plan.is_of_pool(buffer).then_some(stream),
-            WorksIn::NearestTo(buffer) => (!plan.on_host(buffer)).then_some(DEFAULT_STREAM),
+            WorkStream::Generator(generator) => Some(of_generator(generator)),
+            WorkStream::Pool { buffer, stream } => plan.is_of_pool(buffer).then_some(stream),
+            WorkStream::NearestTo(buffer) => (!plan.on_host(buffer)).then_some(DEFAULT_STREAM),
         }
     }
 }
@@ -165,7 +165,7 @@ impl<'a> WorksIn<'a> {
 /// What the interface promises to be over when the call returns, besides what the host does itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are what the call is given")]
-pub enum Over<'a> {
+pub enum CompletedOnReturn<'a> {
     /// Nothing.
     Nothing,
     /// What is promised of a copy between the memories of these buffers.

@@ -15,7 +15,7 @@ family! { events
             memory: Nothing,
             captures: NewEvent(event),
             order: NewEvent(event),
-            works_in: NoStream,
+            work_stream: NoStream,
             over: Nothing,
         };
         words: (""); cpp: Stream;
@@ -36,7 +36,7 @@ family! { events
             memory: Nothing,
             captures: Nothing,
             order: Record { event, stream },
-            works_in: Mark(stream),
+            work_stream: Mark(stream),
             over: Nothing,
         };
         words: ("record of {event} in stream {stream}"); cpp: Function("hipEventRecord({event}, {stream})");
@@ -50,7 +50,7 @@ family! { events
             memory: Nothing,
             captures: Nothing,
             order: WaitEvent { stream, event },
-            works_in: Mark(stream),
+            work_stream: Mark(stream),
             over: Nothing,
         };
         words: ("wait of stream {stream} for {event}");
@@ -76,6 +76,6 @@ family! { events
             "give the microseconds between two events, which are made with timing; `gives: steady` fails if longer than 20 x the \
              trial's first steady interval + 1 s";
         makes: ["hipEventElapsedTime"];
-        in_capture: Now; by_hand: []; gives: Number(&[SinceFirst::Steady]); effect: nothing;
+        in_capture: Now; by_hand: []; gives: Number(&[FirstValueCheck::Steady]); effect: nothing;
         words: ("time from {start} to {end}"); cpp: Stream;
 }

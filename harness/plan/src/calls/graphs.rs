@@ -72,7 +72,7 @@ family! { graphs
             memory: Replay(exec),
             captures: Nothing,
             order: Replay { exec, stream },
-            works_in: Stream(stream),
+            work_stream: Stream(stream),
             over: Nothing,
         };
         words: ("launch of graph {exec}"); cpp: Function("hipGraphLaunch({exec}, {stream})");

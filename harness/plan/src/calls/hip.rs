@@ -5,8 +5,8 @@
     reason = "roles, arguments and effects are told apart here, and no calls"
 )]
 
-use super::{By, InCapture, Named, NamedAs, OnMemory, Over, Thing, WorksIn};
-use crate::{HipArg, HipRole, hip_function, number_of, touched};
+use super::{Accessor, CompletedOnReturn, InCapture, Named, NamedAs, OnMemory, Thing, WorkStream};
+use crate::{HipArg, HipRole, hip_accesses, hip_function, number_of};
 
 family! { hip
 
@@ -21,7 +21,7 @@ family! { hip
             memory: hip::on_memory(function, args),
             captures: Nothing,
             order: InTurn,
-            works_in: hip::works_in(function, args),
+            work_stream: hip::work_stream(function, args),
             over: hip::over(function, args),
         };
         words: ("{function}"); cpp: Hip;
@@ -52,7 +52,7 @@ pub(super) fn named<'a>(args: &'a [HipArg], function: &str, see: &mut dyn FnMut(
                     HipRole::Writes(_) | HipRole::Sets { .. } => NamedAs::Written,
                     _ => NamedAs::Used,
                 };
-                see(Named { thing: Thing::Buffer, name: &place.buffer, role, by: By::Any });
+                see(Named { thing: Thing::Buffer, name: &place.buffer, role, by: Accessor::Any });
             }
             (arg, _) => each_name(arg, see),
         }
@@ -71,7 +71,7 @@ fn each_name<'a>(arg: &'a HipArg, see: &mut dyn FnMut(Named<'a>)) {
         HipArg::Struct(members) => return members.iter().for_each(|arg| each_name(arg, see)),
         HipArg::Null | HipArg::Number(_) | HipArg::Text(_) | HipArg::Bytes(_) => return,
     };
-    see(Named { thing, name, role, by: By::Any });
+    see(Named { thing, name, role, by: Accessor::Any });
 }
 
 /// What a call does to memory.
@@ -95,7 +95,7 @@ pub(super) fn on_memory<'a>(name: &'a str, args: &'a [HipArg]) -> OnMemory<'a> {
         })
     };
     let same = sizes(true).zip(sizes(false)).any(|(read, written)| read == written);
-    match touched(name, args)[..] {
+    match hip_accesses(name, args)[..] {
         [] => OnMemory::Nothing,
         [(true, to, bytes), (false, from, _)] | [(false, from, bytes), (true, to, _)] if same => {
             OnMemory::Copy { to, from, bytes }
@@ -116,22 +116,22 @@ pub(super) fn in_capture(function: &str, args: &[HipArg]) -> InCapture {
 }
 
 /// Whose work a call is.
-pub(super) fn works_in<'a>(function: &str, args: &'a [HipArg]) -> WorksIn<'a> {
+pub(super) fn work_stream<'a>(function: &str, args: &'a [HipArg]) -> WorkStream<'a> {
     match worked(function).and_then(|at| args.get(at)) {
-        Some(HipArg::Stream(stream)) => WorksIn::Stream(stream),
-        _ if touched(function, args).is_empty() => WorksIn::NoStream,
-        _ => WorksIn::NullStream,
+        Some(HipArg::Stream(stream)) => WorkStream::Stream(stream),
+        _ if hip_accesses(function, args).is_empty() => WorkStream::NoStream,
+        _ => WorkStream::NullStream,
     }
 }
 
 /// What is promised to be over when it returns: only what is promised of a copy.
-pub(super) fn over<'a>(function: &'a str, args: &'a [HipArg]) -> Over<'a> {
+pub(super) fn over<'a>(function: &'a str, args: &'a [HipArg]) -> CompletedOnReturn<'a> {
     match on_memory(function, args) {
         OnMemory::Copy { to, from, .. } => {
             let asynchronous = worked(function).is_some();
-            Over::Copy { asynchronous, to: &to.buffer, from: &from.buffer }
+            CompletedOnReturn::Copy { asynchronous, to: &to.buffer, from: &from.buffer }
         }
-        _ => Over::Nothing,
+        _ => CompletedOnReturn::Nothing,
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
             panic!("no copy");
         };
         assert_eq!((to.buffer.as_str(), from.buffer.as_str()), ("a", "b"));
-        assert_eq!(works_in("hipMemcpyDtoDAsync", &args), WorksIn::NullStream);
+        assert_eq!(work_stream("hipMemcpyDtoDAsync", &args), WorkStream::NullStream);
         let value = HipArg::Number(Scalar { ty: ScalarType::U16, bits: 0x1234 });
         let args = [HipArg::Place(place("a")), value, bytes(3)];
         let OnMemory::Set { value: 0x1234, element: 2, bytes: 6, .. } =

@@ -13,12 +13,12 @@ family! { host
             memory: Fill { buffer, stamp: *stamp },
             captures: Nothing,
             order: InTurn,
-            works_in: NoStream,
+            work_stream: NoStream,
             over: Nothing,
         };
         words: ("fill of {buffer}"); cpp: Host;
 
-    /// Host stores: small whole numbers of a type, as [`numbers`](crate::numbers) says.
+    /// Host stores: small whole numbers of a type, as [`small_numbers`](crate::small_numbers) says.
     FillNumbers {
         buffer: Name as writes(Host),
         dtype: Dtype as choice,
@@ -31,7 +31,7 @@ family! { host
             memory: FillNumbers { buffer, dtype: *dtype, stamp: *stamp },
             captures: Nothing,
             order: InTurn,
-            works_in: NoStream,
+            work_stream: NoStream,
             over: Nothing,
         };
         words: ("fill of {buffer}"); cpp: Host;
@@ -41,7 +41,7 @@ family! { host
         verb: by_hand check [] "the buffer must hold what program order says";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Check(buffer), captures: Nothing, order: InTurn, works_in: NoStream, over: Nothing };
+        effect: { memory: Check(buffer), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
         words: ("check of {buffer}"); cpp: Check;
 
     /// Reads two host-accessible buffers whose bytes must be the same.
@@ -49,7 +49,7 @@ family! { host
         verb: by_hand equal [] "two buffers must hold the same bytes";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, works_in: NoStream, over: Nothing };
+        effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
         words: ("comparison of {a} and {b}"); cpp: Check;
 
     /// Reads two host-accessible buffers whose bytes must differ.
@@ -57,7 +57,7 @@ family! { host
         verb: by_hand differ [] "two buffers must hold different bytes";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, works_in: NoStream, over: Nothing };
+        effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
         words: ("difference of {a} and {b}"); cpp: Check;
 
     /// Reads the guards of a buffer, which nothing may have touched.

@@ -50,7 +50,7 @@ family! { kernels
             memory: Launch { kernel, grid, block, args },
             captures: Nothing,
             order: InTurn,
-            works_in: Stream(stream),
+            work_stream: Stream(stream),
             over: Nothing,
         };
         words: ("launch of {kernel}"); cpp: Kernel;

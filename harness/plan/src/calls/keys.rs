@@ -39,14 +39,14 @@ pub struct Field<'a> {
     /// Its value.
     pub value: Cow<'a, str>,
     /// What sort of value.
-    pub holds: Holds,
+    pub holds: FieldKind,
     /// Whether it means the same to leave the key out.
     pub usual: bool,
 }
 
 /// What sort of value a field holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum FieldKind {
     /// The name of a thing, and what that is to the call.
     Name(Thing, NamedAs),
     /// The name of a buffer, from this byte on; the offset has a key of its own.
@@ -62,21 +62,21 @@ pub enum Holds {
 impl<'a> Field<'a> {
     pub(super) fn name(key: &'static str, name: &'a str, thing: Thing, role: NamedAs) -> Self {
         let usual = thing == Thing::Stream && name == DEFAULT_STREAM;
-        Field { key, value: name.into(), holds: Holds::Name(thing, role), usual }
+        Field { key, value: name.into(), holds: FieldKind::Name(thing, role), usual }
     }
 
     pub(super) fn place(key: &'static str, place: &'a Place) -> Self {
-        let (value, holds) = (place.buffer.as_str().into(), Holds::Place(place.offset));
+        let (value, holds) = (place.buffer.as_str().into(), FieldKind::Place(place.offset));
         Field { key, value, holds, usual: false }
     }
 
     pub(super) fn text(key: &'static str, text: &'a str) -> Self {
-        Field { key, value: text.into(), holds: Holds::Text, usual: false }
+        Field { key, value: text.into(), holds: FieldKind::Text, usual: false }
     }
 
     pub(super) fn plain(
         key: &'static str,
-        holds: Holds,
+        holds: FieldKind,
         value: impl ToString,
         usual: bool,
     ) -> Self {
@@ -86,7 +86,7 @@ impl<'a> Field<'a> {
 
 /// What a number may have to be beside the one that such a step gave first in the trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SinceFirst {
+pub enum FirstValueCheck {
     /// At least as many bytes of device memory are free.
     Returned,
     /// As many are free.
@@ -96,7 +96,7 @@ pub enum SinceFirst {
 }
 
 choices! {
-    SinceFirst { Returned "returned" Unchanged "unchanged" Steady "steady" }
+    FirstValueCheck { Returned "returned" Unchanged "unchanged" Steady "steady" }
     Memory {
         Device "device"
         DevicePitched "device.pitched"

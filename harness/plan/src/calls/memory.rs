@@ -20,7 +20,7 @@ family! { memory
             memory: Alloc(buffer),
             captures: Allocated,
             order: Alloc(buffer),
-            works_in: Pool { buffer, stream },
+            work_stream: Pool { buffer, stream },
             over: Nothing,
         };
         words: ("allocation of {buffer}"); cpp: Memory;
@@ -41,7 +41,7 @@ family! { memory
             memory: Free(buffer),
             captures: Nothing,
             order: Free(buffer),
-            works_in: Pool { buffer, stream },
+            work_stream: Pool { buffer, stream },
             over: Nothing,
         };
         words: ("free of {buffer}"); cpp: Memory;
@@ -66,7 +66,7 @@ family! { memory
             memory: Poison(buffer),
             captures: Nothing,
             order: InTurn,
-            works_in: NearestTo(buffer),
+            work_stream: NearestTo(buffer),
             over: Nothing,
         };
         words: (""); cpp: Memory;

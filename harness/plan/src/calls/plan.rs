@@ -210,7 +210,7 @@ pub struct Step {
     pub line: u32,
     /// Planted misbehaviours of this call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub planted: Vec<Misbehaviour>,
+    pub planted: Vec<InjectedFault>,
 }
 
 impl Step {
@@ -235,7 +235,7 @@ impl Call {
 /// A fault that is planted at a call, and how it shows there. Whether it does each time is drawn as
 /// [`Order::faults`](crate::Order::faults) says; of several, the first that is drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Misbehaviour {
+pub struct InjectedFault {
     /// Which fault.
     pub fault: Fault,
     /// What it does.

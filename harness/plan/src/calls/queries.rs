@@ -22,7 +22,7 @@ family! { queries
             "give the free device memory; `gives: returned` fails if less is free than at the trial's first `mem_info`, `gives: \
              unchanged` if more or less is; both fail if more than the total is free";
         makes: ["hipMemGetInfo"];
-        in_capture: Now; by_hand: []; gives: Number(&[SinceFirst::Returned, SinceFirst::Unchanged]); effect: nothing;
+        in_capture: Now; by_hand: []; gives: Number(&[FirstValueCheck::Returned, FirstValueCheck::Unchanged]); effect: nothing;
         words: ("look at the free memory"); cpp: Memory;
 
     /// hipDeviceGetAttribute; gives the number.

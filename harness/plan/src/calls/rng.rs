@@ -18,7 +18,7 @@ family! { rng
             memory: Nothing,
             captures: NewGenerator(generator),
             order: Nothing,
-            works_in: NoStream,
+            work_stream: NoStream,
             over: Nothing,
         };
         words: ("creation of generator {generator}"); cpp: Random;
@@ -47,7 +47,7 @@ family! { rng
             memory: Nothing,
             captures: RandStream { generator, stream },
             order: Nothing,
-            works_in: NoStream,
+            work_stream: NoStream,
             over: Nothing,
         };
         words: ("stream of {generator}"); cpp: Function("hiprandSetStream({generator}, {stream})");
@@ -65,7 +65,7 @@ family! { rng
             memory: Generate { to, count: *count },
             captures: Nothing,
             order: InTurn,
-            works_in: Generator(generator),
+            work_stream: Generator(generator),
             over: Nothing,
         };
         words: ("numbers of {generator} to {}", to.buffer); cpp: Random;

@@ -72,6 +72,6 @@ family! { streams
         };
         by_hand: ["hipGraphAddHostNode"];
         gives: Nothing;
-        effect: { memory: CountUp(buffer), captures: Nothing, order: InTurn, works_in: Stream(stream), over: Nothing };
+        effect: { memory: CountUp(buffer), captures: Nothing, order: InTurn, work_stream: Stream(stream), over: Nothing };
         words: ("host function on {buffer}"); cpp: Stream;
 }

@@ -38,7 +38,7 @@ macro_rules! names {
         names!(@buffer $see, $field, Updated, $by)
     };
     (@buffer $see:ident, $field:ident, $role:ident, $by:ident) => {
-        $see(Named { by: By::$by, ..named(Thing::Buffer, $field.buffer(), NamedAs::$role) })
+        $see(Named { by: Accessor::$by, ..named(Thing::Buffer, $field.buffer(), NamedAs::$role) })
     };
     ($see:ident, $field:ident, given $function:ident) => { hip::named($field, $function, $see) };
     ($see:ident, $field:ident, maybe $thing:ident) => {
@@ -117,43 +117,43 @@ macro_rules! every {
 /// The keys of a field, and what they hold, for the verb's schema.
 macro_rules! key {
     ($field:ident, $type:ty, makes $thing:ident) => {
-        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
+        const { &[Key::of(stringify!($field), KeyType::Name, true)] }
     };
     ($field:ident, $type:ty, ends Stream) => {
-        const { &[Key::of(stringify!($field), KeyHolds::Name, false)] }
+        const { &[Key::of(stringify!($field), KeyType::Name, false)] }
     };
     ($field:ident, $type:ty, uses Stream) => {
-        const { &[Key::of(stringify!($field), KeyHolds::Name, false)] }
+        const { &[Key::of(stringify!($field), KeyType::Name, false)] }
     };
     ($field:ident, $type:ty, ends $thing:ident) => {
-        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
+        const { &[Key::of(stringify!($field), KeyType::Name, true)] }
     };
     ($field:ident, $type:ty, uses $thing:ident) => {
-        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
+        const { &[Key::of(stringify!($field), KeyType::Name, true)] }
     };
     ($field:ident, $type:ty, text) => {
-        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
+        const { &[Key::of(stringify!($field), KeyType::Name, true)] }
     };
     ($field:ident, $type:ty, flag) => {
-        const { &[Key::of(stringify!($field), KeyHolds::Flag, false)] }
+        const { &[Key::of(stringify!($field), KeyType::Flag, false)] }
     };
     ($field:ident, $type:ty, number) => {
-        const { &[Key::of(stringify!($field), KeyHolds::Number, true)] }
+        const { &[Key::of(stringify!($field), KeyType::Number, true)] }
     };
     ($field:ident, $type:ty, number $default:expr) => {
-        const { &[Key::of(stringify!($field), KeyHolds::Number, false)] }
+        const { &[Key::of(stringify!($field), KeyType::Number, false)] }
     };
     ($field:ident, $type:ty, choice) => {
-        const { &[Key::of(stringify!($field), KeyHolds::Word(words::<$type>), true)] }
+        const { &[Key::of(stringify!($field), KeyType::Word(words::<$type>), true)] }
     };
     ($field:ident, $type:ty, choice $default:expr) => {
-        const { &[Key::of(stringify!($field), KeyHolds::Word(words::<$type>), false)] }
+        const { &[Key::of(stringify!($field), KeyType::Word(words::<$type>), false)] }
     };
     ($field:ident, $type:ty, reads $by:ident) => {
         const {
             const BOTH: &[Key; 2] = &[
-                Key::of(stringify!($field), KeyHolds::Name, true),
-                Key::of(concat!(stringify!($field), "_offset"), KeyHolds::Number, false),
+                Key::of(stringify!($field), KeyType::Name, true),
+                Key::of(concat!(stringify!($field), "_offset"), KeyType::Number, false),
             ];
             Key::of_buffer(<$type as Buffers>::IS_PLACE, BOTH)
         }
@@ -175,7 +175,7 @@ macro_rules! verb {
             name: stringify!($name),
             about: $about,
             gives: $gives,
-            takes: Takes::Keys(&[$(key!($field, $type, $($role)*)),*]),
+            takes: VerbArguments::Keys(&[$(key!($field, $type, $($role)*)),*]),
         }]
     };
     (value [$name:ident $about:literal], $gives:expr, $(($field:ident $type:ty; $($role:tt)*))?) => {
@@ -183,7 +183,7 @@ macro_rules! verb {
             name: stringify!($name),
             about: $about,
             gives: $gives,
-            takes: Takes::Value(&[$(key!($field, $type, $($role)*))?]),
+            takes: VerbArguments::Value(&[$(key!($field, $type, $($role)*))?]),
         }]
     };
     ($form:ident [$name:ident [$($key:ident),*] $about:literal], $gives:expr, $($field:tt)*) => {
@@ -191,7 +191,7 @@ macro_rules! verb {
             name: stringify!($name),
             about: $about,
             gives: $gives,
-            takes: Takes::Other(&[$(stringify!($key)),*]),
+            takes: VerbArguments::Other(&[$(stringify!($key)),*]),
         }]
     };
 }
@@ -269,21 +269,21 @@ macro_rules! field {
         $found.push(Field::text(stringify!($field), $field))
     };
     ($found:ident, $field:ident, flag) => {
-        $found.push(Field::plain(stringify!($field), Holds::Number, $field, !*$field))
+        $found.push(Field::plain(stringify!($field), FieldKind::Number, $field, !*$field))
     };
     ($found:ident, $field:ident, number) => {
-        $found.push(Field::plain(stringify!($field), Holds::Number, $field, false))
+        $found.push(Field::plain(stringify!($field), FieldKind::Number, $field, false))
     };
     ($found:ident, $field:ident, number $default:expr) => {
-        $found.push(Field::plain(stringify!($field), Holds::Number, $field, *$field == $default))
+        $found.push(Field::plain(stringify!($field), FieldKind::Number, $field, *$field == $default))
     };
     ($found:ident, $field:ident, choice) => {
-        $found.push(Field::plain(stringify!($field), Holds::Word, $field.word(), false))
+        $found.push(Field::plain(stringify!($field), FieldKind::Word, $field.word(), false))
     };
     ($found:ident, $field:ident, choice $default:expr) => {
         $found.push(Field::plain(
             stringify!($field),
-            Holds::Word,
+            FieldKind::Word,
             $field.word(),
             *$field == $default,
         ))
@@ -362,21 +362,21 @@ macro_rules! effect {
     (memory, nothing) => { OnMemory::Nothing };
     (captures, nothing) => { OnCaptures::Nothing };
     (order, nothing) => { OnOrder::Nothing };
-    (works_in, nothing) => { WorksIn::NoStream };
-    (over, nothing) => { Over::Nothing };
+    (work_stream, nothing) => { WorkStream::NoStream };
+    (over, nothing) => { CompletedOnReturn::Nothing };
     (memory, { only memory: $it:expr }) => { $it };
     (captures, { only captures: $it:expr }) => { $it };
     (order, { only order: $it:expr }) => { $it };
     ($part:ident, { only $other:ident: $it:expr }) => { effect!($part, nothing) };
     ($part:ident, {
-        memory: $memory:expr, captures: $captures:expr, order: $order:expr, works_in: $works_in:expr, over: $over:expr $(,)?
+        memory: $memory:expr, captures: $captures:expr, order: $order:expr, work_stream: $work_stream:expr, over: $over:expr $(,)?
     }) => {
-        effect!(@$part ($memory) ($captures) ($order) ($works_in) ($over))
+        effect!(@$part ($memory) ($captures) ($order) ($work_stream) ($over))
     };
     (@memory ($it:expr) $c:tt $o:tt $w:tt $v:tt) => { $it };
     (@captures $m:tt ($it:expr) $o:tt $w:tt $v:tt) => { $it };
     (@order $m:tt $c:tt ($it:expr) $w:tt $v:tt) => { $it };
-    (@works_in $m:tt $c:tt $o:tt ($it:expr) $v:tt) => { $it };
+    (@work_stream $m:tt $c:tt $o:tt ($it:expr) $v:tt) => { $it };
     (@over $m:tt $c:tt $o:tt $w:tt ($it:expr)) => { $it };
 }
 
@@ -536,16 +536,16 @@ macro_rules! table {
             }
 
             /// Whose work the call is.
-            pub fn works_in(&self) -> WorksIn<'_> {
-                use WorksIn::*;
+            pub fn work_stream(&self) -> WorkStream<'_> {
+                use WorkStream::*;
                 match self {
-                    $(Call::$call { $($($field,)*)? } => effect!(works_in, $effect),)*
+                    $(Call::$call { $($($field,)*)? } => effect!(work_stream, $effect),)*
                 }
             }
 
             /// What is promised to be over when the call returns.
-            pub(crate) fn over(&self) -> Over<'_> {
-                use Over::*;
+            pub(crate) fn over(&self) -> CompletedOnReturn<'_> {
+                use CompletedOnReturn::*;
                 match self {
                     $(Call::$call { $($($field,)*)? } => effect!(over, $effect),)*
                 }
@@ -565,7 +565,7 @@ macro_rules! table {
 
         /// The verb of each call that has one of its own.
         const OWN_VERBS: &[&[Verb]] = {
-            use Gives::{Anything, Nothing, Number, Word};
+            use ValueKind::{Anything, Nothing, Number, Word};
             &[$(verb!(
                 $form $([$verb $([$($key),*])? $says])?, $gives,
                 $($(($field $type; $role $($($of)*)?))*)?

@@ -1,11 +1,11 @@
 //! The value of a formula, as C has it.
 
-use super::{Binary, Expr, Formula, Function, promoted, together, type_of};
+use super::{Binary, Expr, Formula, Function, common_type, promoted_type, type_of};
 use crate::{Scalar, ScalarType, scalar::nearest};
 
 /// Why a formula has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub enum FormulaError {
     /// An element lies outside of the buffer.
     Outside,
     /// C leaves it undefined, for this reason.
@@ -15,7 +15,7 @@ pub enum Wrong {
 }
 
 /// What a formula is over.
-pub trait Values {
+pub trait FormulaInputs {
     /// The number that a parameter is.
     fn number(&self, parameter: usize) -> Option<Scalar>;
 
@@ -23,14 +23,14 @@ pub trait Values {
     ///
     /// # Errors
     /// It lies outside.
-    fn element(&self, parameter: usize, at: i128) -> Result<Option<Scalar>, Wrong>;
+    fn element(&self, parameter: usize, at: i128) -> Result<Option<Scalar>, FormulaError>;
 }
 
 /// Steps that the formulas of one launch may take.
 const MOST_STEPS: u64 = 1 << 28;
 
 /// A value, if it can be known.
-type Value = Result<Option<Scalar>, Wrong>;
+type Value = Result<Option<Scalar>, FormulaError>;
 
 struct Run<'v, V> {
     values: &'v V,
@@ -48,10 +48,10 @@ impl Formula {
     /// The first element without a value, by its number, and why.
     pub fn evaluate(
         &self,
-        values: &impl Values,
+        values: &impl FormulaInputs,
         items: u32,
-        mut write: impl FnMut(i128, Option<Scalar>) -> Result<(), Wrong>,
-    ) -> Result<(), (u32, Wrong)> {
+        mut write: impl FnMut(i128, Option<Scalar>) -> Result<(), FormulaError>,
+    ) -> Result<(), (u32, FormulaError)> {
         let types = self.types.as_slice();
         let mut run = Run { values, types, item: 0, items, bound: Vec::new(), steps: 0 };
         // How many there are is given by numbers, which are known.
@@ -60,8 +60,9 @@ impl Formula {
         for item in 0..count {
             run.item = item;
             let mut one = |run: &mut Run<'_, _>| {
-                let at =
-                    run.expr(&self.at)?.ok_or(Wrong::Undefined("where it writes is not known"))?;
+                let at = run
+                    .expr(&self.at)?
+                    .ok_or(FormulaError::Undefined("where it writes is not known"))?;
                 let value = run.expr(&self.value)?;
                 let value = value.map(|value| convert(value, self.element)).transpose()?;
                 write(at.as_whole(), value)
@@ -72,11 +73,11 @@ impl Formula {
     }
 }
 
-impl<V: Values> Run<'_, V> {
+impl<V: FormulaInputs> Run<'_, V> {
     fn expr(&mut self, expr: &Expr) -> Value {
         self.steps += 1;
         if self.steps > MOST_STEPS {
-            return Err(Wrong::TooMuch);
+            return Err(FormulaError::TooMuch);
         }
         Ok(Some(match expr {
             Expr::Literal(scalar) => *scalar,
@@ -146,7 +147,7 @@ impl<V: Values> Run<'_, V> {
 }
 
 /// A formula that was read has types.
-const NO_TYPE: Wrong = Wrong::Undefined("it has no type");
+const NO_TYPE: FormulaError = FormulaError::Undefined("it has no type");
 
 fn truth(value: bool) -> Scalar {
     Scalar::whole(ScalarType::I32, value.into())
@@ -160,7 +161,7 @@ fn is_true(value: Scalar) -> bool {
 }
 
 /// A number as one of another type.
-fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, Wrong> {
+fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
     if value.ty == to {
         return Ok(value);
     }
@@ -179,7 +180,7 @@ fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, Wrong> {
             return if fits {
                 Ok(whole)
             } else {
-                Err(Wrong::Undefined("a float does not fit its integer"))
+                Err(FormulaError::Undefined("a float does not fit its integer"))
             };
         }
     };
@@ -187,16 +188,16 @@ fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, Wrong> {
 }
 
 /// A whole number, of a signed type only where it is in its range.
-fn exact(ty: ScalarType, value: i128) -> Result<Scalar, Wrong> {
+fn exact(ty: ScalarType, value: i128) -> Result<Scalar, FormulaError> {
     let whole = Scalar::whole(ty, value);
     match ty.is_signed() && whole.as_whole() != value {
-        true => Err(Wrong::Undefined("a signed number overflows")),
+        true => Err(FormulaError::Undefined("a signed number overflows")),
         false => Ok(whole),
     }
 }
 
-fn unary(sign: char, value: Scalar) -> Result<Scalar, Wrong> {
-    let ty = promoted(value.ty);
+fn unary(sign: char, value: Scalar) -> Result<Scalar, FormulaError> {
+    let ty = promoted_type(value.ty);
     match sign {
         '!' => Ok(truth(!is_true(value))),
         '~' => Ok(Scalar::whole(ty, !convert(value, ty)?.as_whole())),
@@ -207,19 +208,21 @@ fn unary(sign: char, value: Scalar) -> Result<Scalar, Wrong> {
     }
 }
 
-fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, Wrong> {
+fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, FormulaError> {
     if matches!(operator, Binary::Shl | Binary::Shr) {
-        let ty = promoted(a.ty);
+        let ty = promoted_type(a.ty);
         let (value, by) = (convert(a, ty)?.as_whole(), b.as_whole());
         if !(0..8 * ty.bytes() as i128).contains(&by) {
-            return Err(Wrong::Undefined("a shift by as many bits as the type has, or more"));
+            return Err(FormulaError::Undefined(
+                "a shift by as many bits as the type has, or more",
+            ));
         }
         return Ok(match operator {
             Binary::Shl => Scalar::whole(ty, value << by),
             _ => Scalar::whole(ty, value >> by),
         });
     }
-    let ty = together(a.ty, b.ty).map_err(|_| NO_TYPE)?;
+    let ty = common_type(a.ty, b.ty).map_err(|_| NO_TYPE)?;
     let (a, b) = (convert(a, ty)?, convert(b, ty)?);
     if operator.compares() {
         let order = match ty.is_float() {
@@ -243,7 +246,7 @@ fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, Wrong> {
         Binary::Add => exact(ty, a + b),
         Binary::Sub => exact(ty, a - b),
         Binary::Mul => exact(ty, a.wrapping_mul(b)),
-        Binary::Div | Binary::Rem if b == 0 => Err(Wrong::Undefined("a division by zero")),
+        Binary::Div | Binary::Rem if b == 0 => Err(FormulaError::Undefined("a division by zero")),
         Binary::Div => exact(ty, a / b),
         // Undefined where the quotient is.
         Binary::Rem => exact(ty, a / b).map(|_| Scalar::whole(ty, a % b)),
@@ -279,10 +282,10 @@ fn of_floats(operator: Binary, a: Scalar, b: Scalar) -> Scalar {
     Scalar { ty, bits }
 }
 
-fn call(function: Function, args: &[Scalar]) -> Result<Scalar, Wrong> {
-    let mut ty = promoted(args[0].ty);
+fn call(function: Function, args: &[Scalar]) -> Result<Scalar, FormulaError> {
+    let mut ty = promoted_type(args[0].ty);
     for arg in &args[1..] {
-        ty = together(ty, arg.ty).map_err(|_| NO_TYPE)?;
+        ty = common_type(ty, arg.ty).map_err(|_| NO_TYPE)?;
     }
     let args: Vec<Scalar> = args.iter().map(|arg| convert(*arg, ty)).collect::<Result<_, _>>()?;
     // Of `f32`, every number is one of `f64` too.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Dtype, Kernel, MatmulProblem, matmul, numbers, pattern};
+use crate::{Dtype, Kernel, MatmulProblem, matmul, pattern, small_numbers};
 
 /// The answer depends on bytes that are not kept.
 pub(crate) struct Unknown;
@@ -16,13 +16,13 @@ pub(crate) trait Bytes: Sized {
     fn len(&self) -> u64;
     /// See [`pattern`].
     fn pattern(&mut self, stamp: u64);
-    /// See [`numbers`].
+    /// See [`small_numbers`].
     fn numbers(&mut self, dtype: Dtype, stamp: u64);
     /// Adds one to each byte.
     fn count_up(&mut self);
     fn part(&self, range: Range<u64>) -> Self;
     fn put(&mut self, at: u64, data: &Self);
-    /// See [`Computes`](crate::Computes).
+    /// See [`KernelFunction`](crate::Computes).
     fn compute(
         kernel: &Kernel,
         out: &mut Self,
@@ -62,7 +62,7 @@ impl Bytes for Vec<u8> {
     }
 
     fn numbers(&mut self, dtype: Dtype, stamp: u64) {
-        numbers(dtype, stamp, self);
+        small_numbers(dtype, stamp, self);
     }
 
     fn count_up(&mut self) {
@@ -105,11 +105,11 @@ impl Bytes for Vec<u8> {
 /// A size, with what a product must know of the elements.
 pub(super) struct Extent {
     len: u64,
-    /// All whole elements are small [`numbers`] of this type.
+    /// All whole elements are small [`small_numbers`] of this type.
     numbers: Option<Dtype>,
 }
 
-/// The largest magnitude that [`numbers`] gives.
+/// The largest magnitude that [`small_numbers`] gives.
 const LARGEST: u64 = 2;
 
 impl Bytes for Extent {

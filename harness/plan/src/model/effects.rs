@@ -1,7 +1,9 @@
 //! What calls do to memory.
 
 use super::{Model, Now, State, bytes::Bytes, ranges::Ranges};
-use crate::{Buffer, Dtype, GUARD_BYTE, HipArg, OnMemory, POISON_BYTE, Place, fill_stamp, touched};
+use crate::{
+    Buffer, Dtype, GUARD_BYTE, HipArg, OnMemory, POISON_BYTE, Place, fill_stamp, hip_accesses,
+};
 
 impl<'a, B: Bytes> Model<'a, B> {
     /// What a call does when it takes effect.
@@ -134,7 +136,7 @@ impl<'a, B: Bytes> Model<'a, B> {
     }
 
     fn foreign(&mut self, now: Now<'a>, function: &str, args: &'a [HipArg]) {
-        for (written, place, bytes) in touched(function, args) {
+        for (written, place, bytes) in hip_accesses(function, args) {
             if !written {
                 self.read(now.step, place, bytes);
             } else if self.range(now.step, place, bytes).is_some() {

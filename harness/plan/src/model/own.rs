@@ -1,7 +1,9 @@
 //! Kernels that a case brings itself: what they write is what the case says that they compute, or unknown.
 
 use super::{Bytes, Model, Now, Ranges};
-use crate::{Arg, Formula, OwnKernel, Place, Scalar, ScalarType, Values, Wrong, flat_args};
+use crate::{
+    Arg, Formula, FormulaError, FormulaInputs, OwnKernel, Place, Scalar, ScalarType, flat_args,
+};
 
 /// The bytes behind an address, and which of them cannot be known.
 type Content = (Vec<u8>, Ranges);
@@ -15,14 +17,15 @@ struct Found<'l> {
 }
 
 /// Where an element lies among so many bytes.
-fn element(ty: ScalarType, at: i128, bytes: usize) -> Result<std::ops::Range<usize>, Wrong> {
-    let at = usize::try_from(at).map_err(|_| Wrong::Outside)?;
-    let start = at.checked_mul(ty.bytes()).ok_or(Wrong::Outside)?;
-    let end = start.checked_add(ty.bytes()).filter(|end| *end <= bytes).ok_or(Wrong::Outside)?;
+fn element(ty: ScalarType, at: i128, bytes: usize) -> Result<std::ops::Range<usize>, FormulaError> {
+    let at = usize::try_from(at).map_err(|_| FormulaError::Outside)?;
+    let start = at.checked_mul(ty.bytes()).ok_or(FormulaError::Outside)?;
+    let end =
+        start.checked_add(ty.bytes()).filter(|end| *end <= bytes).ok_or(FormulaError::Outside)?;
     Ok(start..end)
 }
 
-impl Values for Found<'_> {
+impl FormulaInputs for Found<'_> {
     fn number(&self, parameter: usize) -> Option<Scalar> {
         match self.args.get(parameter)? {
             Arg::Number(number) => Some(*number),
@@ -30,10 +33,11 @@ impl Values for Found<'_> {
         }
     }
 
-    fn element(&self, parameter: usize, at: i128) -> Result<Option<Scalar>, Wrong> {
+    fn element(&self, parameter: usize, at: i128) -> Result<Option<Scalar>, FormulaError> {
         let content = self.memory.get(parameter).and_then(Option::as_ref);
-        let ((bytes, unknown), ty) =
-            content.zip(self.types[parameter]).ok_or(Wrong::Undefined("it has no address"))?;
+        let ((bytes, unknown), ty) = content
+            .zip(self.types[parameter])
+            .ok_or(FormulaError::Undefined("it has no address"))?;
         let range = element(ty, at, bytes.len())?;
         let known = unknown.part(range.start as u64..range.end as u64).is_empty();
         Ok(Scalar::from_bytes(ty, &bytes[range]).filter(|_| known))
@@ -95,9 +99,9 @@ impl<'a, B: Bytes> Model<'a, B> {
                 Ok((bytes, unknown)) => self.write(now, out, &B::whole(bytes), &unknown),
                 Err((item, why)) => {
                     let why = match why {
-                        Wrong::Outside => "an element lies outside of its buffer",
-                        Wrong::Undefined(why) => why,
-                        Wrong::TooMuch => "it takes too many steps",
+                        FormulaError::Outside => "an element lies outside of its buffer",
+                        FormulaError::Undefined(why) => why,
+                        FormulaError::TooMuch => "it takes too many steps",
                     };
                     let message = format!(
                         "what kernel `{name}` computes here has no right result for i = {item}: {why}"
@@ -125,16 +129,20 @@ impl<'a, B: Bytes> Model<'a, B> {
 }
 
 /// What an output holds afterwards.
-fn computed_by(formula: &Formula, found: &Found<'_>, items: u32) -> Result<Content, (u32, Wrong)> {
+fn computed_by(
+    formula: &Formula,
+    found: &Found<'_>,
+    items: u32,
+) -> Result<Content, (u32, FormulaError)> {
     let out = found.memory.get(formula.out).and_then(Option::as_ref);
     let (mut bytes, mut unknown) =
-        out.cloned().ok_or((0, Wrong::Undefined("it has no address")))?;
+        out.cloned().ok_or((0, FormulaError::Undefined("it has no address")))?;
     let mut written = vec![false; bytes.len() / formula.element.bytes()];
     formula.evaluate(found, items, |at, value| {
         let range = element(formula.element, at, bytes.len())?;
         let first = range.start / formula.element.bytes();
         if std::mem::replace(&mut written[first], true) {
-            return Err(Wrong::Undefined("another one has written to its place"));
+            return Err(FormulaError::Undefined("another one has written to its place"));
         }
         let place = range.start as u64..range.end as u64;
         match value {

@@ -1,9 +1,9 @@
 //! What calls order.
 
-use super::{Order, join};
+use super::{OrderAnalysis, join};
 use crate::{OnOrder, Step, promise};
 
-impl<'a> Order<'a> {
+impl<'a> OrderAnalysis<'a> {
     /// What a call orders when it takes effect.
     pub(super) fn call(&mut self, step: &'a Step, host: &str) {
         match step.call.on_order() {

@@ -1,6 +1,6 @@
 //! What calls touch.
 
-use crate::{Arg, Box3d, OnMemory, Operands, Parameter, Place, Plan, touched};
+use crate::{Arg, Box3d, OnMemory, Operands, Parameter, Place, Plan, hip_accesses};
 
 /// A conflicting access, seen from the call that makes it.
 pub(super) struct Touch<'a> {
@@ -88,7 +88,7 @@ pub(super) fn touches<'a>(plan: &Plan, effect: OnMemory<'a>) -> Vec<Touch<'a>> {
         OnMemory::Generate { to, count, .. } => vec![range(to, count.saturating_mul(4), true)],
         OnMemory::Product { operands: of, .. } => operands(of),
         OnMemory::Foreign { function, args } => {
-            let all = touched(function, args).into_iter();
+            let all = hip_accesses(function, args).into_iter();
             all.map(|(written, place, bytes)| range(place, bytes, written)).collect()
         }
         OnMemory::Launch { kernel, args, .. } => arguments(kernel, args),

@@ -511,11 +511,11 @@ fn members_of_a_struct_lie_at_multiples_of_their_size() {
 fn work_is_late_on_the_stream_that_has_it() {
     let (set, copy) =
         (|stream| set("dev", 64, stream, true), copy("pinned", "dev", CopyApi::MemcpyAsync, "s"));
-    assert_eq!(plan::late_on(&set("s")), Some("s"));
-    assert_eq!(plan::late_on(&set("default")), Some("default"));
-    assert_eq!(plan::late_on(&copy), Some("s"));
-    assert_eq!(plan::late_on(&Call::DeviceSynchronize), None);
-    assert_eq!(plan::late_on(&record("e", "s")), None);
+    assert_eq!(plan::delayed_stream(&set("s")), Some("s"));
+    assert_eq!(plan::delayed_stream(&set("default")), Some("default"));
+    assert_eq!(plan::delayed_stream(&copy), Some("s"));
+    assert_eq!(plan::delayed_stream(&Call::DeviceSynchronize), None);
+    assert_eq!(plan::delayed_stream(&record("e", "s")), None);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, process::Command};
 
-use plan::{Formula, OwnParameter, Scalar, ScalarType, Values, Wrong, own_parameters};
+use plan::{
+    Formula, FormulaError, FormulaInputs, OwnParameter, Scalar, ScalarType, own_parameters,
+};
 use proptest::{
     prelude::*,
     strategy::{Strategy, ValueTree},
@@ -55,13 +57,13 @@ impl Given {
     }
 }
 
-impl Values for Given {
+impl FormulaInputs for Given {
     fn number(&self, parameter: usize) -> Option<Scalar> {
         self.value(parameter, self.0[parameter].name.starts_with('b').into())
     }
 
-    fn element(&self, parameter: usize, at: i128) -> Result<Option<Scalar>, Wrong> {
-        self.value(parameter, at).map(Some).ok_or(Wrong::Outside)
+    fn element(&self, parameter: usize, at: i128) -> Result<Option<Scalar>, FormulaError> {
+        self.value(parameter, at).map(Some).ok_or(FormulaError::Outside)
     }
 }
 

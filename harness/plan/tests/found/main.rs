@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use plan::{
     Arg, ByVersion, Call, CopyApi, Dtype, MatmulProblem, Operands, OwnKernel, Place, Plan,
-    RandKind, Reference, captured, digest, own_parameters, races, reference,
+    RandKind, Reference, captured_steps, digest, own_parameters, races, reference,
 };
 
 use self::plans::{
@@ -121,7 +121,7 @@ fn after_the_failed_end_of_a_capture_its_stream_works() {
 
 #[test]
 fn hip_malloc_is_in_no_stream() {
-    let names = |calls: Vec<Call>| captured(&plan(calls)).inside;
+    let names = |calls: Vec<Call>| captured_steps(&plan(calls)).inside;
     assert_eq!(names(vec![begin("s"), alloc("spare", "s"), end("s")]), BTreeSet::new());
     assert_eq!(names(vec![begin("s"), alloc("pool", "s"), end("s")]), [2].into());
     // So it is there at once.
@@ -141,7 +141,7 @@ fn what_is_during_a_capture_and_what_is_inside() {
         Call::EmptyGraph { graph: "h".to_owned(), nodes: 0 },
         node,
     ]);
-    let found = captured(&plan);
+    let found = captured_steps(&plan);
     assert_eq!(found.during, [2, 3, 4, 5].into());
     assert_eq!(found.inside, [3, 7].into());
 }
@@ -325,7 +325,7 @@ fn elements_lie_at_multiples_of_their_size() {
 #[test]
 fn success_is_known_by_its_names() {
     let accepted = |names: &[&str]| {
-        plan::accepts(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        plan::accepts_success(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
     };
     assert!(accepted(&["hipSuccess"]));
     assert!(accepted(&["HIPBLAS_STATUS_SUCCESS"]));

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use plan::{Arg, ScalarType, flat_args, own_parameters, promoted, together};
+use plan::{Arg, ScalarType, common_type, flat_args, own_parameters, promoted_type};
 
 /// The types that every C compiler has, as C calls them.
 pub(super) const TYPES: [(ScalarType, &str); 10] = [
@@ -42,9 +42,9 @@ fn two_numbers_have_the_type_in_common_that_c_gives_them() {
     };
     let mut text = String::new();
     for (a, a_in_c) in TYPES {
-        text += &line(format!("+({a_in_c})0"), in_c(promoted(a)));
+        text += &line(format!("+({a_in_c})0"), in_c(promoted_type(a)));
         for (b, b_in_c) in TYPES {
-            let both = together(a, b).expect("a type in common");
+            let both = common_type(a, b).expect("a type in common");
             text += &line(format!("({a_in_c})0 + ({b_in_c})0"), in_c(both));
         }
     }
@@ -59,10 +59,10 @@ fn small_floats_have_no_type_in_common() {
     for (a, b, both) in
         [(F16, F32, F32), (Bf16, F64, F64), (F32, Bf16, F32), (F16, I64, F16), (I64, Bf16, Bf16)]
     {
-        assert_eq!(together(a, b), Ok(both));
+        assert_eq!(common_type(a, b), Ok(both));
     }
-    assert_eq!((together(F16, F16), promoted(Bf16)), (Ok(F16), Bf16));
-    assert!(together(F16, Bf16).is_err() && together(Bf16, F16).is_err());
+    assert_eq!((common_type(F16, F16), promoted_type(Bf16)), (Ok(F16), Bf16));
+    assert!(common_type(F16, Bf16).is_err() && common_type(Bf16, F16).is_err());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::BTreeSet};
 
-use plan::{Call, OnCaptures, OnMemory, OnOrder, WorksIn};
+use plan::{Call, OnCaptures, OnMemory, OnOrder, WorkStream};
 
 use crate::each;
 
@@ -28,7 +28,7 @@ kinds! { on_captures ON_CAPTURES OnCaptures
 kinds! { on_order ON_ORDER OnOrder
     Nothing InTurn Alloc Free Record WaitEvent SyncEvent NewEvent Sync SyncDevice EndStream Replay
 }
-kinds! { works_in WORKS_IN WorksIn NoStream NullStream Stream Library Generator Mark Pool NearestTo }
+kinds! { work_stream WORKS_IN WorkStream NoStream NullStream Stream Library Generator Mark Pool NearestTo }
 
 /// What is not drawn.
 const NOT_DRAWN: [(&str, &str); 4] = [
@@ -51,7 +51,7 @@ fn every_effect_is_drawn() {
                 drawn.insert(on_memory(&call.on_memory()));
                 drawn.insert(on_captures(&call.on_captures()));
                 drawn.insert(on_order(&call.on_order()));
-                drawn.insert(works_in(&call.works_in()));
+                drawn.insert(work_stream(&call.work_stream()));
             }
         }
         Ok(())
@@ -67,8 +67,9 @@ fn what_a_call_works_in_is_a_stream_that_it_names() {
     each(|plan| {
         for step in plan.steps() {
             let call: &Call = step.call.work();
-            if let WorksIn::Stream(stream) | WorksIn::Library(stream) | WorksIn::Mark(stream) =
-                call.works_in()
+            if let WorkStream::Stream(stream)
+            | WorkStream::Library(stream)
+            | WorkStream::Mark(stream) = call.work_stream()
             {
                 proptest::prop_assert_eq!(call.stream(), Some(stream));
             }

@@ -118,7 +118,7 @@ impl Memory {
                 let elements = self.len(&block) / dtype.bytes();
                 let mut bytes = vec![0; (elements * dtype.bytes()) as usize];
                 let stamp = u64::from(occurrence) * (1 << 32) + u64::from(*stamp);
-                plan::numbers(*dtype, stamp, &mut bytes);
+                plan::small_numbers(*dtype, stamp, &mut bytes);
                 self.put(&block, &bytes)?;
                 // It is written on the host as a whole.
                 self.written.insert(block);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Call, DEFAULT_STREAM, Memory, Plan, Step, StreamKind, WorksIn, captured};
+use plan::{Call, DEFAULT_STREAM, Memory, Plan, Step, StreamKind, WorkStream, captured_steps};
 
 /// A plan that does the same work by other calls.
 #[derive(Clone, Debug)]
@@ -147,7 +147,7 @@ fn memory(plan: &mut Plan, from: Memory, to: Memory) -> bool {
 
 /// Rebuilds every list of steps, in blocks too; what is inside of a capture stays as it is.
 fn outside(plan: &mut Plan, edit: &mut dyn FnMut(Step, &mut Vec<Step>)) -> bool {
-    let during = captured(plan).during;
+    let during = captured_steps(plan).during;
     let body = std::mem::take(&mut plan.body);
     plan.body = outside_of(body, &during, edit);
     true
@@ -183,14 +183,16 @@ fn synchronous(mut step: Step) -> Step {
 
 /// Whether the device still works when the call has returned.
 fn submits(call: &Call) -> bool {
-    match call.works_in() {
-        WorksIn::NullStream | WorksIn::Stream(_) | WorksIn::Library(_) | WorksIn::Generator(_) => {
-            true
-        }
+    match call.work_stream() {
+        WorkStream::NullStream
+        | WorkStream::Stream(_)
+        | WorkStream::Library(_)
+        | WorkStream::Generator(_) => true,
         // Memory comes and goes between works, and marks are none.
-        WorksIn::NoStream | WorksIn::Mark(_) | WorksIn::Pool { .. } | WorksIn::NearestTo(_) => {
-            false
-        }
+        WorkStream::NoStream
+        | WorkStream::Mark(_)
+        | WorkStream::Pool { .. }
+        | WorkStream::NearestTo(_) => false,
     }
 }
 
@@ -233,15 +235,15 @@ fn no_null_stream(plan: &mut Plan) -> bool {
     let mut body = std::mem::take(&mut plan.body);
     each(&mut body, &mut |call| {
         // These do not use the stream that is noted.
-        let of_none = match call.works_in() {
-            WorksIn::NullStream => true,
-            WorksIn::Pool { buffer, .. } => !plan.is_of_pool(buffer),
-            WorksIn::NoStream
-            | WorksIn::Stream(_)
-            | WorksIn::Library(_)
-            | WorksIn::Generator(_)
-            | WorksIn::Mark(_)
-            | WorksIn::NearestTo(_) => false,
+        let of_none = match call.work_stream() {
+            WorkStream::NullStream => true,
+            WorkStream::Pool { buffer, .. } => !plan.is_of_pool(buffer),
+            WorkStream::NoStream
+            | WorkStream::Stream(_)
+            | WorkStream::Library(_)
+            | WorkStream::Generator(_)
+            | WorkStream::Mark(_)
+            | WorkStream::NearestTo(_) => false,
         };
         if !of_none
             && let Some(stream) = call.stream_mut()

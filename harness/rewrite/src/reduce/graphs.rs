@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::RangeInclusive};
 
-use plan::{Call, Captures, CopyApi, DEFAULT_STREAM, Plan, Role, Step, Thing};
+use plan::{Call, CaptureRole, Captures, CopyApi, DEFAULT_STREAM, Plan, Step, Thing};
 
 use crate::uses::{block, calls};
 
@@ -132,13 +132,15 @@ impl<'a> State<'a> {
             return;
         }
         match self.captures.visit(step) {
-            Ok(Role::Captured(origin)) => self.open.entry(origin).or_default().push(step.clone()),
-            Ok(Role::Added(graph)) => {
+            Ok(CaptureRole::Captured(origin)) => {
+                self.open.entry(origin).or_default().push(step.clone())
+            }
+            Ok(CaptureRole::Added(graph)) => {
                 if let Some(made) = self.graphs.get_mut(graph) {
                     made.steps.push(Step { call: step.call.work().clone(), ..plain(step) });
                 }
             }
-            Ok(Role::Nothing | Role::Now) | Err(_) => self.call(step, out),
+            Ok(CaptureRole::Nothing | CaptureRole::Now) | Err(_) => self.call(step, out),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    By, Call, Captured, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind, Thing, WorksIn,
-    captured,
+    Accessor, Call, CapturedSteps, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind, Thing,
+    WorkStream, captured_steps,
 };
 use search::reduce::Tree;
 
@@ -16,7 +16,7 @@ use crate::uses::{block, buffers, calls, objects, reads, writes};
 pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
     let all = calls(&plan.body);
     // What a capture forbids is not tried, nor on another stream.
-    let Captured { mut during, inside } = captured(plan);
+    let CapturedSteps { mut during, inside } = captured_steps(plan);
     during.extend(inside);
     let edits = |edits: Vec<Edit>| edits.into_iter().map(|e| Tree::Edit(vec![e])).collect();
     let mut slices = Vec::new();
@@ -276,7 +276,7 @@ fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
         all.iter().any(|s| {
             let work = s.call.work();
             let by_device = only_the_device(work);
-            let by_host = work.named().iter().any(|named| named.by == By::Host);
+            let by_host = work.named().iter().any(|named| named.by == Accessor::Host);
             let by = if on_device { by_device } else { by_host };
             by && buffers(&s.call).contains(&name)
         })
@@ -294,7 +294,7 @@ fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
 
 /// Whether nobody but the device can do what the call does: it is a kernel's or a library's.
 fn only_the_device(call: &Call) -> bool {
-    let library = matches!(call.works_in(), WorksIn::Library(_) | WorksIn::Generator(_));
+    let library = matches!(call.work_stream(), WorkStream::Library(_) | WorkStream::Generator(_));
     library || call.kernels().next().is_some()
 }
 

@@ -1,6 +1,6 @@
 //! All sizes of a plan in proportion.
 
-use plan::{Arg, Call, MOST_BYTES, Place, Plan, kernel};
+use plan::{Arg, Call, MAX_BUFFER_BYTES, Place, Plan, kernel};
 
 use crate::uses::{each_mut, launches_own};
 
@@ -21,7 +21,7 @@ pub(super) fn largest(plan: &Plan) -> u64 {
 
 /// Whether a buffer of this size can be there; a smaller size than one that must be refused is another case.
 fn usable(bytes: &u64) -> bool {
-    *bytes <= MOST_BYTES
+    *bytes <= MAX_BUFFER_BYTES
 }
 
 /// Makes the largest buffer `target` bytes large and everything else in proportion. Whole words stay whole words.

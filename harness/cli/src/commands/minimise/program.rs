@@ -8,7 +8,7 @@ use std::{
 
 use case::Body;
 use judge::{Kind, Outcome};
-use plan::program::What;
+use plan::program::ProgramBody;
 use report::{Record, count, evidence::CASE_FILE};
 use search::lines::{Shorter, shorten};
 
@@ -114,7 +114,7 @@ pub(super) fn minimise(
         search.passes = Passes::Nowhere;
     }
     let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id)?;
-    let is_cpp = matches!(program.what, What::Cpp { .. });
+    let is_cpp = matches!(program.what, ProgramBody::Cpp { .. });
     let ending = if is_cpp { "cpp" } else { "py" };
     let wanted = match (args.reducer, &search.passes) {
         // By its syntax a program is soon made into one that is wrong itself, which nothing would tell here.
@@ -266,7 +266,7 @@ impl Search<'_> {
         self.left -= runs;
         let mut job = self.job.clone();
         if let Body::Program(program) = &mut job.lowered.body
-            && let What::Python(source) | What::Cpp { source, .. } = &mut program.what
+            && let ProgramBody::Python(source) | ProgramBody::Cpp { source, .. } = &mut program.what
         {
             text.clone_into(&mut source.text);
         }

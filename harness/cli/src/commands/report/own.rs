@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::ExitCode};
 
 use case::Body;
-use plan::program::What;
+use plan::program::ProgramBody;
 use report::{
     Record,
     issue::{Control, Duplicate, Findings, Form, Issue, Log, Own, Program, redact},
@@ -108,17 +108,17 @@ pub(super) fn of_case(subject: &Subject<'_>, failed: &Record) -> Result<Program,
             .join(" ")
     };
     let source = program.source();
-    let ending = if matches!(program.what, What::Cpp { .. }) { "cpp" } else { "py" };
+    let ending = if matches!(program.what, ProgramBody::Cpp { .. }) { "cpp" } else { "py" };
     let file = source.and_then(|source| source.file.clone());
     let file = file.unwrap_or_else(|| format!("{name}.{ending}"));
     let text = source.map(|source| source.text.clone()).unwrap_or_default();
     let (language, plainly, helper) = match &program.what {
-        What::Python(_) => {
+        ProgramBody::Python(_) => {
             let mut lines = install(failed);
             lines.push(with(format!("python3 {file}")));
             ("python", lines, "rocrepro.py")
         }
-        What::Cpp { arch, options, .. } => {
+        ProgramBody::Cpp { arch, options, .. } => {
             let arch =
                 arch.iter().map(|arch| format!(" --offload-arch={arch}")).collect::<String>();
             let options =
@@ -126,7 +126,7 @@ pub(super) fn of_case(subject: &Subject<'_>, failed: &Record) -> Result<Program,
             let build = format!("hipcc{arch}{options} {file} -o {name}");
             ("cpp", vec![build, with(format!("./{name}"))], "rocrepro.h")
         }
-        What::Command(words) => ("", vec![with(shell_words::join(words))], ""),
+        ProgramBody::Command(words) => ("", vec![with(shell_words::join(words))], ""),
     };
     let own = Own {
         plainly,
