@@ -8,6 +8,7 @@ mod doctor;
 mod env;
 mod exec;
 mod export;
+mod help;
 mod matrix;
 mod minimise;
 mod mitigate;
@@ -25,6 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::library::CasesFrom;
 
 pub(crate) use self::device::{Audit, Compare, DeviceCommand, ProbeInside};
+pub(crate) use self::help::{command, parse};
 pub(crate) use self::{
     baseline::Baselines,
     bisect::{Bisect, Regress},
@@ -46,17 +48,13 @@ pub(crate) use self::{
 
 const EXAMPLES: &str = "\
 Examples:
-  rocrepro run --rocm debian:7.2.4         fetch ROCm 7.2.4, run every case on the emulated device
-  rocrepro run copies --rocm /opt/rocm     run one family against an installed ROCm
-  rocrepro prove graphs                    show that cases can fail: plant each declared fault
-  rocrepro check --cases-from my-cases     check case files; no ROCm needed
-  rocrepro explain copies/small-sizes      what a case does, where it comes from, what turns it red
-  rocrepro minimise 'graphs/long-chain[nodes=30000]'                 the smallest case that still fails so
-  rocrepro bisect 'graphs/long-chain[nodes=30000]' --good debian:6.4.3 --bad debian:7.2.4
-  rocrepro report 'graphs/long-chain[nodes=30000]'                   the upstream issue, with a program that shows it
-  rocrepro exec ./my-hip-program           any HIP program, on the emulated device
+  rocrepro run --rocm debian:7.2.4        fetch ROCm 7.2.4, run every case
+  rocrepro run copies --rocm /opt/rocm    one family, on an installed ROCm
+  rocrepro exec ./my-hip-program          your program on the emulated device
+  rocrepro explain graphs/long-chain      what a case does and why
 
-Exit codes: 0 as expected, 1 news (an unexpected failure or pass), 2 usage, 3 no verdict, 4 nothing ran.";
+Exit codes: 0 as expected, 1 unexpected result, 2 usage, 3 no verdict,
+4 nothing ran. `rocrepro COMMAND -h` is short, `--help` complete.";
 
 const RUN: &str = "\
 Examples:
@@ -68,7 +66,7 @@ Examples:
   rocrepro run capture --schedule lazy                 work is done as late as is legal; seeded=7 for a random order
   rocrepro run copies --launcher 'srun -n1'            start each trial through a batch system
 
-Exit codes: 0 as expected, 1 news (an unexpected failure or pass), 2 usage, 3 no verdict, 4 nothing ran.";
+Exit codes: 0 as expected, 1 unexpected result, 2 usage, 3 no verdict, 4 nothing ran.";
 
 const PROVE: &str = "\
 Examples:
@@ -133,19 +131,19 @@ pub(crate) enum Command {
     /// Run cases and compare what happens with what is expected
     #[command(after_help = RUN)]
     Run(Run),
-    /// Run cases on several stacks and architectures, and write a page of all
+    /// Run cases on several stacks and architectures, write a page
     #[command(after_help = matrix::EXAMPLES)]
     Matrix(Matrix),
-    /// Show that cases can fail: green on a healthy device, red under each fault that they declare
+    /// Show that cases detect the faults that they declare
     #[command(after_help = PROVE)]
     Prove(Prove),
-    /// Run a HIP program of yours on the device
+    /// Run your own program on a stack and device
     #[command(after_help = exec::EXAMPLES)]
     Exec(Exec),
-    /// Make environments of Python packages for programs, list and remove them
+    /// Create, list and remove environments of Python packages
     #[command(subcommand, after_help = env::EXAMPLES)]
     Env(Env),
-    /// Print a trial as a stand-alone HIP program
+    /// Print a trial as a stand-alone C++ program
     #[command(after_help = export::EXAMPLES)]
     Export(Export),
     /// Shrink a failing trial while it fails in the same way
@@ -157,34 +155,34 @@ pub(crate) enum Command {
     /// Write the upstream issue for a failing trial
     #[command(after_help = report::EXAMPLES)]
     Report(Report),
-    /// Take names, addresses and secrets out of evidence, so that it can be published
+    /// Remove names, addresses and secrets from evidence
     #[command(after_help = redact::EXAMPLES)]
     Redact(Redact),
-    /// Show a run from its record files: the table, the explanations and the verdict that the run itself printed
+    /// Show a run again from its record files
     #[command(after_help = show::EXAMPLES)]
     Show(Show),
-    /// Compare two runs by their record files: which trials have another outcome, and what the runs ran on
+    /// Compare two runs: outcomes and configurations that differ
     #[command(after_help = diff::EXAMPLES)]
     Diff(Diff),
     /// Merge the shards of a run into one record file
     #[command(after_help = store::MERGE)]
     Merge(Merge),
-    /// Keep the records of runs in one file, and list what is kept
+    /// Keep the records of many runs in one file
     #[command(subcommand, after_help = store::EXAMPLES)]
     Store(Store),
-    /// Show the outcomes of a case in all runs of a results store: how often, where and since when
+    /// Show the outcomes of a case over all stored runs
     #[command(after_help = store::HISTORY)]
     History(History),
-    /// List the trials of a record file that began and never ended, such as the one that took the machine down
+    /// List trials that started and never finished
     #[command(after_help = unfinished::EXAMPLES)]
     Unfinished(Unfinished),
-    /// Print the environment that a report would name
+    /// Print and check the environment of this machine
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(Doctor),
-    /// Find the build that broke, or fixed, a trial
+    /// Find the build that broke or fixed a trial
     #[command(after_help = bisect::EXAMPLES)]
     Bisect(Box<Bisect>),
-    /// Look into the emulated device
+    /// Examine the emulated device
     #[command(after_help = device::EXAMPLES)]
     Device(Device),
     /// Check case files without running anything
@@ -196,7 +194,7 @@ pub(crate) enum Command {
     /// Explain a case, the steps or the faults
     #[command(after_help = EXPLAIN)]
     Explain(Explain),
-    /// Print the JSON Schema of case files (default) or of result records
+    /// Print the JSON Schema of case files or of records
     #[command(after_help = SCHEMA)]
     Schema(Schema),
     /// Find, fetch and locate ROCm user spaces
@@ -208,7 +206,7 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write manual pages, one for each command
+    /// Write manual pages
     #[command(after_help = MAN)]
     Man {
         /// The folder

@@ -32,7 +32,6 @@ pub use self::minimise::{Comparison, Simulated, compare};
 
 use std::{path::Path, process::ExitCode};
 
-use clap::CommandFactory;
 
 use crate::{
     Stop,
@@ -68,7 +67,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
         Command::Rocm(args) => rocm::rocm(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "rocrepro", &mut script);
+            clap_complete::generate(shell, &mut crate::args::command(), "rocrepro", &mut script);
             outputs::data(&String::from_utf8_lossy(&script))?;
             Ok(ExitCode::SUCCESS)
         }
@@ -79,7 +78,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
 /// Writes a page for each command: `rocrepro-run.1`.
 fn man(folder: &Path) -> Result<ExitCode, Stop> {
     let written = std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+        .and_then(|()| clap_mangen::generate_to(crate::args::command(), folder));
     written.map_err(|error| {
         Stop::no_verdict(format!("error: cannot write to `{}`: {error}", folder.display()))
     })?;

@@ -56,7 +56,6 @@ mod which;
 
 use std::{process::ExitCode, sync::Arc};
 
-use clap::Parser;
 
 pub use commands::{Comparison, Simulated, compare};
 pub use device_choice::DeviceChoice;
@@ -92,7 +91,7 @@ pub fn main() -> ExitCode {
     // A write beyond the limit of file sizes is then an error, which is told, instead of the end. Where that cannot be had, it is
     // the end. Programs that are started have it as it was.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    let work = || match commands::run(args::Cli::parse()) {
+    let work = || match commands::run(args::parse()) {
         Ok(code) => code,
         Err(stop) => stop.report(),
     };
