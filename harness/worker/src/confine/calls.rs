@@ -228,7 +228,10 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_ioctl, ioctls);
     rules.insert(libc::SYS_fcntl, any(1, &words(&FCNTLS))?);
     rules.insert(libc::SYS_prctl, any(0, &words(&PRCTLS))?);
-    rules.insert(libc::SYS_clone, vec![one(0, Width::Qword, Is::MaskedEq(THREAD | NAMESPACES), THREAD)?]);
+    rules.insert(
+        libc::SYS_clone,
+        vec![one(0, Width::Qword, Is::MaskedEq(THREAD | NAMESPACES), THREAD)?],
+    );
     // To itself, and to its group, in which Landlock protects all others.
     rules.insert(libc::SYS_kill, any(0, &[own, 0])?);
     rules.insert(libc::SYS_tgkill, any(0, &[own])?);
