@@ -210,7 +210,7 @@ impl From<download::Failure> for Unusable {
                 name,
                 reason: "it changed on the host while it was downloaded".into(),
             },
-            refused @ download::Failure::Refused { .. } => {
+            refused @ (download::Failure::Refused { .. } | download::Failure::TooLong { .. }) => {
                 Self::Refused { reason: refused.to_string() }
             }
             download::Failure::Limited { url, status, after } => {

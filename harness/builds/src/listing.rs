@@ -5,7 +5,7 @@ mod runs;
 mod s3;
 mod wheels;
 
-use download::{Failure, Http};
+use download::{Bound, Failure, Http};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -148,9 +148,12 @@ pub(crate) struct Asking<'a> {
     pub(crate) stop: &'a AtomicBool,
 }
 
+/// Of what a source says: a page of the largest listing has 1 MB.
+const PAGE: Bound = Bound::new(64 << 20, "no page of a listing is longer");
+
 impl Asking<'_> {
     fn get(&self, url: &str, accept: &str) -> Result<(String, String), Failure> {
-        self.http.text(url, accept, self.stop)
+        self.http.text(url, accept, PAGE, self.stop)
     }
 
     fn text(&self, url: &str, accept: &str) -> Result<(String, String), String> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use download::{Download, Failure, Http, Part, Progress};
+use download::{Bound, Download, Failure, Http, Part, Progress};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -46,6 +46,7 @@ impl<'a> Partial<'a> {
         folder: &Path,
         http: &'a Http,
         (url, name): (&'a str, &'a str),
+        bound: Bound,
         cancel: &'a AtomicBool,
         progress: &'a Progress<'a>,
     ) -> Result<Self, Failure> {
@@ -57,7 +58,7 @@ impl<'a> Partial<'a> {
             && lock.is_some()
         {
             let part = Part { there, size: before.size, etag: before.etag };
-            match http.resume(url, name, part, cancel, progress) {
+            match http.resume(url, name, part, bound, cancel, progress) {
                 Ok(download) => {
                     let opened = File::open(&bytes).map(|file| file.take(there));
                     let keep = File::options().append(true).open(&bytes);
@@ -72,7 +73,7 @@ impl<'a> Partial<'a> {
                 Err(other) => return Err(other),
             }
         }
-        let opened = http.open(url, name, cancel, progress);
+        let opened = http.open(url, name, bound, cancel, progress);
         let again = opened.as_ref().ok().and_then(|download| {
             let (size, etag) = (download.size(), download.etag().map(str::to_owned));
             etag.is_some().then(|| Known { url: url.to_owned(), size, etag })

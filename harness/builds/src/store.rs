@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use download::{Failure, Http};
+use download::{Bound, Failure, Http};
 use rocm::{FileLock as Lock, Hold, LONGEST_WAIT, Spec, Stack};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,12 @@ const RECORD: &str = ".rocrepro-build.json";
 
 /// A family tarball unpacks to six times its size (gfx1150 7.11.0: 2.3 GB to 13 GB).
 const UNPACKED: u64 = 6;
+
+/// An archive of which no listing says the size. The largest had 11 GB.
+const ARCHIVE: Bound = Bound::new(64 << 30, "no archive of ROCm is larger");
+
+/// A checksum and the names of files.
+const CHECKSUM: Bound = Bound::new(1 << 20, "a checksum is shorter");
 
 /// Before the second attempt of a download; it doubles.
 const BACKOFF: Duration = Duration::from_secs(1);
@@ -330,7 +336,11 @@ impl Store {
             download::Event::Retry { reason, after } => progress(Event::Retry { reason, after }),
             _ => {}
         };
-        let mut download = Partial::open(&self.partial(), &self.http, (url, name), cancel, &told)?;
+        let listed = |size| Bound::new(size, "that is the size in the listing");
+        let bound = archive.size.map_or(ARCHIVE, listed).within_free_space(unpacker.prefix);
+        let mut download =
+            Partial::open(&self.partial(), &self.http, (url, name), bound, cancel, &told)
+                .map_err(|failure| self.unusable(failure))?;
         let unpacked = if format == Format::Wheel {
             // A zip file's table is at its end.
             let at = unpacker.prefix.with_extension("whl");
@@ -344,10 +354,16 @@ impl Store {
         let rest = unpacked.is_ok().then(|| io::copy(&mut download, &mut io::sink()));
         if let Some(failure) = download.download.failure.take() {
             // Bytes of another file are of no use to the next process.
-            if matches!(failure, Failure::Changed { .. } | Failure::Page { .. }) {
+            let other = |failure: &Failure| {
+                matches!(
+                    failure,
+                    Failure::Changed { .. } | Failure::Page { .. } | Failure::TooLong { .. }
+                )
+            };
+            if other(&failure) {
                 download.forget();
             }
-            return Err(failure.into());
+            return Err(self.unusable(failure));
         }
         // It is whole, or will be no better the next time.
         download.forget();
@@ -367,6 +383,13 @@ impl Store {
         Ok(Fetched { name: name.clone(), url: url.clone(), sha256, bytes })
     }
 
+    fn unusable(&self, failure: Failure) -> Unusable {
+        match failure {
+            Failure::NoSpace { .. } => Unusable::NoSpace { path: self.folder.clone() },
+            other => other.into(),
+        }
+    }
+
     fn whole(&self, from: &mut dyn io::Read, at: &Path) -> Result<File, Unusable> {
         let mut file = File::create(at).map_err(Unusable::io("create", at))?;
         io::copy(from, &mut file).map_err(Unusable::io("write", at))?;
@@ -382,7 +405,7 @@ impl Store {
         let (None, Some(url)) = (&archive.sha256, &archive.sha256_url) else {
             return Ok(archive.sha256.as_ref().map(|sum| sum.to_lowercase()));
         };
-        match self.http.text(url, "text/plain", cancel) {
+        match self.http.text(url, "text/plain", CHECKSUM, cancel) {
             // As sha256sum writes it: the sum, and the name.
             Ok((text, _)) => Ok(text.split_whitespace().next().map(str::to_lowercase)),
             Err(Failure::Missing { .. }) => Ok(None),

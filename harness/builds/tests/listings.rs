@@ -29,6 +29,18 @@ fn sources(text: &str, server: &Server) -> Sources {
     Sources::parse(&text, Path::new("test.toml")).unwrap()
 }
 
+#[test]
+fn stops_an_endless_listing() {
+    let mut site = Site::default();
+    site.ill("/", Trouble::Endless);
+    let server = site.serve();
+    let sources =
+        sources("[[source]]\nname = \"all\"\nkind = \"index-html\"\nurl = \"HOST/\"\n", &server);
+    let error = list(&sources, &wanted("gfx1151", "2026-01-01", "2026-12-31")).unwrap_err();
+    let expected = "an answer of more than 67108864 bytes; no page of a listing is longer";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
 fn wanted(gfx: &str, from: &str, to: &str) -> Wanted {
     Wanted {
         gfx: gfx.into(),

@@ -80,6 +80,25 @@ fn hosts_are_put_up_with() {
     assert!(error.is_environment(), "{error}");
 }
 
+/// The listing says how long an archive is.
+#[test]
+fn stops_an_endless_archive_at_its_listed_size() {
+    let mut site = Site::default();
+    // A wheel is unpacked when it is whole.
+    const WHEEL: &str = "/a/one-1.0-py3-none-any.whl";
+    site.ill(WHEEL, Trouble::Endless);
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let mut one = build(&server, "one", &[(WHEEL, None)]);
+    if let Place::Archives { archives, .. } = &mut one.places[0] {
+        archives[0].size = Some(1000);
+    }
+    let error = store(folder.path()).obtain(&one, &|_| ()).unwrap_err();
+    let told = "an answer of more than 1000 bytes; that is the size in the listing";
+    assert!(error.to_string().contains(told), "{error}");
+    assert!(server.sent() < 64 << 20, "{}", server.sent());
+}
+
 #[test]
 fn a_cut_download_goes_on_where_it_stopped() {
     let mut site = Site::default();

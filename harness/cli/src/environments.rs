@@ -2,10 +2,12 @@
 
 use std::{
     fs, io,
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::{Stop, cache, which};
@@ -194,8 +196,17 @@ fn write_mark(folder: &Path, mark: &Mark) -> io::Result<()> {
 }
 
 /// Runs a tool that makes a part of it. What the tool has to say goes to standard error.
+/// The largest file that pip may write, which bounds each of its downloads. The largest wheel of PyTorch for ROCm has 5 GB.
+const LARGEST_FILE: u64 = 16 << 30;
+
 fn run(command: &mut Command) -> Result<(), Stop> {
     let shown = command.get_program().display().to_string();
+    let most =
+        |limit: Option<u64>| Some(limit.map_or(LARGEST_FILE, |limit| limit.min(LARGEST_FILE)));
+    let before = getrlimit(Resource::Fsize);
+    let bound = Rlimit { current: most(before.current), maximum: most(before.maximum) };
+    // SAFETY: it makes one system call, which is allowed between fork and exec.
+    unsafe { command.pre_exec(move || Ok(setrlimit(Resource::Fsize, bound)?)) };
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
@@ -228,6 +239,13 @@ fn locked(report: &[u8]) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_the_files_that_pip_writes() {
+        let with_bound = |test: &str| run(Command::new("sh").args(["-c", test])).is_ok();
+        assert!(with_bound("[ \"$(ulimit -f)\" != unlimited ]"));
+        assert!(with_bound("[ \"$(ulimit -H -f)\" != unlimited ]"));
+    }
 
     #[test]
     fn what_pip_installed_is_locked_by_hash() {

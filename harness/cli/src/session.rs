@@ -1,3 +1,4 @@
+mod confinement;
 mod options;
 
 use std::{
@@ -203,20 +204,6 @@ impl Session {
         self.scratch.path()
     }
 
-    /// The only places that a worker may write to, where its cases come from elsewhere and are not trusted.
-    pub(crate) fn writable(&self) -> Option<Vec<String>> {
-        self.cases_from.as_ref().filter(|from| !from.trusted)?;
-        // The folder that it starts in is its scratch.
-        let folders = [Path::new("."), self.cache_name()];
-        let folders = folders.iter().map(|folder| folder.display().to_string());
-        let devices: &[&str] = match self.device {
-            DeviceChoice::Emulated(_) => &["/dev/null"],
-            // The thunk below libhsa-runtime64 keeps state in shared memory.
-            DeviceChoice::Gpu => &["/dev/null", "/dev/kfd", "/dev/dri", "/dev/shm"],
-        };
-        Some(folders.chain(devices.iter().map(|path| (*path).to_owned())).collect())
-    }
-
     /// What the emulated device is told to be; none on a GPU.
     pub(crate) fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
         match self.device {
@@ -372,6 +359,7 @@ impl Session {
             let resource = name.parse()?;
             limits.insert(resource, Limit::parse(resource, limit)?);
         }
+        self.at_most(&mut limits);
         Ok(limits)
     }
 

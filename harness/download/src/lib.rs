@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod attempts;
+mod bound;
 mod crew;
 
 use std::io::{self, Read};
@@ -18,6 +19,7 @@ use ureq::http::{Response, StatusCode, header};
 use ureq::{Agent, Body};
 
 use attempts::{Attempts, Call, Trouble, called, judge, missing};
+pub use bound::Bound;
 pub use crew::crew;
 
 /// Attempts without a single new byte.
@@ -34,9 +36,6 @@ const ATTEMPT: Duration = Duration::from_secs(4 * 60 * 60);
 
 /// How often somebody who waits for bytes looks whether the download was called off.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// Listings of a year are under 1 MB a page.
-const LONGEST_TEXT: u64 = 64 << 20;
 
 /// What a download is doing.
 #[derive(Clone, Debug)]
@@ -99,6 +98,24 @@ pub enum Failure {
         /// What it asks to wait.
         after: Option<Duration>,
     },
+    /// The host sends more than the download may have.
+    #[error("{url}: an answer of more than {most} bytes; {why}")]
+    TooLong {
+        /// Its address.
+        url: String,
+        /// The bound.
+        most: u64,
+        /// Why it is the bound.
+        why: &'static str,
+    },
+    /// The disk has less space than the host sends.
+    #[error("{url}: it is larger than the {} MB that the disk has free", .free / 1_000_000)]
+    NoSpace {
+        /// Its address.
+        url: String,
+        /// Bytes.
+        free: u64,
+    },
     /// A page for people in place of a file: a hotel's portal, a proxy.
     #[error("{url}: a page in HTML came in its place; does a portal or a proxy want a login?")]
     Page {
@@ -149,7 +166,7 @@ impl Http {
         self
     }
 
-    /// A whole text, with the content type that the host gave it; called off by the flag.
+    /// Returns a whole text within the bound, with the content type that the host gave it. The flag cancels the request.
     ///
     /// # Errors
     /// [`Failure`], after several attempts where they may help.
@@ -157,6 +174,7 @@ impl Http {
         &self,
         url: &str,
         accept: &str,
+        bound: Bound,
         cancel: &AtomicBool,
     ) -> Result<(String, String), Failure> {
         let mut attempts = Attempts::new(self, cancel, &|_| ());
@@ -166,8 +184,9 @@ impl Http {
                 Err(Call::Off) => return Err(Failure::Cancelled),
                 Ok(response) if response.status().is_success() => {
                     let kind = text_header(&response, header::CONTENT_TYPE).unwrap_or_default();
-                    match self.whole(response, cancel) {
-                        Ok(text) => return Ok((text, kind)),
+                    match self.whole(response, bound, cancel) {
+                        Ok(Some(text)) => return Ok((text, kind)),
+                        Ok(None) => return Err(bound.failure(url)),
                         Err(error) => Trouble::from(error.to_string()),
                     }
                 }
@@ -187,19 +206,25 @@ impl Http {
         }
     }
 
-    fn whole(&self, response: Response<Body>, cancel: &AtomicBool) -> io::Result<String> {
-        let body = response.into_body().into_with_config().limit(LONGEST_TEXT).reader();
-        let mut incoming = Incoming::of(body)?;
+    /// Reads a whole answer; none where it is longer than the bound.
+    fn whole(
+        &self,
+        response: Response<Body>,
+        bound: Bound,
+        cancel: &AtomicBool,
+    ) -> io::Result<Option<String>> {
+        let mut incoming = Incoming::of(response.into_body().into_reader())?;
         let (mut text, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
         loop {
             match incoming.read(&mut buffer, self.stall, cancel)? {
-                0 => return String::from_utf8(text).map_err(io::Error::other),
+                0 => return String::from_utf8(text).map(Some).map_err(io::Error::other),
+                n if text.len() as u64 + n as u64 > bound.most => return Ok(None),
                 n => text.extend_from_slice(&buffer[..n]),
             }
         }
     }
 
-    /// Begins a download; see [`Download`].
+    /// Begins a download within the bound; see [`Download`].
     ///
     /// # Errors
     /// [`Failure`], where the host has no answer that a download could begin with.
@@ -207,13 +232,14 @@ impl Http {
         &'a self,
         url: &'a str,
         name: &'a str,
+        bound: Bound,
         cancel: &'a AtomicBool,
         progress: &'a Progress<'a>,
     ) -> Result<Download<'a>, Failure> {
-        self.begin(url, name, Part::default(), cancel, progress)
+        self.resume(url, name, Part::default(), bound, cancel, progress)
     }
 
-    /// Goes on with a download of which an earlier process has the first bytes. Without an entity tag only a checksum of the whole
+    /// Goes on with a download of which an earlier process has the first bytes, which count for the bound. Without an entity tag only a checksum of the whole
     /// tells whether they are those of the same file.
     ///
     /// # Errors
@@ -222,18 +248,8 @@ impl Http {
         &'a self,
         url: &'a str,
         name: &'a str,
-        part: Part,
-        cancel: &'a AtomicBool,
-        progress: &'a Progress<'a>,
-    ) -> Result<Download<'a>, Failure> {
-        self.begin(url, name, part, cancel, progress)
-    }
-
-    fn begin<'a>(
-        &'a self,
-        url: &'a str,
-        name: &'a str,
         Part { there: at, size: total, etag }: Part,
+        bound: Bound,
         cancel: &'a AtomicBool,
         progress: &'a Progress<'a>,
     ) -> Result<Download<'a>, Failure> {
@@ -241,6 +257,7 @@ impl Http {
             http: self,
             url,
             name,
+            bound,
             progress,
             attempts: Attempts::new(self, cancel, progress),
             cancel,
@@ -279,6 +296,7 @@ pub struct Download<'a> {
     http: &'a Http,
     url: &'a str,
     name: &'a str,
+    bound: Bound,
     progress: &'a Progress<'a>,
     attempts: Attempts<'a>,
     cancel: &'a AtomicBool,
@@ -447,6 +465,9 @@ impl Download<'_> {
                 }
             }
         }
+        if self.total.is_some_and(|total| total > self.bound.most) {
+            return Err(self.fail(self.bound.failure(self.url)));
+        }
         let mut body = Incoming::of(response.into_body().into_reader())?;
         let mut buffer = vec![0; 1 << 16];
         while skip > 0 {
@@ -493,6 +514,10 @@ impl Read for Download<'_> {
             let reason = match body.read(buffer, self.http.stall, self.cancel) {
                 Ok(0) if self.total.is_none() => return Ok(0),
                 Ok(0) => "the connection ended early".to_owned(),
+                Ok(n) if self.at + n as u64 > self.bound.most => {
+                    self.body = None;
+                    return Err(self.fail(self.bound.failure(self.url)));
+                }
                 Ok(n) => {
                     self.at += n as u64;
                     self.attempts.failed = 0;

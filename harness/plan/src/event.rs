@@ -31,10 +31,13 @@ pub enum Event {
         #[serde(default)]
         limits: BTreeMap<String, String>,
     },
-    /// How far the kernel keeps this worker to [`Order::writable`]; only where that was ordered.
+    /// The kernel enforces [`Order::confinement`], wholly or in part; only where that was ordered.
     Confined {
         /// Whether all that was asked for is enforced.
         complete: bool,
+        /// The device files that the worker may use.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        devices: Vec<String>,
         /// Why not; empty where it is.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         why: String,
@@ -207,6 +210,17 @@ pub struct LoadedLibrary {
     pub build_id: Option<String>,
 }
 
+/// The files that the worker of a case from elsewhere may use, by their paths. A path that is not there is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// Files and folders that it may read.
+    pub readable: Vec<String>,
+    /// Folders in which it may also make, write, rename and remove files and folders.
+    pub writable: Vec<String>,
+    /// Device files, and folders of them, that it may read, write and control; none on the emulated device.
+    pub devices: Vec<String>,
+}
+
 /// What the parent sends to the worker: one line of JSON on its standard input, which then stays open until the worker has
 /// been reaped. A worker that sees it close kills its process group, so that no trial outlives its runner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -225,9 +239,9 @@ pub struct Order {
     pub spool: String,
     /// Folder of compiled kernels shared by the trials of a run; none compiles every time.
     pub code_cache: Option<String>,
-    /// The only places where the worker may write: it runs a case that nobody vouches for. None for all.
+    /// Files that the worker confines itself to before it loads a library, where it runs a case that is not trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub writable: Option<Vec<String>>,
+    pub confinement: Option<Confinement>,
     /// Wanted digests of checks, by step and occurrence: bytes that match need not be kept.
     pub wanted: Vec<(u32, u32, String)>,
 }

@@ -89,7 +89,7 @@ pub struct Record {
     /// The limits of resources that the worker found, such as `stack: 8M`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
-    /// How the worker of a case from elsewhere was kept from writing; empty where the case was trusted, or where the worker said
+    /// How the worker of a case from elsewhere was confined; empty where the case was trusted, or where the worker said
     /// nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub confined: String,
@@ -164,13 +164,21 @@ pub fn found(events: &[Event]) -> (BTreeMap<String, String>, BTreeMap<String, St
 /// What a worker said of its confinement, in words.
 pub fn confined(events: &[Event]) -> String {
     let said = events.iter().find_map(|event| match event {
-        Event::Confined { complete, why } => Some((*complete, why)),
+        Event::Confined { complete, devices, why } => Some((*complete, devices, why)),
         _ => None,
     });
     match said {
         None => String::new(),
-        Some((true, _)) => "the worker could write only to its scratch and cache".to_owned(),
-        Some((false, why)) => format!("the worker was NOT confined: {why}"),
+        Some((true, devices, _)) => {
+            let devices = match &devices[..] {
+                [] => String::new(),
+                devices => format!(" and to the devices {}", devices.join(", ")),
+            };
+            format!(
+                "the worker could write only to its scratch and cache{devices}, and read only these and what SECURITY.md lists"
+            )
+        }
+        Some((false, _, why)) => format!("the worker was NOT confined: {why}"),
     }
 }
 

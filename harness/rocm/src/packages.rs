@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use download::{Failure, Http};
+use download::{Bound, Failure, Http};
 
 use crate::planned::{Absent, Planned, verify};
 use crate::{Error, Event, Progress, watch::watched};
@@ -42,18 +42,22 @@ impl<'a> Mirrors<'a> {
         names.join(", ")
     }
 
-    /// What `reader` makes of a file's first bytes, or of all of them, from the first mirror that has it.
+    /// Returns the result of `reader` for a file's first bytes, or for all of them, from the first mirror that has it. Bytes beyond the bound are
+    /// an error of its reading.
     pub(crate) fn read<T>(
         &self,
         path: &str,
+        bound: Bound,
         stop: &AtomicBool,
         mut reader: impl FnMut(&mut dyn Read) -> T,
     ) -> Option<T> {
         self.each.iter().filter(|mirror| !mirror.is_silent()).find_map(|mirror| {
             match mirror.place(path) {
-                Place::File(_, path) => Some(reader(&mut File::open(path).ok()?)),
+                Place::File(_, path) => {
+                    Some(reader(&mut File::open(path).ok()?.take(bound.most())))
+                }
                 Place::Url(url) => {
-                    let opened = self.http.open(&url, path, stop, &|_| ());
+                    let opened = self.http.open(&url, path, bound, stop, &|_| ());
                     opened.ok().map(|mut download| reader(&mut download))
                 }
             }
@@ -70,6 +74,8 @@ impl<'a> Mirrors<'a> {
     ) -> Result<Vec<String>, Absent> {
         fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         let total = plan.iter().map(|package| package.size).sum();
+        let there = |package: &&Planned| fs::metadata(part(package, folder)).map_or(0, |p| p.len());
+        fits(total - plan.iter().map(there).sum::<u64>().min(total), folder)?;
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         let failed = AtomicBool::new(false);
         let results = Mutex::new(Vec::new());
@@ -172,7 +178,7 @@ impl<'a> Mirrors<'a> {
         };
         let written = match mirror.place(&package.path) {
             Place::File(root, path) => {
-                let mut from = match File::open(&path) {
+                let from = match File::open(&path) {
                     Ok(file) => file,
                     Err(error) if root.is_dir() => {
                         return Err(match error.kind() {
@@ -185,7 +191,8 @@ impl<'a> Mirrors<'a> {
                     }
                 };
                 let mut to = File::create(&part).map_err(disk("create"))?;
-                copy(&mut from, &mut to, read)
+                // One byte more shows that it is another file.
+                copy(&mut from.take(package.size.saturating_add(1)), &mut to, read)
             }
             Place::Url(address) => {
                 let mut to = File::options()
@@ -204,8 +211,20 @@ impl<'a> Mirrors<'a> {
                 };
                 read(have);
                 let quiet = |_: download::Event<'_>| ();
+                let file = part.clone();
                 let part = download::Part { there: have, size: Some(package.size), etag: None };
-                let opened = self.http.resume(&address, &package.name, part, cancel, &quiet);
+                let bound =
+                    Bound::new(package.size, "that is the size of the package that is wanted");
+                let opened = self.http.resume(&address, &package.name, part, bound, cancel, &quiet);
+                let trouble = |failure| match failure {
+                    Failure::TooLong { .. } => {
+                        let (path, detail) = (file.clone(), failure.to_string());
+                        // The next mirror begins with nothing.
+                        let _ = fs::remove_file(&path);
+                        Trouble::Damaged(Error::Damaged { path, detail })
+                    }
+                    other => trouble(other),
+                };
                 let mut from = opened.map_err(trouble)?;
                 let written = copy(&mut from, &mut to, read);
                 if let Some(failure) = from.failure.take() {
@@ -241,6 +260,12 @@ impl Mirror<'_> {
             None => Place::Url(format!("{}/{path}", self.address.trim_end_matches('/'))),
         }
     }
+}
+
+/// Returns an error if the disk of the folder has less free space than this.
+fn fits(bytes: u64, folder: &Path) -> Result<(), Error> {
+    let free = Bound::new(bytes, "").within_free_space(folder).most();
+    if free < bytes { Err(Error::DiskFull { path: folder.to_owned() }) } else { Ok(()) }
 }
 
 /// Where a package is while it is downloaded.

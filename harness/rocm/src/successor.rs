@@ -4,14 +4,19 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::atomic::AtomicBool;
 
+use download::Bound;
 use lzma_rust2::XzReader;
 
 use crate::budget::{Budget, Packed, Plain};
 use crate::packages::Mirrors;
+use crate::planned::Planned;
 use crate::{Error, Lock, RELEASES, Release, Version};
 
 /// The index of a suite: as mirrors keep it, and as small archives do.
 const INDEXES: [&str; 2] = ["Packages.xz", "Packages"];
+
+/// The largest index of Debian has 60 MB.
+const INDEX: Bound = Bound::new(512 << 20, "no index of Debian is larger");
 
 /// No field that is looked at is longer.
 const LONGEST_LINE: u64 = 1 << 12;
@@ -61,7 +66,7 @@ fn versions(
     let stem = release.runtime().trim_end_matches(|c: char| c.is_ascii_digit());
     let found = INDEXES.iter().find_map(|name| {
         let path = format!("dists/{suite}/main/binary-amd64/{name}");
-        mirrors.read(&path, stop, |bytes| {
+        mirrors.read(&path, INDEX, stop, |bytes| {
             let budget = Budget::default();
             let packed = Packed { inner: bytes, budget: &budget };
             match name.ends_with(".xz") {
@@ -106,7 +111,8 @@ fn nearest(
     others.sort_by_key(|at| at.abs_diff(own));
     others.into_iter().map(|at| &RELEASES[at]).find(|other| {
         let plan = Lock::of(other).plan(&other.standard.iter().copied().collect());
-        plan.iter().all(|package| mirrors.read(&package.path, stop, |_| ()).is_some())
+        let of = |package: &Planned| Bound::new(package.size, "that is the size of the package");
+        plan.iter().all(|package| mirrors.read(&package.path, of(package), stop, |_| ()).is_some())
     })
 }
 

@@ -98,8 +98,9 @@ fn die_as_a_program_does() {
 fn work(events: &Events) -> Result<(), Broken> {
     let line = leash::first_line()?;
     let order = parse(&line)?;
+    let limits = limits();
     // Before there is a second thread, which would stay as it is.
-    let confined = order.writable.as_deref().map(confine::confine);
+    let confined = order.confinement.as_ref().map(|to| confine::confine(to, events.pipe()));
     leash::hold()?;
     events.say(&Event::Hello {
         version: PLAN_VERSION,
@@ -107,7 +108,7 @@ fn work(events: &Events) -> Result<(), Broken> {
         pid: std::process::id(),
         order: plan::digest(line.trim_end_matches('\n').as_bytes()),
         environment: environment(),
-        limits: limits(),
+        limits,
     });
     if let Some(confined) = confined {
         events.say(&confined);

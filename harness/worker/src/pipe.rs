@@ -1,6 +1,7 @@
 use std::{
     fs::File,
     io::{self, Write},
+    os::fd::{AsRawFd as _, RawFd},
 };
 
 use parking_lot::Mutex;
@@ -21,6 +22,11 @@ impl Events {
         let pipe = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), FIRST_FREE)?;
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
         Ok(Events(Mutex::new(File::from(pipe))))
+    }
+
+    /// The number of the pipe's descriptor.
+    pub(crate) fn pipe(&self) -> RawFd {
+        self.0.lock().as_raw_fd()
     }
 
     /// Writes one event with one write(2), so that it is complete even when the next call kills the process.

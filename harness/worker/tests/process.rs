@@ -106,7 +106,7 @@ fn plan(edit: &Value) -> Value {
 fn order(edit: &Value, spool: &Path, wanted: &[(u32, u32, String)]) -> String {
     let plan: Plan = serde_json::from_value(plan(edit)).expect("a plan");
     let order = Order {
-        writable: None,
+        confinement: None,
         late: None,
         nonce: "a nonce".into(),
         plan,

@@ -62,11 +62,16 @@ pub enum Trouble {
     Stall(usize),
     /// Takes the request and says nothing, with the connection open.
     Silent,
+    /// 200 without a length, and more bytes than any file of a test has.
+    Endless,
     /// 301 to another path.
     MovedTo(String),
     /// The file has other bytes from now on, and the answer is cut after so many of the old ones.
     ChangesAfter(usize, Vec<u8>),
 }
+
+/// Bytes of an endless answer: a client that takes them all shows by that alone that it has no bound.
+const ENDLESS: usize = 96 << 20;
 
 impl Site {
     /// Publishes a file.
@@ -271,6 +276,10 @@ impl Server {
             Trouble::Portal => {
                 let page = "<!doctype html><title>Welcome</title>Please log in to the network.";
                 head("200 OK", &[("Content-Type", "text/html; charset=utf-8")], page.into())
+            }
+            Trouble::Endless => {
+                let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_owned();
+                (head, vec![b'x'; ENDLESS])
             }
             Trouble::Silent => (String::new(), Vec::new()),
             Trouble::MovedTo(other) => {

@@ -13,6 +13,7 @@ mod compared;
 mod devices;
 mod differences;
 mod environments;
+mod escapes;
 mod examples;
 mod export;
 mod faults;

@@ -52,7 +52,27 @@ fn a_case_from_elsewhere_keeps_to_the_rules_unless_it_is_trusted() {
         (
             "include",
             with("kernels:\n  own: |\n    #include \"/etc/passwd\"\n"),
-            "kernel `own` includes what is no header",
+            "kernel `own` includes what is not a header",
+        ),
+        (
+            "returns",
+            with("kernels:\n  own: \"int a0;\\r#inc\\\\\\rlude \\\"/etc/passwd\\\"\\n\"\n"),
+            "kernel `own` has a carriage return",
+        ),
+        (
+            "assembler",
+            with("kernels:\n  own: \"as\\\\\\rm(\\\".incbin 1\\\");\"\n"),
+            "kernel `own` has a carriage return",
+        ),
+        (
+            "dependency",
+            with("kernels:\n  own: |\n    #pragma GCC dependency \"/etc/passwd\"\n"),
+            "has `#pragma GCC`; only `unroll` is allowed",
+        ),
+        (
+            "crash",
+            with("kernels:\n  own: |\n    #pragma clang __debug crash\n"),
+            "has `#pragma clang`; only `unroll` is allowed",
         ),
     ];
     for (name, case, mistake) in &cases {

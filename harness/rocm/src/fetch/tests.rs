@@ -409,6 +409,49 @@ fn a_download_goes_on_where_it_was_cut_and_where_an_earlier_process_died() {
     }
 }
 
+/// The lock says how long a package is.
+#[test]
+fn stops_an_endless_package_at_its_locked_size() {
+    let mut world = World::new("5.7.1-6");
+    let (mut endless, whole) = (world.site(), world.site().serve());
+    endless.ill("/debian", Trouble::Endless);
+    let endless = endless.serve();
+    world.mirrors = vec![endless.url("/debian")];
+    let error = world.fetch(&[], &[]).0.unwrap_err().to_string();
+    assert!(error.contains("that is the size of the package that is wanted"), "{error}");
+    let archives = world.store.apt(world.release).join("archives");
+    let left = fs::read_dir(&archives).unwrap().flatten();
+    let left: u64 = left.map(|entry| entry.metadata().unwrap().len()).sum();
+    assert!(left < 10_000, "{left} bytes are left");
+    assert!(endless.sent() < 64 << 20, "{}", endless.sent());
+    world.mirrors.push(whole.url("/debian"));
+    world.fetch(&[], &[]).0.unwrap();
+}
+
+#[test]
+fn copies_no_more_of_a_local_mirror_than_the_locked_size() {
+    let world = World::new("5.7.1-6");
+    let file = world.mirror().join("libamdhip64-5_5.7.1-6_amd64.deb");
+    let file = fs::File::options().write(true).open(&file).unwrap();
+    let size = file.metadata().unwrap().len();
+    file.set_len(32 << 20).unwrap();
+    let error = world.fetch(&[], &[]).0.unwrap_err().to_string();
+    assert!(error.contains(&format!("{} bytes instead of {size}", size + 1)), "{error}");
+}
+
+#[test]
+fn refuses_a_fetch_larger_than_the_free_space_before_the_first_request() {
+    let mut world = World::new("5.7.1-6");
+    let server = world.site().serve();
+    world.mirrors = vec![server.url("/debian")];
+    for package in &mut world.lock.packages {
+        package.size = 1 << 60;
+    }
+    let error = world.fetch(&[], &[]).0.unwrap_err();
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    assert_eq!(server.requests(), [""; 0]);
+}
+
 #[test]
 fn mirrors_that_do_not_answer_are_told_with_their_reasons() {
     let mut world = World::new("5.7.1-6");

@@ -149,7 +149,7 @@ pub(crate) fn exported(
     goal: Option<&Outcome>,
     cancel: &Cancel,
 ) -> Result<Exported, Stop> {
-    if session.writable().is_some() {
+    if session.is_foreign() {
         return Err(Stop::usage(
             "error: the exported program of a case from elsewhere would run unconfined; if you trust it, give `--trust`",
         ));

@@ -1,0 +1,178 @@
+//! The C++ that the kernel of a case from elsewhere may consist of.
+//!
+//! The rules are much narrower than C++, so that they need no lexer of it: nothing joins two lines, a line alone
+//! decides what its `#` is, and what is not on a list is refused. A second reading of a compiler's lexer always has a gap.
+
+/// Headers that hipRTC has inside of it; others are files of the machine.
+const HEADERS: &[&str] = &[
+    "hip/hip_bf16.h",
+    "hip/hip_bfloat16.h",
+    "hip/hip_complex.h",
+    "hip/hip_cooperative_groups.h",
+    "hip/hip_fp16.h",
+    "hip/hip_fp8.h",
+    "hip/hip_runtime.h",
+    "hip/hip_vector_types.h",
+    "hip/math_functions.h",
+    "hip/math_constants.h",
+];
+
+/// Directives that read no file; `include` and `pragma` are looked at by what follows them.
+const DIRECTIVES: &[&str] =
+    &["define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif"];
+
+/// Words by which a source names files, or gives clang orders, other than by a directive. An assembler reads files too (`.incbin`).
+const WORDS: &[&str] = &[
+    "asm",
+    "__asm",
+    "__asm__",
+    "__has_include",
+    "__has_include_next",
+    "__has_embed",
+    "import",
+    "_Pragma",
+    "__pragma",
+];
+
+/// Returns the first thing in the source of a kernel that a case from elsewhere may not have, as the end of a sentence about the
+/// kernel.
+///
+/// Strings and comments are looked at as well, since where they end depends on what is being judged.
+pub fn foreign_kernel(source: &str) -> Option<String> {
+    if let Some(other) = source.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+        return Some(match other {
+            '\r' => {
+                "has a carriage return (`\\r`); end its lines with a line feed alone".to_owned()
+            }
+            other => format!("has the control character `{}`", other.escape_default()),
+        });
+    }
+    // What follows a backslash decides whether it joins two lines, or makes a letter of a name (`\u0061`).
+    let mut after = source.match_indices('\\').map(|(at, _)| source[at + 1..].chars().next());
+    if let Some(next) = after.find(|next| !next.is_some_and(may_follow_backslash)) {
+        return Some(match next {
+            None | Some('\n' | ' ' | '\t') => {
+                "has a backslash at the end of a line; write it in one line".to_owned()
+            }
+            Some(next) => format!("has `\\{next}`, which may be a part of a name"),
+        });
+    }
+    for (text, why) in [("??", "may begin a trigraph"), ("%:", "is another way to write `#`")] {
+        if source.contains(text) {
+            return Some(format!("has `{text}`, which {why}"));
+        }
+    }
+    let mut words = source.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'));
+    if let Some(word) = words.find(|word| WORDS.contains(word)) {
+        return Some(format!("has the word `{word}`, by which files can be read"));
+    }
+    source.lines().find_map(foreign_line)
+}
+
+/// Returns true if a backslash before this character can only be an escape in a text. Two backslashes are two, each with what
+/// follows it.
+fn may_follow_backslash(next: char) -> bool {
+    next.is_ascii_graphic() && !matches!(next, 'u' | 'U' | 'N')
+}
+
+/// Returns the first thing in a line that is not allowed. Each `#` must begin a directive or be in a comment behind `//`.
+fn foreign_line(line: &str) -> Option<String> {
+    let (before, directive) = line.split_once('#')?;
+    if before.contains("//") && !before.contains("*/") {
+        return None;
+    }
+    if !before.trim_start_matches(BLANKS).is_empty() || directive.contains('#') {
+        return Some("has a `#` that does not begin a line, nor follow `//`".to_owned());
+    }
+    let directive = directive.trim_start_matches(BLANKS);
+    let end = directive.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(directive.len());
+    let (word, rest) = directive.split_at(end);
+    let rest = rest.trim_start_matches(BLANKS);
+    match word {
+        "include" => {
+            let header = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+            let known = header.is_some_and(|(header, _)| HEADERS.contains(&header));
+            (!known).then(|| "includes what is not a header inside of hipRTC".to_owned())
+        }
+        "pragma" => {
+            let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+            (word != "unroll").then(|| format!("has `#pragma {word}`; only `unroll` is allowed"))
+        }
+        word if DIRECTIVES.contains(&word) => None,
+        word => Some(format!("has the directive `#{word}`")),
+    }
+}
+
+const BLANKS: [char; 2] = [' ', '\t'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_every_way_to_name_a_file() {
+        let refused = [
+            "#include \"/etc/passwd\"",
+            "#include </etc/passwd>",
+            "#include <hip/../../../../etc/passwd>",
+            "# include\t\"x\"",
+            "#/**/include \"x\"",
+            "#\u{a0}include \"x\"",
+            "\u{a0}#include \"x\"",
+            "/* */ # /* a\n b */ include \"x\"",
+            "/* // */ #include \"x\"",
+            "/*\n // */ #include \"x\"",
+            "%:include \"x\"",
+            "#inc\\\nlude \"x\"",
+            "#inc\\  \r\nlude \"x\"",
+            "int a0;\r#inc\\\rlude \"x\"\n",
+            "int a0;\n#inc\\\u{c}\nlude \"x\"\n",
+            "as\\\rm(\".incbin \\\"x\\\"\");",
+            "as\\\\\nm(\".incbin\");",
+            "\\u0061sm(\".incbin\");",
+            "\\U00000061sm(\".incbin\");",
+            "\\N{LATIN SMALL LETTER A}sm(\".incbin\");",
+            "int a;\u{0}#include \"x\"",
+            "#\\\ninclude \"x\"",
+            "// \\",
+            "??=include \"x\"",
+            "#include_next <x>",
+            "#import \"x\"",
+            "#embed \"/etc/passwd\"",
+            "#define F \"/etc/passwd\"\n#include F",
+            "const char* s = R\"(/*)\";\n#include \"x\"\n/* */",
+            "// \\\n\n#include \"x\"",
+            "__global__ void k() { asm(\".incbin \\\"x\\\"\"); }",
+            "#define P(a, b) a##b\nP(as, m)(\".incbin\")",
+            "#if __has_include(\"/home/jane\")\n#endif",
+            "import \"x\";",
+            "#unknown",
+            "#line 1 \"x\"",
+            "#pragma GCC dependency \"x\"",
+            "#pragma clang module load x",
+            "#pragma clang __debug crash",
+            "#pragma",
+            "_Pragma(\"clang __debug crash\")",
+            "#define TEXT(x) #x",
+            "#define ALSO(x) f(#x, 1)",
+        ];
+        for source in refused {
+            assert!(foreign_kernel(source).is_some(), "{source:?}");
+        }
+    }
+
+    #[test]
+    fn allows_what_kernels_are_made_of() {
+        let allowed = [
+            "extern \"C\" __global__ void k(unsigned* p) { p[threadIdx.x] = 1 % 2; }",
+            "#include <hip/hip_runtime.h>\n# include <hip/hip_fp16.h>\n#pragma unroll 4\n#define A 1\n\t#ifdef A\n#endif",
+            "int a = b ? c : d; // what?",
+            "int a = 1; // see #1234, and ##",
+            "printf(\"%d\\n\\t\\\"\\\\\", '\\'', \"\\x41\\0\");",
+            "// größer",
+        ];
+        for source in allowed {
+            assert_eq!(foreign_kernel(source), None, "{source:?}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What a case from elsewhere can do where all checks of the device have failed: native code in its worker. SECURITY.md lists it, and
+//! is compared with what `examples/escapes.rs` finds from within.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    net::TcpListener,
+    os::{
+        fd::AsRawFd as _,
+        unix::{fs::symlink, net::UnixListener},
+    },
+    path::PathBuf,
+};
+
+use rocrepro::{CaseLibrary, CasesFrom, Job, lower_all, run_trial, select};
+
+use crate::common::{CASE, never, session};
+
+/// `cargo test` builds examples beside the tests.
+fn library() -> PathBuf {
+    let this = env::current_exe().expect("the path of this test");
+    let profile = this.ancestors().nth(2).expect("a folder of the build");
+    let library = profile.join("examples/libescapes.so");
+    assert!(library.exists(), "run `cargo build -p rocrepro --examples` first");
+    library
+}
+
+/// Returns the result of each attempt in a worker of a case from elsewhere, and the record's line about its confinement.
+fn attempts(trusted: bool) -> (BTreeMap<String, String>, String) {
+    let cases = tempfile::tempdir().expect("a folder");
+    fs::write(cases.path().join("case.yaml"), CASE).expect("a file");
+    let outside = tempfile::tempdir().expect("a folder");
+    for name in ["secret", "moved", "removed"] {
+        fs::write(outside.path().join(name), "a secret").expect("a file");
+    }
+    symlink("secret", outside.path().join("link")).expect("a link");
+    let _socket = UnixListener::bind(outside.path().join("socket")).expect("a socket");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let inherited = fs::File::open(outside.path().join("secret")).expect("a file");
+    rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).expect("it is open");
+
+    let from = CasesFrom { path: cases.path().to_owned(), trusted };
+    let library_of_cases = CaseLibrary::load(Some(&from)).expect("a good case");
+    let session = session(|options| {
+        options.cases_from = Some(from);
+        let text = |path: &std::path::Path| path.to_str().expect("text").to_owned();
+        options.environment = [
+            ("LD_PRELOAD", text(&library())),
+            ("ESCAPES_OUTSIDE", text(outside.path())),
+            ("ESCAPES_PORT", listener.local_addr().expect("a port").port().to_string()),
+            ("ESCAPES_INHERITED", inherited.as_raw_fd().to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let store = rocm::Store::from_environment().expect("a store");
+        let spec = options.rocm.parse().expect("a stack");
+        if let Ok(stack) = rocm::locate(&spec, &store) {
+            let hip = stack.library("libamdhip64.so").expect("HIP");
+            options.environment.insert("ESCAPES_STACK".to_owned(), text(&hip));
+        }
+    });
+    let selected = select(&library_of_cases, &[]).expect("one case");
+    let lowered = lower_all(&library_of_cases, &selected, []).expect("it lowers").swap_remove(0);
+    let (case, trial) = (selected[0].case, &selected[0].trial);
+    let job = Job { case, trial, lowered, run: 0, faults: Vec::new() };
+    let record = run_trial(&session, &job, &never()).expect("it is not cancelled");
+    assert!(record.outcome.kind == judge::Kind::Pass, "{record:#?}");
+    let line = record.stderr_tail.lines().find_map(|line| line.strip_prefix("escapes: "));
+    let line = line.unwrap_or_else(|| panic!("no attempts: {record:#?}"));
+    let results = line.split(' ').filter_map(|word| word.split_once('='));
+    (results.map(|(name, result)| (name.to_owned(), result.to_owned())).collect(), record.confined)
+}
+
+/// The names in the last column of the tables of SECURITY.md under this heading.
+fn listed(heading: &str) -> Vec<String> {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../SECURITY.md"));
+    let page = page.expect("the page is there");
+    let section = page.split("\n### ").find(|section| section.starts_with(heading));
+    let rows = section.expect("the heading is there").lines().filter(|line| line.starts_with('|'));
+    let last = rows.filter_map(|row| row.trim_end_matches('|').rsplit('|').next());
+    let mut names: Vec<String> =
+        last.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect();
+    names.sort();
+    names
+}
+
+/// Errors by which the kernel refuses, or a limit; a descriptor that was closed.
+const REFUSED: [i32; 6] =
+    [libc::EPERM, libc::EACCES, libc::ENOMEM, libc::EFBIG, libc::EBADF, libc::EXDEV];
+
+/// Errors of a kernel that was built without what is tried.
+const ABSENT: [i32; 5] = [
+    libc::ENOSYS,
+    libc::EAFNOSUPPORT,
+    libc::EPROTONOSUPPORT,
+    libc::ESOCKTNOSUPPORT,
+    libc::EOPNOTSUPP,
+];
+
+/// Attempts that some machines allow root alone, or disable.
+const PRIVILEGED: [&str; 2] = ["raw-socket", "io-uring"];
+
+#[test]
+fn workers_of_untrusted_cases_can_do_what_security_md_says_and_no_more() {
+    let (confined, said) = attempts(false);
+    if said.contains("NOT confined") {
+        assert!(said.contains("kernel") || said.contains("seccomp"), "{said}");
+        return;
+    }
+    assert!(said.starts_with("the worker could write only to its scratch and cache"), "{said}");
+    let with = |wanted: &dyn Fn(&str) -> bool| -> Vec<String> {
+        confined.iter().filter(|(_, r)| wanted(r)).map(|(name, _)| name.clone()).collect()
+    };
+    let refused = |result: &str| result.parse().is_ok_and(|error| REFUSED.contains(&error));
+    assert_eq!(with(&refused), listed("What is refused"), "{confined:?}");
+    assert_eq!(with(&|result| result == "ok"), listed("What is possible"), "{confined:?}");
+    assert_eq!(with(&|result| result != "ok" && !refused(result)), [""; 0], "{confined:?}");
+
+    // An attempt that fails by itself says nothing.
+    let (free, said) = attempts(true);
+    assert_eq!(said, "");
+    let absent = |result: &str| result.parse().is_ok_and(|error| ABSENT.contains(&error));
+    let explained =
+        |name: &str, result: &str| result == "ok" || absent(result) || PRIVILEGED.contains(&name);
+    let bad: Vec<_> = free.iter().filter(|(name, result)| !explained(name, result)).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+}

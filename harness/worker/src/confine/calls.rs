@@ -1,0 +1,246 @@
+//! The system calls that the worker of a case from elsewhere may make: those of a list, and no others.
+//!
+//! The list was measured (every case of the library, traced) and extended by calls of the same kind that reach nothing outside:
+//! memory, threads, time, waiting, and files that Landlock has let it open. What is not on it fails with EPERM.
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch,
+};
+
+/// Calls that are allowed whatever their arguments are.
+#[cfg(target_arch = "x86_64")]
+const CALLS: &[libc::c_long] = &[
+    // Files: Landlock decides which.
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_preadv2,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_pwrite64,
+    libc::SYS_pwritev,
+    libc::SYS_pwritev2,
+    libc::SYS_lseek,
+    libc::SYS_dup,
+    libc::SYS_dup2,
+    libc::SYS_dup3,
+    libc::SYS_pipe,
+    libc::SYS_pipe2,
+    libc::SYS_flock,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_fallocate,
+    libc::SYS_ftruncate,
+    libc::SYS_truncate,
+    libc::SYS_fadvise64,
+    libc::SYS_copy_file_range,
+    libc::SYS_sendfile,
+    libc::SYS_getdents,
+    libc::SYS_getdents64,
+    libc::SYS_mkdir,
+    libc::SYS_mkdirat,
+    libc::SYS_rmdir,
+    libc::SYS_unlink,
+    libc::SYS_unlinkat,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_memfd_create,
+    // What is known of a path: Landlock has no say in it.
+    libc::SYS_stat,
+    libc::SYS_fstat,
+    libc::SYS_lstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_statfs,
+    libc::SYS_fstatfs,
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_getcwd,
+    // Memory.
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_msync,
+    libc::SYS_mincore,
+    libc::SYS_mlock,
+    libc::SYS_mlock2,
+    libc::SYS_munlock,
+    libc::SYS_brk,
+    libc::SYS_membarrier,
+    libc::SYS_mbind,
+    libc::SYS_get_mempolicy,
+    libc::SYS_set_mempolicy,
+    libc::SYS_pkey_alloc,
+    libc::SYS_pkey_free,
+    libc::SYS_pkey_mprotect,
+    // Waiting and time.
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
+    libc::SYS_futex,
+    libc::SYS_futex_waitv,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_gettimeofday,
+    libc::SYS_time,
+    libc::SYS_times,
+    libc::SYS_restart_syscall,
+    // Threads and this process; `clone` and others are below.
+    libc::SYS_clone3,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+    libc::SYS_set_tid_address,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_arch_prctl,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigpending,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sigaltstack,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_get_priority_max,
+    libc::SYS_sched_get_priority_min,
+    libc::SYS_getcpu,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getppid,
+    libc::SYS_getpgrp,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_getrusage,
+    libc::SYS_getrlimit,
+    libc::SYS_getrandom,
+    libc::SYS_sysinfo,
+    libc::SYS_uname,
+];
+
+/// glibc asks by `ioctl` whether it prints to a terminal, in two ways, and programs what waits in a pipe.
+const IOCTLS: [u64; 7] = [0x5401, 0x802c_542a, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451];
+
+/// The types of `ioctl` that the drivers of GPUs have: `amdkfd` and DRM.
+const GPU_IOCTLS: [u8; 2] = [b'K', b'd'];
+
+const FCNTLS: [libc::c_int; 14] = [
+    libc::F_DUPFD,
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    libc::F_SETFL,
+    libc::F_GETLK,
+    libc::F_SETLK,
+    libc::F_SETLKW,
+    libc::F_OFD_GETLK,
+    libc::F_OFD_SETLK,
+    libc::F_OFD_SETLKW,
+    libc::F_ADD_SEALS,
+    libc::F_GET_SEALS,
+];
+
+const PRCTLS: [libc::c_int; 4] =
+    [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_CAPBSET_READ, libc::PR_SET_VMA];
+
+/// Flags of `clone` that a new thread has and a new process has not.
+const THREAD: u64 = (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
+
+/// Flags of `clone` that give a thread of root namespaces of its own.
+const NAMESPACES: u64 = 0x7e02_0000;
+
+/// Lets this thread, and all that it starts from now on, make no other call than those of the list.
+pub(super) fn restrict(gpu: bool) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    // Its flags are behind a pointer, which a filter cannot look at. The C library then takes `clone`.
+    let no_clone3 = filter(
+        [(libc::SYS_clone3, Vec::new())].into(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::ENOSYS as u32),
+    );
+    let allowed = allowed(gpu).map_err(|error| text(&error))?;
+    let others = SeccompAction::Errno(libc::EPERM as u32);
+    let listed = filter(allowed, others, SeccompAction::Allow);
+    for program in [no_clone3, listed] {
+        let program = program.map_err(|error| text(&error))?;
+        seccompiler::apply_filter(&program).map_err(|error| text(&error))?;
+    }
+    Ok(())
+}
+
+type Rules = std::collections::BTreeMap<i64, Vec<SeccompRule>>;
+
+fn filter(
+    rules: Rules,
+    others: SeccompAction,
+    these: SeccompAction,
+) -> Result<BpfProgram, seccompiler::BackendError> {
+    let processor = TargetArch::try_from(std::env::consts::ARCH)?;
+    SeccompFilter::new(rules, others, these, processor)?.try_into()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
+    let one = |at: u8, width: Width, is: Is, value: u64| {
+        SeccompRule::new(vec![SeccompCondition::new(at, width, is, value)?])
+    };
+    let any = |at: u8, values: &[u64]| {
+        values.iter().map(|value| one(at, Width::Dword, Is::Eq, *value)).collect::<Result<_, _>>()
+    };
+    let words = |words: &[libc::c_int]| words.iter().map(|word| *word as u64).collect::<Vec<_>>();
+    let mut rules: Rules = CALLS.iter().map(|call| (*call, Vec::new())).collect();
+    let mut ioctls: Vec<SeccompRule> = any(1, &IOCTLS)?;
+    if gpu {
+        for kind in GPU_IOCTLS {
+            ioctls.push(one(1, Width::Dword, Is::MaskedEq(0xff00), u64::from(kind) << 8)?);
+        }
+        // The runtime lets its threads run on all processors.
+        rules.insert(libc::SYS_sched_setaffinity, Vec::new());
+    }
+    let own = u64::from(std::process::id());
+    rules.insert(libc::SYS_ioctl, ioctls);
+    rules.insert(libc::SYS_fcntl, any(1, &words(&FCNTLS))?);
+    rules.insert(libc::SYS_prctl, any(0, &words(&PRCTLS))?);
+    rules.insert(
+        libc::SYS_clone,
+        vec![one(0, Width::Qword, Is::MaskedEq(THREAD | NAMESPACES), THREAD)?],
+    );
+    // To itself, and to its group, in which Landlock protects all others.
+    rules.insert(libc::SYS_kill, any(0, &[own, 0])?);
+    rules.insert(libc::SYS_tgkill, any(0, &[own])?);
+    // To look at limits, not to set them.
+    rules.insert(libc::SYS_prlimit64, vec![one(2, Width::Qword, Is::Eq, 0)?]);
+    Ok(rules)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn allowed(_: bool) -> Result<Rules, seccompiler::BackendError> {
+    Err(seccompiler::BackendError::InvalidTargetArch(std::env::consts::ARCH.to_owned()))
+}
