@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use export::lines;
 use judge::Kind;
-use search::reduce::{Made, Reduced, Seen as Look, Settings, Space, Tree, reduce};
+use search::reduce::{Made, ReduceSettings, Reduced, Seen as Look, Space, Tree, reduce};
 
 use super::short::{MOST_RUNS, Runs};
 use crate::Stop;
@@ -61,7 +61,7 @@ impl Space for Texts {
 pub(super) fn fewer_lines(
     runs: &mut Runs<'_>,
     text: &str,
-    settings: Settings,
+    settings: ReduceSettings,
 ) -> Result<Reduced<Lines, LeaveOut>, Stop> {
     let start = lines::plain(text).lines().map(str::to_owned).enumerate().collect();
     let found = reduce(&Texts, Lines(start), settings, runs);
