@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_observations_give_the_same_decisions(seed in any::<u64>(), first_bad in 1_usize..=64) {
+    fn same_observations_give_same_decisions(seed in any::<u64>(), first_bad in 1_usize..=64) {
         let mut random = Random(seed);
         let (answer, _, events) = search(Setup::new(64), |b| b % 9 != 4, |build| {
             seen(random.chance(if build >= first_bad { 0.6 } else { 0.0 }))

@@ -50,7 +50,7 @@ const BIG: [&str; 3] = [
     "p rises from .1 to 1 over 60 builds",
 ];
 
-/// Checks cheap rows of the table of `examples/anchors`, whose limits hold within 15 %, with room for chance.
+/// Checks that simple models stay within the run limits of `examples/anchors`, with a margin for chance.
 #[test]
 fn simple_changes_cost_no_more_than_the_limits() {
     for (name, most) in [("always", 19.0 * 1.15), ("p .2", 174.0 * 1.25)] {

@@ -79,7 +79,7 @@ impl Runner<Set> for Machine {
         let there = self.wanted.iter().all(|n| set.numbers.contains(n)) && set.size >= self.size;
         Some(match there {
             true if chance < rate => Seen::Same,
-            // Rejection 5 it fails with another signature; without 17 it is invalid.
+            // Without 5 it fails with another signature; without 17 it is invalid.
             _ if !set.numbers.contains(&5) => Seen::Other("five".into()),
             _ if !set.numbers.contains(&17) => {
                 Seen::Invalid("seventeen".into(), InvalidReason::Answer)

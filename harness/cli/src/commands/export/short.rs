@@ -249,7 +249,7 @@ impl Programs<'_> {
         wrong: Vec<String>,
     ) -> Result<String, String> {
         let header = header(self.session, self.job, tested, wrong);
-        export::print_lean(plan, self.version, &header, self.failing)
+        export::print_short(plan, self.version, &header, self.failing)
     }
 }
 
