@@ -1,4 +1,4 @@
-//! The table: every kind of trouble.
+//! The table of all disturbances.
 
 mod archives;
 mod cases;
@@ -15,7 +15,7 @@ mod signals;
 
 use crate::row::Row;
 
-/// Every row.
+/// Returns all rows.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
     let families: [&'static [Row]; 12] = [
         preload::ROWS,

@@ -6,7 +6,7 @@ use plan::Step;
 
 use crate::helpers::Helper;
 
-/// Marks a short program.
+/// Settings of a short program, which shows a single failure.
 #[derive(Clone, Copy)]
 pub(crate) struct ShortProgram {
     /// Id of the step that fails.
