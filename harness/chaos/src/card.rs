@@ -211,7 +211,7 @@ impl Cards {
                 }
             }
         }
-        let code = over.ok_or_else(|| told("the run comes to no end".to_owned(), &machine))?;
+        let code = over.ok_or_else(|| told("the run never completed".to_owned(), &machine))?;
         at_the_end(code, &machine, fates, mends).map_err(|why| told(why, &machine))?;
         let _ = fs::remove_dir_all(&machine.folder);
         Ok(())
@@ -300,7 +300,7 @@ fn stopped(
     let Some(culprit) = culprit else {
         return Err("it stopped, and nothing broke the card".to_owned());
     };
-    let number: usize = culprit.parse().map_err(|_| format!("`{culprit}` is no trial"))?;
+    let number: usize = culprit.parse().map_err(|_| format!("`{culprit}` is not a trial"))?;
     let told = fates[number];
     if mends && !told.stays() {
         return Err("it stopped, although the card was mended".to_owned());
@@ -309,7 +309,7 @@ fn stopped(
     let others = said.matches("is the suspect").count();
     match said.lines().filter(|line| line.contains(&blamed)).count() {
         0 => Err(format!("trial {culprit} is not blamed")),
-        _ if others == 0 => Err("nobody is the suspect".to_owned()),
+        _ if others == 0 => Err("no suspect is named".to_owned()),
         _ => Ok(()),
     }
 }
@@ -364,7 +364,7 @@ fn at_the_end(
             wrong.push(format!("{name}, which {}: {}", fate.action, record["device"]["errors"]));
         }
     }
-    wrong.extend(records.keys().map(|name| format!("a record of {name}, which nobody planned")));
+    wrong.extend(records.keys().map(|name| format!("a record of {name}, which was not planned")));
     let any = |verdict: &str| fates.iter().any(|fate| fate.verdict == verdict);
     let wanted = if any("news-fail") {
         1

@@ -14,9 +14,9 @@ pub(crate) struct Expectation {
 /// Allowed answers.
 #[derive(Clone, Debug)]
 pub(crate) enum AllowedAnswers {
-    /// AllowedAnswers of a row in the table.
+    /// Answers of a row in the table.
     Fixed(&'static [&'static str]),
-    /// AllowedAnswers derived for a mixture.
+    /// Answers derived for a mixture.
     Derived(Vec<&'static str>),
 }
 

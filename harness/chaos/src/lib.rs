@@ -46,7 +46,7 @@ const MIXTURES: u64 = 40;
 const LONG: u64 = 1000;
 /// Number of randomised runs on a simulated card, and of trials in the run during which the card dies.
 const CARDS: (u64, usize) = (6, 60);
-/// The same numbers for the long form.
+/// Numbers of runs and trials for the long form.
 const LONG_CARDS: (u64, usize) = (500, 700);
 
 /// Runs the table and the mixtures on a built command, with the arguments of libtest.
@@ -212,7 +212,7 @@ mod tests {
 
     /// The limit also holds if a test panics, as a row does if its tools cannot be built.
     #[test]
-    fn no_more_tests_run_at_once_than_there_are_slots() {
+    fn slots_limit_the_tests_that_run_at_once() {
         let (slots, now, most) = (Slots::new(2), AtomicUsize::new(0), AtomicUsize::new(0));
         let run = |n: usize| {
             slots.during(|| {

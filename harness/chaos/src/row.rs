@@ -10,9 +10,9 @@ pub(crate) struct Row {
     pub(crate) set_up: fn(&mut RunSetup<'_>),
     /// Reports that are true in this situation.
     pub(crate) expect: Expectation,
-    /// Whether the row may be mixed with others.
+    /// True if the row may be mixed with others.
     pub(crate) mixes: bool,
-    /// Whether the row belongs to the long form only.
+    /// True if the row belongs to the long form only.
     pub(crate) long: bool,
 }
 

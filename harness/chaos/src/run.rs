@@ -162,7 +162,7 @@ fn records(setup: &RunSetup<'_>, wrong: &mut Vec<String>) -> Vec<Value> {
             Ok(record) if record["verdict"]["kind"].is_string() => records.push(record),
             // Other lines record that a trial began.
             Ok(_) => {}
-            Err(error) => wrong.push(format!("a line of the record is no JSON ({error}): {line}")),
+            Err(error) => wrong.push(format!("a line of the record is not JSON ({error}): {line}")),
         }
     }
     records

@@ -48,7 +48,7 @@ pub(crate) struct RunSetup<'t> {
     during: Vec<During>,
     /// Checks that are made after the run.
     pub(crate) afterwards: Vec<Look>,
-    /// Whether two rows need different things of the same kind.
+    /// True if two rows need different things of the same kind.
     pub(crate) conflict: bool,
     /// Reason why the run cannot be made on this machine.
     pub(crate) impossible: Option<String>,
@@ -301,7 +301,7 @@ impl<'t> RunSetup<'t> {
     fn needs(&mut self, program: &str) {
         let path = std::env::var_os("PATH").unwrap_or_default();
         if !std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
-            self.impossible = Some(format!("there is no `{program}`"));
+            self.impossible = Some(format!("`{program}` is not installed"));
         }
     }
 

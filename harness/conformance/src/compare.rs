@@ -6,7 +6,7 @@ use crate::{InstructionResult, ResultFile};
 
 /// Difference in one register after one instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct ResultDifference {
     /// The instruction, or the name of the row.
     pub instruction: String,
     /// The register; `words` for a row.
@@ -19,9 +19,9 @@ pub struct Difference {
     pub ulp: Option<u32>,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ResultDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Difference {
+        let ResultDifference {
             instruction,
             register,
             items: (items, all),
@@ -52,9 +52,9 @@ pub struct Differences {
     /// Number of those whose results are equal.
     pub same: usize,
     /// Differences, by instruction and register.
-    pub specified: Vec<Difference>,
+    pub specified: Vec<ResultDifference>,
     /// Differences in rows whose results hardware does not specify.
-    pub unspecified: Vec<Difference>,
+    pub unspecified: Vec<ResultDifference>,
     /// Instructions that only the first file has, and that only the second file has; disassemblers know different
     /// instructions.
     pub only_in: [Vec<String>; 2],
@@ -113,7 +113,7 @@ fn by_name(file: &ResultFile) -> HashMap<&str, &InstructionResult> {
 }
 
 /// Compares the results of one instruction, register by register.
-fn differences(one: &InstructionResult, other: &InstructionResult) -> Vec<Difference> {
+fn differences(one: &InstructionResult, other: &InstructionResult) -> Vec<ResultDifference> {
     let mut registers: Vec<&String> = one.registers.keys().chain(other.registers.keys()).collect();
     registers.sort();
     registers.dedup();
@@ -135,7 +135,7 @@ fn differences(one: &InstructionResult, other: &InstructionResult) -> Vec<Differ
             gives_f32 && register == "v40" && pairs().all(|(_, (a, b))| a.is_some() && b.is_some());
         let apart = |a: &Option<u32>, b: &Option<u32>| ulp((*a)?, (*b)?);
         let ulp = is_number.then(|| pairs().filter_map(|(_, (a, b))| apart(a, b)).max()).flatten();
-        Some(Difference {
+        Some(ResultDifference {
             instruction: one.name.clone(),
             register: register.clone(),
             items: (pairs().count(), all),

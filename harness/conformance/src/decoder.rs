@@ -15,7 +15,7 @@ pub struct DecodedInstruction {
     pub text: String,
     /// Size of the instruction in bytes.
     pub size: usize,
-    /// Whether this build of the emulated device executes the instruction.
+    /// True if this build of the emulated device executes the instruction.
     pub executable: bool,
 }
 

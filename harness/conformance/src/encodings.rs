@@ -27,7 +27,7 @@ pub struct Instruction {
     pub words: Vec<u32>,
     /// Kind of the operands.
     pub group: InstructionGroup,
-    /// Whether this build of the emulated device can execute it.
+    /// True if this build of the emulated device can execute it.
     pub emulated: bool,
 }
 

@@ -14,7 +14,7 @@ mod rows;
 mod run;
 mod source;
 
-pub use compare::{Difference, Differences, compare};
+pub use compare::{Differences, ResultDifference, compare};
 pub use decoder::{DecodedInstruction, Decoder};
 pub use encodings::{Instruction, InstructionGroup, instructions};
 pub use opcode_counter::{OpcodeCounter, OpcodeCounts};

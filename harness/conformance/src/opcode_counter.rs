@@ -62,7 +62,7 @@ impl<'a> OpcodeCounter<'a> {
     /// Counts the instructions of `code`.
     ///
     /// # Errors
-    /// Fails if `decode` fails, for example if there is no disassembler for the architecture.
+    /// Fails if `decode` fails, for example because the stack has no disassembler for the architecture.
     pub fn count(&mut self, code: &[u8]) -> Result<(), String> {
         let dword = |at: usize| {
             let bytes = code.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());

@@ -23,7 +23,7 @@ pub struct ResultHeader {
     pub device: String,
     /// Architecture of the device with its features, for example `gfx90a:sramecc+:xnack-`.
     pub gfx: String,
-    /// Whether the device was the emulated one.
+    /// True if the device was the emulated one.
     pub emulated: bool,
     /// Time of the run, in UTC.
     pub date: String,
@@ -63,10 +63,10 @@ pub struct InstructionResult {
     /// The instruction as the disassembler prints it, or the name of the row.
     #[serde(rename = "probe")]
     pub name: String,
-    /// Whether hardware leaves the result unspecified.
+    /// True if hardware leaves the result unspecified.
     #[serde(rename = "free", default, skip_serializing_if = "is_false")]
     pub unspecified: bool,
-    /// Whether the instruction was not executed because the emulated device does not support it.
+    /// True if the instruction was not executed because the emulated device does not support it.
     #[serde(rename = "lacking", default, skip_serializing_if = "is_false")]
     pub unsupported: bool,
     /// Words by register, one for each work-item, as eight hexadecimal digits each. Registers that were not written

@@ -7,7 +7,7 @@ use crate::GROUP;
 pub(crate) struct Row {
     /// Name of the row.
     pub(crate) name: &'static str,
-    /// Whether hardware leaves the result unspecified, so that two devices, or two runs on one device, may differ.
+    /// True if hardware leaves the result unspecified, so that two devices, or two runs on one device, may differ.
     pub(crate) is_unspecified: bool,
     /// Number of workgroups, and of work-items in each.
     pub(crate) groups: u32,

@@ -21,7 +21,7 @@ use crate::{
 const BATCH: usize = 40;
 const MATRIX_BATCH: usize = 8;
 
-/// Reason why there is no result.
+/// Failure of a run.
 #[derive(Debug)]
 pub enum RunError {
     /// The release lacks a library or function.
@@ -241,7 +241,7 @@ impl Runner<'_> {
 /// Executes all instructions and rows on device 0 of the HIP runtime that this process finds.
 ///
 /// # Errors
-/// Fails if a call fails, if there is no device, or if its architecture is not supported.
+/// Fails if a call fails, if the runtime reports no device, or if the architecture of the device is not supported.
 pub fn run_on_device(stack: String, date: String, decoder: &Path) -> Result<ResultFile, RunError> {
     let hip = Hip::load(&Hip::SONAMES)?;
     let rtc = Rtc::load(hip.shared())?;

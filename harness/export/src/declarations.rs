@@ -14,7 +14,7 @@ pub(crate) struct Declarations(BTreeMap<(NameKind, String), VariableUse>);
 struct VariableUse {
     /// Number of calls in the program's text that create the variable.
     makers: u32,
-    /// Whether its first mention in the text is a call, outside all blocks, that creates it.
+    /// True if its first mention in the text is a call, outside all blocks, that creates it.
     made_first: bool,
     mentioned: bool,
 }

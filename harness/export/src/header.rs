@@ -4,7 +4,7 @@ use plan::{Call, Plan};
 
 use crate::form::Form;
 
-/// Contents of the comment, besides the program's own form.
+/// Contents of the comment, in addition to the form of the program.
 #[derive(Clone, Debug, Default)]
 pub struct Header {
     /// Statement that should be true, in one line.

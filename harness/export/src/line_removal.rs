@@ -71,7 +71,7 @@ pub fn strip_main(text: &str) -> String {
 
 /// The only comparison of a short program with bytes that it computes next to the calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Comparison {
+pub struct ByteComparison {
     /// Line of the comparison's loop, counted from 0.
     line: usize,
     /// Variable of the expected bytes.
@@ -82,21 +82,21 @@ pub struct Comparison {
 
 /// Finds the comparison. Returns `None` if there are several, if it compares too many bytes, or if the bytes differ
 /// between the iterations of a loop.
-pub fn find_comparison(text: &str) -> Option<Comparison> {
+pub fn find_comparison(text: &str) -> Option<ByteComparison> {
     let lines: Vec<&str> = text.lines().collect();
     let at = |n: usize| {
         let bytes = lines[n].strip_prefix("  for (size_t ")?.split(" < ").nth(1)?;
         let (_, right) = lines.get(n + 1)?.trim().strip_prefix("if (")?.split_once("] == ")?;
         let right = right.strip_suffix("] continue;").or(right.strip_suffix("]) continue;"))?;
         let bytes = bytes.split(';').next()?.parse().ok()?;
-        Some(Comparison { line: n, right: right.split('[').next()?.to_owned(), bytes })
+        Some(ByteComparison { line: n, right: right.split('[').next()?.to_owned(), bytes })
     };
     let mut found = (0..lines.len()).filter_map(at);
     let one = found.next().filter(|found| found.bytes <= 16)?;
     found.next().is_none().then_some(one)
 }
 
-impl Comparison {
+impl ByteComparison {
     /// Returns the program with these expected bytes as literals.
     pub fn with_literal_bytes(&self, text: &str, bytes: &[u8]) -> String {
         let listed: Vec<String> = bytes.iter().map(|byte| format!("0x{byte:02x}")).collect();

@@ -78,8 +78,8 @@ impl Printer<'_> {
     pub(crate) fn short_value(&mut self, function: &str, got: &str, wanted: &str, fits: &str) {
         self.line(format!("if (!({fits})) {{"));
         let wanted = wanted.replace('%', "%%");
-        let told = text(&format!("FAIL: {function} gave %s; expected was {wanted}\n"));
-        self.line(format!("  std::printf({told},"));
+        let message = text(&format!("FAIL: {function} gave %s; expected was {wanted}\n"));
+        self.line(format!("  std::printf({message},"));
         self.line(format!("              ({got}).c_str());"));
         self.line("  std::exit(1);");
         self.line("}");

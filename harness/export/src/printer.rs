@@ -48,7 +48,7 @@ pub(crate) struct Printer<'a> {
     pub(crate) loops: Vec<(String, u32)>,
     body: String,
     indent: usize,
-    /// Whether an injected fault postpones calls in this plan.
+    /// True if an injected fault postpones calls in this plan.
     postpones: bool,
 }
 
@@ -236,7 +236,7 @@ impl<'a> Printer<'a> {
                 }
             }
             Some(Effect::Return(_)) if matches!(step.call, Call::Compile { .. }) => {
-                return Err("a planted compile error has no place in a program".to_owned());
+                return Err("an injected compile error cannot be expressed in a program".to_owned());
             }
             Some(Effect::Return(code)) => self.inject_refusal(step, *code),
             // The worker makes such a call too.
@@ -249,7 +249,7 @@ impl<'a> Printer<'a> {
                 self.inject_status(step, 0);
             }
             Some(Effect::OtherValue) => {
-                return Err("a planted value has no place in a program".to_owned());
+                return Err("an injected value cannot be expressed in a program".to_owned());
             }
             Some(Effect::Twice) => {
                 self.call(step);

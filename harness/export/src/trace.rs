@@ -20,7 +20,7 @@ pub struct Trace {
 
 /// First difference between two traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct TraceDifference {
     /// Number of equal calls before the difference.
     pub after: usize,
     /// The trial's call; `None` if it made no further call.
@@ -89,17 +89,17 @@ pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
 
 /// Returns the first difference of two traces. Both must also end inside the same call, or between calls, because
 /// that is where a crash, a hang or a memory fault shows.
-pub fn first_difference(trial: &Trace, program: &Trace) -> Option<Difference> {
+pub fn first_difference(trial: &Trace, program: &Trace) -> Option<TraceDifference> {
     let (a, b) = (&trial.calls, &program.calls);
     let after = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     if after < a.len().max(b.len()) {
-        return Some(Difference {
+        return Some(TraceDifference {
             after,
             trial: a.get(after).cloned(),
             program: b.get(after).cloned(),
         });
     }
-    (trial.open != program.open).then(|| Difference {
+    (trial.open != program.open).then(|| TraceDifference {
         after,
         trial: trial.open.as_ref().map(|call| format!("no return from {call}")),
         program: program.open.as_ref().map(|call| format!("no return from {call}")),
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(first_difference(&read(&all), &read(&all)), None);
         let difference = |trial: Option<&str>, program: Option<&str>| {
             let (trial, program) = (trial.map(str::to_owned), program.map(str::to_owned));
-            Some(Difference { after: 1, trial, program })
+            Some(TraceDifference { after: 1, trial, program })
         };
         let (eight, nine) = ("hipMemset(p1, 0, 8)", "hipMemset(p1, 0, 9)");
         assert_eq!(

@@ -71,11 +71,11 @@ pub struct MatrixProduct {
     pub n: u64,
     /// Columns of op(A) and rows of op(B).
     pub k: u64,
-    /// Whether A is transposed.
+    /// True if A is transposed.
     pub transpose_a: bool,
-    /// Whether B is transposed.
+    /// True if B is transposed.
     pub transpose_b: bool,
-    /// Whether a bias vector of D's type is added.
+    /// True if a bias vector of D's type is added.
     pub bias: bool,
     /// Type of A and B.
     pub input: c_int,

@@ -14,7 +14,7 @@ pub struct LoadError {
     pub what: String,
     /// Messages of the loader for all names that were tried.
     pub why: String,
-    /// Whether a library of that name exists but cannot be loaded.
+    /// True if a library of that name exists but cannot be loaded.
     pub exists: bool,
 }
 

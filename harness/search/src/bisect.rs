@@ -36,7 +36,7 @@ mod threshold_band;
 pub use answer::{Answer, Edge};
 pub use posterior::{Interval, Posterior};
 pub use remaining::Remaining;
-pub use state::{Budget, DEFAULT_RUNS, Event, Seen, Setup, State, Tally};
+pub use state::{DEFAULT_RUNS, Event, SearchBudget, Seen, Setup, State, Tally};
 pub use threshold_band::{Band, find_band};
 
 use earlier_failures::{Classification, classify};

@@ -72,7 +72,7 @@ fn most_frequent(failures: &BTreeMap<String, u32>) -> Option<String> {
 
 /// Effect of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum ChangeEffect {
     /// The failure is gone.
     Helped,
     /// The failure is as frequent as before.
@@ -93,7 +93,7 @@ pub struct Mitigation {
     /// Runs without any change.
     pub base: FactorRuns,
     /// Effect of each change alone, in the order of the changes.
-    pub single: Vec<(Effect, FactorRuns)>,
+    pub single: Vec<(ChangeEffect, FactorRuns)>,
     /// Indices of the smallest set that helps; empty if a single change helps or no set was found.
     pub set: Vec<usize>,
     /// Number of all runs.
@@ -142,7 +142,7 @@ pub fn search(
         single.push(limits.try_alone(factor, &mut counted)?);
     }
     let mut set = Vec::new();
-    if single.iter().all(|(effect, _)| *effect != Effect::Helped) {
+    if single.iter().all(|(effect, _)| *effect != ChangeEffect::Helped) {
         set = smallest_set(&single, together, limits, &mut counted)?;
     }
     Some(Mitigation { base, single, set, runs })
@@ -155,7 +155,7 @@ struct Limits {
     rate: f64,
     /// Consecutive passes after which a change counts as helping.
     passes: u32,
-    /// Whether the run limit allows that many passes.
+    /// True if the run limit allows that many passes.
     enough: bool,
     /// Maximum number of runs.
     most: u32,
@@ -169,18 +169,22 @@ const SHARE: f64 = 0.25;
 impl Limits {
     /// Compares counts that include failures with the base rate and a quarter of it, by Wald's sequential test
     /// ("Sequential tests of statistical hypotheses", 1945). Returns `None` while they are not decisive.
-    fn compare(self, tally: &FactorRuns) -> Option<Effect> {
+    fn compare(self, tally: &FactorRuns) -> Option<ChangeEffect> {
         // A failure that occurred in every run so far may still be intermittent.
         let rate = self.rate.min(0.98);
         match evidence(tally.same, tally.runs() - tally.same, rate, rate * SHARE) {
-            log if log >= ODDS.ln() => Some(Effect::Nothing),
-            log if log <= -ODDS.ln() => Some(Effect::Rarer),
+            log if log >= ODDS.ln() => Some(ChangeEffect::Nothing),
+            log if log <= -ODDS.ln() => Some(ChangeEffect::Rarer),
             _ => None,
         }
     }
 
     /// Runs one change until its effect is decided or the run limit is reached.
-    fn try_alone(self, factor: usize, run: &mut RunFactors<'_>) -> Option<(Effect, FactorRuns)> {
+    fn try_alone(
+        self,
+        factor: usize,
+        run: &mut RunFactors<'_>,
+    ) -> Option<(ChangeEffect, FactorRuns)> {
         let (effect, mut tally) = self.try_set(&[factor], run)?;
         if tally.same == 0 {
             return Some((effect, tally));
@@ -190,14 +194,18 @@ impl Limits {
                 return Some((effect, tally));
             }
             if tally.runs() >= self.most || tally.no_verdict > self.most {
-                return Some((Effect::Undecided, tally));
+                return Some((ChangeEffect::Undecided, tally));
             }
             run(&[factor], 1)?.into_iter().for_each(|seen| tally.add(seen));
         }
     }
 
     /// Runs a set of changes until it fails as before, or has passed often enough.
-    fn try_set(self, set: &[usize], run: &mut RunFactors<'_>) -> Option<(Effect, FactorRuns)> {
+    fn try_set(
+        self,
+        set: &[usize],
+        run: &mut RunFactors<'_>,
+    ) -> Option<(ChangeEffect, FactorRuns)> {
         let passes = self.passes;
         let mut tally = FactorRuns::default();
         // A few runs decide most changes, because most have no effect. Then batches, which the caller may run in
@@ -209,15 +217,15 @@ impl Limits {
             batch = (batch * 4).min(32);
         }
         let effect = if tally.same > 0 {
-            Effect::Nothing
+            ChangeEffect::Nothing
         } else if tally.runs() < passes || !self.enough {
-            Effect::Undecided
+            ChangeEffect::Undecided
         } else if let Some(other) = most_frequent(&tally.others) {
-            Effect::Changed(other)
+            ChangeEffect::Changed(other)
         } else if let Some(signature) = most_frequent(&tally.invalid) {
-            Effect::Invalid(signature)
+            ChangeEffect::Invalid(signature)
         } else {
-            Effect::Helped
+            ChangeEffect::Helped
         };
         Some((effect, tally))
     }
@@ -225,19 +233,19 @@ impl Limits {
 
 /// Applies all changes that did not help alone at once, and drops one after the other while the failure stays away.
 fn smallest_set(
-    single: &[(Effect, FactorRuns)],
+    single: &[(ChangeEffect, FactorRuns)],
     together: &dyn Fn(usize, usize) -> bool,
     limits: Limits,
     run: &mut RunFactors<'_>,
 ) -> Option<Vec<usize>> {
     let mut set: Vec<usize> = Vec::new();
     for (factor, (effect, _)) in single.iter().enumerate() {
-        let fails = matches!(effect, Effect::Nothing | Effect::Rarer);
+        let fails = matches!(effect, ChangeEffect::Nothing | ChangeEffect::Rarer);
         if fails && set.iter().all(|other| together(*other, factor)) {
             set.push(factor);
         }
     }
-    if set.len() < 2 || limits.try_set(&set, run)?.0 != Effect::Helped {
+    if set.len() < 2 || limits.try_set(&set, run)?.0 != ChangeEffect::Helped {
         return Some(Vec::new());
     }
     // Try halves first: most of the changes have no effect.
@@ -247,7 +255,7 @@ fn smallest_set(
         while at < set.len() && set.len() > 2 {
             let mut fewer = set.clone();
             fewer.drain(at..(at + size).min(set.len()));
-            if fewer.len() >= 2 && limits.try_set(&fewer, run)?.0 == Effect::Helped {
+            if fewer.len() >= 2 && limits.try_set(&fewer, run)?.0 == ChangeEffect::Helped {
                 set = fewer;
             } else {
                 at += size;
@@ -293,7 +301,7 @@ mod tests {
         search(factors, &|_, _| true, &MitigateSettings::default(), &mut run)
     }
 
-    fn effects(found: &Mitigation) -> Vec<&Effect> {
+    fn effects(found: &Mitigation) -> Vec<&ChangeEffect> {
         found.single.iter().map(|(effect, _)| effect).collect()
     }
 
@@ -306,9 +314,12 @@ mod tests {
             _ => Ok(1.0),
         });
         let found = found.expect("it fails");
-        let changed = Effect::Changed("hang".to_owned());
-        let wrong = Effect::Invalid("query".to_owned());
-        assert_eq!(effects(&found), [&Effect::Helped, &Effect::Nothing, &changed, &wrong]);
+        let changed = ChangeEffect::Changed("hang".to_owned());
+        let wrong = ChangeEffect::Invalid("query".to_owned());
+        assert_eq!(
+            effects(&found),
+            [&ChangeEffect::Helped, &ChangeEffect::Nothing, &changed, &wrong]
+        );
         assert_eq!(found.single[1].1.runs(), 2, "two failures of two decide");
         assert_eq!(found.set, []);
     }
@@ -321,7 +332,7 @@ mod tests {
                 let fails = |set: &[usize]| Ok(if set.contains(&3) { 0.0 } else { rate });
                 let found = simulate(6, seed, fails).expect("it fails");
                 let helped: Vec<_> =
-                    (0..6).filter(|n| found.single[*n].0 == Effect::Helped).collect();
+                    (0..6).filter(|n| found.single[*n].0 == ChangeEffect::Helped).collect();
                 assert_eq!(helped, [3], "rate {rate}, seed {seed}: {found:?}");
             }
         }
@@ -336,7 +347,7 @@ mod tests {
             for seed in 0..50 {
                 let found =
                     simulate(1, seed, |set| Ok(if set.is_empty() { base } else { changed }));
-                nothing += u32::from(found.expect("it fails").single[0].0 == Effect::Nothing);
+                nothing += u32::from(found.expect("it fails").single[0].0 == ChangeEffect::Nothing);
             }
             let right = if base == changed { nothing } else { 50 - nothing };
             assert!(right >= 44, "{base}, {changed}: {nothing} of 50 do nothing");
@@ -349,7 +360,10 @@ mod tests {
             Some((count - runs..count).map(one).collect())
         };
         let found = search(1, &|_, _| true, &settings, &mut run).expect("it fails");
-        assert!(matches!(found.single[0].0, Effect::Undecided | Effect::Rarer), "{found:?}");
+        assert!(
+            matches!(found.single[0].0, ChangeEffect::Undecided | ChangeEffect::Rarer),
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -387,6 +401,6 @@ mod tests {
         };
         let found =
             search(1, &|_, _| true, &MitigateSettings::default(), &mut run).expect("it fails");
-        assert_eq!(effects(&found), [&Effect::Undecided]);
+        assert_eq!(effects(&found), [&ChangeEffect::Undecided]);
     }
 }

@@ -153,12 +153,12 @@ pub enum Rejection {
     /// The candidate cannot be run, for this reason.
     IllFormed(String),
     /// The candidate does not fail, according to these counts; the list has other failures that occurred instead.
-    Runs(Counts, Vec<OtherFailure>),
+    Runs(Counts, Vec<SubstituteFailure>),
 }
 
 /// Failure that occurred instead of the one that the search is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtherFailure {
+pub struct SubstituteFailure {
     /// Signature of the failure.
     pub signature: String,
     /// Number of runs that showed it.

@@ -27,8 +27,7 @@ pub fn evidence(hits: u32, misses: u32, rate: f64, other: f64) -> f64 {
 }
 
 /// Returns the lower confidence bound of a failure rate: the true rate exceeds it with probability `1 - error`, given
-/// `hits` failures in `runs` independent runs (Clopper and Pearson, Biometrika 26, 1934). Returns 0 if there are no
-/// hits.
+/// `hits` failures in `runs` independent runs (Clopper and Pearson, Biometrika 26, 1934). Returns 0 if `hits` is 0.
 pub fn lower_bound(hits: u32, runs: u32, error: f64) -> f64 {
     if hits == 0 || runs == 0 {
         return 0.0;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use search::bisect::{Action, Answer, Budget, Edge, Event, Seen, Setup, State, next};
+use search::bisect::{Action, Answer, Edge, Event, SearchBudget, Seen, Setup, State, next};
 
 /// Deterministic pseudo-random numbers.
 struct Random(u64);
@@ -107,7 +107,7 @@ proptest! {
         kinds in prop::collection::vec(0_u8..12, 400),
     ) {
         let mut setup = Setup::new(bad);
-        setup.budget = Budget { runs: Some(150), installs: Some(20), seconds: None };
+        setup.budget = SearchBudget { runs: Some(150), installs: Some(20), seconds: None };
         let mut kinds = kinds.iter().cycle();
         let (_, state, _) = search(setup, |build| build % 7 != 3, |_| match kinds.next() {
             Some(0) => Seen::Other,

@@ -83,7 +83,8 @@ pub(super) fn impossible() -> Option<&'static str> {
         return Some("mounts need root");
     }
     let tried = Command::new("unshare").args(["-m", "mount", "--make-rprivate", "/"]).output();
-    (!tried.is_ok_and(|tried| tried.status.success())).then_some("there are no mount namespaces")
+    (!tried.is_ok_and(|tried| tried.status.success()))
+        .then_some("mount namespaces are not available")
 }
 
 impl Parts {

@@ -11,7 +11,7 @@ pub(super) struct PlannedTrial {
     pub(super) verdict: &'static str,
     /// Expected signature in the record; a `*` at the end matches any text.
     signature: &'static str,
-    /// Whether the card is broken afterwards, so that the trial must be blamed and no further trial may run.
+    /// True if the card is broken afterwards, so that the trial must be blamed and no further trial may run.
     pub(super) breaks: bool,
     /// Number of times that the trial begins.
     pub(super) begins: usize,
@@ -88,7 +88,7 @@ impl PlannedTrial {
 pub(super) struct RunPlan {
     /// Planned behaviour for each trial.
     pub(super) fates: Vec<&'static PlannedTrial>,
-    /// Whether the run has a command that repairs a card.
+    /// True if the run has a command that repairs a card.
     pub(super) mends: bool,
     pub(super) cards: usize,
 }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fate_is_drawn_and_a_seed_says_which() {
+    fn every_behaviour_is_drawn_deterministically() {
         let names = |seed| draw(seed, 8).fates.iter().map(|fate| fate.action).collect::<Vec<_>>();
         assert_eq!(names(3), names(3));
         let all: Vec<&str> = (0..500).flat_map(names).collect();

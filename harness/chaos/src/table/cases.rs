@@ -334,7 +334,7 @@ fn fifo(setup: &mut RunSetup<'_>, beside: bool) {
     good(setup);
     let made = std::process::Command::new("mkfifo").arg(&path).status();
     if !made.is_ok_and(|status| status.success()) {
-        setup.impossible = Some("there is no `mkfifo`".into());
+        setup.impossible = Some("`mkfifo` is not installed".into());
     }
     if beside { folder(setup) } else { setup.cases_from(path) }
 }

@@ -8,7 +8,7 @@ use report::{
     evidence::{Evidence, Factor, FactorKind, FactorVerdict, Mitigations, Rate, Setting},
 };
 use search::{
-    mitigate::{Effect, FactorRuns, MitigateSettings, Mitigation, search},
+    mitigate::{ChangeEffect, FactorRuns, MitigateSettings, Mitigation, search},
     reduce::{InvalidReason, Seen},
 };
 
@@ -141,7 +141,7 @@ fn rate(tally: &FactorRuns) -> Rate {
     Rate { failed: tally.same, runs: tally.runs() }
 }
 
-fn factor((tried, (effect, tally)): (&Tried, &(Effect, FactorRuns))) -> Factor {
+fn factor((tried, (effect, tally)): (&Tried, &(ChangeEffect, FactorRuns))) -> Factor {
     let (kind, name, value) = match &tried.change {
         Change::Variable { name, value } => (FactorKind::Env, name.clone(), value.clone()),
         Change::Limit { name, value } => (FactorKind::Limit, name.clone(), value.clone()),
@@ -155,12 +155,12 @@ fn factor((tried, (effect, tally)): (&Tried, &(Effect, FactorRuns))) -> Factor {
         since: tried.since.clone(),
         rate: rate(tally),
         verdict: match effect {
-            Effect::Helped => FactorVerdict::Helped,
-            Effect::Nothing => FactorVerdict::NoEffect,
-            Effect::Rarer => FactorVerdict::Rarer,
-            Effect::Changed(to) => FactorVerdict::ChangedSignature { to: to.clone() },
-            Effect::Invalid(to) => FactorVerdict::Wrong { to: to.clone() },
-            Effect::Undecided => FactorVerdict::Undecided,
+            ChangeEffect::Helped => FactorVerdict::Helped,
+            ChangeEffect::Nothing => FactorVerdict::NoEffect,
+            ChangeEffect::Rarer => FactorVerdict::Rarer,
+            ChangeEffect::Changed(to) => FactorVerdict::ChangedSignature { to: to.clone() },
+            ChangeEffect::Invalid(to) => FactorVerdict::Wrong { to: to.clone() },
+            ChangeEffect::Undecided => FactorVerdict::Undecided,
         },
         component: tried.component.clone(),
     }
@@ -169,7 +169,7 @@ fn factor((tried, (effect, tally)): (&Tried, &(Effect, FactorRuns))) -> Factor {
 /// The components of what helped, the one that most changes point to first.
 fn points_to(tried: &[Tried], found: &Mitigation) -> Vec<String> {
     let alone =
-        found.single.iter().enumerate().filter(|(_, (effect, _))| *effect == Effect::Helped);
+        found.single.iter().enumerate().filter(|(_, (effect, _))| *effect == ChangeEffect::Helped);
     let helped = alone.map(|(n, _)| n).chain(found.set.iter().copied());
     let mut counts: Vec<(String, u32)> = Vec::new();
     for component in helped.map(|n| &tried[n].component) {

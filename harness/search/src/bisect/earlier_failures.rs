@@ -16,7 +16,7 @@ const MOST: f64 = 100.0;
 
 /// Result of [`classify`].
 pub(super) enum Classification {
-    /// This build has to be run before the failures can be classified.
+    /// A build that has to be run before the failures can be classified.
     NeedsRun(usize),
     /// The search is done, with this answer.
     Done(Answer),

@@ -34,7 +34,7 @@ const BAD_OUTLIERS: Outliers = Outliers { prior: 0.045, share: 0.4, rate: (0.8, 
 /// Good builds that fail with the same signature, each at a rate of its own.
 const GOOD_OUTLIERS: Outliers = Outliers { prior: 0.04, share: 0.05, rate: (1.0, 1.5) };
 
-/// Stands in for the logarithm of zero; being finite, it can be subtracted from a sum again.
+/// Replacement for the logarithm of zero; being finite, it can be subtracted from a sum again.
 const IMPOSSIBLE: f64 = -1e5;
 
 /// Prior of outliers: the probability that a side has any, the share of its builds that are outliers then, and the

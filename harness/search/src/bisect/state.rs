@@ -30,12 +30,12 @@ pub struct Setup {
     /// Passes in a row of the bad end after which its failure counts as not reproducible.
     pub patience: u32,
     /// Limits of the search.
-    pub budget: Budget,
+    pub budget: SearchBudget,
 }
 
 /// Limits of a search; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Budget {
+pub struct SearchBudget {
     /// Maximum number of runs.
     pub runs: Option<u32>,
     /// Maximum number of installed builds, including the ends.
@@ -58,7 +58,7 @@ impl Setup {
             rate: None,
             confidence: 0.99,
             patience: 150,
-            budget: Budget { runs: Some(DEFAULT_RUNS), ..Budget::default() },
+            budget: SearchBudget { runs: Some(DEFAULT_RUNS), ..SearchBudget::default() },
         }
     }
 
@@ -286,7 +286,7 @@ impl State {
 
     /// Returns the name of the budget that one more run, or one more installed build if `install`, would exceed.
     pub(super) fn spent(&self, install: bool) -> Option<String> {
-        let Budget { runs, installs, seconds } = self.setup.budget;
+        let SearchBudget { runs, installs, seconds } = self.setup.budget;
         let over = |limit: Option<u32>, used: u32| limit.is_some_and(|limit| used >= limit);
         if over(runs, self.runs()) {
             Some("runs".to_owned())

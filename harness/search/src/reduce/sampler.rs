@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{InvalidReason, OtherFailure, Runner, Seen, Stopped};
+use super::{InvalidReason, Runner, Seen, Stopped, SubstituteFailure};
 use crate::sequential::{evidence, lower_bound, passes_needed};
 
 /// Error probability and assumptions of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct ReduceSettings {
-    /// Whether the failure is assumed to occur in every run. One run then decides, until a candidate that has failed
+    /// True if the failure is assumed to occur in every run. One run then decides, until a candidate that has failed
     /// passes for the first time; from then on the failure counts as intermittent.
     pub deterministic: bool,
     /// Probability that the result is not minimal, 0 to 1.
@@ -70,12 +70,12 @@ pub(super) struct Sampler<C> {
     pub(super) runs: u32,
     pub(super) others: BTreeMap<String, (u32, C)>,
     /// Other failures, by candidate key.
-    other_failures: HashMap<String, Vec<OtherFailure>>,
+    other_failures: HashMap<String, Vec<SubstituteFailure>>,
     /// Failure rate of the start, 0 to 1; every accepted candidate fails as often according to its runs.
     rate: f64,
     /// Failures of accepted candidates as long as none of them has passed.
     row: u32,
-    /// Whether a candidate has both failed and passed.
+    /// True once a candidate has both failed and passed.
     flaky: bool,
 }
 
@@ -98,7 +98,7 @@ impl<C: Clone> Sampler<C> {
     }
 
     /// Returns the other failures of a candidate, the most frequent first.
-    pub(super) fn other_failures(&self, key: &str) -> Vec<OtherFailure> {
+    pub(super) fn other_failures(&self, key: &str) -> Vec<SubstituteFailure> {
         let mut all = self.other_failures.get(key).cloned().unwrap_or_default();
         all.sort_by_key(|other| std::cmp::Reverse(other.count));
         all
@@ -109,7 +109,7 @@ impl<C: Clone> Sampler<C> {
         let all = self.other_failures.entry(key.to_owned()).or_default();
         match all.iter_mut().find(|met| met.signature == signature && met.invalid == invalid) {
             Some(met) => met.count += 1,
-            None => all.push(OtherFailure { signature, count: 1, invalid }),
+            None => all.push(SubstituteFailure { signature, count: 1, invalid }),
         }
     }
 

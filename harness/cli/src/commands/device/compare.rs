@@ -11,7 +11,7 @@ use std::{
     time::SystemTime,
 };
 
-use conformance::{Difference, Differences, ResultFile};
+use conformance::{Differences, ResultDifference, ResultFile};
 
 use crate::{
     Session, SessionOptions, Stop,
@@ -141,7 +141,7 @@ pub(super) fn inside(args: &ProbeInside) -> Result<ExitCode, Stop> {
 fn view(one: &ResultFile, other: &ResultFile, found: &Differences) -> String {
     let mut text =
         format!("first:  {}\nsecond: {}\n", one.header.describe(), other.header.describe());
-    let list = |text: &mut String, title: &str, differences: &[Difference]| {
+    let list = |text: &mut String, title: &str, differences: &[ResultDifference]| {
         if !differences.is_empty() {
             let _ = writeln!(text, "\n{title}");
         }
