@@ -193,6 +193,16 @@ mod tests {
         let text = one.to_text().unwrap();
         assert_eq!(ResultFile::parse(&text), Ok(one));
         assert!(text.starts_with(r#"{"format":"rocrepro device probe","version":1,"#), "{text}");
+        // Files of earlier versions are read, so the names of the fields stay.
+        let words = "3f800000".repeat(ITEMS);
+        assert_eq!(
+            text.lines().nth(1),
+            Some(&*format!(r#"{{"probe":"{ADD}","results":{{"v40":"{words}"}}}}"#))
+        );
+        assert_eq!(
+            text.lines().nth(2),
+            Some(&*format!(r#"{{"probe":"{MUL}","lacking":true,"results":{{}}}}"#))
+        );
     }
 
     #[test]

@@ -95,3 +95,25 @@ pub enum Answer {
         failures: u32,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Journals of earlier versions are read, so the names of the fields stay.
+    #[test]
+    fn answers_keep_their_serialised_form() {
+        let text = r#"{"answer":"found","last_good":2,"first_bad":3,"confidence":0.99,"rate":0.5,"noise":0.0,"before":0.25}"#;
+        let edge = Edge {
+            last_good: 2,
+            first_bad: 3,
+            confidence: 0.99,
+            rate: 0.5,
+            noise: 0.0,
+            last_good_rate_below: 0.25,
+        };
+        let answer = Answer::Found(edge);
+        assert_eq!(serde_json::to_string(&answer).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Answer>(text).unwrap(), answer);
+    }
+}
