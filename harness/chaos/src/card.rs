@@ -1,5 +1,6 @@
-//! A night on cards that misbehave, with a runner that is killed and a machine that goes down: the whole command over a pretended
-//! runtime and the files of a driver. What the card did it wrote down itself, and the records are compared with that.
+//! Runs on simulated cards that misbehave, with runners that are killed and machines that go down: the whole command
+//! with a simulated runtime and simulated driver files. The card logs what it did, and the records are compared with
+//! that log.
 
 mod machine;
 mod model;
@@ -16,28 +17,28 @@ use serde_json::Value;
 
 use self::{
     machine::{Machine, Parts},
-    model::{Drawn, Fate},
+    model::{PlannedTrial, RunPlan},
 };
-use crate::live;
+use crate::processes;
 
-/// Trials of a drawn run.
+/// Number of trials of a randomised run.
 const TRIALS: usize = 8;
-/// No run takes so long on a machine that does other things as well.
+/// Maximum time of a run; no run takes this long even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Starts of the command until a run must be over.
+/// Maximum number of starts of the command until a run must be complete.
 const STARTS: usize = 2 * TRIALS + 2;
 
-/// What runs share, made when the first one begins.
+/// Resources shared by the runs, built when the first one begins.
 pub(crate) struct Cards {
     program: PathBuf,
     parts: OnceLock<Parts>,
 }
 
-/// How a start of the command ended.
-enum Ended {
-    /// By itself, with this exit code, and what it said.
+/// End of one execution of the command.
+enum CommandEnd {
+    /// The command exited with this code; the text is its output.
     With(i32, String),
-    /// It was killed, as the card wanted that.
+    /// The command was killed for this reason, as the card's plan requested.
     Killed(String),
 }
 
@@ -46,26 +47,30 @@ impl Cards {
         Cards { program, parts: OnceLock::new() }
     }
 
-    /// Why none can be run here.
+    /// Returns the reason why these tests cannot run on this machine.
     pub(crate) fn impossible() -> Option<&'static str> {
         machine::impossible()
     }
 
-    /// A run that a seed draws. What is wrong with it, if anything is.
+    /// Makes a randomised run.
+    ///
+    /// # Errors
+    /// Fails with a description of what is wrong.
     pub(crate) fn drawn(&self, seed: u64) -> Result<(), String> {
         self.play(&seed.to_string(), &model::draw(seed, TRIALS))
     }
 
-    /// So many trials on a card that dies in their middle: nothing waits for it but the trial and the check after it.
+    /// Runs trials on a card that dies in the middle. Only the current trial and the health check after it may wait
+    /// for the card.
     pub(crate) fn night(&self, trials: usize) -> Result<(), String> {
         let at = trials / 2;
         let fates = model::night(trials, at);
         let machine = self.machine(&format!("night-{trials}"), 1, &fates);
         let begun = Instant::now();
         let said = match start(&machine, false)? {
-            Ended::With(1, said) => said,
-            Ended::With(code, said) => return Err(format!("exit code {code}\n{said}")),
-            Ended::Killed(why) => return Err(format!("the card wanted it {why}")),
+            CommandEnd::With(1, said) => said,
+            CommandEnd::With(code, said) => return Err(format!("exit code {code}\n{said}")),
+            CommandEnd::Killed(why) => return Err(format!("the card wanted it {why}")),
         };
         println!("{trials} trials, a card that dies at {at}: {:.1?}", begun.elapsed());
         let log = machine.text("card/log");
@@ -80,7 +85,7 @@ impl Cards {
         if wrong { Err(format!("{ran} trials ran, checks: {checks:?}\n{said}")) } else { Ok(()) }
     }
 
-    /// Two runs at once on two cards: no trial meets another on its card, and both cards have work.
+    /// Makes two runs at once on two cards. No two trials may share a card, and both cards must be used.
     pub(crate) fn two_runs(&self, trials: usize) -> Result<(), String> {
         let fates = vec![model::HEALTHY; trials];
         let machine = self.machine("two-runs", 2, &fates);
@@ -112,20 +117,21 @@ impl Cards {
             })
             .collect();
         let _ = fs::remove_dir_all(&machine.folder);
-        // A record names the address twice: as the runtime tells it and as the driver's files do.
+        // A record has the address twice, from the runtime and from the driver's files.
         let right = used.iter().sum::<usize>() == 4 * trials && used.iter().all(|n| *n > 0);
         if right { Ok(()) } else { Err(format!("records on the cards: {used:?}")) }
     }
 
-    /// Two cards, one of which works for nobody from the start (`how`): it is left out, and no trial fails for it.
+    /// Runs trials on two cards, one of which is broken from the start in the way `how`. That card must not be used,
+    /// and no trial may fail because of it.
     pub(crate) fn dead_from_the_start(&self, how: &str) -> Result<(), String> {
         let fates = vec![model::HEALTHY; TRIALS];
         let machine = self.machine(&format!("dead-{how}"), 2, &fates);
         let dead = "0000:43:00.0";
-        fs::write(machine.at(&format!("card/broken-{dead}")), how).expect("the folder is ours");
+        fs::write(machine.at(&format!("card/broken-{dead}")), how).expect("the folder is writable");
         let (code, said) = match start(&machine, false)? {
-            Ended::With(code, said) => (code, said),
-            Ended::Killed(why) => return Err(format!("the card wanted it {why}")),
+            CommandEnd::With(code, said) => (code, said),
+            CommandEnd::Killed(why) => return Err(format!("the card wanted it {why}")),
         };
         let left_out =
             format!("no further trial runs on {dead}: the GPU did not pass the health check");
@@ -137,7 +143,8 @@ impl Cards {
         if right { Ok(()) } else { Err(format!("exit code {code}\n{said}")) }
     }
 
-    /// A card with a process that cannot be killed is closed for another command too, and open when that process is gone.
+    /// Checks that a card with a process that cannot be killed is unavailable for the next command too, and available
+    /// once that process is gone.
     pub(crate) fn held_for_the_next(&self) -> Result<(), String> {
         let fates = [model::named("holds-and-works"), model::HEALTHY];
         let machine = self.machine("held", 1, &fates);
@@ -153,7 +160,7 @@ impl Cards {
         let closed = run("two", 1)?;
         drop(holder);
         let _ = fs::remove_file(machine.at("card/hold"));
-        live::left_of(&machine.folder);
+        processes::kill_leftovers(&machine.folder);
         let open = run("three", 1)?;
         let log = machine.text("card/log");
         let right = begun.0 == Some(1)
@@ -166,15 +173,15 @@ impl Cards {
         if right { Ok(()) } else { Err(told()) }
     }
 
-    fn machine(&self, name: &str, cards: usize, fates: &[&Fate]) -> Machine<'_> {
+    fn machine(&self, name: &str, cards: usize, fates: &[&PlannedTrial]) -> Machine<'_> {
         let parts = self.parts.get_or_init(|| Parts::make(self.program.clone()));
         let actions: Vec<&str> = fates.iter().map(|fate| fate.action).collect();
         Machine::new(parts, name, cards, &actions)
     }
 
-    /// Runs until the run is over: after a card that broke, and after a crash, the machine is started again.
-    fn play(&self, name: &str, drawn: &Drawn) -> Result<(), String> {
-        let Drawn { fates, mends, cards } = drawn;
+    /// Starts the command until the run is complete, and reboots the machine after a broken card or a crash.
+    fn play(&self, name: &str, drawn: &RunPlan) -> Result<(), String> {
+        let RunPlan { fates, mends, cards } = drawn;
         let mends = *mends;
         let mut machine = self.machine(name, *cards, fates);
         let told = |why: String, machine: &Machine<'_>| {
@@ -188,32 +195,32 @@ impl Cards {
         let mut over = None;
         for _ in 0..STARTS {
             match start(&machine, mends).map_err(|why| told(why, &machine))? {
-                Ended::Killed(why) => {
+                CommandEnd::Killed(why) => {
                     if why == "reboots" {
                         machine.boot();
                     }
                 }
-                Ended::With(code, said) if said.contains("no further trial began") => {
+                CommandEnd::With(code, said) if said.contains("no further trial began") => {
                     stopped(code, &said, &machine, fates, mends)
                         .map_err(|why| told(why, &machine))?;
                     machine.boot();
                 }
-                Ended::With(code, _) => {
+                CommandEnd::With(code, _) => {
                     over = Some(code);
                     break;
                 }
             }
         }
-        let code = over.ok_or_else(|| told("the run comes to no end".to_owned(), &machine))?;
+        let code = over.ok_or_else(|| told("the run never completed".to_owned(), &machine))?;
         at_the_end(code, &machine, fates, mends).map_err(|why| told(why, &machine))?;
         let _ = fs::remove_dir_all(&machine.folder);
         Ok(())
     }
 }
 
-/// Starts the command and does to it what the card wants.
-fn start(machine: &Machine<'_>, mends: bool) -> Result<Ended, String> {
-    let out = File::create(machine.at("out")).expect("the folder is ours");
+/// Starts the command and kills it when the card's plan requests that.
+fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
+    let out = File::create(machine.at("out")).expect("the folder is writable");
     let mut command = machine.run("record", mends);
     command.stderr(out.try_clone().expect("a descriptor")).stdout(out);
     let holder = Holder::new(machine);
@@ -225,7 +232,7 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<Ended, String> {
             break status;
         }
         if wanted.is_none() && wants.exists() {
-            // The card writes it in one go, after it was made.
+            // The card creates the file first and then writes the whole text at once.
             let text = machine.text("card/wants");
             if !text.is_empty() {
                 wanted = Some(text);
@@ -240,28 +247,28 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<Ended, String> {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    // Whom nobody could kill goes now.
+    // The process that could not be killed may end now.
     drop(holder);
     let _ = fs::remove_file(machine.at("card/hold"));
-    let left = live::left_of(&machine.folder);
+    let left = processes::kill_leftovers(&machine.folder);
     if !left.is_empty() {
         return Err(format!("left behind: {}", left.join("\n")));
     }
     match (wanted, status.code()) {
-        (Some(why), None) if status.signal() == Some(9) => Ok(Ended::Killed(why)),
-        (None, Some(code)) => Ok(Ended::With(code, machine.text("out"))),
+        (Some(why), None) if status.signal() == Some(9) => Ok(CommandEnd::Killed(why)),
+        (None, Some(code)) => Ok(CommandEnd::With(code, machine.text("out"))),
         (wanted, _) => Err(format!("it ended with {status}, and the card wanted {wanted:?}")),
     }
 }
 
-/// Waits for a process that is not to end, and lets it go when it is dropped.
+/// Process that keeps another process from ending until it is dropped.
 struct Holder(Child);
 
 impl Holder {
     fn new(machine: &Machine<'_>) -> Holder {
         let mut command = Command::new(machine.holder());
         command.arg(machine.at("card/hold")).stdin(Stdio::piped()).stdout(Stdio::null());
-        // A process of the run would be looked for by its folder; this one is the test's.
+        // Processes of a run are found by their folder; this process belongs to the test.
         Holder(command.env_clear().current_dir("/").spawn().expect("it was compiled"))
     }
 }
@@ -273,12 +280,12 @@ impl Drop for Holder {
     }
 }
 
-/// What must be said where a run stops: that the card is broken, and who broke it.
+/// Checks the output of a run that stopped: it must report that the card is broken, and which trial broke it.
 fn stopped(
     code: i32,
     said: &str,
     machine: &Machine<'_>,
-    fates: &[&Fate],
+    fates: &[&PlannedTrial],
     mends: bool,
 ) -> Result<(), String> {
     if code != 1 && code != 3 {
@@ -293,7 +300,7 @@ fn stopped(
     let Some(culprit) = culprit else {
         return Err("it stopped, and nothing broke the card".to_owned());
     };
-    let number: usize = culprit.parse().map_err(|_| format!("`{culprit}` is no trial"))?;
+    let number: usize = culprit.parse().map_err(|_| format!("`{culprit}` is not a trial"))?;
     let told = fates[number];
     if mends && !told.stays() {
         return Err("it stopped, although the card was mended".to_owned());
@@ -302,22 +309,22 @@ fn stopped(
     let others = said.matches("is the suspect").count();
     match said.lines().filter(|line| line.contains(&blamed)).count() {
         0 => Err(format!("trial {culprit} is not blamed")),
-        _ if others == 0 => Err("nobody is the suspect".to_owned()),
+        _ if others == 0 => Err("no suspect is named".to_owned()),
         _ => Ok(()),
     }
 }
 
-/// What must be there when all is over: one record of each trial, as its fate says, and nobody else is blamed.
+/// Checks the records of a complete run: one for each trial, as planned, and no wrong suspects.
 fn at_the_end(
     code: i32,
     machine: &Machine<'_>,
-    fates: &[&Fate],
+    fates: &[&PlannedTrial],
     mends: bool,
 ) -> Result<(), String> {
     let mut wrong = Vec::new();
     let mut records: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for line in machine.text("record").lines() {
-        // The last line of a runner that was killed may be torn.
+        // The last line of a killed runner may be incomplete.
         let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
         if record["verdict"]["kind"].is_string() {
             records.entry(word(&record["trial"])).or_default().push(record);
@@ -357,7 +364,7 @@ fn at_the_end(
             wrong.push(format!("{name}, which {}: {}", fate.action, record["device"]["errors"]));
         }
     }
-    wrong.extend(records.keys().map(|name| format!("a record of {name}, which nobody planned")));
+    wrong.extend(records.keys().map(|name| format!("a record of {name}, which was not planned")));
     let any = |verdict: &str| fates.iter().any(|fate| fate.verdict == verdict);
     let wanted = if any("news-fail") {
         1
@@ -372,13 +379,13 @@ fn at_the_end(
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// What is wrong with what a record says of the card after its trial.
-fn blame(record: &Value, fate: &Fate, name: &str, mends: bool) -> Option<String> {
+/// Checks what a record reports about the card after its trial. Returns a description of the mistake.
+fn blame(record: &Value, fate: &PlannedTrial, name: &str, mends: bool) -> Option<String> {
     let after = word(&record["gpu_after"]);
     let lost = fate.verdict == "no-verdict" && fate.action != "counts-and-fails";
     let right = match fate.verdict {
         "pass" => after.is_empty(),
-        // It has no end, so nobody looked after it.
+        // The trial did not end, so there was no health check.
         _ if lost => after.is_empty(),
         _ if fate.is_not_looked_after() => after.starts_with("not known: the run was ended"),
         _ if !fate.breaks => after == "it worked: the health check passed",

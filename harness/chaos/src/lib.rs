@@ -1,25 +1,26 @@
-//! Plants trouble around the whole command, and looks whether what it then says is true.
+//! Disturbs the whole command and checks whether its report is still true.
 //!
-//! Each kind of trouble is a `Row` of one table: how it is planted, and what a truthful tool may say. After each run nothing
-//! may be left: no process, no temporary file, and no foreign file touched. Mixtures of two or three rows follow, whose expectation is
-//! derived from theirs. This crate shares no code with the command, so that a mistake is not made twice.
+//! Each kind of disturbance is a [`Row`](row::Row) of one table: how it is set up, and which answers a truthful tool
+//! may give. After each run, no process and no temporary file may be left, and no foreign file may have been changed.
+//! Mixtures of two or three rows follow; their expectations are derived from those of the rows. This crate shares no
+//! code with the command, so that the same mistake is not made in both.
 
 #![forbid(unsafe_code)]
-// A test's own tools may stop it.
+// These are test tools, which may panic.
 #![allow(clippy::missing_panics_doc)]
 
 mod card;
-mod expect;
-mod files;
-mod live;
+mod changed_stack;
+mod expectation;
+mod folder_snapshot;
 mod mixture;
-mod overlay;
-mod play;
+mod processes;
 mod row;
-mod scene;
+mod run;
+mod setup;
+mod shared_tools;
 mod soak;
 mod table;
-mod tools;
 
 use std::path::PathBuf;
 
@@ -32,31 +33,31 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use crate::{
     card::Cards,
-    play::{NotPlayed, play},
     row::Row,
-    tools::Tools,
+    run::{NotRun, run_rows},
+    shared_tools::Tools,
 };
 
-/// How many mixtures are run; [`MIXTURES`] without it.
+/// Variable with the number of mixtures to run; the default is [`MIXTURES`].
 const VARIABLE: &str = "ROCREPRO_CHAOS_MIXTURES";
-/// A sample that a developer waits for.
+/// Default number of mixtures, small enough for a developer to wait.
 const MIXTURES: u64 = 40;
-/// With so many it is the long form, in which every row is run.
+/// Number of mixtures from which on the long form is run, with every row.
 const LONG: u64 = 1000;
-/// Runs on a pretended card, drawn by seeds, and trials of the night in which it dies.
+/// Number of randomised runs on a simulated card, and of trials in the run during which the card dies.
 const CARDS: (u64, usize) = (6, 60);
-/// The same in the long form.
+/// Numbers of runs and trials for the long form.
 const LONG_CARDS: (u64, usize) = (500, 700);
 
 /// Runs the table and the mixtures on a built command, with the arguments of libtest.
 pub fn main(program: PathBuf) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // Half of the rows wait for a limit, and the command waits for what it starts.
+    // Half of the rows wait for a time limit, and the command waits for its children.
     let at_once = arguments.test_threads.unwrap_or(3 * processors);
-    // On a pretended card nine tenths of the time are waits for limits, so those runs may have all threads and rows may not.
+    // Runs on a simulated card spend nine tenths of their time waiting, so they may use all threads; rows may not.
     arguments.test_threads = Some(arguments.test_threads.unwrap_or(8 * processors));
-    let places = Arc::new(Places::new(at_once));
+    let slots = Arc::new(Slots::new(at_once));
     let mixtures = match std::env::var(VARIABLE).map(|text| text.parse()) {
         Err(_) => MIXTURES,
         Ok(Ok(number)) => number,
@@ -67,17 +68,17 @@ pub fn main(program: PathBuf) -> ExitCode {
     };
     let tools = Arc::new(Lazy { program, made: OnceLock::new() });
     let rows = table::rows().map(|row| {
-        let (tools, places) = (Arc::clone(&tools), Arc::clone(&places));
+        let (tools, slots) = (Arc::clone(&tools), Arc::clone(&slots));
         let here = mixtures >= LONG || !row.long;
         Trial::ignorable_test(row.name, move || match here {
-            true => places.during(|| check_row(tools.get(), row)),
+            true => slots.during(|| check_row(tools.get(), row)),
             false => Ok(not_run("for the long form, `ci -- chaos`")),
         })
     });
     let mixed = (0..mixtures).map(|seed| {
-        let (tools, places) = (Arc::clone(&tools), Arc::clone(&places));
+        let (tools, slots) = (Arc::clone(&tools), Arc::clone(&slots));
         Trial::ignorable_test(format!("mixture/{seed}"), move || {
-            places.during(|| check_mixture(tools.get(), seed))
+            slots.during(|| check_mixture(tools.get(), seed))
         })
     });
     let (runs, night) = if mixtures >= LONG { LONG_CARDS } else { CARDS };
@@ -88,8 +89,8 @@ pub fn main(program: PathBuf) -> ExitCode {
     });
     let dies = Arc::clone(&cards);
     let dies = Trial::ignorable_test("card/night", move || on_card(|| dies.night(night)));
-    type Scene = (&'static str, fn(&Cards) -> Result<(), String>);
-    let scenes: [Scene; 4] = [
+    type CardTest = (&'static str, fn(&Cards) -> Result<(), String>);
+    let scenes: [CardTest; 4] = [
         ("two-runs", |cards| cards.two_runs(12)),
         ("one-is-lost-from-the-start", |cards| cards.dead_from_the_start("lost")),
         ("one-hangs-from-the-start", |cards| cards.dead_from_the_start("hangs")),
@@ -99,17 +100,17 @@ pub fn main(program: PathBuf) -> ExitCode {
         let cards = Arc::clone(&cards);
         Trial::ignorable_test(format!("card/{name}"), move || on_card(|| play(&cards)))
     });
-    // What takes longest begins first.
+    // The longest tests start first.
     let all = scenes.chain([dies]).chain(drawn).chain(rows).chain(mixed).collect();
     let conclusion = libtest_mimic::run(&arguments, all);
-    if let Some(Err(left)) = tools.made.get().map(Tools::nobody_is_left) {
+    if let Some(Err(left)) = tools.made.get().map(Tools::check_no_process_left) {
         eprintln!("{left}");
         return ExitCode::FAILURE;
     }
     conclusion.exit_code()
 }
 
-/// Command after command for so many minutes; what is left in the end is told, and is a failure.
+/// Runs one command after another for `minutes`, and fails if something is left at the end.
 pub fn soak(program: PathBuf, minutes: u64) -> ExitCode {
     match soak::soak(program, Duration::from_secs(60 * minutes)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -120,18 +121,18 @@ pub fn soak(program: PathBuf, minutes: u64) -> ExitCode {
     }
 }
 
-/// Keeps what computes to so many at once.
-struct Places {
+/// Limits the number of tests that compute at the same time.
+struct Slots {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
-/// A place that is taken, until this is dropped.
-struct Place<'p>(&'p Places);
+/// Slot of a running test; dropping it frees the slot.
+struct Slot<'p>(&'p Slots);
 
-impl Places {
-    fn new(free: usize) -> Places {
-        Places { free: Mutex::new(free.max(1)), freed: Condvar::new() }
+impl Slots {
+    fn new(free: usize) -> Slots {
+        Slots { free: Mutex::new(free.max(1)), freed: Condvar::new() }
     }
 
     fn during<T>(&self, run: impl FnOnce() -> T) -> T {
@@ -139,19 +140,19 @@ impl Places {
         self.freed.wait_while(&mut free, |free| *free == 0);
         *free -= 1;
         drop(free);
-        let _place = Place(self);
+        let _slot = Slot(self);
         run()
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Slot<'_> {
     fn drop(&mut self) {
         *self.0.free.lock() += 1;
         self.0.freed.notify_one();
     }
 }
 
-/// The tools, made when the first test runs: not for a list, and not where other tests are meant.
+/// Shared tools, built when the first test needs them and not when the tests are only listed.
 struct Lazy {
     program: PathBuf,
     made: OnceLock<Tools>,
@@ -164,12 +165,12 @@ impl Lazy {
 }
 
 fn check_row(tools: &Tools, row: &'static Row) -> Result<Completion, Failed> {
-    let played = match play(tools, &[row]) {
-        Err(NotPlayed::Impossible(reason)) => return Ok(not_run(&reason)),
-        Err(NotPlayed::Conflict) => return Err("the row is at odds with itself".into()),
-        Ok(played) => played,
+    let outcome = match run_rows(tools, &[row]) {
+        Err(NotRun::Impossible(reason)) => return Ok(not_run(&reason)),
+        Err(NotRun::Conflict) => return Err("the row is at odds with itself".into()),
+        Ok(outcome) => outcome,
     };
-    match played.against(&row.expect) {
+    match outcome.mismatch(&row.expect) {
         Some(wrong) => Err(wrong.into()),
         None => Ok(Completion::Completed),
     }
@@ -178,10 +179,10 @@ fn check_row(tools: &Tools, row: &'static Row) -> Result<Completion, Failed> {
 fn check_mixture(tools: &Tools, seed: u64) -> Result<Completion, Failed> {
     for attempt in 0.. {
         let rows = mixture::draw(seed, attempt);
-        let wrong = match play(tools, &rows) {
-            Err(NotPlayed::Impossible(reason)) => return Ok(not_run(&reason)),
-            Err(NotPlayed::Conflict) => continue,
-            Ok(played) => played.against(&mixture::expected(&rows)),
+        let wrong = match run_rows(tools, &rows) {
+            Err(NotRun::Impossible(reason)) => return Ok(not_run(&reason)),
+            Err(NotRun::Conflict) => continue,
+            Ok(outcome) => outcome.mismatch(&mixture::expected(&rows)),
         };
         let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
         return match wrong {
@@ -209,12 +210,12 @@ mod tests {
 
     use super::*;
 
-    /// Also where one of them panics, as a row does whose tools cannot be made.
+    /// The limit also holds if a test panics, as a row does if its tools cannot be built.
     #[test]
-    fn no_more_are_at_once_than_there_are_places() {
-        let (places, now, most) = (Places::new(2), AtomicUsize::new(0), AtomicUsize::new(0));
+    fn slots_limit_the_tests_that_run_at_once() {
+        let (slots, now, most) = (Slots::new(2), AtomicUsize::new(0), AtomicUsize::new(0));
         let run = |n: usize| {
-            places.during(|| {
+            slots.during(|| {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 std::thread::yield_now();
                 now.fetch_sub(1, Ordering::SeqCst);
@@ -226,7 +227,7 @@ mod tests {
             let all: Vec<_> = (0..20).map(|n| scope.spawn(move || run(n))).collect();
             all.into_iter().filter_map(|one| one.join().ok()).count()
         });
-        assert_eq!((ended, *places.free.lock()), (16, 2));
+        assert_eq!((ended, *slots.free.lock()), (16, 2));
         assert!(most.into_inner() <= 2);
     }
 }

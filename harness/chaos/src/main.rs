@@ -1,5 +1,5 @@
-//! `cargo run -p chaos`, with the command in ROCREPRO_PROGRAM: the long form, for `ci -- chaos` and for work on the table. With
-//! ROCREPRO_SOAK it runs command after command for so many minutes.
+//! `cargo run -p chaos`, with the path of the command in ROCREPRO_PROGRAM: runs the long form, for `ci -- chaos` and
+//! for work on the table. With ROCREPRO_SOAK=MINUTES it runs one command after another for that long.
 
 use std::process::ExitCode;
 

@@ -1,16 +1,16 @@
-//! Two or three rows at once. What may be said then follows from what may be said of each.
+//! Mixtures of two or three rows. Their allowed reports follow from those of the rows.
 
 use crate::{
-    expect::{Answers, Expect},
+    expectation::{AllowedAnswers, Expectation},
     row::Row,
     table,
 };
 
-/// Numbers that are the same in every run of the tests.
+/// Deterministic pseudo-random numbers.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    /// Below `limit`.
+    /// Returns a number below `limit`.
     pub(crate) fn next(&mut self, limit: usize) -> usize {
         // Knuth's MMIX generator.
         self.0 =
@@ -19,7 +19,7 @@ impl Numbers {
     }
 }
 
-/// The rows of a mixture; another attempt gives others.
+/// Returns the rows of a mixture; each attempt gives other rows.
 pub(crate) fn draw(seed: u64, attempt: u64) -> Vec<&'static Row> {
     let rows: Vec<&Row> = table::rows().filter(|row| row.mixes).collect();
     let mut numbers = Numbers(seed.wrapping_mul(7919).wrapping_add(17 + 104_729 * attempt));
@@ -35,9 +35,10 @@ pub(crate) fn draw(seed: u64, attempt: u64) -> Vec<&'static Row> {
     drawn
 }
 
-/// Whether two rows want different things in one place: a run has one stack, one case, and one of each folder.
+/// Returns whether two rows conflict: a run has one stack, one case, and one of each folder.
 fn excludes(a: &Row, b: &Row) -> bool {
-    // A worker of a foreign case cannot write where rows wait for its number, so cases and signals are apart.
+    // The worker of a foreign case cannot write its process id where signal rows expect it, so cases and signals are
+    // not mixed.
     const PLACES: [&[&str]; 4] = [
         &["runtime", "library", "case"],
         &["environment", "folder", "disk", "cache"],
@@ -45,15 +46,15 @@ fn excludes(a: &Row, b: &Row) -> bool {
         &["limit"],
     ];
     const NAMES: [[&str; 2]; 5] = [
-        // Who ends a worker by a signal that is ignored does not end it.
+        // A launcher that ends its worker with an ignored signal does not end it.
         ["launcher/ignores-signals", "launcher/ends-a-hanging-worker"],
-        // Who hangs as it exits hangs in the call that exits.
+        // A worker that hangs in its exit handlers hangs in the call that exits.
         ["preload/hang-at-exit", "runtime/malloc-exits"],
-        // Of a foreign case the wrong bytes are few, and no file is needed for them.
+        // A foreign case has few wrong bytes, which need no file.
         ["disk/spool-vanishes-with-wrong-data", "case/"],
-        // A large environment has no room on such a stack, so no command starts.
+        // A large environment does not fit such a stack, so no command starts.
         ["limit/stack-", "environment/"],
-        // A command without memory for one more thread has some for a scratch, and is aborted later.
+        // A command without memory for another thread may have enough for a temporary folder and abort later.
         ["limit/memory-64m", "case/"],
     ];
     let both = |[one, other]: &[&str; 2], a: &Row, b: &Row| {
@@ -66,19 +67,19 @@ fn excludes(a: &Row, b: &Row) -> bool {
     PLACES.iter().any(|place| place.contains(&family(a)) && place.contains(&family(b)))
 }
 
-/// What may be said of a mixture:
-/// * a pass only where every row allows one, as trouble that must show shows in company as well;
-/// * a failure only where a row allows that failure, so that trouble of the machine never blames ROCm;
-/// * that a run proves nothing, wherever one row alone is more than harmless;
-/// * a refusal where a row may be refused, and nothing else where one must be.
-pub(crate) fn expected(rows: &[&Row]) -> Expect {
+/// Returns the allowed reports of a mixture:
+/// * a pass only if every row allows one, because a disturbance that must be reported is reported in a mixture too;
+/// * a failure only if a row allows that failure, so that trouble of the machine is never blamed on ROCm;
+/// * no verdict, if any row allows more than a pass;
+/// * a refusal if a row may be refused, and only a refusal if a row must be refused.
+pub(crate) fn expected(rows: &[&Row]) -> Expectation {
     let of = |row: &&Row| row.expect.any.all().to_vec();
     let all: Vec<&'static str> = rows.iter().flat_map(of).collect();
     let only = |answer: &str| rows.iter().any(|row| row.expect.any.all() == [answer]);
     let mut any: Vec<&'static str> = Vec::new();
     if only("refused") {
         any.push("refused");
-        // The machine may be noticed before the mistake.
+        // Trouble of the machine may be detected before the mistake.
         any.extend(all.iter().filter(|a| **a == "stopped" || a.starts_with("killed")));
     } else {
         any.extend(all.iter().filter(|answer| **answer != "pass" && **answer != "done"));
@@ -89,7 +90,7 @@ pub(crate) fn expected(rows: &[&Row]) -> Expect {
             any.extend(["no-verdict *", "stopped"]);
         }
     }
-    Expect { any: Answers::Derived(any), says: &[], hides: &[] }
+    Expectation { any: AllowedAnswers::Derived(any), says: &[], hides: &[] }
 }
 
 #[cfg(test)]
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mixture_may_say_follows_from_its_rows() {
+    fn allowed_reports_of_a_mixture_follow_from_its_rows() {
         check(&[&["pass"], &["pass"]], &["pass"], &["no-verdict x", "fail crash:x", "refused"]);
         check(
             &[&["pass"], &["fail crash:*"]],
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn mixtures_are_the_same_each_time_and_differ() {
+    fn mixtures_are_deterministic_and_differ_by_seed() {
         let names = |seed| draw(seed, 0).iter().map(|row| row.name).collect::<Vec<_>>();
         assert_eq!(names(7), names(7));
         let different: std::collections::BTreeSet<_> = (0..200).map(names).collect();

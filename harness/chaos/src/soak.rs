@@ -1,5 +1,6 @@
-//! Command after command in one place, for as long as somebody wants: whole families, failures, hangs, runs that are interrupted or
-//! killed and gone on with. What is left in the end is counted: processes, files, folders, and time for the same work.
+//! Runs one command after another in one place for a given time: whole families, failures, hangs, and runs that are
+//! interrupted or killed and then resumed. At the end it counts what is left: processes, files, folders, and the time
+//! for the same work.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,23 +11,23 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{live, mixture::Numbers};
+use crate::{mixture::Numbers, processes};
 
-/// Longest time of one command.
+/// Maximum time of one command.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What a command is to do, and how it must end.
-struct Kind {
+/// Command to run, and its expected end.
+struct CommandKind {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// The signal that it gets after some time, with the exit code that it then may have.
+    /// Signal that the command gets after some time, and the exit code that is allowed then.
     signal: Option<(Signal, Option<i32>)>,
     code: i32,
 }
 
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 
-const KINDS: &[Kind] = &[
+const KINDS: &[CommandKind] = &[
     kind("copies", &["run", "copies", "--exclude", "copies/odd-sizes"], 0),
     kind("graphs", &["run", "graphs"], 0),
     kind("capture", &["run", "capture"], 0),
@@ -35,16 +36,19 @@ const KINDS: &[Kind] = &[
     kind("wrong data", &["run", TRIAL, "--fault", "copy.zero", "--repeat", "4"], 1),
     kind("hang", &["run", TRIAL, "--fault", "signal.stuck", "--quiet-timeout", "1"], 1),
     kind("programs", &["run", "programs/ctypes-*"], 0),
-    Kind { signal: Some((Signal::KILL, None)), ..kind("killed", &["run", "copies/odd-sizes"], 0) },
-    Kind {
+    CommandKind {
+        signal: Some((Signal::KILL, None)),
+        ..kind("killed", &["run", "copies/odd-sizes"], 0)
+    },
+    CommandKind {
         signal: Some((Signal::INT, Some(3))),
         ..kind("interrupted", &["run", "copies/odd-sizes"], 0)
     },
     kind("report", &["run", "capture/unjoined-fork"], 0),
 ];
 
-const fn kind(name: &'static str, arguments: &'static [&'static str], code: i32) -> Kind {
-    Kind { name, arguments, signal: None, code }
+const fn kind(name: &'static str, arguments: &'static [&'static str], code: i32) -> CommandKind {
+    CommandKind { name, arguments, signal: None, code }
 }
 
 struct Soak {
@@ -52,15 +56,15 @@ struct Soak {
     folder: PathBuf,
 }
 
-/// Runs for so long, and says what is wrong in the end.
+/// Runs commands for `time` and describes what is wrong at the end.
 pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
     let base = tempfile::Builder::new().prefix("soak-").tempdir().expect("a temporary folder");
     let folder = fs::canonicalize(base.path()).expect("it was just made");
     let soak = Soak { program, folder };
     for name in ["tmp", "cache", "home", "here"] {
-        fs::create_dir(soak.folder.join(name)).expect("the folder is ours");
+        fs::create_dir(soak.folder.join(name)).expect("the folder is writable");
     }
-    // What a first run makes stays: the stack, the device, compiled kernels.
+    // The first runs create files that stay: the stack, the device, compiled kernels.
     for kind in KINDS.iter().filter(|kind| kind.signal.is_none()) {
         soak.check(kind, soak.start(kind, &[]))?;
     }
@@ -81,7 +85,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
                 sleep(Duration::from_millis(50 + numbers.next(1500) as u64));
                 let _ = kill_process(Pid::from_child(&child), signal);
                 let status = child.wait().map_err(|e| e.to_string())?;
-                // It may have been over before, or not have begun to watch for signals.
+                // The command may have ended before the signal, or not have installed its handler yet.
                 let by_signal = status.code().is_none();
                 if !by_signal && status.code() != Some(kind.code) && status.code() != code {
                     return Err(format!("{}: it ended with {status}", kind.name));
@@ -94,7 +98,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
             copies.push(started.elapsed());
         }
     }
-    // The scratch of who was killed goes with the next run.
+    // The next run removes the temporary folder of a killed run.
     soak.check(&KINDS[0], soak.start(&KINDS[0], &[]))?;
     let after = files(&soak.folder);
     let commands: u32 = ran.values().sum();
@@ -107,7 +111,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
         mean(&copies[..half]),
         mean(&copies[half..])
     );
-    let left = live::left_of(&soak.folder);
+    let left = processes::kill_leftovers(&soak.folder);
     if !left.is_empty() {
         return Err(format!("left behind: {}", left.join("\n")));
     }
@@ -118,7 +122,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
 }
 
 impl Soak {
-    fn start(&self, kind: &Kind, more: &[&str]) -> Child {
+    fn start(&self, kind: &CommandKind, more: &[&str]) -> Child {
         let at = |name: &str| self.folder.join(name);
         let mut command = Command::new(&self.program);
         command.args(kind.arguments).args(more).args(["--rocm", "debian:7.2.4"]);
@@ -126,12 +130,12 @@ impl Soak {
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("XDG_CACHE_HOME", at("cache")).env("TMPDIR", at("tmp")).env("HOME", at("home"));
         command.current_dir(at("here")).stdin(Stdio::null());
-        let said = fs::File::create(at("said")).expect("the folder is ours");
+        let said = fs::File::create(at("said")).expect("the folder is writable");
         command.stdout(said.try_clone().expect("a descriptor")).stderr(said);
         command.spawn().expect("the command starts")
     }
 
-    fn check(&self, kind: &Kind, mut child: Child) -> Result<(), String> {
+    fn check(&self, kind: &CommandKind, mut child: Child) -> Result<(), String> {
         let until = Instant::now() + LONGEST;
         let status = loop {
             match child.try_wait().map_err(|e| e.to_string())? {
@@ -151,7 +155,7 @@ impl Soak {
     }
 }
 
-/// How many files and folders there are in each place; what a cache of comgr holds is its own affair.
+/// Counts the files and folders in each place. The contents of comgr's cache are not counted.
 fn files(folder: &Path) -> BTreeMap<String, usize> {
     let count = |path: &str| count(&folder.join(path));
     let places = ["tmp", "home", "here", "cache/rocrepro/stacks", "cache/rocrepro/code/tmp"];

@@ -1,4 +1,4 @@
-//! The table: every kind of trouble.
+//! The table of all disturbances.
 
 mod archives;
 mod cases;
@@ -15,7 +15,7 @@ mod signals;
 
 use crate::row::Row;
 
-/// Every row.
+/// Returns all rows.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
     let families: [&'static [Row]; 12] = [
         preload::ROWS,
@@ -39,14 +39,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_many_kinds_and_each_has_a_name_of_its_own() {
+    fn row_names_are_unique() {
         let names: std::collections::BTreeSet<_> = rows().map(|row| row.name).collect();
         assert_eq!(names.len(), rows().count());
         assert!(names.len() >= 120, "{}", names.len());
     }
 
     #[test]
-    fn every_row_says_what_may_be_said() {
+    fn every_row_has_allowed_answers() {
         const WORDS: [&str; 11] = [
             "pass",
             "known",

@@ -1,4 +1,4 @@
-//! The emulated device's decoder: the stack's disassembler, and what the device executes.
+//! Decodes instructions with the emulated device's library, which uses the stack's disassembler.
 
 use std::{
     ffi::{CString, c_void},
@@ -8,18 +8,18 @@ use std::{
 use device::{Arch, DECODE_SYMBOL, Decode};
 use libloading::os::unix::Library;
 
-/// An instruction, as the device's decoder reads it.
+/// Instruction as the device's decoder reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
-    /// As the disassembler of the stack prints it.
+pub struct DecodedInstruction {
+    /// Text as the stack's disassembler prints it.
     pub text: String,
-    /// Its size in bytes.
+    /// Size of the instruction in bytes.
     pub size: usize,
-    /// Whether this build of the emulated device executes it.
+    /// True if this build of the emulated device executes the instruction.
     pub executable: bool,
 }
 
-/// The library of the emulated device, in a process that finds the stack's libraries.
+/// The emulated device's library, loaded into a process that can find the stack's libraries.
 pub struct Decoder {
     decode: Decode,
     _library: Library,
@@ -29,48 +29,54 @@ impl Decoder {
     /// Loads the library at `path`.
     ///
     /// # Errors
-    /// Why it cannot be loaded, or is no emulated device.
+    /// Fails if the library cannot be loaded or has no decoder.
     pub fn open(path: &Path) -> Result<Decoder, String> {
         let failed = |e: libloading::Error| format!("cannot load `{}`: {e}", path.display());
         let too_old =
             |_| format!("`{}` is of another version, which does not decode", path.display());
-        // SAFETY: whoever names the path vouches for the device of this project, which does nothing when it is loaded.
+        // SAFETY: the caller names the emulated device's library, which runs no code when it is loaded.
         let library = unsafe { Library::new(path) }.map_err(failed)?;
-        // SAFETY: that symbol is a function of this type in every build of the device that has it.
+        // SAFETY: every build of the device that has this symbol defines it as a function of this type.
         let decode =
             *unsafe { library.get::<Decode>(DECODE_SYMBOL.as_bytes()) }.map_err(too_old)?;
         Ok(Decoder { decode, _library: library })
     }
 
-    /// The instruction that `bytes` begin with, which lie at that address; nothing where that is none.
+    /// Decodes the instruction at the start of `bytes`, which are at `address`. Returns `None` if they are not an
+    /// instruction.
     ///
     /// # Errors
-    /// Without a disassembler for the architecture: why.
+    /// Fails if the stack has no disassembler for the architecture.
     pub fn decode(
         &self,
         arch: Arch,
         address: u64,
         bytes: &[u8],
-    ) -> Result<Option<Decoded>, String> {
-        extern "C" fn hear(whom: *mut c_void, text: *const u8, length: usize, executable: bool) {
-            // SAFETY: `whom` is the pair below, and nobody else has it while the function is called.
-            let heard = unsafe { &mut *whom.cast::<(String, bool)>() };
-            // SAFETY: the decoder gives a text of that length, which lives through this call.
+    ) -> Result<Option<DecodedInstruction>, String> {
+        extern "C" fn receive(
+            context: *mut c_void,
+            text: *const u8,
+            length: usize,
+            executable: bool,
+        ) {
+            // SAFETY: `context` points to the pair below, which nothing else uses during the call.
+            let received = unsafe { &mut *context.cast::<(String, bool)>() };
+            // SAFETY: the decoder passes a text of that length that is valid during this call.
             let text = unsafe { std::slice::from_raw_parts(text, length) };
-            *heard = (String::from_utf8_lossy(text).into_owned(), executable);
+            *received = (String::from_utf8_lossy(text).into_owned(), executable);
         }
         let name = CString::new(arch.name()).map_err(|e| e.to_string())?;
-        let mut heard = (String::new(), false);
-        let whom = (&raw mut heard).cast();
-        // SAFETY: the name is a string of C, the bytes are as many as said, and `hear` takes what it is given.
+        let mut received = (String::new(), false);
+        let context = (&raw mut received).cast();
+        // SAFETY: the name is a C string, the length is that of the bytes, and `receive` accepts its arguments.
         let size = unsafe {
-            (self.decode)(name.as_ptr(), address, bytes.as_ptr(), bytes.len(), hear, whom)
+            (self.decode)(name.as_ptr(), address, bytes.as_ptr(), bytes.len(), receive, context)
         };
-        let (text, executable) = heard;
+        let (text, executable) = received;
         match usize::try_from(size) {
             Err(_) => Err(text),
             Ok(0) => Ok(None),
-            Ok(size) => Ok(Some(Decoded { text, size, executable })),
+            Ok(size) => Ok(Some(DecodedInstruction { text, size, executable })),
         }
     }
 }

@@ -1,29 +1,29 @@
-//! What a device makes of each instruction, written down: a probe that runs on any device of the HIP runtime, its result file, and
-//! the differences between two of them.
+//! Instruction conformance: runs every instruction on any device of the HIP runtime, writes the results to a file,
+//! and compares two such files.
 //!
-//! The instructions are not listed here: every opcode of the encodings of vector, matrix and scalar arithmetic is given to the
-//! stack's own disassembler, and what has a name there is executed on the same inputs ([`instructions`]). Beside them stand
-//! rows of what the emulated device infers about hardware. Nothing here says what is right.
+//! The instructions are not listed here. Every opcode of the vector, matrix and scalar encodings is given to the
+//! stack's own disassembler, and each opcode that has a name there is executed on the same inputs ([`instructions`]).
+//! Further rows test what the emulated device infers about hardware. Nothing here states which result is right.
 
 mod compare;
 mod decoder;
 mod encodings;
-mod file;
+mod opcode_counter;
+mod result_file;
 mod rows;
 mod run;
 mod source;
-mod tally;
 
-pub use compare::{Difference, Differences, compare};
-pub use decoder::{Decoded, Decoder};
-pub use encodings::{Group, Instruction, instructions};
-pub use file::{File, Header, Probe, Refused, VERSION};
+pub use compare::{Differences, ResultDifference, compare};
+pub use decoder::{DecodedInstruction, Decoder};
+pub use encodings::{Instruction, InstructionGroup, instructions};
+pub use opcode_counter::{OpcodeCounter, OpcodeCounts};
+pub use result_file::{FORMAT_VERSION, FileError, InstructionResult, ResultFile, ResultHeader};
 use rows::{Row, rows};
-pub use run::{Failed, on_device};
-pub use tally::{Opcode, Tally};
+pub use run::{RunError, run_on_device};
 
-/// Work-items that execute an instruction, in workgroups of [`GROUP`].
+/// Number of work-items that execute each instruction, in workgroups of [`GROUP`].
 pub const ITEMS: usize = 512;
 
-/// Work-items of a workgroup.
+/// Number of work-items of a workgroup.
 pub const GROUP: usize = 64;

@@ -1,25 +1,25 @@
-//! Rows of `docs/inferred-hardware.md` that a program can ask a device about, each as a kernel.
+//! Rows of `docs/inferred-hardware.md` that a kernel can test on a device.
 
 use crate::GROUP;
 
-/// One of them.
+/// Test of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// What it asks.
+    /// Name of the row.
     pub(crate) name: &'static str,
-    /// Whether two devices, or two runs on one, may answer otherwise: hardware promises nothing.
-    pub(crate) is_free: bool,
-    /// Workgroups, and work-items of each.
+    /// True if hardware leaves the result unspecified, so that two devices, or two runs on one device, may differ.
+    pub(crate) is_unspecified: bool,
+    /// Number of workgroups, and of work-items in each.
     pub(crate) groups: u32,
     pub(crate) items: u32,
-    /// LDS that a launch adds, in bytes.
+    /// Dynamic LDS of the launch, in bytes.
     pub(crate) lds: u32,
-    /// The statements of a kernel `probe(unsigned *o)`; `t` is the work-item in its group, `i` in the grid.
+    /// Statements of the kernel `probe(unsigned *o)`; `t` is the work-item's index in its group, `i` in the grid.
     body: String,
 }
 
 impl Row {
-    /// The kernel, as HIP. It writes a word for each work-item.
+    /// Returns the HIP source of the kernel, which writes one word for each work-item.
     pub(crate) fn kernel(&self) -> String {
         format!(
             "extern \"C\" __global__ void probe(unsigned *o) {{\n\
@@ -29,6 +29,7 @@ impl Row {
         )
     }
 
+    /// Returns the number of words that the kernel writes.
     pub(crate) fn words(&self) -> usize {
         (self.groups * self.items) as usize
     }
@@ -36,15 +37,21 @@ impl Row {
 
 const WAVE: u32 = GROUP as u32;
 
-/// Words inside of the 300 bytes of LDS that are asked for, and past the granule that these come in.
+/// Byte offsets inside the 300 bytes of LDS that are requested, and past the granule in which LDS is allocated.
 const PAST_THE_LDS: &str = "const unsigned at[8] = {0, 296, 2048, 4096, 16384, 32768, 65280, 1u << 20};\n\
     for (unsigned k = t; k < 75; k += blockDim.x) d[k] = 0x1000 + k;\n__syncthreads();\n\
     volatile __attribute__((address_space(3))) unsigned *p = (__attribute__((address_space(3))) unsigned *)d;\n";
 
-/// All of them.
+/// Returns all rows.
 pub(crate) fn rows() -> Vec<Row> {
-    let exact =
-        |name, lds, body: String| Row { name, is_free: false, groups: 1, items: WAVE, lds, body };
+    let exact = |name, lds, body: String| Row {
+        name,
+        is_unspecified: false,
+        groups: 1,
+        items: WAVE,
+        lds,
+        body,
+    };
     let lanes = |what: &str| format!("int got = 7; if (t % 3) got = {what}; o[t] = got;");
     vec![
         exact(
@@ -79,7 +86,7 @@ pub(crate) fn rows() -> Vec<Row> {
         ),
         Row {
             name: "the order in which the waves of a workgroup come",
-            is_free: true,
+            is_unspecified: true,
             groups: 1,
             items: 8 * WAVE,
             lds: 4,
@@ -89,7 +96,7 @@ pub(crate) fn rows() -> Vec<Row> {
         },
         Row {
             name: "the order in which workgroups come",
-            is_free: true,
+            is_unspecified: true,
             groups: 64,
             items: WAVE,
             lds: 0,
@@ -99,7 +106,8 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-/// Products and sums of denormals under each of the sixteen values of MODE.FP_DENORM; the field is put back behind each.
+/// Returns code that multiplies and adds denormals under each of the sixteen values of MODE.FP_DENORM, and restores
+/// the field each time.
 fn denormals() -> String {
     let mut text = "unsigned r = 0;\n".to_owned();
     for mode in 0..16 {

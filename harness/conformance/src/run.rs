@@ -1,4 +1,4 @@
-//! The probe on the device of this process: kernels compiled by hipRTC and launched by HIP.
+//! Runs all instructions on the device of this process: hipRTC compiles the kernels and HIP launches them.
 
 use std::{
     collections::BTreeMap,
@@ -9,86 +9,92 @@ use std::{
 };
 
 use device::{Arch, IDENTITY_SYMBOL};
-use hip_sys::{Hip, MemcpyKind, Missing, Rtc, Shared};
+use hip_sys::{Hip, LoadError, MemcpyKind, Rtc, SharedLibrary};
 
 use crate::{
-    Decoder, File, GROUP, Group, Header, ITEMS, Instruction, Probe, Row, instructions, rows, source,
+    Decoder, GROUP, ITEMS, Instruction, InstructionGroup, InstructionResult, ResultFile,
+    ResultHeader, Row, instructions, rows, source,
 };
 
-/// Instructions of one kernel. A few kernels compile faster than one, and a mistake concerns less.
+/// Number of instructions per kernel. Several small kernels compile faster than one, and an error affects fewer
+/// instructions.
 const BATCH: usize = 40;
 const MATRIX_BATCH: usize = 8;
 
-/// Why there is no result.
+/// Failure of a run.
 #[derive(Debug)]
-pub enum Failed {
-    /// The release lacks a function.
-    Missing(Missing),
+pub enum RunError {
+    /// The release lacks a library or function.
+    Missing(LoadError),
     /// The stack has no disassembler for the architecture.
     Disassembler(String),
-    /// Something was refused, while this was tried.
-    Refused(String),
+    /// A call failed; the text has the call, its status and what was being done.
+    CallFailed(String),
 }
 
-impl From<Missing> for Failed {
-    fn from(missing: Missing) -> Failed {
-        Failed::Missing(missing)
+impl From<LoadError> for RunError {
+    fn from(missing: LoadError) -> RunError {
+        RunError::Missing(missing)
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failed::Missing(missing) => missing.fmt(f),
-            Failed::Disassembler(why) | Failed::Refused(why) => f.write_str(why),
+            RunError::Missing(missing) => missing.fmt(f),
+            RunError::Disassembler(why) | RunError::CallFailed(why) => f.write_str(why),
         }
     }
 }
 
-impl std::error::Error for Failed {}
+impl std::error::Error for RunError {}
 
-/// Executes everything on device 0, whose architecture is given with its features as the device says them. What an emulated device
-/// lacks is not executed.
+/// Executes all instructions and rows on device 0. `gfx` is its architecture with its features, as the runtime
+/// reports it. Instructions that an emulated device does not support are not executed.
 fn run(
     (hip, rtc): (&Hip, &Rtc),
     (arch, gfx): (Arch, &str),
     emulated: bool,
     decoder: &Path,
-) -> Result<Vec<Probe>, Failed> {
-    let bench = Bench { hip, rtc, arch, gfx };
+) -> Result<Vec<InstructionResult>, RunError> {
+    let runner = Runner { hip, rtc, arch, gfx };
     let all = Decoder::open(decoder).and_then(|decoder| instructions(&decoder, arch));
-    let all = all.map_err(Failed::Disassembler)?;
-    let mut probes = Vec::new();
-    for group in [Group::Scalar, Group::Vector, Group::Matrix] {
+    let all = all.map_err(RunError::Disassembler)?;
+    let mut results = Vec::new();
+    for group in [InstructionGroup::Scalar, InstructionGroup::Vector, InstructionGroup::Matrix] {
         let of_group = all.iter().filter(|one| one.group == group);
         let (lacking, there): (Vec<_>, Vec<_>) =
             of_group.cloned().partition(|one| emulated && !one.emulated);
-        probes.extend(lacking.into_iter().map(|one| Probe {
-            probe: one.text,
-            free: false,
-            lacking: true,
-            results: BTreeMap::new(),
+        results.extend(lacking.into_iter().map(|one| InstructionResult {
+            name: one.text,
+            unspecified: false,
+            unsupported: true,
+            registers: BTreeMap::new(),
         }));
-        let size = if group == Group::Matrix { MATRIX_BATCH } else { BATCH };
+        let size = if group == InstructionGroup::Matrix { MATRIX_BATCH } else { BATCH };
         for batch in there.chunks(size) {
-            probes.extend(bench.batch(batch, group)?);
+            results.extend(runner.batch(batch, group)?);
         }
     }
     for row in rows() {
-        probes.push(bench.row(&row)?);
+        results.push(runner.row(&row)?);
     }
-    Ok(probes)
+    Ok(results)
 }
 
-struct Bench<'a> {
+struct Runner<'a> {
     hip: &'a Hip,
     rtc: &'a Rtc,
     arch: Arch,
     gfx: &'a str,
 }
 
-impl Bench<'_> {
-    fn batch(&self, batch: &[Instruction], group: Group) -> Result<Vec<Probe>, Failed> {
+impl Runner<'_> {
+    fn batch(
+        &self,
+        batch: &[Instruction],
+        group: InstructionGroup,
+    ) -> Result<Vec<InstructionResult>, RunError> {
         let what = format!("the instructions from `{}` on", batch[0].text);
         let inputs = source::values(group);
         let words = batch.len() * source::results(group) * ITEMS;
@@ -104,44 +110,61 @@ impl Bench<'_> {
                     let before = self.before(group, index, item, &inputs);
                     before.map_or(words[item] == words[0], |before| words[item] == before)
                 });
-                (!kept).then(|| (name, Probe::hex(words)))
+                (!kept).then(|| (name, InstructionResult::hex(words)))
             });
-            let results = registers.collect();
-            Probe { probe: one.text.clone(), free: false, lacking: false, results }
+            let registers = registers.collect();
+            InstructionResult {
+                name: one.text.clone(),
+                unspecified: false,
+                unsupported: false,
+                registers,
+            }
         };
         Ok(batch.iter().enumerate().map(one).collect())
     }
 
-    /// What a register holds before the instruction: of the upper half of EXEC in waves of 32 lanes nothing is known.
-    fn before(&self, group: Group, index: usize, item: usize, inputs: &[u32]) -> Option<u32> {
+    /// Returns the value of a register before the instruction; `None` for the upper half of EXEC in waves of 32
+    /// lanes, which is unknown.
+    fn before(
+        &self,
+        group: InstructionGroup,
+        index: usize,
+        item: usize,
+        inputs: &[u32],
+    ) -> Option<u32> {
         let lanes = self.arch.wave_size() as usize;
-        let wide = if group == Group::Matrix { 8 } else { 4 };
+        let wide = if group == InstructionGroup::Matrix { 8 } else { 4 };
         let input = |word: usize, item: usize| inputs[word * ITEMS + item];
         let first = item / lanes * lanes;
         let Some(scalar) = index.checked_sub(source::vectors(group)) else {
             return Some(input(2 * wide + index, item));
         };
         match scalar {
-            // Not what a move would put there.
+            // The complement, so that a move of a source is noticed.
             0 | 1 => Some(!input(scalar, first)),
             2 => Some(u32::MAX),
             3 => (lanes == 64).then_some(u32::MAX),
             4 | 5 => Some(input(wide + scalar - 4, first)),
             6 => Some(input(wide, first)),
-            // Waves of 32 lanes have half of VCC, and the other half as a register.
+            // Waves of 32 lanes have half of VCC, and use the other half as a register.
             7 => Some(input(wide + 1, first)),
             _ => Some(input(0, first) & 1),
         }
     }
 
-    fn row(&self, row: &Row) -> Result<Probe, Failed> {
+    fn row(&self, row: &Row) -> Result<InstructionResult, RunError> {
         let shape = [row.groups, row.items, row.lds];
         let words = self.launch(row.name, &row.kernel(), shape, None, row.words())?;
-        let results = BTreeMap::from([("words".to_owned(), Probe::hex(&words))]);
-        Ok(Probe { probe: row.name.to_owned(), free: row.is_free, lacking: false, results })
+        let registers = BTreeMap::from([("words".to_owned(), InstructionResult::hex(&words))]);
+        Ok(InstructionResult {
+            name: row.name.to_owned(),
+            unspecified: row.is_unspecified,
+            unsupported: false,
+            registers,
+        })
     }
 
-    /// Compiles and launches one kernel, and gives the words that it wrote.
+    /// Compiles and launches one kernel, and returns the words that it wrote.
     fn launch(
         &self,
         what: &str,
@@ -149,12 +172,12 @@ impl Bench<'_> {
         [groups, items, lds]: [u32; 3],
         inputs: Option<&[u32]>,
         words: usize,
-    ) -> Result<Vec<u32>, Failed> {
+    ) -> Result<Vec<u32>, RunError> {
         let refused = |call: &str, status: i32| {
             let name = self.hip.error_name(status);
-            Failed::Refused(format!("{what}: {call} gives {name}"))
+            RunError::CallFailed(format!("{what}: {call} gives {name}"))
         };
-        let check = |call: &str, status: Result<i32, Missing>| match status? {
+        let check = |call: &str, status: Result<i32, LoadError>| match status? {
             0 => Ok(()),
             status => Err(refused(call, status)),
         };
@@ -162,16 +185,17 @@ impl Bench<'_> {
         let options = [c_string(&format!("--offload-arch={}", self.gfx)), c_string("-O1")];
         let code = self.rtc.compile(&c_string(text), c"probe.hip", &options)?.map_err(|error| {
             let status = self.rtc.error_name(error.status);
-            Failed::Refused(format!("{what}: hipRTC gives {status}: {}", error.log.trim()))
+            RunError::CallFailed(format!("{what}: hipRTC gives {status}: {}", error.log.trim()))
         })?;
         let hip = self.hip;
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
         let mut results = vec![0u32; words];
-        // Some rows count behind what they write.
+        // Some rows count in memory after the words that they write.
         let bytes = (words + GROUP) * size_of::<u32>();
         let (mut out, mut input): (*mut c_void, *mut c_void) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the image is a whole code object of hipRTC that lives to the end of this function; the names are terminated, and
-        // what was made goes to places of this function. Sizes of copies are those of the allocations and of the vectors.
+        // SAFETY: the image is a complete code object of hipRTC that lives until the end of this function. The names
+        // are terminated strings, results go to local variables, and the sizes of copies are those of the allocations
+        // and of the vectors.
         unsafe {
             check("hipModuleLoadData", hip.hipModuleLoadData(&mut module, code.as_ptr().cast()))?;
             let name = c"probe".as_ptr();
@@ -214,18 +238,18 @@ impl Bench<'_> {
     }
 }
 
-/// Looks at device 0 of the HIP runtime that this process finds, and executes everything on it.
+/// Executes all instructions and rows on device 0 of the HIP runtime that this process finds.
 ///
 /// # Errors
-/// What the stack refuses, and at what; there is no device; or its architecture is none that is known here.
-pub fn on_device(stack: String, date: String, decoder: &Path) -> Result<File, Failed> {
+/// Fails if a call fails, if the runtime reports no device, or if the architecture of the device is not supported.
+pub fn run_on_device(stack: String, date: String, decoder: &Path) -> Result<ResultFile, RunError> {
     let hip = Hip::load(&Hip::SONAMES)?;
     let rtc = Rtc::load(hip.shared())?;
     let refused = |call: &str, status| {
-        Err(Failed::Refused(format!("{call} gives {}", hip.error_name(status))))
+        Err(RunError::CallFailed(format!("{call} gives {}", hip.error_name(status))))
     };
     let mut count = 0;
-    // SAFETY: the calls need no state, and the count goes to a place of this function.
+    // SAFETY: the calls need no prior state, and the count is written to a local variable.
     let (init, counted) = unsafe { (hip.hipInit(0)?, hip.hipGetDeviceCount(&mut count)?) };
     for (call, status) in [("hipInit", init), ("hipGetDeviceCount", counted)] {
         if status != 0 {
@@ -233,7 +257,7 @@ pub fn on_device(stack: String, date: String, decoder: &Path) -> Result<File, Fa
         }
     }
     if count == 0 {
-        return Err(Failed::Refused("the HIP runtime sees no device".to_owned()));
+        return Err(RunError::CallFailed("the HIP runtime reports no device".to_owned()));
     }
     let properties = match hip.properties(0)? {
         Ok(properties) => properties,
@@ -241,12 +265,12 @@ pub fn on_device(stack: String, date: String, decoder: &Path) -> Result<File, Fa
     };
     let gfx = properties.gcn_arch_name;
     let arch: Arch = gfx.split(':').next().unwrap_or_default().parse().map_err(|error| {
-        Failed::Refused(format!("{error}, so nothing could be compared with this device"))
+        RunError::CallFailed(format!("{error}, so nothing could be compared with this device"))
     })?;
-    // The runtime has loaded it; only our own has the symbol.
-    let hsa = Shared::open("libhsa-runtime64", &["libhsa-runtime64.so.1"])?;
+    // The runtime has loaded this library; only the emulated device has the symbol.
+    let hsa = SharedLibrary::open("libhsa-runtime64", &["libhsa-runtime64.so.1"])?;
     let emulated = hsa.has(IDENTITY_SYMBOL);
-    let probes = run((&hip, &rtc), (arch, &gfx), emulated, decoder)?;
-    let header = Header::new(stack, properties.name, gfx, emulated, date);
-    Ok(File { header, probes })
+    let results = run((&hip, &rtc), (arch, &gfx), emulated, decoder)?;
+    let header = ResultHeader::new(stack, properties.name, gfx, emulated, date);
+    Ok(ResultFile { header, results })
 }

@@ -1,43 +1,46 @@
-//! The kernels that execute instructions, as HIP.
+//! Generates the HIP kernels that execute instructions, and their inputs.
 
 use std::fmt::Write;
 
 use device::{Arch, Generation};
 
-use crate::{GROUP, Group, ITEMS, Instruction};
+use crate::{GROUP, ITEMS, Instruction, InstructionGroup};
 
-/// Words that a work-item gets as sources: four or eight registers for each of two sources, and the third.
-pub(crate) fn inputs(group: Group) -> usize {
-    if group == Group::Matrix { 8 + 8 + 32 } else { 12 }
+/// Returns the number of input words per work-item: four or eight registers for each of two sources, and the third
+/// source.
+pub(crate) fn inputs(group: InstructionGroup) -> usize {
+    if group == InstructionGroup::Matrix { 8 + 8 + 32 } else { 12 }
 }
 
-/// Registers of which a work-item writes down what they hold: vector registers from v40 on, and s40 to s47 with SCC.
-pub(crate) fn vectors(group: Group) -> usize {
+/// Returns the number of vector registers, from v40 on, that a work-item writes to the results. [`SCALARS`] follow
+/// them.
+pub(crate) fn vectors(group: InstructionGroup) -> usize {
     match group {
-        Group::Vector => 4,
-        Group::Matrix => 32,
-        Group::Scalar => 0,
+        InstructionGroup::Vector => 4,
+        InstructionGroup::Matrix => 32,
+        InstructionGroup::Scalar => 0,
     }
 }
 
-/// Of the scalar registers, by their places behind the vector registers.
+/// Scalar results, in their order after the vector registers.
 pub(crate) const SCALARS: [&str; 9] =
     ["s40", "s41", "exec_lo", "exec_hi", "s44", "s45", "vcc_lo", "vcc_hi", "scc"];
 
-pub(crate) fn results(group: Group) -> usize {
+/// Returns the number of results per work-item.
+pub(crate) fn results(group: InstructionGroup) -> usize {
     vectors(group) + SCALARS.len()
 }
 
-/// The name of a result.
-pub(crate) fn register(group: Group, index: usize) -> String {
+/// Returns the register name of a result.
+pub(crate) fn register(group: InstructionGroup, index: usize) -> String {
     match index.checked_sub(vectors(group)) {
         None => format!("v{}", 40 + index),
         Some(scalar) => SCALARS[scalar].to_owned(),
     }
 }
 
-/// What lets results come before they are looked at, where hardware does not do so by itself (the ISA guides, "Manually inserted
-/// wait states"): a matrix instruction wants the most.
+/// Returns instructions that wait until results are available, on architectures that do not wait by themselves (the
+/// ISA guides, "Manually inserted wait states"). Matrix instructions need the longest wait.
 fn pause(arch: Arch) -> &'static str {
     match arch.generation() {
         Generation::Rdna4 => "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_wait_alu 0\\n ",
@@ -48,10 +51,11 @@ fn pause(arch: Arch) -> &'static str {
     }
 }
 
-/// One kernel `probe(out, in)` for instructions of one group.
-pub(crate) fn kernel(arch: Arch, batch: &[Instruction], group: Group) -> String {
-    let (a, c) = if group == Group::Matrix { (8, 32) } else { (4, 4) };
-    let (c_first, result_last) = if group == Group::Matrix { (80, 71) } else { (30, 43) };
+/// Returns the source of a kernel `probe(out, in)` for instructions of one group.
+pub(crate) fn kernel(arch: Arch, batch: &[Instruction], group: InstructionGroup) -> String {
+    let (a, c) = if group == InstructionGroup::Matrix { (8, 32) } else { (4, 4) };
+    let (c_first, result_last) =
+        if group == InstructionGroup::Matrix { (80, 71) } else { (30, 43) };
     let mut text = format!(
         "typedef unsigned u4 __attribute__((ext_vector_type(4)));\n\
          typedef unsigned u8 __attribute__((ext_vector_type(8)));\n\
@@ -106,8 +110,8 @@ pub(crate) fn kernel(arch: Arch, batch: &[Instruction], group: Group) -> String 
     text
 }
 
-/// What the work-items get, word by word: each workgroup another kind of values.
-pub(crate) fn values(group: Group) -> Vec<u32> {
+/// Returns the inputs, word by word; each workgroup gets another kind of values.
+pub(crate) fn values(group: InstructionGroup) -> Vec<u32> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
         state ^= state << 13;
@@ -127,7 +131,7 @@ pub(crate) fn values(group: Group) -> Vec<u32> {
                 2 if word % 2 == 1 => pick(&DOUBLES),
                 2 => [0, 1, u32::MAX, drawn][drawn as usize >> 30],
                 3 => pick(&INTEGERS),
-                // Numbers of everyday sizes: of 32 bits, of 16, and of 64.
+                // Numbers of ordinary magnitudes: 32-bit, 16-bit and 64-bit.
                 4 => drawn & 0x80ff_ffff | (0x7a + (drawn >> 24 & 7)) << 23,
                 5 => drawn & 0x83ff_83ff | 0x3800_3800,
                 6 if word % 2 == 1 => drawn & 0x800f_ffff | 0x3fe0_0000,
@@ -146,7 +150,7 @@ fn pick_other(drawn: u32, list: &[u32]) -> u32 {
     list[(drawn >> 16) as usize % list.len()]
 }
 
-/// Zeros, denormals, ones, the ends of the range, infinities and NaNs of both kinds.
+/// Zeros, denormals, ones, the ends of the range, infinities, and quiet and signalling NaNs.
 const SINGLES: [u32; 16] = [
     0,
     0x8000_0000,
@@ -169,7 +173,7 @@ const HALVES: [u32; 16] = [
     0, 0x8000, 1, 0x83ff, 0x0400, 0x3c00, 0xbc00, 0x3800, 0x6401, 0x7bff, 0xfbff, 0x7c00, 0xfc00,
     0x7e12, 0xfe00, 0x7c01,
 ];
-/// The upper words.
+/// Upper words of doubles: zeros, denormals, ones, the ends of the range, infinities and NaNs.
 const DOUBLES: [u32; 16] = [
     0,
     0x8000_0000,

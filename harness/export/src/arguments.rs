@@ -1,16 +1,17 @@
-//! Kernel arguments in C++.
+//! Prints kernel arguments as C++.
 
 use plan::{Arg, ScalarType};
 
 use crate::{
     form::Form,
     literal::{text, value},
-    names::Kind,
+    names::NameKind,
     printer::Printer,
 };
 
 impl Printer<'_> {
-    /// The arguments of a kernel, with the types that it has where it is part of the program. Structs get variables.
+    /// Returns the arguments of a kernel, separated by commas. In a [`Form::Hipcc`] program, pointers are cast to the
+    /// kernel's parameter types. Structs are declared as variables first.
     pub(crate) fn arguments(&mut self, kernel: &str, args: &[Arg]) -> String {
         let types = match self.form_of(kernel) {
             Form::Hipcc => parameter_types(self.plan.kernels.get(kernel).map_or("", |s| s), kernel),
@@ -24,7 +25,7 @@ impl Printer<'_> {
                 }
                 (Some(place), None) => self.place(place),
                 (None, _) if matches!(arg, Arg::Struct(_) | Arg::Bytes(_)) => {
-                    let name = self.names.fresh(Kind::Value, "argument");
+                    let name = self.names.fresh(NameKind::Value, "argument");
                     let (ty, of_member) = (value_type(arg), self.initial(arg));
                     self.line(format!("const {ty} {name} = {of_member};"));
                     name
@@ -35,14 +36,15 @@ impl Printer<'_> {
         text.join(", ")
     }
 
-    /// The options of a kernel's own, as texts between commas; none where it has none.
+    /// Returns the compiler options of a case's own kernel as C++ string literals, separated by commas; `None` if it
+    /// has none.
     pub(crate) fn options(&self, kernel: &str) -> Option<String> {
         let options = &self.plan.own_kernels.get(kernel)?.options;
         let texts: Vec<_> = options.iter().map(|option| text(option)).collect();
         (!texts.is_empty()).then(|| texts.join(", "))
     }
 
-    /// What such a variable holds.
+    /// Returns the initialiser of an argument's variable.
     fn initial(&mut self, arg: &Arg) -> String {
         match arg {
             Arg::Address(place) | Arg::Input(place) => self.place(place),
@@ -59,15 +61,15 @@ impl Printer<'_> {
     }
 }
 
-/// The type of a variable with these bits.
-fn by_bits(ty: ScalarType) -> &'static str {
+/// Returns a C++ type that can hold the bits of a number; 16-bit floats become `uint16_t`.
+fn storage_type(ty: ScalarType) -> &'static str {
     match ty {
         ScalarType::F16 | ScalarType::Bf16 => "uint16_t",
         ty => ty.cpp(),
     }
 }
 
-/// Types of a kernel's parameters, as its source spells them; empty where the source is not understood.
+/// Returns the parameter types of a kernel as its source spells them; empty if the kernel is not found.
 fn parameter_types(source: &str, kernel: &str) -> Vec<String> {
     let Some(start) = source.find(&format!("{kernel}(")) else { return Vec::new() };
     let rest = &source[start + kernel.len() + 1..];
@@ -80,7 +82,7 @@ fn parameter_types(source: &str, kernel: &str) -> Vec<String> {
         .collect()
 }
 
-/// The type of an argument by value, as a member of a struct has it.
+/// Returns the C++ type of an argument that is passed by value, as a struct member would be declared.
 fn value_type(arg: &Arg) -> String {
     let members = |members: &[Arg]| {
         let member = |(index, arg): (usize, &Arg)| match arg {
@@ -94,7 +96,7 @@ fn value_type(arg: &Arg) -> String {
     };
     match arg {
         Arg::Address(_) | Arg::Input(_) => "void*".to_owned(),
-        Arg::Number(number) => by_bits(number.ty).to_owned(),
+        Arg::Number(number) => storage_type(number.ty).to_owned(),
         Arg::Struct(inner) => members(inner),
         Arg::Bytes(_) => members(std::slice::from_ref(arg)),
     }

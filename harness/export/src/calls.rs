@@ -1,4 +1,4 @@
-//! What each call of a plan looks like in C++.
+//! Prints each call of a plan as C++.
 
 use plan::{
     Arg, Call, CaptureMode, Choice, Cpp, Field, FieldKind, FirstValueCheck, HostFuncApi, Named,
@@ -7,67 +7,72 @@ use plan::{
 
 use crate::{
     checks::{is_success, number_fits},
-    declare::{made, type_of},
+    declarations::{created_variable, type_of},
     form::Form,
+    helpers::Helper,
     literal::text,
-    math,
-    names::Kind,
+    matrix_products,
+    names::NameKind,
     printer::Printer,
-    support::Helper,
 };
 
+/// HIP's success status.
 pub(crate) const HIP: &str = "hipSuccess";
+/// hipRAND's success status.
 pub(crate) const RAND: &str = "HIPRAND_STATUS_SUCCESS";
+/// hipBLASLt's success status.
 pub(crate) const BLAS: &str = "HIPBLAS_STATUS_SUCCESS";
+/// rocBLAS's success status.
 pub(crate) const ROCBLAS: &str = "rocblas_status_success";
 
 impl Printer<'_> {
-    /// The function that a call makes.
+    /// Returns the name of the API function that a call makes.
     pub(crate) fn api(&self, call: &Call) -> &'static str {
         plan::api(call, self.plan)
     }
 
-    /// Declares what a call would have made, where it is not made.
+    /// Declares the variables that a call would have created, for a call that the program does not make.
     pub(crate) fn declare_only(&mut self, call: &Call) {
         if let Call::Load { kernel } = call
             && self.form_of(kernel) == Form::Hiprtc
         {
-            let function = self.name(Kind::Kernel, kernel);
+            let function = self.name(NameKind::Kernel, kernel);
             self.line(format!("hipModule_t {kernel}_module = nullptr;"));
             return self.line(format!("hipFunction_t {function} = nullptr;"));
         }
-        // What is done with the buffer afterwards knows of its guards.
+        // Later uses of the buffer need its guards.
         if let Call::Alloc { buffer, .. } = call
             && self.buffer(buffer).guarded
         {
             self.need(Helper::Guard);
         }
-        if let Some((kind, name)) = made(call)
+        if let Some((kind, name)) = created_variable(call)
             && self.declares(kind, name)
         {
-            self.making(kind, name);
+            self.declare_created(kind, name);
         }
     }
 
-    /// A planted refusal: the call answers this status and is not made.
-    pub(crate) fn refused(&mut self, step: &Step, code: i32) {
+    /// Prints an injected refusal: the program does not make the call and treats it as if it had returned this
+    /// status.
+    pub(crate) fn inject_refusal(&mut self, step: &Step, code: i32) {
         self.declare_only(&step.call);
         let function = self.api(&step.call);
         self.line(format!("// Planted: {function} answers status {code} and is not made."));
-        self.status_is(step, code);
+        self.check_injected_status(step, code);
     }
 
-    /// A call that was made, and answers another status than its own.
-    pub(crate) fn answered(&mut self, step: &Step, code: i32) {
+    /// Prints the injected status of a call that the program made.
+    pub(crate) fn inject_status(&mut self, step: &Step, code: i32) {
         let function = self.api(&step.call);
         self.line(format!(
             "// Planted: {function}, which was made, answers status {code} in the place of its own."
         ));
-        self.status_is(step, code);
+        self.check_injected_status(step, code);
     }
 
-    /// Looks at a planted status as at one that the call answered.
-    fn status_is(&mut self, step: &Step, code: i32) {
+    /// Checks an injected status as if the call had returned it.
+    fn check_injected_status(&mut self, step: &Step, code: i32) {
         let function = self.api(&step.call);
         let (ty, success) = match function {
             f if f.starts_with("hiprand") => {
@@ -84,7 +89,7 @@ impl Printer<'_> {
             }
             _ => ("hipError_t", HIP),
         };
-        if self.lean.is_some() {
+        if self.short.is_some() {
             return self.status(step, &format!("{ty}({code})"), success);
         }
         let wanted =
@@ -108,13 +113,14 @@ impl Printer<'_> {
         }
     }
 
-    /// A variable for what a call makes: declared here, or at the top.
-    pub(crate) fn making(&mut self, kind: Kind, name: &str) -> String {
+    /// Returns the variable for something that a call creates, and declares it unless it is declared at the top of
+    /// `main`.
+    pub(crate) fn declare_created(&mut self, kind: NameKind, name: &str) -> String {
         let identifier = self.name(kind, name);
         if self.declares(kind, name) {
-            let star = if kind == Kind::Buffer { "*" } else { "" };
-            let initial = if kind == Kind::Given { "{}" } else { " = nullptr" };
-            if kind == Kind::Given {
+            let star = if kind == NameKind::Buffer { "*" } else { "" };
+            let initial = if kind == NameKind::Given { "{}" } else { " = nullptr" };
+            if kind == NameKind::Given {
                 self.need(Helper::Given);
             }
             self.line(format!("{}{star} {identifier}{initial};", type_of(kind)));
@@ -122,8 +128,9 @@ impl Printer<'_> {
         identifier
     }
 
-    /// Forgets a handle that a call destroyed, as the worker does: where the variable is at the top, and where it is used again.
-    pub(crate) fn forget(&mut self, step: &Step, kind: Kind, name: &str) {
+    /// Sets the variable of a destroyed handle to null, as the worker does, if the variable is declared at the top or
+    /// used again later.
+    pub(crate) fn reset_handle(&mut self, step: &Step, kind: NameKind, name: &str) {
         if self.expects_success(step)
             && (!self.declares(kind, name) || self.used_after(step, kind, name))
         {
@@ -132,23 +139,26 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether a later call in the text works with a name before one makes it anew.
-    fn used_after(&self, step: &Step, kind: Kind, name: &str) -> bool {
+    /// Returns whether a later call in the text uses a name before another call creates it again.
+    fn used_after(&self, step: &Step, kind: NameKind, name: &str) -> bool {
         let steps = self.plan.steps();
         let later = steps.into_iter().skip_while(|other| !std::ptr::eq(*other, step)).skip(1);
         let mut named = later.flat_map(|step| step.call.all_named());
-        let next = named.find(|named| Kind::from(named.thing) == kind && named.name == name);
+        let next = named.find(|named| NameKind::from(named.thing) == kind && named.name == name);
         match next.map(|next| next.role) {
             None | Some(NamedAs::Made) => false,
-            // A second destruction is one of the old handle.
-            Some(NamedAs::Ended) => !matches!(kind, Kind::Buffer | Kind::Exec | Kind::Graph),
+            // Destroying these a second time uses the old handle.
+            Some(NamedAs::Ended) => {
+                !matches!(kind, NameKind::Buffer | NameKind::Exec | NameKind::Graph)
+            }
             Some(_) => true,
         }
     }
 
+    /// Prints the call of a step.
     pub(crate) fn call(&mut self, step: &Step) {
         match step.call.cpp() {
-            Cpp::Function(template) => self.regular(step, template),
+            Cpp::Function(template) => self.templated_call(step, template),
             Cpp::Memory => self.memory(step),
             Cpp::Transfer => self.transfer(step),
             Cpp::Kernel => self.kernel_call(step),
@@ -163,14 +173,14 @@ impl Printer<'_> {
         }
     }
 
-    /// A call whose declaration names a group that does not know it: the program must not leave it out in silence.
-    pub(crate) fn unwritten(&mut self, step: &Step) {
+    /// Prints an `#error` for a call that the printer cannot express, so that the program does not silently omit it.
+    pub(crate) fn unsupported_call(&mut self, step: &Step) {
         let function = self.api(&step.call);
         self.line(format!("#error \"rocrepro cannot write {function} in C++\""));
     }
 
-    /// A call of one function, as the declaration of the call says it.
-    fn regular(&mut self, step: &Step, template: &str) {
+    /// Prints a call of a single function from the C++ template in the call's declaration.
+    fn templated_call(&mut self, step: &Step, template: &str) {
         let function = template.split('(').next().unwrap_or_default();
         let success = self.success(step, function);
         let fields = step.call.fields();
@@ -179,7 +189,7 @@ impl Printer<'_> {
             call.push_str(text);
             let Some(inside) = inside else { continue };
             if let Some((name, ty)) = inside.split_once(": ") {
-                let variable = self.names.fresh(Kind::Value, name);
+                let variable = self.names.fresh(NameKind::Value, name);
                 self.line(format!("{ty} {variable} = 0;"));
                 call.push_str(&variable);
                 given = Some(variable);
@@ -198,14 +208,16 @@ impl Printer<'_> {
         }
         let ended = step.call.named().into_iter().find(|named| named.role == NamedAs::Ended);
         if let Some(Named { thing, name, .. }) = ended {
-            self.forget(step, thing.into(), name);
+            self.reset_handle(step, thing.into(), name);
         }
     }
 
-    /// A field as an argument.
+    /// Returns a field of a call as a C++ argument.
     fn argument(&mut self, field: &Field<'_>) -> String {
         match field.holds {
-            FieldKind::Name(thing, NamedAs::Made) => self.making(thing.into(), &field.value),
+            FieldKind::Name(thing, NamedAs::Made) => {
+                self.declare_created(thing.into(), &field.value)
+            }
             FieldKind::Name(Thing::Stream, _) => self.stream(&field.value),
             FieldKind::Name(thing, _) => self.name(thing.into(), &field.value),
             FieldKind::Place(offset) => {
@@ -216,12 +228,12 @@ impl Printer<'_> {
         }
     }
 
-    /// The status of success of a function's library, whose others can be named then.
+    /// Returns the success status of a function's library, and adds the helper that names its other statuses.
     pub(crate) fn success(&mut self, step: &Step, function: &str) -> &'static str {
         let (helper, success) = match function {
             f if f.starts_with("hiprand") => {
-                // The names of statuses take many lines.
-                let other = self.lean.is_some_and(|lean| !lean.is_about(step));
+                // The helper that names all statuses is long.
+                let other = self.short.is_some_and(|short| !short.is_about(step));
                 (if other { Helper::NameRandNumber } else { Helper::NameRand }, RAND)
             }
             f if f.starts_with("hipblas") => (Helper::NameBlaslt, BLAS),
@@ -232,7 +244,10 @@ impl Printer<'_> {
         success
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "calls of other groups are printed elsewhere"
+    )]
     fn memory(&mut self, step: &Step) {
         match &step.call {
             Call::Alloc { buffer, stream } => self.alloc(step, buffer, stream),
@@ -243,56 +258,67 @@ impl Printer<'_> {
             Call::Poison { buffer } => self.poison(step, buffer),
             Call::MemGetInfo => self.mem_get_info(step),
             Call::TrimPool => {
-                let pool = self.names.fresh(Kind::Value, "pool");
+                let pool = self.names.fresh(NameKind::Value, "pool");
                 self.line(format!("hipMemPool_t {pool} = nullptr;"));
                 self.status(step, &format!("hipDeviceGetDefaultMemPool(&{pool}, 0)"), HIP);
                 self.status(step, &format!("hipMemPoolTrimTo({pool}, 0)"), HIP);
             }
-            _ => self.unwritten(step),
+            _ => self.unsupported_call(step),
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "calls of other groups are printed elsewhere"
+    )]
     fn hip(&mut self, step: &Step) {
         match &step.call {
             Call::Hip { function, args } => self.foreign(step, function, args),
             Call::HipValue { of, function, read, against } => {
-                self.look_at_value(step, (of, function), read, against.as_deref());
+                self.check_value(step, (of, function), read, against.as_deref());
             }
-            _ => self.unwritten(step),
+            _ => self.unsupported_call(step),
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "calls of other groups are printed elsewhere"
+    )]
     fn host(&mut self, step: &Step) {
         match &step.call {
-            Call::Fill { buffer, stamp } if self.lean.is_some() => self.lean_fill(buffer, *stamp),
+            Call::Fill { buffer, stamp } if self.short.is_some() => self.short_fill(buffer, *stamp),
             Call::Fill { buffer, stamp } => {
                 self.need(Helper::FillPattern);
-                let (name, bytes) = (self.name(Kind::Buffer, buffer), self.buffer(buffer).bytes);
+                let (name, bytes) =
+                    (self.name(NameKind::Buffer, buffer), self.buffer(buffer).bytes);
                 let seed = self.seed(*stamp);
                 self.line(format!("fill_pattern({name}, {bytes}, {seed});"));
             }
             Call::FillNumbers { buffer, dtype, stamp } => {
                 self.need(Helper::FillNumbers);
-                if let Some(helper) = math::element_helper(*dtype) {
+                if let Some(helper) = matrix_products::element_helper(*dtype) {
                     self.need(helper);
                 }
-                let (name, bytes) = (self.name(Kind::Buffer, buffer), self.buffer(buffer).bytes);
-                let (seed, element) = (self.seed(*stamp), math::element(*dtype));
+                let (name, bytes) =
+                    (self.name(NameKind::Buffer, buffer), self.buffer(buffer).bytes);
+                let (seed, element) = (self.seed(*stamp), matrix_products::element(*dtype));
                 self.line(format!("fill_numbers<{element}>({name}, {bytes}, {seed});"));
             }
             Call::Sleep { ms } => {
                 self.line(format!("std::this_thread::sleep_for(std::chrono::milliseconds({ms}));"));
             }
-            _ => self.unwritten(step),
+            _ => self.unsupported_call(step),
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "calls of other groups are printed elsewhere"
+    )]
     fn kernel_call(&mut self, step: &Step) {
         match &step.call {
-            Call::Compile { kernel } if self.lean.is_some() => self.lean_compile(kernel),
+            Call::Compile { kernel } if self.short.is_some() => self.short_compile(kernel),
             Call::Compile { kernel } if self.form_of(kernel) == Form::Hiprtc => {
                 self.need(Helper::Compile);
                 let options = match self.options(kernel) {
@@ -304,8 +330,8 @@ impl Printer<'_> {
                 ));
             }
             Call::Load { kernel } if self.form_of(kernel) == Form::Hiprtc => {
-                if self.takes_nothing(kernel) && self.first_kernel(kernel) {
-                    // Some releases refuse a launch without a place for arguments.
+                if self.is_emptied(kernel) && self.first_kernel(kernel) {
+                    // Some releases refuse a launch whose argument pointer is null.
                     self.line("void* no_arguments = nullptr;");
                 }
                 self.line(format!("hipModule_t {kernel}_module = nullptr;"));
@@ -314,7 +340,7 @@ impl Printer<'_> {
                     &format!("hipModuleLoadData(&{kernel}_module, {kernel}_code.data())"),
                     HIP,
                 );
-                let function = self.name(Kind::Kernel, kernel);
+                let function = self.name(NameKind::Kernel, kernel);
                 self.line(format!("hipFunction_t {function} = nullptr;"));
                 self.status(
                     step,
@@ -332,11 +358,11 @@ impl Printer<'_> {
             Call::FindSymbol { kernel, symbol, variable } => {
                 self.find_symbol(step, kernel, symbol, *variable);
             }
-            _ => self.unwritten(step),
+            _ => self.unsupported_call(step),
         }
     }
 
-    /// The seed of a fill, different in each round.
+    /// Returns the seed of a fill, as an expression that differs in each loop iteration.
     fn seed(&self, stamp: u32) -> String {
         match self.occurrence() {
             None => stamp.to_string(),
@@ -356,8 +382,8 @@ impl Printer<'_> {
         let arguments = self.arguments(kernel, args);
         let behind = if arguments.is_empty() { String::new() } else { format!(", {arguments}") };
         match self.form_of(kernel) {
-            Form::Hiprtc if self.takes_nothing(kernel) => {
-                let function = self.name(Kind::Kernel, kernel);
+            Form::Hiprtc if self.is_emptied(kernel) => {
+                let function = self.name(NameKind::Kernel, kernel);
                 let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
                 let call = format!(
                     "hipModuleLaunchKernel({function}, {gx}, {gy}, {gz}, {bx}, {by}, {bz}, {shared}, {stream}, &no_arguments, nullptr)"
@@ -366,7 +392,7 @@ impl Printer<'_> {
             }
             Form::Hiprtc => {
                 self.need(Helper::LaunchModule);
-                let function = self.name(Kind::Kernel, kernel);
+                let function = self.name(NameKind::Kernel, kernel);
                 self.status(
                     step,
                     &format!(
@@ -377,7 +403,7 @@ impl Printer<'_> {
                     HIP,
                 );
             }
-            Form::Hipcc if self.launches_need_their_status() => {
+            Form::Hipcc if self.launch_status_is_ambiguous() => {
                 self.need(Helper::LaunchKernel);
                 self.status(
                     step,
@@ -400,24 +426,28 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether a kernel of a short program was made an empty one.
-    fn takes_nothing(&self, kernel: &str) -> bool {
+    /// Returns whether a short program replaced this kernel by an empty one.
+    fn is_emptied(&self, kernel: &str) -> bool {
         let source = self.plan.kernels.get(kernel).map_or("", String::as_str);
-        self.lean.is_some() && source.ends_with(&format!("{kernel}() {{}}"))
+        self.short.is_some() && source.ends_with(&format!("{kernel}() {{}}"))
     }
 
     fn first_kernel(&self, kernel: &str) -> bool {
         self.plan.kernels.keys().next().is_some_and(|first| first == kernel)
     }
 
-    /// Whether hipGetLastError after `<<<>>>` could tell of another call, or take from the case what it asks for.
-    fn launches_need_their_status(&self) -> bool {
+    /// Returns whether a hipGetLastError after `<<<>>>` could report the error of another call, or consume an error
+    /// that the case itself asks for.
+    fn launch_status_is_ambiguous(&self) -> bool {
         self.plan.steps().iter().any(|step| {
             !step.checked() || matches!(step.call, Call::GetLastError) || !step.planted.is_empty()
         })
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "calls of other groups are printed elsewhere"
+    )]
     fn stream_call(&mut self, step: &Step) {
         let call = match &step.call {
             Call::StreamCreate { stream } => {
@@ -425,12 +455,13 @@ impl Printer<'_> {
                     Some(StreamKind::NonBlocking) => "hipStreamNonBlocking",
                     _ => "hipStreamDefault",
                 };
-                let name = self.making(Kind::Stream, stream);
+                let name = self.declare_created(NameKind::Stream, stream);
                 format!("hipStreamCreateWithFlags(&{name}, {flags})")
             }
             Call::HostFunc { buffer, api, stream } => {
                 self.need(Helper::AddOne);
-                let (bytes, data) = (self.buffer(buffer).bytes, self.name(Kind::Buffer, buffer));
+                let (bytes, data) =
+                    (self.buffer(buffer).bytes, self.name(NameKind::Buffer, buffer));
                 let stream = self.stream(stream);
                 match api {
                     HostFuncApi::AddCallback => {
@@ -442,13 +473,14 @@ impl Printer<'_> {
                 }
             }
             Call::EventCreate { event, timing } => {
-                let name = self.making(Kind::Event, event);
+                let name = self.declare_created(NameKind::Event, event);
                 let flags = if *timing { "hipEventDefault" } else { "hipEventDisableTiming" };
                 format!("hipEventCreateWithFlags(&{name}, {flags})")
             }
             Call::EventElapsed { start, end } => {
-                let (start, end) = (self.name(Kind::Event, start), self.name(Kind::Event, end));
-                let ms = self.names.fresh(Kind::Value, "ms");
+                let (start, end) =
+                    (self.name(NameKind::Event, start), self.name(NameKind::Event, end));
+                let ms = self.names.fresh(NameKind::Value, "ms");
                 self.line(format!("float {ms} = 0;"));
                 let got = format!("std::to_string(static_cast<long long>({ms} * 1000))");
                 let call = format!("hipEventElapsedTime(&{ms}, {start}, {end})");
@@ -466,21 +498,24 @@ impl Printer<'_> {
                     }
                 });
             }
-            _ => return self.unwritten(step),
+            _ => return self.unsupported_call(step),
         };
         self.status(step, &call, HIP);
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "calls of other groups are printed elsewhere"
+    )]
     fn graph_call(&mut self, step: &Step) {
         match &step.call {
             Call::EmptyGraph { graph, nodes } => self.empty_graph(step, graph, *nodes),
             Call::AddNode { graph, node } => self.add_node(step, graph, node),
             Call::IsCapturing { stream } => self.is_capturing(step, stream),
             Call::GraphInstantiate { exec, graph } => {
-                let graph = self.name(Kind::Graph, graph);
-                let exec = self.making(Kind::Exec, exec);
-                let node = self.names.fresh(Kind::Value, "error_node");
+                let graph = self.name(NameKind::Graph, graph);
+                let exec = self.declare_created(NameKind::Exec, exec);
+                let node = self.names.fresh(NameKind::Value, "error_node");
                 self.line(format!("hipGraphNode_t {node} = nullptr;"));
                 let call = format!("hipGraphInstantiate(&{exec}, {graph}, &{node}, nullptr, 0)");
                 self.status(step, &call, HIP);
@@ -488,19 +523,19 @@ impl Printer<'_> {
             Call::GraphExecUpdate { exec, graph } => self.exec_update(step, exec, graph),
             Call::GraphAddChild { graph, child } => self.add_child(step, graph, child),
             Call::ExchangeCaptureMode { mode } => self.exchange_capture_mode(step, *mode),
-            _ => self.unwritten(step),
+            _ => self.unsupported_call(step),
         }
     }
 
     fn find_symbol(&mut self, step: &Step, kernel: &str, symbol: &str, variable: bool) {
-        let found = self.names.fresh(Kind::Value, symbol);
+        let found = self.names.fresh(NameKind::Value, symbol);
         let symbol_text = text(symbol);
         if !variable {
             self.line(format!("hipFunction_t {found} = nullptr;"));
             let call = format!("hipModuleGetFunction(&{found}, {kernel}_module, {symbol_text})");
             return self.status(step, &call, HIP);
         }
-        let bytes = self.names.fresh(Kind::Value, &format!("{symbol}_bytes"));
+        let bytes = self.names.fresh(NameKind::Value, &format!("{symbol}_bytes"));
         self.line(format!("hipDeviceptr_t {found} = nullptr;"));
         self.line(format!("size_t {bytes} = 0;"));
         let call =
@@ -513,7 +548,7 @@ impl Printer<'_> {
 
     fn exchange_capture_mode(&mut self, step: &Step, mode: CaptureMode) {
         let enumerator = |word: &str| format!("hipStreamCaptureMode{}", enumerator(word));
-        let variable = self.names.fresh(Kind::Value, "capture_mode");
+        let variable = self.names.fresh(NameKind::Value, "capture_mode");
         self.line(format!("hipStreamCaptureMode {variable} = {};", enumerator(mode.word())));
         let call = format!("hipThreadExchangeStreamCaptureMode(&{variable})");
         let got = format!("std::to_string({variable})");
@@ -525,7 +560,7 @@ impl Printer<'_> {
 
     fn is_capturing(&mut self, step: &Step, stream: &str) {
         let stream = self.stream(stream);
-        let status = self.names.fresh(Kind::Value, "capture_status");
+        let status = self.names.fresh(NameKind::Value, "capture_status");
         self.line(format!("hipStreamCaptureStatus {status} = hipStreamCaptureStatusNone;"));
         let call = format!("hipStreamIsCapturing({stream}, &{status})");
         self.need(Helper::NameCapture);
@@ -541,9 +576,9 @@ impl Printer<'_> {
     }
 
     fn exec_update(&mut self, step: &Step, exec: &str, graph: &str) {
-        let (exec, graph) = (self.name(Kind::Exec, exec), self.name(Kind::Graph, graph));
-        let node = self.names.fresh(Kind::Value, "error_node");
-        let result = self.names.fresh(Kind::Value, "update_result");
+        let (exec, graph) = (self.name(NameKind::Exec, exec), self.name(NameKind::Graph, graph));
+        let node = self.names.fresh(NameKind::Value, "error_node");
+        let result = self.names.fresh(NameKind::Value, "update_result");
         self.line(format!("hipGraphNode_t {node} = nullptr;"));
         self.line(format!("hipGraphExecUpdateResult {result} = hipGraphExecUpdateError;"));
         let call = format!("hipGraphExecUpdate({exec}, {graph}, &{node}, &{result})");
@@ -564,13 +599,13 @@ impl Printer<'_> {
     }
 }
 
-/// A word in the spelling of an enumerator: `thread_local` is `ThreadLocal`.
+/// Returns a word in the spelling of an enumerator, for example `ThreadLocal` for `thread_local`.
 fn enumerator(word: &str) -> String {
     let part = |part: &str| part[..1].to_ascii_uppercase() + &part[1..];
     word.split('_').map(part).collect()
 }
 
-/// A `dim3` in C++.
+/// Returns a `dim3` expression.
 pub(crate) fn dim([x, y, z]: [u32; 3]) -> String {
     match (x, y, z) {
         (x, 1, 1) => x.to_string(),

@@ -1,23 +1,35 @@
-//! Checks: of bytes, statuses and values.
+//! Prints checks of bytes, statuses and values.
 
 use plan::{Call, Step};
 
-use crate::{literal::text, names::Kind, printer::Printer, support::Helper, wanted::want};
+use crate::{
+    expected_names::expected_bytes_of, helpers::Helper, literal::text, names::NameKind,
+    printer::Printer,
+};
 
 impl Printer<'_> {
-    /// A check of bytes.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    /// Prints a check of a buffer's bytes.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "calls of other groups are printed elsewhere"
+    )]
     pub(crate) fn check(&mut self, step: &Step) {
         let call = &step.call;
         let bytes = |name: &str, this: &Self| this.plan.buffers.get(name).map_or(0, |b| b.bytes);
         match call {
-            Call::Check { buffer } if self.lean.is_some() => {
-                let (got, want) = (self.name(Kind::Buffer, buffer), want(&mut self.names, buffer));
-                self.lean_bytes(buffer, &got, &want, bytes(buffer, self));
+            Call::Check { buffer } if self.short.is_some() => {
+                let (got, want) = (
+                    self.name(NameKind::Buffer, buffer),
+                    expected_bytes_of(&mut self.names, buffer),
+                );
+                self.short_bytes(buffer, &got, &want, bytes(buffer, self));
             }
             Call::Check { buffer } => {
                 self.need(Helper::Check);
-                let (got, want) = (self.name(Kind::Buffer, buffer), want(&mut self.names, buffer));
+                let (got, want) = (
+                    self.name(NameKind::Buffer, buffer),
+                    expected_bytes_of(&mut self.names, buffer),
+                );
                 self.line(format!(
                     "check(\"{buffer}\", {got}, {want}.data(), {});",
                     bytes(buffer, self)
@@ -25,15 +37,16 @@ impl Printer<'_> {
             }
             Call::Equal { a, b } | Call::Differ { a, b } => {
                 let equal = matches!(call, Call::Equal { .. });
-                if self.lean.is_some() {
-                    let names = [self.name(Kind::Buffer, a), self.name(Kind::Buffer, b)];
+                if self.short.is_some() {
+                    let names = [self.name(NameKind::Buffer, a), self.name(NameKind::Buffer, b)];
                     let bytes = bytes(a, self).min(bytes(b, self));
                     let [first, second] = &names;
-                    return self.lean_pair([a, b], [first, second], bytes, equal);
+                    return self.short_pair([a, b], [first, second], bytes, equal);
                 }
                 self.need(if equal { Helper::CheckEqual } else { Helper::CheckDiffer });
                 let function = if equal { "check_equal" } else { "check_differ" };
-                let (first, second) = (self.name(Kind::Buffer, a), self.name(Kind::Buffer, b));
+                let (first, second) =
+                    (self.name(NameKind::Buffer, a), self.name(NameKind::Buffer, b));
                 let bytes = bytes(a, self).min(bytes(b, self));
                 self.line(format!("{function}(\"{a}\", {first}, \"{b}\", {second}, {bytes});"));
             }
@@ -41,26 +54,28 @@ impl Printer<'_> {
                 let on_host = self.plan.buffers.get(buffer).is_some_and(|b| b.memory.on_host());
                 self.need(if on_host { Helper::CheckGuards } else { Helper::CheckDeviceGuards });
                 let function = if on_host { "check_guards" } else { "check_device_guards" };
-                let got = self.name(Kind::Buffer, buffer);
+                let got = self.name(NameKind::Buffer, buffer);
                 self.line(format!(
                     "{function}(\"{buffer}.guards\", {got}, {});",
                     bytes(buffer, self)
                 ));
             }
-            _ => self.unwritten(step),
+            _ => self.unsupported_call(step),
         }
     }
 
-    /// A call with a status, checked as its step says. `success` is what its library calls success.
+    /// Prints a call that returns a status, with the check that its step asks for. `success` is the success status of
+    /// the call's library.
     pub(crate) fn status(&mut self, step: &Step, call: &str, success: &str) {
-        if let Some(lean) = self.lean {
-            return self.lean_status(lean, step, call, success);
+        if let Some(short) = self.short {
+            return self.short_status(short, step, call, success);
         }
         let text = self.with_status(step, call, success);
         self.line(format!("{text};"));
     }
 
-    /// A call with a status, as an expression of its status where the step says what it must be.
+    /// Returns a call that returns a status, as an expression. If the step names expected statuses, the expression is
+    /// true if the call returned success.
     pub(crate) fn with_status(&mut self, step: &Step, call: &str, success: &str) -> String {
         let Some(returns) = &step.returns else {
             self.need(Helper::Require);
@@ -78,7 +93,8 @@ impl Printer<'_> {
         format!("HIP_EXPECT({call}, {})", names.join(", "))
     }
 
-    /// A call that gives a value when it succeeds. `got` is the value as text, `number` the variable where it is a number.
+    /// Prints a call that returns a value on success, and the check of the value. `got` is an expression of the value
+    /// as a string; `fits` returns the condition that the value is an expected one.
     pub(crate) fn value(
         &mut self,
         step: &Step,
@@ -88,13 +104,13 @@ impl Printer<'_> {
         got: &str,
         fits: impl Fn(&str) -> String,
     ) {
-        if let Some(lean) = self.lean {
-            self.lean_status(lean, step, call, success);
+        if let Some(short) = self.short {
+            self.short_status(short, step, call, success);
             let wanted = step.gives.as_ref().and_then(|by| by.at(self.version).cloned());
-            let wanted = wanted.filter(|w| lean.is_about(step) && w.iter().all(|w| w != "any"));
+            let wanted = wanted.filter(|w| short.is_about(step) && w.iter().all(|w| w != "any"));
             if let Some(wanted) = wanted {
                 let fits: Vec<String> = wanted.iter().map(|w| fits(w)).collect();
-                self.lean_value(function, got, &wanted.join(" or "), &fits.join(" || "));
+                self.short_value(function, got, &wanted.join(" or "), &fits.join(" || "));
             }
             return;
         }
@@ -114,7 +130,7 @@ impl Printer<'_> {
             self.line(format!("{status};"));
             self.line(check);
         } else {
-            // A call that failed as expected gives no value.
+            // A call that failed as expected returns no value.
             match status.strip_prefix("(void)") {
                 Some(call) => self.line(format!("if ({call} == {success}) {check}")),
                 None => self.line(format!("if ({status}) {check}")),
@@ -123,7 +139,7 @@ impl Printer<'_> {
     }
 }
 
-/// The condition that a number is what a case wants: a number itself, or a bound such as `>=1`.
+/// Returns the condition that a number is the expected one: a number, or a bound such as `>=1`.
 pub(crate) fn number_fits(variable: &str, wanted: &str) -> String {
     if wanted.starts_with(['<', '>']) {
         format!("{variable} {wanted}")
@@ -132,7 +148,7 @@ pub(crate) fn number_fits(variable: &str, wanted: &str) -> String {
     }
 }
 
-/// Whether a status is some library's name of success: each of them stands for status 0.
+/// Returns whether this is the name of a library's success status; all of them mean 0.
 pub(crate) fn is_success(name: &str) -> bool {
     name == "hipSuccess" || name.to_ascii_lowercase().ends_with("_success")
 }

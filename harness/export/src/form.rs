@@ -1,18 +1,18 @@
-//! The two forms of a program, and which of its kernels are in modules in either.
+//! The two forms of a printed program, and the choice of form for each kernel.
 
 use plan::{Arg, Call, Plan, ScalarType, Step, may_succeed};
 
-/// How kernels get into the program.
+/// Form in which a program contains its kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As strings that hipRTC compiles at run time: a host compiler is enough.
+    /// Strings that hipRTC compiles at run time; a host compiler is enough to build the program.
     Hiprtc,
-    /// Inline, launched by `<<<>>>`, compiled by hipcc or clang.
+    /// Inline code that is launched by `<<<>>>`; hipcc or clang builds the program.
     Hipcc,
 }
 
 impl Form {
-    /// The name on the command line.
+    /// Returns the form's name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Form::Hiprtc => "hiprtc",
@@ -20,7 +20,7 @@ impl Form {
         }
     }
 
-    /// The name of the file.
+    /// Returns the name of the program's file.
     pub const fn file(self) -> &'static str {
         match self {
             Form::Hiprtc => "repro.cpp",
@@ -28,8 +28,9 @@ impl Form {
         }
     }
 
-    /// How a kernel gets into a program of this form. Symbols are looked for in modules, and hipLaunchKernel refuses with other
-    /// statuses than hipModuleLaunchKernel, so a kernel that either is about is in a module.
+    /// Returns the form of one kernel in a program of this form. Symbols are looked up in modules, and
+    /// hipLaunchKernel returns other error statuses than hipModuleLaunchKernel, so a kernel for which either matters
+    /// is put into a module.
     pub(crate) fn of_kernel(self, plan: &Plan, kernel: &str) -> Form {
         let needs_module_at = |step: &&Step| {
             let looks = matches!(step.call, Call::FindSymbol { .. });
@@ -42,7 +43,7 @@ impl Form {
     }
 }
 
-/// Whether an argument keeps its bytes only where the program hands over pointers to it.
+/// Returns whether an argument keeps its bytes only if the program passes a pointer to it.
 fn needs_pointer(arg: &Arg) -> bool {
     match arg {
         Arg::Struct(_) | Arg::Bytes(_) => true,
@@ -51,7 +52,7 @@ fn needs_pointer(arg: &Arg) -> bool {
     }
 }
 
-/// Whether a kernel of the case's own must be compiled at run time: by options of its own, or because of what it is given.
+/// Returns whether a case's own kernel must be compiled at run time, because of its options or its arguments.
 fn needs_module(plan: &Plan, kernel: &str) -> bool {
     let options = plan.own_kernels.get(kernel).is_some_and(|own| !own.options.is_empty());
     options

@@ -1,24 +1,25 @@
-//! What a case's own kernel computes, in C++ on the host. Conversions and roundings are spelled out, so that no compiler has a choice.
+//! Prints the `computes` formulas of a case's own kernels as C++ for the host. Conversions and roundings are
+//! explicit, so that the result does not depend on the compiler.
 
 use std::collections::BTreeSet;
 
 use plan::{Arg, Binary, Expr, Formula, Function, Plan, ScalarType, common_type, promoted_type};
 
 use crate::{
+    expected_names::{as_elements, expected_bytes_of},
     literal::literal,
-    names::{Kind, Names},
-    wanted::{as_elements, want},
+    names::{NameKind, Names},
 };
 
-/// The formulas of an own kernel; none where the case says nothing of what it computes.
+/// Returns the formulas of a case's own kernel; empty if the case has none for it.
 pub(crate) fn formulas(plan: &Plan, kernel: &str) -> Vec<Formula> {
     let Some(own) = plan.own_kernels.get(kernel) else { return Vec::new() };
     let parameters = own.parameters.as_deref().unwrap_or_default();
-    // A plan that was checked has no mistakes.
+    // A checked plan has no mistakes.
     own.computes.iter().filter_map(|text| Formula::parse(text, parameters).ok()).collect()
 }
 
-/// The lines that keep what a launch writes to `follows` buffers.
+/// Returns the lines that compute the bytes that a launch writes to the buffers for which `follows` is true.
 pub(crate) fn on_host(
     plan: &Plan,
     names: &mut Names,
@@ -36,7 +37,7 @@ pub(crate) fn on_host(
     let mut before = BTreeSet::new();
     for formula in &formulas {
         let Some(place) = out(formula).filter(|place| follows(&place.buffer)) else { continue };
-        let index = names.fresh(Kind::Loop, "i");
+        let index = names.fresh(NameKind::Loop, "i");
         let mut text = Text {
             formula,
             names,
@@ -57,7 +58,7 @@ pub(crate) fn on_host(
     }
     if !before.is_empty() {
         let copies = before.iter().map(|buffer| {
-            let want = want(names, buffer);
+            let want = expected_bytes_of(names, buffer);
             format!("  auto before_{want} = {want};")
         });
         let copies: Vec<String> = copies.collect();
@@ -78,7 +79,7 @@ struct Text<'t> {
     args: &'t [Arg],
     items: u64,
     item: String,
-    /// Buffers that the launch writes: what they held before is read.
+    /// Buffers that the launch writes; formulas read their bytes from before the launch.
     written: &'t BTreeSet<&'t str>,
     before: BTreeSet<String>,
     sums: usize,
@@ -89,7 +90,7 @@ impl Text<'_> {
         self.formula.type_of(expr).unwrap_or(ScalarType::I32)
     }
 
-    /// As a number of this type.
+    /// Returns an expression converted to this type.
     fn to(&mut self, expr: &Expr, ty: ScalarType) -> String {
         let text = self.expr(expr);
         if self.type_of(expr) == ty { text } else { format!("{}({text})", ty.cpp()) }
@@ -143,7 +144,7 @@ impl Text<'_> {
                     Function::Sqrt => format!("std::sqrt({})", args[0]),
                     Function::Abs if ty.is_signed() => format!("std::abs({})", args[0]),
                     Function::Abs => args[0].clone(),
-                    // Which one where neither is less is told by the order.
+                    // The argument order decides which one is returned if neither is less.
                     Function::Min => format!("std::min<{of}>({}, {})", args[1], args[0]),
                     Function::Max => format!("std::max<{of}>({}, {})", args[1], args[0]),
                 };
@@ -190,7 +191,8 @@ impl Text<'_> {
     }
 }
 
-/// The type that computes with numbers of a type: floats of 16 bits go through those of 32, and are rounded once.
+/// Returns the type in which numbers of a type are computed: 16-bit floats are computed as 32-bit floats and rounded
+/// once.
 fn computed(ty: ScalarType) -> ScalarType {
     match ty {
         ScalarType::F16 | ScalarType::Bf16 => ScalarType::F32,

@@ -1,46 +1,49 @@
-//! The comment at the top of a program.
+//! Prints the comment at the top of a program.
 
 use plan::{Call, Plan};
 
 use crate::form::Form;
 
-/// What the comment says besides the program's own form.
+/// Contents of the comment, in addition to the form of the program.
 #[derive(Clone, Debug, Default)]
 pub struct Header {
-    /// What should be true, in one line.
+    /// Statement that should be true, in one line.
     pub title: String,
-    /// What goes wrong, line by line; empty where nothing is known to.
+    /// Description of the failure, line by line; empty if no failure is known.
     pub wrong: Vec<String>,
     /// Upstream issues, as `owner/repository#number`.
     pub upstream: Vec<String>,
-    /// On what it was tried and how often, line by line.
+    /// Stacks and devices on which the program was tried and how often, line by line.
     pub tested: Vec<String>,
-    /// Faults that are planted in the program or must be planted in the device.
-    pub planted: Vec<String>,
-    /// The architecture for the build line.
+    /// Faults that are injected in the program or must be injected in the device.
+    pub faults: Vec<String>,
+    /// Architecture for the build line, for example `gfx1100`.
     pub gfx: String,
-    /// How many devices it needs, where they are more than one.
+    /// Number of devices that the program needs; mentioned if above 1.
     pub devices: u32,
-    /// So many processes at once, where they are more than one.
+    /// Number of processes to start at once; mentioned if above 1.
     pub processes: u32,
 }
 
-/// Whether it is one of Unicode's controls of the direction of text, by which a comment can look like code.
-fn turns(c: char) -> bool {
+/// Returns whether this is a Unicode control of the text direction, which can make a comment look like code.
+fn controls_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl Header {
-    /// Without the empty lines where the program is `short`.
+    /// Returns the text of the comment, without empty lines if the program is `short`.
     pub(crate) fn text(&self, plan: &Plan, form: Form, short: bool) -> String {
         let mut out = String::new();
         let mut line = |text: &str| {
             if short && text.is_empty() {
                 return;
             }
-            // A line end, or a backslash before it, would put the rest of a comment among the code; so would some that turn text.
-            let plain: String =
-                text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect();
+            // A line end, or a backslash before it, would turn the rest of a comment into code; so could a control of
+            // the text direction.
+            let plain: String = text
+                .chars()
+                .map(|c| if c.is_control() || controls_direction(c) { ' ' } else { c })
+                .collect();
             out.push_str(format!("// {}", plain.trim_end_matches(['\\', ' '])).trim_end());
             out.push('\n');
         };
@@ -52,7 +55,7 @@ impl Header {
             line(&format!("Upstream: {}", self.upstream.join(", ")));
         }
         line("");
-        for text in self.planted.iter().chain(&self.tested) {
+        for text in self.faults.iter().chain(&self.tested) {
             line(text);
         }
         line(&format!("Printed by rocrepro from {}.", plan.trial));

@@ -1,51 +1,43 @@
-//! Prints a plan as one self-contained C++17 program, and compares what two programs called.
+//! Prints a plan as one self-contained C++17 program, and compares the calls that two programs made.
 //!
-//! The printed program is the lowered plan and nothing else: the calls of the trial in their order with their arguments, the
-//! host work between them, and the expectations. What a buffer must hold is computed on the host beside the calls, so that
-//! whoever reads the program sees where each expected byte comes from.
+//! The printed program contains only the lowered plan: the calls of the trial in their order with their arguments,
+//! the host work between them, and the expectations. The program computes the expected bytes of buffers on the host,
+//! next to the calls, so that a reader sees where each expected byte comes from.
 //!
-//! This crate is pure: it writes no file and starts nothing.
+//! The crate is pure: it writes no files and starts no processes.
 
-// A new call must be seen wherever calls are told apart; what all calls have is asked of their declarations.
+// Adding a call must make every match on calls fail to compile. What all calls have in common comes from their
+// declarations.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "types and operators are told apart here, and no calls"
-)]
+#[expect(clippy::wildcard_enum_match_arm, reason = "matches types and operators, not calls")]
 mod arguments;
 mod calls;
 mod checks;
-mod declare;
-mod expected;
-mod foreign;
+mod declarations;
+mod expected_bytes;
+mod expected_names;
 mod form;
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "types and operators are told apart here, and no calls"
-)]
+#[expect(clippy::wildcard_enum_match_arm, reason = "matches types and operators, not calls")]
 mod formula;
 mod header;
-mod lean;
+mod helpers;
+mod hip_calls;
 mod libraries;
-pub mod lines;
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "types of numbers are told apart here, and no calls"
-)]
+pub mod line_removal;
+#[expect(clippy::wildcard_enum_match_arm, reason = "matches number types, not calls")]
 mod literal;
-mod math;
+mod matrix_products;
 mod memory;
 mod names;
 mod nodes;
-mod print_lean;
+mod print_short;
 mod printer;
-mod support;
+mod short_program;
 mod trace;
-mod wanted;
 
 pub use form::Form;
 pub use header::Header;
-pub use print_lean::print_lean;
+pub use print_short::print_short;
 pub use printer::print;
-pub use trace::{Difference, Trace, differences, trace};
+pub use trace::{Trace, TraceDifference, first_difference, parse_trace};

@@ -1,14 +1,14 @@
-//! Calls of the libraries above HIP: random numbers and products.
+//! Prints calls of hipRAND, hipBLASLt and rocBLAS.
 
 use plan::{Call, Operands, RandKind, Step};
 
 use crate::{
     calls::{BLAS, ROCBLAS},
     checks::number_fits,
-    math,
-    names::Kind,
+    helpers::Helper,
+    matrix_products,
+    names::NameKind,
     printer::Printer,
-    support::Helper,
 };
 
 impl Printer<'_> {
@@ -24,17 +24,17 @@ impl Printer<'_> {
                 };
                 let function =
                     if *host { "hiprandCreateGeneratorHost" } else { "hiprandCreateGenerator" };
-                let generator = self.making(Kind::Generator, generator);
+                let generator = self.declare_created(NameKind::Generator, generator);
                 format!("{function}(&{generator}, {kind})")
             }
             Call::RandGenerate { generator, to, count } => {
-                let generator = self.name(Kind::Generator, generator);
+                let generator = self.name(NameKind::Generator, generator);
                 let to = self.place(to);
                 format!(
                     "hiprandGenerate({generator}, reinterpret_cast<unsigned int*>({to}), {count})"
                 )
             }
-            _ => return self.unwritten(step),
+            _ => return self.unsupported_call(step),
         };
         self.status(step, &call, success);
     }
@@ -44,11 +44,13 @@ impl Printer<'_> {
         match &step.call {
             Call::BlasltHeuristic { handle, problem } => {
                 self.need(Helper::Heuristic);
-                let handle = self.name(Kind::Blaslt, handle);
-                let count = self.names.fresh(Kind::Value, "algorithms");
+                let handle = self.name(NameKind::Blaslt, handle);
+                let count = self.names.fresh(NameKind::Value, "algorithms");
                 self.line(format!("int {count} = 0;"));
-                let call =
-                    format!("matmul_heuristic({handle}, &{count}, {})", math::arguments(problem));
+                let call = format!(
+                    "matmul_heuristic({handle}, &{count}, {})",
+                    matrix_products::arguments(problem)
+                );
                 let got = format!("std::to_string({count})");
                 self.value(step, &call, BLAS, self.api(&step.call), &got, |wanted| {
                     number_fits(&count, wanted)
@@ -56,23 +58,25 @@ impl Printer<'_> {
             }
             Call::BlasltMatmul { handle, problem, operands, stream } => {
                 self.need(Helper::BlasltMatmul);
-                let (handle, stream) = (self.name(Kind::Blaslt, handle), self.stream(stream));
+                let (handle, stream) = (self.name(NameKind::Blaslt, handle), self.stream(stream));
                 let operands = self.operands(operands);
-                let call =
-                    format!("matmul({handle}, {stream}, {operands}, {})", math::arguments(problem));
+                let call = format!(
+                    "matmul({handle}, {stream}, {operands}, {})",
+                    matrix_products::arguments(problem)
+                );
                 self.status(step, &call, BLAS);
             }
             Call::RocblasGemm { handle, problem, operands, stream } => {
                 self.need(Helper::RocblasGemm);
-                let (handle, stream) = (self.name(Kind::Rocblas, handle), self.stream(stream));
+                let (handle, stream) = (self.name(NameKind::Rocblas, handle), self.stream(stream));
                 let operands = self.operands(operands);
                 let call = format!(
                     "gemm_ex({handle}, {stream}, {operands}, {})",
-                    math::rocblas_arguments(problem)
+                    matrix_products::rocblas_arguments(problem)
                 );
                 self.status(step, &call, ROCBLAS);
             }
-            _ => self.unwritten(step),
+            _ => self.unsupported_call(step),
         }
     }
 
@@ -82,7 +86,7 @@ impl Printer<'_> {
         let names: Vec<String> = names
             .into_iter()
             .map(|name| match name {
-                Some(name) => self.name(Kind::Buffer, name),
+                Some(name) => self.name(NameKind::Buffer, name),
                 None => "nullptr".to_owned(),
             })
             .collect();

@@ -1,8 +1,8 @@
-//! Numbers as C++ writes them.
+//! Prints numbers and strings as C++ literals.
 
 use plan::{Arg, Scalar, ScalarType};
 
-/// A number that is handed over: of 16-bit floats the bits, which any compiler takes.
+/// Returns a number argument as C++. 16-bit floats become their bits, which every compiler accepts.
 pub(crate) fn value(arg: &Arg) -> String {
     match arg {
         Arg::Number(Scalar { ty: ScalarType::F16 | ScalarType::Bf16, bits }) => {
@@ -13,7 +13,7 @@ pub(crate) fn value(arg: &Arg) -> String {
     }
 }
 
-/// A text, whatever stands in it.
+/// Returns a C++ string literal of any text.
 pub(crate) fn text(text: &str) -> String {
     let character = |c: char| match c {
         '"' => "\\\"".to_owned(),
@@ -25,7 +25,7 @@ pub(crate) fn text(text: &str) -> String {
     format!("\"{}\"", text.chars().map(character).collect::<String>())
 }
 
-/// What ends a raw literal of a text, in which that does not stand.
+/// Returns a delimiter for a raw string literal that does not occur in the text.
 pub(crate) fn delimiter(text: &str) -> String {
     let ends = (0_u32..).map(|n| match n {
         0 => String::new(),
@@ -36,14 +36,14 @@ pub(crate) fn delimiter(text: &str) -> String {
     free.next().unwrap_or_default()
 }
 
-/// A number of its type.
+/// Returns a number as a C++ literal of its type.
 pub(crate) fn literal(number: Scalar) -> String {
     let of = number.as_f64();
     let ty = number.ty;
     match ty {
         ScalarType::U32 => format!("{number}u"),
         ScalarType::U64 => format!("uint64_t({number}u)"),
-        // The least number has no literal.
+        // The smallest number has no decimal literal.
         ScalarType::I64 => format!("int64_t({:#x}u)", number.bits),
         ScalarType::I32 => format!("int32_t({:#x}u)", number.bits),
         ScalarType::I8 | ScalarType::U8 | ScalarType::I16 | ScalarType::U16 => {
@@ -55,7 +55,7 @@ pub(crate) fn literal(number: Scalar) -> String {
         _ if of.is_infinite() => {
             format!("{}({}INFINITY)", ty.cpp(), if of < 0.0 { "-" } else { "" })
         }
-        // 16 bits, of which every number is one of 32.
+        // A 16-bit float, all of whose values are 32-bit floats too.
         _ => format!("{}({:?}f)", ty.cpp(), of as f32),
     }
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::{delimiter, text};
 
     #[test]
-    fn a_text_ends_where_it_ends() {
+    fn strings_and_raw_delimiters_are_escaped() {
         assert_eq!(text("add_u32"), "\"add_u32\"");
         assert_eq!(text("\"); f(\""), r#""\"); f(\"""#);
         assert_eq!(text("\\\n\u{7}9"), r#""\\\n\0079""#);

@@ -1,4 +1,4 @@
-//! Memory: buffers come and go, and bytes move between them.
+//! Prints allocations, frees and copies.
 
 use plan::{
     Box3d, Buffer, Call, Choice, CopyApi, FirstValueCheck, Memory, Place, Step, may_succeed,
@@ -7,9 +7,9 @@ use plan::{
 use crate::{
     calls::HIP,
     checks::{is_success, number_fits},
-    names::Kind,
+    helpers::Helper,
+    names::NameKind,
     printer::Printer,
-    support::Helper,
 };
 
 impl Printer<'_> {
@@ -24,13 +24,13 @@ impl Printer<'_> {
         if guarded {
             self.need(Helper::Guard);
         }
-        if memory == Memory::HostPageable && self.lean.is_some() && !guarded {
-            return self.lean_host_alloc(buffer);
+        if memory == Memory::HostPageable && self.short.is_some() && !guarded {
+            return self.short_host_alloc(buffer);
         }
         if matches!(memory, Memory::HostPageable | Memory::HostRegistered) {
             self.need(Helper::HostAlloc);
-            let ty = if self.declares(Kind::Buffer, buffer) { "unsigned char* " } else { "" };
-            let name = self.name(Kind::Buffer, buffer);
+            let ty = if self.declares(NameKind::Buffer, buffer) { "unsigned char* " } else { "" };
+            let name = self.name(NameKind::Buffer, buffer);
             let skip = if guarded && memory == Memory::HostPageable { " + GUARD" } else { "" };
             self.line(format!("{ty}{name} = host_alloc({size}){skip};"));
             if memory == Memory::HostRegistered {
@@ -42,13 +42,13 @@ impl Printer<'_> {
             }
             return;
         }
-        let name = self.making(Kind::Buffer, buffer);
+        let name = self.declare_created(NameKind::Buffer, buffer);
         let stream = self.stream(stream);
         match memory {
             Memory::HostPageable | Memory::HostRegistered => {}
             Memory::Device => self.status(step, &format!("hipMalloc(&{name}, {size})"), HIP),
             Memory::DevicePitched => {
-                let pitch = self.names.fresh(Kind::Value, "pitch");
+                let pitch = self.names.fresh(NameKind::Value, "pitch");
                 self.line(format!("size_t {pitch} = 0;"));
                 let call = format!(
                     "hipMallocPitch(reinterpret_cast<void**>(&{name}), &{pitch}, {size}, 1)"
@@ -84,8 +84,8 @@ impl Printer<'_> {
 
     pub(crate) fn free(&mut self, step: &Step, buffer: &str, stream: &str) {
         let Buffer { memory, guarded, .. } = self.buffer(buffer);
-        let name = self.name(Kind::Buffer, buffer);
-        let hoisted = !self.declares(Kind::Buffer, buffer);
+        let name = self.name(NameKind::Buffer, buffer);
+        let hoisted = !self.declares(NameKind::Buffer, buffer);
         let base = match (guarded, hoisted) {
             (false, _) => name.clone(),
             (true, false) => format!("{name} - GUARD"),
@@ -101,16 +101,16 @@ impl Printer<'_> {
             Memory::HostRegistered => format!("hipHostUnregister({base})"),
             Memory::HostPageable => {
                 self.line(format!("std::free({base});"));
-                return self.forget(step, Kind::Buffer, buffer);
+                return self.reset_handle(step, NameKind::Buffer, buffer);
             }
         };
         self.status(step, &call, HIP);
         if memory == Memory::HostRegistered {
             self.line(format!("std::free({base});"));
         }
-        // One that is freed again keeps its address.
+        // A buffer that is freed again keeps its address.
         if !self.freed_again(buffer) {
-            self.forget(step, Kind::Buffer, buffer);
+            self.reset_handle(step, NameKind::Buffer, buffer);
         }
     }
 
@@ -130,7 +130,7 @@ impl Printer<'_> {
 
     pub(crate) fn poison(&mut self, step: &Step, buffer: &str) {
         let Buffer { memory, bytes, guarded } = self.buffer(buffer);
-        let name = self.name(Kind::Buffer, buffer);
+        let name = self.name(NameKind::Buffer, buffer);
         match (memory.on_host(), guarded) {
             (true, true) => {
                 self.need(Helper::PoisonHost);
@@ -196,7 +196,7 @@ impl Printer<'_> {
                 let kind =
                     direction(self.buffer(&to.buffer).memory, self.buffer(&from.buffer).memory);
                 let stream = self.stream(stream);
-                let params = self.names.fresh(Kind::Value, "copy");
+                let params = self.names.fresh(NameKind::Value, "copy");
                 self.line(format!("hipMemcpy3DParms {params} = {{}};"));
                 for (end, of) in [("src", from), ("dst", to)] {
                     let pitched = self.pitched(of, 0);
@@ -246,20 +246,20 @@ impl Printer<'_> {
                     format!("{function}({to}, {value}, {count})")
                 }
             }
-            _ => return self.unwritten(step),
+            _ => return self.unsupported_call(step),
         };
         self.status(step, &call, HIP);
     }
 
-    /// A buffer from an offset on as slices of rows.
+    /// Returns a `hipPitchedPtr` expression of a box in a buffer, starting at `offset`.
     fn pitched(&mut self, of: &Box3d, offset: u64) -> String {
         let place = self.place(&Place { buffer: of.buffer.clone(), offset });
         format!("make_hipPitchedPtr({place}, {0}, {0}, {1})", of.pitch, of.rows)
     }
 
     pub(crate) fn mem_get_info(&mut self, step: &Step) {
-        let free = self.names.fresh(Kind::Value, "free_bytes");
-        let total = self.names.fresh(Kind::Value, "total_bytes");
+        let free = self.names.fresh(NameKind::Value, "free_bytes");
+        let total = self.names.fresh(NameKind::Value, "total_bytes");
         self.line(format!("size_t {free} = 0, {total} = 0;"));
         let call = format!("hipMemGetInfo(&{free}, &{total})");
         if let Some(arguments) = self.compares_free(step, &free, &total) {
@@ -284,7 +284,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The arguments of the comparison with the first look at the free memory, where the step asks for one.
+    /// Returns the arguments of the comparison with the first query of the free memory, if the step asks for one.
     fn compares_free(&self, step: &Step, free: &str, total: &str) -> Option<String> {
         let wanted = step.gives.as_ref()?.at(self.version)?;
         let asks = |since: FirstValueCheck| {
@@ -300,7 +300,7 @@ impl Printer<'_> {
     }
 }
 
-/// As the worker chooses it: the runtime finds it where memory is managed.
+/// Returns the copy direction, chosen as in the worker: the runtime determines it for managed memory.
 pub(crate) fn direction(to: Memory, from: Memory) -> &'static str {
     if to == Memory::Managed || from == Memory::Managed {
         return "hipMemcpyDefault";

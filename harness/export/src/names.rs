@@ -1,12 +1,12 @@
-//! Identifiers for the names of a plan.
+//! Assigns C++ identifiers to the names of a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::Thing;
 
-/// What a name in a plan stands for; the same name may stand for several things.
+/// Kind of thing that a name in a plan denotes; things of different kinds can have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum NameKind {
     Buffer,
     Stream,
     Event,
@@ -16,49 +16,49 @@ pub(crate) enum Kind {
     Generator,
     Blaslt,
     Rocblas,
-    /// What a call of any function gave.
+    /// Value that a call of an arbitrary HIP function returned.
     Given,
     Loop,
     Value,
 }
 
-impl From<Thing> for Kind {
-    fn from(thing: Thing) -> Kind {
+impl From<Thing> for NameKind {
+    fn from(thing: Thing) -> NameKind {
         match thing {
-            Thing::Buffer => Kind::Buffer,
-            Thing::Stream => Kind::Stream,
-            Thing::Kernel => Kind::Kernel,
-            Thing::Event => Kind::Event,
-            Thing::Graph => Kind::Graph,
-            Thing::Exec => Kind::Exec,
-            Thing::Generator => Kind::Generator,
-            Thing::Blaslt => Kind::Blaslt,
-            Thing::Rocblas => Kind::Rocblas,
-            Thing::Value => Kind::Given,
+            Thing::Buffer => NameKind::Buffer,
+            Thing::Stream => NameKind::Stream,
+            Thing::Kernel => NameKind::Kernel,
+            Thing::Event => NameKind::Event,
+            Thing::Graph => NameKind::Graph,
+            Thing::Exec => NameKind::Exec,
+            Thing::Generator => NameKind::Generator,
+            Thing::Blaslt => NameKind::Blaslt,
+            Thing::Rocblas => NameKind::Rocblas,
+            Thing::Value => NameKind::Given,
         }
     }
 }
 
-impl Kind {
-    /// What is appended where an identifier is taken.
+impl NameKind {
+    /// Returns the suffix that is appended if the identifier is taken.
     const fn suffix(self) -> &'static str {
         match self {
-            Kind::Buffer => "buffer",
-            Kind::Stream => "stream",
-            Kind::Event => "event",
-            Kind::Graph => "graph",
-            Kind::Exec => "exec",
-            Kind::Kernel => "kernel",
-            Kind::Generator => "generator",
-            Kind::Blaslt | Kind::Rocblas => "handle",
-            Kind::Given => "given",
-            Kind::Loop => "round",
-            Kind::Value => "value",
+            NameKind::Buffer => "buffer",
+            NameKind::Stream => "stream",
+            NameKind::Event => "event",
+            NameKind::Graph => "graph",
+            NameKind::Exec => "exec",
+            NameKind::Kernel => "kernel",
+            NameKind::Generator => "generator",
+            NameKind::Blaslt | NameKind::Rocblas => "handle",
+            NameKind::Given => "given",
+            NameKind::Loop => "round",
+            NameKind::Value => "value",
         }
     }
 }
 
-/// Words that mean something else in the printed programs.
+/// Identifiers that have another meaning in the printed programs.
 const RESERVED: &[&str] = &[
     "Bfloat16",
     "CHECK",
@@ -208,19 +208,19 @@ const RESERVED: &[&str] = &[
     "xor_eq",
 ];
 
-/// What functions of the libraries begin with, and variables that hold what a buffer must hold.
+/// Prefixes of library functions and of variables with expected bytes.
 const PREFIXES: &[&str] = &["before_want_", "hip", "roc", "want_"];
 
-/// Identifiers, given out once each.
+/// Assigns each identifier once.
 #[derive(Default)]
 pub(crate) struct Names {
     taken: BTreeSet<String>,
-    given: BTreeMap<(Kind, String), String>,
+    given: BTreeMap<(NameKind, String), String>,
 }
 
 impl Names {
-    /// The identifier of a name; the same one every time.
-    pub(crate) fn of(&mut self, kind: Kind, name: &str) -> String {
+    /// Returns the identifier of a name, the same one every time.
+    pub(crate) fn identifier(&mut self, kind: NameKind, name: &str) -> String {
         if let Some(given) = self.given.get(&(kind, name.to_owned())) {
             return given.clone();
         }
@@ -229,23 +229,23 @@ impl Names {
         identifier
     }
 
-    /// An identifier like `name` that nothing else has.
-    pub(crate) fn fresh(&mut self, kind: Kind, name: &str) -> String {
+    /// Returns an unused identifier that is like `name`.
+    pub(crate) fn fresh(&mut self, kind: NameKind, name: &str) -> String {
         let mut plain: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let taken = PREFIXES.iter().any(|prefix| plain.starts_with(prefix));
         if taken || !plain.starts_with(|c: char| c.is_ascii_alphabetic()) {
             plain.insert_str(0, "x_");
         }
-        // Macros of the headers have no small letters; a single letter is none.
+        // Macros of the headers have no lower-case letters; no macro is a single letter.
         let macros =
             |text: &str| text.len() > 1 && !text.contains(|c: char| c.is_ascii_lowercase());
         let free = |text: &String| {
             !RESERVED.contains(&text.as_str()) && !macros(text) && !self.taken.contains(text)
         };
         let mut candidate = plain.clone();
-        // One more value of its sort is told apart by its number.
-        if !free(&candidate) && kind != Kind::Value {
+        // Further values of the same kind are distinguished by a number.
+        if !free(&candidate) && kind != NameKind::Value {
             candidate = format!("{plain}_{}", kind.suffix());
         }
         let mut number = 2;
@@ -257,7 +257,7 @@ impl Names {
         candidate
     }
 
-    /// Takes a fresh identifier back, where its scope ends.
+    /// Releases a fresh identifier at the end of its scope.
     pub(crate) fn release(&mut self, identifier: &str) {
         self.taken.remove(identifier);
     }
@@ -271,23 +271,23 @@ mod tests {
     fn identifiers_are_legal_and_unique() {
         let mut names = Names::default();
         let mut check = |kind, name: &str, expected: &str| {
-            assert_eq!(names.of(kind, name), expected, "{kind:?} {name}");
+            assert_eq!(names.identifier(kind, name), expected, "{kind:?} {name}");
         };
-        check(Kind::Buffer, "dst", "dst");
-        check(Kind::Buffer, "dst", "dst");
-        check(Kind::Buffer, "dst.back", "dst_back");
-        check(Kind::Buffer, "dst_back", "dst_back_buffer");
-        check(Kind::Buffer, "new", "new_buffer");
-        check(Kind::Event, "hipMalloc", "x_hipMalloc");
-        check(Kind::Event, "want_d", "x_want_d");
-        check(Kind::Generator, "g", "g");
-        check(Kind::Graph, "g", "g_graph");
-        check(Kind::Exec, "g", "g_exec");
-        check(Kind::Stream, "0", "x_0");
-        // Of the language, and of its headers.
-        check(Kind::Buffer, "export", "export_buffer");
-        check(Kind::Buffer, "errno", "errno_buffer");
-        check(Kind::Buffer, "INT_MAX", "INT_MAX_buffer");
-        check(Kind::Buffer, "A", "A");
+        check(NameKind::Buffer, "dst", "dst");
+        check(NameKind::Buffer, "dst", "dst");
+        check(NameKind::Buffer, "dst.back", "dst_back");
+        check(NameKind::Buffer, "dst_back", "dst_back_buffer");
+        check(NameKind::Buffer, "new", "new_buffer");
+        check(NameKind::Event, "hipMalloc", "x_hipMalloc");
+        check(NameKind::Event, "want_d", "x_want_d");
+        check(NameKind::Generator, "g", "g");
+        check(NameKind::Graph, "g", "g_graph");
+        check(NameKind::Exec, "g", "g_exec");
+        check(NameKind::Stream, "0", "x_0");
+        // Keywords of the language, and names of its headers.
+        check(NameKind::Buffer, "export", "export_buffer");
+        check(NameKind::Buffer, "errno", "errno_buffer");
+        check(NameKind::Buffer, "INT_MAX", "INT_MAX_buffer");
+        check(NameKind::Buffer, "A", "A");
     }
 }

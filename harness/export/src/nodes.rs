@@ -1,43 +1,43 @@
-//! Graphs that are made node by node, in C++.
+//! Prints graphs that are built node by node.
 
 use plan::{Call, Step};
 
 use crate::{
     calls::{HIP, dim},
     form::Form,
+    helpers::Helper,
     memory::direction,
-    names::Kind,
+    names::NameKind,
     printer::Printer,
-    support::Helper,
 };
 
 impl Printer<'_> {
-    /// A graph of empty nodes in a chain, to which others may be added.
+    /// Prints the creation of a graph with a chain of empty nodes, to which other nodes may be added.
     pub(crate) fn empty_graph(&mut self, step: &Step, graph: &str, nodes: u32) {
-        let name = self.making(Kind::Graph, graph);
+        let name = self.declare_created(NameKind::Graph, graph);
         self.status(step, &format!("hipGraphCreate(&{name}, 0)"), HIP);
-        if nodes == 0 && !self.gets_nodes(graph) {
+        if nodes == 0 && !self.has_added_nodes(graph) {
             return;
         }
-        let (last, node) = self.ends(graph);
+        let (last, node) = self.node_variables(graph);
         self.line(format!("hipGraphNode_t {last} = nullptr, {node} = nullptr;"));
         if nodes == 0 {
             return;
         }
-        let index = self.names.fresh(Kind::Loop, "n");
+        let index = self.names.fresh(NameKind::Loop, "n");
         self.line(format!("for (int {index} = 0; {index} < {nodes}; {index}++, {last} = {node})"));
         let call = format!("hipGraphAddEmptyNode(&{node}, {name}, &{last}, {index} > 0)");
-        let from = self.lines_made();
+        let from = self.position();
         self.status(step, &call, HIP);
         self.indent_since(from);
         self.names.release(&index);
     }
 
-    /// A node that makes a call, behind the last one of its graph.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "other calls are no nodes by hand")]
+    /// Prints the addition of a node that makes a call, after the last node of its graph.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other calls cannot be added as nodes")]
     pub(crate) fn add_node(&mut self, step: &Step, graph: &str, call: &Call) {
-        let name = self.name(Kind::Graph, graph);
-        let (last, node) = self.ends(graph);
+        let name = self.name(NameKind::Graph, graph);
+        let (last, node) = self.node_variables(graph);
         let place = format!("&{node}, {name}, &{last}, {last} != nullptr");
         let text = match call {
             Call::Launch { kernel, grid, block, args, shared, .. } => {
@@ -46,7 +46,7 @@ impl Printer<'_> {
                 let behind =
                     if arguments.is_empty() { String::new() } else { format!(", {arguments}") };
                 let function = match self.form_of(kernel) {
-                    Form::Hiprtc => self.name(Kind::Kernel, kernel),
+                    Form::Hiprtc => self.name(NameKind::Kernel, kernel),
                     Form::Hipcc => format!("reinterpret_cast<void*>({kernel})"),
                 };
                 let (grid, block) = (dim(*grid), dim(*block));
@@ -60,7 +60,7 @@ impl Printer<'_> {
             }
             Call::Set { to, value, words, bytes, .. } => {
                 let size = if *words { 4 } else { 1 };
-                let params = self.names.fresh(Kind::Value, "set");
+                let params = self.names.fresh(NameKind::Value, "set");
                 let to = self.place(to);
                 self.line(format!(
                     "const hipMemsetParams {params} = {{{to}, {size}, 1, {bytes}, {value}, {}}};",
@@ -70,24 +70,25 @@ impl Printer<'_> {
             }
             Call::HostFunc { buffer, .. } => {
                 self.need(Helper::AddOne);
-                let (bytes, data) = (self.buffer(buffer).bytes, self.name(Kind::Buffer, buffer));
-                let params = self.names.fresh(Kind::Value, "host");
+                let (bytes, data) =
+                    (self.buffer(buffer).bytes, self.name(NameKind::Buffer, buffer));
+                let params = self.names.fresh(NameKind::Value, "host");
                 self.line(format!(
                     "const hipHostNodeParams {params} = {{add_one<{bytes}>, {data}}};"
                 ));
                 format!("hipGraphAddHostNode({place}, &{params})")
             }
-            // `plan::impossible` refuses every other.
-            _ => return self.unwritten(step),
+            // `plan::impossible` rejects every other call.
+            _ => return self.unsupported_call(step),
         };
         self.status(step, &text, HIP);
         self.line(format!("{last} = {node};"));
     }
 
-    /// A node that is another graph, behind the last one of its graph.
+    /// Prints the addition of a child graph node, after the last node of its graph.
     pub(crate) fn add_child(&mut self, step: &Step, graph: &str, child: &str) {
-        let (name, child) = (self.name(Kind::Graph, graph), self.name(Kind::Graph, child));
-        let (last, node) = self.ends(graph);
+        let (name, child) = (self.name(NameKind::Graph, graph), self.name(NameKind::Graph, child));
+        let (last, node) = self.node_variables(graph);
         let call = format!(
             "hipGraphAddChildGraphNode(&{node}, {name}, &{last}, {last} != nullptr, {child})"
         );
@@ -95,16 +96,18 @@ impl Printer<'_> {
         self.line(format!("{last} = {node};"));
     }
 
-    fn gets_nodes(&self, graph: &str) -> bool {
+    fn has_added_nodes(&self, graph: &str) -> bool {
         let adds = |step: &&Step| matches!(&step.call, Call::AddNode { graph: to, .. } | Call::GraphAddChild { graph: to, .. } if to == graph);
         self.plan.steps().iter().any(adds)
     }
 
-    /// The variables of the last node of a graph and of the one that is added.
-    fn ends(&mut self, graph: &str) -> (String, String) {
+    /// Returns the variables of a graph's last node and of the node that is being added.
+    fn node_variables(&mut self, graph: &str) -> (String, String) {
         if !self.ends.contains_key(graph) {
-            let made =
-                (self.names.fresh(Kind::Value, "before"), self.names.fresh(Kind::Value, "node"));
+            let made = (
+                self.names.fresh(NameKind::Value, "before"),
+                self.names.fresh(NameKind::Value, "node"),
+            );
             self.ends.insert(graph.to_owned(), made);
         }
         self.ends[graph].clone()

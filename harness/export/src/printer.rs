@@ -1,24 +1,25 @@
-//! The program's skeleton: phases, blocks, planted misbehaviour. What a single call looks like is in `calls`.
+//! Prints the program's skeleton: phases, blocks and injected faults. Module `calls` prints single calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{Call, DEFAULT_STREAM, Effect, Phase, Place, Plan, Step, Version, may_succeed};
 
 use crate::{
-    declare::Declared,
-    expected::Expected,
+    declarations::Declarations,
+    expected_bytes::Expected,
     form::Form,
     header::Header,
-    lean::{self, Lean},
+    helpers::{self, Helper},
     literal,
-    names::{Kind, Names},
-    support::{self, Helper},
+    names::{NameKind, Names},
+    short_program::{self, ShortProgram},
 };
 
-/// Prints a plan as a program. `version` picks among expectations that depend on the ROCm version.
+/// Prints a plan as a program. `version` selects among expectations that depend on the ROCm version.
 ///
 /// # Errors
-/// Why the plan cannot be written as a program: a capture that begins in a block and ends outside of it.
+/// Fails if the plan cannot be written as a program, for example if a capture begins in a block and ends outside of
+/// it.
 pub fn print(
     plan: &Plan,
     form: Form,
@@ -30,34 +31,36 @@ pub fn print(
     Ok(printer.assemble(header))
 }
 
+/// State of a program that is being printed.
 pub(crate) struct Printer<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) form: Form,
     pub(crate) version: &'a Version,
     pub(crate) names: Names,
-    /// Of graphs to which nodes are added, the variables of the last node and of the next.
+    /// Variables of the last node and of the next node, by graph.
     pub(crate) ends: BTreeMap<String, (String, String)>,
     pub(crate) helpers: BTreeSet<Helper>,
     pub(crate) expected: Expected<'a>,
-    /// Whether the program is about one failure only.
-    pub(crate) lean: Option<Lean>,
-    declared: Declared,
-    /// Loop variables with their counts, outermost first.
+    /// Set if the program is a short one that shows a single failure.
+    pub(crate) short: Option<ShortProgram>,
+    declared: Declarations,
+    /// Loop variables with their iteration counts, outermost first.
     pub(crate) loops: Vec<(String, u32)>,
     body: String,
     indent: usize,
-    /// Whether the worker holds calls back in this plan.
+    /// True if an injected fault postpones calls in this plan.
     postpones: bool,
 }
 
 impl<'a> Printer<'a> {
     pub(crate) fn new(plan: &'a Plan, form: Form, version: &'a Version) -> Self {
         let mut names = Names::default();
-        // Buffers first: they are what the reader looks for.
+        // Buffers get the plain names, because readers look for them first.
         for buffer in plan.buffers.keys() {
-            names.of(Kind::Buffer, buffer);
+            names.identifier(NameKind::Buffer, buffer);
         }
-        let postpones = plan.steps().iter().any(|s| effect(s) == Some(&Effect::AfterNextLaunch));
+        let postpones =
+            plan.steps().iter().any(|s| injected_effect(s) == Some(&Effect::AfterNextLaunch));
         Printer {
             plan,
             form,
@@ -66,8 +69,8 @@ impl<'a> Printer<'a> {
             ends: BTreeMap::new(),
             helpers: BTreeSet::new(),
             expected: Expected::new(plan),
-            lean: None,
-            declared: Declared::new(plan),
+            short: None,
+            declared: Declarations::new(plan),
             loops: Vec::new(),
             body: String::new(),
             indent: 1,
@@ -84,12 +87,12 @@ impl<'a> Printer<'a> {
         self.body.push('\n');
     }
 
-    /// How far the text goes.
-    pub(crate) fn lines_made(&self) -> usize {
+    /// Returns the current end of the text, in bytes.
+    pub(crate) fn position(&self) -> usize {
         self.body.len()
     }
 
-    /// Puts what was written since then one step to the right.
+    /// Indents all text since a position by one level.
     pub(crate) fn indent_since(&mut self, from: usize) {
         let made = self.body.split_off(from);
         made.lines().for_each(|line| self.body.push_str(&format!("  {line}\n")));
@@ -102,41 +105,42 @@ impl<'a> Printer<'a> {
     }
 
     pub(crate) fn need(&mut self, helper: Helper) {
-        support::add(helper, &mut self.helpers);
+        helpers::add(helper, &mut self.helpers);
     }
 
-    pub(crate) fn name(&mut self, kind: Kind, name: &str) -> String {
-        self.names.of(kind, name)
+    pub(crate) fn name(&mut self, kind: NameKind, name: &str) -> String {
+        self.names.identifier(kind, name)
     }
 
     pub(crate) fn stream(&mut self, name: &str) -> String {
         match name {
             DEFAULT_STREAM => "nullptr".to_owned(),
-            name => self.name(Kind::Stream, name),
+            name => self.name(NameKind::Stream, name),
         }
     }
 
     pub(crate) fn place(&mut self, place: &Place) -> String {
-        let buffer = self.name(Kind::Buffer, &place.buffer);
+        let buffer = self.name(NameKind::Buffer, &place.buffer);
         match place.offset {
             0 => buffer,
             offset => format!("{buffer} + {offset}"),
         }
     }
 
-    /// How often the step was made before, as an expression of the loops around it; none outside of loops.
+    /// Returns the number of earlier executions of the current step, as an expression of the loop variables; `None`
+    /// outside loops.
     pub(crate) fn occurrence(&self) -> Option<String> {
         let mut loops = self.loops.iter();
         let first = loops.next()?.0.clone();
         Some(loops.fold(first, |sum, (variable, count)| format!("({sum} * {count} + {variable})")))
     }
 
-    /// Whether something that this step makes needs its variable declared here.
-    pub(crate) fn declares(&self, kind: Kind, name: &str) -> bool {
+    /// Returns whether the call that creates this variable also declares it.
+    pub(crate) fn declares(&self, kind: NameKind, name: &str) -> bool {
         !self.declared.is_hoisted(kind, name)
     }
 
-    /// How a kernel gets into the program.
+    /// Returns the form in which the program contains this kernel.
     pub(crate) fn form_of(&self, kernel: &str) -> Form {
         self.form.of_kernel(self.plan, kernel)
     }
@@ -188,15 +192,15 @@ impl<'a> Printer<'a> {
     fn step(&mut self, step: &'a Step) -> Result<(), String> {
         if let Call::Repeat { count, body } = &step.call {
             let wanted = ["i", "j", "k"].get(self.loops.len()).copied().unwrap_or("round");
-            let variable = self.names.fresh(Kind::Loop, wanted);
+            let variable = self.names.fresh(NameKind::Loop, wanted);
             self.line(format!("for (int {variable} = 0; {variable} < {count}; {variable}++) {{"));
-            self.expected.open(&variable, *count);
+            self.expected.enter_loop(&variable, *count);
             self.loops.push((variable, *count));
             self.indented(body)?;
             if let Some((variable, _)) = self.loops.pop() {
                 self.names.release(&variable);
             }
-            self.expected.close();
+            self.expected.leave_loop();
             self.line("}");
             Ok(())
         } else if let Call::Thread { body } = &step.call {
@@ -205,7 +209,7 @@ impl<'a> Printer<'a> {
             self.line("}).join();");
             Ok(())
         } else {
-            self.planted(step)
+            self.call_with_fault(step)
         }
     }
 
@@ -216,9 +220,9 @@ impl<'a> Printer<'a> {
         done
     }
 
-    /// The call, made as its planted effect says, and what it does to the expected bytes.
-    fn planted(&mut self, step: &'a Step) -> Result<(), String> {
-        match effect(step) {
+    /// Prints a call with its injected effect, and the update of the expected bytes.
+    fn call_with_fault(&mut self, step: &'a Step) -> Result<(), String> {
+        match injected_effect(step) {
             None => self.call(step),
             Some(Effect::Return(0)) if may_succeed(step) => {
                 self.line("// Planted: this call answers success and is not made.");
@@ -232,20 +236,20 @@ impl<'a> Printer<'a> {
                 }
             }
             Some(Effect::Return(_)) if matches!(step.call, Call::Compile { .. }) => {
-                return Err("a planted compile error has no place in a program".to_owned());
+                return Err("an injected compile error cannot be expressed in a program".to_owned());
             }
-            Some(Effect::Return(code)) => self.refused(step, *code),
-            // The worker makes such a call, too.
+            Some(Effect::Return(code)) => self.inject_refusal(step, *code),
+            // The worker makes such a call too.
             Some(Effect::Deny(code)) => {
                 self.call(step);
-                self.answered(step, *code);
+                self.inject_status(step, *code);
             }
             Some(Effect::Accept) => {
                 self.call(step);
-                self.answered(step, 0);
+                self.inject_status(step, 0);
             }
             Some(Effect::OtherValue) => {
-                return Err("a planted value has no place in a program".to_owned());
+                return Err("an injected value cannot be expressed in a program".to_owned());
             }
             Some(Effect::Twice) => {
                 self.call(step);
@@ -293,7 +297,7 @@ impl<'a> Printer<'a> {
     }
 
     pub(crate) fn assemble(mut self, header: &Header) -> String {
-        let mut out = header.text(self.plan, self.form, self.lean.is_some());
+        let mut out = header.text(self.plan, self.form, self.short.is_some());
         let mut hoisted = String::new();
         for line in self.declared.lines(&mut self.names) {
             hoisted.push_str(&format!("  {line}\n"));
@@ -306,21 +310,21 @@ impl<'a> Printer<'a> {
         if self.expected.uses_views() {
             self.need(Helper::As);
         }
-        if self.lean.is_none() {
+        if self.short.is_none() {
             self.need(Helper::Require);
         }
-        if self.lean.is_some() {
-            // A name would take more lines than it explains.
+        if self.short.is_some() {
+            // A short program is shorter with the number than with a named constant.
             self.body = self.body.replace("POISON", "0xa5");
             hoisted = hoisted.replace("POISON", "0xa5");
         } else if self.body.contains("POISON") || hoisted.contains("POISON") {
             self.need(Helper::Poison);
         }
-        let mut failures = self.lean.is_none().then_some("static int failures = 0;\n");
-        if self.lean.is_some() {
-            functions.push_str(&lean::helpers(&self.helpers));
+        let mut failures = self.short.is_none().then_some("static int failures = 0;\n");
+        if self.short.is_some() {
+            functions.push_str(&short_program::helpers(&self.helpers));
         }
-        for helper in self.helpers.iter().filter(|_| self.lean.is_none()) {
+        for helper in self.helpers.iter().filter(|_| self.short.is_none()) {
             let text = helper.text();
             if text.contains("failures")
                 && let Some(line) = failures.take()
@@ -338,20 +342,20 @@ impl<'a> Printer<'a> {
         if !on_host.is_empty() {
             functions.push_str("// What the kernels compute.\n");
             for name in &on_host {
-                functions.push_str(support::kernel_on_host(name).unwrap_or_default());
+                functions.push_str(helpers::kernel_on_host(name).unwrap_or_default());
             }
             functions.push('\n');
         }
         let kernels = self.kernel_texts();
         let main = format!(
             "int main() {{\n{}{hoisted}{}}}\n",
-            if self.lean.is_some() { "" } else { self.greeting() },
+            if self.short.is_some() { "" } else { self.runtime_banner() },
             if hoisted.is_empty() { self.body.clone() } else { format!("\n{}", self.body) }
         );
         let all = format!("{functions}{kernels}{main}");
         out.push_str(&self.library_includes());
         out.push('\n');
-        for include in support::includes(&all) {
+        for include in helpers::includes(&all) {
             out.push_str(&format!("#include {include}\n"));
         }
         out.push('\n');
@@ -378,8 +382,8 @@ impl<'a> Printer<'a> {
         out
     }
 
-    /// What the program says first: a report needs it.
-    fn greeting(&self) -> &'static str {
+    /// Returns the code that prints the runtime's version and the device, which a bug report needs.
+    fn runtime_banner(&self) -> &'static str {
         "  int runtime = 0;\n  hipDeviceProp_t device;\n  HIP_CHECK(hipRuntimeGetVersion(&runtime));\n  \
          HIP_CHECK(hipGetDeviceProperties(&device, 0));\n  \
          std::printf(\"HIP runtime %d on %s (%s)\\n\", runtime, device.name, device.gcnArchName);\n  \
@@ -397,11 +401,11 @@ impl<'a> Printer<'a> {
                 }
                 Form::Hiprtc => {
                     let end = literal::delimiter(source);
-                    let source = match self.lean {
-                        Some(_) => lean::without_comments(source),
+                    let source = match self.short {
+                        Some(_) => short_program::without_comments(source),
                         None => source.trim_end().to_owned(),
                     };
-                    if self.lean.is_some() && !source.contains('\n') {
+                    if self.short.is_some() && !source.contains('\n') {
                         let text = format!(
                             "static const char {name}_source[] = R\"{end}({source}){end}\";\n\n"
                         );
@@ -418,7 +422,8 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// How a call misbehaves in a program, which has its faults at every call that they concern: of several, the first.
-fn effect(step: &Step) -> Option<&Effect> {
+/// Returns the effect that is injected into a call. The program has its faults at every call that they match; if
+/// several match, the first one is used.
+fn injected_effect(step: &Step) -> Option<&Effect> {
     step.planted.first().map(|planted| &planted.effect)
 }

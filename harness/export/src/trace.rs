@@ -1,37 +1,36 @@
-//! What two programs called, by the HIP runtime's own log, and where they differ.
+//! Reads the calls of a program from the HIP runtime's log, and finds the first difference between two programs.
 //!
-//! With `AMD_LOG_LEVEL=3` and `AMD_LOG_MASK=1` libamdhip64 writes each API call with its arguments, and its status when it
-//! returns: `hipMemcpy ( 0x7f.., 0x55.., 64, hipMemcpyHostToDevice )`, `hipMemcpy: Returned hipSuccess :`. It is the same in
-//! every release from 5.2.3 to 7.2.4 but for details, costs nothing to set up and sees what the libraries above HIP call, so
-//! nothing has to be put between the program and its runtime.
+//! With `AMD_LOG_LEVEL=3` and `AMD_LOG_MASK=1`, libamdhip64 writes each API call with its arguments, and its status
+//! when it returns: `hipMemcpy ( 0x7f.., 0x55.., 64, hipMemcpyHostToDevice )`, `hipMemcpy: Returned hipSuccess :`.
+//! The format is the same from release 5.2.3 to 7.2.4 except for details. The log needs no setup and includes calls
+//! by the libraries above HIP, so no interposer library is needed.
 
 use std::collections::BTreeMap;
 
 use plan::{HipRole, hip_function};
 
-/// The calls of one program, in order, in a form that does not depend on addresses.
+/// Calls of one program in order, in a form that does not depend on addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Such as `hipMemcpy(p3, p4, 64, hipMemcpyHostToDevice)`.
+    /// Calls, for example `hipMemcpy(p3, p4, 64, hipMemcpyHostToDevice)`.
     pub calls: Vec<String>,
-    /// The call that had not returned at the end of the log.
+    /// Call that had not returned at the end of the log.
     pub open: Option<String>,
 }
 
-/// The first place where two traces differ.
+/// First difference between two traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// How many calls were the same before.
+pub struct TraceDifference {
+    /// Number of equal calls before the difference.
     pub after: usize,
-    /// The trial's call; none where it made no more.
+    /// The trial's call; `None` if it made no further call.
     pub trial: Option<String>,
-    /// The program's call; none where it made no more.
+    /// The program's call; `None` if it made no further call.
     pub program: Option<String>,
 }
 
-/// Calls by which a process looks at its runtime and device, which set up no work: the worker and the program each make
-/// their own.
-const LOOKS: &[&str] = &[
+/// Calls that query the runtime or the device and set up no work. The worker and the program each make their own.
+const QUERIES: &[&str] = &[
     "hipInit",
     "hipRuntimeGetVersion",
     "hipGetDeviceCount",
@@ -41,13 +40,13 @@ const LOOKS: &[&str] = &[
     "hipGetErrorString",
 ];
 
-/// Calls of modules, which inline kernels do without.
+/// Module calls, which a program with inline kernels does not make.
 const MODULES: &[&str] = &["hipModuleLoadData", "hipModuleGetFunction", "hipModuleUnload"];
 
-/// Reads a log. `inline_kernels` leaves out what only one of the two forms of kernels has.
-pub fn trace(log: &str, inline_kernels: bool) -> Trace {
+/// Parses a log. `inline_kernels` omits the calls that only one of the two forms of kernels makes.
+pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
     let mut trace = Trace::default();
-    let mut ids = Ids::default();
+    let mut ids = AddressNumbers::default();
     let mut launched = false;
     for line in log.lines() {
         let Some(entry) = entry(line) else { continue };
@@ -59,10 +58,10 @@ pub fn trace(log: &str, inline_kernels: bool) -> Trace {
             }
             Entry::Called(name, arguments) => {
                 let after_launch = std::mem::take(&mut launched);
-                // The worker takes compiled kernels from a cache, where the program compiles.
-                if LOOKS.contains(&name)
+                // The worker loads compiled kernels from a cache; the program compiles them.
+                if QUERIES.contains(&name)
                     || name.starts_with("hiprtc")
-                    // Part of `<<<>>>`, in libraries too; some print what they have not set yet.
+                    // Part of `<<<>>>`, in libraries too; some log arguments before they are set.
                     || name.starts_with("__hip")
                     || inline_kernels && MODULES.contains(&name)
                 {
@@ -76,7 +75,7 @@ pub fn trace(log: &str, inline_kernels: bool) -> Trace {
                 if matches!(name, "hipLaunchKernel" | "hipModuleLaunchKernel") {
                     launched = name == "hipLaunchKernel";
                     trace.calls.push(launch(name, arguments, inline_kernels, &mut ids));
-                    // The log has no return of a module launch.
+                    // The log does not contain the return of a module launch.
                     trace.open = None;
                     continue;
                 }
@@ -88,19 +87,19 @@ pub fn trace(log: &str, inline_kernels: bool) -> Trace {
     trace
 }
 
-/// The first difference of two traces, which must also end in the same call, or between two calls: a crash, a hang or a
-/// memory fault shows itself there.
-pub fn differences(trial: &Trace, program: &Trace) -> Option<Difference> {
+/// Returns the first difference of two traces. Both must also end inside the same call, or between calls, because
+/// that is where a crash, a hang or a memory fault shows.
+pub fn first_difference(trial: &Trace, program: &Trace) -> Option<TraceDifference> {
     let (a, b) = (&trial.calls, &program.calls);
     let after = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     if after < a.len().max(b.len()) {
-        return Some(Difference {
+        return Some(TraceDifference {
             after,
             trial: a.get(after).cloned(),
             program: b.get(after).cloned(),
         });
     }
-    (trial.open != program.open).then(|| Difference {
+    (trial.open != program.open).then(|| TraceDifference {
         after,
         trial: trial.open.as_ref().map(|call| format!("no return from {call}")),
         program: program.open.as_ref().map(|call| format!("no return from {call}")),
@@ -113,14 +112,14 @@ enum Entry<'l> {
 }
 
 fn entry(line: &str) -> Option<Entry<'_>> {
-    // `:3:file :line : 123 us: [pid:1 tid:0x7f] hipMalloc ( ...`, with escapes for colour around the call.
+    // `:3:file :line : 123 us: [pid:1 tid:0x7f] hipMalloc ( ...`, with colour escapes around the call.
     let message = line.split_once(" us: ")?.1;
     let start =
         message.find("hip").map(|at| if message[..at].ends_with("__") { at - 2 } else { at })?;
     let message = &message[start..];
     let end = message.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
     let (name, rest) = message.split_at(end);
-    // Names of the layout of a structure: the headers choose the newest, a name alone the oldest.
+    // Suffixes of structure layouts: the headers select the newest, a name without suffix is the oldest.
     let layouts = ["R0000", "R0600"];
     let name = layouts.iter().find_map(|it| name.strip_suffix(it)).unwrap_or(name);
     if rest.starts_with(": Returned") {
@@ -131,15 +130,15 @@ fn entry(line: &str) -> Option<Entry<'_>> {
     Some(Entry::Called(name, arguments.trim()))
 }
 
-/// Numbers for addresses, by first appearance.
+/// Numbers addresses in the order of their first appearance.
 #[derive(Default)]
-struct Ids {
+struct AddressNumbers {
     known: BTreeMap<String, u32>,
     next: u32,
 }
 
-impl Ids {
-    fn of(&mut self, address: &str) -> String {
+impl AddressNumbers {
+    fn number(&mut self, address: &str) -> String {
         let next = &mut self.next;
         let id = self.known.entry(address.to_owned()).or_insert_with(|| {
             *next += 1;
@@ -149,15 +148,15 @@ impl Ids {
     }
 }
 
-fn call(name: &str, arguments: &str, ids: &mut Ids) -> String {
+fn call(name: &str, arguments: &str, ids: &mut AddressNumbers) -> String {
     let list: Vec<&str> = split(arguments);
     let mut out = Vec::new();
     for (index, argument) in list.iter().enumerate() {
-        if is_place(name, index) {
+        if is_program_memory(name, index) {
             out.push("place".to_owned());
         } else if index == 0 && name == "hipMemcpy" && list.last() == Some(&"hipMemcpyDeviceToHost")
         {
-            // Guards are read into memory of the moment, whose address may have been another object's before.
+            // Guards are read into temporary memory, whose address may have belonged to another object.
             out.push("host".to_owned());
         } else if argument.starts_with("Cijk_") {
             out.push("a kernel of Tensile".to_owned());
@@ -165,7 +164,7 @@ fn call(name: &str, arguments: &str, ids: &mut Ids) -> String {
             out.push(normal(argument, ids));
         }
     }
-    // An address may come back for another object, or not.
+    // The address may be reused for another object.
     if ["Destroy", "Free", "Unload", "Unregister"].iter().any(|word| name.contains(word))
         && let Some(first) = list.first()
     {
@@ -174,16 +173,16 @@ fn call(name: &str, arguments: &str, ids: &mut Ids) -> String {
     format!("{name}({})", out.join(", "))
 }
 
-/// Whether an argument is memory of the program itself, for a result or of what the call reads: it lies anywhere, and says
-/// nothing of the objects that the call is about.
-fn is_place(name: &str, index: usize) -> bool {
+/// Returns whether an argument points to memory of the program itself, for a result or for input: its address is
+/// arbitrary and does not identify an object.
+fn is_program_memory(name: &str, index: usize) -> bool {
     if plan::is_output_argument(name, index) == Some(true) {
         return true;
     }
     if let Some(parameter) = hip_function(name).and_then(|known| known.parameters.get(index)) {
         return match parameter.role {
             HipRole::Out(_) | HipRole::InOut | HipRole::In(_) | HipRole::Keeps => true,
-            // The log shows the text.
+            // The log prints the text.
             HipRole::Text
             | HipRole::Value
             | HipRole::Asks
@@ -198,22 +197,22 @@ fn is_place(name: &str, index: usize) -> bool {
     matches!(
         (name, index),
         ("hipMallocAsync" | "hipEventElapsedTime" | "hipThreadExchangeStreamCaptureMode", 0)
-            // Where the image of the code lies, too.
+            // The address of the code image is arbitrary too.
             | ("hipModuleLoadData", 0 | 1)
-            // Which of its kernels a library takes is its own affair: hipBLASLt 7.2.4 takes another at times.
+            // Libraries choose freely among their kernels: hipBLASLt 7.2.4 sometimes chooses another one.
             | ("hipExtModuleLaunchKernel", 0..=7 | 9..)
-            // A function of each program's own, and what it is given.
+            // A callback of each program, and its argument.
             | ("hipStreamAddCallback" | "hipLaunchHostFunc", 1 | 2)
             | ("hipGraphExecUpdate", 2 | 3)
     )
 }
 
-fn normal(argument: &str, ids: &mut Ids) -> String {
+fn normal(argument: &str, ids: &mut AddressNumbers) -> String {
     let (prefix, value) = argument.rsplit_once(':').unwrap_or(("", argument));
     match value.trim() {
         "nullptr" | "<null>" | "0x0" | "(nil)" | "00000000" => "null".to_owned(),
-        // `stream:<null>` and the like.
-        text if text.starts_with("0x") => ids.of(text),
+        // For example `stream:0x7f00`.
+        text if text.starts_with("0x") => ids.number(text),
         _ if !prefix.is_empty() && !prefix.contains(' ') && value.starts_with('<') => {
             "null".to_owned()
         }
@@ -222,22 +221,22 @@ fn normal(argument: &str, ids: &mut Ids) -> String {
     }
 }
 
-/// A structure as it is printed, with numbers for the addresses in it.
-fn inner(text: &str, ids: &mut Ids) -> String {
+/// Returns a printed structure with its addresses replaced by numbers.
+fn inner(text: &str, ids: &mut AddressNumbers) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("0x") {
         let digits = rest[at + 2..].bytes().take_while(u8::is_ascii_hexdigit).count();
         let end = at + 2 + digits;
         out.push_str(&rest[..at]);
-        out.push_str(&ids.of(&rest[at..end]));
+        out.push_str(&ids.number(&rest[at..end]));
         rest = &rest[end..];
     }
     out + rest
 }
 
-/// A launch in either form: its grid, block and stream, and for modules the function.
-fn launch(name: &str, arguments: &str, inline_kernels: bool, ids: &mut Ids) -> String {
+/// Returns a launch of either form as its grid, block and stream, with the function for module launches.
+fn launch(name: &str, arguments: &str, inline_kernels: bool, ids: &mut AddressNumbers) -> String {
     let list = split(arguments);
     let flat: Vec<String> = list
         .iter()
@@ -252,12 +251,13 @@ fn launch(name: &str, arguments: &str, inline_kernels: bool, ids: &mut Ids) -> S
     let number = |index: usize| flat.get(index).cloned().unwrap_or_default();
     // hipModuleLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, args, extra), hipLaunchKernel(f, grid, block, args, shared, stream).
     let stream = if name == "hipLaunchKernel" { number(9) } else { number(8) };
-    let function = if inline_kernels { String::new() } else { format!("{}, ", ids.of(&number(0))) };
+    let function =
+        if inline_kernels { String::new() } else { format!("{}, ", ids.number(&number(0))) };
     let sizes: Vec<String> = (1..7).map(number).collect();
     format!("launch({function}{}, {})", sizes.join(", "), normal(&stream, ids))
 }
 
-/// Splits arguments at commas outside of braces.
+/// Splits arguments at commas outside braces and parentheses.
 fn split(arguments: &str) -> Vec<&str> {
     let (mut out, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, c) in arguments.char_indices() {
@@ -281,18 +281,18 @@ fn split(arguments: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    /// Lines as libamdhip64 writes them.
+    /// Returns log lines in the format of libamdhip64.
     fn log(calls: &[&str]) -> String {
         calls.iter().map(|call| format!(":3:     :0   : 12390869966 us:  {call}\n")).collect()
     }
 
     #[track_caller]
     fn check(calls: &[&str], inline_kernels: bool, expected: &[&str]) {
-        assert_eq!(trace(&log(calls), inline_kernels).calls, expected);
+        assert_eq!(parse_trace(&log(calls), inline_kernels).calls, expected);
     }
 
     #[test]
-    fn structures_and_the_names_of_their_layouts_are_alike() {
+    fn structure_addresses_and_layout_suffixes_are_normalised() {
         check(
             &[
                 "hipGetDevicePropertiesR0000 ( 0x7ffe00000010, 0 )",
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_become_numbers_in_the_order_of_their_appearance() {
+    fn addresses_are_numbered_by_first_appearance() {
         check(
             &[
                 "Initializing runtime stack, Enumerated GPU agents = 1",
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_named_alike_in_all_releases() {
+    fn streams_are_normalised_for_all_releases() {
         let stream = ["hipStreamSynchronize ( 0x5555 )", "hipStreamSynchronize ( stream:0x5555 )"];
         for call in stream {
             check(&[call], false, &["hipStreamSynchronize(p1)"]);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_a_launch_are_the_same_call() {
+    fn module_and_inline_launches_compare_equal() {
         let module = [
             "hipModuleLoadData ( 0x7ffc, 0x5555 )",
             "hipModuleLaunchKernel ( 0x5557, 4, 1, 1, 256, 1, 1, 0, stream:0x5558, 0x5559, char array:<null> )",
@@ -358,23 +358,26 @@ mod tests {
     }
 
     #[test]
-    fn another_call_is_a_difference() {
+    fn different_missing_and_unreturned_calls_are_differences() {
         let all = ["hipDeviceSynchronize (  )", "hipMemset ( 0x1, 0, 8 )"];
         let other = ["hipDeviceSynchronize (  )", "hipMemset ( 0x1, 0, 9 )"];
-        let read = |calls: &[&str]| trace(&log(calls), false);
-        assert_eq!(differences(&read(&all), &read(&all)), None);
+        let read = |calls: &[&str]| parse_trace(&log(calls), false);
+        assert_eq!(first_difference(&read(&all), &read(&all)), None);
         let difference = |trial: Option<&str>, program: Option<&str>| {
             let (trial, program) = (trial.map(str::to_owned), program.map(str::to_owned));
-            Some(Difference { after: 1, trial, program })
+            Some(TraceDifference { after: 1, trial, program })
         };
         let (eight, nine) = ("hipMemset(p1, 0, 8)", "hipMemset(p1, 0, 9)");
-        assert_eq!(differences(&read(&all), &read(&other)), difference(Some(eight), Some(nine)));
-        assert_eq!(differences(&read(&all), &read(&all[..1])), difference(Some(eight), None));
-        assert_eq!(differences(&read(&all[..1]), &read(&all)), difference(None, Some(eight)));
+        assert_eq!(
+            first_difference(&read(&all), &read(&other)),
+            difference(Some(eight), Some(nine))
+        );
+        assert_eq!(first_difference(&read(&all), &read(&all[..1])), difference(Some(eight), None));
+        assert_eq!(first_difference(&read(&all[..1]), &read(&all)), difference(None, Some(eight)));
         let returned = [all[0], "hipDeviceSynchronize: Returned hipSuccess : "];
         let open = "no return from hipDeviceSynchronize";
         assert_eq!(
-            differences(&read(&all[..1]), &read(&returned)),
+            first_difference(&read(&all[..1]), &read(&returned)),
             difference(Some(open), None),
             "one died in the call and the other after it"
         );

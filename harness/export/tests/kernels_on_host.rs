@@ -1,14 +1,15 @@
-//! What the printed programs compute on the host, compiled and compared with the references in `plan`.
+//! Compiles the host functions of library kernels in printed programs, and compares their results with the references
+//! in `plan`.
 
 use std::process::Command;
 
 use plan::{KERNELS, Parameter};
 
-/// Elements of a buffer: a whole number of tiles of the matrix kernel.
+/// Number of elements of a buffer: a whole number of tiles of the matrix kernel.
 const WORDS: usize = 16 * 16;
 
 #[test]
-fn host_functions_compute_what_the_references_do() {
+fn host_functions_match_the_references() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("kernels.cpp");
     let program = folder.path().join("kernels");
@@ -84,7 +85,7 @@ fn host_functions_compute_what_the_references_do() {
     assert_eq!(output.len(), 4 * WORDS * KERNELS.len());
 }
 
-/// The element type of a kernel's output or inputs.
+/// Returns the element type of a kernel's output or inputs.
 fn element(kernel: &str, output: bool) -> &'static str {
     match (kernel, output) {
         ("copy_u8", _) => "unsigned char",
@@ -93,7 +94,7 @@ fn element(kernel: &str, output: bool) -> &'static str {
     }
 }
 
-/// A number for a parameter: the size for the first one, something small after it.
+/// Returns the value of a number parameter: the size for the first one, a small number for the others.
 fn number(kernel: &str, index: usize) -> u32 {
     let sizes = KERNELS.iter().find(|k| k.name == kernel).unwrap().parameters;
     let first = sizes.iter().position(|p| *p == Parameter::U32);

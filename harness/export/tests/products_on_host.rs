@@ -1,4 +1,4 @@
-//! Products as the printed programs compute them on the host, compiled and compared with the reference in `plan`.
+//! Compiles the host products of printed programs and compares them with the reference in `plan`.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ const M: u64 = 5;
 const N: u64 = 7;
 const K: u64 = 12;
 
-/// The element types of A, B and of D in the printed programs.
+/// Element types of A and B, and of D, in the printed programs.
 const TYPES: [(Dtype, &str, &str); 5] = [
     (Dtype::F32, "float", "float"),
     (Dtype::F16, "Half", "Half"),
@@ -18,7 +18,7 @@ const TYPES: [(Dtype, &str, &str); 5] = [
 ];
 
 #[test]
-fn host_products_are_those_of_the_reference() {
+fn host_products_match_the_reference() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("products.cpp");
     let program = folder.path().join("products");

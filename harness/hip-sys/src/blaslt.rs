@@ -1,6 +1,8 @@
+//! hipBLASLt.
+
 use std::ffi::{c_int, c_void};
 
-use crate::{Missing, Shared, loader::functions};
+use crate::{LoadError, SharedLibrary, loader::functions};
 
 functions! {
     /// hipBLASLt. Signatures: hipblaslt/hipblaslt.h of ROCm 7.2.4. Status codes are `hipblasStatus_t`.
@@ -59,21 +61,21 @@ pub struct HeuristicResult {
     reserved: [c_int; 4],
 }
 
-/// A matrix multiplication D = op(A) op(B) [+ bias], column-major and tightly packed. The types are `hipDataType` (hip/library_types.h),
-/// the compute type is `hipblasComputeType_t` (hipblas-common/hipblas-common.h).
+/// A matrix product D = op(A) op(B) [+ bias], column-major and without padding. The types are `hipDataType`
+/// (hip/library_types.h); the compute type is `hipblasComputeType_t` (hipblas-common/hipblas-common.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation {
+pub struct MatrixProduct {
     /// Rows of D.
     pub m: u64,
     /// Columns of D.
     pub n: u64,
-    /// Inner size.
+    /// Columns of op(A) and rows of op(B).
     pub k: u64,
-    /// Whether A is transposed.
+    /// True if A is transposed.
     pub transpose_a: bool,
-    /// Whether B is transposed.
+    /// True if B is transposed.
     pub transpose_b: bool,
-    /// Whether a bias vector is added, of D's type.
+    /// True if a bias vector of D's type is added.
     pub bias: bool,
     /// Type of A and B.
     pub input: c_int,
@@ -85,7 +87,7 @@ pub struct Operation {
     pub compute: c_int,
 }
 
-impl Operation {
+impl MatrixProduct {
     /// `HIP_R_32F` (hip/library_types.h).
     pub const R_32F: c_int = 0;
     /// `HIP_R_64F` (hip/library_types.h).
@@ -105,7 +107,7 @@ impl Operation {
     /// `HIPBLAS_COMPUTE_32I` (hipblas-common/hipblas-common.h).
     pub const COMPUTE_32I: c_int = 9;
 
-    /// 1 and 0 in the type of alpha and beta, in the first bytes.
+    /// Returns 1 and 0 as bytes of the type of alpha and beta.
     pub(crate) fn one_and_zero(&self) -> [[u8; 8]; 2] {
         let one = match self.scale {
             Self::R_64F => 1f64.to_bits(),
@@ -129,78 +131,79 @@ const DESC_BIAS_DATA_TYPE: c_int = 4;
 const EPILOGUE_BIAS: u32 = 4;
 /// `HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES` (hipblaslt/hipblaslt.h).
 const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
-/// The workspace that hipBLASLt's own samples offer, in bytes.
+/// Workspace in bytes, as hipBLASLt's own samples offer it.
 const WORKSPACE_BYTES: u64 = 32 << 20;
 /// `HIPBLAS_STATUS_NOT_SUPPORTED` (hipblas-common/hipblas-common.h).
 const NOT_SUPPORTED: c_int = 7;
-/// How many algorithms a query asks for.
+/// Number of algorithms that a query requests.
 const REQUESTED: usize = 8;
 
 impl Blaslt {
-    /// The sonames of 7.x and 6.x.
+    /// Sonames of 7.x and 6.x.
     pub const SONAMES: [&str; 2] = ["libhipblaslt.so.1", "libhipblaslt.so.0"];
 
     /// Opens `libhipblaslt`.
     ///
     /// # Errors
-    /// It is not there.
-    pub fn load() -> Result<Self, Missing> {
-        Shared::open("libhipblaslt", &Self::SONAMES).map(Self::resolve)
+    /// Fails if the library cannot be opened.
+    pub fn load() -> Result<Self, LoadError> {
+        SharedLibrary::open("libhipblaslt", &Self::SONAMES).map(Self::resolve)
     }
 
-    /// Asks for algorithms for one problem: the status of the first call that fails, or success, and the number of
-    /// algorithms, at most 8.
+    /// Queries the algorithms for one problem. Returns the status of the first call that fails, or success, and the
+    /// number of algorithms, at most 8.
     ///
     /// # Errors
-    /// The release lacks a function.
+    /// Fails if the release lacks a function.
     ///
     /// # Safety
-    /// `handle` comes from `hipblasLtCreate` and was not destroyed.
+    /// `handle` must come from `hipblasLtCreate` and not be destroyed.
     pub unsafe fn heuristic(
         &self,
         handle: *mut c_void,
-        operation: &Operation,
-    ) -> Result<(c_int, c_int), Missing> {
+        operation: &MatrixProduct,
+    ) -> Result<(c_int, c_int), LoadError> {
         let mut descriptors = Descriptors { library: self, made: Vec::new() };
         let mut query = || -> Result<c_int, Failure> {
             let problem = descriptors.describe(operation, None)?;
-            // SAFETY: the caller vouches for the handle; the rest is made by the library in this call.
+            // SAFETY: the caller guarantees the handle; the library makes the rest in this call.
             Ok(unsafe { descriptors.query(handle, &problem, WORKSPACE_BYTES) }?.1)
         };
         match query() {
             Ok(count) => Ok((0, count)),
             Err(Failure::Status(status)) => Ok((status, 0)),
-            Err(Failure::Missing(missing)) => Err(missing),
+            Err(Failure::LoadError(missing)) => Err(missing),
         }
     }
 
-    /// Multiplies with the first algorithm that the heuristic offers for no workspace: the status of the first call
-    /// that fails, `HIPBLAS_STATUS_NOT_SUPPORTED` where nothing is offered, or success.
+    /// Multiplies with the first algorithm that the heuristic offers for an empty workspace. Returns the status of
+    /// the first call that fails, `HIPBLAS_STATUS_NOT_SUPPORTED` if no algorithm is offered, or success.
     ///
     /// # Errors
-    /// The release lacks a function.
+    /// Fails if the release lacks a function.
     ///
     /// # Safety
-    /// `handle` comes from `hipblasLtCreate` and was not destroyed, `stream` is null or a live stream, and the
-    /// matrices are device addresses of the problem's sizes.
+    /// `handle` must come from `hipblasLtCreate` and not be destroyed, `stream` must be null or a live stream, and
+    /// the matrices must be device addresses of the problem's sizes.
     pub unsafe fn multiply(
         &self,
         handle: *mut c_void,
-        operation: &Operation,
-        matrices: &Matrices,
+        operation: &MatrixProduct,
+        matrices: &MatrixPointers,
         stream: *mut c_void,
-    ) -> Result<c_int, Missing> {
+    ) -> Result<c_int, LoadError> {
         let mut descriptors = Descriptors { library: self, made: Vec::new() };
         let mut multiply = || -> Result<(), Failure> {
             let problem = descriptors.describe(operation, Some(matrices.bias))?;
-            // SAFETY: the caller vouches for the handle; the rest is made by the library in this call.
+            // SAFETY: the caller guarantees the handle; the library makes the rest in this call.
             let (results, count) = unsafe { descriptors.query(handle, &problem, 0) }?;
             if count == 0 {
                 return Err(Failure::Status(NOT_SUPPORTED));
             }
             let [one, zero] = operation.one_and_zero();
             let Problem { description, a, b, c, d } = problem;
-            // SAFETY: the caller vouches for the handle, the stream and the matrices; descriptors and algorithm are live.
+            // SAFETY: the caller guarantees the handle, the stream and the matrices; descriptors and algorithm are
+            // live.
             succeed(unsafe {
                 self.hipblasLtMatmul(
                     handle,
@@ -225,43 +228,43 @@ impl Blaslt {
         match multiply() {
             Ok(()) => Ok(0),
             Err(Failure::Status(status)) => Ok(status),
-            Err(Failure::Missing(missing)) => Err(missing),
+            Err(Failure::LoadError(missing)) => Err(missing),
         }
     }
 }
 
-/// Where the matrices of a multiplication lie.
+/// Addresses of a product's matrices.
 #[derive(Clone, Copy, Debug)]
-pub struct Matrices {
+pub struct MatrixPointers {
     /// A.
     pub a: *const c_void,
     /// B.
     pub b: *const c_void,
     /// D.
     pub d: *mut c_void,
-    /// The bias, null without one.
+    /// The bias, or null.
     pub bias: *const c_void,
 }
 
 enum Failure {
     Status(c_int),
-    Missing(Missing),
+    LoadError(LoadError),
 }
 
-impl From<Missing> for Failure {
-    fn from(missing: Missing) -> Self {
-        Failure::Missing(missing)
+impl From<LoadError> for Failure {
+    fn from(missing: LoadError) -> Self {
+        Failure::LoadError(missing)
     }
 }
 
-fn succeed(status: Result<c_int, Missing>) -> Result<(), Failure> {
+fn succeed(status: Result<c_int, LoadError>) -> Result<(), Failure> {
     match status? {
         0 => Ok(()),
         status => Err(Failure::Status(status)),
     }
 }
 
-type Destroy = unsafe fn(&Blaslt, *mut c_void) -> Result<c_int, Missing>;
+type Destroy = unsafe fn(&Blaslt, *mut c_void) -> Result<c_int, LoadError>;
 
 /// The descriptors of one query, destroyed in reverse order.
 struct Descriptors<'a> {
@@ -272,8 +275,8 @@ struct Descriptors<'a> {
 impl Drop for Descriptors<'_> {
     fn drop(&mut self) {
         for (descriptor, destroy) in self.made.drain(..).rev() {
-            // SAFETY: made by the library, paired with its own destructor and not used again. A
-            // missing destructor leaks the descriptor, which is all that can be done about it.
+            // SAFETY: the library made the descriptor; it is paired with its own destructor and not used again. A
+            // missing destructor only leaks the descriptor.
             let _ = unsafe { destroy(self.library, descriptor) };
         }
     }
@@ -292,7 +295,7 @@ impl Descriptors<'_> {
         columns: u64,
     ) -> Result<*mut c_void, Failure> {
         let mut layout = std::ptr::null_mut();
-        // SAFETY: the result is a place of its own; sizes are plain numbers.
+        // SAFETY: the result is a local variable; sizes are plain numbers.
         succeed(unsafe {
             self.library.hipblasLtMatrixLayoutCreate(
                 &mut layout,
@@ -306,7 +309,7 @@ impl Descriptors<'_> {
     }
 
     fn set<T>(&self, description: *mut c_void, attribute: c_int, value: T) -> Result<(), Failure> {
-        // SAFETY: the description was made by this library, and the attribute's type is T by the header.
+        // SAFETY: this library made the description, and the header gives the attribute the type T.
         succeed(unsafe {
             self.library.hipblasLtMatmulDescSetAttribute(
                 description,
@@ -317,13 +320,13 @@ impl Descriptors<'_> {
         })
     }
 
-    /// Makes the descriptors of a problem; `bias` is where the bias lies, where that matters.
+    /// Creates the descriptors of a problem; `bias` is the address of the bias vector if the caller needs one.
     fn describe(
         &mut self,
-        operation: &Operation,
+        operation: &MatrixProduct,
         bias: Option<*const c_void>,
     ) -> Result<Problem, Failure> {
-        let Operation { m, n, k, .. } = *operation;
+        let MatrixProduct { m, n, k, .. } = *operation;
         let (a_rows, a_columns) = if operation.transpose_a { (k, m) } else { (m, k) };
         let (b_rows, b_columns) = if operation.transpose_b { (n, k) } else { (k, n) };
         let a = self.layout(operation.input, a_rows, a_columns)?;
@@ -332,7 +335,7 @@ impl Descriptors<'_> {
         let d = self.layout(operation.output, m, n)?;
 
         let mut description = std::ptr::null_mut();
-        // SAFETY: the result is a place of its own.
+        // SAFETY: the result is a local variable.
         succeed(unsafe {
             self.library.hipblasLtMatmulDescCreate(
                 &mut description,
@@ -354,10 +357,10 @@ impl Descriptors<'_> {
         Ok(Problem { description, a, b, c, d })
     }
 
-    /// Asks for algorithms that need no more than `workspace` bytes: the answers and their number.
+    /// Queries algorithms that need at most `workspace` bytes. Returns the results and their number.
     ///
     /// # Safety
-    /// The handle is live.
+    /// The handle must be live.
     unsafe fn query(
         &mut self,
         handle: *mut c_void,
@@ -365,10 +368,10 @@ impl Descriptors<'_> {
         workspace: u64,
     ) -> Result<([HeuristicResult; REQUESTED], c_int), Failure> {
         let mut preference = std::ptr::null_mut();
-        // SAFETY: the result is a place of its own.
+        // SAFETY: the result is a local variable.
         succeed(unsafe { self.library.hipblasLtMatmulPreferenceCreate(&mut preference) })?;
         let preference = self.keep(preference, Blaslt::hipblasLtMatmulPreferenceDestroy);
-        // SAFETY: the preference was made above, and the attribute is a uint64_t.
+        // SAFETY: the preference was created above, and the attribute is a uint64_t.
         succeed(unsafe {
             self.library.hipblasLtMatmulPreferenceSetAttribute(
                 preference,
@@ -380,7 +383,8 @@ impl Descriptors<'_> {
 
         let mut results = [HeuristicResult::default(); REQUESTED];
         let mut count = 0;
-        // SAFETY: the handle is the caller's, all descriptors are live, and there is room for what is requested.
+        // SAFETY: the caller guarantees the handle, all descriptors are live, and the buffer holds the requested
+        // number of results.
         succeed(unsafe {
             self.library.hipblasLtMatmulAlgoGetHeuristic(
                 handle,
@@ -399,7 +403,7 @@ impl Descriptors<'_> {
     }
 }
 
-/// The descriptors of one multiplication, owned by [`Descriptors`].
+/// Descriptors of one product, owned by [`Descriptors`].
 struct Problem {
     description: *mut c_void,
     a: *mut c_void,
@@ -408,7 +412,7 @@ struct Problem {
     d: *mut c_void,
 }
 
-/// The name of a `hipblasStatus_t` (hipblas-common/hipblas-common.h).
+/// Returns the name of a `hipblasStatus_t` (hipblas-common/hipblas-common.h).
 pub fn status_name(status: c_int) -> String {
     match status {
         0 => "HIPBLAS_STATUS_SUCCESS",
@@ -433,13 +437,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_have_the_headers_names() {
+    fn statuses_have_the_names_of_the_header() {
         assert_eq!(status_name(7), "HIPBLAS_STATUS_NOT_SUPPORTED");
         assert_eq!(status_name(12), "hipblasStatus_t(12)");
     }
 
     #[test]
-    fn the_result_has_the_size_of_the_headers_structure() {
+    fn heuristic_result_has_the_size_in_the_header() {
         assert_eq!(size_of::<HeuristicResult>(), 56);
     }
 }

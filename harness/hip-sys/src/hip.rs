@@ -1,10 +1,12 @@
+//! The HIP runtime.
+
 use std::{
     ffi::{OsStr, c_char, c_int, c_uint, c_void},
     mem::MaybeUninit,
 };
 
 use crate::{
-    Missing, Shared,
+    LoadError, SharedLibrary,
     loader::{functions, text},
 };
 
@@ -111,7 +113,7 @@ functions! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Dim3 {
-    /// In each dimension, from the innermost.
+    /// Sizes in the three dimensions; `x` is the innermost.
     pub x: c_uint,
     #[allow(missing_docs, reason = "as `x`")]
     pub y: c_uint,
@@ -206,7 +208,7 @@ pub const STREAM_DEFAULT: c_uint = 0;
 pub const STREAM_NON_BLOCKING: c_uint = 1;
 /// `hipEventDisableTiming` (hip/hip_runtime_api.h).
 pub const EVENT_DISABLE_TIMING: c_uint = 2;
-/// `hipEventDefault`.
+/// `hipEventDefault` (hip/hip_runtime_api.h).
 pub const EVENT_DEFAULT: c_uint = 0;
 /// `hipStreamCaptureModeGlobal` (hip/hip_runtime_api.h).
 pub const CAPTURE_MODE_GLOBAL: c_int = 0;
@@ -231,12 +233,12 @@ pub enum MemcpyKind {
     Default = 4,
 }
 
-/// The short name of a `hipStreamCaptureStatus` (hip/hip_runtime_api.h).
+/// Returns the short name of a `hipStreamCaptureStatus` (hip/hip_runtime_api.h).
 pub fn capture_status_name(status: c_int) -> Option<&'static str> {
     ["none", "active", "invalidated"].get(usize::try_from(status).ok()?).copied()
 }
 
-/// The short name of a `hipGraphExecUpdateResult` (hip/hip_runtime_api.h).
+/// Returns the short name of a `hipGraphExecUpdateResult` (hip/hip_runtime_api.h).
 pub fn exec_update_name(result: c_int) -> Option<&'static str> {
     const NAMES: [&str; 8] = [
         "success",
@@ -251,18 +253,18 @@ pub fn exec_update_name(result: c_int) -> Option<&'static str> {
     NAMES.get(usize::try_from(result).ok()?).copied()
 }
 
-/// What is read of `hipDeviceProp_t`.
+/// The fields of `hipDeviceProp_t` that are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Properties {
+pub struct DeviceProperties {
     /// `name`; some releases leave it empty.
     pub name: String,
-    /// `gcnArchName`, such as `gfx90a:sramecc+:xnack-`.
+    /// `gcnArchName`, for example `gfx90a:sramecc+:xnack-`.
     pub gcn_arch_name: String,
     /// `totalGlobalMem`, in bytes.
     pub total_global_mem: u64,
 }
 
-/// Where the fields of `hipDeviceProp_t` lie, in bytes. `name` is first in both layouts.
+/// Offsets of fields in `hipDeviceProp_t`, in bytes. `name` is at offset 0 in both layouts.
 struct Layout {
     total_global_mem: usize,
     gcn_arch_name: usize,
@@ -272,26 +274,26 @@ struct Layout {
 const R0000: Layout = Layout { total_global_mem: 256, gcn_arch_name: 396 };
 /// `hipDeviceProp_tR0600`, 1472 bytes: hip/hip_runtime_api.h of 6.4.3 and 7.2.4.
 const R0600: Layout = Layout { total_global_mem: 288, gcn_arch_name: 1160 };
-/// Both strings are `char[256]`.
+/// Size of each string field, which is a `char[256]`.
 const STRING_BYTES: usize = 256;
 
-/// Room for either layout and for what later releases append.
+/// Buffer that is large enough for either layout and for fields that later releases append.
 #[repr(C, align(16))]
 struct PropertyBytes([u8; 8192]);
 
 impl Hip {
-    /// Newest first: a process uses one release only, and a folder rarely holds two.
+    /// Sonames of the runtime, newest first. A process uses one release only, and a folder rarely has two.
     pub const SONAMES: [&str; 3] = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];
 
-    /// Opens the first of `files` (sonames or paths) that is there.
+    /// Opens the first of `files`, sonames or paths, that can be opened.
     ///
     /// # Errors
-    /// None of them can be opened.
-    pub fn load<F: AsRef<OsStr>>(files: &[F]) -> Result<Self, Missing> {
-        Shared::open("libamdhip64", files).map(Self::resolve)
+    /// Fails if none of them can be opened.
+    pub fn load<F: AsRef<OsStr>>(files: &[F]) -> Result<Self, LoadError> {
+        SharedLibrary::open("libamdhip64", files).map(Self::resolve)
     }
 
-    /// The runtime's name of a status, such as `hipErrorOutOfMemory`.
+    /// Returns the runtime's name of a status, for example `hipErrorOutOfMemory`.
     pub fn error_name(&self, status: c_int) -> String {
         // SAFETY: the function takes any number and returns a string constant or null.
         let name = unsafe { self.hipGetErrorName(status) };
@@ -300,10 +302,10 @@ impl Hip {
         name.unwrap_or_else(|| format!("hipError_t({status})"))
     }
 
-    /// The PCI address of a device; empty where the runtime does not tell.
+    /// Returns the PCI address of a device; empty if the runtime does not report it.
     pub fn pci_address(&self, device: c_int) -> String {
         let mut text = [0_u8; 64];
-        // SAFETY: the room has that many bytes, and the runtime writes a terminated string within them.
+        // SAFETY: the buffer has that many bytes, and the runtime writes a terminated string into it.
         let status = unsafe { self.hipDeviceGetPCIBusId(text.as_mut_ptr().cast(), 63, device) };
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(0);
         match status {
@@ -312,14 +314,15 @@ impl Hip {
         }
     }
 
-    /// Reads the properties of a device, by the entry point whose layout this release documents.
+    /// Returns the properties of a device, read with the entry point whose layout this release documents.
     ///
     /// # Errors
-    /// The runtime has neither entry point. A failing call is its status, in the inner result.
-    pub fn properties(&self, device: c_int) -> Result<Result<Properties, c_int>, Missing> {
+    /// The outer error means that the runtime has neither entry point; the inner error is the status of a failed
+    /// call.
+    pub fn properties(&self, device: c_int) -> Result<Result<DeviceProperties, c_int>, LoadError> {
         let mut bytes = MaybeUninit::<PropertyBytes>::zeroed();
         let (status, layout) = if self.hipGetDevicePropertiesR0600.is_some() {
-            // SAFETY: the room is larger than the structure and aligned for it.
+            // SAFETY: the buffer is larger than the structure and aligned for it.
             (unsafe { self.hipGetDevicePropertiesR0600(bytes.as_mut_ptr().cast(), device) }?, R0600)
         } else {
             // SAFETY: as above.
@@ -335,7 +338,7 @@ impl Hip {
 }
 
 impl Layout {
-    fn read(&self, bytes: &[u8]) -> Properties {
+    fn read(&self, bytes: &[u8]) -> DeviceProperties {
         let string = |at: usize| {
             let field = &bytes[at..at + STRING_BYTES];
             let end = field.iter().position(|&b| b == 0).unwrap_or(STRING_BYTES);
@@ -343,7 +346,7 @@ impl Layout {
         };
         let mut memory = [0; 8];
         memory.copy_from_slice(&bytes[self.total_global_mem..self.total_global_mem + 8]);
-        Properties {
+        DeviceProperties {
             name: string(0),
             gcn_arch_name: string(self.gcn_arch_name),
             total_global_mem: u64::from_le_bytes(memory),
@@ -356,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn properties_are_read_from_either_layout() {
+    fn properties_are_read_from_both_layouts() {
         for (layout, size) in [(R0000, 792), (R0600, 1472)] {
             let mut bytes = vec![0; size];
             bytes[..7].copy_from_slice(b"A card\0");
@@ -365,7 +368,7 @@ mod tests {
             let read = layout.read(&bytes);
             assert_eq!(
                 read,
-                Properties {
+                DeviceProperties {
                     name: "A card".into(),
                     gcn_arch_name: "gfx1151".into(),
                     total_global_mem: 16 << 30,
@@ -375,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn values_outside_an_enumeration_have_no_name() {
+    fn unknown_enumeration_values_have_no_name() {
         assert_eq!(capture_status_name(2), Some("invalidated"));
         assert_eq!(capture_status_name(3), None);
         assert_eq!(exec_update_name(7), Some("unsupported_function_change"));

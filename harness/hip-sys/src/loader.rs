@@ -1,3 +1,5 @@
+//! Loads shared libraries and resolves their functions.
+
 use std::{
     ffi::{CStr, OsStr, c_char, c_int},
     fmt,
@@ -5,98 +7,98 @@ use std::{
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
 
-/// A library or function that is not there.
+/// Error: a library or function is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// A library, such as `libhiprand`, or a function, such as `hipGraphExecUpdate`.
+pub struct LoadError {
+    /// The library, for example `libhiprand`, or the function, for example `hipGraphExecUpdate`.
     pub what: String,
-    /// What the loader said about every name that was tried.
+    /// Messages of the loader for all names that were tried.
     pub why: String,
-    /// Whether a library of that name is there, and cannot be loaded.
-    pub there: bool,
+    /// True if a library of that name exists but cannot be loaded.
+    pub exists: bool,
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is missing: {}", self.what, self.why)
     }
 }
 
-impl std::error::Error for Missing {}
+impl std::error::Error for LoadError {}
 
-/// A shared library, open until the process ends.
+/// Shared library that stays open until the process ends.
 #[derive(Clone, Copy)]
-pub struct Shared {
+pub struct SharedLibrary {
     library: &'static Library,
-    /// The name it was asked for by.
+    /// Name or path by which it was opened.
     file: &'static str,
 }
 
-impl Shared {
-    /// Opens the first of `files` that the loader can open: sonames or paths. `what` names the library in the error.
+impl SharedLibrary {
+    /// Opens the first of `files`, sonames or paths, that the loader can open. `what` names the library in the error.
     ///
     /// # Errors
-    /// What the loader said about each of them.
-    pub fn open<F: AsRef<OsStr>>(what: &str, files: &[F]) -> Result<Self, Missing> {
-        let (mut why, mut there) = (Vec::new(), false);
+    /// Fails with the loader's messages if none of them can be opened.
+    pub fn open<F: AsRef<OsStr>>(what: &str, files: &[F]) -> Result<Self, LoadError> {
+        let (mut why, mut exists) = (Vec::new(), false);
         for file in files {
-            // Global and lazy is how the loader opens the libraries that a HIP program is linked with.
-            // SAFETY: opening runs the library's initialisers. These are the ROCm libraries that the caller wants
-            // in its process, as if it had been linked with them.
+            // The loader opens the libraries of a linked HIP program with the same flags.
+            // SAFETY: opening runs the library's initialisers. The caller wants these ROCm libraries in its process,
+            // as if it were linked with them.
             match unsafe { Library::open(Some(file), RTLD_LAZY | RTLD_GLOBAL) } {
                 Ok(library) => {
-                    return Ok(Shared {
+                    return Ok(SharedLibrary {
                         library: Box::leak(Box::new(library)),
                         file: file.as_ref().to_string_lossy().into_owned().leak(),
                     });
                 }
                 Err(error) => {
                     let said = reason(&error);
-                    // Of a library that it needs the loader names that one in these words.
+                    // If a dependency is absent, the message names the dependency instead.
                     let absent = format!(
                         "{}: cannot open shared object file: No such file or directory",
                         file.as_ref().display()
                     );
-                    there |= said != absent;
+                    exists |= said != absent;
                     why.push(said);
                 }
             }
         }
-        Err(Missing { what: what.to_owned(), why: why.join("; "), there })
+        Err(LoadError { what: what.to_owned(), why: why.join("; "), exists })
     }
 
-    /// The name or path that it was opened by.
+    /// Returns the name or path by which it was opened.
     pub fn file(&self) -> &'static str {
         self.file
     }
 
-    /// Whether it, or a library it depends on, exports `name`.
+    /// Returns whether this library, or one that it depends on, exports `name`.
     pub fn has(&self, name: &str) -> bool {
-        // SAFETY: the symbol is only looked up, never used as a value of this type.
+        // SAFETY: the symbol is only looked up and never used as a value of this type.
         unsafe { self.library.get::<*const ()>(name.as_bytes()) }.is_ok()
     }
 
-    /// Makes sure that it, or a library it depends on, exports `name`.
+    /// Checks that this library, or one that it depends on, exports `name`.
     ///
     /// # Errors
-    /// It does not.
-    pub fn require(&self, name: &str) -> Result<(), Missing> {
-        if self.has(name) { Ok(()) } else { Err(self.lacks(name)) }
+    /// Fails if it does not.
+    pub fn require(&self, name: &str) -> Result<(), LoadError> {
+        if self.has(name) { Ok(()) } else { Err(self.missing_function(name)) }
     }
 
-    /// The function `name`, where the library has it.
+    /// Returns the function `name` if the library has it.
     ///
     /// # Safety
     /// `F` must be the type of that function, an `unsafe extern "C" fn`.
     pub(crate) unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
-        // SAFETY: the caller vouches for the type, and the library is never closed.
+        // SAFETY: the caller guarantees the type, and the library is never closed.
         unsafe { self.library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
     }
 
-    /// Makes a call of the function `name`, and notes how it failed as those of the tables do.
+    /// Calls the function `name` and remembers a failure for [`take_first_failure`](crate::take_first_failure).
     ///
     /// # Errors
-    /// The library does not export it.
+    /// Fails if the library does not export the function.
     ///
     /// # Safety
     /// `F` must be the type of that function, an `unsafe extern "C" fn`.
@@ -104,30 +106,30 @@ impl Shared {
         &self,
         name: &'static str,
         call: impl FnOnce(F) -> c_int,
-    ) -> Result<c_int, Missing> {
-        // SAFETY: the caller vouches for the type.
-        let function = unsafe { self.function(name) }.ok_or_else(|| self.lacks(name))?;
+    ) -> Result<c_int, LoadError> {
+        // SAFETY: the caller guarantees the type.
+        let function = unsafe { self.function(name) }.ok_or_else(|| self.missing_function(name))?;
         let code = call(function);
-        crate::failure::note(name, code);
+        crate::first_failure::note(name, code);
         Ok(code)
     }
 
-    /// That `function` is not in this library.
-    pub(crate) fn lacks(&self, function: &str) -> Missing {
+    /// Returns the error for a function that this library does not export.
+    pub(crate) fn missing_function(&self, function: &str) -> LoadError {
         let why = format!("{} does not export it", self.file);
-        Missing { what: function.to_owned(), why, there: false }
+        LoadError { what: function.to_owned(), why, exists: false }
     }
 }
 
-/// The text of a string constant of a library; none for null.
+/// Copies a string constant of a library; `None` for null.
 ///
 /// # Safety
-/// The pointer is null or to a terminated string that is never freed.
+/// The pointer must be null or point to a terminated string that is never freed.
 pub(crate) unsafe fn text(constant: *const c_char) -> Option<String> {
     if constant.is_null() {
         return None;
     }
-    // SAFETY: not null, and the caller vouches for the rest.
+    // SAFETY: not null, and the caller guarantees the rest.
     let text = unsafe { CStr::from_ptr(constant) };
     Some(text.to_string_lossy().into_owned())
 }
@@ -139,8 +141,8 @@ fn reason(error: &libloading::Error) -> String {
     }
 }
 
-/// Declares a library's functions: a table that is filled when the library is opened and a method for each, which gives
-/// [`Missing`] where the release lacks the function.
+/// Declares a library's functions: a table that is filled when the library is opened, and a method for each function
+/// that returns [`LoadError`] if the release lacks it.
 macro_rules! functions {
     (
         $(#[$meta:meta])*
@@ -150,19 +152,19 @@ macro_rules! functions {
         $(#[$meta])*
         #[allow(non_snake_case)]
         pub struct $table {
-            shared: $crate::loader::Shared,
+            shared: $crate::loader::SharedLibrary,
             $($name: Option<unsafe extern "C" fn($($ty),*) -> $ret>,)*
         }
 
         #[allow(non_snake_case, clippy::too_many_arguments)]
         impl $table {
-            /// The names of the functions in the table.
+            /// Names of the functions in the table.
             pub const FUNCTIONS: &[&str] = &[$(stringify!($name)),*];
 
-            /// Each function with the types of its parameters, as they are written.
+            /// Each function with the types of its parameters, as written in the table.
             pub const TYPES: &[(&str, &[&str])] = &[$((stringify!($name), &[$(stringify!($ty)),*])),*];
 
-            fn resolve(shared: $crate::loader::Shared) -> Self {
+            fn resolve(shared: $crate::loader::SharedLibrary) -> Self {
                 $table {
                     // SAFETY: the types are transcribed from the header that the table's documentation names.
                     $($name: unsafe { shared.function(stringify!($name)) },)*
@@ -170,8 +172,8 @@ macro_rules! functions {
                 }
             }
 
-            /// The library behind the table.
-            pub fn shared(&self) -> $crate::loader::Shared {
+            /// Returns the library of the table.
+            pub fn shared(&self) -> $crate::loader::SharedLibrary {
                 self.shared
             }
 
@@ -179,19 +181,19 @@ macro_rules! functions {
                 #[doc = concat!("`", stringify!($name), "`, as in the header.")]
                 ///
                 /// # Errors
-                /// The library does not export it.
+                /// Fails if the library does not export the function.
                 ///
                 /// # Safety
-                /// Handles and pointers must be what the header asks for.
-                pub unsafe fn $name(&self, $($arg: $ty),*) -> Result<$ret, $crate::loader::Missing> {
+                /// Handles and pointers must be what the header requires.
+                pub unsafe fn $name(&self, $($arg: $ty),*) -> Result<$ret, $crate::loader::LoadError> {
                     match self.$name {
                         Some(function) => {
-                            // SAFETY: the caller keeps the header's contract.
+                            // SAFETY: the caller meets the header's requirements.
                             let result = unsafe { function($($arg),*) };
-                            $crate::failure::note(stringify!($name), result);
+                            $crate::first_failure::note(stringify!($name), result);
                             Ok(result)
                         }
-                        None => Err(self.shared.lacks(stringify!($name))),
+                        None => Err(self.shared.missing_function(stringify!($name))),
                     }
                 }
             )*
@@ -205,34 +207,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_library_names_every_file_that_was_tried() {
-        let Err(missing) = Shared::open("libnothing", &["libnothing.so.8", "libnothing.so.7"])
+    fn missing_library_error_names_every_tried_file() {
+        let Err(missing) =
+            SharedLibrary::open("libnothing", &["libnothing.so.8", "libnothing.so.7"])
         else {
             panic!("there is a libnothing");
         };
         assert_eq!(missing.what, "libnothing");
-        assert!(!missing.there, "{missing:?}");
+        assert!(!missing.exists, "{missing:?}");
         for file in ["libnothing.so.8", "libnothing.so.7"] {
             assert!(missing.why.contains(file), "{}", missing.why);
         }
     }
 
     #[test]
-    fn a_file_that_is_no_library_is_there() {
+    fn file_that_is_not_a_library_exists() {
         for file in ["/etc/passwd", "/"] {
-            let Err(missing) = Shared::open("libnothing", &["libnothing.so.8", file]) else {
+            let Err(missing) = SharedLibrary::open("libnothing", &["libnothing.so.8", file]) else {
                 panic!("{file} is a library")
             };
-            assert!(missing.there, "{missing:?}");
+            assert!(missing.exists, "{missing:?}");
         }
     }
 
     #[test]
-    fn a_missing_function_is_a_value() {
-        let libc = Shared::open("libc", &["libc.so.6"]).unwrap();
+    fn missing_function_is_reported_with_its_library() {
+        let libc = SharedLibrary::open("libc", &["libc.so.6"]).unwrap();
         assert!(libc.has("malloc"));
         assert!(!libc.has("hipMalloc"));
-        let lacks = libc.lacks("hipMalloc");
-        assert_eq!(lacks.to_string(), "hipMalloc is missing: libc.so.6 does not export it");
+        let missing = libc.missing_function("hipMalloc");
+        assert_eq!(missing.to_string(), "hipMalloc is missing: libc.so.6 does not export it");
     }
 }

@@ -1,6 +1,8 @@
+//! hipRAND.
+
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
-use crate::{Missing, Shared, loader::functions};
+use crate::{LoadError, SharedLibrary, loader::functions};
 
 functions! {
     /// hipRAND. Signatures: hiprand/hiprand.h of ROCm 7.2.4, the same since 5.3.3. Status codes are `hiprandStatus_t`.
@@ -14,7 +16,7 @@ functions! {
     fn hiprandDestroyGenerator(generator: *mut c_void) -> c_int;
 }
 
-/// `hiprandRngType_t` (hiprand/hiprand.h), the pseudo-random ones that plans use.
+/// `hiprandRngType_t` (hiprand/hiprand.h): the pseudo-random generators that plans use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum RngType {
@@ -30,13 +32,13 @@ impl Rand {
     /// Opens `libhiprand`.
     ///
     /// # Errors
-    /// It is not there.
-    pub fn load() -> Result<Self, Missing> {
-        Shared::open("libhiprand", &["libhiprand.so.1"]).map(Self::resolve)
+    /// Fails if the library cannot be opened.
+    pub fn load() -> Result<Self, LoadError> {
+        SharedLibrary::open("libhiprand", &["libhiprand.so.1"]).map(Self::resolve)
     }
 }
 
-/// The name of a `hiprandStatus_t` (hiprand/hiprand.h).
+/// Returns the name of a `hiprandStatus_t` (hiprand/hiprand.h).
 pub fn status_name(status: c_int) -> String {
     match status {
         0 => "HIPRAND_STATUS_SUCCESS",
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_have_the_headers_names() {
+    fn statuses_have_the_names_of_the_header() {
         assert_eq!(status_name(0), "HIPRAND_STATUS_SUCCESS");
         assert_eq!(status_name(203), "HIPRAND_STATUS_INITIALIZATION_FAILED");
         assert_eq!(status_name(7), "hiprandStatus_t(7)");

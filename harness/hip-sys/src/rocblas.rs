@@ -1,6 +1,8 @@
+//! rocBLAS.
+
 use std::ffi::{c_int, c_void};
 
-use crate::{Matrices, Missing, Operation, Shared, loader::functions};
+use crate::{LoadError, MatrixPointers, MatrixProduct, SharedLibrary, loader::functions};
 
 functions! {
     /// rocBLAS. Signatures: rocblas/internal/rocblas-auxiliary.h of ROCm 7.2.4. Status codes are `rocblas_status`.
@@ -43,35 +45,35 @@ const OPERATION_TRANSPOSE: c_int = 112;
 const GEMM_ALGO_STANDARD: c_int = 0;
 
 impl Rocblas {
-    /// The sonames of 7.x, 6.x, 5.6 to 5.7 and earlier 5.x.
+    /// Sonames of 7.x, 6.x, 5.6 to 5.7 and earlier 5.x.
     pub const SONAMES: [&str; 4] =
         ["librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so.0"];
 
     /// Opens `librocblas`.
     ///
     /// # Errors
-    /// It is not there.
-    pub fn load() -> Result<Self, Missing> {
-        Shared::open("librocblas", &Self::SONAMES).map(Self::resolve)
+    /// Fails if the library cannot be opened.
+    pub fn load() -> Result<Self, LoadError> {
+        SharedLibrary::open("librocblas", &Self::SONAMES).map(Self::resolve)
     }
 
-    /// D = op(A) op(B) by `rocblas_gemm_ex`, in a stream: the status of the first call that fails, or success. rocBLAS
-    /// adds no bias.
+    /// Computes D = op(A) op(B) with `rocblas_gemm_ex` in a stream. rocBLAS does not add the bias. Returns the status
+    /// of the first call that fails, or success.
     ///
     /// # Errors
-    /// The release lacks a function.
+    /// Fails if the release lacks a function.
     ///
     /// # Safety
-    /// `handle` comes from `rocblas_create_handle` and was not destroyed, `stream` is null or a live stream, and the
-    /// matrices are device addresses of the problem's sizes.
+    /// `handle` must come from `rocblas_create_handle` and not be destroyed, `stream` must be null or a live stream,
+    /// and the matrices must be device addresses of the problem's sizes.
     pub unsafe fn multiply(
         &self,
         handle: *mut c_void,
-        operation: &Operation,
-        matrices: &Matrices,
+        operation: &MatrixProduct,
+        matrices: &MatrixPointers,
         stream: *mut c_void,
-    ) -> Result<c_int, Missing> {
-        // SAFETY: the caller vouches for handle and stream.
+    ) -> Result<c_int, LoadError> {
+        // SAFETY: the caller guarantees handle and stream.
         let status = unsafe { self.rocblas_set_stream(handle, stream) }?;
         if status != 0 {
             return Ok(status);
@@ -80,7 +82,7 @@ impl Rocblas {
         let [m, n, k] = [operation.m as i32, operation.n as i32, operation.k as i32];
         let (input, output) = (data_type(operation.input), data_type(operation.output));
         let [one, zero] = operation.one_and_zero();
-        // SAFETY: the caller vouches for the handle and the matrices; alpha and beta are of the compute type.
+        // SAFETY: the caller guarantees the handle and the matrices; alpha and beta are of the compute type.
         unsafe {
             self.rocblas_gemm_ex(
                 handle,
@@ -112,19 +114,19 @@ impl Rocblas {
     }
 }
 
-/// The `rocblas_datatype` (rocblas/internal/rocblas-types.h) of a `hipDataType`.
+/// Returns the `rocblas_datatype` (rocblas/internal/rocblas-types.h) of a `hipDataType`.
 fn data_type(hip: c_int) -> c_int {
     match hip {
-        Operation::R_16F => 150,
-        Operation::R_64F => 152,
-        Operation::R_8I => 160,
-        Operation::R_32I => 162,
-        Operation::R_16BF => 168,
+        MatrixProduct::R_16F => 150,
+        MatrixProduct::R_64F => 152,
+        MatrixProduct::R_8I => 160,
+        MatrixProduct::R_32I => 162,
+        MatrixProduct::R_16BF => 168,
         _ => 151,
     }
 }
 
-/// The name of a `rocblas_status` (rocblas/internal/rocblas-types.h).
+/// Returns the name of a `rocblas_status` (rocblas/internal/rocblas-types.h).
 pub fn status_name(status: c_int) -> String {
     match status {
         0 => "rocblas_status_success",
@@ -153,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_have_the_headers_names() {
+    fn statuses_have_the_names_of_the_header() {
         assert_eq!(status_name(0), "rocblas_status_success");
         assert_eq!(status_name(15), "rocblas_status_arch_mismatch");
         assert_eq!(status_name(-1), "rocblas_status(-1)");

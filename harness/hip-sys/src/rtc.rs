@@ -1,10 +1,12 @@
+//! hipRTC.
+
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
     ptr,
 };
 
 use crate::{
-    Missing, Shared,
+    LoadError, SharedLibrary,
     loader::{functions, text},
 };
 
@@ -24,28 +26,28 @@ functions! {
 /// A `hiprtcResult` other than success, with the compiler's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// `hiprtcResult`.
+    /// The `hiprtcResult`.
     pub status: c_int,
-    /// What the compiler printed; may be empty.
+    /// Output of the compiler; may be empty.
     pub log: String,
 }
 
 impl Rtc {
-    /// Opens hipRTC: the `libhiprtc` of the runtime's own major version where there is one, or else the runtime, which contains it
-    /// up to 6.x.
+    /// Opens hipRTC: the `libhiprtc` of the runtime's own major version, or else the runtime itself, which contains
+    /// hipRTC up to 6.x.
     ///
     /// # Errors
-    /// Neither has it.
-    pub fn load(runtime: Shared) -> Result<Self, Missing> {
+    /// Fails if neither has hipRTC.
+    pub fn load(runtime: SharedLibrary) -> Result<Self, LoadError> {
         let file = runtime.file().replace("libamdhip64", "libhiprtc");
-        match Shared::open("libhiprtc", &[&file]) {
+        match SharedLibrary::open("libhiprtc", &[&file]) {
             Ok(shared) => Ok(Self::resolve(shared)),
             Err(_) if runtime.has("hiprtcCreateProgram") => Ok(Self::resolve(runtime)),
             Err(missing) => Err(missing),
         }
     }
 
-    /// hipRTC's name of a status, such as `HIPRTC_ERROR_COMPILATION`.
+    /// Returns hipRTC's name of a status, for example `HIPRTC_ERROR_COMPILATION`.
     pub fn error_name(&self, status: c_int) -> String {
         // SAFETY: the function takes any number and returns a string constant or null.
         let name = unsafe { self.hiprtcGetErrorString(status) };
@@ -57,13 +59,13 @@ impl Rtc {
     /// Compiles `source` to a code object.
     ///
     /// # Errors
-    /// The release lacks a function. A failing compilation is the inner error.
+    /// The outer error is a function that the release lacks; the inner error is a failed compilation.
     pub fn compile(
         &self,
         source: &CStr,
         name: &CStr,
         options: &[CString],
-    ) -> Result<Result<Vec<u8>, CompileError>, Missing> {
+    ) -> Result<Result<Vec<u8>, CompileError>, LoadError> {
         let mut program = ptr::null_mut();
         // SAFETY: the strings are terminated and outlive the call; no headers are passed.
         let status = unsafe {
@@ -99,13 +101,13 @@ impl Rtc {
         Ok(result)
     }
 
-    /// Reads a product of the program whose size another function tells.
+    /// Reads the code or the log of a program, whose size the function `size` returns.
     fn read(
         &self,
         program: *mut c_void,
-        size: unsafe fn(&Self, *mut c_void, *mut usize) -> Result<c_int, Missing>,
-        get: unsafe fn(&Self, *mut c_void, *mut c_char) -> Result<c_int, Missing>,
-    ) -> Result<Result<Vec<u8>, c_int>, Missing> {
+        size: unsafe fn(&Self, *mut c_void, *mut usize) -> Result<c_int, LoadError>,
+        get: unsafe fn(&Self, *mut c_void, *mut c_char) -> Result<c_int, LoadError>,
+    ) -> Result<Result<Vec<u8>, c_int>, LoadError> {
         let mut bytes = 0;
         // SAFETY: the caller passes a live program and functions that belong together.
         let status = unsafe { size(self, program, &mut bytes) }?;
@@ -113,7 +115,7 @@ impl Rtc {
             return Ok(Err(status));
         }
         let mut product = vec![0_u8; bytes];
-        // SAFETY: as above, and the room has the size that the library asked for.
+        // SAFETY: as above, and the buffer has the size that the library reported.
         let status = unsafe { get(self, program, product.as_mut_ptr().cast()) }?;
         Ok(if status == 0 { Ok(product) } else { Err(status) })
     }

@@ -1,98 +1,107 @@
-//! Finds the build of an ordered history at which a failure begins, from runs that may fail only sometimes.
+//! Finds the build of an ordered history at which a failure begins. Runs may fail only sometimes.
 //!
-//! The history is a row of builds: build 0 passes, build [`Setup::bad`] fails, and somewhere between them the failure begins.
-//! Neither the rate `p` at which bad builds fail nor the rate `q` at which good ones do is known. [`next`] looks at what was
-//! observed and says what to do; the caller does it and tells the [`State`]. The same observations give the same decisions, so a
-//! journal of observations is all that is needed to resume or to replay.
+//! Build 0 passes, build [`Setup::bad`] fails, and the failure begins somewhere between them. Neither the failure
+//! rate `p` of bad builds nor the rate `q` of good builds is known. [`next`] decides from the observations what to do
+//! next; the caller does it and adds the outcome to the [`State`]. The same observations always give the same
+//! decision, so a journal of observations is enough to resume or replay a search.
 //!
 //! # How it decides
 //!
-//! * Where the change is and how often builds fail have a joint posterior (`posterior`). Builds of one side may share a rate, or
-//!   differ (`rates`). It is constant between untested builds.
-//! * The next run goes where it tells most about the place of the change; a build that has to be obtained first must tell more than
-//!   the one that is there ([`Setup::install_cost`]).
-//! * That the good end fails as well is one of the hypotheses, so no runs are spent on verifying it beyond those that pay.
-//! * A build that cannot be tested is neither good nor bad. The next choice avoids its neighbourhood, the further the more of
-//!   them there are: breakage lasts for days.
-//! * An answer needs [`Setup::confidence`], [`GOOD_RUNS`] passes of the last good build, and an alternation pass, failure, pass,
-//!   failure of the two, which a machine that drifts does not give. Where builds of one side differ it needs more.
-//! * Failures before that are told apart (`earlier`): noise of every build, single builds, or the same failure, which gets worse.
-//! * What is claimed is a change at one place, with what the last good build's own runs exclude ([`Edge::before`]): a rate that is
-//!   lower than any that so few runs could show is never excluded.
+//! * The place of the change and the failure rates have a joint posterior (`posterior`). Builds of one side share a
+//!   rate, or some of them have rates of their own (`rates`). The posterior density is constant between tested
+//!   builds.
+//! * The next run goes to the build that gives the most information about the place of the change. A build that has
+//!   to be installed first must give more than the active one ([`Setup::install_cost`]).
+//! * "The good end fails too" is one of the hypotheses, so the good end gets only the runs that pay off.
+//! * A build that cannot be tested is neither good nor bad. The next choice stays away from it, farther if more
+//!   builds nearby are untestable, because breakage usually lasts for days.
+//! * An answer needs [`Setup::confidence`], [`GOOD_RUNS`] passes of the last good build, and an alternation of pass,
+//!   failure, pass, failure between the last good and the first bad build, which a drifting machine would not show.
+//!   More is needed if builds of one side have different rates.
+//! * Failures before the first bad build are classified (`earlier_failures`): noise of all builds, single builds, or
+//!   the same failure at a lower rate.
+//! * The answer claims a change at one place and reports the rate that the last good build's own runs exclude
+//!   ([`Edge::last_good_rate_below`]). A failure rate too low to show in so few runs is never excluded.
 
 mod answer;
-mod band;
-mod choice;
-mod earlier;
-mod left;
+mod earlier_failures;
 mod math;
+mod next_build;
 mod posterior;
 mod rates;
+mod remaining;
 mod state;
+mod threshold_band;
 
 pub use answer::{Answer, Edge};
-pub use band::{Band, band};
-pub use left::Left;
-pub use posterior::{Posterior, Stretch};
-pub use state::{Budget, DEFAULT_RUNS, Event, Seen, Setup, State, Tally};
+pub use posterior::{Interval, Posterior};
+pub use remaining::Remaining;
+pub use state::{DEFAULT_RUNS, Event, SearchBudget, Seen, Setup, State, Tally};
+pub use threshold_band::{Band, find_band};
 
-use choice::choose;
-use earlier::{Earlier, look};
+use earlier_failures::{Classification, classify};
+use next_build::choose;
 
-/// Passes that the last good build must have.
+/// Minimum number of passes of the last good build.
 pub const GOOD_RUNS: u32 = 3;
 
 /// Runs of the good end before the search begins.
-const BAD_RUNS: u32 = 2;
+const GOOD_END_RUNS: u32 = 2;
 
-/// Failures that the bad end must show before the search begins: where it passes as well, one more, because the rate decides how
-/// often every other build has to be run. Simulated, fewer cost more builds later than they save runs here.
-const RATE_RUNS: [u32; 2] = [4, 5];
+/// Failures that the bad end must show before the search begins; the second number applies if it passes sometimes.
+/// The failure rate decides how often every other build has to be run. In simulations fewer failures cost more builds
+/// later than they save runs here.
+const BAD_END_FAILURES: [u32; 2] = [4, 5];
 
-/// Failures that the first bad build must show before the search ends: one more where bad builds fail more often than this, since
-/// two of a build that rarely fails would else pass for it. None of them comes right after another failure.
+/// Failures that the first bad build must show before the search ends. The second number applies if bad builds fail
+/// at a rate above [`OFTEN`], because two failures may come from a build that rarely fails. A failure right after
+/// another failure does not count.
 const CLOSING_FAILURES: [u32; 2] = [2, 3];
 const OFTEN: f64 = 0.8;
 
-/// Probability that builds of one side differ among each other, above which the place must be surer by this factor.
+/// If the probability that builds of one side have different rates is above `DIFFERING`, the allowed doubt about the
+/// place is multiplied by `STRICTER`.
 const DIFFERING: f64 = 0.3;
 const STRICTER: f64 = 0.2;
 
-/// Doubt that stays however many runs there are: a history may be like none of the hypotheses. The second where builds of one side
-/// differ. Set by the worlds of `examples/calibration`, so these are no independent evidence of it.
-const UNLIKE_ANY: [f64; 2] = [0.03, 0.12];
+/// Minimum doubt of every answer: the history may fit none of the hypotheses. The second number applies if builds of
+/// one side have different rates. Both were tuned on the models of `examples/calibration`, so those models are not
+/// independent evidence for them.
+const MODEL_MISFIT: [f64; 2] = [0.03, 0.12];
 
-/// The same for each unit of the rate that the last good build's own runs leave possible: it may be a bad one that rarely fails, and
-/// three passes say little of that. Set by the one world of the table whose answers were wrong too often without it.
-const UNTRIED: f64 = 0.04;
+/// Additional doubt, proportional to the failure rate that the last good build's own runs do not exclude: the build
+/// may be a bad one that rarely fails. Tuned on the one model of the calibration table whose answers were wrong too
+/// often without it.
+const UNEXCLUDED_RATE: f64 = 0.04;
 
-/// Runs between two looks for several changes.
-const LOOKED_FOR: u32 = 32;
+/// Number of runs between two checks for several changes.
+const SEVERAL_CHECK_RUNS: u32 = 32;
 
-/// Alternations of the closing check: pass, failure, pass, failure.
+/// Number of results in the closing check: pass, failure, pass, failure.
 const ALTERNATIONS: u32 = 4;
 
-/// Passes of the bad end without a failure after which the good end is asked, and its failures that mean that they are exchanged.
-const EXCHANGED: u32 = 4;
+/// If the bad end passes this many times without a failure, the good end is run; if that fails this many times, the
+/// ends are reported as exchanged.
+const EXCHANGED_RUNS: u32 = 4;
 
-/// Builds that fail at every run, one after the other, until the good end is asked whether the device still works.
-const SUSPICIOUS: usize = 4;
+/// If this many different builds fail in a row, the good end is run to check whether the device still works.
+const SUSPICIOUS_BUILDS: usize = 4;
 
-/// Failures of the good end in a row after it has passed that mean a device out of order.
-const WEDGED: u32 = 3;
+/// Failures in a row of a good end that passed before, after which the device is reported as out of order.
+const WEDGED_FAILURES: u32 = 3;
 
-/// What to do next.
+/// Next step for the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Obtain and activate this build, and tell whether that worked.
+    /// Install this build and observe whether that worked.
     Install(usize),
     /// Run the trial once on this build, which is the active one.
     Run(usize),
-    /// Nothing more: this is the answer.
+    /// The search ends with this answer.
     Finish(Answer),
 }
 
-/// Decides what to do, from what was observed alone.
+/// Decides the next step from the observations alone.
 pub fn next(state: &State) -> Action {
     let setup = state.setup();
     let bad = setup.bad();
@@ -101,103 +110,107 @@ pub fn next(state: &State) -> Action {
             return Action::Finish(Answer::EndUnusable { end });
         }
     }
-    // The bad end first: its failure is the one to look for.
+    // The bad end comes first, because its failure is the one to look for.
     let seen = state.tally(bad);
-    if let Some(action) = exchanged(state) {
+    if let Some(action) = check_exchanged(state) {
         return action;
     }
-    if seen.bad < RATE_RUNS[usize::from(seen.good > 0)] || state.doubtful(bad) {
+    if seen.bad < BAD_END_FAILURES[usize::from(seen.good > 0)] || state.doubtful(bad) {
         if seen.good >= setup.patience * (1 + seen.bad) {
             return Action::Finish(Answer::NotReproducible { runs: seen.runs(), bad: seen.bad });
         }
         return within_budget(state, bad, None);
     }
-    if state.tally(0).runs() < BAD_RUNS || state.doubtful(0) {
+    if state.tally(0).runs() < GOOD_END_RUNS || state.doubtful(0) {
         return within_budget(state, 0, None);
     }
 
-    let posterior = Posterior::of(state);
+    let posterior = Posterior::from_state(state);
     let good_end = state.tally(0);
     let (passes, failures) = state.good_end_turned();
-    if passes >= BAD_RUNS && failures >= WEDGED {
+    if passes >= GOOD_END_RUNS && failures >= WEDGED_FAILURES {
         return Action::Finish(Answer::Wedged { passes, failures });
     }
-    if posterior.good_end_fails() >= setup.confidence && good_end.bad >= BAD_RUNS {
+    if posterior.good_end_fails() >= setup.confidence && good_end.bad >= GOOD_END_RUNS {
         return Action::Finish(Answer::GoodEndFails { runs: good_end.runs(), bad: good_end.bad });
     }
-    let turned = passes >= BAD_RUNS && failures > 0;
-    if turned || state.suspicious(SUSPICIOUS) {
+    let turned = passes >= GOOD_END_RUNS && failures > 0;
+    if turned || state.suspicious(SUSPICIOUS_BUILDS) {
         return within_budget(state, 0, Some(&posterior));
     }
-    match settled(state, &posterior) {
-        Some(edge) => match closing(state, &edge) {
+    match settled_edge(state, &posterior) {
+        Some(edge) => match closing_build(state, &edge) {
             Some(build) => within_budget(state, build, Some(&posterior)),
             None => match posterior.several(state) {
                 Some(edges) => Action::Finish(Answer::Several { edges }),
-                None => match look(state, edge) {
-                    Earlier::Ask(build) => within_budget(state, build, Some(&posterior)),
-                    Earlier::Told(answer) => Action::Finish(answer),
+                None => match classify(state, edge) {
+                    Classification::NeedsRun(build) => {
+                        within_budget(state, build, Some(&posterior))
+                    }
+                    Classification::Done(answer) => Action::Finish(answer),
                 },
             },
         },
-        // Three changes may keep one from ever being sure of its place.
-        None => match several_at_times(state, &posterior) {
+        // If there are three changes, the place of a single one may never become certain.
+        None => match check_several_periodically(state, &posterior) {
             Some(edges) => Action::Finish(Answer::Several { edges }),
             None => within_budget(state, choose(state, &posterior), Some(&posterior)),
         },
     }
 }
 
-/// Looks at the good end where the bad one passes from the start: perhaps somebody exchanged them.
-fn exchanged(state: &State) -> Option<Action> {
+/// Runs the good end if the bad end only passes at the start, in case the user exchanged the two.
+fn check_exchanged(state: &State) -> Option<Action> {
     let (bad, good) = (state.tally(state.setup().bad()), state.tally(0));
-    let passes_only = bad.bad == 0 && bad.good >= EXCHANGED;
+    let passes_only = bad.bad == 0 && bad.good >= EXCHANGED_RUNS;
     if !passes_only || good.good > 0 {
         return None;
     }
-    Some(match good.bad < EXCHANGED {
+    Some(match good.bad < EXCHANGED_RUNS {
         true => within_budget(state, 0, None),
         false => Action::Finish(Answer::Exchanged { passes: bad.good, failures: good.bad }),
     })
 }
 
-/// The two builds between which the change is, where the posterior is sure and no build between them can be tested.
-fn settled(state: &State, posterior: &Posterior) -> Option<Edge> {
-    let stretch = posterior.likeliest();
+/// Returns the edge if the posterior is certain enough and no build inside the likeliest interval can be tested.
+fn settled_edge(state: &State, posterior: &Posterior) -> Option<Edge> {
+    let interval = posterior.likeliest();
     let doubt = 1.0 - state.setup().confidence;
-    let needed = match posterior.differs() {
+    let needed = match posterior.rates_differ() {
         true => 1.0 - doubt * STRICTER,
         false => 1.0 - doubt,
     };
     let whole =
-        stretch.mass >= needed && state.usable_between(stretch.after, stretch.until).is_none();
-    whole.then(|| posterior.edge(state, stretch))
+        interval.mass >= needed && state.usable_between(interval.after, interval.until).is_none();
+    whole.then(|| posterior.edge(state, interval))
 }
 
-/// Looks for several changes once in a while, since that takes long, and takes them where each is at one place.
-fn several_at_times(state: &State, posterior: &Posterior) -> Option<Vec<Edge>> {
-    let edges = state.runs().is_multiple_of(LOOKED_FOR).then(|| posterior.several(state))??;
+/// Checks for several changes every [`SEVERAL_CHECK_RUNS`] runs, because the check is slow. Returns the edges if each
+/// lies between two neighbouring testable builds.
+fn check_several_periodically(state: &State, posterior: &Posterior) -> Option<Vec<Edge>> {
+    let edges =
+        state.runs().is_multiple_of(SEVERAL_CHECK_RUNS).then(|| posterior.several(state))??;
     let tight = |edge: &Edge| state.usable_between(edge.last_good, edge.first_bad).is_none();
     edges.iter().all(tight).then_some(edges)
 }
 
-/// Failures that the first bad build must show, where bad builds fail at this rate.
+/// Returns the failures that the first bad build must show if bad builds fail at `rate`.
 fn closing_failures(rate: f64) -> u32 {
     CLOSING_FAILURES[usize::from(rate > OFTEN)]
 }
 
-/// The build to run next for the closing check, or none when it is complete.
-fn closing(state: &State, edge: &Edge) -> Option<usize> {
+/// Returns the build that the closing check has to run next, or `None` if the check is complete.
+fn closing_build(state: &State, edge: &Edge) -> Option<usize> {
     let failures = closing_failures(edge.rate);
     if state.alternations(edge.last_good, edge.first_bad) < ALTERNATIONS
-        || state.own(edge.first_bad).bad < failures
+        || state.tally_not_after_failure(edge.first_bad).bad < failures
     {
         return Some(if state.just_failed() { edge.last_good } else { edge.first_bad });
     }
     (state.tally(edge.last_good).good < GOOD_RUNS).then_some(edge.last_good)
 }
 
-/// Runs a build, or gives the honest range when nothing more may be spent.
+/// Runs or installs the build, or ends with the range known so far if the budget is spent.
 fn within_budget(state: &State, build: usize, posterior: Option<&Posterior>) -> Action {
     let install = state.active() != Some(build);
     if let Some(spent) = state.spent(install && !state.installed(build)) {

@@ -1,7 +1,9 @@
-//! Searches over an injected predicate that may be flaky: bisection, minimisation, mitigation. Pure: nothing is run here.
+//! Searches over runs that may fail only sometimes: bisection, minimisation and mitigation.
+//!
+//! The crate is pure: the caller makes the runs and passes their outcomes in.
 
 pub mod bisect;
-pub mod lines;
 pub mod mitigate;
 pub mod reduce;
 pub mod sequential;
+pub mod shorten;

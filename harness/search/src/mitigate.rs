@@ -1,8 +1,9 @@
-//! What makes a failure go away: single changes first, then the smallest set of them where no single one does.
+//! Finds changes that make a failure go away: single changes first, then, if no single one helps, the smallest set.
 //!
-//! The failure may come now and then. Its rate is measured first; a change has helped once it would have failed by then with all but a
-//! small probability. One that still fails is compared with the rate without it: it does nothing once its counts speak for that rate and
-//! against a quarter of it, and makes the failure rarer once they speak for the quarter. What its runs do not tell stays undecided.
+//! The failure may be intermittent, so its rate without any change is measured first. A change helps if it passes so
+//! often in a row that the failure would have occurred with high probability. A change that still fails is compared
+//! with the base rate: it has no effect once its counts favour the base rate over a quarter of it, and makes the
+//! failure rarer once they favour the quarter. Otherwise it stays undecided.
 
 use std::collections::BTreeMap;
 
@@ -11,45 +12,46 @@ use crate::{
     sequential::{evidence, lower_bound, passes_needed},
 };
 
-/// How sure a search is.
+/// Error probability and run limits of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
-    /// Probability that a change which does nothing is said to help; 0 to 1.
+pub struct MitigateSettings {
+    /// Probability that a change without effect is reported as helping, 0 to 1.
     pub error: f64,
-    /// Failures from which the rate without any change is taken.
+    /// Number of failures from which the base rate is estimated.
     pub failures: u32,
-    /// Most runs without any change.
+    /// Maximum number of runs without any change.
     pub base_runs: u32,
-    /// Most runs of one change; what is not decided by then stays undecided.
+    /// Maximum number of runs of one change; a change that is not decided by then stays undecided.
     pub factor_runs: u32,
 }
 
-impl Default for Settings {
-    /// One wrong "helps" in a thousand changes, so that some dozens of them together stay below 5 %.
-    fn default() -> Settings {
-        Settings { error: 0.001, failures: 10, base_runs: 200, factor_runs: 1000 }
+impl Default for MitigateSettings {
+    /// Returns an error of one wrong "helps" per thousand changes, so that a few dozen changes together stay below 5
+    /// %.
+    fn default() -> MitigateSettings {
+        MitigateSettings { error: 0.001, failures: 10, base_runs: 200, factor_runs: 1000 }
     }
 }
 
-/// Runs of one set of changes.
+/// Counts of the runs of one set of changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Failures with the signature in question.
+pub struct FactorRuns {
+    /// Failures with the signature that the search is for.
     pub same: u32,
-    /// Runs without failure.
+    /// Runs without a failure.
     pub passes: u32,
-    /// Other failures by signature.
+    /// Other failures, by signature.
     pub others: BTreeMap<String, u32>,
-    /// Failures, by signature, of what the change made wrong.
-    pub own: BTreeMap<String, u32>,
-    /// Runs that proved nothing.
-    pub without: u32,
+    /// Failures, by signature, of checks that the change itself made invalid.
+    pub invalid: BTreeMap<String, u32>,
+    /// Runs without a verdict.
+    pub no_verdict: u32,
 }
 
-impl Tally {
-    /// Runs that proved something.
+impl FactorRuns {
+    /// Returns the number of runs with a verdict.
     pub fn runs(&self) -> u32 {
-        let failed = self.others.values().chain(self.own.values());
+        let failed = self.others.values().chain(self.invalid.values());
         self.same + self.passes + failed.sum::<u32>()
     }
 
@@ -58,8 +60,8 @@ impl Tally {
             Seen::Same => self.same += 1,
             Seen::Pass => self.passes += 1,
             Seen::Other(signature) => *self.others.entry(signature).or_default() += 1,
-            Seen::Own(signature, _) => *self.own.entry(signature).or_default() += 1,
-            Seen::NoVerdict => self.without += 1,
+            Seen::Invalid(signature, _) => *self.invalid.entry(signature).or_default() += 1,
+            Seen::NoVerdict => self.no_verdict += 1,
         }
     }
 }
@@ -68,58 +70,60 @@ fn most_frequent(failures: &BTreeMap<String, u32>) -> Option<String> {
     failures.iter().max_by_key(|(_, count)| **count).map(|(signature, _)| signature.clone())
 }
 
-/// What a change did.
+/// Effect of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum ChangeEffect {
     /// The failure is gone.
     Helped,
-    /// It fails as often as before.
+    /// The failure is as frequent as before.
     Nothing,
-    /// It fails, at a quarter of the rate or less.
+    /// The failure occurs at a quarter of the base rate or less.
     Rarer,
-    /// It fails in another way.
+    /// The trial fails with this other signature.
     Changed(String),
-    /// The change made it wrong, so its failure tells nothing.
-    Wrong(String),
-    /// The runs did not tell.
+    /// The change itself made the case invalid, so this failure proves nothing.
+    Invalid(String),
+    /// The runs were not enough to decide.
     Undecided,
 }
 
-/// The end of a search.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct Mitigation {
     /// Runs without any change.
-    pub base: Tally,
-    /// What each change did alone, in order.
-    pub single: Vec<(Effect, Tally)>,
-    /// The changes of the smallest set that helps, where no single one does.
+    pub base: FactorRuns,
+    /// Effect of each change alone, in the order of the changes.
+    pub single: Vec<(ChangeEffect, FactorRuns)>,
+    /// Indices of the smallest set that helps; empty if a single change helps or no set was found.
     pub set: Vec<usize>,
-    /// Runs of everything.
+    /// Number of all runs.
     pub runs: u32,
 }
 
-/// Makes that many runs of a set of changes.
-pub type Run<'r> = dyn FnMut(&[usize], u32) -> Option<Vec<Seen>> + 'r;
+/// Callback that makes the given number of runs with a set of changes, and returns their outcomes.
+pub type RunFactors<'r> = dyn FnMut(&[usize], u32) -> Option<Vec<Seen>> + 'r;
 
-/// Searches among `factors` changes, of which `together` says whether two can be made at once.
+/// Searches among `factors` changes for one, or a smallest set, that makes the failure go away.
 ///
-/// `run` makes that many runs of a set of changes, each in a fresh process, and may make fewer only to end the search: then None comes
-/// back. None too where nothing failed without any change.
+/// `together` returns whether two changes can be applied at once. `run` makes the given number of runs of a set of
+/// changes, each in a fresh process; fewer outcomes than requested, or `None`, end the search.
+///
+/// Returns `None` if the search was ended, or if the failure never occurred without changes.
 pub fn search(
     factors: usize,
     together: &dyn Fn(usize, usize) -> bool,
-    settings: &Settings,
-    run: &mut Run<'_>,
-) -> Option<Found> {
+    settings: &MitigateSettings,
+    run: &mut RunFactors<'_>,
+) -> Option<Mitigation> {
     let mut runs = 0;
     let mut counted = |set: &[usize], count: u32| {
         let seen = run(set, count)?;
         runs += seen.len() as u32;
         (seen.len() as u32 == count).then_some(seen)
     };
-    let mut base = Tally::default();
-    while base.same < settings.failures && base.runs() + base.without < settings.base_runs {
-        let left = settings.base_runs - base.runs() - base.without;
+    let mut base = FactorRuns::default();
+    while base.same < settings.failures && base.runs() + base.no_verdict < settings.base_runs {
+        let left = settings.base_runs - base.runs() - base.no_verdict;
         counted(&[], left.min(settings.failures))?.into_iter().for_each(|seen| base.add(seen));
     }
     if base.same == 0 {
@@ -138,45 +142,49 @@ pub fn search(
         single.push(limits.try_alone(factor, &mut counted)?);
     }
     let mut set = Vec::new();
-    if single.iter().all(|(effect, _)| *effect != Effect::Helped) {
+    if single.iter().all(|(effect, _)| *effect != ChangeEffect::Helped) {
         set = smallest_set(&single, together, limits, &mut counted)?;
     }
-    Some(Found { base, single, set, runs })
+    Some(Mitigation { base, single, set, runs })
 }
 
-/// When a change is decided.
+/// Stopping rule for the test of one change or set of changes.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// The failure's rate without any change.
+    /// Failure rate without any change, 0 to 1.
     rate: f64,
-    /// Passes in a row, and nothing else, that make a change one that helps.
+    /// Consecutive passes after which a change counts as helping.
     passes: u32,
-    /// Whether so many may be run.
+    /// True if the run limit allows that many passes.
     enough: bool,
-    /// Most runs.
+    /// Maximum number of runs.
     most: u32,
 }
 
-/// Odds at which counts speak for one rate and against another.
+/// Likelihood ratio at which counts favour one rate over the other.
 const ODDS: f64 = 15.0;
-/// The share of the rate that is another rate.
+/// Part of the base rate that counts as a rarer failure.
 const SHARE: f64 = 0.25;
 
 impl Limits {
-    /// What counts with failures say, by the sequential test of Wald ("Sequential tests of statistical hypotheses", 1945) between the rate
-    /// without any change and a quarter of it; none while they say nothing.
-    fn compare(self, tally: &Tally) -> Option<Effect> {
-        // A failure that came every time so far may still fail to come.
+    /// Compares counts that include failures with the base rate and a quarter of it, by Wald's sequential test
+    /// ("Sequential tests of statistical hypotheses", 1945). Returns `None` while they are not decisive.
+    fn compare(self, tally: &FactorRuns) -> Option<ChangeEffect> {
+        // A failure that occurred in every run so far may still be intermittent.
         let rate = self.rate.min(0.98);
         match evidence(tally.same, tally.runs() - tally.same, rate, rate * SHARE) {
-            log if log >= ODDS.ln() => Some(Effect::Nothing),
-            log if log <= -ODDS.ln() => Some(Effect::Rarer),
+            log if log >= ODDS.ln() => Some(ChangeEffect::Nothing),
+            log if log <= -ODDS.ln() => Some(ChangeEffect::Rarer),
             _ => None,
         }
     }
 
-    /// Runs one change until it is decided.
-    fn try_alone(self, factor: usize, run: &mut Run<'_>) -> Option<(Effect, Tally)> {
+    /// Runs one change until its effect is decided or the run limit is reached.
+    fn try_alone(
+        self,
+        factor: usize,
+        run: &mut RunFactors<'_>,
+    ) -> Option<(ChangeEffect, FactorRuns)> {
         let (effect, mut tally) = self.try_set(&[factor], run)?;
         if tally.same == 0 {
             return Some((effect, tally));
@@ -185,64 +193,69 @@ impl Limits {
             if let Some(effect) = self.compare(&tally) {
                 return Some((effect, tally));
             }
-            if tally.runs() >= self.most || tally.without > self.most {
-                return Some((Effect::Undecided, tally));
+            if tally.runs() >= self.most || tally.no_verdict > self.most {
+                return Some((ChangeEffect::Undecided, tally));
             }
             run(&[factor], 1)?.into_iter().for_each(|seen| tally.add(seen));
         }
     }
 
-    /// Runs a set of changes until it fails as before, or helps.
-    fn try_set(self, set: &[usize], run: &mut Run<'_>) -> Option<(Effect, Tally)> {
+    /// Runs a set of changes until it fails as before, or has passed often enough.
+    fn try_set(
+        self,
+        set: &[usize],
+        run: &mut RunFactors<'_>,
+    ) -> Option<(ChangeEffect, FactorRuns)> {
         let passes = self.passes;
-        let mut tally = Tally::default();
-        // A few runs decide most changes: they do nothing. Then batches, which the caller may run at once.
+        let mut tally = FactorRuns::default();
+        // A few runs decide most changes, because most have no effect. Then batches, which the caller may run in
+        // parallel.
         let mut batch = 1;
-        while tally.same == 0 && tally.runs() < passes && tally.without <= passes {
+        while tally.same == 0 && tally.runs() < passes && tally.no_verdict <= passes {
             let count = batch.min(passes - tally.runs());
             run(set, count)?.into_iter().for_each(|seen| tally.add(seen));
             batch = (batch * 4).min(32);
         }
         let effect = if tally.same > 0 {
-            Effect::Nothing
+            ChangeEffect::Nothing
         } else if tally.runs() < passes || !self.enough {
-            Effect::Undecided
+            ChangeEffect::Undecided
         } else if let Some(other) = most_frequent(&tally.others) {
-            Effect::Changed(other)
-        } else if let Some(own) = most_frequent(&tally.own) {
-            Effect::Wrong(own)
+            ChangeEffect::Changed(other)
+        } else if let Some(signature) = most_frequent(&tally.invalid) {
+            ChangeEffect::Invalid(signature)
         } else {
-            Effect::Helped
+            ChangeEffect::Helped
         };
         Some((effect, tally))
     }
 }
 
-/// Makes every change that did no harm at once, and drops one after the other while the failure stays away.
+/// Applies all changes that did not help alone at once, and drops one after the other while the failure stays away.
 fn smallest_set(
-    single: &[(Effect, Tally)],
+    single: &[(ChangeEffect, FactorRuns)],
     together: &dyn Fn(usize, usize) -> bool,
     limits: Limits,
-    run: &mut Run<'_>,
+    run: &mut RunFactors<'_>,
 ) -> Option<Vec<usize>> {
     let mut set: Vec<usize> = Vec::new();
     for (factor, (effect, _)) in single.iter().enumerate() {
-        let fails = matches!(effect, Effect::Nothing | Effect::Rarer);
+        let fails = matches!(effect, ChangeEffect::Nothing | ChangeEffect::Rarer);
         if fails && set.iter().all(|other| together(*other, factor)) {
             set.push(factor);
         }
     }
-    if set.len() < 2 || limits.try_set(&set, run)?.0 != Effect::Helped {
+    if set.len() < 2 || limits.try_set(&set, run)?.0 != ChangeEffect::Helped {
         return Some(Vec::new());
     }
-    // Halves first: most of the changes do nothing.
+    // Try halves first: most of the changes have no effect.
     let mut size = set.len() / 2;
     while size > 0 && set.len() > 2 {
         let mut at = 0;
         while at < set.len() && set.len() > 2 {
             let mut fewer = set.clone();
             fewer.drain(at..(at + size).min(set.len()));
-            if fewer.len() >= 2 && limits.try_set(&fewer, run)?.0 == Effect::Helped {
+            if fewer.len() >= 2 && limits.try_set(&fewer, run)?.0 == ChangeEffect::Helped {
                 set = fewer;
             } else {
                 at += size;
@@ -256,9 +269,9 @@ fn smallest_set(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reduce::Wrong;
+    use crate::reduce::InvalidReason;
 
-    /// Numbers that look random, the same each time (SplitMix64).
+    /// Deterministic pseudo-random numbers (SplitMix64).
     struct Dice(u64);
 
     impl Dice {
@@ -270,12 +283,12 @@ mod tests {
         }
     }
 
-    /// Searches where a set of changes fails at this rate, or in another way.
-    fn searched(
+    /// Runs a search with simulated trials. `fails` returns the failure rate of a set of changes, or another outcome.
+    fn simulate(
         factors: usize,
         seed: u64,
         fails: impl Fn(&[usize]) -> Result<f64, Seen>,
-    ) -> Option<Found> {
+    ) -> Option<Mitigation> {
         let mut dice = Dice(seed);
         let mut run = |set: &[usize], count: u32| {
             let one = |dice: &mut Dice| match fails(set) {
@@ -285,57 +298,61 @@ mod tests {
             };
             Some((0..count).map(|_| one(&mut dice)).collect())
         };
-        search(factors, &|_, _| true, &Settings::default(), &mut run)
+        search(factors, &|_, _| true, &MitigateSettings::default(), &mut run)
     }
 
-    fn effects(found: &Found) -> Vec<&Effect> {
+    fn effects(found: &Mitigation) -> Vec<&ChangeEffect> {
         found.single.iter().map(|(effect, _)| effect).collect()
     }
 
     #[test]
-    fn each_change_gets_its_word() {
-        let found = searched(4, 1, |set| match set {
+    fn single_changes_are_classified_by_their_effect() {
+        let found = simulate(4, 1, |set| match set {
             [0] => Ok(0.0),
             [2] => Err(Seen::Other("hang".to_owned())),
-            [3] => Err(Seen::Own("query".to_owned(), Wrong::Answer)),
+            [3] => Err(Seen::Invalid("query".to_owned(), InvalidReason::Answer)),
             _ => Ok(1.0),
         });
         let found = found.expect("it fails");
-        let changed = Effect::Changed("hang".to_owned());
-        let wrong = Effect::Wrong("query".to_owned());
-        assert_eq!(effects(&found), [&Effect::Helped, &Effect::Nothing, &changed, &wrong]);
+        let changed = ChangeEffect::Changed("hang".to_owned());
+        let wrong = ChangeEffect::Invalid("query".to_owned());
+        assert_eq!(
+            effects(&found),
+            [&ChangeEffect::Helped, &ChangeEffect::Nothing, &changed, &wrong]
+        );
         assert_eq!(found.single[1].1.runs(), 2, "two failures of two decide");
-        assert_eq!(found.set, []);
+        assert!(found.set.is_empty());
     }
 
-    /// A change that does nothing is not said to help, and one that helps is found, at whatever rate.
+    /// Only the change that helps is reported as helping, at every failure rate.
     #[test]
-    fn failures_that_come_now_and_then() {
+    fn intermittent_failures_are_attributed_to_the_right_change() {
         for rate in [0.5, 0.2, 0.1] {
             for seed in 0..50 {
                 let fails = |set: &[usize]| Ok(if set.contains(&3) { 0.0 } else { rate });
-                let found = searched(6, seed, fails).expect("it fails");
+                let found = simulate(6, seed, fails).expect("it fails");
                 let helped: Vec<_> =
-                    (0..6).filter(|n| found.single[*n].0 == Effect::Helped).collect();
+                    (0..6).filter(|n| found.single[*n].0 == ChangeEffect::Helped).collect();
                 assert_eq!(helped, [3], "rate {rate}, seed {seed}: {found:?}");
             }
         }
     }
 
-    /// One failure among many passes is no proof that a change does nothing, and one among few is none that it does something.
+    /// One failure among many passes does not prove that a change has no effect; one failure among few does not prove
+    /// the opposite.
     #[test]
-    fn counts_are_compared_with_the_base_rate() {
+    fn effect_is_decided_by_comparison_with_the_base_rate() {
         for (base, changed) in [(1.0, 0.1), (0.6, 0.05), (1.0, 1.0), (0.5, 0.5), (0.1, 0.1)] {
             let mut nothing = 0;
             for seed in 0..50 {
                 let found =
-                    searched(1, seed, |set| Ok(if set.is_empty() { base } else { changed }));
-                nothing += u32::from(found.expect("it fails").single[0].0 == Effect::Nothing);
+                    simulate(1, seed, |set| Ok(if set.is_empty() { base } else { changed }));
+                nothing += u32::from(found.expect("it fails").single[0].0 == ChangeEffect::Nothing);
             }
             let right = if base == changed { nothing } else { 50 - nothing };
             assert!(right >= 44, "{base}, {changed}: {nothing} of 50 do nothing");
         }
-        let settings = Settings { factor_runs: 4, ..Settings::default() };
+        let settings = MitigateSettings { factor_runs: 4, ..MitigateSettings::default() };
         let mut count = 0;
         let mut run = |set: &[usize], runs: u32| {
             let one = |n: u32| if set.is_empty() || n % 3 == 2 { Seen::Same } else { Seen::Pass };
@@ -343,43 +360,47 @@ mod tests {
             Some((count - runs..count).map(one).collect())
         };
         let found = search(1, &|_, _| true, &settings, &mut run).expect("it fails");
-        assert!(matches!(found.single[0].0, Effect::Undecided | Effect::Rarer), "{found:?}");
+        assert!(
+            matches!(found.single[0].0, ChangeEffect::Undecided | ChangeEffect::Rarer),
+            "{found:?}"
+        );
     }
 
     #[test]
-    fn two_changes_that_help_only_together() {
+    fn finds_pairs_that_help_only_together() {
         let fails =
             |set: &[usize]| Ok(if set.contains(&1) && set.contains(&6) { 0.0 } else { 1.0 });
-        assert_eq!(searched(9, 1, fails).expect("it fails").set, [1, 6]);
-        assert_eq!(searched(9, 1, |_| Ok(1.0)).expect("it fails").set, []);
+        assert_eq!(simulate(9, 1, fails).expect("it fails").set, [1, 6]);
+        assert!(simulate(9, 1, |_| Ok(1.0)).expect("it fails").set.is_empty());
     }
 
     #[test]
-    fn changes_that_exclude_each_other_are_not_made_at_once() {
+    fn incompatible_changes_are_never_combined() {
         let mut run = |set: &[usize], count: u32| {
             assert!(!(set.contains(&0) && set.contains(&1)));
             Some(vec![Seen::Same; count as usize])
         };
         let together = |a: usize, b: usize| a + b != 1;
-        assert!(search(3, &together, &Settings::default(), &mut run).is_some());
+        assert!(search(3, &together, &MitigateSettings::default(), &mut run).is_some());
     }
 
     #[test]
-    fn nothing_to_search() {
-        assert_eq!(searched(3, 1, |_| Ok(0.0)), None);
-        let settings = Settings::default();
+    fn returns_none_without_a_failure_to_search_for() {
+        assert_eq!(simulate(3, 1, |_| Ok(0.0)), None);
+        let settings = MitigateSettings::default();
         assert_eq!(search(3, &|_, _| true, &settings, &mut |_, _| None), None);
         let mut nothing = |_: &[usize], count: u32| Some(vec![Seen::NoVerdict; count as usize]);
         assert_eq!(search(3, &|_, _| true, &settings, &mut nothing), None);
     }
 
     #[test]
-    fn machine_trouble_leaves_a_change_undecided() {
+    fn runs_without_verdict_leave_a_change_undecided() {
         let mut run = |set: &[usize], count: u32| {
             let seen = if set.is_empty() { Seen::Same } else { Seen::NoVerdict };
             Some(vec![seen; count as usize])
         };
-        let found = search(1, &|_, _| true, &Settings::default(), &mut run).expect("it fails");
-        assert_eq!(effects(&found), [&Effect::Undecided]);
+        let found =
+            search(1, &|_, _| true, &MitigateSettings::default(), &mut run).expect("it fails");
+        assert_eq!(effects(&found), [&ChangeEffect::Undecided]);
     }
 }

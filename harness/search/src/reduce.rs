@@ -1,14 +1,14 @@
-//! Minimisation of something that fails, perhaps now and then.
+//! Minimises something that fails, possibly only sometimes.
 //!
-//! [`reduce`] works on anything with edits that make it smaller ([`Space`]) and asks for one run at a time, so it knows
-//! neither processes nor clocks. Delta debugging (Zeller and Hildebrandt, IEEE TSE 28, 2002) tries arbitrary subsets; this
-//! search tries edits in the order of a [`Tree`] that the space gives: everything at once, then what belongs together, then
-//! single edits, and sizes by bisection. A candidate that is not well-formed costs no run.
+//! [`reduce`] works on any type with edits that make it smaller ([`Space`]) and requests one run at a time, so it
+//! does not depend on processes or clocks. Delta debugging (Zeller and Hildebrandt, IEEE TSE 28, 2002) tries
+//! arbitrary subsets; this search follows a [`Tree`] of edits that the space provides: everything at once, then
+//! related edits, then single edits, and sizes by bisection. A candidate that is not well-formed costs no run.
 //!
-//! What fails now and then stays as frequent as it was: a smaller candidate is taken once its runs speak for the rate of the start and
-//! against half of it (Wald's sequential test).
+//! An intermittent failure keeps its rate: a smaller candidate is accepted once its runs favour the rate of the start
+//! over half of it (Wald's sequential test).
 //!
-//! The same answers lead to the same questions, so a search is resumed by answering from a journal first.
+//! The same outcomes always lead to the same requests, so a search is resumed by replaying outcomes from a journal.
 
 mod ddmin;
 mod sampler;
@@ -19,50 +19,52 @@ use std::collections::BTreeMap;
 
 use self::sampler::{Decision, Sampler};
 pub use self::{
-    ddmin::{Tests, ddmin},
-    sampler::{Counts, Settings},
+    ddmin::{DdminStats, ddmin},
+    sampler::{Counts, ReduceSettings},
 };
 
-/// What one run showed.
+/// Outcome of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// The failure in question.
+    /// The failure that the search is for.
     Same,
     /// No failure.
     Pass,
-    /// Another failure, by its signature.
+    /// Another failure, with its signature.
     Other(String),
-    /// A failure, by its signature, of something that is itself wrong, and why.
-    Own(String, Wrong),
-    /// Nothing: the machine was in the way.
+    /// A failure, with its signature, of a candidate that is itself invalid, and the reason.
+    Invalid(String, InvalidReason),
+    /// No verdict, for example because of trouble of the machine.
     NoVerdict,
 }
 
-/// Why a failure is no news: what failed is itself wrong.
+/// Reason why a failing candidate is invalid, so that its failure proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wrong {
-    /// It fails where it must pass, too.
+pub enum InvalidReason {
+    /// The candidate also fails where it must pass.
     Elsewhere,
-    /// It states an answer that may rest on what was changed.
+    /// The candidate states an expected value that may depend on what was changed.
     Answer,
-    /// A kernel of its own touches memory that it may not.
+    /// A kernel of the candidate accesses memory out of bounds.
     Kernel,
 }
 
 /// Edits in the order in which they are worth trying.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tree<E> {
-    /// One edit in several strengths, the strongest first. A failure that survives one survives the weaker ones, mostly.
+    /// One edit in several strengths, the strongest first. A failure that survives one usually survives the weaker
+    /// ones.
     Edit(Vec<E>),
-    /// All at once, then one half and the other, and so on.
+    /// All children at once, then one half and the other, and so on.
     Halves(Vec<Tree<E>>),
-    /// All at once, then each in turn.
+    /// All children at once, then each in turn.
     Each(Vec<Tree<E>>),
-    /// Each in turn; only the first one belongs to an attempt at everything.
+    /// Each child in turn; an attempt at everything uses the first child only.
     Turn(Vec<Tree<E>>),
 }
 
 impl<E: Clone> Tree<E> {
+    /// Returns the edits of an attempt at everything.
     fn strongest(&self) -> Vec<E> {
         match self {
             Tree::Edit(levels) => levels.first().cloned().into_iter().collect(),
@@ -73,6 +75,7 @@ impl<E: Clone> Tree<E> {
         }
     }
 
+    /// Returns the strengths of each edit.
     fn leaves(&self) -> Vec<&[E]> {
         match self {
             Tree::Edit(levels) => vec![levels],
@@ -83,100 +86,101 @@ impl<E: Clone> Tree<E> {
     }
 }
 
-/// What edits lead to.
+/// Result of applying edits.
 #[derive(Clone, Debug)]
 pub enum Made<C> {
-    /// Something smaller.
+    /// A smaller candidate.
     Candidate(C),
-    /// What it was before: the edits do not apply, or no longer.
+    /// No change: the edits do not apply, or no longer do.
     Unchanged,
-    /// Something that cannot be run, and why.
+    /// A candidate that cannot be run, and the reason.
     IllFormed(String),
 }
 
-/// Candidates and the edits between them.
+/// Search space: candidates and the edits between them.
 pub trait Space {
-    /// Something that can be run.
+    /// An input that can be run.
     type Candidate: Clone;
-    /// A change to something smaller or simpler. Any sequence of edits must come to an end.
+    /// A change that makes a candidate smaller or simpler. Every sequence of edits must end.
     type Edit: Clone;
 
-    /// The edits that a candidate offers.
+    /// Returns the edits that apply to a candidate.
     fn edits(&self, candidate: &Self::Candidate) -> Tree<Self::Edit>;
-    /// Applies edits, one after the other; those that do not apply are left out.
+    /// Applies edits one after the other and skips those that do not apply.
     fn apply(&self, candidate: &Self::Candidate, edits: &[Self::Edit]) -> Made<Self::Candidate>;
-    /// The same text for candidates that behave the same.
+    /// Returns a text that is equal for candidates that behave the same.
     fn key(&self, candidate: &Self::Candidate) -> String;
 }
 
 /// Runs candidates.
 pub trait Runner<C> {
-    /// One run in a fresh process; None to end the search with what there is.
+    /// Runs a candidate once in a fresh process. `None` ends the search with the best result so far.
     fn run(&mut self, candidate: &C, key: &str) -> Option<Seen>;
-    /// Told of every step to something smaller.
+    /// Called for each smaller candidate that the search accepts.
     fn accepted(&mut self, _candidate: &C) {}
 }
 
-/// The end of a search.
+/// Result of a search.
 #[derive(Clone, Debug)]
 pub struct Reduced<C, E> {
-    /// The smallest candidate that failed.
+    /// Smallest candidate that failed.
     pub candidate: C,
-    /// Whether every single edit of it was shown to make the failure go away; else the runner ended the search.
+    /// True if every remaining single edit was shown to make the failure go away. False if the runner ended the
+    /// search.
     pub complete: bool,
-    /// Runs of all candidates.
+    /// Number of runs of all candidates.
     pub runs: u32,
-    /// Runs of the smallest candidate.
+    /// Counts of the smallest candidate's runs.
     pub with: Counts,
-    /// What every edit that is left leads to.
-    pub needed: Vec<Needed<E>>,
-    /// Other failures, by signature: how often, and the first candidate that showed it.
+    /// Results of all edits that remain.
+    pub needed: Vec<RejectedEdit<E>>,
+    /// Other failures by signature: their number, and the first candidate that showed it.
     pub others: BTreeMap<String, (u32, C)>,
 }
 
-/// Why an edit was not made.
+/// An edit that was rejected, and why.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Needed<E> {
+pub struct RejectedEdit<E> {
     /// The edit.
     pub edit: E,
-    /// What it leads to.
-    pub without: Without,
+    /// Result of the edit.
+    pub without: Rejection,
 }
 
-/// What an edit leads to.
+/// Reason why an edit was rejected.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Without {
-    /// Something that cannot be run, and why.
+pub enum Rejection {
+    /// The candidate cannot be run, for this reason.
     IllFormed(String),
-    /// Something that does not fail, as far as these runs tell, and what failed in its place.
-    Runs(Counts, Vec<Instead>),
+    /// The candidate does not fail, according to these counts; the list has other failures that occurred instead.
+    Runs(Counts, Vec<SubstituteFailure>),
 }
 
-/// Another failure than the one in question.
+/// Failure that occurred instead of the one that the search is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Instead {
-    /// Its signature.
+pub struct SubstituteFailure {
+    /// Signature of the failure.
     pub signature: String,
-    /// Runs that gave it.
+    /// Number of runs that showed it.
     pub count: u32,
-    /// Why what was run is itself wrong; none where it is not.
-    pub own: Option<Wrong>,
+    /// Reason why the candidate is itself invalid, if it is.
+    pub invalid: Option<InvalidReason>,
 }
 
-/// The runner ended the search.
+/// Error: the runner ended the search.
 struct Stopped;
 
-/// Reduces `start`, which must fail now and then, as far as single edits go.
+/// Reduces `start`, which must fail at least sometimes, until no single edit keeps the failure.
 pub fn reduce<S: Space>(
     space: &S,
     start: S::Candidate,
-    settings: Settings,
+    settings: ReduceSettings,
     runner: &mut dyn Runner<S::Candidate>,
 ) -> Reduced<S::Candidate, S::Edit> {
     let key = space.key(&start);
     let sampler = Sampler::new(settings);
     let mut search = Search { space, current: start.clone(), key, sampler, runner };
-    let complete = search.all(&start).is_ok();
+    let complete = search.run(&start).is_ok();
     let with = search.sampler.counts(&search.key);
     let needed = search.needed();
     let sampler = search.sampler;
@@ -198,7 +202,7 @@ struct Search<'s, S: Space> {
     runner: &'s mut dyn Runner<S::Candidate>,
 }
 
-/// What became of an attempt.
+/// Result of an attempt to apply edits.
 #[derive(PartialEq)]
 enum Attempt {
     Accepted,
@@ -207,28 +211,29 @@ enum Attempt {
 }
 
 impl<S: Space> Search<'_, S> {
-    fn all(&mut self, start: &S::Candidate) -> Result<(), Stopped> {
+    /// Reduces `start`, and again while the result turns out to fail less often than `start`.
+    fn run(&mut self, start: &S::Candidate) -> Result<(), Stopped> {
         loop {
             (self.current, self.key) = (start.clone(), self.space.key(start));
-            self.sampler.first(&self.current, &self.key, self.runner)?;
-            // What was learnt is kept, so that a second search takes another way.
+            self.sampler.estimate_rate(&self.current, &self.key, self.runner)?;
+            // The counts are kept, so that a second search takes another way.
             if self.descend()? {
                 return Ok(());
             }
         }
     }
 
-    /// Reduces; false where the result turns out to fail less often than the start.
+    /// Reduces the current candidate. Returns false if the result turns out to fail less often than the start.
     fn descend(&mut self) -> Result<bool, Stopped> {
         let mut tree = self.space.edits(&self.current);
-        // Where everything at once succeeds, new edits open up that are worth their own order.
+        // If everything at once succeeds, new edits become possible that have an order of their own.
         while self.attempt(&tree.strongest())? == Attempt::Accepted {
             tree = self.space.edits(&self.current);
         }
         self.visit(&tree)?;
         loop {
             self.singles()?;
-            if !self.sampler.last(&self.current, &self.key, self.runner)? {
+            if !self.sampler.check_result(&self.current, &self.key, self.runner)? {
                 return Ok(false);
             }
             if !self.confirm()? {
@@ -237,6 +242,7 @@ impl<S: Space> Search<'_, S> {
         }
     }
 
+    /// Applies edits and accepts the candidate if it still fails.
     fn attempt(&mut self, edits: &[S::Edit]) -> Result<Attempt, Stopped> {
         let candidate = match self.space.apply(&self.current, edits) {
             Made::Candidate(candidate) => candidate,
@@ -250,7 +256,7 @@ impl<S: Space> Search<'_, S> {
         match self.sampler.decide(&candidate, &key, self.runner)? {
             Decision::Fails => {
                 self.runner.accepted(&candidate);
-                self.sampler.moved(&key);
+                self.sampler.accept(&key);
                 (self.current, self.key) = (candidate, key);
                 Ok(Attempt::Accepted)
             }
@@ -258,6 +264,7 @@ impl<S: Space> Search<'_, S> {
         }
     }
 
+    /// Tries the edits of a tree in its order.
     fn visit(&mut self, tree: &Tree<S::Edit>) -> Result<(), Stopped> {
         if let Tree::Turn(children) = tree {
             return children.iter().try_for_each(|child| self.visit(child));
@@ -283,7 +290,7 @@ impl<S: Space> Search<'_, S> {
         }
     }
 
-    /// Finds the strongest level that keeps the failure, given that the first one does not.
+    /// Finds the strongest level that keeps the failure, given that the first level does not.
     fn levels(&mut self, levels: &[S::Edit]) -> Result<(), Stopped> {
         let (mut gone, mut fails) = (0, levels.len());
         while fails - gone > 1 {
@@ -296,7 +303,7 @@ impl<S: Space> Search<'_, S> {
         Ok(())
     }
 
-    /// Tries single edits until none is left that keeps the failure.
+    /// Tries single edits until none of them keeps the failure.
     fn singles(&mut self) -> Result<(), Stopped> {
         loop {
             let before = self.key.clone();
@@ -314,8 +321,8 @@ impl<S: Space> Search<'_, S> {
         }
     }
 
-    /// Repeats the rejections that the result rests on, with as many passes as its failure rate asks for. True where one of
-    /// them was wrong.
+    /// Repeats the rejections that the result depends on, with as many passes as its failure rate requires. Returns
+    /// true if one of them was wrong.
     fn confirm(&mut self) -> Result<bool, Stopped> {
         let candidates = self.rejected();
         let elements = candidates.len() as u32;
@@ -323,7 +330,7 @@ impl<S: Space> Search<'_, S> {
             let decision = self.sampler.confirm(&candidate, &key, elements, self.runner)?;
             if decision == Decision::Fails {
                 self.runner.accepted(&candidate);
-                self.sampler.moved(&key);
+                self.sampler.accept(&key);
                 (self.current, self.key) = (candidate, key);
                 return Ok(true);
             }
@@ -331,7 +338,7 @@ impl<S: Space> Search<'_, S> {
         Ok(false)
     }
 
-    /// The well-formed candidates one edit away: the strongest level of each edit, and the weakest.
+    /// Returns the well-formed candidates that are one edit away: the strongest level of each edit, and the weakest.
     fn rejected(&self) -> Vec<(S::Candidate, String)> {
         let tree = self.space.edits(&self.current);
         let mut found: Vec<(S::Candidate, String)> = Vec::new();
@@ -350,9 +357,10 @@ impl<S: Space> Search<'_, S> {
         found
     }
 
-    fn needed(&self) -> Vec<Needed<S::Edit>> {
+    /// Returns why each remaining edit was rejected.
+    fn needed(&self) -> Vec<RejectedEdit<S::Edit>> {
         let tree = self.space.edits(&self.current);
-        let mut needed: Vec<Needed<S::Edit>> = Vec::new();
+        let mut needed: Vec<RejectedEdit<S::Edit>> = Vec::new();
         let mut keys = Vec::new();
         for levels in tree.leaves() {
             let mut found = None;
@@ -361,7 +369,7 @@ impl<S: Space> Search<'_, S> {
                     Made::Unchanged => continue,
                     Made::IllFormed(why) => {
                         if found.is_none() {
-                            found = Some((edit, Without::IllFormed(why)));
+                            found = Some((edit, Rejection::IllFormed(why)));
                         }
                         continue;
                     }
@@ -371,20 +379,21 @@ impl<S: Space> Search<'_, S> {
                             continue;
                         }
                         let counts = self.sampler.counts(&key);
-                        let instead = self.sampler.instead(&key);
+                        let instead = self.sampler.other_failures(&key);
                         keys.push(key);
-                        Without::Runs(counts, instead)
+                        Rejection::Runs(counts, instead)
                     }
                 };
                 found = Some((edit, without));
             }
-            needed.extend(found.map(|(edit, without)| Needed { edit: edit.clone(), without }));
+            needed
+                .extend(found.map(|(edit, without)| RejectedEdit { edit: edit.clone(), without }));
         }
         needed
     }
 }
 
-/// The strongest level and the weakest.
+/// Returns the strongest level and the weakest, once if they are the same.
 fn ends<E>(levels: &[E]) -> impl Iterator<Item = &E> {
     let last = if levels.len() > 1 { levels.last() } else { None };
     levels.first().into_iter().chain(last)

@@ -1,30 +1,33 @@
-//! How many runs it takes to tell a failure that is rare from one that is gone.
+//! Sequential tests: the number of runs that distinguish a rare failure from one that is gone.
 //!
-//! A run of a well-formed case on a healthy stack never fails, so one failure with the right signature decides that the failure
-//! is still there: Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945) against a rate
-//! of zero degenerates to "accept at the first failure, reject after enough passes in a row".
+//! A run of a well-formed case on a healthy stack never fails, so one failure with the right signature proves that
+//! the failure still exists. Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945)
+//! against a rate of zero therefore becomes "accept at the first failure, reject after enough passes in a row".
 
-/// Passes in a row after which something that fails at `rate` would have shown with all but probability `error`; one at least.
+/// Returns the number of passes in a row, 1 to 1,000,000, after which a failure with this `rate` would have occurred
+/// with probability `1 - error`. Both arguments are 0 to 1.
 pub fn passes_needed(rate: f64, error: f64) -> u32 {
     let miss = 1.0 - rate.clamp(0.0, 1.0);
     if miss <= error {
         return 1;
     }
-    // A rate near zero needs more runs than anybody makes.
+    // Rates near zero would need more runs than a search can make, hence the limits.
     let needed = error.ln() / miss.min(1.0 - 1e-9).ln();
     needed.ceil().min(1e6) as u32
 }
 
-/// By how much runs speak for `rate` and against `other`: the logarithm of how many times likelier they are. Wald's test decides
-/// once it leaves the range from `ln(b)` to `ln(1 / a)`: of all that fail at `rate` a share of about `b` is missed, of those that fail at
-/// `other` a share of about `a` is taken.
+/// Returns the logarithm of the likelihood ratio of `rate` against `other`, given `hits` failures and `misses`
+/// passes.
+///
+/// Wald's test decides once the value leaves the range `ln(b)` to `ln(1 / a)`. Then a share of about `b` of all
+/// subjects that fail at `rate` is rejected, and a share of about `a` of those that fail at `other` is accepted.
 pub fn evidence(hits: u32, misses: u32, rate: f64, other: f64) -> f64 {
     let odds = |now: f64, then: f64| (now / then).ln();
     f64::from(hits) * odds(rate, other) + f64::from(misses) * odds(1.0 - rate, 1.0 - other)
 }
 
-/// The rate that is exceeded with all but probability `error`, given `hits` in `runs` independent runs (Clopper and
-/// Pearson, Biometrika 26, 1934). Zero where nothing was hit.
+/// Returns the lower confidence bound of a failure rate: the true rate exceeds it with probability `1 - error`, given
+/// `hits` failures in `runs` independent runs (Clopper and Pearson, Biometrika 26, 1934). Returns 0 if `hits` is 0.
 pub fn lower_bound(hits: u32, runs: u32, error: f64) -> f64 {
     if hits == 0 || runs == 0 {
         return 0.0;
@@ -37,7 +40,7 @@ pub fn lower_bound(hits: u32, runs: u32, error: f64) -> f64 {
     low
 }
 
-/// Probability of `hits` or more hits in `runs` runs.
+/// Returns the probability of `hits` or more failures in `runs` runs at `rate`.
 fn at_least(hits: u32, runs: u32, rate: f64) -> f64 {
     let mut ways = 0.0;
     let mut sum = 0.0;
@@ -58,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passes() {
+    fn passes_needed_grow_with_rarity_and_confidence() {
         #[track_caller]
         fn check(rate: f64, error: f64, expected: u32) {
             assert_eq!(passes_needed(rate, error), expected, "{rate} {error}");
@@ -83,9 +86,9 @@ mod tests {
         check(2, 1, 8.0 / 3.0);
     }
 
-    /// Against the quantiles of the beta distribution that define the bound.
+    /// The expected values are quantiles of the beta distribution, which defines the bound.
     #[test]
-    fn bounds() {
+    fn lower_bound_matches_beta_quantiles() {
         #[track_caller]
         fn check(hits: u32, runs: u32, expected: f64) {
             let got = lower_bound(hits, runs, 0.05);

@@ -1,11 +1,11 @@
-//! The bisect against histories that are known, and against a naive reference.
+//! Checks the bisect with simulated histories and against a naive reference.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use search::bisect::{Action, Answer, Budget, Edge, Event, Seen, Setup, State, next};
+use search::bisect::{Action, Answer, Edge, Event, SearchBudget, Seen, Setup, State, next};
 
-/// Numbers that are the same in every run.
+/// Deterministic pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -16,8 +16,11 @@ impl Random {
     }
 }
 
-/// Searches with `run` for runs and `usable` for builds, and returns the observations too. Panics where the search runs a build
-/// that is not active, or asks again for one that cannot be tested.
+/// Runs a search and returns its answer, final state and observations. `usable` returns whether a build can be
+/// installed, `run` the outcome of a run.
+///
+/// # Panics
+/// Panics if the search runs a build that is not active, or asks again for one that cannot be tested.
 fn search(
     setup: Setup,
     usable: impl Fn(usize) -> bool,
@@ -58,7 +61,7 @@ fn found(answer: &Answer) -> (usize, usize) {
     }
 }
 
-/// The reference: looks at every build.
+/// Reference: examines every build.
 fn naive(bad: usize, first_bad: usize, broken: &BTreeSet<usize>) -> (usize, usize) {
     let usable = |build: &usize| *build == 0 || *build == bad || !broken.contains(build);
     let last_good = (0..first_bad).rev().find(usable).unwrap_or(0);
@@ -69,13 +72,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_deterministic_change_is_found_whatever_is_broken(
+    fn deterministic_change_is_found_despite_broken_builds(
         (bad, first_bad) in (1_usize..300).prop_flat_map(|bad| (Just(bad), 1..=bad)),
         broken in prop::collection::btree_set(1_usize..300, 0..120),
         other in any::<bool>(),
     ) {
         let inner = |build: usize| build != 0 && build != bad && broken.contains(&build);
-        // Broken builds either cannot be obtained, or fail in a way of their own.
+        // Broken builds either cannot be installed or fail with another signature.
         let (answer, state, _) = search(
             Setup::new(bad),
             |build| other || !inner(build),
@@ -99,12 +102,12 @@ proptest! {
     }
 
     #[test]
-    fn any_observations_end_within_the_budget(
+    fn search_ends_within_the_budget_for_any_observations(
         bad in 1_usize..60,
         kinds in prop::collection::vec(0_u8..12, 400),
     ) {
         let mut setup = Setup::new(bad);
-        setup.budget = Budget { runs: Some(150), installs: Some(20), seconds: None };
+        setup.budget = SearchBudget { runs: Some(150), installs: Some(20), seconds: None };
         let mut kinds = kinds.iter().cycle();
         let (_, state, _) = search(setup, |build| build % 7 != 3, |_| match kinds.next() {
             Some(0) => Seen::Other,
@@ -115,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_observations_give_the_same_decisions(seed in any::<u64>(), first_bad in 1_usize..=64) {
+    fn same_observations_give_same_decisions(seed in any::<u64>(), first_bad in 1_usize..=64) {
         let mut random = Random(seed);
         let (answer, _, events) = search(Setup::new(64), |b| b % 9 != 4, |build| {
             seen(random.chance(if build >= first_bad { 0.6 } else { 0.0 }))
@@ -152,7 +155,7 @@ fn flaky_changes_are_found() {
     }
 }
 
-/// Builds break for days: stretches of ten on average, three tenths of the history.
+/// A breakage lasts ten builds on average, and three tenths of the history are broken.
 #[test]
 fn few_builds_are_spent_on_long_breakage() {
     let mut installs = 0.0;
@@ -176,12 +179,12 @@ fn few_builds_are_spent_on_long_breakage() {
     }
     let mean = installs / histories as f64;
     println!("{mean:.1} builds asked for on average");
-    // The nearest usable build to the middle takes 20.7, git's random pick 16.5.
+    // Choosing the usable build nearest to the middle takes 20.7 builds, git's random choice 16.5.
     assert!(mean < 19.0, "{mean:.1} builds");
 }
 
 #[test]
-fn ends_are_verified() {
+fn failing_and_unusable_ends_are_reported() {
     let passes = search(Setup::new(9), |_| true, |_| Seen::Good).0;
     assert_eq!(passes, Answer::NotReproducible { runs: 150, bad: 0 });
     let fails = search(Setup::new(9), |_| true, |_| Seen::Bad).0;
@@ -193,15 +196,15 @@ fn ends_are_verified() {
 }
 
 #[test]
-fn exchanged_ends_are_noticed_at_the_first_runs() {
+fn exchanged_ends_are_detected_within_eight_runs() {
     let (answer, state, _) = search(Setup::new(99), |_| true, |build| seen(build < 40));
     assert_eq!(answer, Answer::Exchanged { passes: 4, failures: 4 });
     assert_eq!(state.runs(), 8);
 }
 
-/// From build 30 on it fails in a fifth of runs, from 60 on always.
+/// Builds fail in a fifth of the runs from build 30 on, and always from build 60 on.
 #[test]
-fn a_failure_that_gets_worse_is_told_as_one() {
+fn failure_that_becomes_frequent_later_is_reported_as_worse() {
     let (mut worse, mut right) = (0, 0);
     for seed in 1..=20_u64 {
         let mut random = Random(seed * 31_337);
@@ -216,9 +219,9 @@ fn a_failure_that_gets_worse_is_told_as_one() {
     assert!(worse >= 8 && right + 1 >= worse, "{right} of {worse} are right");
 }
 
-/// A rate that was told is a prior: a wrong one costs runs and is told, and the answer is right all the same.
+/// The user's rate is a prior: a wrong one costs runs and is reported, but the answer stays right.
 #[test]
-fn a_wrong_rate_does_not_mislead() {
+fn wrong_user_rate_does_not_change_the_answer() {
     let mut wrong = 0;
     for seed in 1..=30_u64 {
         let mut random = Random(seed * 4_242);
@@ -228,14 +231,17 @@ fn a_wrong_rate_does_not_mislead() {
         let fails = |build: usize| if build >= first_bad { 0.4 } else { 0.0 };
         let (answer, state, _) = search(setup, |_| true, |build| seen(random.chance(fails(build))));
         wrong += u32::from(!matches!(answer, Answer::Found(edge) if edge.first_bad == first_bad));
-        assert!(search::bisect::Posterior::of(&state).agrees(1.0) < 0.01, "seed {seed}");
+        assert!(
+            search::bisect::Posterior::from_state(&state).supports_rate(1.0) < 0.01,
+            "seed {seed}"
+        );
     }
     assert!(wrong <= 3, "{wrong} of 30 are wrong");
 }
 
-/// A failure makes the next run fail in three of ten, whatever the build: that is neither a change nor one that gets worse.
+/// A failure makes the next run fail with a probability of 0.3, whatever the build.
 #[test]
-fn what_a_failure_leaves_behind_is_no_change() {
+fn sticky_failure_state_is_not_a_regression() {
     let (mut right, mut wrong) = (0, 0);
     for seed in 1..=40_u64 {
         let mut random = Random(seed * 65_537);
@@ -256,7 +262,7 @@ fn what_a_failure_leaves_behind_is_no_change() {
 }
 
 #[test]
-fn a_wedged_device_is_noticed() {
+fn wedged_device_is_detected() {
     for wedged_after in 7..12 {
         let mut runs = 0;
         let (answer, ..) = search(
@@ -272,7 +278,7 @@ fn a_wedged_device_is_noticed() {
 }
 
 #[test]
-fn a_spent_budget_gives_a_range_that_holds_the_change() {
+fn spent_budget_gives_a_range_that_contains_the_change() {
     for runs in 1..20 {
         let mut setup = Setup::new(256);
         setup.budget.runs = Some(runs);
@@ -288,7 +294,7 @@ fn a_spent_budget_gives_a_range_that_holds_the_change() {
 }
 
 #[test]
-fn a_history_that_breaks_twice_is_no_single_change() {
+fn two_regressions_are_reported_as_several() {
     let mut state = State::new(Setup::new(12));
     let runs = [(12, 0, 8), (0, 8, 0), (3, 0, 9), (6, 30, 0), (9, 0, 9), (2, 20, 0), (8, 20, 0)];
     for (build, good, bad) in runs {

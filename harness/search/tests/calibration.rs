@@ -1,14 +1,15 @@
-//! A seeded sample of `examples/calibration`: no model is wrong so much more often than its answers say that so few bisects show it.
+//! Runs a seeded sample of `examples/calibration`: no model may be wrong so much more often than its answers state
+//! that this few bisects show it.
 
-#[path = "../examples/calibration/judge.rs"]
-mod judge;
+#[path = "../examples/calibration/claim.rs"]
+mod claim;
 #[path = "../examples/calibration/worlds.rs"]
 mod worlds;
 
-use judge::{Said, at_least, bisect};
+use claim::{Claim, at_least, bisect};
 use worlds::{INDEPENDENT, MODELS, Model};
 
-/// Bisects of each model: few, for time. A model that is wrong in a seventh of them may pass; the example runs more.
+/// Bisects per model, few to save time. A model that is wrong in a seventh of them may pass; the example runs more.
 const BISECTS: u64 = 25;
 
 #[track_caller]
@@ -17,7 +18,7 @@ fn check(model: &Model) -> usize {
     for seed in 1..=BISECTS {
         let outcome = bisect(model, seed);
         assert!(outcome.runs <= 2000 && outcome.builds <= 257, "{}: {seed}", model.name);
-        let (Said::Place { stated, right, .. } | Said::Wider { stated, right }) = outcome.said
+        let (Claim::Place { stated, right, .. } | Claim::Wider { stated, right }) = outcome.claim
         else {
             continue;
         };
@@ -37,21 +38,21 @@ fn check(model: &Model) -> usize {
 }
 
 #[test]
-fn answers_are_wrong_no_more_often_than_they_say() {
+fn answers_are_wrong_no_more_often_than_stated() {
     let wrong: usize = MODELS.iter().filter(|model| !BIG.contains(&model.name)).map(check).sum();
     println!("{wrong} wrong");
 }
 
-/// Thousands of runs each: left to the example.
+/// Models whose bisects take thousands of runs each; only the example runs them.
 const BIG: [&str; 3] = [
     "p .1 or .9 for each build",
     "p .1 to 1 for each build",
     "p rises from .1 to 1 over 60 builds",
 ];
 
-/// The table of `examples/anchors`, which holds within 15 %: a sample of its cheap rows, with room for chance.
+/// Checks that simple models stay within the run limits of `examples/anchors`, with a margin for chance.
 #[test]
-fn plain_changes_cost_what_they_should() {
+fn simple_changes_cost_no_more_than_the_limits() {
     for (name, most) in [("always", 19.0 * 1.15), ("p .2", 174.0 * 1.25)] {
         let model = MODELS.iter().find(|model| model.name == name).expect("a model");
         let runs: u32 = (1..=40).map(|seed| bisect(model, seed).runs).sum();
@@ -61,15 +62,15 @@ fn plain_changes_cost_what_they_should() {
 }
 
 #[test]
-fn independent_models_are_models() {
+fn independent_model_names_exist() {
     for name in INDEPENDENT {
         assert!(MODELS.iter().any(|model| model.name == name), "{name}");
     }
 }
 
-/// Who judges is judged: a claim that holds no change is wrong, and a certain claim may not be wrong once in ten.
+/// A claim that is stated as nearly certain may not be wrong in 3 of 25 bisects.
 #[test]
-fn the_judge_can_say_no() {
+fn statistical_check_rejects_overconfident_claims() {
     assert!(at_least(3, 25, 0.001) < 0.01 && at_least(3, 25, 0.2) > 0.5);
     assert_eq!(at_least(0, 25, 0.001), 1.0);
 }

@@ -1,14 +1,14 @@
 use std::io;
 
-use hip_sys::Missing;
+use hip_sys::LoadError;
 
 /// Why the order cannot be carried out: a plan that is itself wrong, or trouble of the machine. It says nothing about the stack.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) String);
 
-impl From<Missing> for Broken {
+impl From<LoadError> for Broken {
     // Every function that a plan calls was looked up before set-up, so this is a mistake in `needs`.
-    fn from(missing: Missing) -> Self {
+    fn from(missing: LoadError) -> Self {
         Broken(missing.to_string())
     }
 }

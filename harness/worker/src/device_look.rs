@@ -6,7 +6,7 @@ use std::{
 use device::{
     ACTS_SYMBOL, Acts, BUFFER_SYMBOL, IDENTITY_SYMBOL, Identity, LINE_SYMBOL, NEVER_WRITTEN_SYMBOL,
 };
-use hip_sys::{Hip, Properties};
+use hip_sys::{DeviceProperties, Hip};
 use libloading::os::unix::{Library, RTLD_LAZY};
 use plan::{Event, RefusedCall};
 
@@ -17,7 +17,7 @@ pub(crate) struct Look {
     runtime: i32,
     count: i32,
     /// Of device 0; none when there is no device.
-    pub(crate) properties: Option<Properties>,
+    pub(crate) properties: Option<DeviceProperties>,
     bdf: String,
     nodes: Vec<String>,
     refused: Option<RefusedCall>,

@@ -67,9 +67,9 @@ pub(crate) fn call(
     // never freed.
     let code = unsafe {
         if *gives_text {
-            return Ok(Answer::NONE.with(shared.text_of(function.name(), &words)?));
+            return Ok(Answer::NONE.with(shared.call_for_text(function.name(), &words)?));
         }
-        shared.status_of(function.name(), &words)?
+        shared.call_for_status(function.name(), &words)?
     };
     let mut value = None;
     if code == 0 {

@@ -35,7 +35,7 @@ use std::{
     time::Duration,
 };
 
-use hip_sys::Missing;
+use hip_sys::LoadError;
 use plan::{Event, Order, PLAN_VERSION, Phase};
 use supervise::{RUN_VARIABLE, Resource, Start};
 
@@ -122,7 +122,7 @@ fn work(events: &Events) -> Result<(), Broken> {
     let libraries = match Libraries::load(&order.plan, order.late.is_some()) {
         Ok(libraries) => libraries,
         Err(missing) => {
-            let Missing { what, why, there } = missing;
+            let LoadError { what, why, exists: there } = missing;
             events.say(&Event::Missing { what, why, there });
             return Ok(());
         }

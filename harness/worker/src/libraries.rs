@@ -1,8 +1,8 @@
 use std::ffi::c_int;
 
 use hip_sys::{
-    Blaslt, Hip, Missing, Rand, Rocblas, Rtc, Shared, hipblas_status_name, hiprand_status_name,
-    rocblas_status_name,
+    Blaslt, Hip, LoadError, Rand, Rocblas, Rtc, SharedLibrary, hipblas_status_name,
+    hiprand_status_name, rocblas_status_name,
 };
 use plan::Plan;
 
@@ -22,7 +22,7 @@ pub(crate) struct Libraries {
 
 impl Libraries {
     /// Loads what the plan needs, and what makes work late where that is ordered, and looks every function up, so that nothing is missing half-way.
-    pub(crate) fn load(plan: &Plan, late: bool) -> Result<Self, Missing> {
+    pub(crate) fn load(plan: &Plan, late: bool) -> Result<Self, LoadError> {
         let homes = needs::homes(plan);
         let hip = Hip::load(&Hip::SONAMES)?;
         let wants = |home| homes.contains(&home);
@@ -42,7 +42,7 @@ impl Libraries {
         Ok(libraries)
     }
 
-    fn shared(&self, home: Home) -> Option<Shared> {
+    fn shared(&self, home: Home) -> Option<SharedLibrary> {
         match home {
             Home::Hip => Some(self.hip.shared()),
             Home::Rtc => self.rtc.as_ref().map(Rtc::shared),

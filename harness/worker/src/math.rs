@@ -1,6 +1,6 @@
 use std::ptr;
 
-use hip_sys::{Matrices, Operation, RngType};
+use hip_sys::{MatrixPointers, MatrixProduct, RngType};
 use plan::{Call, Dtype, MatmulProblem, Operands, Place, RandKind};
 
 use crate::{
@@ -132,9 +132,9 @@ fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     Ok(Answer::of(Home::Rocblas, code))
 }
 
-fn matrices(machine: &Machine<'_>, operands: &Operands) -> Matrices {
+fn matrices(machine: &Machine<'_>, operands: &Operands) -> MatrixPointers {
     let address = |name: &String| machine.address(&Place { buffer: name.clone(), offset: 0 });
-    Matrices {
+    MatrixPointers {
         a: address(&operands.a).cast_const(),
         b: address(&operands.b).cast_const(),
         d: address(&operands.d),
@@ -143,8 +143,8 @@ fn matrices(machine: &Machine<'_>, operands: &Operands) -> Matrices {
 }
 
 /// A problem in hipBLASLt's own numbers: its types of A and B, of C and D, of alpha and beta, and of the accumulation.
-fn operation(problem: &MatmulProblem) -> Operation {
-    use Operation as O;
+fn operation(problem: &MatmulProblem) -> MatrixProduct {
+    use MatrixProduct as O;
     let (input, output, scale, compute) = match problem.dtype {
         Dtype::F32 => (O::R_32F, O::R_32F, O::R_32F, O::COMPUTE_32F),
         Dtype::F16 => (O::R_16F, O::R_16F, O::R_32F, O::COMPUTE_32F),
@@ -153,7 +153,7 @@ fn operation(problem: &MatmulProblem) -> Operation {
         // 32-bit integers are what 8-bit products are stored in.
         Dtype::I8 | Dtype::I32 => (O::R_8I, O::R_32I, O::R_32I, O::COMPUTE_32I),
     };
-    Operation {
+    MatrixProduct {
         m: problem.m,
         n: problem.n,
         k: problem.k,

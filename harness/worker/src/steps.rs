@@ -187,7 +187,7 @@ impl<'a> Steps<'a> {
         };
         self.machine.events.say(&Event::Begin { step: step.id, occurrence });
         device_look::at_line(step.line);
-        hip_sys::first_failure();
+        hip_sys::take_first_failure();
         let delayed = match &self.lateness {
             Some(lateness) => lateness.before(&self.machine, step, occurrence)?,
             None => 0,
@@ -240,7 +240,7 @@ impl<'a> Steps<'a> {
             .status
             .map_or_else(String::new, |(home, c)| self.machine.libraries.status_name(home, c));
         let named = plan::api(&step.call, self.machine.plan());
-        let function = hip_sys::first_failure()
+        let function = hip_sys::take_first_failure()
             .filter(|(function, failed)| *failed == code && *function != named)
             .map(|(function, _)| function.to_owned());
         let value = answer.value;

@@ -1,4 +1,5 @@
-//! A machine with a pretended card: a stack whose runtime is `c/card.c`, the files of the driver, and the runner's world.
+//! Simulated machine with cards: a stack whose runtime is `c/card.c`, the driver's files, and the runner's
+//! environment.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,22 +8,22 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::{scene::put, tools::compile};
+use crate::{setup::put, shared_tools::compile};
 
-/// What all machines share.
+/// Resources shared by all machines.
 pub(super) struct Parts {
-    /// The command.
+    /// Path of the command.
     program: PathBuf,
     libraries: PathBuf,
-    /// Keeps a process from ending.
+    /// Path of the program that keeps a process from ending.
     holder: PathBuf,
     base: TempDir,
 }
 
-/// The addresses of the cards, as `c/card.c` has them.
+/// PCI addresses of the cards, as in `c/card.c`.
 const ADDRESSES: [&str; 2] = ["0000:03:00.0", "0000:43:00.0"];
 
-/// What the driver says of a card.
+/// Returns the driver's files of a card, as paths and contents.
 fn files(number: usize) -> [(String, String); 8] {
     let address = ADDRESSES[number];
     let (minor, unique) = (128 + number, 10 + number);
@@ -46,7 +47,7 @@ fn files(number: usize) -> [(String, String); 8] {
     ]
 }
 
-/// Gives the command /dev/kfd, the files of the driver and an id of the boot, in a mount namespace of its own.
+/// Script that gives the command /dev/kfd, the driver's files and a boot id in a mount namespace of its own.
 const MOUNTS: &str = "set -e
 mount --make-rprivate /
 mount --rbind /dev $ROW/dev
@@ -76,13 +77,14 @@ expect:
 faults: [copy.zero]
 ";
 
-/// Why no machine can be made here; none where one can.
+/// Returns the reason why no machine can be simulated here.
 pub(super) fn impossible() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return Some("mounts need root");
     }
     let tried = Command::new("unshare").args(["-m", "mount", "--make-rprivate", "/"]).output();
-    (!tried.is_ok_and(|tried| tried.status.success())).then_some("there are no mount namespaces")
+    (!tried.is_ok_and(|tried| tried.status.success()))
+        .then_some("mount namespaces are not available")
 }
 
 impl Parts {
@@ -90,8 +92,8 @@ impl Parts {
         let base = tempfile::Builder::new().prefix("card-").tempdir().expect("a temporary folder");
         let folder = fs::canonicalize(base.path()).expect("it was just made");
         let libraries = folder.join("lib");
-        fs::create_dir(&libraries).expect("the folder is ours");
-        fs::write(folder.join("empty.c"), "int nothing;\n").expect("the folder is ours");
+        fs::create_dir(&libraries).expect("the folder is writable");
+        fs::write(folder.join("empty.c"), "int nothing;\n").expect("the folder is writable");
         let mut below = Vec::new();
         for name in ["libhsa-runtime64.so.1", "libamd_comgr.so.3"] {
             let file = libraries.join(name);
@@ -109,17 +111,17 @@ impl Parts {
     }
 }
 
-/// A machine and what was done there so far.
+/// A simulated machine.
 pub(super) struct Machine<'p> {
     parts: &'p Parts,
     pub(super) folder: PathBuf,
-    /// How many it has.
+    /// Number of cards.
     pub(super) cards: usize,
     boots: u32,
 }
 
 impl Machine<'_> {
-    /// A new one, whose cards do these things to their trials.
+    /// Creates a machine whose cards do these things to their trials.
     pub(super) fn new<'p>(
         parts: &'p Parts,
         name: &str,
@@ -130,18 +132,19 @@ impl Machine<'_> {
         let folder = base.join(format!("machine-{name}-"));
         let at = |name: &str| folder.join(name);
         put(&at("stack/.info/version"), b"7.2.4\n");
-        // The runtime looks for its card beside the stack that it lies in, so it is no link.
-        fs::create_dir(at("stack/lib")).expect("the folder is ours");
+        // The runtime looks for its card next to the stack that contains it, so it must not be a link.
+        fs::create_dir(at("stack/lib")).expect("the folder is writable");
         for library in fs::read_dir(&parts.libraries).expect("it is there").flatten() {
             let to = at("stack/lib").join(library.file_name());
-            fs::copy(library.path(), to).expect("the folder is ours");
+            fs::copy(library.path(), to).expect("the folder is writable");
         }
-        symlink("libamdhip64.so.7", at("stack/lib/libamdhip64.so")).expect("the folder is ours");
+        symlink("libamdhip64.so.7", at("stack/lib/libamdhip64.so"))
+            .expect("the folder is writable");
         for (file, text) in (0..cards).flat_map(files) {
             put(&at("card/class").join(file), text.as_bytes());
         }
         for name in ["dev", "tmp", "cache"] {
-            fs::create_dir(at(name)).expect("the folder is ours");
+            fs::create_dir(at(name)).expect("the folder is writable");
         }
         let trials: Vec<String> = (0..actions.len()).map(|n| n.to_string()).collect();
         put(&at("cases/card/t.yaml"), CASE.replace("TRIALS", &trials.join(", ")).as_bytes());
@@ -154,7 +157,7 @@ impl Machine<'_> {
         machine
     }
 
-    /// The machine is started: its cards work again, and the kernel has another id.
+    /// Reboots the machine: its cards work again, and the boot id changes.
     pub(super) fn boot(&mut self) {
         self.boots += 1;
         put(&self.at("card/boot_id"), format!("boot-{}\n", self.boots).as_bytes());
@@ -172,16 +175,17 @@ impl Machine<'_> {
         self.folder.join(name)
     }
 
-    /// A file's text; empty where there is none.
+    /// Returns the text of a file; empty if the file does not exist.
     pub(super) fn text(&self, name: &str) -> String {
         String::from_utf8_lossy(&fs::read(self.at(name)).unwrap_or_default()).into_owned()
     }
 
-    /// The run, or what is left of it, with its record. Whoever kills the process that this starts kills the runner itself.
+    /// Returns the command that starts or resumes the run. Its process becomes the runner itself, so killing it kills
+    /// the runner.
     pub(super) fn run(&self, record: &str, mends: bool) -> Command {
         let mut command = Command::new("unshare");
         command.args(["-m", "sh"]).arg(self.at("mounts.sh")).arg(&self.parts.program);
-        // Long enough for a healthy trial on a machine that does much else.
+        // Long enough for a healthy trial on a busy machine.
         command.args(["run", "--device", "gpu", "--quiet-timeout", "5", "--trust", "--trials"]);
         command.arg("--cases-from").arg(self.at("cases"));
         command.arg("--rocm").arg(self.at("stack")).arg("--record").arg(self.at(record));
@@ -192,7 +196,7 @@ impl Machine<'_> {
             command.arg("--resume");
         }
         if mends {
-            // The command is told which of several it is.
+            // The repair command gets the card as an argument.
             let broken = self.at("card/broken-").display().to_string();
             let mend = format!("sh -c 'rm {broken}${{ROCREPRO_CARD:-{}}}'", ADDRESSES[0]);
             command.args(["--recover", &mend]);

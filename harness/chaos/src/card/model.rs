@@ -1,20 +1,21 @@
-//! What a card does to trials, and what must be said of each: written from the promises of docs/hardware-runner.md.
+//! Planned behaviour of the simulated cards, and the report expected for each. The expectations are written from the
+//! promises of docs/hardware-runner.md.
 
-use crate::expect::fits;
+use crate::expectation::matches_pattern;
 
-/// What happens when a trial runs, and what the run must make of it.
-pub(super) struct Fate {
-    /// As `c/card.c` knows it.
+/// Planned behaviour of a card during one trial, and the expected report.
+pub(super) struct PlannedTrial {
+    /// Name of the behaviour in `c/card.c`.
     pub(super) action: &'static str,
-    /// The verdict of its record.
+    /// Expected verdict in the record.
     pub(super) verdict: &'static str,
-    /// The signature of its record; a `*` at the end stands for anything.
+    /// Expected signature in the record; a `*` at the end matches any text.
     signature: &'static str,
-    /// Whether the card is broken after it, so that it must be blamed and nothing may run.
+    /// True if the card is broken afterwards, so that the trial must be blamed and no further trial may run.
     pub(super) breaks: bool,
-    /// How often it begins.
+    /// Number of times that the trial begins.
     pub(super) begins: usize,
-    /// In so many of a hundred trials that are not healthy.
+    /// Relative frequency among trials that are not healthy, in percent.
     weight: u64,
 }
 
@@ -23,57 +24,57 @@ const fn fate(
     verdict: &'static str,
     signature: &'static str,
     weight: u64,
-) -> Fate {
-    Fate { action, verdict, signature, breaks: false, begins: 1, weight }
+) -> PlannedTrial {
+    PlannedTrial { action, verdict, signature, breaks: false, begins: 1, weight }
 }
 
-impl Fate {
-    const fn breaks(mut self) -> Fate {
+impl PlannedTrial {
+    const fn breaks(mut self) -> PlannedTrial {
         self.breaks = true;
         self
     }
 }
 
-/// Nothing happens.
-pub(super) const HEALTHY: &Fate = &fate("passes", "pass", "pass", 0);
+/// The card works.
+pub(super) const HEALTHY: &PlannedTrial = &fate("passes", "pass", "pass", 0);
 
 const KILLED_IN_CHECK: &str = "poisons-and-killed-in-check";
 
-const FATES: [Fate; 12] = [
+const FATES: [PlannedTrial; 12] = [
     fate("fails", "news-fail", "wrong-data:*", 14),
     fate("crashes", "news-fail", "crash:*", 10),
     fate("hangs", "news-fail", "hang:*", 12),
     fate("poisons", "news-fail", "hang:*", 14).breaks(),
     fate("loses", "news-fail", "api-error:hipMemcpy:*", 12).breaks(),
-    // Its process stays whatever the card does, so it is not known what still happens there.
+    // The process remains whatever the card does, so its state is unknown.
     fate("cannot-be-killed", "news-fail", "hang:*", 1).breaks(),
     fate("holds-and-works", "news-fail", "hang:*", 1).breaks(),
-    // The runner was killed when it looked at the card: it knew how the trial had ended, so that is told and the trial does not run
-    // again. Once more on a card that was mended it would break that again, and whoever kills the runner for it would have no end.
+    // The runner is killed during the health check. It knows how the trial ended, so it reports that and does not run
+    // the trial again: on a repaired card the trial would break the card again, and the run would never end.
     fate(KILLED_IN_CHECK, "news-fail", "hang:*", 6).breaks(),
     fate("counts", "pass", "pass", 8),
     fate("counts-and-fails", "no-verdict", "no-verdict:hardware", 8),
-    Fate { begins: 2, ..fate("killed", "pass", "pass", 8) },
+    PlannedTrial { begins: 2, ..fate("killed", "pass", "pass", 8) },
     fate("reboots", "no-verdict", "no-verdict:*", 6),
 ];
 
-impl Fate {
-    /// Whether a record says of its trial what it must.
+impl PlannedTrial {
+    /// Returns whether a record has the expected verdict and signature.
     pub(super) fn allows(&self, verdict: &str, signature: &str) -> bool {
-        verdict == self.verdict && fits(self.signature, signature)
+        verdict == self.verdict && matches_pattern(self.signature, signature)
     }
 
-    /// Whether its process stays, so that nothing mends the card.
+    /// Returns whether the process remains, so that nothing repairs the card.
     pub(super) fn stays(&self) -> bool {
         self.action.contains("be-killed") || self.action.contains("holds")
     }
 
-    /// Whether the runner is killed before it knows what came of the card.
+    /// Returns whether the runner is killed before it knows the state of the card.
     pub(super) fn is_not_looked_after(&self) -> bool {
         self.action == KILLED_IN_CHECK
     }
 
-    /// Whether it concerns nothing besides the card that its trial runs on.
+    /// Returns whether it affects nothing except the card of its trial.
     fn is_of_its_card(&self) -> bool {
         !["killed", "reboots", "holds", "be-killed"].iter().any(|word| self.action.contains(word))
     }
@@ -83,17 +84,18 @@ impl Fate {
     }
 }
 
-/// What a seed draws.
-pub(super) struct Drawn {
-    /// What happens to each trial.
-    pub(super) fates: Vec<&'static Fate>,
-    /// Whether somebody named a command that mends a card.
+/// Randomised plan of a run.
+pub(super) struct RunPlan {
+    /// Planned behaviour for each trial.
+    pub(super) fates: Vec<&'static PlannedTrial>,
+    /// True if the run has a command that repairs a card.
     pub(super) mends: bool,
     pub(super) cards: usize,
 }
 
-/// Of so many trials. On two cards nothing ends the runner: what ran on the other card then would have another fate than its own.
-pub(super) fn draw(seed: u64, trials: usize) -> Drawn {
+/// Draws a plan. On two cards no behaviour ends the runner, because the trial on the other card would then end in an
+/// unplanned way.
+pub(super) fn draw(seed: u64, trials: usize) -> RunPlan {
     let mut state = seed.wrapping_mul(7919).wrapping_add(17);
     let mut below = |limit: u64| {
         // Knuth's MMIX generator.
@@ -119,16 +121,16 @@ pub(super) fn draw(seed: u64, trials: usize) -> Drawn {
             .unwrap_or(HEALTHY)
     };
     let fates = (0..trials).map(|_| one()).collect();
-    Drawn { fates, mends: below(4) == 0, cards }
+    RunPlan { fates, mends: below(4) == 0, cards }
 }
 
-/// The fate whose action has this name.
-pub(super) fn named(action: &str) -> &'static Fate {
+/// Returns the behaviour with this name.
+pub(super) fn named(action: &str) -> &'static PlannedTrial {
     FATES.iter().find(|fate| fate.action == action).expect("an action of the table")
 }
 
-/// The fates of a night with a card that dies at this trial.
-pub(super) fn night(trials: usize, at: usize) -> Vec<&'static Fate> {
+/// Returns the plan of a run whose card dies at trial `at`.
+pub(super) fn night(trials: usize, at: usize) -> Vec<&'static PlannedTrial> {
     let poisons = named("poisons");
     (0..trials).map(|n| if n == at { poisons } else { HEALTHY }).collect()
 }
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fate_is_drawn_and_a_seed_says_which() {
+    fn every_behaviour_is_drawn_deterministically() {
         let names = |seed| draw(seed, 8).fates.iter().map(|fate| fate.action).collect::<Vec<_>>();
         assert_eq!(names(3), names(3));
         let all: Vec<&str> = (0..500).flat_map(names).collect();

@@ -1,4 +1,4 @@
-//! Archives of builds that are broken or hostile. A bisection goes on without them, and nothing is written elsewhere.
+//! Broken or hostile archives of builds. A bisection continues without them and writes nothing elsewhere.
 
 use std::ffi::OsString;
 
@@ -6,13 +6,13 @@ use standin::{Entry, Fake, Listing, Site, Trouble, pack};
 
 use crate::{
     row::{Row, row},
-    scene::Scene,
+    setup::RunSetup,
 };
 
-/// The bisection ends with an answer, whatever one build of it is.
+/// The bisection ends with an answer, whatever is wrong with one build.
 const GOES_ON: &[&str] = &["done"];
 
-/// Most bytes that a build may take, so that a small archive cannot fill a disk.
+/// Maximum number of bytes that a build may take, so that a small archive cannot fill a disk.
 const BUDGET: u64 = 600 << 20;
 
 pub(crate) const ROWS: &[Row] = &[
@@ -140,14 +140,14 @@ fn many(fake: &Fake) -> Vec<u8> {
     pack(&entries, "tar.gz")
 }
 
-fn bisect(scene: &mut Scene<'_>, archive: fn(&Fake) -> Vec<u8>) {
-    bisect_site(scene, |site, path, fake| {
+fn bisect(setup: &mut RunSetup<'_>, archive: fn(&Fake) -> Vec<u8>) {
+    bisect_site(setup, |site, path, fake| {
         site.file(path, archive(fake));
     });
 }
 
-/// Bisects seven builds, of which the fourth is published by `publish` and the last three fail.
-fn bisect_site(scene: &mut Scene<'_>, publish: impl Fn(&mut Site, &str, &Fake)) {
+/// Bisects seven builds, of which `publish` publishes the fourth and the last three fail.
+fn bisect_site(setup: &mut RunSetup<'_>, publish: impl Fn(&mut Site, &str, &Fake)) {
     let mut site = Site::default();
     site.listing("/bucket/", Listing::S3(30));
     for n in 0..7 {
@@ -161,31 +161,31 @@ fn bisect_site(scene: &mut Scene<'_>, publish: impl Fn(&mut Site, &str, &Fake)) 
         }
     }
     let server = site.serve();
-    let cache = scene.own_cache();
-    let out = scene.folder.join("work/out");
-    let state = scene.folder.join("work/state");
-    crate::scene::put(&state, b"1");
-    scene.outputs.extend([out.clone(), state.clone()]);
-    scene.variable("FAKE_STATE", state);
+    let cache = setup.own_cache();
+    let out = setup.folder.join("work/out");
+    let state = setup.folder.join("work/state");
+    crate::setup::put(&state, b"1");
+    setup.outputs.extend([out.clone(), state.clone()]);
+    setup.variable("FAKE_STATE", state);
     let source = format!("s3-xml={}", server.url("/bucket/"));
     let words = [
         "bisect", "--good", "first", "--bad", "last", "--gfx", "gfx1151", "--source", &source,
         "--out",
     ];
-    scene.words = words.map(OsString::from).to_vec();
-    scene.words.push(out.into());
-    scene.more = ["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""].map(OsString::from).to_vec();
-    scene.afterwards(move |_| {
+    setup.words = words.map(OsString::from).to_vec();
+    setup.words.push(out.into());
+    setup.more = ["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""].map(OsString::from).to_vec();
+    setup.afterwards(move |_| {
         for path in ["/evil", "/tmp/chaos-evil", "/tmp/evil"] {
             if std::fs::remove_file(path).is_ok() {
                 return Some(format!("an archive wrote {path}"));
             }
         }
-        let files = crate::files::look(&cache);
+        let files = crate::folder_snapshot::snapshot(&cache);
         let bytes: u64 = files
             .values()
             .map(|entry| match entry {
-                crate::files::Entry::File { bytes, .. } => *bytes,
+                crate::folder_snapshot::Entry::File { bytes, .. } => *bytes,
                 _ => 0,
             })
             .sum();

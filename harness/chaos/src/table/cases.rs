@@ -1,4 +1,4 @@
-//! Case files that are hostile.
+//! Hostile case files.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::symlink;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::{
     row::{Row, row},
-    scene::{Scene, put},
+    setup::{RunSetup, put},
 };
 
 const GOOD: &str = "\
@@ -320,104 +320,104 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-fn good(scene: &mut Scene<'_>) {
-    scene.work("cases/good.yaml", GOOD.as_bytes());
+fn good(setup: &mut RunSetup<'_>) {
+    setup.work("cases/good.yaml", GOOD.as_bytes());
 }
 
-fn folder(scene: &mut Scene<'_>) {
-    let path = scene.folder.join("work/cases");
-    scene.cases_from(path);
+fn folder(setup: &mut RunSetup<'_>) {
+    let path = setup.folder.join("work/cases");
+    setup.cases_from(path);
 }
 
-fn fifo(scene: &mut Scene<'_>, beside: bool) {
-    let path = scene.folder.join("work/cases/case.yaml");
-    good(scene);
+fn fifo(setup: &mut RunSetup<'_>, beside: bool) {
+    let path = setup.folder.join("work/cases/case.yaml");
+    good(setup);
     let made = std::process::Command::new("mkfifo").arg(&path).status();
     if !made.is_ok_and(|status| status.success()) {
-        scene.impossible = Some("there is no `mkfifo`".into());
+        setup.impossible = Some("`mkfifo` is not installed".into());
     }
-    if beside { folder(scene) } else { scene.cases_from(path) }
+    if beside { folder(setup) } else { setup.cases_from(path) }
 }
 
-fn linked(scene: &mut Scene<'_>, target: &str) {
-    let cases = scene.folder.join("work/cases");
+fn linked(setup: &mut RunSetup<'_>, target: &str) {
+    let cases = setup.folder.join("work/cases");
     let _ = std::fs::create_dir_all(&cases);
     let _ = symlink(target, cases.join("case.yaml"));
-    folder(scene);
+    folder(setup);
 }
 
-fn keys(scene: &mut Scene<'_>, count: usize) {
+fn keys(setup: &mut RunSetup<'_>, count: usize) {
     let mut text = GOOD.to_owned();
     for n in 0..count {
         let _ = writeln!(text, "unknown{n}: {n}");
     }
-    scene.case(&text);
+    setup.case(&text);
 }
 
-fn steps(scene: &mut Scene<'_>, count: usize) {
+fn steps(setup: &mut RunSetup<'_>, count: usize) {
     let text = GOOD.replace("  - check: dst\n", &"  - copy: {to: dst, from: src}\n".repeat(count));
-    scene.case(&text.replace("faults:", "  - check: dst\nfaults:").to_string());
+    setup.case(&text.replace("faults:", "  - check: dst\nfaults:").to_string());
 }
 
-fn axis(scene: &mut Scene<'_>, count: usize) {
+fn axis(setup: &mut RunSetup<'_>, count: usize) {
     let values: Vec<String> = (1..=count).map(|n| n.to_string()).collect();
     let text = GOOD
         .replace("buffers:", &format!("matrix: {{n: [{}]}}\nbuffers:", values.join(", ")))
         .replace("bytes: 4", "bytes: $n");
-    let path = scene.work("case.yaml", text.as_bytes());
-    scene.cases_from(path);
-    // One trial is enough to see that the file is read in time.
-    scene.more.push("case[n=7]".into());
+    let path = setup.work("case.yaml", text.as_bytes());
+    setup.cases_from(path);
+    // One trial is enough to show that the file is read in time.
+    setup.more.push("case[n=7]".into());
 }
 
-fn axes(scene: &mut Scene<'_>) {
+fn axes(setup: &mut RunSetup<'_>) {
     let axes: String = (0..8).map(|n| format!("  a{n}: [1, 2, 3, 4, 5, 6, 7, 8, 9]\n")).collect();
-    scene.case(&GOOD.replace("buffers:", &format!("matrix:\n{axes}buffers:")));
+    setup.case(&GOOD.replace("buffers:", &format!("matrix:\n{axes}buffers:")));
 }
 
-fn deep_repeats(scene: &mut Scene<'_>) {
+fn deep_repeats(setup: &mut RunSetup<'_>) {
     let depth = 5000;
     let text = format!(
         "{}{{fill: src}}{}",
         "{repeat: {count: 1, steps: [".repeat(depth),
         "]}}".repeat(depth)
     );
-    scene.case(&GOOD.replace("  - check: dst", &format!("  - {text}\n  - check: dst")));
+    setup.case(&GOOD.replace("  - check: dst", &format!("  - {text}\n  - check: dst")));
 }
 
-fn laughs(scene: &mut Scene<'_>) {
+fn laughs(setup: &mut RunSetup<'_>) {
     let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for n in 1..12 {
         let _ = writeln!(text, "a{n}: &a{n} [{}]", vec![format!("*a{}", n - 1); 9].join(", "));
     }
-    scene.case(&format!("{text}{GOOD}"));
+    setup.case(&format!("{text}{GOOD}"));
 }
 
-/// Runs a case under a fault, so that all that it says of itself is shown.
-fn failing(scene: &mut Scene<'_>, text: &str) {
-    scene.case(text);
-    scene.option("--fault", "copy.zero");
+/// Runs a case with an injected fault, so that all its texts are printed.
+fn failing(setup: &mut RunSetup<'_>, text: &str) {
+    setup.case(text);
+    setup.option("--fault", "copy.zero");
 }
 
-fn named(scene: &mut Scene<'_>, name: &str) {
-    scene.work(&format!("cases/{name}"), GOOD.as_bytes());
-    folder(scene);
+fn named(setup: &mut RunSetup<'_>, name: &str) {
+    setup.work(&format!("cases/{name}"), GOOD.as_bytes());
+    folder(setup);
 }
 
-fn bytes(scene: &mut Scene<'_>) {
+fn bytes(setup: &mut RunSetup<'_>) {
     use std::os::unix::ffi::OsStringExt;
     let name = std::ffi::OsString::from_vec(b"a\xff\xfe.yaml".to_vec());
-    put(&scene.folder.join("work/cases").join(PathBuf::from(name)), GOOD.as_bytes());
-    folder(scene);
+    put(&setup.folder.join("work/cases").join(PathBuf::from(name)), GOOD.as_bytes());
+    folder(setup);
 }
 
-fn kernel(scene: &mut Scene<'_>, prologue: &str) {
+fn kernel(setup: &mut RunSetup<'_>, prologue: &str) {
     let source = format!(
         "{prologue}extern \"C\" __global__ void own(float* out, unsigned n) {{ if (n > 7) out[0] = 1; }}\n"
     );
-    scene.work("cases/own.hip", source.as_bytes());
+    setup.work("cases/own.hip", source.as_bytes());
     let launch = "  - launch: {kernel: own, items: 1, args: [dst, 1]}\n  - check: dst";
     let text = GOOD.replace("  - check: dst", launch);
-    scene.work("cases/case.yaml", text.as_bytes());
-    folder(scene);
+    setup.work("cases/case.yaml", text.as_bytes());
+    folder(setup);
 }

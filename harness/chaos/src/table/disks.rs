@@ -1,15 +1,15 @@
-//! Full, read-only, vanished and damaged folders. What comes of them is never a failure of ROCm.
+//! Full, read-only, vanished and damaged folders. Their effects are never failures of ROCm.
 
 use std::fs;
 use std::path::Path;
 
 use crate::{
     row::{Row, row},
-    scene::Scene,
-    tools::KERNEL,
+    setup::RunSetup,
+    shared_tools::KERNEL,
 };
 
-/// The worker failed, and a folder that it writes to is in a bad state.
+/// The worker failed because a folder that it writes to is in a bad state.
 const DISK: &[&str] = &["no-verdict no-verdict:disk"];
 const NOTHING: &[&str] = &["no-verdict *"];
 const STOPPED: &[&str] = &["stopped"];
@@ -151,7 +151,7 @@ pub(crate) const ROWS: &[Row] = &[
         "disk/record-full",
         |s| {
             let folder = s.folder.join("work/small");
-            fs::create_dir(&folder).expect("the folder is ours");
+            fs::create_dir(&folder).expect("the folder is writable");
             s.mounts("mount -t tmpfs -o size=4k none $ROW/work/small; dd if=/dev/zero of=$ROW/work/small/filler bs=4k count=1 2>/dev/null || :");
             s.records_to(folder.join("record.jsonl"))
         },
@@ -317,7 +317,7 @@ pub(crate) const ROWS: &[Row] = &[
         },
         WORKS,
     ),
-    // The program has it, and unpacks it again.
+    // The command contains the device's library and unpacks it again.
     row("cache/empty-device", |s| device(s, |path| fs::write(path, b"")), WORKS),
     row(
         "cache/garbage-for-the-device",
@@ -346,35 +346,35 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Plants a fault whose bytes the worker has to keep.
-fn fault(scene: &mut Scene<'_>) {
-    scene.option("--fault", "copy.zero");
+/// Injects a fault whose wrong bytes the worker has to save.
+fn fault(setup: &mut RunSetup<'_>) {
+    setup.option("--fault", "copy.zero");
 }
 
-/// A library puts a link to somebody's file in the place of the wrong bytes that the worker kept, or of their folder.
-fn planted_link(scene: &mut Scene<'_>, action: &str) {
-    fault(scene);
-    let secret = crate::scene::put(&scene.folder.join("work/secrets/secret"), b"PW");
-    // The library copies it beside itself.
-    scene.outputs.extend(secret.parent().map(Path::to_owned));
-    scene.trouble(&format!("{action}={}@bye", secret.display()));
+/// A library replaces the saved wrong bytes of the worker, or their folder, by a link to another file.
+fn planted_link(setup: &mut RunSetup<'_>, action: &str) {
+    fault(setup);
+    let secret = crate::setup::put(&setup.folder.join("work/secrets/secret"), b"PW");
+    // The library makes its copy in the same folder.
+    setup.outputs.extend(secret.parent().map(Path::to_owned));
+    setup.trouble(&format!("{action}={}@bye", secret.display()));
 }
 
-fn full(scene: &mut Scene<'_>, folder: &str, kilobytes: u32) {
-    scene.own_cache();
-    let device = scene.tools.cache().join("rocrepro/device");
+fn full(setup: &mut RunSetup<'_>, folder: &str, kilobytes: u32) {
+    setup.own_cache();
+    let device = setup.tools.cache().join("rocrepro/device");
     let script = format!(
         "mount -t tmpfs -o size=900m none $ROW/{folder}; mkdir -p $ROW/{folder}/rocrepro; cp -r {} $ROW/{folder}/rocrepro/device; \
          used=$(du -sk $ROW/{folder} | cut -f1); mount -o remount,size=$((used + {kilobytes}))k $ROW/{folder}",
         device.display()
     );
-    scene.mounts(&script);
+    setup.mounts(&script);
 }
 
-/// Does something with the cache of compiled kernels, which is empty.
-fn code(scene: &mut Scene<'_>, script: &str) {
-    scene.own_cache();
-    scene.mounts(&format!("CODE=$ROW/cache/rocrepro/code; mkdir -p $CODE; {script}"));
+/// Runs a script on the empty cache of compiled kernels.
+fn code(setup: &mut RunSetup<'_>, script: &str) {
+    setup.own_cache();
+    setup.mounts(&format!("CODE=$ROW/cache/rocrepro/code; mkdir -p $CODE; {script}"));
 }
 
 fn files(folder: &Path, ending: &str) -> Vec<std::path::PathBuf> {
@@ -388,18 +388,18 @@ fn files(folder: &Path, ending: &str) -> Vec<std::path::PathBuf> {
 }
 
 /// Damages every compiled kernel of a warm cache.
-fn damage(scene: &mut Scene<'_>, how: fn(&Path) -> std::io::Result<()>) {
-    scene.runs(KERNEL);
-    let code = scene.warm_cache().join("code");
+fn damage(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
+    setup.runs(KERNEL);
+    let code = setup.warm_cache().join("code");
     let kernels = files(&code, ".co");
     assert!(!kernels.is_empty(), "a warm cache has compiled kernels in {}", code.display());
     kernels.iter().for_each(|path| how(path).expect("the cache is ours"));
 }
 
-/// Gives every compiled kernel the name of another.
-fn swap(scene: &mut Scene<'_>) {
-    scene.runs(KERNEL);
-    let code = scene.warm_cache().join("code");
+/// Gives every compiled kernel the name of another one.
+fn swap(setup: &mut RunSetup<'_>) {
+    setup.runs(KERNEL);
+    let code = setup.warm_cache().join("code");
     let kernels = files(&code, ".co");
     let contents: Vec<Vec<u8>> =
         kernels.iter().map(|path| fs::read(path).expect("it is there")).collect();
@@ -409,10 +409,10 @@ fn swap(scene: &mut Scene<'_>) {
     }
 }
 
-/// Damages what HIP's compiler keeps.
-fn compiler(scene: &mut Scene<'_>, how: fn(&Path) -> std::io::Result<()>) {
-    scene.runs(KERNEL);
-    let code = scene.warm_cache().join("code");
+/// Damages the files that HIP's compiler caches.
+fn compiler(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
+    setup.runs(KERNEL);
+    let code = setup.warm_cache().join("code");
     for path in files(&code, ".co") {
         fs::remove_file(path).expect("the cache is ours");
     }
@@ -421,13 +421,13 @@ fn compiler(scene: &mut Scene<'_>, how: fn(&Path) -> std::io::Result<()>) {
     kept.iter().for_each(|path| how(path).expect("the cache is ours"));
 }
 
-/// Writes the first half of a file.
+/// Truncates a file to its first half.
 fn halve(path: &Path) -> std::io::Result<()> {
     let all = fs::read(path)?;
     fs::write(path, &all[..all.len() / 2])
 }
 
-/// Changes bytes all over a file.
+/// Changes bytes throughout a file.
 fn scatter(path: &Path) -> std::io::Result<()> {
     let mut all = fs::read(path)?;
     all.iter_mut().skip(64).step_by(7).for_each(|byte| *byte ^= 255);
@@ -435,8 +435,8 @@ fn scatter(path: &Path) -> std::io::Result<()> {
 }
 
 /// Damages the emulated device that is installed in a warm cache.
-fn device(scene: &mut Scene<'_>, how: fn(&Path) -> std::io::Result<()>) {
-    let folder = scene.warm_cache().join("device");
+fn device(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
+    let folder = setup.warm_cache().join("device");
     for build in files(&folder, "") {
         for library in files(&build, ".so.1") {
             how(&library).expect("the cache is ours");

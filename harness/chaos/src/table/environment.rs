@@ -1,4 +1,4 @@
-//! Variables of the command's environment that mean something to somebody, or nothing to anybody.
+//! Environment variables of the command, both meaningful and meaningless ones.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -212,7 +212,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "environment/worker-temporary-folder",
         |s| {
-            s.runs(crate::tools::KERNEL);
+            s.runs(crate::shared_tools::KERNEL);
             s.own_cache();
             s.worker_variable("TMPDIR=/proc/nonexistent")
         },
@@ -245,13 +245,13 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Starts the command with other streams.
-fn streams(scene: &mut crate::scene::Scene<'_>, how: &str) {
+/// Starts the command with other standard streams.
+fn streams(setup: &mut crate::setup::RunSetup<'_>, how: &str) {
     let script = format!("exec \"$@\" {how}");
-    scene.before.extend(["sh".into(), "-c".into(), script.into(), "sh".into()]);
+    setup.before.extend(["sh".into(), "-c".into(), script.into(), "sh".into()]);
 }
 
-/// What follows `Again:` is one command of a shell, with as many words as it has.
+/// Checks that the text after `Again:` is a single shell command with the right number of words.
 fn runs_again(said: &str) -> Option<String> {
     let line = said.lines().find_map(|line| line.trim().strip_prefix("Again: "))?;
     let script = format!("rocrepro() {{ for word; do printf '%s\\n' \"$word\"; done; }}\n{line}");

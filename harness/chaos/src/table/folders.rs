@@ -1,4 +1,4 @@
-//! Where the command keeps its files: hostile names, and what of others lies there and must survive.
+//! Folders in which the command keeps its files: hostile names, and foreign files that must survive.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::{
     row::{Row, row},
-    scene::{Scene, put},
+    setup::{RunSetup, put},
 };
 
 const WORKS: &[&str] = &["pass"];
@@ -227,54 +227,54 @@ pub(crate) const ROWS: &[Row] = &[
     .alone(),
 ];
 
-/// Older than anything that somebody may be about to use.
+/// Sets the time of a file so far back that no running command can be using it.
 fn old(path: &Path) {
     let file = fs::File::open(path).expect("it was just made");
     file.set_modified(SystemTime::now() - Duration::from_secs(86_400 * 30)).expect("it is ours");
 }
 
-/// A folder of somebody else in TMPDIR, a month old.
-fn decoy(scene: &mut Scene<'_>, name: &str, files: &[&str]) {
+/// Creates a foreign folder in TMPDIR that is a month old.
+fn decoy(setup: &mut RunSetup<'_>, name: &str, files: &[&str]) {
     for file in files {
-        let path = scene.decoy(&format!("{name}/{file}"), b"important");
+        let path = setup.decoy(&format!("{name}/{file}"), b"important");
         old(&path);
         old(path.parent().expect("it is in a folder"));
     }
-    old(&scene.folder.join("tmp").join(name));
+    old(&setup.folder.join("tmp").join(name));
 }
 
-fn link(scene: &mut Scene<'_>) {
-    let precious = put(&scene.folder.join("work/precious/file"), b"important");
+fn link(setup: &mut RunSetup<'_>) {
+    let precious = put(&setup.folder.join("work/precious/file"), b"important");
     let folder = precious.parent().expect("it is in a folder");
     old(folder);
-    let _ = symlink(folder, scene.folder.join("tmp/rocrepro-link"));
+    let _ = symlink(folder, setup.folder.join("tmp/rocrepro-link"));
 }
 
 fn long(parts: usize) -> OsString {
     vec!["x".repeat(200); parts].join("/").into()
 }
 
-/// Sets a variable to a folder of this name.
-fn other(scene: &mut Scene<'_>, variable: &str, name: OsString, value: Option<&str>) {
-    let folder = scene.folder.join(name);
+/// Sets a variable to a folder with this name.
+fn other(setup: &mut RunSetup<'_>, variable: &str, name: OsString, value: Option<&str>) {
+    let folder = setup.folder.join(name);
     fs::create_dir_all(&folder).expect("the name is short enough");
     match value {
-        Some(value) => scene.variable(variable, value),
-        None => scene.variable(variable, folder),
+        Some(value) => setup.variable(variable, value),
+        None => setup.variable(variable, folder),
     }
 }
 
-fn cache(scene: &mut Scene<'_>, name: OsString) {
-    let folder = scene.folder.join(&name);
+fn cache(setup: &mut RunSetup<'_>, name: OsString) {
+    let folder = setup.folder.join(&name);
     fs::create_dir_all(&folder).expect("the name is short enough");
     let first: PathBuf = Path::new(&name).components().take(1).collect();
-    scene.outputs.push(scene.folder.join(first));
-    scene.variable("XDG_CACHE_HOME", folder);
+    setup.outputs.push(setup.folder.join(first));
+    setup.variable("XDG_CACHE_HOME", folder);
 }
 
-/// Others' files beside ours must survive, whatever is cleaned there.
-fn foreign_cache(scene: &mut Scene<'_>) {
-    let cache = scene.warm_cache();
+/// Creates foreign files next to the command's own in the cache; they must survive any cleaning.
+fn foreign_cache(setup: &mut RunSetup<'_>) {
+    let cache = setup.warm_cache();
     let places = [
         "notes.txt",
         "code/notes.txt",
@@ -284,7 +284,7 @@ fn foreign_cache(scene: &mut Scene<'_>) {
     ];
     let files: Vec<PathBuf> = places.map(|place| put(&cache.join(place), b"important")).to_vec();
     files.iter().for_each(|file| old(file));
-    scene.afterwards(move |_| {
+    setup.afterwards(move |_| {
         let gone = files
             .iter()
             .find(|file| fs::read(file).is_ok_and(|content| content == b"important").eq(&false))?;
@@ -298,26 +298,28 @@ fn kept(record: &Path) -> Option<String> {
         .then(|| "what stood in the record is gone".to_owned())
 }
 
-/// The plain run with other options.
-fn words(scene: &Scene<'_>, options: &[&str]) -> Vec<OsString> {
+/// Returns the arguments of the plain run with other options.
+fn words(setup: &RunSetup<'_>, options: &[&str]) -> Vec<OsString> {
     let mut words: Vec<OsString> =
-        ["run", crate::tools::TRIAL, "--device", "emulated", "--rocm"].map(OsString::from).to_vec();
-    words.push(scene.tools.stack.clone().into());
+        ["run", crate::shared_tools::TRIAL, "--device", "emulated", "--rocm"]
+            .map(OsString::from)
+            .to_vec();
+    words.push(setup.tools.stack.clone().into());
     words.extend(options.iter().map(OsString::from));
     words
 }
 
-/// A run that was killed leaves its files; the next one removes them, as they carry its mark.
-fn abandoned(scene: &mut Scene<'_>) {
-    let mut first = std::process::Command::new(&scene.tools.program);
-    let trouble = format!("LD_PRELOAD={}", scene.tools.trouble.display());
-    let pid = scene.folder.join(crate::live::WORKER);
-    scene.outputs.push(pid.clone());
+/// Kills a run, whose files the next run must remove because they carry its mark.
+fn abandoned(setup: &mut RunSetup<'_>) {
+    let mut first = std::process::Command::new(&setup.tools.program);
+    let trouble = format!("LD_PRELOAD={}", setup.tools.trouble.display());
+    let pid = setup.folder.join(crate::processes::WORKER);
+    setup.outputs.push(pid.clone());
     let point = format!("CHAOS_TROUBLE=pid={}@body,hang@body", pid.display());
     first
-        .args(words(scene, &["--env", &trouble, "--env", &point]))
+        .args(words(setup, &["--env", &trouble, "--env", &point]))
         .env_clear()
-        .envs(scene.environment());
+        .envs(setup.environment());
     let null = std::process::Stdio::null;
     let mut child =
         first.stdin(null()).stdout(null()).stderr(null()).spawn().expect("the command starts");
@@ -327,17 +329,18 @@ fn abandoned(scene: &mut Scene<'_>) {
     }
     let _ = child.kill();
     let _ = child.wait();
-    // What the killed run left is not foreign.
-    let tmp = scene.folder.join("tmp");
+    // The killed run's files are not foreign.
+    let tmp = setup.folder.join("tmp");
     for entry in fs::read_dir(&tmp).into_iter().flatten().flatten() {
         if let Ok(folder) = fs::File::open(entry.path()) {
             let _ = folder.set_modified(SystemTime::now() - Duration::from_secs(600));
         }
     }
-    scene.outputs.push(tmp.clone());
-    scene.afterwards(move |_| {
-        let left = crate::files::look(&tmp);
-        let file = left.iter().find(|(_, entry)| **entry != crate::files::Entry::Folder)?;
+    setup.outputs.push(tmp.clone());
+    setup.afterwards(move |_| {
+        let left = crate::folder_snapshot::snapshot(&tmp);
+        let file =
+            left.iter().find(|(_, entry)| **entry != crate::folder_snapshot::Entry::Folder)?;
         Some(format!("what the killed run left is still there: {}", file.0.display()))
     });
 }

@@ -1,4 +1,4 @@
-//! Launchers that do something else than to start the worker.
+//! Launchers that do something other than start the worker.
 
 use crate::row::{Row, row};
 
@@ -77,7 +77,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "launcher/mixes-output-and-error",
         |s| s.launcher("exec \"$@\" 2>&1"),
-        // What a library or the worker itself prints is then no event among the events.
+        // Output of a library or of the worker is mixed with the events then.
         &["pass", "no-verdict *"],
     ),
     row("launcher/closes-error", |s| s.launcher("exec \"$@\" 2>&-"), WORKS),

@@ -1,18 +1,18 @@
-//! Limits of the machine, which are no news of ROCm.
+//! Limits of the machine, which must not be reported as failures of ROCm.
 
 use crate::{
     row::{Row, row},
-    scene::Scene,
-    tools::KERNEL,
+    setup::RunSetup,
+    shared_tools::KERNEL,
 };
 
-/// The machine refuses memory: to the worker, or to the command before it starts one.
+/// The machine refuses memory, either to the worker or to the command before it starts one.
 const SHORT: &[&str] = &["no-verdict *", "stopped"];
 const NOTHING: &[&str] = &["no-verdict *"];
 const WORKS: &[&str] = &["pass"];
 
-/// HIP's runtime dies where it gets no thread.
-fn few_threads<const MOST: u32>(s: &mut Scene<'_>) {
+/// Limits the threads; HIP's runtime dies if it cannot start one.
+fn few_threads<const MOST: u32>(s: &mut RunSetup<'_>) {
     s.warm_cache();
     s.open_cache();
     s.processes(MOST);
@@ -48,8 +48,8 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "limit/memory-64m",
         |s| s.limit("--as=67108864"),
-        // The command itself has no memory for its first thread or, as an optimised build, for what it reads; a build for
-        // development is larger than that, and ends before it begins.
+        // The command has no memory for its first thread or, in an optimised build, for its input; a development
+        // build is larger and ends before it begins.
         &["stopped", "no-verdict *", "killed by signal 6", "killed by signal 11"],
     ),
     row("limit/memory-256m", |s| s.limit("--as=268435456"), SHORT).long(),
@@ -88,7 +88,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "limit/core-unlimited",
         |s| {
-            // A launcher that crashes has the user's limit and leaves its own; the worker has another.
+            // A launcher that crashes has the user's limit and leaves a core file; the worker has another limit.
             s.outputs.push(s.folder.join("work/core"));
             s.limit("--core=unlimited")
         },
@@ -116,14 +116,15 @@ pub(crate) const ROWS: &[Row] = &[
             s.limit("--cpu=1");
             s.trouble("spin@body")
         },
-        // The limit is for each process; that of the command may be over first on a slow machine.
+        // The limit applies to each process; on a slow machine the command may reach its own first.
         &["no-verdict *", "killed*"],
     ),
     row("limit/signals-0", |s| s.limit("--sigpending=0"), WORKS),
     row("limit/queues-0", |s| s.limit("--msgqueue=0"), WORKS),
     row("limit/locks-0", |s| s.limit("--locks=0"), WORKS),
     row("limit/nice", |s| s.limit("--nice=0"), WORKS),
-    // Limits that a library sets in its own process are its doing, and what it then fails at is a matter of the trial.
+    // A limit that a library sets in its own process is the library's doing, so its consequences are failures of the
+    // trial.
     row("limit/files-3-in-the-worker", |s| s.trouble("limit_files@setup"), &["fail *"]),
     row("limit/memory-64m-in-the-worker", |s| s.trouble("limit_memory@setup"), &["fail *"]),
     row("limit/file-size-0-in-the-worker", |s| s.trouble("limit_size@setup"), NOTHING),

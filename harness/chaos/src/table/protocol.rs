@@ -1,4 +1,4 @@
-//! What comes through the worker's pipe and is not what a worker says.
+//! Output through the worker's pipe that is not a worker's event.
 
 use crate::row::{Row, row};
 
@@ -70,6 +70,6 @@ pub(crate) const ROWS: &[Row] = &[
     row("protocol/no-worker-text", |s| program(s, "/etc/passwd"), NOTHING),
 ];
 
-fn program(scene: &mut crate::scene::Scene<'_>, path: &str) {
-    scene.option("--worker", path);
+fn program(setup: &mut crate::setup::RunSetup<'_>, path: &str) {
+    setup.option("--worker", path);
 }

@@ -1,9 +1,9 @@
-//! Stacks whose libraries are fake, damaged or misbehave.
+//! Stacks whose libraries are fake, damaged or misbehaving.
 
 use crate::{
-    overlay::Change,
+    changed_stack::Change,
     row::{Row, row},
-    scene::{Scene, put},
+    setup::{RunSetup, put},
 };
 
 const NOTHING: &[&str] = &["no-verdict *"];
@@ -67,11 +67,11 @@ pub(crate) const ROWS: &[Row] = &[
         &["fail hang:hipMalloc"],
     ),
     row("runtime/copy-fails", |s| s.shim("fail=1@hipMemcpy"), &["fail api-error:hipMemcpy:*"]),
-    // Of the calls that one step makes, the one that failed is named.
+    // If one step makes several calls, the report names the one that failed.
     row(
         "runtime/get-function-fails",
         |s| {
-            s.runs(crate::tools::KERNEL);
+            s.runs(crate::shared_tools::KERNEL);
             s.shim("fail=500@hipModuleGetFunction")
         },
         &["fail api-error:hipModuleGetFunction:hipErrorNotFound"],
@@ -98,7 +98,7 @@ pub(crate) const ROWS: &[Row] = &[
         &["pass"],
     ),
     row("runtime/second-in-teardown", |s| second(s, "teardown"), &["no-verdict *"]),
-    // After its last word the worker looks at nothing, and nothing that comes then can have answered a call.
+    // After its last event the worker makes no calls, so nothing that is loaded then can have answered one.
     row("runtime/second-after-bye", |s| second(s, "bye"), &["pass"]),
     row("runtime/second-in-body", |s| second(s, "body"), &["no-verdict *"]),
     row(
@@ -152,7 +152,7 @@ pub(crate) const ROWS: &[Row] = &[
         .alone(),
     row(
         "library/damaged-hiprtc",
-        |s| damaged(s, "libhiprtc", "libhiprtc.so.7", crate::tools::KERNEL),
+        |s| damaged(s, "libhiprtc", "libhiprtc.so.7", crate::shared_tools::KERNEL),
         &["fail api-error:dlopen:libhiprtc"],
     ),
     row(
@@ -205,38 +205,38 @@ const RAND: &str = "rng/*";
 const BLAS: &str = "gemm/rocblas*";
 const LT: &str = "gemm/blaslt-handle";
 
-fn hip(scene: &mut Scene<'_>, change: Change) {
-    scene.overlay(&[("libamdhip64*", Change::Remove), ("libamdhip64.so.7", change)]);
+fn hip(setup: &mut RunSetup<'_>, change: Change) {
+    setup.overlay(&[("libamdhip64*", Change::Remove), ("libamdhip64.so.7", change)]);
 }
 
-fn damaged(scene: &mut Scene<'_>, pattern: &str, name: &str, trial: &str) {
-    scene.runs(trial);
+fn damaged(setup: &mut RunSetup<'_>, pattern: &str, name: &str, trial: &str) {
+    setup.runs(trial);
     let all = format!("{pattern}*");
-    scene.overlay(&[(&all, Change::Remove), (name, Change::Content(b"no library".to_vec()))]);
+    setup.overlay(&[(&all, Change::Remove), (name, Change::Content(b"no library".to_vec()))]);
 }
 
-/// A libamdhip64 from elsewhere comes into the process.
-fn second(scene: &mut Scene<'_>, point: &str) {
+/// Loads a libamdhip64 from another place into the process.
+fn second(setup: &mut RunSetup<'_>, point: &str) {
     let path = put(
-        &scene.folder.join("tools/other/libamdhip64.so.6"),
-        &std::fs::read(&scene.tools.stub).unwrap_or_default(),
+        &setup.folder.join("tools/other/libamdhip64.so.6"),
+        &std::fs::read(&setup.tools.stub).unwrap_or_default(),
     );
-    scene.trouble(&format!("load={}@{point}", path.display()));
+    setup.trouble(&format!("load={}@{point}", path.display()));
 }
 
-fn preloaded(scene: &mut Scene<'_>) -> String {
-    let stub = std::fs::read(&scene.tools.stub).unwrap_or_default();
-    let path = put(&scene.folder.join("tools/other/libamdhip64.so.7"), &stub);
+fn preloaded(setup: &mut RunSetup<'_>) -> String {
+    let stub = std::fs::read(&setup.tools.stub).unwrap_or_default();
+    let path = put(&setup.folder.join("tools/other/libamdhip64.so.7"), &stub);
     format!("LD_PRELOAD={}", path.display())
 }
 
-/// A prefix as of /opt/rocm that holds nothing but a stub.
-fn prefix(scene: &mut Scene<'_>, version: Option<&str>) {
-    let root = scene.folder.join("prefix");
-    let stub = std::fs::read(&scene.tools.stub).unwrap_or_default();
+/// Creates a prefix like /opt/rocm that contains only a stub.
+fn prefix(setup: &mut RunSetup<'_>, version: Option<&str>) {
+    let root = setup.folder.join("prefix");
+    let stub = std::fs::read(&setup.tools.stub).unwrap_or_default();
     put(&root.join("lib/libamdhip64.so.7"), &stub);
     if let Some(version) = version {
         put(&root.join(".info/version"), version.as_bytes());
     }
-    scene.stack(root);
+    setup.stack(root);
 }

@@ -1,4 +1,4 @@
-//! Signals from outside: to the worker and to the command.
+//! Signals from outside to the worker and to the command.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use rustix::process::{Signal, kill_process};
 
 use crate::{
     row::{Row, row},
-    scene::Scene,
+    setup::RunSetup,
 };
 
 const NOTHING: &[&str] = &["no-verdict *"];
@@ -77,7 +77,7 @@ pub(crate) const ROWS: &[Row] = &[
         "signal/command-quits",
         |s| {
             killed(s);
-            // A shell has its background jobs ignore it.
+            // A shell makes its background jobs ignore the signal.
             s.before.extend(["env", "--default-signal=QUIT"].map(Into::into));
             command(s, Signal::QUIT)
         },
@@ -140,36 +140,36 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 /// Makes the worker hang at a point and sends it a signal there.
-fn worker(scene: &mut Scene<'_>, point: &str, signal: Signal) {
-    scene.at_worker(point, move |_, worker| {
+fn worker(setup: &mut RunSetup<'_>, point: &str, signal: Signal) {
+    setup.at_worker(point, move |_, worker| {
         let _ = kill_process(worker, signal);
     });
 }
 
-fn command(scene: &mut Scene<'_>, signal: Signal) {
-    scene.at_worker("body", move |live, _| live.send(signal));
+fn command(setup: &mut RunSetup<'_>, signal: Signal) {
+    setup.at_worker("body", move |running, _| running.send(signal));
 }
 
-fn twice(scene: &mut Scene<'_>) {
-    scene.at_worker("body", |live, _| {
-        live.send(Signal::INT);
+fn twice(setup: &mut RunSetup<'_>) {
+    setup.at_worker("body", |running, _| {
+        running.send(Signal::INT);
         std::thread::sleep(Duration::from_millis(20));
-        live.send(Signal::INT);
+        running.send(Signal::INT);
     });
 }
 
-/// The files of a command that is killed stay, and the next run removes them. Nobody else does, so the row looks for processes only.
-fn killed(scene: &mut Scene<'_>) {
-    scene.outputs.push(scene.folder.join("tmp"));
+/// Kills the command. Its files stay until the next run removes them, so the row checks for processes only.
+fn killed(setup: &mut RunSetup<'_>) {
+    setup.outputs.push(setup.folder.join("tmp"));
 }
 
-fn stopped_for_a_while(scene: &mut Scene<'_>) {
-    let path = scene.folder.join(crate::live::WORKER);
-    scene.outputs.push(path.clone());
-    scene.trouble(&format!("pid={}@body", path.display()));
-    scene.trouble("sleep=300@body");
-    scene.during(|live| {
-        if let Some(worker) = live.worker() {
+fn stopped_for_a_while(setup: &mut RunSetup<'_>) {
+    let path = setup.folder.join(crate::processes::WORKER);
+    setup.outputs.push(path.clone());
+    setup.trouble(&format!("pid={}@body", path.display()));
+    setup.trouble("sleep=300@body");
+    setup.during(|running| {
+        if let Some(worker) = running.worker() {
             let _ = kill_process(worker, Signal::STOP);
             std::thread::sleep(Duration::from_millis(700));
             let _ = kill_process(worker, Signal::CONT);
@@ -177,48 +177,48 @@ fn stopped_for_a_while(scene: &mut Scene<'_>) {
     });
 }
 
-fn command_stopped(scene: &mut Scene<'_>) {
-    let path = scene.folder.join(crate::live::WORKER);
-    scene.outputs.push(path.clone());
-    scene.hangs();
-    scene.trouble(&format!("pid={}@body", path.display()));
-    scene.during(|live| {
-        if live.worker().is_some() {
-            live.send(Signal::STOP);
-            // Longer than the limit of silence.
+fn command_stopped(setup: &mut RunSetup<'_>) {
+    let path = setup.folder.join(crate::processes::WORKER);
+    setup.outputs.push(path.clone());
+    setup.hangs();
+    setup.trouble(&format!("pid={}@body", path.display()));
+    setup.during(|running| {
+        if running.worker().is_some() {
+            running.send(Signal::STOP);
+            // Longer than the time limit without output.
             std::thread::sleep(Duration::from_millis(3500));
-            live.send(Signal::CONT);
+            running.send(Signal::CONT);
         }
     });
 }
 
-/// Another run of the same with the same folders begins and ends while this one runs.
-fn two_at_once(scene: &mut Scene<'_>) {
-    let path = scene.folder.join(crate::live::WORKER);
-    scene.outputs.push(path.clone());
-    scene.warm_cache();
-    scene.trouble(&format!("pid={}@body", path.display()));
-    scene.trouble("sleep=3000@body");
-    let said = scene.folder.join("work/second");
-    scene.outputs.push(said.clone());
-    let mut other = std::process::Command::new(&scene.tools.program);
-    other.args(["run", crate::tools::TRIAL, "--device", "emulated", "--rocm"]);
-    other.arg(&scene.tools.stack).env_clear().envs(scene.environment());
+/// Starts and ends a second, equal run in the same folders while this one runs.
+fn two_at_once(setup: &mut RunSetup<'_>) {
+    let path = setup.folder.join(crate::processes::WORKER);
+    setup.outputs.push(path.clone());
+    setup.warm_cache();
+    setup.trouble(&format!("pid={}@body", path.display()));
+    setup.trouble("sleep=3000@body");
+    let said = setup.folder.join("work/second");
+    setup.outputs.push(said.clone());
+    let mut other = std::process::Command::new(&setup.tools.program);
+    other.args(["run", crate::shared_tools::TRIAL, "--device", "emulated", "--rocm"]);
+    other.arg(&setup.tools.stack).env_clear().envs(setup.environment());
     other.stdin(std::process::Stdio::null());
     let file = said.clone();
-    scene.during(move |live| {
-        live.worker();
-        let file = std::fs::File::create(&file).expect("the folder is ours");
+    setup.during(move |running| {
+        running.worker();
+        let file = std::fs::File::create(&file).expect("the folder is writable");
         let errors = file.try_clone().expect("a descriptor is free");
         let status = other.stdout(file).stderr(errors).status();
         assert!(status.is_ok_and(|status| status.success()), "the other run ends well");
     });
 }
 
-/// As a terminal does when it goes away.
-fn everybody(scene: &mut Scene<'_>) {
-    scene.at_worker("body", |live, worker| {
+/// Sends SIGHUP to the worker and to the command, as a closing terminal does.
+fn everybody(setup: &mut RunSetup<'_>) {
+    setup.at_worker("body", |running, worker| {
         let _ = kill_process(worker, Signal::HUP);
-        live.send(Signal::HUP);
+        running.send(Signal::HUP);
     });
 }

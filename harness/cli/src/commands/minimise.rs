@@ -21,7 +21,9 @@ use report::{
     count,
     evidence::{CASE_FILE, Instead, Minimised, Needed, OtherFailure, Passes, Rate, Setting},
 };
-use search::reduce::{Counts, Reduced, Runner, Seen, Settings, Without, Wrong, reduce};
+use search::reduce::{
+    Counts, InvalidReason, ReduceSettings, Reduced, Rejection, Runner, Seen, reduce,
+};
 use supervise::Cancel;
 
 pub use self::compare::{Comparison, Simulated, compare};
@@ -183,7 +185,7 @@ struct Prepared<'s> {
     runs: Runs<'s>,
     /// The failure that is kept.
     first: Outcome,
-    settings: Settings,
+    settings: ReduceSettings,
 }
 
 /// Finds the failure of a trial and what it takes to reduce it.
@@ -268,7 +270,7 @@ fn prepare<'s>(
     runs.identity = Some(Identity::of(&start, &first));
     runs.found(&first.signature);
     // A planted fault is no promise that the trial fails each time: what it does is up to the runtime and the device.
-    let settings = Settings::default();
+    let settings = ReduceSettings::default();
     // The header has changed, and with it the text.
     let start = space.candidate(&job.lowered.plan).map_err(Stop::no_verdict)?;
     Ok(Prepared { space, start, runs, first, settings })
@@ -365,11 +367,11 @@ fn setting(
     Ok(Setting { again: again(session, job), ..Setting::of(&record) })
 }
 
-fn wrong(why: Wrong) -> report::evidence::Wrong {
+fn wrong(why: InvalidReason) -> report::evidence::Wrong {
     match why {
-        Wrong::Elsewhere => report::evidence::Wrong::Elsewhere,
-        Wrong::Answer => report::evidence::Wrong::Answer,
-        Wrong::Kernel => report::evidence::Wrong::Kernel,
+        InvalidReason::Elsewhere => report::evidence::Wrong::Elsewhere,
+        InvalidReason::Answer => report::evidence::Wrong::Answer,
+        InvalidReason::Kernel => report::evidence::Wrong::Kernel,
     }
 }
 
@@ -392,13 +394,13 @@ fn minimised(
         .map(|needed| {
             let (what, ids) = rewrite::reduce::describe(candidate.plan(), &needed.edit);
             let (without, instead, impossible) = match &needed.without {
-                Without::Runs(counts, instead) => (rate(*counts), instead.as_slice(), None),
-                Without::IllFormed(why) => (Rate::default(), [].as_slice(), Some(why.clone())),
+                Rejection::Runs(counts, instead) => (rate(*counts), instead.as_slice(), None),
+                Rejection::IllFormed(why) => (Rate::default(), [].as_slice(), Some(why.clone())),
             };
             let instead = instead.iter().map(|met| Instead {
                 signature: met.signature.clone(),
                 count: met.count,
-                own: met.own.map(wrong),
+                own: met.invalid.map(wrong),
             });
             let (line, instead) = (candidate.line(&ids), instead.collect());
             Needed { what, line, with, without, instead, impossible }
@@ -458,15 +460,17 @@ impl Runner<Candidate> for Runs<'_> {
         let elsewhere = !wanted && outcome.signature == self.wanted();
         let signature = outcome.signature + if elsewhere { " in another place" } else { "" };
         if rests {
-            return Some(Seen::Own(signature, Wrong::Answer));
+            return Some(Seen::Invalid(signature, InvalidReason::Answer));
         }
         Some(match self.elsewhere(candidate, key)? {
             // It fails where it must pass, so it is itself wrong.
-            Some(other) if other.kind.is_failure() => Seen::Own(signature, Wrong::Elsewhere),
+            Some(other) if other.kind.is_failure() => {
+                Seen::Invalid(signature, InvalidReason::Elsewhere)
+            }
             // Nothing is known of it.
             Some(other) if other.kind != Kind::Pass => Seen::Pass,
             // So it is where its own kernels touch what they may not.
-            _ if !self.is_clean(candidate, key)? => Seen::Own(signature, Wrong::Kernel),
+            _ if !self.is_clean(candidate, key)? => Seen::Invalid(signature, InvalidReason::Kernel),
             _ if wanted => Seen::Same,
             _ => Seen::Other(signature),
         })

@@ -8,8 +8,8 @@ use report::{
     evidence::{Evidence, Factor, FactorKind, FactorVerdict, Mitigations, Rate, Setting},
 };
 use search::{
-    mitigate::{Effect, Found, Settings, Tally, search},
-    reduce::{Seen, Wrong},
+    mitigate::{ChangeEffect, FactorRuns, MitigateSettings, Mitigation, search},
+    reduce::{InvalidReason, Seen},
 };
 
 use super::subject::{first_failing, run, states_an_answer};
@@ -33,7 +33,7 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let job = subject.job()?;
     let base = |set: &[usize]| changed(&job, &tried, set);
     let together = |a: usize, b: usize| tried[a].goes_with(&tried[b]);
-    let settings = Settings { failures: args.failures, ..Settings::default() };
+    let settings = MitigateSettings { failures: args.failures, ..MitigateSettings::default() };
     let (mut count, mut trouble) = (0, None);
     let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id)?;
     let found = search(tried.len(), &together, &settings, &mut |set, runs| {
@@ -130,16 +130,18 @@ fn seen(record: &Record, signature: &str, rewritten: Option<&Rewritten>) -> Seen
         Kind::Pass => Seen::Pass,
         Kind::Skip | Kind::NoVerdict => Seen::NoVerdict,
         _ if outcome.signature == signature => Seen::Same,
-        _ if rewritten.is_some_and(answer) => Seen::Own(outcome.signature.clone(), Wrong::Answer),
+        _ if rewritten.is_some_and(answer) => {
+            Seen::Invalid(outcome.signature.clone(), InvalidReason::Answer)
+        }
         _ => Seen::Other(outcome.signature.clone()),
     }
 }
 
-fn rate(tally: &Tally) -> Rate {
+fn rate(tally: &FactorRuns) -> Rate {
     Rate { failed: tally.same, runs: tally.runs() }
 }
 
-fn factor((tried, (effect, tally)): (&Tried, &(Effect, Tally))) -> Factor {
+fn factor((tried, (effect, tally)): (&Tried, &(ChangeEffect, FactorRuns))) -> Factor {
     let (kind, name, value) = match &tried.change {
         Change::Variable { name, value } => (FactorKind::Env, name.clone(), value.clone()),
         Change::Limit { name, value } => (FactorKind::Limit, name.clone(), value.clone()),
@@ -153,21 +155,21 @@ fn factor((tried, (effect, tally)): (&Tried, &(Effect, Tally))) -> Factor {
         since: tried.since.clone(),
         rate: rate(tally),
         verdict: match effect {
-            Effect::Helped => FactorVerdict::Helped,
-            Effect::Nothing => FactorVerdict::NoEffect,
-            Effect::Rarer => FactorVerdict::Rarer,
-            Effect::Changed(to) => FactorVerdict::ChangedSignature { to: to.clone() },
-            Effect::Wrong(to) => FactorVerdict::Wrong { to: to.clone() },
-            Effect::Undecided => FactorVerdict::Undecided,
+            ChangeEffect::Helped => FactorVerdict::Helped,
+            ChangeEffect::Nothing => FactorVerdict::NoEffect,
+            ChangeEffect::Rarer => FactorVerdict::Rarer,
+            ChangeEffect::Changed(to) => FactorVerdict::ChangedSignature { to: to.clone() },
+            ChangeEffect::Invalid(to) => FactorVerdict::Wrong { to: to.clone() },
+            ChangeEffect::Undecided => FactorVerdict::Undecided,
         },
         component: tried.component.clone(),
     }
 }
 
 /// The components of what helped, the one that most changes point to first.
-fn points_to(tried: &[Tried], found: &Found) -> Vec<String> {
+fn points_to(tried: &[Tried], found: &Mitigation) -> Vec<String> {
     let alone =
-        found.single.iter().enumerate().filter(|(_, (effect, _))| *effect == Effect::Helped);
+        found.single.iter().enumerate().filter(|(_, (effect, _))| *effect == ChangeEffect::Helped);
     let helped = alone.map(|(n, _)| n).chain(found.set.iter().copied());
     let mut counts: Vec<(String, u32)> = Vec::new();
     for component in helped.map(|n| &tried[n].component) {

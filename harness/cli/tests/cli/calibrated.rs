@@ -3,9 +3,9 @@
 //!
 //! `cargo test` does a few bisects, `cargo test -p rocrepro --features long-tests --test cli calibrated -- --nocapture` eight of each.
 
-#[path = "../../../search/examples/calibration/judge.rs"]
+#[path = "../../../search/examples/calibration/claim.rs"]
 #[allow(dead_code)]
-mod judge;
+mod claim;
 #[path = "../../../search/examples/calibration/worlds.rs"]
 #[allow(dead_code)]
 mod worlds;
@@ -23,7 +23,7 @@ use std::{
 
 use standin::{Fake, Listing, Server, Site, Trouble};
 
-use judge::at_least;
+use claim::at_least;
 use worlds::{Lab, MODELS, Model, Random, World};
 
 const BISECTS: usize = if cfg!(feature = "long-tests") { 8 * MODELS.len() } else { 8 };

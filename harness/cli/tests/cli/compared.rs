@@ -48,9 +48,9 @@ fn what_cannot_be_compared_is_refused_before_any_device_is_asked() {
         told.contains("error: `cut`: line 2: the file is cut off: its end is missing"),
         "{told}"
     );
-    assert!(told.contains("error: `foreign`: line 1: this is no result file of"), "{told}");
+    assert!(told.contains("error: `foreign`: line 1: not a result file of"), "{told}");
     let told = said(&compare(at, &["whole", "other"]), 2);
-    assert!(told.contains("of different architectures, gfx1100 and gfx90a"), "{told}");
+    assert!(told.contains("for different architectures, gfx1100 and gfx90a"), "{told}");
     let told = said(&compare(at, &[]), 2);
     assert!(told.contains("error: nothing to do"), "{told}");
     let told = said(&compare(at, &["whole", "--write", "foreign"]), 2);

@@ -17,7 +17,7 @@ fn check(name: &str, trial: &str, form: Form, fault: Option<Fault>) {
     let header = Header {
         title: case.title.clone(),
         upstream: case.upstream.clone(),
-        planted: fault
+        faults: fault
             .map(|f| format!("Planted in this program: {}", f.about()))
             .into_iter()
             .collect(),

@@ -1,4 +1,4 @@
-//! Formulas drawn at random have the value that a C++ compiler gives them, as they stand and as they are exported.
+//! Random formulas have the value that a C++ compiler computes for them, both as written and as exported.
 
 use std::{fmt::Write, process::Command};
 
@@ -9,14 +9,14 @@ use plan::{
 
 use super::*;
 
-/// Elements of each output.
+/// Number of elements of each output.
 const ITEMS: u32 = 12;
 const FORMULAS: u64 = 300;
 
 const STRUCTS: &str = "struct N { short h; long l; }; struct Q { int m; unsigned u; N n; };";
 const SOURCE: &str = "__global__ void k(OUT *out, const float *f, const double *d, const int *s, const unsigned char *b, const \
                       unsigned long *w, float x, double y, Q q) {}";
-/// Parameters that point somewhere, and those that are numbers or have them as members, with what they are given.
+/// Pointer parameters, and number parameters or struct members with their values.
 const INPUTS: [&str; 5] = ["f", "d", "s", "b", "w"];
 const NUMBERS: [(&str, ScalarType, &str); 6] = [
     ("x", ScalarType::F32, "-0.75"),
@@ -49,7 +49,7 @@ impl Draw {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// An expression as a formula has it, and in C++.
+    /// Returns a random expression, as a formula and in C++.
     fn expr(&mut self, depth: u32, sums: u32) -> (String, String) {
         let both = |text: String| (text.clone(), text);
         if depth == 0 || self.below(6) == 0 {
@@ -132,7 +132,7 @@ impl FormulaInputs for Inputs<'_> {
     }
 }
 
-/// The bytes of an input: any for integers, and floats that are neither tiny nor huge.
+/// Returns the bytes of an input: arbitrary integers, or floats that are neither tiny nor huge.
 fn input(index: usize, ty: ScalarType) -> Vec<u8> {
     let mut bytes = vec![0; ITEMS as usize * ty.bytes()];
     pattern(index as u64, &mut bytes);
@@ -150,7 +150,7 @@ inline float abs_of(float a) { return std::fabs(a); }\ninline double abs_of(doub
 template <class A> auto abs_of(A a) { return +a < 0 ? -a : +a; }\n";
 
 #[test]
-fn formulas_mean_what_they_mean_in_c() {
+fn random_formulas_match_the_cpp_compiler() {
     let mut program = HEAD.to_owned();
     program.push_str(include_str!("../cpp/views.cpp"));
     let mut body = String::new();
@@ -163,7 +163,7 @@ fn formulas_mean_what_they_mean_in_c() {
         let text = format!("out[items - 1 - i] = {formula} for i < items");
         let source = format!("{STRUCTS}\n{}", SOURCE.replace("OUT", name));
         let parameters = own_parameters(&source, "k").expect("its parameters");
-        // What has no type for C has none here.
+        // An expression without a type in C has none here either.
         let Ok(parsed) = Formula::parse(&text, &parameters) else { continue };
         let place = |buffer: &str| Place { buffer: buffer.to_owned(), offset: 0 };
         let mut args = vec![Arg::Address(place("out"))];

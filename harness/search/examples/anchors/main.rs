@@ -1,5 +1,7 @@
-//! Simulated bisects: mean runs and builds obtained, and the share of wrong answers, beside bisects that repeat each build a fixed
-//! number of times and beside Wald's sequential test, both of which are told the rates that ours has to find out.
+//! Measures simulated bisects: mean runs, installed builds, and the share of wrong answers.
+//!
+//! Two other strategies are measured for comparison: a fixed number of repetitions of each build, and Wald's
+//! sequential test. Both are given the failure rates that our search has to estimate.
 //!
 //! `cargo run --release -p search --example anchors [-- BISECTS [BUILDS...] [p=RATE...]]`
 
@@ -9,7 +11,8 @@ use simulation::{Model, Random, Spent, ours, repeated, sequential};
 
 type Cell = (f64, f64, Option<(f64, f64)>);
 
-/// Rate of bad builds, rate of good builds, and the most runs and builds for 256 builds that we allow ourselves.
+/// Failure rate of bad builds, failure rate of good builds, and the limits that we set for runs and builds at 256
+/// builds.
 const CELLS: [Cell; 8] = [
     (1.0, 0.0, Some((19.0, 8.1))),
     (0.9, 0.0, Some((26.0, 8.8))),
@@ -88,7 +91,7 @@ impl Column {
         self.runs.iter().map(|n| f64::from(*n)).sum::<f64>() / self.runs.len() as f64
     }
 
-    /// The number of runs that 95 % stay below.
+    /// Returns the 95th percentile of the number of runs.
     fn high(&mut self) -> u32 {
         self.runs.sort_unstable();
         self.runs[self.runs.len() * 95 / 100]

@@ -1,13 +1,13 @@
-//! A simulated history, and three ways to bisect it.
+//! Simulates a history, and bisects it with three strategies.
 
 use search::bisect::{Action, Answer, Event, Seen, Setup, State, next};
 
-/// SplitMix64: the same bisects every time, on every machine.
+/// SplitMix64 generator: the same bisects in every run, on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
-        // Seeds a step of the generator apart would give the same numbers, one place further.
+        // Without this step, consecutive seeds would give the same sequence shifted by one.
         let mut random = Random(seed.wrapping_mul(0xd6e8_feb8_6659_fd93));
         Random(random.next())
     }
@@ -28,7 +28,7 @@ impl Random {
     }
 }
 
-/// Builds 0 to `builds`, bad from `first_bad` on.
+/// A history of the builds 0 to `builds`, which is bad from `first_bad` on.
 pub(crate) struct Model {
     pub(crate) builds: usize,
     pub(crate) first_bad: usize,
@@ -42,13 +42,14 @@ impl Model {
     }
 }
 
-/// What a bisect took, and its first bad build.
+/// Cost of a bisect, and the first bad build that it found.
 pub(crate) struct Spent {
     pub(crate) runs: u32,
     pub(crate) builds: usize,
     pub(crate) answer: Option<usize>,
 }
 
+/// Bisects with this crate's search.
 pub(crate) fn ours(model: &Model, random: &mut Random) -> Spent {
     let mut setup = Setup::new(model.builds);
     setup.patience = 1000;
@@ -72,7 +73,7 @@ pub(crate) fn ours(model: &Model, random: &mut Random) -> Spent {
     Spent { runs: state.runs(), builds: between.count(), answer }
 }
 
-/// Bisection that takes the verdict of `decide` at each midpoint.
+/// Bisects with the verdict of `decide` at each midpoint. Returns the first bad build and the number of verdicts.
 fn halving(builds: usize, mut decide: impl FnMut(usize) -> bool) -> (usize, usize) {
     let (mut good, mut bad, mut asked) = (0, builds, 0);
     while bad - good > 1 {
@@ -83,12 +84,13 @@ fn halving(builds: usize, mut decide: impl FnMut(usize) -> bool) -> (usize, usiz
     (bad, asked)
 }
 
-/// The error of both kinds together that each step may have for 1 % in all.
+/// Returns the error probability, false positives and negatives together, that each step may have for 1 % in total.
 fn allowed(builds: usize) -> f64 {
     2.0 * (1.0 - 0.99_f64.powf(1.0 / (builds as f64).log2()))
 }
 
-/// The fewest runs, with the number of failures that makes a build bad, that stay within an error.
+/// Returns the smallest number of runs that stays within the error, and the number of failures that makes a build
+/// bad.
 fn repetitions(p: f64, q: f64, allowed: f64) -> (u32, u32) {
     for runs in 1.. {
         let (mut chance_good, mut chance_bad) = ((1.0 - q).powi(runs), (1.0 - p).powi(runs));
@@ -101,14 +103,14 @@ fn repetitions(p: f64, q: f64, allowed: f64) -> (u32, u32) {
             }
             let ways = f64::from(runs - failures + 1) / f64::from(failures);
             chance_good *= ways * q / (1.0 - q);
-            // At p = 1 every chance but the last is 0, and one failure always decides.
+            // At p = 1 every chance but the last is 0, so one failure always decides.
             chance_bad *= if p < 1.0 { ways * p / (1.0 - p) } else { 0.0 };
         }
     }
     unreachable!("enough runs decide everything")
 }
 
-/// Repeats each build, and stops as soon as the count decides.
+/// Bisects by repeating each build until the number of failures decides.
 pub(crate) fn repeated(model: &Model, random: &mut Random) -> Spent {
     let (most, failures) = repetitions(model.p, model.q, allowed(model.builds));
     let mut runs = 0;
@@ -123,7 +125,7 @@ pub(crate) fn repeated(model: &Model, random: &mut Random) -> Spent {
     Spent { runs, builds, answer: Some(answer) }
 }
 
-/// Wald's sequential probability ratio test at each build.
+/// Bisects with Wald's sequential probability ratio test at each build.
 pub(crate) fn sequential(model: &Model, random: &mut Random) -> Spent {
     let error = allowed(model.builds) / 2.0;
     let limit = ((1.0 - error) / error).ln();

@@ -1,27 +1,29 @@
-//! Is an answer wrong more often than it says? Simulated bisects of many worlds. What the search claims at most was
-//! set by most of them, so these are no independent evidence of it; the others are marked.
+//! Measures whether answers are wrong more often than they state, with simulated bisects of many models.
+//!
+//! The limits of the stated confidence were tuned on most of these models, so those are not independent evidence for
+//! them; the independent ones are marked.
 //!
 //! `cargo run --release -p search --example calibration [-- BISECTS [MODEL [FIRST]]]`
 //!
-//! With the first seed one model's bisects are done in pieces: each prints a line of sums, and `calibration -- sum`
-//! makes rows of those on its standard input.
+//! With FIRST, the first seed, the bisects of a model can be run in parts: each part prints a line of sums, and
+//! `calibration -- sum` turns those lines on its standard input into rows.
 
-mod judge;
+mod claim;
 mod worlds;
 
 use std::{collections::BTreeMap, io::BufRead};
 
-use judge::{Said, at_least, bisect};
+use claim::{Claim, at_least, bisect};
 use worlds::{INDEPENDENT, MODELS, Model};
 
-/// What the bisects of a model add up to.
+/// Sums over the bisects of one model.
 #[derive(Default)]
 struct Row {
     place: usize,
     wider: usize,
     none: usize,
     wrong: usize,
-    /// Right, but not about the first change.
+    /// Right answers about a change that is not the first.
     later: usize,
     doubt: f64,
     runs: f64,
@@ -29,26 +31,26 @@ struct Row {
 }
 
 impl Row {
-    fn of(model: &Model, seeds: impl Iterator<Item = usize>) -> Row {
+    fn run(model: &Model, seeds: impl Iterator<Item = usize>) -> Row {
         let show = std::env::var_os("SHOW_WRONG").is_some();
         let mut row = Row::default();
         for seed in seeds {
             let outcome = bisect(model, seed as u64);
             row.runs += f64::from(outcome.runs);
             row.builds += f64::from(outcome.builds);
-            match outcome.said {
-                Said::Place { right, first, .. } => {
+            match outcome.claim {
+                Claim::Place { right, first, .. } => {
                     row.place += 1;
                     row.later += usize::from(right && !first);
                 }
-                Said::Wider { .. } => row.wider += 1,
-                Said::Nothing => row.none += 1,
+                Claim::Wider { .. } => row.wider += 1,
+                Claim::Nothing => row.none += 1,
             }
-            let claim = match outcome.said {
-                Said::Place { stated, right, .. } | Said::Wider { stated, right } => {
+            let claim = match outcome.claim {
+                Claim::Place { stated, right, .. } | Claim::Wider { stated, right } => {
                     Some((stated, right))
                 }
-                Said::Nothing => None,
+                Claim::Nothing => None,
             };
             if let Some((stated, right)) = claim {
                 row.doubt += 1.0 - stated;
@@ -93,7 +95,7 @@ impl Row {
         );
     }
 
-    /// What [`Row::read`] reads.
+    /// Prints the sums as a line that [`Row::read`] parses.
     fn print_sums(&self, model: &str) {
         let Row { place, wider, none, wrong, later, doubt, runs, builds } = self;
         println!("{model}: {place} {wider} {none} {wrong} {later} {doubt} {runs} {builds}");
@@ -138,7 +140,7 @@ fn main() {
     let models = MODELS.iter().filter(|model| wanted(model.name));
     if let Some(first) = number(2) {
         models.for_each(|model| {
-            Row::of(model, first..first + bisects).print_sums(model.name);
+            Row::run(model, first..first + bisects).print_sums(model.name);
         });
         return;
     }
@@ -148,5 +150,5 @@ fn main() {
          holds a change, but an earlier one is rarer or elsewhere.\n"
     );
     head();
-    models.for_each(|model| Row::of(model, 1..bisects + 1).print(model.name));
+    models.for_each(|model| Row::run(model, 1..bisects + 1).print(model.name));
 }

@@ -1,9 +1,9 @@
-//! Histories as they may be: rates that differ from build to build, histories with more than
-//! one change, machines that drift or break, runs that depend on the one before.
+//! Models of realistic histories: failure rates that differ between builds, several changes, machines that drift or
+//! break, runs that depend on the previous run.
 
 use std::ops::RangeInclusive;
 
-/// SplitMix64: the same worlds every time, on every machine.
+/// SplitMix64 generator: the same worlds in every run, on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -20,7 +20,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Between 0 and 1.
+    /// Returns a uniformly distributed number from 0 to 1.
     pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -30,63 +30,64 @@ impl Random {
     }
 }
 
-/// What the machine does besides running the build.
+/// Influence of the machine on the failure rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Machine {
     Steady,
-    /// Rates of bad builds fall to this part of themselves over so many runs.
+    /// The rates of bad builds fall to the factor `to` over this many runs.
     Tires {
         to: f64,
         over: u32,
     },
-    /// Every build fails at a rate that rises to this over so many runs.
+    /// Every build fails at a rate that rises to `to` over this many runs.
     WearsOut {
         to: f64,
         over: u32,
     },
-    /// Every run from one to another fails, or passes.
+    /// Every run from `from` to before `to` fails, or passes.
     OutOfOrder {
         from: u32,
         to: u32,
         fails: bool,
     },
-    /// The first run after another build was put in place always passes.
+    /// The first run after a change of the build always passes.
     ColdStart,
     /// A run after a failure fails at this rate, whatever the build.
     Lingers(f64),
-    /// Before each run it breaks or is mended with these probabilities; broken, it fails with every build.
+    /// Before each run the machine breaks or is repaired with these probabilities; while it is broken, every build
+    /// fails.
     ComesAndGoes {
         breaks: f64,
         mends: f64,
     },
 }
 
-/// A history with its truth.
+/// A simulated history with the right answers.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     /// Failure rate of each build.
     pub(crate) rates: Vec<f64>,
     /// Builds that cannot be tested.
     pub(crate) broken: Vec<bool>,
-    /// Builds that no listing names, because a source did not say what it has.
+    /// Builds that are missing from the listing, because their source did not list them.
     pub(crate) hidden: Vec<bool>,
-    /// Builds at which it begins to fail, or to fail much more often: the right answers.
+    /// Builds at which the failure begins or becomes much more frequent: the right answers.
     pub(crate) changes: Vec<usize>,
     pub(crate) machine: Machine,
 }
 
 impl World {
-    /// The builds that a listing names, the ends among them.
+    /// Returns the builds in the listing, including the ends.
     pub(crate) fn listed(&self) -> Vec<usize> {
         (0..self.rates.len()).filter(|build| !self.hidden[*build]).collect()
     }
 
-    /// How many builds a listing hides between two of them.
+    /// Returns the number of hidden builds between two builds.
     pub(crate) fn hidden_between(&self, good: usize, bad: usize) -> u32 {
         (good + 1..bad).filter(|build| self.hidden[*build]).count() as u32
     }
 
-    /// One change at `first_bad`, with a rate for each build from there on.
+    /// Returns a history with one change at `first_bad`; `bad` is called with the number of builds since the change.
     fn once(
         builds: usize,
         first_bad: usize,
@@ -104,7 +105,7 @@ impl World {
     }
 }
 
-/// A kind of world.
+/// Generator of similar worlds.
 pub(crate) struct Model {
     pub(crate) name: &'static str,
     pub(crate) make: fn(&mut Random) -> World,
@@ -125,7 +126,7 @@ fn steady(random: &mut Random, p: f64, q: f64, machine: Machine) -> World {
     World { machine, ..World::once(BUILDS, at, || q, |_| p) }
 }
 
-/// Rare at first, and then often.
+/// Returns a history whose failure rate is `low` for `length` builds and then `high`.
 fn in_two_steps(random: &mut Random, low: f64, length: usize, high: f64) -> World {
     let at = within(random, 1..=BUILDS - length);
     let mut world =
@@ -134,12 +135,12 @@ fn in_two_steps(random: &mut Random, low: f64, length: usize, high: f64) -> Worl
     world
 }
 
-/// The sum of uniform numbers is not uniform: a bell between 0 and 1.
+/// Returns a bell-shaped random number from 0 to 1, the mean of three uniform ones.
 fn bell(random: &mut Random) -> f64 {
     (random.share() + random.share() + random.share()) / 3.0
 }
 
-/// Models that nobody looked at while what an answer claims at most was set: these are independent evidence of it.
+/// Held-out models: they were not used to tune the maximum confidence, so they are independent evidence for it.
 pub(crate) const INDEPENDENT: [&str; 7] = [
     "a machine that comes and goes, p .7",
     "p heavy-tailed for each build",
@@ -282,7 +283,7 @@ pub(crate) const MODELS: [Model; 28] = [
         },
     },
     Model {
-        // Most good builds never fail, one of ten in a tenth of its runs or more.
+        // Most good builds never fail; one of ten fails in at least a tenth of its runs.
         name: "q heavy-tailed for each good build, p .8",
         make: |r| {
             let at = anywhere(r);
@@ -310,7 +311,7 @@ pub(crate) const MODELS: [Model; 28] = [
         },
     },
     Model {
-        // A source that answers for some days and not for others; each of these has a build.
+        // A source that lists the builds of some days only.
         name: "days missing from the listing, p .7",
         make: |r| {
             let mut world = steady(r, 0.7, 0.0, Machine::Steady);
@@ -324,7 +325,7 @@ pub(crate) const MODELS: [Model; 28] = [
     },
 ];
 
-/// A world in which time passes.
+/// Simulated machine that runs the builds of a world.
 pub(crate) struct Lab<'a> {
     world: &'a World,
     random: &'a mut Random,
@@ -339,13 +340,13 @@ impl<'a> Lab<'a> {
         Lab { world, random, runs: 0, fresh: false, failed: false, out_of_order: false }
     }
 
-    /// Puts a build in place, if that is possible.
+    /// Installs a build; returns false if it cannot be tested.
     pub(crate) fn install(&mut self, build: usize) -> bool {
         self.fresh = true;
         !self.world.broken[build]
     }
 
-    /// Runs it once: whether it fails.
+    /// Runs the build once and returns whether it fails.
     pub(crate) fn run(&mut self, build: usize) -> bool {
         let rate = self.world.rates[build];
         let part = |over: u32| (f64::from(self.runs) / f64::from(over)).min(1.0);

@@ -1,96 +1,119 @@
 use serde::{Deserialize, Serialize};
 
-/// The two builds between which the change is.
+/// Two builds between which the change lies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Edge {
-    /// The last build that is good.
+    /// Last good build.
     pub last_good: usize,
-    /// The first build that is bad. Builds between the two cannot be tested: the change is in any of them or in this one.
+    /// First bad build. Builds between the two cannot be tested, so the change is in one of them or in this build.
     pub first_bad: usize,
     /// Posterior probability that the change is here, 0 to 1.
     pub confidence: f64,
-    /// Rate at which bad builds fail, as estimated, 0 to 1.
+    /// Estimated failure rate of bad builds, 0 to 1.
     pub rate: f64,
-    /// Rate at which good builds fail in the same way, as estimated, 0 to 1.
+    /// Estimated rate at which good builds fail with the same signature, 0 to 1.
     pub noise: f64,
-    /// The last good build fails more rarely than this, with 99 % by its own runs alone, 0 to 1.
-    #[serde(default)]
-    pub before: f64,
+    /// Upper bound, with 99 % confidence, of the last good build's failure rate, from its own runs alone, 0 to 1.
+    #[serde(default, rename = "before")]
+    pub last_good_rate_below: f64,
 }
 
 impl Edge {
-    /// How sure it is that the newer of the two builds brings the change, where so many builds may be hidden between
-    /// them: a source did not say what it has, and each of these is as likely a place as any.
-    pub fn own_share(&self, hidden: u32) -> f64 {
+    /// Returns the probability that `first_bad` itself introduced the change, given that an incomplete listing
+    /// omitted `hidden` builds right before it, each as likely as any other.
+    pub fn confidence_in_first_bad(&self, hidden: u32) -> f64 {
         self.confidence / (1.0 + f64::from(hidden))
     }
 }
 
-/// How a search ends.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Answer {
-    /// The change is here.
+    /// The change is at one place.
     Found(Edge),
-    /// It fails rarely from a place in `after + 1 ..= until` on, and much more often from the edge on.
+    /// The failure begins at a low rate in `after + 1 ..= until` and becomes much more frequent at `edge`.
     Worse {
-        /// No later than this the builds are good.
+        /// Last build that is certainly good.
         after: usize,
-        /// From this on they fail at times.
+        /// First build that certainly fails at times.
         until: usize,
-        /// How often, as estimated, 0 to 1.
+        /// Estimated failure rate before `edge`, 0 to 1.
         rate: f64,
-        /// Where it gets worse.
+        /// Edge at which the failure becomes more frequent.
         edge: Edge,
     },
-    /// What was observed needs more than one change: it breaks at each of these places, and is good again between them.
+    /// The observations need more than one change: the failure begins at each of these edges, and the history is good
+    /// again between them.
     Several {
-        /// From good to bad, in the order of the history.
+        /// Edges from good to bad, in the order of the history.
         edges: Vec<Edge>,
     },
     /// The budget is spent. The change is somewhere in `last_good + 1 ..= first_bad`.
     Range {
-        /// No later than this the builds are good.
+        /// Last build that is certainly good.
         last_good: usize,
-        /// From this on they are bad.
+        /// First build that is certainly bad.
         first_bad: usize,
-        /// Posterior probability of the range, at least 0.99; 0 where the ends were not verified yet.
+        /// Posterior probability of the range, at least 0.99; 0 if the ends have not been verified yet.
         mass: f64,
-        /// Which budget: `runs`, `installs` or `seconds`.
+        /// The exhausted budget: `runs`, `installs` or `seconds`.
         spent: String,
     },
     /// The bad end does not fail, or not often enough.
     NotReproducible {
-        /// Runs of it.
+        /// Runs of the bad end.
         runs: u32,
         /// Failures among them.
         bad: u32,
     },
     /// The good end fails too.
     GoodEndFails {
-        /// Runs of it.
+        /// Runs of the good end.
         runs: u32,
         /// Failures among them.
         bad: u32,
     },
-    /// The bad end only passes and the good end only fails: they seem to be exchanged.
+    /// The bad end only passes and the good end only fails; the ends seem to be exchanged.
     Exchanged {
         /// Passes of the bad end.
         passes: u32,
         /// Failures of the good end.
         failures: u32,
     },
-    /// An end cannot be tested.
+    /// An end of the history cannot be tested.
     EndUnusable {
         /// 0 or the bad end.
         end: usize,
     },
-    /// The good end passed and then failed at every run: the device is out of order, or the failure depends on something else
-    /// than the build.
+    /// The good end passed and then failed in every run: the device is out of order, or the failure does not depend
+    /// on the build.
     Wedged {
-        /// Passes before.
+        /// Passes before the first of those failures.
         passes: u32,
-        /// Failures in a row since.
+        /// Failures in a row since then.
         failures: u32,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Journals of earlier versions are read, so the names of the fields stay.
+    #[test]
+    fn answers_keep_their_serialised_form() {
+        let text = r#"{"answer":"found","last_good":2,"first_bad":3,"confidence":0.99,"rate":0.5,"noise":0.0,"before":0.25}"#;
+        let edge = Edge {
+            last_good: 2,
+            first_bad: 3,
+            confidence: 0.99,
+            rate: 0.5,
+            noise: 0.0,
+            last_good_rate_below: 0.25,
+        };
+        let answer = Answer::Found(edge);
+        assert_eq!(serde_json::to_string(&answer).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Answer>(text).unwrap(), answer);
+    }
 }

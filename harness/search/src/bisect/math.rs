@@ -1,7 +1,7 @@
-//! The few functions that the standard library lacks.
+//! Mathematical functions that the standard library lacks.
 
-/// Natural logarithm of the gamma function for positive arguments, by Stirling's series after shifting the argument above 8; the
-/// error is below 1e-10.
+/// Returns the natural logarithm of the gamma function of `x > 0`, by Stirling's series after shifting the argument
+/// above 8. The error is below 1e-10.
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut product) = (x, 1.0);
     while x < 8.0 {
@@ -14,12 +14,12 @@ fn ln_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.918_938_533_204_672_7 + series - product.ln()
 }
 
-/// Natural logarithm of the beta function.
+/// Returns the natural logarithm of the beta function.
 pub(super) fn ln_beta(a: f64, b: f64) -> f64 {
     ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b)
 }
 
-/// Logarithm of the sum of what the logarithms stand for.
+/// Returns `ln(sum(exp(log)))` without overflow; negative infinity for an empty sequence.
 pub(super) fn log_sum(logs: impl Iterator<Item = f64>) -> f64 {
     let logs: Vec<f64> = logs.collect();
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -29,13 +29,13 @@ pub(super) fn log_sum(logs: impl Iterator<Item = f64>) -> f64 {
     most + logs.iter().map(|log| (log - most).exp()).sum::<f64>().ln()
 }
 
-/// The same of two.
+/// Returns `ln(exp(a) + exp(b))` without overflow.
 pub(super) fn log_add(a: f64, b: f64) -> f64 {
     let (less, more) = if a < b { (a, b) } else { (b, a) };
     if less == f64::NEG_INFINITY { more } else { more + (less - more).exp().ln_1p() }
 }
 
-/// Entropy of a coin, in bits.
+/// Returns the entropy, in bits, of an event with probability `p`.
 pub(super) fn entropy(p: f64) -> f64 {
     if p <= 0.0 || p >= 1.0 { 0.0 } else { -(p * p.log2() + (1.0 - p) * (1.0 - p).log2()) }
 }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gamma_and_beta() {
+    fn gamma_and_beta_match_known_values() {
         let mut factorial = 1.0_f64;
         for n in 1..20 {
             assert!((ln_gamma(f64::from(n)) - factorial.ln()).abs() < 1e-9, "{n}");
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_logarithms() {
+    fn log_sums_match_plain_sums() {
         let nothing = f64::NEG_INFINITY;
         for (a, b) in [(0.5_f64, 0.25_f64), (1e-9, 3.0), (0.0, 2.0), (2.0, 0.0)] {
             assert!((log_add(a.ln(), b.ln()) - (a + b).ln()).abs() < 1e-12);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn entropy_of_a_coin() {
+    fn entropy_is_one_bit_for_a_fair_coin_and_zero_for_certainty() {
         assert_eq!(entropy(0.5), 1.0);
         assert_eq!(entropy(0.0) + entropy(1.0), 0.0);
     }

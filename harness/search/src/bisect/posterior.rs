@@ -1,65 +1,67 @@
+//! Posterior probability of the place of the change and of the failure rates.
+
 use std::collections::BTreeSet;
 
 use super::{
-    DIFFERING, Edge, State, UNLIKE_ANY, UNTRIED,
+    DIFFERING, Edge, MODEL_MISFIT, State, UNEXCLUDED_RATE,
     math::{entropy, log_add, log_sum},
-    rates::{Joint, Kinds, Likelihood, PerKind},
+    rates::{Joint, Likelihood, PerHypothesis, RateModel},
 };
 
 /// Prior probability that the good end fails too.
 const GOOD_END_FAILS: f64 = 0.02;
 
-/// Prior odds of a history with three changes against one.
+/// Prior odds of a history with three changes against one with a single change.
 const SEVERAL: f64 = 0.02;
 
-/// Posterior probability at which three changes are reported instead of one.
+/// Posterior probability from which three changes are reported instead of one.
 const SEVERAL_SURE: f64 = 0.99;
 
-/// Probability of a range of the answer when the budget ends.
+/// Probability of the range that is reported when the budget is spent.
 const RANGE_MASS: f64 = 0.99;
 
-/// Places less likely than this play no part in what is run next.
+/// Places with a lower probability are ignored when the next run is chosen.
 const NEGLIGIBLE: f64 = 1e-6;
 
-/// Builds between two tested ones, with what the observations say if the change is there.
+/// Interval between two tested builds, with the posterior for the hypothesis that the change lies in it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stretch {
-    /// Builds up to this one are good then.
+pub struct Interval {
+    /// Builds up to this one are good under the hypothesis.
     pub after: usize,
-    /// Builds from this one on are bad then.
+    /// Builds from this one on are bad under the hypothesis.
     pub until: usize,
-    /// Posterior probability that the change is in `after + 1 ..= until`.
+    /// Posterior probability that the change is in `after + 1 ..= until`, 0 to 1.
     pub mass: f64,
-    /// Expected rate of bad builds then.
+    /// Expected failure rate of bad builds under the hypothesis, 0 to 1.
     pub rate: f64,
-    /// Expected rate at which good builds fail then.
+    /// Expected failure rate of good builds under the hypothesis, 0 to 1.
     pub noise: f64,
 }
 
-/// Where the change is, given what was observed.
+/// Posterior of the place of the change, given the observations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Posterior {
-    kinds: Kinds,
+    model: RateModel,
     tested: Tested,
-    /// That the good end is bad too; its `after` and `until` are 0.
-    nowhere: Stretch,
-    /// In the order of the history.
-    stretches: Vec<Stretch>,
-    /// What each hypothesis says of the rates: `nowhere` first, then the stretches.
+    /// The hypothesis that the good end is bad too; its `after` and `until` are 0.
+    nowhere: Interval,
+    /// All other hypotheses, in the order of the history.
+    intervals: Vec<Interval>,
+    /// Posterior of the rates under each hypothesis: `nowhere` first, then the intervals.
     joints: Vec<Joint>,
 }
 
-/// Builds with runs that count, and both ends.
+/// Builds with usable runs, and both ends.
 #[derive(Clone, Debug, PartialEq)]
 struct Tested {
     builds: Vec<usize>,
     likelihoods: Vec<Likelihood>,
-    /// Sums over the builds before each, for the bad and the good side; one more than there are builds.
-    sums: Vec<(PerKind, PerKind)>,
+    /// Prefix sums of the log likelihoods, for the bad and the good side; one more entry than there are builds.
+    sums: Vec<(PerHypothesis, PerHypothesis)>,
 }
 
 impl Tested {
-    fn of(state: &State, kinds: &Kinds) -> Tested {
+    fn from_state(state: &State, model: &RateModel) -> Tested {
         let bad = state.setup().bad();
         let mut builds: Vec<usize> = state
             .tallies()
@@ -70,9 +72,9 @@ impl Tested {
             .collect();
         builds.insert(0, 0);
         builds.push(bad);
-        let likelihood = |build: &usize| kinds.likelihood(state.tally(*build));
+        let likelihood = |build: &usize| model.likelihood(state.tally(*build));
         let likelihoods: Vec<_> = builds.iter().map(likelihood).collect();
-        let mut sums = vec![kinds.nothing()];
+        let mut sums = vec![model.nothing()];
         for of in &likelihoods {
             let (bad, good) = &sums[sums.len() - 1];
             sums.push((plus(bad, &of.bad), plus(good, &of.good)));
@@ -80,42 +82,43 @@ impl Tested {
         Tested { builds, likelihoods, sums }
     }
 
-    /// Sums over the builds from one position to before another.
-    fn bad(&self, from: usize, to: usize) -> PerKind {
+    /// Returns the sum of the log likelihoods of the builds `from..to` if they are bad.
+    fn bad(&self, from: usize, to: usize) -> PerHypothesis {
         minus(&self.sums[to].0, &self.sums[from].0)
     }
 
-    fn good(&self, from: usize, to: usize) -> PerKind {
+    /// Returns the sum of the log likelihoods of the builds `from..to` if they are good.
+    fn good(&self, from: usize, to: usize) -> PerHypothesis {
         minus(&self.sums[to].1, &self.sums[from].1)
     }
 }
 
-/// The rate that a build stays below, with 99 % by its own runs.
-fn below(state: &State, build: usize) -> f64 {
+/// Returns the failure rate that a build does not exceed with 99 % confidence, from its own runs alone.
+fn rate_upper_bound(state: &State, build: usize) -> f64 {
     let tally = state.tally(build);
     1.0 - crate::sequential::lower_bound(tally.good, tally.runs(), 0.01)
 }
 
-fn plus(a: &[f64], b: &[f64]) -> PerKind {
+fn plus(a: &[f64], b: &[f64]) -> PerHypothesis {
     a.iter().zip(b).map(|(a, b)| a + b).collect()
 }
 
-/// Of impossible and impossible nothing is left to say; all sums are kept finite for that.
-fn minus(a: &[f64], b: &[f64]) -> PerKind {
+/// Subtracts element by element. The sums are kept finite, so that impossible minus impossible is defined.
+fn minus(a: &[f64], b: &[f64]) -> PerHypothesis {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
 
 impl Posterior {
-    /// The posterior after the observations of a state.
-    pub fn of(state: &State) -> Posterior {
+    /// Computes the posterior of the observations in `state`.
+    pub fn from_state(state: &State) -> Posterior {
         let setup = state.setup();
-        let kinds = Kinds::new(setup.rate);
-        let tested = Tested::of(state, &kinds);
+        let model = RateModel::new(setup.rate);
+        let tested = Tested::from_state(state, &model);
         let (builds, all) = (&tested.builds, tested.builds.len());
         let mut joints = Vec::with_capacity(all);
-        let mut stretches: Vec<Stretch> = (0..all)
+        let mut intervals: Vec<Interval> = (0..all)
             .map(|first_bad| {
-                let joint = kinds.joint(&tested.bad(first_bad, all), &tested.good(0, first_bad));
+                let joint = model.joint(&tested.bad(first_bad, all), &tested.good(0, first_bad));
                 let (after, until, prior) = match first_bad {
                     0 => (0, 0, GOOD_END_FAILS),
                     n => {
@@ -126,69 +129,72 @@ impl Posterior {
                 let (rate, noise) = (joint.rate, joint.noise);
                 let mass = prior.ln() + joint.ln;
                 joints.push(joint);
-                Stretch { after, until, mass, rate, noise }
+                Interval { after, until, mass, rate, noise }
             })
             .collect();
-        let whole = log_sum(stretches.iter().map(|s| s.mass));
-        for stretch in &mut stretches {
-            stretch.mass = (stretch.mass - whole).exp();
+        let whole = log_sum(intervals.iter().map(|s| s.mass));
+        for interval in &mut intervals {
+            interval.mass = (interval.mass - whole).exp();
         }
-        let nowhere = stretches.remove(0);
-        Posterior { kinds, tested, nowhere, stretches, joints }
+        let nowhere = intervals.remove(0);
+        Posterior { model, tested, nowhere, intervals, joints }
     }
 
-    /// Probability that the good end fails too.
+    /// Returns the probability that the good end fails too.
     pub fn good_end_fails(&self) -> f64 {
         self.nowhere.mass
     }
 
-    /// Where the change may be, in the order of the history.
-    pub fn stretches(&self) -> &[Stretch] {
-        &self.stretches
+    /// Returns the intervals in which the change may lie, in the order of the history.
+    pub fn intervals(&self) -> &[Interval] {
+        &self.intervals
     }
 
-    /// Where the change is most likely.
-    pub fn likeliest(&self) -> &Stretch {
-        &self.stretches[self.likeliest_index()]
+    /// Returns the most likely interval.
+    pub fn likeliest(&self) -> &Interval {
+        &self.intervals[self.likeliest_index()]
     }
 
     fn likeliest_index(&self) -> usize {
         let better = |a: usize, b: usize| {
-            if self.stretches[b].mass > self.stretches[a].mass { b } else { a }
+            if self.intervals[b].mass > self.intervals[a].mass { b } else { a }
         };
-        (0..self.stretches.len()).fold(0, better)
+        (0..self.intervals.len()).fold(0, better)
     }
 
-    /// The hypothesis that the good end fails too.
-    pub(super) fn nowhere(&self) -> &Stretch {
+    /// Returns the hypothesis that the good end fails too.
+    pub(super) fn nowhere(&self) -> &Interval {
         &self.nowhere
     }
 
-    /// Whether the builds of one side seem to differ in their rates.
-    pub(super) fn differs(&self) -> bool {
-        self.kinds.differing(&self.joints[self.likeliest_index() + 1]) > DIFFERING
+    /// Returns whether builds of one side seem to have different failure rates.
+    pub(super) fn rates_differ(&self) -> bool {
+        self.model.differing_probability(&self.joints[self.likeliest_index() + 1]) > DIFFERING
     }
 
-    /// What is claimed of a place: less than its mass, because a history may be like none of the hypotheses, and because few runs of
-    /// the last good build leave possible that it is a bad one that rarely fails.
-    pub fn claimed(&self, state: &State, stretch: &Stretch) -> f64 {
-        stretch.mass * (self.known() - UNTRIED * below(state, stretch.after))
+    /// Returns the confidence to report for an interval. It is lower than the posterior probability, because the
+    /// history may fit none of the hypotheses, and because the last good build may be a bad one that rarely fails.
+    pub fn confidence_in(&self, state: &State, interval: &Interval) -> f64 {
+        interval.mass
+            * (self.model_fits_probability()
+                - UNEXCLUDED_RATE * rate_upper_bound(state, interval.after))
     }
 
-    /// Probability that one of the hypotheses holds at all.
-    fn known(&self) -> f64 {
-        1.0 - UNLIKE_ANY[usize::from(self.differs())]
+    /// Returns the probability that the history fits one of the hypotheses at all.
+    fn model_fits_probability(&self) -> f64 {
+        1.0 - MODEL_MISFIT[usize::from(self.rates_differ())]
     }
 
-    /// Probability that the rate that was told is about right.
-    pub fn agrees(&self, told: f64) -> f64 {
-        self.kinds.agrees(&self.joints[self.likeliest_index() + 1], told)
+    /// Returns the probability that the failure rate given by the user is about right, 0 to 1.
+    pub fn supports_rate(&self, given: f64) -> f64 {
+        self.model.supports_rate(&self.joints[self.likeliest_index() + 1], given)
     }
 
-    /// Bits of information about the place of the change that the next run of the last build of each stretch gives; of the good
-    /// end first. What that build itself showed so far counts: it may be a stray.
+    /// Returns the bits of information about the place of the change that the next run of each tested build gives:
+    /// the good end, then the last build of each interval. Earlier runs of that build count, because it may be an
+    /// outlier.
     pub(super) fn bits_at_ends(&self) -> Vec<f64> {
-        let masses = [&self.nowhere].into_iter().chain(&self.stretches).map(|s| s.mass);
+        let masses = [&self.nowhere].into_iter().chain(&self.intervals).map(|s| s.mass);
         let likely: Vec<_> = masses.enumerate().filter(|(_, mass)| *mass > NEGLIGIBLE).collect();
         let bits = |(build, likelihood): (usize, &Likelihood)| {
             let (mut failing, mut known) = (0.0, 0.0);
@@ -202,15 +208,16 @@ impl Posterior {
         self.tested.likelihoods.iter().enumerate().map(bits).collect()
     }
 
-    /// The shortest range around the likeliest place that holds 99 % of the probability: last good, first bad, probability.
+    /// Returns the shortest range around the likeliest interval that contains 99 % of the probability, as last good
+    /// build, first bad build and probability.
     pub fn range(&self) -> (usize, usize, f64) {
         let likeliest = self.likeliest();
         let mut low = self.likeliest_index();
         let mut high = low;
         let mut mass = likeliest.mass;
-        while mass < RANGE_MASS && (low > 0 || high + 1 < self.stretches.len()) {
-            let below = if low > 0 { self.stretches[low - 1].mass } else { -1.0 };
-            let above = self.stretches.get(high + 1).map_or(-1.0, |s| s.mass);
+        while mass < RANGE_MASS && (low > 0 || high + 1 < self.intervals.len()) {
+            let below = if low > 0 { self.intervals[low - 1].mass } else { -1.0 };
+            let above = self.intervals.get(high + 1).map_or(-1.0, |s| s.mass);
             if above > below {
                 high += 1;
                 mass += above;
@@ -219,25 +226,29 @@ impl Posterior {
                 mass += below;
             }
         }
-        (self.stretches[low].after, self.stretches[high].until, mass.min(1.0) * self.known())
+        (
+            self.intervals[low].after,
+            self.intervals[high].until,
+            mass.min(1.0) * self.model_fits_probability(),
+        )
     }
 
-    pub(super) fn edge(&self, state: &State, stretch: &Stretch) -> Edge {
-        let (after, until) = (stretch.after, stretch.until);
-        // The nearest tested neighbours are the edge; builds between them cannot be tested.
+    pub(super) fn edge(&self, state: &State, interval: &Interval) -> Edge {
+        let (after, until) = (interval.after, interval.until);
+        // The two tested neighbours are the edge; the builds between them cannot be tested.
         debug_assert!(state.usable_between(after, until).is_none());
         Edge {
             last_good: after,
             first_bad: until,
-            confidence: self.claimed(state, stretch),
-            rate: stretch.rate,
-            noise: stretch.noise,
-            before: below(state, after),
+            confidence: self.confidence_in(state, interval),
+            rate: interval.rate,
+            noise: interval.noise,
+            last_good_rate_below: rate_upper_bound(state, after),
         }
     }
 
-    /// The places where a history of three changes (broken, good again, broken again) breaks, where the observations are
-    /// far likelier under one than under a single change.
+    /// Returns the two edges from good to bad if three changes (good to bad, bad to good, good to bad) explain the
+    /// observations far better than one.
     pub(super) fn several(&self, state: &State) -> Option<Vec<Edge>> {
         let setup = state.setup();
         let Tested { builds, .. } = &self.tested;
@@ -250,28 +261,29 @@ impl Posterior {
         if sure < SEVERAL_SURE {
             return None;
         }
-        let joint = self.of_three([first, second, third]);
+        let joint = self.joint_of_three([first, second, third]);
         let edge = |first_bad: usize| Edge {
             last_good: builds[first_bad - 1],
             first_bad: builds[first_bad],
-            confidence: sure * self.known(),
+            confidence: sure * self.model_fits_probability(),
             rate: joint.rate,
             noise: joint.noise,
-            before: below(state, builds[first_bad - 1]),
+            last_good_rate_below: rate_upper_bound(state, builds[first_bad - 1]),
         };
         Some(vec![edge(first), edge(third)])
     }
 
-    /// What it says of the rates that the changes are at these places.
-    fn of_three(&self, [first, second, third]: [usize; 3]) -> Joint {
+    /// Returns the posterior of the rates if the three changes are at these places.
+    fn joint_of_three(&self, [first, second, third]: [usize; 3]) -> Joint {
         let (tested, all) = (&self.tested, self.tested.builds.len());
         let bad = plus(&tested.bad(first, second), &tested.bad(third, all));
         let good = plus(&tested.good(0, first), &tested.good(second, third));
-        self.kinds.joint(&bad, &good)
+        self.model.joint(&bad, &good)
     }
 
-    /// Logarithm of the probability of all runs under three changes, and the likeliest places of these. For each pair of kinds one
-    /// pass over the builds does: what a build adds does not depend on where the other changes are.
+    /// Returns the log probability of all runs under three changes, and the likeliest places of these. One pass over
+    /// the builds is enough for each pair of rates, because the contribution of a build does not depend on where the
+    /// other changes are.
     fn three(&self, prior: &impl Fn(usize) -> f64) -> (f64, [usize; 3]) {
         let Tested { builds, sums, .. } = &self.tested;
         let all = builds.len();
@@ -281,14 +293,14 @@ impl Posterior {
             for (n, prior) in (1..all).zip(&priors) {
                 paths.add(n, *prior, sums[n].1[good] - sums[n].0[bad]);
             }
-            // Six orders of three places are one history.
+            // The six orders of three places are one history.
             (ln_prior + sums[all].0[bad] + 6.0_f64.ln() + paths.sums[2], paths.likeliest[2].1)
         };
-        let pairs: Vec<_> = self.kinds.pairs().map(of_pair).collect();
-        // Each pair has its likeliest places; which of these are so under all pairs together is asked of the few.
+        let pairs: Vec<_> = self.model.pairs().map(of_pair).collect();
+        // Each pair of rates has its own likeliest places; evaluate only these under all pairs together.
         let few: BTreeSet<_> = pairs.iter().map(|(_, places)| *places).collect();
         let ln = |places: &[usize; 3]| {
-            self.of_three(*places).ln + places.iter().map(|n| priors[n - 1]).sum::<f64>()
+            self.joint_of_three(*places).ln + places.iter().map(|n| priors[n - 1]).sum::<f64>()
         };
         let places = few.into_iter().filter(|places| places[0] > 0);
         let places = places.max_by(|a, b| ln(a).total_cmp(&ln(b))).unwrap_or_default();
@@ -296,7 +308,7 @@ impl Posterior {
     }
 }
 
-/// Sums over all ways to place one, two and three changes before a build, as logarithms, and the likeliest way.
+/// Log probability sums over all ways to place one, two and three changes before a build, with the likeliest way.
 struct Paths {
     sums: [f64; 3],
     likeliest: [(f64, [usize; 3]); 3],
@@ -310,8 +322,8 @@ impl Default for Paths {
 }
 
 impl Paths {
-    /// Lets a change be at the build. `turned` says how much likelier the builds before it are good than bad: the first and the
-    /// third change are from good to bad, the second is the other way.
+    /// Adds the build as a possible place of a change. `turned` is the log likelihood ratio of "good" against "bad"
+    /// for all builds before it. The first and the third change are from good to bad, the second is from bad to good.
     fn add(&mut self, build: usize, prior: f64, turned: f64) {
         for change in [2, 1, 0] {
             let here = prior + if change == 1 { -turned } else { turned };
@@ -333,9 +345,9 @@ mod tests {
     use super::*;
     use crate::bisect::{Event, Seen, Setup};
 
-    /// Against a sum over every three places.
+    /// Compares with an explicit sum over all triples of places.
     #[test]
-    fn three_changes_are_weighed_together() {
+    fn three_change_probability_matches_brute_force() {
         let weights: Vec<f64> = (0..13).map(|n| 1.0 + f64::from(n % 3)).collect();
         let mut state = State::new(Setup::new(12).weighted(&weights));
         let runs = [
@@ -354,7 +366,7 @@ mod tests {
                 state.observe(Event::Ran { build, seen, seconds: 0.0 });
             }
         }
-        let posterior = Posterior::of(&state);
+        let posterior = Posterior::from_state(&state);
         let builds = &posterior.tested.builds;
         let prior = |n: usize| state.setup().prior(builds[n - 1], builds[n]);
         let all = builds.len();
@@ -365,7 +377,7 @@ mod tests {
                     let of = &posterior.tested;
                     let bad = plus(&of.bad(first, second), &of.bad(third, all));
                     let good = plus(&of.good(0, first), &of.good(second, third));
-                    let joint = posterior.kinds.joint(&bad, &good).ln;
+                    let joint = posterior.model.joint(&bad, &good).ln;
                     let log = joint + (6.0 * prior(first) * prior(second) * prior(third)).ln();
                     logs.push(log);
                     if log > best.0 {

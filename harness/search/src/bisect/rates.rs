@@ -1,18 +1,18 @@
-//! How often builds may fail: the hypotheses about rates, and what observations say of them.
+//! Hypotheses about failure rates, and their likelihoods given the observations.
 //!
-//! A side of the history, good or bad, has one rate for most of its builds. A share of them, the strays, has a rate of its own
-//! each: bad builds that rarely fail, good builds that do. Rates are a grid and not a formula, because a build is a mixture of
-//! both and such a mixture has no closed form.
+//! Most builds of a side of the history, good or bad, share one rate. Outliers have rates of their own: bad builds
+//! that rarely fail, and good builds that fail. The rates are a grid rather than a formula, because a build is a
+//! mixture of both and such a mixture has no closed form.
 
 use super::{Tally, math::ln_beta};
 
 /// Prior probability that bad builds always fail.
 const ALWAYS: f64 = 0.35;
 
-/// Beta prior of the rate of bad builds that do not, which the grid follows.
+/// Beta prior of the rate of bad builds that fail only sometimes; the grid follows it.
 const SOMETIMES: (f64, f64) = (0.8, 0.8);
 
-/// Rates of good builds with their prior probabilities: most never fail.
+/// Failure rates of good builds with their prior probabilities; most good builds never fail.
 const NOISE: [(f64, f64); 9] = [
     (0.0, 0.8),
     (0.003, 0.06),
@@ -25,75 +25,78 @@ const NOISE: [(f64, f64); 9] = [
     (0.25, 0.005),
 ];
 
-/// A rate that somebody told has this prior probability; the rest is as without it.
-const TOLD: f64 = 0.8;
+/// Prior probability of the failure rate that the user gave; the rest is spread as without it.
+const GIVEN_RATE: f64 = 0.8;
 
-/// Where bad builds differ among each other: how likely that is, which share of them does, and the Beta prior of their rates.
-const STRAY_BAD: Strays = Strays { prior: 0.045, share: 0.4, rate: (0.8, 1.2) };
+/// Bad builds with failure rates of their own.
+const BAD_OUTLIERS: Outliers = Outliers { prior: 0.045, share: 0.4, rate: (0.8, 1.2) };
 
-/// Good builds that fail in the same way, each at a rate of its own.
-const STRAY_GOOD: Strays = Strays { prior: 0.04, share: 0.05, rate: (1.0, 1.5) };
+/// Good builds that fail with the same signature, each at a rate of its own.
+const GOOD_OUTLIERS: Outliers = Outliers { prior: 0.04, share: 0.05, rate: (1.0, 1.5) };
 
-/// In place of the logarithm of zero: what is summed up can then be taken away again.
+/// Replacement for the logarithm of zero; being finite, it can be subtracted from a sum again.
 const IMPOSSIBLE: f64 = -1e5;
 
-struct Strays {
+/// Prior of outliers: the probability that a side has any, the share of its builds that are outliers then, and the
+/// parameters of the Beta prior of their rates.
+struct Outliers {
     prior: f64,
     share: f64,
     rate: (f64, f64),
 }
 
-/// One hypothesis about the rates of a side.
+/// One hypothesis about the failure rates of a side.
 #[derive(Clone, Debug, PartialEq)]
-struct Kind {
+struct RateHypothesis {
     ln_prior: f64,
-    /// Of most builds.
+    /// Rate of most builds, 0 to 1.
     rate: f64,
-    /// The share of builds that have a rate of their own.
-    strays: f64,
+    /// Share of builds that have a rate of their own, 0 to 1.
+    outliers: f64,
 }
 
-/// What is possible on either side.
+/// All hypotheses about the rates of both sides.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Kinds {
-    /// By rate.
-    bad: Vec<Kind>,
-    /// By rate.
-    good: Vec<Kind>,
-    /// For each kind of the bad side, how many of the good side's have at most half its rate. The others are no regression.
+pub(super) struct RateModel {
+    /// Hypotheses for the bad side, sorted by rate.
+    bad: Vec<RateHypothesis>,
+    /// Hypotheses for the good side, sorted by rate.
+    good: Vec<RateHypothesis>,
+    /// For each hypothesis of the bad side, the number of hypotheses of the good side with at most half its rate. The
+    /// others would not be a regression.
     below: Vec<usize>,
 }
 
-/// A number for each kind of one side.
-pub(super) type PerKind = Vec<f64>;
+/// One number for each hypothesis of one side.
+pub(super) type PerHypothesis = Vec<f64>;
 
-/// What a build's runs say.
+/// Likelihood of one build's runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Likelihood {
-    /// Logarithm of their probability for each kind of the bad side and of the good one.
-    pub(super) bad: PerKind,
-    pub(super) good: PerKind,
-    /// Probability that the next run of it fails.
-    next_bad: PerKind,
-    next_good: PerKind,
+    /// Log likelihood under each hypothesis of the bad and of the good side.
+    pub(super) bad: PerHypothesis,
+    pub(super) good: PerHypothesis,
+    /// Probability under each hypothesis that the next run fails.
+    next_bad: PerHypothesis,
+    next_good: PerHypothesis,
 }
 
-/// Both sides together.
+/// Posterior of the rates of both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Joint {
-    /// Logarithm of the probability of all runs.
+    /// Log probability of all runs.
     pub(super) ln: f64,
-    /// Posterior probability of each kind.
-    bad: PerKind,
-    good: PerKind,
-    /// Rates that a build without runs is expected to have.
+    /// Posterior probability of each hypothesis.
+    bad: PerHypothesis,
+    good: PerHypothesis,
+    /// Expected failure rates of a bad and of a good build without runs.
     pub(super) rate: f64,
     pub(super) noise: f64,
 }
 
-impl Kinds {
-    /// `told` is the rate of bad builds, where somebody knows it.
-    pub(super) fn new(told: Option<f64>) -> Kinds {
+impl RateModel {
+    /// Builds the model; `given` is the failure rate of bad builds if the user knows it, 0 to 1.
+    pub(super) fn new(given: Option<f64>) -> RateModel {
         let (a, b) = SOMETIMES;
         let grid: Vec<(f64, f64)> = (0..27)
             .map(|n| {
@@ -106,46 +109,51 @@ impl Kinds {
         let mut rates: Vec<(f64, f64)> =
             grid.iter().map(|(rate, weight)| (*rate, (1.0 - ALWAYS) * weight / whole)).collect();
         rates.push((1.0, ALWAYS));
-        if let Some(told) = told {
-            rates.iter_mut().for_each(|(_, prior)| *prior *= 1.0 - TOLD);
-            rates.push((told, TOLD));
+        if let Some(given) = given {
+            rates.iter_mut().for_each(|(_, prior)| *prior *= 1.0 - GIVEN_RATE);
+            rates.push((given, GIVEN_RATE));
             rates.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
-        let bad = kinds(&rates, &STRAY_BAD);
-        let good = kinds(&NOISE, &STRAY_GOOD);
-        let lower = |of: &Kind| good.iter().filter(|kind| 2.0 * kind.rate <= of.rate).count();
+        let bad = hypotheses(&rates, &BAD_OUTLIERS);
+        let good = hypotheses(&NOISE, &GOOD_OUTLIERS);
+        let lower = |of: &RateHypothesis| {
+            good.iter().filter(|hypothesis| 2.0 * hypothesis.rate <= of.rate).count()
+        };
         let below = bad.iter().map(lower).collect();
-        Kinds { bad, good, below }
+        RateModel { bad, good, below }
     }
 
-    /// What the runs of a build say.
+    /// Returns the likelihood of a build's runs.
     pub(super) fn likelihood(&self, tally: Tally) -> Likelihood {
-        let side = |kinds: &[Kind], strays: &Strays| {
+        let side = |hypotheses: &[RateHypothesis], outliers: &Outliers| {
             let (n, k) = (f64::from(tally.good), f64::from(tally.bad));
-            let (a, b) = strays.rate;
+            let (a, b) = outliers.rate;
             let own = (ln_beta(a + k, b + n) - ln_beta(a, b)).exp();
             let own_next = (a + k) / (a + b + n + k);
-            let of = |kind: &Kind| {
-                let common =
-                    (1.0 - kind.strays) * (power(kind.rate, k) * power(1.0 - kind.rate, n));
-                let stray = kind.strays * own;
-                let all = common + stray;
+            let of = |hypothesis: &RateHypothesis| {
+                let common = (1.0 - hypothesis.outliers)
+                    * (power(hypothesis.rate, k) * power(1.0 - hypothesis.rate, n));
+                let outlier = hypothesis.outliers * own;
+                let all = common + outlier;
                 if all > 0.0 {
-                    (all.ln().max(IMPOSSIBLE), (common * kind.rate + stray * own_next) / all)
+                    (
+                        all.ln().max(IMPOSSIBLE),
+                        (common * hypothesis.rate + outlier * own_next) / all,
+                    )
                 } else {
-                    // Too many runs for a product, or an impossible observation.
-                    let ln = times_ln(k, kind.rate) + times_ln(n, 1.0 - kind.rate);
-                    (ln.max(IMPOSSIBLE), kind.rate)
+                    // The product underflowed, or the observation is impossible.
+                    let ln = times_ln(k, hypothesis.rate) + times_ln(n, 1.0 - hypothesis.rate);
+                    (ln.max(IMPOSSIBLE), hypothesis.rate)
                 }
             };
-            kinds.iter().map(of).unzip()
+            hypotheses.iter().map(of).unzip()
         };
-        let (bad, next_bad) = side(&self.bad, &STRAY_BAD);
-        let (good, next_good) = side(&self.good, &STRAY_GOOD);
+        let (bad, next_bad) = side(&self.bad, &BAD_OUTLIERS);
+        let (good, next_good) = side(&self.good, &GOOD_OUTLIERS);
         Likelihood { bad, good, next_bad, next_good }
     }
 
-    /// Kinds of the bad and the good side that go together, each with the logarithm of its prior probability.
+    /// Returns the compatible pairs of a bad and a good hypothesis, each with its log prior.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
         self.below.iter().enumerate().flat_map(move |(bad, below)| {
             let ln_prior = move |good: usize| self.bad[bad].ln_prior + self.good[good].ln_prior;
@@ -153,22 +161,25 @@ impl Kinds {
         })
     }
 
-    /// Sums of nothing.
-    pub(super) fn nothing(&self) -> (PerKind, PerKind) {
+    /// Returns zero log likelihoods for both sides.
+    pub(super) fn nothing(&self) -> (PerHypothesis, PerHypothesis) {
         (vec![0.0; self.bad.len()], vec![0.0; self.good.len()])
     }
 
-    /// Weighs the kinds of both sides by the sums of their logarithms.
+    /// Computes the posterior of the rates from the summed log likelihoods of the bad and of the good builds.
     pub(super) fn joint(&self, bad: &[f64], good: &[f64]) -> Joint {
-        let weighed = |kinds: &[Kind], sums: &[f64]| {
-            let logs: Vec<f64> =
-                kinds.iter().zip(sums).map(|(kind, ln)| kind.ln_prior + ln).collect();
+        let weighed = |hypotheses: &[RateHypothesis], sums: &[f64]| {
+            let logs: Vec<f64> = hypotheses
+                .iter()
+                .zip(sums)
+                .map(|(hypothesis, ln)| hypothesis.ln_prior + ln)
+                .collect();
             let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max).max(f64::MIN);
-            (logs.iter().map(|ln| (ln - most).exp()).collect::<PerKind>(), most)
+            (logs.iter().map(|ln| (ln - most).exp()).collect::<PerHypothesis>(), most)
         };
         let (mut bad, most_bad) = weighed(&self.bad, bad);
         let (mut good, most_good) = weighed(&self.good, good);
-        // Sums over the kinds of the other side that go together with each.
+        // For each hypothesis, the sum over the compatible hypotheses of the other side.
         let mut lower = vec![0.0];
         for weight in &good {
             lower.push(lower[lower.len() - 1] + weight);
@@ -191,31 +202,37 @@ impl Kinds {
         bad.iter_mut().chain(&mut good).for_each(|weight| *weight /= sum);
         let mut joint =
             Joint { ln: most_bad + most_good + total.ln(), bad, good, rate: 0.0, noise: 0.0 };
-        joint.rate = fresh(&joint.bad, &self.bad, &STRAY_BAD);
-        joint.noise = fresh(&joint.good, &self.good, &STRAY_GOOD);
+        joint.rate = expected_rate(&joint.bad, &self.bad, &BAD_OUTLIERS);
+        joint.noise = expected_rate(&joint.good, &self.good, &GOOD_OUTLIERS);
         joint
     }
 
-    /// Probability that builds of one side differ among each other.
-    pub(super) fn differing(&self, joint: &Joint) -> f64 {
-        let strays = |kinds: &[Kind], weights: &[f64]| -> f64 {
-            kinds.iter().zip(weights).filter(|(kind, _)| kind.strays > 0.0).map(|(_, w)| w).sum()
+    /// Returns the probability that builds of one side have different rates.
+    pub(super) fn differing_probability(&self, joint: &Joint) -> f64 {
+        let outliers = |hypotheses: &[RateHypothesis], weights: &[f64]| -> f64 {
+            hypotheses
+                .iter()
+                .zip(weights)
+                .filter(|(hypothesis, _)| hypothesis.outliers > 0.0)
+                .map(|(_, w)| w)
+                .sum()
         };
-        strays(&self.bad, &joint.bad).max(strays(&self.good, &joint.good))
+        outliers(&self.bad, &joint.bad).max(outliers(&self.good, &joint.good))
     }
 
-    /// Probability that all bad builds fail at about the rate that was told.
-    pub(super) fn agrees(&self, joint: &Joint, told: f64) -> f64 {
-        let near = |kind: &Kind| {
-            kind.strays == 0.0 && (kind.rate - told).abs() <= 0.25 * told.min(1.0 - told).max(0.05)
+    /// Returns the probability that all bad builds fail at about the given rate.
+    pub(super) fn supports_rate(&self, joint: &Joint, given: f64) -> f64 {
+        let near = |hypothesis: &RateHypothesis| {
+            hypothesis.outliers == 0.0
+                && (hypothesis.rate - given).abs() <= 0.25 * given.min(1.0 - given).max(0.05)
         };
         let weights = self.bad.iter().zip(&joint.bad);
-        weights.filter(|(kind, _)| near(kind)).map(|(_, weight)| weight).sum()
+        weights.filter(|(hypothesis, _)| near(hypothesis)).map(|(_, weight)| weight).sum()
     }
 }
 
 impl Joint {
-    /// Probability that the next run of a build fails.
+    /// Returns the probability that the next run of a build fails.
     pub(super) fn next(&self, of: &Likelihood, is_bad: bool) -> f64 {
         let (weights, next) = match is_bad {
             true => (&self.bad, &of.next_bad),
@@ -225,29 +242,31 @@ impl Joint {
     }
 }
 
-fn kinds(rates: &[(f64, f64)], strays: &Strays) -> Vec<Kind> {
+/// Combines each rate with the hypotheses without and with outliers.
+fn hypotheses(rates: &[(f64, f64)], outliers: &Outliers) -> Vec<RateHypothesis> {
     let both = |(rate, prior): &(f64, f64)| {
-        [(0.0, 1.0 - strays.prior), (strays.share, strays.prior)].map(|(share, part)| Kind {
-            ln_prior: (prior * part).ln(),
-            rate: *rate,
-            strays: share,
+        [(0.0, 1.0 - outliers.prior), (outliers.share, outliers.prior)].map(|(share, part)| {
+            RateHypothesis { ln_prior: (prior * part).ln(), rate: *rate, outliers: share }
         })
     };
     rates.iter().flat_map(both).collect()
 }
 
-fn fresh(weights: &[f64], kinds: &[Kind], strays: &Strays) -> f64 {
-    let own = strays.rate.0 / (strays.rate.0 + strays.rate.1);
-    let rate = |kind: &Kind| (1.0 - kind.strays) * kind.rate + kind.strays * own;
-    weights.iter().zip(kinds).map(|(weight, kind)| weight * rate(kind)).sum()
+/// Returns the expected failure rate of a build without runs.
+fn expected_rate(weights: &[f64], hypotheses: &[RateHypothesis], outliers: &Outliers) -> f64 {
+    let own = outliers.rate.0 / (outliers.rate.0 + outliers.rate.1);
+    let rate = |hypothesis: &RateHypothesis| {
+        (1.0 - hypothesis.outliers) * hypothesis.rate + hypothesis.outliers * own
+    };
+    weights.iter().zip(hypotheses).map(|(weight, hypothesis)| weight * rate(hypothesis)).sum()
 }
 
-/// `base` to the power of a count; 1 for a count of 0, whatever the base.
+/// Returns `base` to the power of `count`; 1 for a count of 0, whatever the base.
 fn power(base: f64, count: f64) -> f64 {
     if count == 0.0 { 1.0 } else { base.powf(count) }
 }
 
-/// Logarithm of [`power`].
+/// Returns the logarithm of [`power`].
 fn times_ln(count: f64, base: f64) -> f64 {
     if count == 0.0 { 0.0 } else { count * base.ln() }
 }
@@ -262,27 +281,27 @@ mod tests {
 
     #[test]
     fn priors_sum_to_one() {
-        for told in [None, Some(0.3), Some(1.0)] {
-            let kinds = Kinds::new(told);
-            for side in [&kinds.bad, &kinds.good] {
-                let sum: f64 = side.iter().map(|kind| kind.ln_prior.exp()).sum();
+        for given in [None, Some(0.3), Some(1.0)] {
+            let model = RateModel::new(given);
+            for side in [&model.bad, &model.good] {
+                let sum: f64 = side.iter().map(|hypothesis| hypothesis.ln_prior.exp()).sum();
                 assert!((sum - 1.0).abs() < 1e-9, "{sum}");
                 assert!(side.is_sorted_by(|a, b| a.rate <= b.rate));
             }
         }
     }
 
-    /// Against a sum over every pair of kinds.
+    /// Compares with an explicit sum over all pairs of hypotheses.
     #[test]
-    fn both_sides_are_weighed_together() {
-        let kinds = Kinds::new(None);
-        let (bad, good) = (kinds.likelihood(tally(3, 5)), kinds.likelihood(tally(40, 1)));
-        let joint = kinds.joint(&bad.bad, &good.good);
+    fn joint_posterior_matches_brute_force() {
+        let model = RateModel::new(None);
+        let (bad, good) = (model.likelihood(tally(3, 5)), model.likelihood(tally(40, 1)));
+        let joint = model.joint(&bad.bad, &good.good);
         let (mut sum, mut rate) = (0.0, 0.0);
-        for (b, kind) in kinds.bad.iter().enumerate() {
-            for (g, noise) in kinds.good.iter().enumerate() {
-                if 2.0 * noise.rate <= kind.rate {
-                    let ln = kind.ln_prior + noise.ln_prior + bad.bad[b] + good.good[g];
+        for (b, hypothesis) in model.bad.iter().enumerate() {
+            for (g, noise) in model.good.iter().enumerate() {
+                if 2.0 * noise.rate <= hypothesis.rate {
+                    let ln = hypothesis.ln_prior + noise.ln_prior + bad.bad[b] + good.good[g];
                     sum += ln.exp();
                     rate += ln.exp() * bad.next_bad[b];
                 }
@@ -294,22 +313,22 @@ mod tests {
     }
 
     #[test]
-    fn many_runs_do_not_vanish() {
-        let kinds = Kinds::new(None);
-        let much = kinds.likelihood(tally(4000, 4000));
-        let joint = kinds.joint(&much.bad, &kinds.nothing().1);
+    fn thousands_of_runs_do_not_underflow() {
+        let model = RateModel::new(None);
+        let much = model.likelihood(tally(4000, 4000));
+        let joint = model.joint(&much.bad, &model.nothing().1);
         assert!(joint.ln.is_finite() && (joint.rate - 0.5).abs() < 0.02, "{joint:?}");
     }
 
     #[test]
-    fn a_told_rate_is_believed_until_the_runs_speak_against_it() {
-        let kinds = Kinds::new(Some(0.9));
-        let agrees = |good, bad| {
-            let joint = kinds.joint(&kinds.likelihood(tally(good, bad)).bad, &kinds.nothing().1);
-            kinds.agrees(&joint, 0.9)
+    fn given_rate_is_trusted_until_runs_contradict_it() {
+        let model = RateModel::new(Some(0.9));
+        let supports = |good, bad| {
+            let joint = model.joint(&model.likelihood(tally(good, bad)).bad, &model.nothing().1);
+            model.supports_rate(&joint, 0.9)
         };
-        assert!(agrees(0, 0) > 0.7 && agrees(1, 9) > 0.7);
-        // One build alone may be a stray, which says little of the others.
-        assert!(agrees(20, 5) < 0.2, "{}", agrees(20, 5));
+        assert!(supports(0, 0) > 0.7 && supports(1, 9) > 0.7);
+        // One build alone may be an outlier, so it proves little about the others.
+        assert!(supports(20, 5) < 0.2, "{}", supports(20, 5));
     }
 }

@@ -1,52 +1,54 @@
+//! Observations of a search so far, and its settings.
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::sequential::lower_bound;
 
-/// The share of runs with another failure above which a build says nothing of the one that is looked for, and the
-/// probability with which fewer may pass for more by chance: two of two are enough, of ten it takes five. An end that
-/// fails in two ways is run until that is clear, which also tells which is the more frequent.
-const OTHERS: f64 = 0.2;
-const CHANCE: f64 = 0.05;
+/// A build is unusable for the search if the share of runs with another failure is above `MAX_OTHER_SHARE`, with at most the
+/// probability `OTHER_ERROR` that this is bad luck: two of two runs are enough, of ten it takes five. An end that fails in
+/// two ways is run until this is clear, which also shows the more frequent failure.
+const MAX_OTHER_SHARE: f64 = 0.2;
+const OTHER_ERROR: f64 = 0.05;
 
-/// Runs that a search may spend where nobody said another number: a failure that shows in one of twenty runs takes half of them.
+/// Default run limit of a search. A failure that shows in one of twenty runs needs about half of it.
 pub const DEFAULT_RUNS: u32 = 2000;
 
-/// What the search knows before it starts.
+/// Settings of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     bad: usize,
-    /// Sum of the prior weights of builds up to each; none where all weigh the same.
+    /// Prefix sums of the builds' prior weights; `None` if all weights are equal.
     cumulated: Option<Vec<f64>>,
-    /// What obtaining a build costs, in runs.
+    /// Cost of installing a build, as a number of runs.
     pub install_cost: f64,
-    /// The rate at which bad builds fail, where the user knows it.
+    /// Failure rate of bad builds if the user knows it, 0 to 1.
     pub rate: Option<f64>,
-    /// Posterior probability that an answer needs.
+    /// Posterior probability that an answer needs, 0 to 1.
     pub confidence: f64,
-    /// Passes in a row of the bad end that mean that its failure cannot be reproduced.
+    /// Passes in a row of the bad end after which its failure counts as not reproducible.
     pub patience: u32,
-    /// What may be spent.
-    pub budget: Budget,
+    /// Limits of the search.
+    pub budget: SearchBudget,
 }
 
-/// What a search may spend; without a number there is no limit.
+/// Limits of a search; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Budget {
-    /// Runs.
+pub struct SearchBudget {
+    /// Maximum number of runs.
     pub runs: Option<u32>,
-    /// Builds obtained, the ends included.
+    /// Maximum number of installed builds, including the ends.
     pub installs: Option<u32>,
-    /// Seconds of obtaining and running.
+    /// Maximum seconds for installing and running.
     pub seconds: Option<f64>,
 }
 
 impl Setup {
-    /// A history of the builds 0, which is good, to `bad`.
+    /// Returns the default settings for a history of builds 0, which is good, to `bad`.
     ///
     /// # Panics
-    /// When `bad` is 0: one build has no change.
+    /// Panics if `bad` is 0, because one build has no change.
     pub fn new(bad: usize) -> Setup {
         assert!(bad > 0, "a history has two ends");
         Setup {
@@ -56,15 +58,15 @@ impl Setup {
             rate: None,
             confidence: 0.99,
             patience: 150,
-            budget: Budget { runs: Some(DEFAULT_RUNS), ..Budget::default() },
+            budget: SearchBudget { runs: Some(DEFAULT_RUNS), ..SearchBudget::default() },
         }
     }
 
-    /// Weighs each build by how likely the change is to be in it: `weights[n]` belongs to build `n`, and build 0 has none. A build
-    /// whose relevant components are those of the build before weighs little.
+    /// Sets the relative prior probability of the change for each build: `weights[n]` belongs to build `n`;
+    /// `weights[0]` is ignored. A build whose relevant components equal those of its predecessor gets a small weight.
     ///
     /// # Panics
-    /// When the number of weights is not that of the builds, or one of them is not positive.
+    /// Panics if there is not one weight per build, or if a weight other than the first is not positive.
     pub fn weighted(mut self, weights: &[f64]) -> Setup {
         assert_eq!(weights.len(), self.bad + 1);
         assert!(weights[1..].iter().all(|w| *w > 0.0));
@@ -77,12 +79,12 @@ impl Setup {
         self
     }
 
-    /// The bad end.
+    /// Returns the index of the bad end.
     pub fn bad(&self) -> usize {
         self.bad
     }
 
-    /// Prior weight of a change in `after + 1 ..= until`, between 0 and 1.
+    /// Returns the prior probability that the change is in `after + 1 ..= until`, 0 to 1.
     pub(super) fn prior(&self, after: usize, until: usize) -> f64 {
         match &self.cumulated {
             Some(sums) => (sums[until] - sums[after]) / sums[self.bad],
@@ -91,57 +93,57 @@ impl Setup {
     }
 }
 
-/// What one run showed.
+/// Outcome of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seen {
     /// No failure.
     Good,
-    /// The failure that is looked for.
+    /// The failure that the search is for.
     Bad,
-    /// Another failure: neither.
+    /// Another failure, which counts neither as good nor as bad.
     Other,
 }
 
-/// What was observed.
+/// One observation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// The build is active now.
+    /// The build was installed and is active.
     Installed {
         /// The build.
         build: usize,
-        /// How long it took.
+        /// Seconds that installing took.
         seconds: f64,
     },
-    /// The build cannot be tested: it is not there, does not load, or fails a smoke test.
+    /// The build cannot be tested: it does not exist, does not load, or fails a smoke test.
     Unusable {
         /// The build.
         build: usize,
-        /// How long it took to find out.
+        /// Seconds that finding this out took.
         seconds: f64,
     },
     /// The trial ran once on the active build.
     Ran {
         /// The build.
         build: usize,
-        /// What it showed.
+        /// Outcome of the run.
         seen: Seen,
-        /// How long it took.
+        /// Seconds that the run took.
         seconds: f64,
     },
 }
 
-/// Runs of one build.
+/// Counts of one build's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Runs without a failure.
     pub good: u32,
-    /// Runs with the failure that is looked for.
+    /// Runs with the failure that the search is for.
     pub bad: u32,
     /// Runs with another failure.
     pub other: u32,
-    /// Whether it cannot be obtained, loaded or started.
+    /// True if the build cannot be installed, loaded or started.
     pub broken: bool,
 }
 
@@ -154,19 +156,20 @@ impl Tally {
         }
     }
 
-    /// Runs that count.
+    /// Returns the number of good and bad runs.
     pub fn runs(&self) -> u32 {
         self.good + self.bad
     }
 
-    /// Whether nothing can be learned from this build: it is broken, or surely fails in another way too often.
+    /// Returns true if the build is broken or certainly fails with another signature too often.
     pub fn unusable(&self) -> bool {
-        let often = || lower_bound(self.other, self.runs() + self.other, CHANCE) > OTHERS;
+        let often =
+            || lower_bound(self.other, self.runs() + self.other, OTHER_ERROR) > MAX_OTHER_SHARE;
         self.broken || (self.other >= 2 && often())
     }
 }
 
-/// Everything observed so far.
+/// All observations so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     setup: Setup,
@@ -178,7 +181,7 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing observed yet.
+    /// Returns a state without observations.
     pub fn new(setup: Setup) -> State {
         State {
             setup,
@@ -190,7 +193,7 @@ impl State {
         }
     }
 
-    /// What was known before.
+    /// Returns the settings.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }
@@ -198,7 +201,7 @@ impl State {
     /// Adds an observation.
     ///
     /// # Panics
-    /// When the build is none of the history.
+    /// Panics if the build is not in the history.
     pub fn observe(&mut self, event: Event) {
         let (Event::Installed { build, seconds }
         | Event::Unusable { build, seconds }
@@ -220,37 +223,37 @@ impl State {
         }
     }
 
-    /// What was seen of a build.
+    /// Returns the counts of a build.
     pub fn tally(&self, build: usize) -> Tally {
         self.tallies.get(&build).copied().unwrap_or_default()
     }
 
-    /// Every build that something was seen of, in the order of the history.
+    /// Returns all observed builds with their counts, in the order of the history.
     pub fn tallies(&self) -> impl Iterator<Item = (usize, Tally)> + '_ {
         self.tallies.iter().map(|(build, tally)| (*build, *tally))
     }
 
-    /// Runs so far.
+    /// Returns the number of runs so far.
     pub fn runs(&self) -> u32 {
         self.runs.len() as u32
     }
 
-    /// Builds obtained so far, the ends included.
+    /// Returns the number of different builds installed so far, including the ends.
     pub fn installs(&self) -> u32 {
         self.installed.len() as u32
     }
 
-    /// Seconds spent on obtaining and running.
+    /// Returns the seconds spent on installing and running.
     pub fn seconds(&self) -> f64 {
         self.seconds
     }
 
-    /// The build that is installed now.
+    /// Returns the active build.
     pub fn active(&self) -> Option<usize> {
         self.active
     }
 
-    /// Whether a build has been obtained already.
+    /// Returns whether the build has been installed before.
     pub(super) fn installed(&self, build: usize) -> bool {
         self.installed.contains(&build)
     }
@@ -259,20 +262,20 @@ impl State {
         self.tallies.get(&build).is_some_and(Tally::unusable)
     }
 
-    /// Whether it takes more runs of a build to tell whether it fails in another way too often.
+    /// Returns whether more runs are needed to decide if the build fails with another signature too often.
     pub(super) fn doubtful(&self, build: usize) -> bool {
         let tally = self.tally(build);
         let seems = tally.other >= 2
-            && f64::from(tally.other) > OTHERS * f64::from(tally.runs() + tally.other);
+            && f64::from(tally.other) > MAX_OTHER_SHARE * f64::from(tally.runs() + tally.other);
         seems && !tally.unusable()
     }
 
-    /// The usable build between two builds that is nearest to `after`, or none.
+    /// Returns the usable build between two builds that is nearest to `after`.
     pub(super) fn usable_between(&self, after: usize, until: usize) -> Option<usize> {
         (after + 1..until).find(|build| !self.unusable(*build))
     }
 
-    /// Unusable builds between two builds.
+    /// Returns the unusable builds between two builds.
     pub(super) fn unusable_between(&self, after: usize, until: usize) -> Vec<usize> {
         self.tallies
             .range(after + 1..until.max(after + 1))
@@ -281,9 +284,9 @@ impl State {
             .collect()
     }
 
-    /// Which budget is spent, where one more run, or one more build, would be over it.
+    /// Returns the name of the budget that one more run, or one more installed build if `install`, would exceed.
     pub(super) fn spent(&self, install: bool) -> Option<String> {
-        let Budget { runs, installs, seconds } = self.setup.budget;
+        let SearchBudget { runs, installs, seconds } = self.setup.budget;
         let over = |limit: Option<u32>, used: u32| limit.is_some_and(|limit| used >= limit);
         if over(runs, self.runs()) {
             Some("runs".to_owned())
@@ -296,8 +299,8 @@ impl State {
         }
     }
 
-    /// How often passes of `good` and failures of `bad` alternate in time. A failure right after another may be what that one
-    /// left behind, on a build that is good, so it does not count.
+    /// Counts how often passes of `good` and failures of `bad` alternate in time. A failure right after another
+    /// failure does not count: it may be caused by what that one left behind.
     pub(super) fn alternations(&self, good: usize, bad: usize) -> u32 {
         let (mut count, mut last, mut before) = (0, None, None);
         for (build, seen) in &self.runs {
@@ -315,25 +318,27 @@ impl State {
         count
     }
 
-    /// What was seen of a build where the run before, of whichever build, did not fail: that may leave something behind.
-    pub(super) fn own(&self, build: usize) -> Tally {
-        let mut own = Tally { broken: self.tally(build).broken, ..Tally::default() };
+    /// Returns the counts of those runs of a build whose previous run, of any build, did not fail. A failure may
+    /// leave something behind that makes the next run fail too.
+    pub(super) fn tally_not_after_failure(&self, build: usize) -> Tally {
+        let mut tally = Tally { broken: self.tally(build).broken, ..Tally::default() };
         let mut before = None;
         for (of, seen) in &self.runs {
             let after_failure = before.replace(*seen) == Some(Seen::Bad);
             if *of == build && !after_failure {
-                own.count(*seen);
+                tally.count(*seen);
             }
         }
-        own
+        tally
     }
 
-    /// Whether the last run failed.
+    /// Returns whether the last run failed.
     pub(super) fn just_failed(&self) -> bool {
         self.runs.last().is_some_and(|(_, seen)| *seen == Seen::Bad)
     }
 
-    /// Whether the last runs all failed, on at least so many builds, the good end not among them.
+    /// Returns whether the most recent runs all failed, on at least `builds` different builds, none of them the good
+    /// end.
     pub(super) fn suspicious(&self, builds: usize) -> bool {
         let mut failed: Vec<usize> = Vec::new();
         for (build, seen) in self.runs.iter().rev() {
@@ -350,7 +355,7 @@ impl State {
         false
     }
 
-    /// Passes of the good end, and its failures since the last of them.
+    /// Returns the passes of the good end, and its failures since the last of them.
     pub(super) fn good_end_turned(&self) -> (u32, u32) {
         let of_good_end = || self.runs.iter().filter(|(build, _)| *build == 0);
         let failures = of_good_end().rev().take_while(|(_, seen)| *seen == Seen::Bad).count();
@@ -363,7 +368,7 @@ mod tests {
     use super::Tally;
 
     #[test]
-    fn a_build_says_nothing_once_it_surely_fails_in_another_way_too_often() {
+    fn build_is_unusable_once_it_certainly_fails_otherwise_too_often() {
         let check = |runs: u32, other: u32, expected: bool| {
             let tally = Tally { good: runs - other, other, ..Tally::default() };
             assert_eq!(tally.unusable(), expected, "{other} of {runs}");

@@ -1,30 +1,32 @@
-//! Plain delta debugging, to compare with.
+//! Plain delta debugging, for comparison with this crate's search.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{Made, Space};
 
-/// What plain delta debugging took.
+/// Cost of plain delta debugging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tests {
-    /// Runs of well-formed candidates.
+pub struct DdminStats {
+    /// Number of runs of well-formed candidates.
     pub runs: u32,
-    /// Subsets that are not well-formed. Plain delta debugging knows no static checks and finds out by running them.
+    /// Number of subsets that are not well-formed. Plain delta debugging has no static checks, so it would run them
+    /// too.
     pub unresolved: u32,
 }
 
-/// `ddmin` of Zeller and Hildebrandt (IEEE TSE 28, 2002) over the strongest edits of the start: each edit that is not
-/// made is an element that is kept. Answers are cached. It believes every answer, so it is for failures that come every
-/// time.
+/// Runs `ddmin` of Zeller and Hildebrandt (IEEE TSE 28, 2002) over the strongest edits of `start`. An edit that is
+/// not applied is an element that is kept.
+///
+/// Outcomes are cached and each is trusted, so this works only for failures that occur in every run.
 pub fn ddmin<S: Space>(
     space: &S,
     start: &S::Candidate,
     fails: &mut dyn FnMut(&S::Candidate, &str) -> bool,
-) -> (S::Candidate, Tests) {
+) -> (S::Candidate, DdminStats) {
     let tree = space.edits(start);
     let edits: Vec<S::Edit> =
         tree.leaves().into_iter().filter_map(|l| l.first().cloned()).collect();
-    let mut tests = Tests::default();
+    let mut tests = DdminStats::default();
     let mut cache = HashMap::new();
     let mut refused = HashSet::new();
     let mut made = |kept: &[usize]| {

@@ -1,41 +1,41 @@
-//! Runs of candidates, counted, and what they decide.
+//! Counts the runs of candidates and decides from the counts.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Instead, Runner, Seen, Stopped, Wrong};
+use super::{InvalidReason, Runner, Seen, Stopped, SubstituteFailure};
 use crate::sequential::{evidence, lower_bound, passes_needed};
 
-/// How sure a search wants to be.
+/// Error probability and assumptions of a search.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Whether the failure comes every time, as far as is known beforehand. One run then decides; the first pass of
-    /// something that has failed before revokes it.
+pub struct ReduceSettings {
+    /// True if the failure is assumed to occur in every run. One run then decides, until a candidate that has failed
+    /// passes for the first time; from then on the failure counts as intermittent.
     pub deterministic: bool,
-    /// Probability of stopping at something that is not minimal, in all.
+    /// Probability that the result is not minimal, 0 to 1.
     pub error: f64,
-    /// Failures that are rarer than this are taken for gone.
+    /// Lowest failure rate to detect, 0 to 1; a rarer failure counts as gone.
     pub least_rate: f64,
 }
 
-impl Default for Settings {
+impl Default for ReduceSettings {
     fn default() -> Self {
-        Settings { deterministic: false, error: 0.01, least_rate: 0.05 }
+        ReduceSettings { deterministic: false, error: 0.01, least_rate: 0.05 }
     }
 }
 
-/// Runs of one candidate.
+/// Counts of one candidate's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// With the failure in question.
+    /// Runs with the failure that the search is for.
     pub same: u32,
-    /// Without it: passes and other failures.
+    /// Runs with a pass or with another failure.
     pub not: u32,
-    /// Without a verdict.
+    /// Runs without a verdict.
     pub none: u32,
 }
 
 impl Counts {
-    /// Runs with a verdict.
+    /// Returns the number of runs with a verdict.
     pub fn runs(self) -> u32 {
         self.same + self.not
     }
@@ -47,46 +47,46 @@ pub(super) enum Decision {
     Gone,
 }
 
-/// Wrong rejections on the way cost a later attempt and no more.
+/// Error probability of a rejection during the search; a wrong one only costs a later attempt.
 const ERROR_ON_THE_WAY: f64 = 0.05;
-/// Probability that something that fails at [`SHARE`] of the rate is taken for as good as the start.
+/// Probability of accepting a candidate that fails at only [`SHARE`] of the start's rate.
 const TOO_RARE: f64 = 0.01;
-/// The share of the start's rate that is too rare.
+/// Part of the start's rate at which a candidate is rejected as too rarely failing.
 const SHARE: f64 = 0.5;
-/// A failure that came every time so far may still fail to come.
+/// Highest assumed rate: a failure that occurred in every run so far may still be intermittent.
 const MOST_RATE: f64 = 0.98;
-/// Runs without a verdict after which a candidate is left alone.
+/// A candidate is given up after this many more runs without a verdict than with one.
 const NO_VERDICTS: u32 = 3;
-/// Runs that the first estimate of the rate takes.
+/// Minimum number of runs for the first estimate of an intermittent failure's rate.
 const FIRST_RUNS: u32 = 20;
-/// Failures that end it sooner, as long as there is nothing else.
+/// Failures that end the first estimate sooner if there was no pass.
 const FIRST_HITS: u32 = 3;
-/// Failures that make a rate known well enough.
+/// Failures after which a rate counts as known well enough.
 const HITS: u32 = 8;
 
 pub(super) struct Sampler<C> {
-    settings: Settings,
+    settings: ReduceSettings,
     cache: HashMap<String, Counts>,
     pub(super) runs: u32,
     pub(super) others: BTreeMap<String, (u32, C)>,
-    /// What failed in the place of the failure in question, by key.
-    instead: HashMap<String, Vec<Instead>>,
-    /// The rate of the start: whatever is accepted fails as often, as far as runs tell.
+    /// Other failures, by candidate key.
+    other_failures: HashMap<String, Vec<SubstituteFailure>>,
+    /// Failure rate of the start, 0 to 1; every accepted candidate fails as often according to its runs.
     rate: f64,
-    /// Failures of what was accepted, while there is nothing else.
+    /// Failures of accepted candidates as long as none of them has passed.
     row: u32,
-    /// Whether something that fails has also passed.
+    /// True once a candidate has both failed and passed.
     flaky: bool,
 }
 
 impl<C: Clone> Sampler<C> {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: ReduceSettings) -> Self {
         Sampler {
             settings,
             cache: HashMap::new(),
             runs: 0,
             others: BTreeMap::new(),
-            instead: HashMap::new(),
+            other_failures: HashMap::new(),
             rate: MOST_RATE,
             row: 0,
             flaky: false,
@@ -97,21 +97,23 @@ impl<C: Clone> Sampler<C> {
         self.cache.get(key).copied().unwrap_or_default()
     }
 
-    /// What failed in the place of the failure in question, the most frequent first.
-    pub(super) fn instead(&self, key: &str) -> Vec<Instead> {
-        let mut all = self.instead.get(key).cloned().unwrap_or_default();
-        all.sort_by_key(|instead| std::cmp::Reverse(instead.count));
+    /// Returns the other failures of a candidate, the most frequent first.
+    pub(super) fn other_failures(&self, key: &str) -> Vec<SubstituteFailure> {
+        let mut all = self.other_failures.get(key).cloned().unwrap_or_default();
+        all.sort_by_key(|other| std::cmp::Reverse(other.count));
         all
     }
 
-    fn met(&mut self, key: &str, signature: String, own: Option<Wrong>) {
-        let all = self.instead.entry(key.to_owned()).or_default();
-        match all.iter_mut().find(|met| met.signature == signature && met.own == own) {
+    /// Counts another failure of a candidate.
+    fn count_other(&mut self, key: &str, signature: String, invalid: Option<InvalidReason>) {
+        let all = self.other_failures.entry(key.to_owned()).or_default();
+        match all.iter_mut().find(|met| met.signature == signature && met.invalid == invalid) {
             Some(met) => met.count += 1,
-            None => all.push(Instead { signature, count: 1, own }),
+            None => all.push(SubstituteFailure { signature, count: 1, invalid }),
         }
     }
 
+    /// Runs a candidate once and counts the outcome.
     fn observe(
         &mut self,
         candidate: &C,
@@ -124,7 +126,7 @@ impl<C: Clone> Sampler<C> {
         match seen {
             Seen::Same => counts.same += 1,
             Seen::Pass => counts.not += 1,
-            Seen::Other(_) | Seen::Own(..) => counts.not += 1,
+            Seen::Other(_) | Seen::Invalid(..) => counts.not += 1,
             Seen::NoVerdict => counts.none += 1,
         }
         let counts = *counts;
@@ -132,16 +134,16 @@ impl<C: Clone> Sampler<C> {
             Seen::Other(signature) => {
                 let new = || (0, candidate.clone());
                 self.others.entry(signature.clone()).or_insert_with(new).0 += 1;
-                self.met(key, signature, None);
+                self.count_other(key, signature, None);
             }
-            Seen::Own(signature, why) => self.met(key, signature, Some(why)),
+            Seen::Invalid(signature, why) => self.count_other(key, signature, Some(why)),
             Seen::Same | Seen::Pass | Seen::NoVerdict => {}
         }
         Ok(counts)
     }
 
-    /// Estimates the rate of the start.
-    pub(super) fn first(
+    /// Estimates the failure rate of the start.
+    pub(super) fn estimate_rate(
         &mut self,
         start: &C,
         key: &str,
@@ -159,7 +161,7 @@ impl<C: Clone> Sampler<C> {
             }
             counts = self.observe(start, key, runner)?;
         }
-        // A rate that is taken for too high makes everything look too rare.
+        // An overestimated rate would make every candidate look too rarely failing, so take the lower bound.
         let rate = match self.flaky {
             true => lower_bound(counts.same, counts.runs(), 0.1),
             false => MOST_RATE,
@@ -169,19 +171,21 @@ impl<C: Clone> Sampler<C> {
         Ok(())
     }
 
-    /// Whether a candidate still fails, and as often as the start.
+    /// Decides whether a candidate still fails, and as often as the start.
     pub(super) fn decide(
         &mut self,
         candidate: &C,
         key: &str,
         runner: &mut dyn Runner<C>,
     ) -> Result<Decision, Stopped> {
-        self.until(candidate, key, ERROR_ON_THE_WAY, 1, runner)
+        self.run_until_decided(candidate, key, ERROR_ON_THE_WAY, 1, runner)
     }
 
-    /// Runs a candidate until its counts decide. `miss` is the probability that one which fails as often as the start is taken for one
-    /// that does not; `passes` decide where failures come every time.
-    fn until(
+    /// Runs a candidate until its counts decide.
+    ///
+    /// `miss` is the probability of rejecting a candidate that fails as often as the start. `passes` is the number of
+    /// passes that reject one if the failure has been deterministic so far.
+    fn run_until_decided(
         &mut self,
         candidate: &C,
         key: &str,
@@ -209,19 +213,19 @@ impl<C: Clone> Sampler<C> {
         }
     }
 
-    /// By how much runs speak for the start's rate.
+    /// Returns the log likelihood ratio of the start's rate against [`SHARE`] of it.
     fn evidence(&self, counts: Counts) -> f64 {
         evidence(counts.same, counts.not, self.rate, self.rate * SHARE)
     }
 
-    /// The search goes on from this candidate.
-    pub(super) fn moved(&mut self, key: &str) {
+    /// Records that the search continues from this candidate.
+    pub(super) fn accept(&mut self, key: &str) {
         self.row += self.counts(key).same;
     }
 
-    /// A fresh sample of the result, so that its rate does not rest on the runs that it was chosen by. False where the search has to
-    /// begin again: it trusted single runs of something that fails now and then, or a rate that was luck.
-    pub(super) fn last(
+    /// Takes a fresh sample of the result, because the runs that selected it are biased. Returns false if the search
+    /// has to start again: it trusted single runs of an intermittent failure, or a rate that was luck.
+    pub(super) fn check_result(
         &mut self,
         result: &C,
         key: &str,
@@ -236,7 +240,7 @@ impl<C: Clone> Sampler<C> {
                 self.flaky = true;
                 return Ok(false);
             }
-            let wanted = if self.flaky { HITS } else { self.certain() };
+            let wanted = if self.flaky { HITS } else { self.deterministic_after() };
             let most = (f64::from(HITS) / self.settings.least_rate) as u32;
             if hits >= wanted || fresh >= most || counts.none >= most {
                 break;
@@ -247,12 +251,12 @@ impl<C: Clone> Sampler<C> {
         Ok(!self.flaky || self.evidence(self.counts(key)) > ERROR_ON_THE_WAY.ln())
     }
 
-    /// Fresh failures in a row by which a failure counts as one that comes every time.
-    fn certain(&self) -> u32 {
+    /// Returns the number of fresh failures in a row after which a failure counts as deterministic.
+    fn deterministic_after(&self) -> u32 {
         if self.settings.deterministic { 2 } else { HITS }
     }
 
-    /// Decides again with the error that `elements` decisions may have in all.
+    /// Decides again, with an error that keeps `elements` such decisions together within the settings' error.
     pub(super) fn confirm(
         &mut self,
         candidate: &C,
@@ -267,6 +271,6 @@ impl<C: Clone> Sampler<C> {
             let low = lower_bound(self.row, self.row, 0.05);
             passes_needed(low.max(self.settings.least_rate), error)
         };
-        self.until(candidate, key, error, passes, runner)
+        self.run_until_decided(candidate, key, error, passes, runner)
     }
 }

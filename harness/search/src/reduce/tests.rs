@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// Sets of numbers from which numbers are dropped, and a size that shrinks.
+/// Search space of sets of numbers: numbers can be dropped, and a size can shrink.
 struct Sets;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ impl Space for Sets {
         }
         match smaller {
             same if same == *set => Made::Unchanged,
-            // 7 needs 8.
+            // 7 is well-formed only together with 8.
             s if s.numbers.contains(&7) && !s.numbers.contains(&8) => Made::IllFormed("7".into()),
             smaller => Made::Candidate(smaller),
         }
@@ -48,14 +48,15 @@ impl Space for Sets {
     }
 }
 
-/// Fails at a rate where all of `wanted` is there and the size is enough.
+/// Runner whose candidates fail at `rate` if they contain all `wanted` numbers and are large enough.
 struct Machine {
     wanted: Vec<u32>,
     size: u32,
     rate: f64,
     state: u64,
+    /// Number of runs until the runner ends the search.
     left: u32,
-    /// Without this number it fails at a fifth of the rate.
+    /// A candidate without this number fails at a fifth of the rate.
     helper: Option<u32>,
 }
 
@@ -78,9 +79,11 @@ impl Runner<Set> for Machine {
         let there = self.wanted.iter().all(|n| set.numbers.contains(n)) && set.size >= self.size;
         Some(match there {
             true if chance < rate => Seen::Same,
-            // Without 5 it fails in another way; without 17 it is itself wrong.
+            // Without 5 it fails with another signature; without 17 it is invalid.
             _ if !set.numbers.contains(&5) => Seen::Other("five".into()),
-            _ if !set.numbers.contains(&17) => Seen::Own("seventeen".into(), Wrong::Answer),
+            _ if !set.numbers.contains(&17) => {
+                Seen::Invalid("seventeen".into(), InvalidReason::Answer)
+            }
             _ => Seen::Pass,
         })
     }
@@ -90,12 +93,12 @@ fn run(wanted: &[u32], rate: f64, seed: u64, left: u32, deterministic: bool) -> 
     let start = Set { numbers: (0..24).collect(), size: 4096 };
     let mut machine =
         Machine { wanted: wanted.to_vec(), size: 48, rate, state: seed, left, helper: None };
-    let settings = Settings { deterministic, ..Settings::default() };
+    let settings = ReduceSettings { deterministic, ..ReduceSettings::default() };
     reduce(&Sets, start, settings, &mut machine)
 }
 
 #[test]
-fn what_is_needed_is_left_however_rare_the_failure() {
+fn keeps_exactly_the_needed_parts_at_every_failure_rate() {
     #[track_caller]
     fn check(rate: f64, most: u32) {
         for seed in 0..20 {
@@ -108,7 +111,7 @@ fn what_is_needed_is_left_however_rare_the_failure() {
             assert!((shown - rate).abs() < 0.3, "{rate}: {:?}", found.with);
             assert_eq!(found.needed.len(), 4);
             for needed in found.needed {
-                let Without::Runs(counts, _) = needed.without else { panic!("{needed:?}") };
+                let Rejection::Runs(counts, _) = needed.without else { panic!("{needed:?}") };
                 assert!(counts.same == 0 && counts.not > 0, "{:?}: {counts:?}", needed.edit);
             }
         }
@@ -120,7 +123,7 @@ fn what_is_needed_is_left_however_rare_the_failure() {
 }
 
 #[test]
-fn what_makes_a_failure_frequent_is_kept() {
+fn keeps_parts_that_make_the_failure_frequent() {
     for (rate, deterministic) in
         [(0.9, false), (0.5, false), (0.3, false), (1.0, true), (1.0, false)]
     {
@@ -135,60 +138,66 @@ fn what_makes_a_failure_frequent_is_kept() {
                 left: 100_000,
                 helper: Some(11),
             };
-            let settings = Settings { deterministic, ..Settings::default() };
+            let settings = ReduceSettings { deterministic, ..ReduceSettings::default() };
             let found = reduce(&Sets, start, settings, &mut machine);
             let numbers: Vec<_> = found.candidate.numbers.into_iter().collect();
             kept += u32::from(numbers == [3, 11, 17]);
         }
-        assert!(kept >= 19, "rate {rate}, told to come each time: {deterministic}: {kept} of 20");
+        assert!(
+            kept >= 19,
+            "rate {rate}, assumed to be deterministic: {deterministic}: {kept} of 20"
+        );
     }
 }
 
 #[test]
-fn a_failure_that_comes_every_time_needs_one_run_per_question() {
+fn deterministic_failure_needs_one_run_per_candidate() {
     let found = run(&[3, 5, 17], 1.0, 0, 1000, true);
     assert!(found.complete && found.runs < 40, "{} runs", found.runs);
-    // Who was told so wrongly finds out.
+    // The search detects that the assumption was wrong.
     let found = run(&[3, 5, 17], 0.5, 3, 100_000, true);
     assert_eq!(found.candidate.numbers.len(), 3);
 }
 
 #[test]
-fn an_end_of_the_budget_leaves_what_there_is() {
+fn exhausted_runner_leaves_the_best_candidate_so_far() {
     let found = run(&[3, 17], 1.0, 0, 10, true);
     assert!(!found.complete && found.runs == 10);
     assert!(found.candidate.numbers.len() < 24 && found.candidate.numbers.contains(&3));
 }
 
 #[test]
-fn other_failures_are_kept_apart() {
+fn other_failures_are_reported_separately() {
     let found = run(&[3, 5], 1.0, 0, 1000, true);
     let (count, example) = &found.others["five"];
     assert!(*count > 0 && !example.numbers.contains(&5));
 
-    // Each stands at the element without which it came; what is itself wrong shows no other failure.
+    // Each other failure is listed for the element without which it occurred; failures of invalid candidates are not
+    // counted as other failures.
     let found = run(&[3, 5, 17], 1.0, 0, 1000, true);
     assert_eq!(found.others.keys().collect::<Vec<_>>(), ["five"]);
     let mut met = Vec::new();
     for needed in &found.needed {
-        let Without::Runs(counts, instead) = &needed.without else { panic!("{needed:?}") };
-        let told: u32 = instead.iter().map(|met| met.count).sum();
-        assert!(told <= counts.not, "{needed:?}");
-        met.extend(instead.iter().map(|met| (met.signature.as_str(), met.own, told == counts.not)));
+        let Rejection::Runs(counts, instead) = &needed.without else { panic!("{needed:?}") };
+        let counted: u32 = instead.iter().map(|met| met.count).sum();
+        assert!(counted <= counts.not, "{needed:?}");
+        met.extend(
+            instead.iter().map(|met| (met.signature.as_str(), met.invalid, counted == counts.not)),
+        );
     }
     met.sort_unstable();
-    assert_eq!(met, [("five", None, true), ("seventeen", Some(Wrong::Answer), true)]);
+    assert_eq!(met, [("five", None, true), ("seventeen", Some(InvalidReason::Answer), true)]);
 }
 
 #[test]
-fn an_element_without_which_nothing_can_run_says_so() {
+fn elements_needed_for_well_formedness_give_the_reason() {
     let found = run(&[7], 1.0, 0, 1000, true);
     assert_eq!(found.candidate.numbers.iter().copied().collect::<Vec<_>>(), [7, 8]);
     let reasons: Vec<_> = found.needed.iter().map(|n| &n.without).collect();
-    assert!(reasons.contains(&&Without::IllFormed("7".into())), "{reasons:?}");
+    assert!(reasons.contains(&&Rejection::IllFormed("7".into())), "{reasons:?}");
 }
 
-/// Delta debugging as published, on the same edits.
+/// Compares with delta debugging as published, on the same edits.
 #[test]
 fn plain_delta_debugging_takes_more_runs() {
     let start = Set { numbers: (0..24).collect(), size: 4096 };

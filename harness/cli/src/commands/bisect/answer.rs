@@ -6,7 +6,7 @@ use report::{
     Dot, Record, SearchPage, Stretch, Tested, count,
     evidence::{Bisected, BuildRate, Component, Crossed, Rate, Setting, Skipped, ThresholdBand},
 };
-use search::bisect::{Answer, Edge, Event, Posterior, Seen, State, band};
+use search::bisect::{Answer, Edge, Event, Posterior, Seen, State, find_band};
 use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
@@ -127,17 +127,17 @@ impl Found<'_> {
         let edge = self.edge().map(|(good, bad)| ordered(good, bad));
         let names = edge.map(|(older, newer)| (label(older), label(newer)));
         let verified = self.state.tally(self.state.setup().bad()).runs() > 0;
-        let posterior = Posterior::of(self.state);
-        let stretch = |stretch: &search::bisect::Stretch| {
+        let posterior = Posterior::from_state(self.state);
+        let stretch = |stretch: &search::bisect::Interval| {
             let (older, newer) = ordered(stretch.after, stretch.until);
             Stretch {
                 from: self.place(older),
                 to: self.place(newer),
                 labels: (label(older), label(newer)),
-                mass: posterior.claimed(self.state, stretch),
+                mass: posterior.confidence_in(self.state, stretch),
             }
         };
-        let stretches: Vec<_> = posterior.stretches().iter().map(stretch).collect();
+        let stretches: Vec<_> = posterior.intervals().iter().map(stretch).collect();
         let run = |observation: &Observation| match observation.event {
             Event::Ran { build, seen, .. } => Some((
                 self.place(build),
@@ -273,7 +273,7 @@ impl Found<'_> {
         let confidence = match self.answer {
             Answer::Found(edge) | Answer::Worse { edge, .. } => {
                 let hidden = self.axis.hidden(edge.last_good, edge.first_bad);
-                Some(edge.own_share(hidden))
+                Some(edge.confidence_in_first_bad(hidden))
             }
             Answer::Several { edges } => edges.first().map(|edge| edge.confidence),
             Answer::Range { mass, .. } if *mass > 0.0 => Some(*mass),
@@ -322,9 +322,10 @@ impl Found<'_> {
             return None;
         }
         let tallies = self.state.tallies().filter(|(_, tally)| !tally.unusable());
-        let found = band(tallies.map(|(point, tally)| (point, tally.good, tally.bad)))?;
+        let found = find_band(tallies.map(|(point, tally)| (point, tally.good, tally.bad)))?;
         let label = |point| self.axis.label(point);
-        let [never, first, always] = [found.never, found.first, found.always].map(label);
+        let [never, first, always] =
+            [found.last_passing, found.first_failing, found.always_failing].map(label);
         Some(ThresholdBand { never, first, always })
     }
 

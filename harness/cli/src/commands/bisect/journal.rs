@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use search::bisect::{Action, Budget, Event, Setup, State, next};
+use search::bisect::{Action, Event, SearchBudget, Setup, State, next};
 use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
@@ -135,7 +135,7 @@ impl Begun {
         setup.install_cost = self.install_cost;
         setup.rate = self.rate;
         let Limits { runs, installs, seconds } = self.budget;
-        setup.budget = Budget { runs, installs, seconds };
+        setup.budget = SearchBudget { runs, installs, seconds };
         State::new(setup)
     }
 

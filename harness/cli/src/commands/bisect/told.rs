@@ -200,7 +200,7 @@ impl Told<'_> {
         notes.push(format!(
             "{} fails in less than {} of runs (99 %, by its own {}); a failure rarer than that may {}",
             name(edge.last_good),
-            percent(edge.before),
+            percent(edge.last_good_rate_below),
             count(state.tally(edge.last_good).runs(), "run"),
             if fix { "still be there" } else { "be older" }
         ));
@@ -229,7 +229,7 @@ impl Told<'_> {
             ));
         }
         if let Some(told) = state.setup().rate
-            && Posterior::of(state).agrees(told) < 0.01
+            && Posterior::from_state(state).supports_rate(told) < 0.01
         {
             notes.push(format!(
                 "the runs speak against --rate {told}: bad builds fail in about {} of runs",
@@ -312,7 +312,7 @@ pub(super) fn line(observation: &Observation) -> String {
 
 /// About what a search will still take, by what its runs and builds took so far.
 fn left(posterior: &Posterior, state: &State, seen: &[Observation]) -> String {
-    let left = posterior.left(state);
+    let left = posterior.remaining(state);
     let mean = |of: &dyn Fn(&Event) -> Option<f64>| {
         let each: Vec<f64> = seen.iter().filter_map(|o| of(&o.event)).collect();
         each.iter().sum::<f64>() / each.len().max(1) as f64
@@ -351,7 +351,7 @@ pub(super) fn progress(
         text.push_str(&format!("  ({} good, {} bad)", tally.good, tally.bad));
         let last = state.setup().bad();
         if state.tally(0).runs() > 0 && state.tally(last).bad > 0 {
-            let posterior = Posterior::of(state);
+            let posterior = Posterior::from_state(state);
             let (good, bad, _) = posterior.range();
             let (good, bad, left) = (name(good), name(bad), left(&posterior, state, seen));
             text.push_str(&format!("  if stopped now: between {good} and {bad}; {left}"));
@@ -391,7 +391,7 @@ mod tests {
             confidence: 0.9,
             rate: 0.9,
             noise: 0.0,
-            before: 0.1,
+            last_good_rate_below: 0.1,
         };
         let worse = Answer::Worse { after: 2, until: 3, rate: 0.1, edge: edge(6) };
         let several = Answer::Several { edges: vec![edge(2), edge(6)] };

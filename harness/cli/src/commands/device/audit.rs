@@ -8,7 +8,7 @@ use std::{
     process::{ExitCode, Stdio},
 };
 
-use conformance::{Decoder, Tally};
+use conformance::{Decoder, OpcodeCounter};
 use device::Arch;
 use rocm::Stack;
 use serde::{Deserialize, Serialize};
@@ -235,7 +235,7 @@ fn read(
     decoder: &Decoder,
     answer: &mut Answer,
 ) -> Result<(), Stop> {
-    let mut tallies: BTreeMap<Arch, (Tally<'_>, Finding)> = BTreeMap::new();
+    let mut tallies: BTreeMap<Arch, (OpcodeCounter<'_>, Finding)> = BTreeMap::new();
     // Kernel files name their architecture, so a sample can be chosen before they are opened.
     let chosen = sample(&library.files, request);
     for (path, is_chosen) in library.files.iter().zip(chosen) {
@@ -275,7 +275,7 @@ fn read(
             let (tally, finding) = tallies.entry(arch).or_insert_with(|| {
                 let (library, gfx) = (library.name.clone(), arch.name().to_owned());
                 (
-                    Tally::new(move |at, window| decoder.decode(arch, at, window)),
+                    OpcodeCounter::new(move |at, window| decoder.decode(arch, at, window)),
                     Finding { library, gfx, ..Finding::default() },
                 )
             });
@@ -285,7 +285,7 @@ fn read(
                 finding.read += 1;
             }
             for text in &object.text {
-                tally.read(text).map_err(|e| no_disassembler(&e))?;
+                tally.count(text).map_err(|e| no_disassembler(&e))?;
             }
         }
     }
@@ -297,7 +297,7 @@ fn read(
             let Some(example) = found.example else { continue };
             let aside = is_aside(&opcode);
             let list = if aside { &mut finding.aside } else { &mut finding.missing };
-            list.push(Missing { opcode, count: found.missing, of: found.count, example });
+            list.push(Missing { opcode, count: found.unsupported, of: found.count, example });
         }
         for list in [&mut finding.missing, &mut finding.aside] {
             list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.opcode.cmp(&b.opcode)));

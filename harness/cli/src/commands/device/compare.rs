@@ -11,7 +11,7 @@ use std::{
     time::SystemTime,
 };
 
-use conformance::{Difference, Differences, File};
+use conformance::{Differences, ResultDifference, ResultFile};
 
 use crate::{
     Session, SessionOptions, Stop,
@@ -31,15 +31,15 @@ pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
         let found = probed(args)?;
         if let Some(path) = &args.write {
             write(path, &found)?;
-            let (path, count) = (path.display(), found.probes.len());
-            outputs::print(&format!("{path}: {count} probes of {}\n", found.header.words()))?;
+            let (path, count) = (path.display(), found.results.len());
+            outputs::print(&format!("{path}: {count} probes of {}\n", found.header.describe()))?;
         }
         files.push(found);
     }
     let [one, other] = &files[..] else { return Ok(ExitCode::SUCCESS) };
     let found = conformance::compare(one, other).map_err(|e| Stop::usage(format!("error: {e}")))?;
     outputs::print(&view(one, other, &found))?;
-    Ok(ExitCode::from(u8::from(!found.differ.is_empty())))
+    Ok(ExitCode::from(u8::from(!found.specified.is_empty())))
 }
 
 /// Whether what is asked for can be done.
@@ -61,13 +61,13 @@ fn asked(args: &Compare) -> Result<(), Stop> {
 }
 
 /// The files that are named, or all that is wrong with them.
-fn read_all(args: &Compare) -> Result<Vec<File>, Stop> {
+fn read_all(args: &Compare) -> Result<Vec<ResultFile>, Stop> {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in &args.files {
         let at = path.display();
         match fs::read_to_string(path) {
             Err(error) => problems.push(format!("error: cannot read `{at}`: {error}")),
-            Ok(text) => match File::parse(&text) {
+            Ok(text) => match ResultFile::parse(&text) {
                 Ok(file) => files.push(file),
                 Err(refused) => {
                     problems.extend(refused.iter().map(|one| format!("error: `{at}`: {one}")));
@@ -78,17 +78,17 @@ fn read_all(args: &Compare) -> Result<Vec<File>, Stop> {
     if problems.is_empty() { Ok(files) } else { Err(Stop::usage(problems.join("\n"))) }
 }
 
-fn write(path: &Path, file: &File) -> Result<(), Stop> {
+fn write(path: &Path, file: &ResultFile) -> Result<(), Stop> {
     let failed = |error: &dyn std::error::Error| {
         Stop::no_verdict(format!("error: cannot write `{}`: {}", path.display(), chain(error)))
     };
-    let text = file.text().map_err(|e| failed(&e))?;
+    let text = file.to_text().map_err(|e| failed(&e))?;
     let mut out = fs::File::create_new(path).map_err(|e| failed(&e))?;
     out.write_all(text.as_bytes()).map_err(|e| failed(&e))
 }
 
 /// Runs the probe on the device.
-fn probed(args: &Compare) -> Result<File, Stop> {
+fn probed(args: &Compare) -> Result<ResultFile, Stop> {
     let failed = |what: &str, e: &dyn std::error::Error| {
         Stop::no_verdict(format!("error: the probe's process {what}: {}", chain(e)))
     };
@@ -119,7 +119,7 @@ fn probed(args: &Compare) -> Result<File, Stop> {
         return Err(Stop::no_verdict(format!("error: the probe's process ended: {status}")));
     }
     let text = fs::read_to_string(&to).map_err(|e| failed("leaves nothing", &e))?;
-    File::parse(&text).map_err(|refused| {
+    ResultFile::parse(&text).map_err(|refused| {
         let all: Vec<String> = refused.iter().map(ToString::to_string).collect();
         Stop::no_verdict(format!(
             "error: the probe's process left a bad result: {}",
@@ -131,16 +131,17 @@ fn probed(args: &Compare) -> Result<File, Stop> {
 /// The process inside the stack.
 pub(super) fn inside(args: &ProbeInside) -> Result<ExitCode, Stop> {
     let date = report::date(SystemTime::now());
-    let file = conformance::on_device(args.stack.clone(), date, &args.decoder)
+    let file = conformance::run_on_device(args.stack.clone(), date, &args.decoder)
         .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;
     write(&args.to, &file)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What differs, for people.
-fn view(one: &File, other: &File, found: &Differences) -> String {
-    let mut text = format!("first:  {}\nsecond: {}\n", one.header.words(), other.header.words());
-    let list = |text: &mut String, title: &str, differences: &[Difference]| {
+fn view(one: &ResultFile, other: &ResultFile, found: &Differences) -> String {
+    let mut text =
+        format!("first:  {}\nsecond: {}\n", one.header.describe(), other.header.describe());
+    let list = |text: &mut String, title: &str, differences: &[ResultDifference]| {
         if !differences.is_empty() {
             let _ = writeln!(text, "\n{title}");
         }
@@ -148,9 +149,9 @@ fn view(one: &File, other: &File, found: &Differences) -> String {
             let _ = writeln!(text, "    {difference}");
         }
     };
-    list(&mut text, "Differences:", &found.differ);
-    list(&mut text, "Of these hardware promises nothing, so they may differ:", &found.free);
-    let sides = ["the first", "the second"].iter().zip(&found.alone);
+    list(&mut text, "Differences:", &found.specified);
+    list(&mut text, "Of these hardware promises nothing, so they may differ:", &found.unspecified);
+    let sides = ["the first", "the second"].iter().zip(&found.only_in);
     for (side, names) in sides {
         names_of(
             &mut text,
@@ -158,7 +159,7 @@ fn view(one: &File, other: &File, found: &Differences) -> String {
             names,
         );
     }
-    for (side, names) in ["first", "second"].iter().zip(&found.lacking) {
+    for (side, names) in ["first", "second"].iter().zip(&found.unsupported) {
         names_of(&mut text, &format!("The emulated device of the {side} lacks them"), names);
     }
     let differ = found.compared - found.same;

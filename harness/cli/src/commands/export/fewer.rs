@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use export::lines;
+use export::line_removal;
 use judge::Kind;
-use search::reduce::{Made, Reduced, Seen as Look, Settings, Space, Tree, reduce};
+use search::reduce::{Made, ReduceSettings, Reduced, Seen as Look, Space, Tree, reduce};
 
 use super::short::{MOST_RUNS, Runs};
 use crate::Stop;
@@ -19,7 +19,7 @@ impl Lines {
     }
 
     pub(super) fn text(&self) -> String {
-        lines::tidied(&self.texts())
+        line_removal::join_tidy(&self.texts())
     }
 }
 
@@ -35,7 +35,7 @@ impl Space for Texts {
 
     fn edits(&self, program: &Lines) -> Tree<LeaveOut> {
         let numbered = |part: Vec<usize>| part.into_iter().map(|at| program.0[at].0).collect();
-        let parts = lines::parts(&program.texts()).into_iter();
+        let parts = line_removal::removable_parts(&program.texts()).into_iter();
         Tree::Turn(parts.map(|part| Tree::Edit(vec![LeaveOut(numbered(part))])).collect())
     }
 
@@ -45,7 +45,7 @@ impl Space for Texts {
         if part.is_empty() {
             return Made::Unchanged;
         }
-        if !lines::may_go(&program.texts(), &part) {
+        if !line_removal::can_remove(&program.texts(), &part) {
             return Made::IllFormed("the rest needs these lines".to_owned());
         }
         let kept = program.0.iter().filter(|(number, _)| !goes(number)).cloned();
@@ -61,9 +61,9 @@ impl Space for Texts {
 pub(super) fn fewer_lines(
     runs: &mut Runs<'_>,
     text: &str,
-    settings: Settings,
+    settings: ReduceSettings,
 ) -> Result<Reduced<Lines, LeaveOut>, Stop> {
-    let start = lines::plain(text).lines().map(str::to_owned).enumerate().collect();
+    let start = line_removal::strip_main(text).lines().map(str::to_owned).enumerate().collect();
     let found = reduce(&Texts, Lines(start), settings, runs);
     match runs.trouble.take() {
         Some(stop) => Err(stop),
@@ -74,11 +74,11 @@ pub(super) fn fewer_lines(
 /// The program with the right bytes written down in the place of a model that computes them: those that are there where it passes.
 /// None where that is no use.
 pub(super) fn with_bytes(runs: &mut Runs<'_>, text: &str) -> Result<Option<String>, Stop> {
-    let text = lines::plain(text);
-    let Some(found) = lines::comparison(&text) else { return Ok(None) };
+    let text = line_removal::strip_main(text);
+    let Some(found) = line_removal::find_comparison(&text) else { return Ok(None) };
     let mut bytes = vec![0; found.bytes];
     for _ in 0..=found.bytes {
-        let written = found.written(&text, &bytes);
+        let written = found.with_literal_bytes(&text, &bytes);
         let Some(seen) = runs.elsewhere(&written)? else { return Ok(None) };
         if seen.kind == Kind::Pass {
             for _ in 0..MOST_RUNS {
@@ -88,7 +88,7 @@ pub(super) fn with_bytes(runs: &mut Runs<'_>, text: &str) -> Result<Option<Strin
             }
             return Ok(None);
         }
-        match lines::wrong_byte(&seen.line) {
+        match line_removal::parse_wrong_byte(&seen.line) {
             Some((at, byte)) if at < bytes.len() => bytes[at] = byte,
             _ => return Ok(None),
         }

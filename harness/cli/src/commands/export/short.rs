@@ -16,7 +16,7 @@ use judge::{Kind, Outcome};
 use plan::{Plan, Version};
 use report::evidence::Rate;
 use rewrite::Leaner;
-use search::reduce::{Made, Runner, Seen as Look, Settings, Space, Tree, reduce};
+use search::reduce::{Made, ReduceSettings, Runner, Seen as Look, Space, Tree, reduce};
 use supervise::Cancel;
 
 use super::{
@@ -249,7 +249,7 @@ impl Programs<'_> {
         wrong: Vec<String>,
     ) -> Result<String, String> {
         let header = header(self.session, self.job, tested, wrong);
-        export::print_lean(plan, self.version, &header, self.failing)
+        export::print_short(plan, self.version, &header, self.failing)
     }
 }
 
@@ -460,7 +460,7 @@ pub(crate) fn shortest(
     let start = rewrite::lean(&job.lowered.plan, goal.at.step);
     let start = start.filter(|plan| space.print(plan, Vec::new(), Vec::new()).is_ok());
     let deterministic = rate.failed == rate.runs;
-    let settings = Settings { deterministic, ..Settings::default() };
+    let settings = ReduceSettings { deterministic, ..ReduceSettings::default() };
     let (mut text, complete) = match (start, runs.healthy().is_some()) {
         // Nothing would tell a call that is needed for the failure to be one from a call that only stands before it.
         (Some(start), false) => {

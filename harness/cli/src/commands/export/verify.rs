@@ -87,7 +87,7 @@ pub(super) fn header(
         wrong,
         upstream: job.case.upstream.clone(),
         tested,
-        planted,
+        faults: planted,
         gfx: session.gfx().unwrap_or("native").to_owned(),
         devices: job.case.needs.devices,
         processes: job.case.needs.processes,
@@ -256,7 +256,7 @@ pub(super) fn log_environment(file: &Path) -> [(String, String); 3] {
 
 /// The calls that the runtime logged.
 pub(super) fn read_trace(file: &Path, form: Form) -> Trace {
-    export::trace(&read_log(file), form == Form::Hipcc)
+    export::parse_trace(&read_log(file), form == Form::Hipcc)
 }
 
 /// The runtime appends the process id to the name.
@@ -275,7 +275,7 @@ pub(super) fn read_log(file: &Path) -> String {
 
 /// Where the two made other calls.
 fn calls_differ(trial: &Trace, program: &Trace) -> Option<String> {
-    let found = export::differences(trial, program)?;
+    let found = export::first_difference(trial, program)?;
     let call = |call: &Option<String>| call.clone().unwrap_or_else(|| "nothing more".to_owned());
     Some(format!(
         "after {} equal calls the trial made {} and the program {}",
@@ -358,7 +358,7 @@ mod tests {
         let check = |trial: &[&str], program: &[&str], expected: Option<&str>| {
             let read = |calls: &[&str]| {
                 let log: String = calls.iter().map(|c| format!(":3: 12 us:  {c}\n")).collect();
-                export::trace(&log, false)
+                export::parse_trace(&log, false)
             };
             assert_eq!(calls_differ(&read(trial), &read(program)).as_deref(), expected);
         };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use plan::Call;
 use rewrite::reduce::Edit;
-use search::reduce::{Made, Runner, Seen, Settings, Space, Tree, ddmin, reduce};
+use search::reduce::{Made, ReduceSettings, Runner, Seen, Space, Tree, ddmin, reduce};
 use supervise::Cancel;
 
 use super::{
@@ -88,7 +88,7 @@ pub fn compare(
         let mut simulated = Simulated { rate, repeats, runs: 0, wrong: 0 };
         for repeat in 0..repeats {
             let mut chance = Chance { known: &mut known, rate, state: u64::from(repeat) + 1 };
-            let found = reduce(&space, start.clone(), Settings::default(), &mut chance);
+            let found = reduce(&space, start.clone(), ReduceSettings::default(), &mut chance);
             simulated.runs += found.runs;
             let right = found.complete && minimal(&space, &found.candidate, &mut known);
             simulated.wrong += u32::from(!right);

@@ -10,7 +10,7 @@ use case::Body;
 use judge::{Kind, Outcome};
 use plan::program::ProgramBody;
 use report::{Record, count, evidence::CASE_FILE};
-use search::lines::{Shorter, shorten};
+use search::shorten::{ShortenedText, shorten};
 
 use super::super::{
     oracle::Elsewhere,
@@ -134,7 +134,7 @@ pub(super) fn minimise(
     if let Some(stop) = search.trouble {
         return Err(stop);
     }
-    let text = shorter.of(before);
+    let text = shorter.apply_to(before);
     let file = source.file.clone().unwrap_or_else(|| format!("program.{ending}"));
     evidence::write_text(&folder, &file, &text)?;
     let case = library.text(&subject.selected.case.id);
@@ -174,7 +174,7 @@ struct Block<'t> {
 
 impl Block<'_> {
     /// The case with the lines left out that the program went without. None where the program stands there as no block of lines.
-    fn without(&self, case: &str, shorter: &Shorter) -> Option<String> {
+    fn without(&self, case: &str, shorter: &ShortenedText) -> Option<String> {
         let Some(above) = self.above else { return Some(case.to_owned()) };
         let above = above as usize;
         let (lines, end) = self.lines(case, above)?;
@@ -215,7 +215,7 @@ impl Block<'_> {
 
 /// What is left of a program.
 struct Left<'t> {
-    shorter: &'t Shorter,
+    shorter: &'t ShortenedText,
     /// The reducer that went before, and whether it came to its end.
     by: Option<(&'static str, bool)>,
     before: &'t str,
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn a_case_keeps_the_lines_that_its_program_keeps() {
         let case = "title: A\nprogram:\n  python: |\n    one\n    two $n\n    three\nfaults: [copy.zero]\n";
-        let shorter = Shorter { lines: vec![1], complete: true, tries: 1 };
+        let shorter = ShortenedText { lines: vec![1], complete: true, tries: 1 };
         let block = |above, text| Block { above, text };
         let whole = block(Some(3), "one\ntwo 4\nthree\n");
         let kept = whole.without(case, &shorter).unwrap();

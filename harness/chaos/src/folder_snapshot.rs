@@ -1,4 +1,4 @@
-//! What lies in a folder, so that a later look shows what changed.
+//! Snapshots of a folder, to find out what a run changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A file as it was.
+/// State of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
     Folder,
@@ -17,11 +17,11 @@ pub(crate) enum Entry {
     Other,
 }
 
-/// Larger files are compared by size and time alone.
+/// Maximum size in bytes of files whose content is compared; larger files are compared by size and time only.
 const READ: u64 = 4 << 20;
 
-/// Everything below a folder. Links are not followed.
-pub(crate) fn look(folder: &Path) -> BTreeMap<PathBuf, Entry> {
+/// Returns the state of everything below a folder. Links are not followed.
+pub(crate) fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Entry> {
     let mut found = BTreeMap::new();
     let mut pending = vec![folder.to_path_buf()];
     while let Some(current) = pending.pop() {
@@ -55,7 +55,7 @@ pub(crate) fn look(folder: &Path) -> BTreeMap<PathBuf, Entry> {
     found
 }
 
-/// What a run did that it must not: files that were there and are changed or gone, and new ones outside of `allowed`.
+/// Returns the forbidden changes of a run: changed or removed files, and new files outside `allowed`.
 pub(crate) fn differences(
     before: &BTreeMap<PathBuf, Entry>,
     after: &BTreeMap<PathBuf, Entry>,
@@ -87,19 +87,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_seen() {
+    fn changed_removed_and_new_files_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for name in ["same", "changed", "gone", "allowed"] {
             fs::write(path(name), name).unwrap();
         }
-        let before = look(folder.path());
+        let before = snapshot(folder.path());
         fs::write(path("changed"), "different").unwrap();
         fs::write(path("allowed"), "different").unwrap();
         fs::remove_file(path("gone")).unwrap();
         fs::write(path("new"), "").unwrap();
         fs::create_dir(path("empty")).unwrap();
-        let found = differences(&before, &look(folder.path()), &[path("allowed")]);
+        let found = differences(&before, &snapshot(folder.path()), &[path("allowed")]);
         let ends = ["changed", "gone", "new"];
         assert_eq!(found.len(), ends.len(), "{found:?}");
         assert!(ends.iter().all(|end| found.iter().any(|text| text.ends_with(end))), "{found:?}");

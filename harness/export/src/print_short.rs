@@ -1,19 +1,19 @@
-//! Prints the shortest program that shows one failure: every call is checked by one macro, nothing is prepared or looked at that
-//! the failure does not need, and what else the trial expects is left out.
+//! Prints the shortest program that shows one failure. One macro checks every call; the program leaves out all
+//! preparation and all expectations that the failure does not need.
 
 use plan::{Plan, Step, Version};
 
 use crate::{
-    checks::is_success, form::Form, header::Header, lean::Lean, literal::text, names::Kind,
-    printer::Printer, support::Helper,
+    checks::is_success, form::Form, header::Header, helpers::Helper, literal::text,
+    names::NameKind, printer::Printer, short_program::ShortProgram,
 };
 
-/// Prints a plan as the shortest program. `failing` is the step that fails; only its status, value or bytes are looked at,
-/// besides the success of calls that must succeed on every release.
+/// Prints a plan as the shortest program. `failing` is the id of the step that fails; the program checks its status,
+/// value or bytes, and the success of those calls that must succeed on every release.
 ///
 /// # Errors
-/// Why the plan cannot be written in this way.
-pub fn print_lean(
+/// Fails if the plan cannot be written in this way.
+pub fn print_short(
     plan: &Plan,
     version: &Version,
     header: &Header,
@@ -25,7 +25,7 @@ pub fn print_lean(
         );
     }
     let mut printer = Printer::new(plan, Form::Hiprtc, version);
-    printer.lean = Some(Lean { failing });
+    printer.short = Some(ShortProgram { failing });
     for (_, steps) in plan.phases() {
         printer.steps(steps)?;
     }
@@ -33,20 +33,27 @@ pub fn print_lean(
     Ok(printer.assemble(header))
 }
 
-/// Characters of a statement that stands on one line; its indentation comes to them.
+/// Maximum length, in characters without indentation, of a statement on one line.
 const LONGEST_LINE: usize = 112;
 
 impl Printer<'_> {
-    /// A call with a status. What may answer an error without being wrong is not checked: other releases may answer otherwise.
-    pub(crate) fn lean_status(&mut self, lean: Lean, step: &Step, call: &str, success: &str) {
+    /// Prints a call that returns a status. The program does not check calls that may correctly fail, because other
+    /// releases may return another status.
+    pub(crate) fn short_status(
+        &mut self,
+        short: ShortProgram,
+        step: &Step,
+        call: &str,
+        success: &str,
+    ) {
         let named = |name: &String| if is_success(name) { success } else { name }.to_owned();
         let Some(returns) = &step.returns else {
-            return self.lean_check(call, success);
+            return self.short_check(call, success);
         };
         let right: Vec<String> =
             returns.at(self.version).into_iter().flatten().map(named).collect();
         match right.as_slice() {
-            [one] if lean.is_about(step) && one != "any" => self.lean_check(call, one),
+            [one] if short.is_about(step) && one != "any" => self.short_check(call, one),
             [] => self.line(format!("(void){call};")),
             [one] if one == "any" => self.line(format!("(void){call};")),
             [one] => self.line(format!("(void){call};  // answers {one}")),
@@ -54,8 +61,8 @@ impl Printer<'_> {
         }
     }
 
-    fn lean_check(&mut self, call: &str, right: &str) {
-        self.need(Helper::LeanCheck);
+    fn short_check(&mut self, call: &str, right: &str) {
+        self.need(Helper::ShortCheck);
         if right.starts_with("HIPRTC") {
             self.need(Helper::NameRtc);
         }
@@ -67,20 +74,20 @@ impl Printer<'_> {
         self.line(format!("      {right});"));
     }
 
-    /// A value that the failing step gives.
-    pub(crate) fn lean_value(&mut self, function: &str, got: &str, wanted: &str, fits: &str) {
+    /// Prints the check of a value that the failing step returned.
+    pub(crate) fn short_value(&mut self, function: &str, got: &str, wanted: &str, fits: &str) {
         self.line(format!("if (!({fits})) {{"));
         let wanted = wanted.replace('%', "%%");
-        let told = text(&format!("FAIL: {function} gave %s; expected was {wanted}\n"));
-        self.line(format!("  std::printf({told},"));
+        let message = text(&format!("FAIL: {function} gave %s; expected was {wanted}\n"));
+        self.line(format!("  std::printf({message},"));
         self.line(format!("              ({got}).c_str());"));
         self.line("  std::exit(1);");
         self.line("}");
     }
 
-    /// Compares bytes, and shows the first that is wrong.
-    pub(crate) fn lean_bytes(&mut self, what: &str, got: &str, right: &str, bytes: u64) {
-        let index = self.names.fresh(Kind::Loop, "at");
+    /// Prints a comparison of bytes that shows the first wrong one.
+    pub(crate) fn short_bytes(&mut self, what: &str, got: &str, right: &str, bytes: u64) {
+        let index = self.names.fresh(NameKind::Loop, "at");
         self.line(format!("for (size_t {index} = 0; {index} < {bytes}; {index}++) {{"));
         self.line(format!("  if ({got}[{index}] == {right}[{index}]) continue;"));
         self.line(format!(
@@ -92,8 +99,8 @@ impl Printer<'_> {
         self.names.release(&index);
     }
 
-    /// Compares two buffers with each other.
-    pub(crate) fn lean_pair(
+    /// Prints a comparison of two buffers.
+    pub(crate) fn short_pair(
         &mut self,
         names: [&str; 2],
         buffers: [&str; 2],
@@ -108,46 +115,46 @@ impl Printer<'_> {
         self.line("}");
     }
 
-    /// A kernel compiled for the device at hand.
-    pub(crate) fn lean_compile(&mut self, kernel: &str) {
+    /// Prints the compilation of a kernel for the current device.
+    pub(crate) fn short_compile(&mut self, kernel: &str) {
         let (program, bytes) = (format!("{kernel}_program"), format!("{kernel}_bytes"));
         let rtc = "HIPRTC_SUCCESS";
         self.line(format!("hiprtcProgram {program} = nullptr;"));
         let create = format!(
             "hiprtcCreateProgram(&{program}, {kernel}_source, \"{kernel}\", 0, nullptr, nullptr)"
         );
-        self.lean_check(&create, rtc);
+        self.short_check(&create, rtc);
         match self.options(kernel) {
-            None => self.lean_check(&format!("hiprtcCompileProgram({program}, 0, nullptr)"), rtc),
+            None => self.short_check(&format!("hiprtcCompileProgram({program}, 0, nullptr)"), rtc),
             Some(options) => {
                 let list = format!("{kernel}_options");
                 self.line(format!("const char* {list}[] = {{{options}}};"));
                 let compile = format!("hiprtcCompileProgram({program}, std::size({list}), {list})");
-                self.lean_check(&compile, rtc);
+                self.short_check(&compile, rtc);
             }
         }
         self.line(format!("size_t {bytes} = 0;"));
-        self.lean_check(&format!("hiprtcGetCodeSize({program}, &{bytes})"), rtc);
+        self.short_check(&format!("hiprtcGetCodeSize({program}, &{bytes})"), rtc);
         self.line(format!("std::vector<char> {kernel}_code({bytes});"));
-        self.lean_check(&format!("hiprtcGetCode({program}, {kernel}_code.data())"), rtc);
+        self.short_check(&format!("hiprtcGetCode({program}, {kernel}_code.data())"), rtc);
     }
 
-    /// Host stores, different in each round.
-    pub(crate) fn lean_fill(&mut self, buffer: &str, stamp: u32) {
-        let (name, bytes) = (self.name(Kind::Buffer, buffer), self.buffer(buffer).bytes);
+    /// Prints host stores whose values differ in each loop iteration.
+    pub(crate) fn short_fill(&mut self, buffer: &str, stamp: u32) {
+        let (name, bytes) = (self.name(NameKind::Buffer, buffer), self.buffer(buffer).bytes);
         let round = self.occurrence().map_or(String::new(), |round| format!(" + 7 * {round}"));
-        let index = self.names.fresh(Kind::Loop, "at");
+        let index = self.names.fresh(NameKind::Loop, "at");
         self.line(format!(
             "for (size_t {index} = 0; {index} < {bytes}; {index}++) {name}[{index}] = 1 + ({index} + {stamp}{round}) % 251;"
         ));
         self.names.release(&index);
     }
 
-    /// Pageable memory of the host, aligned as device memory is.
-    pub(crate) fn lean_host_alloc(&mut self, buffer: &str) {
+    /// Prints an allocation of pageable host memory with the alignment of device memory.
+    pub(crate) fn short_host_alloc(&mut self, buffer: &str) {
         let bytes = self.buffer(buffer).bytes.next_multiple_of(256);
-        let ty = if self.declares(Kind::Buffer, buffer) { "auto* " } else { "" };
-        let name = self.name(Kind::Buffer, buffer);
+        let ty = if self.declares(NameKind::Buffer, buffer) { "auto* " } else { "" };
+        let name = self.name(NameKind::Buffer, buffer);
         self.line(format!(
             "{ty}{name} = static_cast<unsigned char*>(std::aligned_alloc(256, {bytes}));"
         ));

@@ -1,12 +1,13 @@
-//! Calls of any function of HIP, and looks at what they gave.
+//! Prints calls of arbitrary HIP functions and checks of the values that they returned.
 
 use plan::{HipArg, HipParameter, HipRead, HipRole, Sort, Step, hip_function, pointed};
 
 use crate::{
-    calls::HIP, checks::number_fits, literal::text, names::Kind, printer::Printer, support::Helper,
+    calls::HIP, checks::number_fits, helpers::Helper, literal::text, names::NameKind,
+    printer::Printer,
 };
 
-/// What of a value is looked at, as C++.
+/// Returns the C++ expression of the part of a value that is read.
 fn read(value: &str, HipRead { at, sort }: &HipRead) -> String {
     let at = if *at == 0 { String::new() } else { at.to_string() };
     match sort {
@@ -29,7 +30,7 @@ fn fits(value: &str, sort: Sort, wanted: &str) -> String {
     }
 }
 
-/// As text for a message; a character's type is no text.
+/// Returns the C++ expression of a value as text for a message; a character's type would not print as a number.
 fn shown(value: &str, sort: Sort) -> String {
     match sort {
         Sort::Number(_) => format!("std::to_string({value})"),
@@ -39,21 +40,21 @@ fn shown(value: &str, sort: Sort) -> String {
 
 impl Printer<'_> {
     pub(crate) fn foreign(&mut self, step: &Step, function: &str, args: &[HipArg]) {
-        let Some(known) = hip_function(function) else { return self.unwritten(step) };
+        let Some(known) = hip_function(function) else { return self.unsupported_call(step) };
         let parameters = known.parameters.iter();
         let args_in_cpp: Vec<_> =
             args.iter().zip(parameters).map(|(arg, p)| self.given_argument(arg, p)).collect();
         let call = format!("{function}({})", args_in_cpp.join(", "));
         if known.gives_text {
-            let text = self.names.fresh(Kind::Value, "text");
+            let text = self.names.fresh(NameKind::Value, "text");
             self.line(format!("const std::string {text} = {call};"));
-            return self.looked_at(step, function, &text, Sort::Text);
+            return self.check_earlier_value(step, function, &text, Sort::Text);
         }
         let first = known.first_given();
         let value = first.and_then(|at| match &args[at] {
             HipArg::Out { name, .. } => {
                 let sort = known.parameters[at].gives()?;
-                Some((read(&self.name(Kind::Given, name), &HipRead { at: 0, sort }), sort))
+                Some((read(&self.name(NameKind::Given, name), &HipRead { at: 0, sort }), sort))
             }
             HipArg::Null
             | HipArg::Number(_)
@@ -76,41 +77,41 @@ impl Printer<'_> {
         }
     }
 
-    /// A look at a value that no call makes at that moment.
-    fn looked_at(&mut self, step: &Step, function: &str, value: &str, sort: Sort) {
+    /// Prints the check of a value that an earlier call returned.
+    fn check_earlier_value(&mut self, step: &Step, function: &str, value: &str, sort: Sort) {
         let wanted = step.gives.as_ref().and_then(|by| by.at(self.version).cloned());
         let wanted = wanted.filter(|wanted| !wanted.iter().any(|one| one == "any"));
-        let about = self.lean.is_none_or(|lean| lean.is_about(step));
+        let about = self.short.is_none_or(|short| short.is_about(step));
         let Some(wanted) = wanted.filter(|_| about) else { return };
         let conditions: Vec<String> =
             wanted.iter().map(|wanted| fits(value, sort, wanted)).collect();
         let (got, conditions) = (shown(value, sort), conditions.join(" || "));
-        if self.lean.is_some() {
-            return self.lean_value(function, &got, &wanted.join(" or "), &conditions);
+        if self.short.is_some() {
+            return self.short_value(function, &got, &wanted.join(" or "), &conditions);
         }
         self.need(Helper::ExpectValue);
         let wanted = text(&wanted.join(" or "));
         self.line(format!("expect_value(\"{function}\", {got}, {wanted}, {conditions});"));
     }
 
-    pub(crate) fn look_at_value(
+    pub(crate) fn check_value(
         &mut self,
         step: &Step,
         (of, function): (&str, &str),
         how: &HipRead,
         against: Option<&str>,
     ) {
-        let value = read(&self.name(Kind::Given, of), how);
+        let value = read(&self.name(NameKind::Given, of), how);
         let Some(other) = against else {
-            return self.looked_at(step, function, &value, how.sort);
+            return self.check_earlier_value(step, function, &value, how.sort);
         };
-        // An address is compared as one.
+        // Addresses are compared as addresses.
         let sort = match how.sort {
             Sort::Pointer => Sort::Number(plan::ScalarType::U64),
             sort @ (Sort::Number(_) | Sort::Text | Sort::TextAt) => sort,
         };
-        let value = read(&self.name(Kind::Given, of), &HipRead { at: how.at, sort });
-        let other = read(&self.name(Kind::Given, other), &HipRead { at: 0, sort });
+        let value = read(&self.name(NameKind::Given, of), &HipRead { at: how.at, sort });
+        let other = read(&self.name(NameKind::Given, other), &HipRead { at: 0, sort });
         let (less, more) = match how.sort {
             Sort::Number(_) => ("less", "more"),
             Sort::Text | Sort::TextAt | Sort::Pointer => ("other", "other"),
@@ -118,16 +119,16 @@ impl Printer<'_> {
         let how = format!(
             "std::string({value} == {other} ? \"same\" : {value} < {other} ? \"{less}\" : \"{more}\")"
         );
-        let word = self.names.fresh(Kind::Value, "compared");
+        let word = self.names.fresh(NameKind::Value, "compared");
         self.line(format!("const std::string {word} = {how};"));
-        self.looked_at(step, function, &word, Sort::Text);
+        self.check_earlier_value(step, function, &word, Sort::Text);
     }
 
     fn given_argument(&mut self, arg: &HipArg, parameter: &HipParameter) -> String {
         let HipParameter { ty, role, .. } = parameter;
         let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
         match arg {
-            // Of some functions there are templates for other types.
+            // Some functions also have templates for other types.
             HipArg::Null if ty.ends_with("void*") => format!("static_cast<{ty}>(nullptr)"),
             HipArg::Null => "nullptr".to_owned(),
             HipArg::Number(number) if ty.contains(' ') => {
@@ -137,30 +138,30 @@ impl Printer<'_> {
             HipArg::Text(it) => text(it),
             HipArg::Value(name) if behind => {
                 let of = pointed(ty).unwrap_or(ty);
-                format!("{}.at<{of}>()", self.name(Kind::Given, name))
+                format!("{}.at<{of}>()", self.name(NameKind::Given, name))
             }
-            HipArg::Value(name) => format!("{}.as<{ty}>()", self.name(Kind::Given, name)),
+            HipArg::Value(name) => format!("{}.as<{ty}>()", self.name(NameKind::Given, name)),
             HipArg::Out { name, before } => {
                 self.need(Helper::Given);
-                let value = self.making(Kind::Given, name);
-                if !self.declares(Kind::Given, name) || *before != 0 {
+                let value = self.declare_created(NameKind::Given, name);
+                if !self.declares(NameKind::Given, name) || *before != 0 {
                     self.line(format!("{value} = Given();"));
                 }
                 if *before != 0 {
                     self.line(format!("{value}.put<uint64_t>(0, {before});"));
                 }
-                // What is made const for the library is no less room here.
+                // A parameter that is const for the library still needs the same room here.
                 let of = ty.strip_suffix('*').unwrap_or("void").trim();
                 format!("{value}.at<{of}>()")
             }
             HipArg::Stream(name) => self.stream(name),
-            HipArg::Event(name) => self.name(Kind::Event, name),
-            HipArg::Graph(name) => self.name(Kind::Graph, name),
-            HipArg::Kernel(name) => self.name(Kind::Kernel, name),
+            HipArg::Event(name) => self.name(NameKind::Event, name),
+            HipArg::Graph(name) => self.name(NameKind::Graph, name),
+            HipArg::Kernel(name) => self.name(NameKind::Kernel, name),
             HipArg::Place(place) => self.place(place),
             HipArg::Struct(_) | HipArg::Bytes(_) => {
                 let of = pointed(ty).unwrap_or(ty);
-                let variable = self.names.fresh(Kind::Value, "given");
+                let variable = self.names.fresh(NameKind::Value, "given");
                 self.need(Helper::Given);
                 self.line(format!("Given {variable};"));
                 let mut at = 0;
@@ -170,7 +171,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Writes what a struct holds, member by member, from this byte on.
+    /// Prints the stores of a struct's members, starting at byte `at`.
     fn put_members(&mut self, variable: &str, arg: &HipArg, at: &mut usize) {
         let value = match arg {
             HipArg::Struct(members) => {
@@ -194,11 +195,11 @@ impl Printer<'_> {
                 return;
             }
             HipArg::Null | HipArg::Text(_) | HipArg::Out { .. } => "nullptr".to_owned(),
-            HipArg::Value(name) => format!("{}.as<void*>()", self.name(Kind::Given, name)),
+            HipArg::Value(name) => format!("{}.as<void*>()", self.name(NameKind::Given, name)),
             HipArg::Stream(name) => self.stream(name),
-            HipArg::Event(name) => self.name(Kind::Event, name),
-            HipArg::Graph(name) => self.name(Kind::Graph, name),
-            HipArg::Kernel(name) => self.name(Kind::Kernel, name),
+            HipArg::Event(name) => self.name(NameKind::Event, name),
+            HipArg::Graph(name) => self.name(NameKind::Graph, name),
+            HipArg::Kernel(name) => self.name(NameKind::Kernel, name),
             HipArg::Place(place) => self.place(place),
         };
         *at = at.next_multiple_of(8);
@@ -210,7 +211,7 @@ impl Printer<'_> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_text_is_one_text() {
+    fn string_literals_are_escaped() {
         assert_eq!(super::text("a\"b\\c\nd"), "\"a\\\"b\\\\c\\nd\"");
     }
 }

@@ -1,10 +1,10 @@
-//! The functions that printed programs use. Each is a text of its own, and only those that a program uses are printed.
+//! Helper functions of printed programs. Each has a text of its own, and a program contains only those that it uses.
 
 use std::collections::BTreeSet;
 
 macro_rules! helpers {
     ($($variant:ident $file:literal [$($needs:ident)*])*) => {
-        /// A function of the printed programs, in the order in which they are printed.
+        /// Helper function; the order of the variants is the order in which they are printed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Helper { $($variant,)* }
 
@@ -35,7 +35,7 @@ helpers! {
     NameBlaslt "name_blaslt" []
     NameRocblas "name_rocblas" []
     FunctionOf "function_of" []
-    LeanCheck "lean_check" [NameHip]
+    ShortCheck "short_check" [NameHip]
     Require "require" [FunctionOf NameHip]
     ExpectStatus "expect_status" [FunctionOf NameHip]
     ExpectValue "expect_value" []
@@ -66,20 +66,20 @@ helpers! {
     MatmulOnHost "matmul_on_host" [As]
 }
 
-/// Adds a helper with all that it needs.
+/// Adds a helper and all helpers that it needs.
 pub(crate) fn add(helper: Helper, to: &mut BTreeSet<Helper>) {
     if to.insert(helper) {
         for needed in helper.needs() {
             add(*needed, to);
         }
     }
-    // The guards' text has the poison in it.
+    // The guards' text defines the poison too.
     if to.contains(&Helper::Guard) {
         to.remove(&Helper::Poison);
     }
 }
 
-/// What a kernel of the library computes, in C++; none for a kernel of a case's own.
+/// Returns the C++ function that computes a library kernel on the host; `None` for a case's own kernel.
 pub(crate) fn kernel_on_host(name: &str) -> Option<&'static str> {
     macro_rules! texts {
         ($($kernel:literal)*) => {
@@ -92,7 +92,7 @@ pub(crate) fn kernel_on_host(name: &str) -> Option<&'static str> {
     texts!("fill_u32" "copy_u32" "copy_u8" "add_u32" "saxpy_f32" "sum_u32" "histogram_u32" "matmul_f32" "lcg_u32" "to_f32" "variable_u32" "shuffle_u32")
 }
 
-/// The headers that a text needs, by what it mentions.
+/// Returns the standard headers that a text needs, judged by the names in it.
 pub(crate) fn includes(text: &str) -> Vec<&'static str> {
     const HEADERS: [(&str, &[&str]); 14] = [
         (
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kernel_of_the_library_has_its_text() {
+    fn every_library_kernel_has_a_host_function() {
         for kernel in plan::KERNELS {
             let text = kernel_on_host(kernel.name).expect(kernel.name);
             assert!(text.contains(&format!("{}_on_host(", kernel.name)));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_come_after_what_they_need() {
+    fn helpers_are_printed_after_their_dependencies() {
         for helper in Helper::ALL {
             assert!(helper.needs().iter().all(|needed| needed < helper), "{helper:?}");
         }

@@ -1,4 +1,4 @@
-//! One run with everything around it: planted, run, looked at.
+//! Sets up, executes and checks one run.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -9,40 +9,40 @@ use rustix::process::Pid;
 use serde_json::Value;
 
 use crate::{
-    expect::Expect,
-    files::{differences, look},
-    live::{self, Live},
+    expectation::Expectation,
+    folder_snapshot::{differences, snapshot},
+    processes::{self, RunningCommand},
     row::Row,
-    scene::Scene,
-    tools::Tools,
+    setup::RunSetup,
+    shared_tools::Tools,
 };
 
-/// No row takes so long on a machine that does other things as well.
+/// Maximum time of a run; no row takes this long even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
-/// More than anybody reads.
+/// Maximum size in bytes of the output that is read.
 const MOST_OUTPUT: u64 = 4 << 20;
 
-/// Why nothing was run.
-pub(crate) enum NotPlayed {
-    /// This machine lacks what is needed.
+/// Reason why a run was not made.
+pub(crate) enum NotRun {
+    /// The machine lacks something that a row needs.
     Impossible(String),
-    /// Two rows want different things of the same kind.
+    /// Two rows need different things of the same kind.
     Conflict,
 }
 
-/// What a run gave.
-pub(crate) struct Played {
-    /// As rows write it; see [`crate::row::row`].
+/// Result of a run.
+pub(crate) struct RunOutcome {
+    /// Answer in the format of [`crate::row::row`].
     pub(crate) answer: String,
-    /// What no run may do, whatever was planted.
+    /// Mistakes that no disturbance excuses.
     wrong: Vec<String>,
     said: String,
     command: String,
 }
 
-impl Played {
-    /// What is wrong with it, if anything is.
-    pub(crate) fn against(mut self, expect: &Expect) -> Option<String> {
+impl RunOutcome {
+    /// Compares the result with the allowed reports. Returns a description of all mistakes, or `None`.
+    pub(crate) fn mismatch(mut self, expect: &Expectation) -> Option<String> {
         if !expect.allows(&self.answer) {
             let wanted = expect.any.all().join(" or ");
             self.wrong.insert(0, format!("the answer is `{}` and must be {wanted}", self.answer));
@@ -60,66 +60,76 @@ impl Played {
     }
 }
 
-/// Plants rows together and runs; the error says why that cannot be done.
-pub(crate) fn play(tools: &Tools, rows: &[&Row]) -> Result<Played, NotPlayed> {
-    let mut scene = Scene::new(tools);
-    rows.iter().for_each(|row| (row.plant)(&mut scene));
-    let reason = scene.impossible.take().map(NotPlayed::Impossible);
-    if let Some(reason) = scene.conflict.then_some(NotPlayed::Conflict).or(reason) {
-        let _ = fs::remove_dir_all(&scene.folder);
+/// Sets up rows together and runs the command.
+///
+/// # Errors
+/// Fails if the rows cannot be set up together or on this machine.
+pub(crate) fn run_rows(tools: &Tools, rows: &[&Row]) -> Result<RunOutcome, NotRun> {
+    let mut setup = RunSetup::new(tools);
+    rows.iter().for_each(|row| (row.set_up)(&mut setup));
+    let reason = setup.impossible.take().map(NotRun::Impossible);
+    if let Some(reason) = setup.conflict.then_some(NotRun::Conflict).or(reason) {
+        let _ = fs::remove_dir_all(&setup.folder);
         return Err(reason);
     }
-    let before = look(&scene.folder);
-    let mut command = command(&scene);
-    let told = shell(&scene, &command);
+    let before = snapshot(&setup.folder);
+    let mut command = command(&setup);
+    let told = shell(&setup, &command);
     let mut wrong = Vec::new();
     let mut ended = None;
-    for _ in 0..scene.times {
-        let streams = [scene.folder.join("out"), scene.folder.join("err")];
-        command.stdout(File::create(&streams[0]).expect("the folder is ours"));
-        command.stderr(File::create(&streams[1]).expect("the folder is ours"));
+    for _ in 0..setup.times {
+        let streams = [setup.folder.join("out"), setup.folder.join("err")];
+        command.stdout(File::create(&streams[0]).expect("the folder is writable"));
+        command.stderr(File::create(&streams[1]).expect("the folder is writable"));
         let child = command.spawn().unwrap_or_else(|e| panic!("{command:?} does not start: {e}"));
-        ended = watch(child, &mut scene, &mut wrong);
+        ended = watch(child, &mut setup, &mut wrong);
     }
-    let out = text(&scene, "out");
-    let err = text(&scene, "err");
-    wrong.extend(live::left_of(&scene.folder).into_iter().map(|p| format!("left behind: {p}")));
-    let mut allowed = vec![scene.record(), scene.folder.join("out"), scene.folder.join("err")];
-    allowed.push(scene.folder.join("cache"));
-    allowed.append(&mut scene.outputs);
-    wrong.extend(differences(&before, &look(&scene.folder), &allowed));
-    let records = records(&scene, &mut wrong);
+    let out = text(&setup, "out");
+    let err = text(&setup, "err");
+    wrong.extend(
+        processes::kill_leftovers(&setup.folder).into_iter().map(|p| format!("left behind: {p}")),
+    );
+    let mut allowed = vec![setup.record(), setup.folder.join("out"), setup.folder.join("err")];
+    allowed.push(setup.folder.join("cache"));
+    allowed.append(&mut setup.outputs);
+    wrong.extend(differences(&before, &snapshot(&setup.folder), &allowed));
+    let records = records(&setup, &mut wrong);
     let answer = answer(ended, &records, &mut wrong);
     let said = format!("{out}\n{err}");
     always_wrong(&said, &mut wrong);
-    let looks = std::mem::take(&mut scene.afterwards);
+    let looks = std::mem::take(&mut setup.afterwards);
     wrong.extend(looks.into_iter().filter_map(|look| look(&said)));
-    let _ = fs::remove_dir_all(&scene.folder);
-    Ok(Played { answer, wrong, said, command: told })
+    let _ = fs::remove_dir_all(&setup.folder);
+    Ok(RunOutcome { answer, wrong, said, command: told })
 }
 
-fn command(scene: &Scene<'_>) -> Command {
-    let mut words = scene.before.clone();
-    words.push(scene.tools.program.clone().into());
-    words.extend(scene.arguments());
+fn command(setup: &RunSetup<'_>) -> Command {
+    let mut words = setup.before.clone();
+    words.push(setup.tools.program.clone().into());
+    words.extend(setup.arguments());
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).current_dir(scene.folder.join("work"));
-    command.env_clear().envs(scene.environment()).stdin(Stdio::null());
+    command.args(&words[1..]).current_dir(setup.folder.join("work"));
+    command.env_clear().envs(setup.environment()).stdin(Stdio::null());
     command
 }
 
-/// What a person types to see the same.
-fn shell(scene: &Scene<'_>, command: &Command) -> String {
+/// Returns a shell command that repeats the run.
+fn shell(setup: &RunSetup<'_>, command: &Command) -> String {
     let variables: Vec<String> =
-        scene.environment().iter().map(|(name, value)| format!("{name:?}={value:?}")).collect();
+        setup.environment().iter().map(|(name, value)| format!("{name:?}={value:?}")).collect();
     format!("env -i {} {command:?}", variables.join(" "))
 }
 
-/// Waits for the end of the command and does meanwhile what rows ask for. None where it had to be ended.
-fn watch(mut child: Child, scene: &mut Scene<'_>, wrong: &mut Vec<String>) -> Option<ExitStatus> {
+/// Executes the actions of the rows while the command runs, and waits for its end. Returns `None` if the command had
+/// to be killed.
+fn watch(
+    mut child: Child,
+    setup: &mut RunSetup<'_>,
+    wrong: &mut Vec<String>,
+) -> Option<ExitStatus> {
     let pid = Pid::from_child(&child);
-    let during = scene.take_during();
-    during.into_iter().for_each(|action| action(&Live { pid, folder: &scene.folder }));
+    let during = setup.take_during();
+    during.into_iter().for_each(|action| action(&RunningCommand { pid, folder: &setup.folder }));
     let until = Instant::now() + LONGEST;
     loop {
         match child.try_wait() {
@@ -135,30 +145,30 @@ fn watch(mut child: Child, scene: &mut Scene<'_>, wrong: &mut Vec<String>) -> Op
     }
 }
 
-fn text(scene: &Scene<'_>, name: &str) -> String {
-    let path = scene.folder.join(name);
+fn text(setup: &RunSetup<'_>, name: &str) -> String {
+    let path = setup.folder.join(name);
     match fs::metadata(&path) {
         Ok(data) if data.len() > MOST_OUTPUT => format!("{} bytes of output", data.len()),
         _ => String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned(),
     }
 }
 
-/// The records of trials that ended.
-fn records(scene: &Scene<'_>, wrong: &mut Vec<String>) -> Vec<Value> {
-    let text = fs::read(scene.record()).unwrap_or_default();
+/// Returns the records of trials that ended.
+fn records(setup: &RunSetup<'_>, wrong: &mut Vec<String>) -> Vec<Value> {
+    let text = fs::read(setup.record()).unwrap_or_default();
     let mut records = Vec::new();
     for line in String::from_utf8_lossy(&text).lines() {
         match serde_json::from_str::<Value>(line) {
             Ok(record) if record["verdict"]["kind"].is_string() => records.push(record),
-            // Others say that a trial began.
+            // Other lines record that a trial began.
             Ok(_) => {}
-            Err(error) => wrong.push(format!("a line of the record is no JSON ({error}): {line}")),
+            Err(error) => wrong.push(format!("a line of the record is not JSON ({error}): {line}")),
         }
     }
     records
 }
 
-/// The answer as rows write it. Exit code and records must agree.
+/// Returns the answer in the format of rows, and checks that exit code and records agree.
 fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>) -> String {
     let Some(status) = ended else { return "endless".to_owned() };
     let Some(code) = status.code() else {
@@ -183,7 +193,7 @@ fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>)
         "no-verdict" => ("no-verdict", 3),
         _ => ("fail", 1),
     };
-    // Trouble of the command itself, such as a record that cannot be written, comes on top.
+    // The command's own trouble, such as a record that cannot be written, may change the exit code.
     if records.len() == 1 && code != wanted && code != 3 {
         wrong.push(format!("the record says {verdict} and the exit code is {code}"));
     }
@@ -199,7 +209,7 @@ fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>)
     if word == "pass" { "pass".to_owned() } else { format!("{word} {signature}") }
 }
 
-/// What is wrong whatever was planted.
+/// Adds mistakes that no disturbance excuses: panics and control characters in the output.
 fn always_wrong(said: &str, wrong: &mut Vec<String>) {
     if said.contains("thread 'main' panicked at harness/cli")
         || said.contains("thread 'main' panicked at /")

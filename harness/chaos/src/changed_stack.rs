@@ -1,44 +1,44 @@
-//! A stack that is another one with some libraries changed.
+//! Builds a copy of a stack with some libraries changed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::expect::fits;
+use crate::expectation::matches_pattern;
 
-/// Where a Debian root keeps its libraries.
+/// Folder of the libraries in a Debian root.
 pub(crate) const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// What becomes of a library, or of all whose names begin so.
+/// Change of a library, or of all libraries whose names match a pattern.
 pub(crate) enum Change {
-    /// It is not there.
+    /// The library is absent.
     Remove,
-    /// It is a copy of this file.
+    /// A copy of this file.
     Copy(PathBuf),
-    /// It is a link to this.
+    /// A link to this path.
     Link(PathBuf),
-    /// It has this content.
+    /// A file with this content.
     Content(Vec<u8>),
-    /// It is the first half of itself.
+    /// The first half of the library.
     Half,
-    /// It is a folder.
+    /// A folder.
     Folder,
 }
 
-/// Makes a root whose libraries are links to those of another, but for the changes.
+/// Creates a root whose libraries are links to those of `stack`, except for the changes.
 pub(crate) fn make(stack: &Path, root: &Path, changes: &[(&str, Change)]) {
     let (from, to) = (stack.join(LIBRARIES), root.join(LIBRARIES));
-    fs::create_dir_all(&to).expect("the folder is ours");
+    fs::create_dir_all(&to).expect("the folder is writable");
     for entry in fs::read_dir(&from).expect("a stack has libraries").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let changed = changes.iter().any(|(pattern, _)| fits(pattern, &name));
+        let changed = changes.iter().any(|(pattern, _)| matches_pattern(pattern, &name));
         if !changed && !entry.path().is_dir() {
-            symlink(entry.path(), to.join(&name)).expect("the folder is ours");
+            symlink(entry.path(), to.join(&name)).expect("the folder is writable");
         }
     }
     let manifest = stack.join("manifest.json");
     if manifest.is_file() {
-        fs::copy(&manifest, root.join("manifest.json")).expect("the folder is ours");
+        fs::copy(&manifest, root.join("manifest.json")).expect("the folder is writable");
     }
     for (name, change) in changes.iter().filter(|(name, _)| !name.ends_with('*')) {
         let path = to.join(name);

@@ -1,7 +1,7 @@
-//! What the buffers must hold, computed by the printed program on the host, in program order and beside the calls.
+//! Prints the code that computes the expected bytes of buffers on the host, in program order, next to the calls.
 //!
-//! The rules are those of `plan::reference`: a call that may not succeed has no effect, and what a stream records while it is
-//! captured takes effect at each launch. Only buffers that a check depends on are followed.
+//! The rules are those of `plan::reference`: a call that may not succeed has no effect, and work that a stream
+//! captures takes effect at each launch of the graph. Only buffers that a check depends on are tracked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,27 +11,28 @@ use plan::{
 };
 
 use crate::{
+    expected_names::{as_elements, expected_bytes_of},
     formula,
+    helpers::{Helper, kernel_on_host},
     literal::value,
-    math,
-    names::{Kind, Names},
-    support::{Helper, kernel_on_host},
-    wanted::{as_elements, want},
+    matrix_products,
+    names::{NameKind, Names},
 };
 
+/// State of the walk over the plan.
 pub(crate) struct Expected<'a> {
     plan: &'a Plan,
-    followed: BTreeSet<&'a str>,
+    tracked: BTreeSet<&'a str>,
     captures: Captures<'a>,
-    /// The effects of what is being captured, by the stream that began the capture.
+    /// Effects of captures in progress, by the stream that began the capture.
     recordings: BTreeMap<&'a str, Recording>,
-    /// What the nodes of graphs do that are made by hand.
-    by_hand: BTreeMap<&'a str, Recording>,
-    /// What a launch of each graph does; none where it does nothing that matters.
+    /// Effects of graphs that are built node by node.
+    node_by_node: BTreeMap<&'a str, Recording>,
+    /// Function with the effects of a launch of each graph; `None` if the launch changes no tracked buffer.
     graphs: HashMap<&'a str, Option<String>>,
-    /// The function, or the variable that holds it, behind each executable graph.
+    /// Name of the function with the effects of each executable graph, or of the variable that holds this function.
     execs: HashMap<&'a str, Option<String>>,
-    /// How deep in loops the walk is.
+    /// Current loop depth.
     depth: usize,
     loops: Vec<String>,
     functions: Vec<(String, Vec<String>)>,
@@ -42,10 +43,10 @@ pub(crate) struct Expected<'a> {
     in_setup: bool,
 }
 
-/// The effects that a capture collects.
+/// Effects that a graph collects.
 struct Recording {
     lines: Vec<String>,
-    /// Loop depth where it began.
+    /// Loop depth at which the collection began.
     depth: usize,
     indent: usize,
 }
@@ -54,10 +55,10 @@ impl<'a> Expected<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
         Expected {
             plan,
-            followed: followed(plan),
+            tracked: tracked(plan),
             captures: Captures::new(plan),
             recordings: BTreeMap::new(),
-            by_hand: BTreeMap::new(),
+            node_by_node: BTreeMap::new(),
             graphs: HashMap::new(),
             execs: HashMap::new(),
             depth: 0,
@@ -71,22 +72,22 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// A loop begins.
-    pub(crate) fn open(&mut self, variable: &str, count: u32) {
+    /// Enters a loop.
+    pub(crate) fn enter_loop(&mut self, variable: &str, count: u32) {
         self.depth += 1;
         let line = format!("for (int {variable} = 0; {variable} < {count}; {variable}++) {{");
-        for capture in self.recordings.values_mut().chain(self.by_hand.values_mut()) {
+        for capture in self.recordings.values_mut().chain(self.node_by_node.values_mut()) {
             capture.push(line.clone());
             capture.indent += 1;
         }
         self.loops.push(line);
     }
 
-    /// A loop ends.
-    pub(crate) fn close(&mut self) {
+    /// Leaves a loop.
+    pub(crate) fn leave_loop(&mut self) {
         self.depth -= 1;
         let opened = self.loops.pop();
-        for capture in self.recordings.values_mut().chain(self.by_hand.values_mut()) {
+        for capture in self.recordings.values_mut().chain(self.node_by_node.values_mut()) {
             capture.indent = capture.indent.saturating_sub(1);
             if capture.lines.last().map(|l| l.trim()) == opened.as_deref() {
                 capture.lines.pop();
@@ -96,7 +97,7 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Kernels that are computed on the host.
+    /// Returns the library kernels whose results are computed on the host.
     pub(crate) fn kernels(&self) -> BTreeSet<String> {
         self.kernels.clone()
     }
@@ -109,19 +110,19 @@ impl<'a> Expected<'a> {
         std::mem::take(&mut self.helpers)
     }
 
-    /// The variables at the top of `main`.
+    /// Returns the declarations at the top of `main`.
     pub(crate) fn declarations(&self, names: &mut Names) -> Vec<String> {
         let mut lines = Vec::new();
-        if !self.followed.is_empty() {
+        if !self.tracked.is_empty() {
             lines.push(
                 "// What the buffers must hold, kept on the host beside the calls.".to_owned(),
             );
         }
-        for buffer in &self.followed {
+        for buffer in &self.tracked {
             let bytes = self.plan.buffers.get(*buffer).map_or(0, |b| b.bytes);
             lines.push(format!(
                 "std::vector<unsigned char> {}({bytes}, POISON);",
-                want(names, buffer)
+                expected_bytes_of(names, buffer)
             ));
         }
         for (name, effects) in &self.functions {
@@ -139,10 +140,10 @@ impl<'a> Expected<'a> {
         lines
     }
 
-    /// The lines that keep the expected bytes right after this step was made.
+    /// Returns the lines that update the expected bytes after this step.
     ///
     /// # Errors
-    /// A capture that begins in a block and ends outside of it.
+    /// Fails if a capture begins in a block and ends outside of it, or if a graph is built and used across blocks.
     pub(crate) fn step(
         &mut self,
         step: &'a Step,
@@ -158,13 +159,13 @@ impl<'a> Expected<'a> {
                 }
                 Ok(Vec::new())
             }
-            Ok(CaptureRole::Added(graph)) => self.add(step, graph, names),
-            // A plan that was checked has no mistakes.
+            Ok(CaptureRole::Added(graph)) => self.add_node(step, graph, names),
+            // A checked plan has no mistakes.
             Ok(CaptureRole::Nothing) | Err(_) => Ok(Vec::new()),
         }
     }
 
-    /// Captures and graphs, and whatever takes effect at once.
+    /// Handles captures and graphs, and all calls that take effect immediately.
     fn control(&mut self, step: &'a Step, names: &mut Names) -> Result<Vec<String>, String> {
         if let OnMemory::Replay(exec) = step.call.on_memory() {
             let function = self.execs.get(exec).cloned().flatten();
@@ -183,21 +184,21 @@ impl<'a> Expected<'a> {
                         "the capture of stream `{stream}` begins in a block and ends outside of it"
                     ));
                 }
-                let function = self.function(names, graph, recording.lines);
+                let function = self.define_function(names, graph, recording.lines);
                 self.graphs.insert(graph, function);
-                self.by_hand.remove(graph);
+                self.node_by_node.remove(graph);
             }
             OnCaptures::EmptyGraph(graph) => {
                 self.graphs.insert(graph, None);
-                self.by_hand.insert(graph, Recording::at(self.depth));
+                self.node_by_node.insert(graph, Recording::at(self.depth));
             }
             OnCaptures::Instantiate { exec, graph } | OnCaptures::Update { exec, graph } => {
-                let function = self.made(names, graph)?;
-                if !self.changes(exec) {
+                let function = self.graph_function(names, graph)?;
+                if !self.is_replaced(exec) {
                     self.execs.insert(exec, function);
                     return Ok(Vec::new());
                 }
-                let name = format!("replay_{}", names.of(Kind::Exec, exec));
+                let name = format!("replay_{}", names.identifier(NameKind::Exec, exec));
                 self.variables.insert(name.clone());
                 self.execs.insert(exec, Some(name.clone()));
                 return Ok(vec![match &function {
@@ -206,9 +207,9 @@ impl<'a> Expected<'a> {
                 }]);
             }
             OnCaptures::AddChild { graph, child } => {
-                let function = self.made(names, child)?;
+                let function = self.graph_function(names, child)?;
                 let depth = self.depth;
-                if let Some(made) = self.by_hand.get_mut(graph) {
+                if let Some(made) = self.node_by_node.get_mut(graph) {
                     if depth < made.depth {
                         return Err(format!(
                             "graph `{graph}` is made in a block and gets nodes outside of it"
@@ -218,11 +219,11 @@ impl<'a> Expected<'a> {
                 }
             }
             OnCaptures::Clone { clone, graph } => {
-                let function = self.made(names, graph)?;
-                self.by_hand.remove(clone);
+                let function = self.graph_function(names, graph)?;
+                self.node_by_node.remove(clone);
                 self.graphs.insert(clone, function);
             }
-            // They change nothing that a launch does to bytes; what is done without a graph is done at once.
+            // These do not change the bytes that a launch writes; calls without a graph take effect immediately.
             OnCaptures::Nothing
             | OnCaptures::LookAt(_)
             | OnCaptures::EndExec(_)
@@ -235,14 +236,18 @@ impl<'a> Expected<'a> {
         Ok(Vec::new())
     }
 
-    /// What a launch of a graph would do now; none where that is nothing.
+    /// Returns the function with the effects that a launch of a graph would have now, or `None` if there are none.
     ///
     /// # Errors
-    /// The graph is made in a block around this step.
-    fn made(&mut self, names: &mut Names, graph: &'a str) -> Result<Option<String>, String> {
-        if let Some(made) = self.by_hand.get(graph) {
+    /// Fails if the graph is built in a block around this step.
+    fn graph_function(
+        &mut self,
+        names: &mut Names,
+        graph: &'a str,
+    ) -> Result<Option<String>, String> {
+        if let Some(made) = self.node_by_node.get(graph) {
             let mut lines = made.lines.clone();
-            // Loops around this call, which add no node before it.
+            // Loops around this call that add no node before it.
             for opened in self.loops.iter().rev().take(made.indent) {
                 if lines.pop().is_none_or(|line| line.trim() != opened) {
                     return Err(format!(
@@ -250,17 +255,17 @@ impl<'a> Expected<'a> {
                     ));
                 }
             }
-            let function = self.function(names, graph, lines);
+            let function = self.define_function(names, graph, lines);
             self.graphs.insert(graph, function);
         }
         Ok(self.graphs.get(graph).cloned().flatten())
     }
 
-    /// A graph that is made node by node gets one.
+    /// Adds the effects of a node to a graph that is built node by node.
     ///
     /// # Errors
-    /// The graph is made in a block that this step is outside of.
-    fn add(
+    /// Fails if the graph is built in a block that this step is outside of.
+    fn add_node(
         &mut self,
         step: &'a Step,
         graph: &str,
@@ -268,7 +273,7 @@ impl<'a> Expected<'a> {
     ) -> Result<Vec<String>, String> {
         let lines = self.effect(step, names);
         let depth = self.depth;
-        let Some(made) = self.by_hand.get_mut(graph) else { return Ok(Vec::new()) };
+        let Some(made) = self.node_by_node.get_mut(graph) else { return Ok(Vec::new()) };
         if depth < made.depth {
             return Err(format!("graph `{graph}` is made in a block and gets nodes outside of it"));
         }
@@ -276,18 +281,23 @@ impl<'a> Expected<'a> {
         Ok(Vec::new())
     }
 
-    /// The name of a function with these effects; none where there are none.
-    fn function(&mut self, names: &mut Names, graph: &str, lines: Vec<String>) -> Option<String> {
+    /// Defines a function with these effects and returns its name; `None` if there are none.
+    fn define_function(
+        &mut self,
+        names: &mut Names,
+        graph: &str,
+        lines: Vec<String>,
+    ) -> Option<String> {
         if lines.is_empty() {
             return None;
         }
-        let name = names.fresh(Kind::Value, &format!("replay_{graph}"));
+        let name = names.fresh(NameKind::Value, &format!("replay_{graph}"));
         self.functions.push((name.clone(), lines));
         Some(name)
     }
 
-    /// Whether more than one step decides what an executable graph does.
-    fn changes(&self, exec: &str) -> bool {
+    /// Returns whether more than one step decides which graph an executable graph runs.
+    fn is_replaced(&self, exec: &str) -> bool {
         let decides = |call: &Call| {
             let made = call.on_captures();
             matches!(made, OnCaptures::Instantiate { exec: e, .. } | OnCaptures::Update { exec: e, .. } if e == exec)
@@ -297,27 +307,29 @@ impl<'a> Expected<'a> {
         deciding.count() > 1
     }
 
-    /// What the call does to the bytes of buffers that are followed.
+    /// Returns the lines with the effects of a call on tracked buffers.
     fn effect(&mut self, step: &'a Step, names: &mut Names) -> Vec<String> {
-        let followed = &self.followed;
-        let follows = |buffer: &str| followed.contains(buffer);
+        let tracked = &self.tracked;
+        let tracks = |buffer: &str| tracked.contains(buffer);
         match step.call.work().on_memory() {
             OnMemory::Alloc(buffer) | OnMemory::Poison(buffer)
-                if follows(buffer) && !self.in_setup =>
+                if tracks(buffer) && !self.in_setup =>
             {
                 vec![self.filled(names, buffer, "POISON")]
             }
             OnMemory::Fill { buffer, .. } | OnMemory::FillNumbers { buffer, .. }
-                if follows(buffer) =>
+                if tracks(buffer) =>
             {
-                let (want, got) = (want(names, buffer), names.of(Kind::Buffer, buffer));
+                let (want, got) =
+                    (expected_bytes_of(names, buffer), names.identifier(NameKind::Buffer, buffer));
                 vec![format!("{want}.assign({got}, {got} + {});", self.bytes(buffer))]
             }
-            OnMemory::Copy { to, from, bytes } if follows(&to.buffer) => {
+            OnMemory::Copy { to, from, bytes } if tracks(&to.buffer) => {
                 let whole = [to, from]
                     .iter()
                     .all(|place| place.offset == 0 && self.bytes(&place.buffer) == bytes);
-                let (dst, src) = (want(names, &to.buffer), want(names, &from.buffer));
+                let (dst, src) =
+                    (expected_bytes_of(names, &to.buffer), expected_bytes_of(names, &from.buffer));
                 vec![if whole {
                     format!("{dst} = {src};")
                 } else {
@@ -329,9 +341,10 @@ impl<'a> Expected<'a> {
                 }]
             }
             OnMemory::Rows { to: (to, to_pitch), from: (from, from_pitch), width, height }
-                if follows(&to.buffer) =>
+                if tracks(&to.buffer) =>
             {
-                let (dst, src) = (want(names, &to.buffer), want(names, &from.buffer));
+                let (dst, src) =
+                    (expected_bytes_of(names, &to.buffer), expected_bytes_of(names, &from.buffer));
                 let (from, to) = (plus(from.offset), plus(to.offset));
                 vec![
                     format!("for (size_t row = 0; row < {height}; row++)"),
@@ -340,8 +353,9 @@ impl<'a> Expected<'a> {
                     ),
                 ]
             }
-            OnMemory::Boxes { to, from, size } if follows(&to.buffer) => {
-                let (dst, src) = (want(names, &to.buffer), want(names, &from.buffer));
+            OnMemory::Boxes { to, from, size } if tracks(&to.buffer) => {
+                let (dst, src) =
+                    (expected_bytes_of(names, &to.buffer), expected_bytes_of(names, &from.buffer));
                 let line = |(row, slice)| {
                     let (to, from) = (to.offset(row, slice), from.offset(row, slice));
                     let (to, from, width) = (plus(to), plus(from), size[0]);
@@ -349,24 +363,24 @@ impl<'a> Expected<'a> {
                 };
                 rows_of(size).map(line).collect()
             }
-            OnMemory::SetBox { to, value, size } if follows(&to.buffer) => {
-                let dst = want(names, &to.buffer);
+            OnMemory::SetBox { to, value, size } if tracks(&to.buffer) => {
+                let dst = expected_bytes_of(names, &to.buffer);
                 let line = |(row, slice)| {
                     let (to, width) = (plus(to.offset(row, slice)), size[0]);
                     format!("std::fill_n({dst}.begin(){to}, {width}, {value});")
                 };
                 rows_of(size).map(line).collect()
             }
-            OnMemory::Set { to, value, element: 1, bytes } if follows(&to.buffer) => {
+            OnMemory::Set { to, value, element: 1, bytes } if tracks(&to.buffer) => {
                 vec![if to.offset == 0 && bytes == self.bytes(&to.buffer) {
                     self.filled(names, &to.buffer, &value.to_string())
                 } else {
-                    let dst = want(names, &to.buffer);
+                    let dst = expected_bytes_of(names, &to.buffer);
                     format!("std::fill_n({dst}.begin(){}, {bytes}, {value});", plus(to.offset))
                 }]
             }
-            OnMemory::Set { to, value, element, bytes } if follows(&to.buffer) => {
-                let (dst, offset) = (want(names, &to.buffer), to.offset);
+            OnMemory::Set { to, value, element, bytes } if tracks(&to.buffer) => {
+                let (dst, offset) = (expected_bytes_of(names, &to.buffer), to.offset);
                 vec![
                     format!("for (size_t i = 0; i < {bytes}; i++)"),
                     format!(
@@ -374,18 +388,23 @@ impl<'a> Expected<'a> {
                     ),
                 ]
             }
-            OnMemory::CountUp(buffer) if follows(buffer) => {
-                vec![format!("for (unsigned char& byte : {}) byte++;", want(names, buffer))]
+            OnMemory::CountUp(buffer) if tracks(buffer) => {
+                vec![format!(
+                    "for (unsigned char& byte : {}) byte++;",
+                    expected_bytes_of(names, buffer)
+                )]
             }
             OnMemory::Launch { kernel, grid, block, args } => {
                 self.launch(names, kernel, grid, block, args)
             }
-            OnMemory::Product { problem, operands, .. } if follows(&operands.d) => {
+            OnMemory::Product { problem, operands, .. } if tracks(&operands.d) => {
                 self.helpers.push(Helper::MatmulOnHost);
-                self.helpers.extend(math::element_helper(problem.dtype));
-                vec![math::on_host(problem, operands, |buffer| want(names, buffer))]
+                self.helpers.extend(matrix_products::element_helper(problem.dtype));
+                vec![matrix_products::on_host(problem, operands, |buffer| {
+                    expected_bytes_of(names, buffer)
+                })]
             }
-            // Buffers that are not followed, and what changes no bytes that a check can read.
+            // Buffers that are not tracked, and calls that change no bytes that a check can read.
             OnMemory::Nothing
             | OnMemory::Alloc(_)
             | OnMemory::Free(_)
@@ -413,7 +432,7 @@ impl<'a> Expected<'a> {
     }
 
     fn filled(&self, names: &mut Names, buffer: &str, value: &str) -> String {
-        format!("{}.assign({}, {value});", want(names, buffer), self.bytes(buffer))
+        format!("{}.assign({}, {value});", expected_bytes_of(names, buffer), self.bytes(buffer))
     }
 
     fn launch(
@@ -426,9 +445,9 @@ impl<'a> Expected<'a> {
     ) -> Vec<String> {
         let items: u64 = grid.iter().chain(block).map(|&x| u64::from(x)).product();
         if kernel(name).is_none() {
-            let followed = &self.followed;
-            let follows = |buffer: &str| followed.contains(buffer);
-            let lines = formula::on_host(self.plan, names, name, (items, args), &follows);
+            let tracked = &self.tracked;
+            let tracks = |buffer: &str| tracked.contains(buffer);
+            let lines = formula::on_host(self.plan, names, name, (items, args), &tracks);
             self.views |= !lines.is_empty();
             return lines;
         }
@@ -444,7 +463,7 @@ impl<'a> Expected<'a> {
     ) -> Option<String> {
         let library = kernel(name)?;
         let Some(Arg::Address(out)) = args.first() else { return None };
-        if !self.followed.contains(out.buffer.as_str()) || kernel_on_host(name).is_none() {
+        if !self.tracked.contains(out.buffer.as_str()) || kernel_on_host(name).is_none() {
             return None;
         }
         self.kernels.insert(name.to_owned());
@@ -456,8 +475,8 @@ impl<'a> Expected<'a> {
             .zip(types)
             .map(|(arg, ty)| match arg {
                 Arg::Address(place) | Arg::Input(place) => as_elements(names, place, ty),
-                // The first number of these kernels counts elements, and only those that the grid covers are computed; the two
-                // that work together in a workgroup take all.
+                // The first number of these kernels is the element count, and only elements covered by the grid are
+                // computed. The two kernels whose work items cooperate process all elements.
                 Arg::Number(number) if number.ty == ScalarType::U32 => {
                     numbers += 1;
                     let together = matches!(library.name, "sum_u32" | "matmul_f32");
@@ -474,7 +493,7 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Row and slice of each row of a box.
+/// Returns row and slice of each row of a box.
 fn rows_of([_, height, depth]: [u64; 3]) -> impl Iterator<Item = (u64, u64)> {
     (0..depth).flat_map(move |slice| (0..height).map(move |row| (row, slice)))
 }
@@ -493,7 +512,7 @@ fn plus(offset: u64) -> String {
     if offset == 0 { String::new() } else { format!(" + {offset}") }
 }
 
-/// Element types of a library kernel's arguments.
+/// Returns the element types of a library kernel's arguments.
 fn types_of(kernel: &str) -> [&'static str; 4] {
     match kernel {
         "copy_u8" => ["unsigned char", "unsigned char", "", ""],
@@ -504,10 +523,10 @@ fn types_of(kernel: &str) -> [&'static str; 4] {
     }
 }
 
-/// The buffers that checks read, and those that their bytes come from.
-fn followed(plan: &Plan) -> BTreeSet<&str> {
+/// Returns the buffers that checks read, and all buffers that their bytes come from.
+fn tracked(plan: &Plan) -> BTreeSet<&str> {
     let steps = plan.steps();
-    let mut followed: BTreeSet<&str> = steps
+    let mut tracked: BTreeSet<&str> = steps
         .iter()
         .filter_map(|step| {
             let Call::Check { buffer } = &step.call else { return None };
@@ -515,20 +534,20 @@ fn followed(plan: &Plan) -> BTreeSet<&str> {
         })
         .collect();
     loop {
-        let before = followed.len();
+        let before = tracked.len();
         for step in &steps {
             let (to, from) = flow(&step.call);
-            if to.iter().any(|to| followed.contains(to)) {
-                followed.extend(from);
+            if to.iter().any(|to| tracked.contains(to)) {
+                tracked.extend(from);
             }
         }
-        if followed.len() == before {
-            return followed;
+        if tracked.len() == before {
+            return tracked;
         }
     }
 }
 
-/// The buffers that a call writes and those that it reads for that.
+/// Returns the buffers that a call writes, and those that it reads to do so.
 fn flow(call: &Call) -> (Vec<&str>, Vec<&str>) {
     let named = call.work().named().into_iter().filter(|named| named.thing == Thing::Buffer);
     let (mut to, mut from) = (Vec::new(), Vec::new());

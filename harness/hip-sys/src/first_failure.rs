@@ -1,4 +1,4 @@
-//! Which function failed, where one step makes several calls.
+//! Remembers which function failed first, for steps that make several calls.
 
 use std::{
     cell::Cell,
@@ -9,9 +9,9 @@ thread_local! {
     static FIRST: Cell<Option<(&'static str, c_int)>> = const { Cell::new(None) };
 }
 
-/// What a function of a library returns.
+/// Return type of a library function.
 pub(crate) trait Returned {
-    /// A status other than success.
+    /// Returns the status unless it means success.
     fn failed(self) -> Option<c_int>;
 }
 
@@ -27,15 +27,15 @@ impl Returned for *const c_char {
     }
 }
 
-/// Keeps the first failure of this thread.
+/// Remembers a failure of this thread if it is the first one.
 pub(crate) fn note(function: &'static str, returned: impl Returned) {
     if let Some(status) = returned.failed() {
         FIRST.set(FIRST.get().or(Some((function, status))));
     }
 }
 
-/// The first function of this thread that returned a status other than success since this was last asked, with the status.
-pub fn first_failure() -> Option<(&'static str, c_int)> {
+/// Returns, and forgets, the first function of this thread that failed since the last call, with its status.
+pub fn take_first_failure() -> Option<(&'static str, c_int)> {
     FIRST.take()
 }
 
@@ -44,14 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_failure_is_kept_until_it_is_asked_for() {
-        assert_eq!(first_failure(), None);
+    fn first_failure_is_kept_per_thread_until_taken() {
+        assert_eq!(take_first_failure(), None);
         note("good", 0);
         note("first", 3);
         note("second", 4);
-        assert_eq!(first_failure(), Some(("first", 3)));
+        assert_eq!(take_first_failure(), Some(("first", 3)));
         note("third", 5);
-        std::thread::spawn(|| assert_eq!(first_failure(), None)).join().unwrap();
-        assert_eq!(first_failure(), Some(("third", 5)));
+        std::thread::spawn(|| assert_eq!(take_first_failure(), None)).join().unwrap();
+        assert_eq!(take_first_failure(), Some(("third", 5)));
     }
 }

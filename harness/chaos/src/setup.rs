@@ -1,4 +1,4 @@
-//! The world of one run, as rows set it up.
+//! Set-up of one run, which rows modify.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,30 +10,31 @@ use std::process::Command;
 use rustix::process::Pid;
 
 use crate::{
-    live::{self, Live},
-    overlay,
-    tools::{TRIAL, Tools},
+    changed_stack,
+    processes::{self, RunningCommand},
+    shared_tools::{TRIAL, Tools},
 };
 
-/// What is done while the command runs.
-type During = Box<dyn FnOnce(&Live<'_>)>;
+/// Action while the command runs.
+type During = Box<dyn FnOnce(&RunningCommand<'_>)>;
 
-/// What looks at the text of a run when it is over, and says what is wrong.
+/// Check of the output when the run is over; returns a description of the mistake.
 type Look = Box<dyn FnOnce(&str) -> Option<String>>;
 
-pub(crate) struct Scene<'t> {
+/// Set-up of one run.
+pub(crate) struct RunSetup<'t> {
     pub(crate) tools: &'t Tools,
-    /// Everything of this run.
+    /// Folder with all files of this run.
     pub(crate) folder: PathBuf,
-    /// The command's arguments; a run of [`TRIAL`] without.
+    /// Arguments of the command; a run of [`TRIAL`] if empty.
     pub(crate) words: Vec<OsString>,
-    /// More of them.
+    /// Additional arguments.
     pub(crate) more: Vec<OsString>,
-    /// Words before the command, each of which starts the next.
+    /// Wrapper commands, each of which starts the next one and finally the command.
     pub(crate) before: Vec<OsString>,
-    /// Variables of the command; none removes one.
+    /// Environment variables of the command; `None` removes a variable.
     pub(crate) variables: BTreeMap<OsString, Option<OsString>>,
-    /// What is planted into the worker.
+    /// Disturbances in the worker, see `c/trouble.c`.
     troubles: Vec<String>,
     launchers: Vec<String>,
     /// The trial to run.
@@ -45,23 +46,23 @@ pub(crate) struct Scene<'t> {
     /// Files that the run may write.
     pub(crate) outputs: Vec<PathBuf>,
     during: Vec<During>,
-    /// Looks at what is there after the run and says what is wrong.
+    /// Checks that are made after the run.
     pub(crate) afterwards: Vec<Look>,
-    /// Two rows want different things of the same kind.
+    /// True if two rows need different things of the same kind.
     pub(crate) conflict: bool,
-    /// Why the run cannot be made here.
+    /// Reason why the run cannot be made on this machine.
     pub(crate) impossible: Option<String>,
-    /// How often the command is run, one run after the other.
+    /// Number of consecutive runs of the command.
     pub(crate) times: u32,
 }
 
-impl<'t> Scene<'t> {
-    pub(crate) fn new(tools: &'t Tools) -> Scene<'t> {
+impl<'t> RunSetup<'t> {
+    pub(crate) fn new(tools: &'t Tools) -> RunSetup<'t> {
         let folder = tools.folder();
         for name in ["tmp", "home", "work", "tools"] {
             fs::create_dir(folder.join(name)).expect("the folder is new");
         }
-        Scene {
+        RunSetup {
             tools,
             folder,
             words: Vec::new(),
@@ -84,37 +85,41 @@ impl<'t> Scene<'t> {
         }
     }
 
-    /// Plants trouble into the worker, see `c/trouble.c`.
+    /// Adds a disturbance in the worker, see `c/trouble.c`.
     pub(crate) fn trouble(&mut self, what: &str) {
         self.troubles.push(what.to_owned());
     }
 
     /// Makes the worker hang at a point, and does something to it there.
-    pub(crate) fn at_worker(&mut self, point: &str, what: impl FnOnce(&Live<'_>, Pid) + 'static) {
-        let path = self.folder.join(live::WORKER);
+    pub(crate) fn at_worker(
+        &mut self,
+        point: &str,
+        what: impl FnOnce(&RunningCommand<'_>, Pid) + 'static,
+    ) {
+        let path = self.folder.join(processes::WORKER);
         self.outputs.push(path.clone());
         self.trouble(&format!("pid={}@{point}", path.display()));
         self.trouble(&format!("hang@{point}"));
-        self.during(move |live| {
-            if let Some(worker) = live.worker() {
-                what(live, worker);
+        self.during(move |running| {
+            if let Some(worker) = running.worker() {
+                what(running, worker);
             }
         });
     }
 
-    /// Makes the time limit for silence short, where a hang is sure.
+    /// Shortens the time limit without output, for runs that certainly hang.
     pub(crate) fn hangs(&mut self) {
         self.quiet = 3;
     }
 
-    /// Starts the worker through a script that ends with `exec "$@"` or does something else.
+    /// Starts the worker through a shell script, which usually ends with `exec "$@"`.
     pub(crate) fn launcher(&mut self, script: &str) {
         let name = format!("launcher-{}.sh", self.launchers.len());
         let path = self.tool(&name, script);
         self.launchers.push(format!("sh {}", path.display()));
     }
 
-    /// Uses words as the launcher.
+    /// Uses these words as the launcher.
     pub(crate) fn launcher_words(&mut self, words: &str) {
         self.launchers.push(words.to_owned());
     }
@@ -153,14 +158,14 @@ impl<'t> Scene<'t> {
         self.before.extend(["prlimit".into(), limit.into(), "--".into()]);
     }
 
-    /// Runs as a user of its own, who may read and write as root does and may have so many processes and threads: root has no such
-    /// limit, and that of another counts what else runs.
+    /// Runs as a separate user with a limit on processes and threads. The user may read and write like root; root
+    /// itself has no such limit, and for an existing user everything else that it runs would count.
     pub(crate) fn processes(&mut self, most: u32) {
         if !rustix::process::geteuid().is_root() {
             self.impossible = Some("another user needs root".into());
         }
         self.needs("setpriv");
-        // The limit counts all that the user runs: each row has one of its own, and so has each program of tests.
+        // The limit counts all processes of the user, so each row and each test program gets a user of its own.
         let user = 10_000 + (std::process::id() * 7 + most) % 50_000;
         let words = [
             "setpriv".to_owned(),
@@ -170,16 +175,16 @@ impl<'t> Scene<'t> {
             format!("--reuid={user}"),
             format!("--regid={user}"),
         ];
-        // A container may have few users, and root of it few capabilities.
+        // A container may have few user ids, and its root few capabilities.
         let tried = Command::new(&words[0]).args(&words[1..]).arg("true").output();
         if !tried.is_ok_and(|tried| tried.status.success()) {
-            self.impossible = Some("nobody can become another user here".into());
+            self.impossible = Some("this machine does not allow a change of the user".into());
         }
         self.before.extend(words.map(Into::into));
         self.limit(&format!("--nproc={most}"));
     }
 
-    /// Runs a script of a shell in a mount namespace of its own before the command; `$ROW` is the run's folder.
+    /// Runs a shell script in a new mount namespace before the command; `$ROW` is the folder of the run.
     pub(crate) fn mounts(&mut self, script: &str) {
         if !rustix::process::geteuid().is_root() {
             self.impossible = Some("mounts need root".into());
@@ -189,11 +194,11 @@ impl<'t> Scene<'t> {
         let name = format!("mounts-{}.sh", self.before.len());
         let path = self.tool(&name, &text);
         let words: [OsString; 4] = ["unshare".into(), "-m".into(), "sh".into(), path.into()];
-        // Limits are for the command and not for the mounts.
+        // Limits apply to the command, not to the mounts.
         self.before.splice(0..0, words);
     }
 
-    /// Runs something else than the cheap trial.
+    /// Runs another trial than the cheap one.
     pub(crate) fn runs(&mut self, trial: &str) {
         self.conflict |= self.trial.replace(trial.to_owned()).is_some_and(|other| other != trial);
     }
@@ -204,7 +209,7 @@ impl<'t> Scene<'t> {
         self.more.extend(["--cases-from".into(), path.into()]);
     }
 
-    /// Makes a case file in the work folder and runs it.
+    /// Writes a case file to the work folder and runs it.
     pub(crate) fn case(&mut self, text: &str) {
         let path = self.work("case.yaml", text.as_bytes());
         self.cases_from(path);
@@ -215,30 +220,30 @@ impl<'t> Scene<'t> {
         self.conflict |= self.stack.replace(root).is_some();
     }
 
-    /// Runs on the stack with some files changed, see [`overlay::make`].
-    pub(crate) fn overlay(&mut self, changes: &[(&str, overlay::Change)]) {
+    /// Runs on the stack with some files changed, see [`changed_stack::make`].
+    pub(crate) fn overlay(&mut self, changes: &[(&str, changed_stack::Change)]) {
         let root = self.folder.join("stack");
         if self.stack.is_some() {
             self.conflict = true;
             return;
         }
-        overlay::make(&self.tools.stack, &root, changes);
+        changed_stack::make(&self.tools.stack, &root, changes);
         self.stack(root);
     }
 
-    /// Runs on the stack with our library in front of libamdhip64, which makes this trouble.
+    /// Runs on the stack with an interposer library in front of libamdhip64 that causes this disturbance.
     pub(crate) fn shim(&mut self, what: &str) {
         let shim = self.tools.shim.clone();
-        let real = self.tools.stack.join(overlay::LIBRARIES).join("libamdhip64.so.7");
+        let real = self.tools.stack.join(changed_stack::LIBRARIES).join("libamdhip64.so.7");
         self.overlay(&[
-            ("libamdhip64*", overlay::Change::Remove),
-            ("libamdhip64.so.7", overlay::Change::Copy(shim)),
-            ("libamdhip64_real.so", overlay::Change::Link(real)),
+            ("libamdhip64*", changed_stack::Change::Remove),
+            ("libamdhip64.so.7", changed_stack::Change::Copy(shim)),
+            ("libamdhip64_real.so", changed_stack::Change::Link(real)),
         ]);
         self.worker_variable(&format!("CHAOS_SHIM={what}"));
     }
 
-    /// Uses a cache of its own, empty.
+    /// Uses an empty cache of its own, and returns the command's folder in it.
     pub(crate) fn own_cache(&mut self) -> PathBuf {
         let cache = self.folder.join("cache");
         if self.cache.is_none() {
@@ -248,7 +253,7 @@ impl<'t> Scene<'t> {
         cache.join("rocrepro")
     }
 
-    /// Uses a cache of its own with what an earlier run left.
+    /// Uses a cache of its own with the contents of an earlier run, and returns the command's folder in it.
     pub(crate) fn warm_cache(&mut self) -> PathBuf {
         let cold = self.cache.is_none();
         let cache = self.own_cache();
@@ -258,7 +263,7 @@ impl<'t> Scene<'t> {
         cache
     }
 
-    /// Lets every user write to the cache of its own.
+    /// Makes the run's own cache writable for all users.
     pub(crate) fn open_cache(&mut self) {
         let mut folders = vec![self.own_cache()];
         while let Some(folder) = folders.pop() {
@@ -269,22 +274,22 @@ impl<'t> Scene<'t> {
         }
     }
 
-    /// Does something while the command runs.
-    pub(crate) fn during(&mut self, what: impl FnOnce(&Live<'_>) + 'static) {
+    /// Adds an action while the command runs.
+    pub(crate) fn during(&mut self, what: impl FnOnce(&RunningCommand<'_>) + 'static) {
         self.during.push(Box::new(what));
     }
 
-    /// Looks at the end what is there.
+    /// Adds a check after the run.
     pub(crate) fn afterwards(&mut self, look: impl FnOnce(&str) -> Option<String> + 'static) {
         self.afterwards.push(Box::new(look));
     }
 
-    /// A foreign file in the folder that the command is started in.
+    /// Creates a foreign file in the command's working directory.
     pub(crate) fn work(&mut self, name: &str, content: &[u8]) -> PathBuf {
         put(&self.folder.join("work").join(name), content)
     }
 
-    /// A foreign file in TMPDIR.
+    /// Creates a foreign file in TMPDIR.
     pub(crate) fn decoy(&mut self, name: &str, content: &[u8]) -> PathBuf {
         put(&self.folder.join("tmp").join(name), content)
     }
@@ -296,21 +301,21 @@ impl<'t> Scene<'t> {
     fn needs(&mut self, program: &str) {
         let path = std::env::var_os("PATH").unwrap_or_default();
         if !std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
-            self.impossible = Some(format!("there is no `{program}`"));
+            self.impossible = Some(format!("`{program}` is not installed"));
         }
     }
 
-    /// The file of records.
+    /// Returns the path of the record file.
     pub(crate) fn record(&self) -> PathBuf {
         self.record.clone().unwrap_or_else(|| self.folder.join("work/record.jsonl"))
     }
 
-    /// Keeps records elsewhere.
+    /// Writes the records to another file.
     pub(crate) fn records_to(&mut self, file: PathBuf) {
         self.conflict |= self.record.replace(file).is_some();
     }
 
-    /// All arguments of the command.
+    /// Returns all arguments of the command.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut words = self.words.clone();
         if words.is_empty() {
@@ -343,7 +348,7 @@ impl<'t> Scene<'t> {
         words
     }
 
-    /// The environment of the command.
+    /// Returns the environment of the command.
     pub(crate) fn environment(&self) -> BTreeMap<OsString, OsString> {
         let cache = self.cache.clone().unwrap_or_else(|| self.tools.cache());
         let mut all: BTreeMap<OsString, Option<OsString>> = BTreeMap::from([
@@ -356,16 +361,16 @@ impl<'t> Scene<'t> {
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
-    /// What is to be done while the command runs.
+    /// Takes the actions for the time while the command runs.
     pub(crate) fn take_during(&mut self) -> Vec<During> {
         std::mem::take(&mut self.during)
     }
 }
 
-/// Writes a file and the folders above it.
+/// Writes a file and creates its parent folders.
 pub(crate) fn put(path: &Path, content: &[u8]) -> PathBuf {
     let parent = path.parent().expect("a file is in a folder");
-    fs::create_dir_all(parent).expect("the folder is ours");
-    fs::write(path, content).expect("the folder is ours");
+    fs::create_dir_all(parent).expect("the folder is writable");
+    fs::write(path, content).expect("the folder is writable");
     path.to_path_buf()
 }

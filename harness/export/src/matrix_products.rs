@@ -1,10 +1,10 @@
-//! Products by hipBLASLt and rocBLAS.
+//! Prints matrix products by hipBLASLt and rocBLAS.
 
 use plan::{Dtype, MatmulProblem, Operands};
 
-use crate::support::Helper;
+use crate::helpers::Helper;
 
-/// The C++ type of an element.
+/// Returns the C++ type of an element.
 pub(crate) const fn element(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F32 => "float",
@@ -16,7 +16,7 @@ pub(crate) const fn element(dtype: Dtype) -> &'static str {
     }
 }
 
-/// What a program needs for elements that C++17 has no type for.
+/// Returns the helper that defines an element type that C++17 lacks.
 pub(crate) const fn element_helper(dtype: Dtype) -> Option<Helper> {
     match dtype {
         Dtype::F16 => Some(Helper::Half),
@@ -25,16 +25,17 @@ pub(crate) const fn element_helper(dtype: Dtype) -> Option<Helper> {
     }
 }
 
-/// The line that computes a product on the host.
+/// Returns the line that computes a product on the host.
 pub(crate) fn on_host(
     problem: &MatmulProblem,
     operands: &Operands,
-    mut want: impl FnMut(&str) -> String,
+    mut expected_bytes: impl FnMut(&str) -> String,
 ) -> String {
     let (input, output) = (element(problem.dtype), element(problem.dtype.output()));
-    let (a, b, d) = (want(&operands.a), want(&operands.b), want(&operands.d));
+    let (a, b, d) =
+        (expected_bytes(&operands.a), expected_bytes(&operands.b), expected_bytes(&operands.d));
     let bias = match &operands.bias {
-        Some(bias) => format!("as<{output}>({})", want(bias)),
+        Some(bias) => format!("as<{output}>({})", expected_bytes(bias)),
         None => format!("static_cast<{output}*>(nullptr)"),
     };
     format!(
@@ -43,7 +44,7 @@ pub(crate) fn on_host(
     )
 }
 
-/// The arguments of a problem, in the order of the helpers' parameters.
+/// Returns the arguments that describe a problem, in the order of the helpers' parameters.
 pub(crate) fn arguments(problem: &MatmulProblem) -> String {
     format!(
         "{}, {}, {}, {}, {}, {}, {}",
@@ -61,7 +62,7 @@ fn operation(transposed: bool) -> &'static str {
     if transposed { "HIPBLAS_OP_T" } else { "HIPBLAS_OP_N" }
 }
 
-/// Types of A and B, of D, of alpha and beta, and of the computation.
+/// Returns the types of A and B, of D, of alpha and beta, and of the computation.
 fn types(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F32 => "HIP_R_32F, HIP_R_32F, HIP_R_32F, HIPBLAS_COMPUTE_32F",
@@ -72,7 +73,7 @@ fn types(dtype: Dtype) -> &'static str {
     }
 }
 
-/// The arguments of a problem for rocBLAS.
+/// Returns the arguments that describe a problem for rocBLAS.
 pub(crate) fn rocblas_arguments(problem: &MatmulProblem) -> String {
     let operation = |transposed| {
         if transposed { "rocblas_operation_transpose" } else { "rocblas_operation_none" }

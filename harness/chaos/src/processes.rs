@@ -1,4 +1,4 @@
-//! Processes of a run, found in /proc.
+//! Finds the processes of a run in /proc.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -7,22 +7,23 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long the kernel may take until a killed process is gone.
+/// Maximum time until a killed process is gone.
 const GONE: Duration = Duration::from_secs(3);
 
-/// Where a worker that is waited for writes its number, in the folder of the run.
+/// File in the folder of the run to which a worker writes its process id.
 pub(crate) const WORKER: &str = "worker.pid";
 
-/// A command that runs.
-pub(crate) struct Live<'a> {
-    /// The command itself.
+/// Running command.
+pub(crate) struct RunningCommand<'a> {
+    /// Process id of the command.
     pub(crate) pid: Pid,
-    /// The folder of its run.
+    /// Folder of the run.
     pub(crate) folder: &'a Path,
 }
 
-impl Live<'_> {
-    /// Waits until the worker has written its number where `pid=FILE@POINT` told it to; none where it never came so far.
+impl RunningCommand<'_> {
+    /// Waits until the worker has written its process id, as `pid=FILE@POINT` requests. Returns `None` if it never
+    /// reached that point.
     pub(crate) fn worker(&self) -> Option<Pid> {
         let path = self.folder.join(WORKER);
         self.file(&path)
@@ -30,7 +31,7 @@ impl Live<'_> {
             .flatten()
     }
 
-    /// Waits for a file that the run makes.
+    /// Waits up to 20 s for a file that the run creates, and returns whether it exists.
     pub(crate) fn file(&self, path: &Path) -> bool {
         let until = Instant::now() + Duration::from_secs(20);
         while Instant::now() < until && !is_dead(self.pid) {
@@ -48,20 +49,21 @@ impl Live<'_> {
     }
 }
 
-/// Every process.
+/// Returns all processes.
 fn processes() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// Whether a file of a process in /proc contains these bytes.
-fn says(pid: Pid, file: &str, bytes: &[u8]) -> bool {
+/// Returns whether a file of a process in /proc contains these bytes.
+fn proc_file_contains(pid: Pid, file: &str, bytes: &[u8]) -> bool {
     let text = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
     text.windows(bytes.len()).any(|window| window == bytes)
 }
 
-/// Whether a process belongs to the run of a folder: by its environment, arguments or working directory.
-fn is_of(pid: Pid, folder: &Path) -> bool {
+/// Returns whether a process belongs to the run of a folder, judged by its environment, arguments or working
+/// directory.
+fn belongs_to(pid: Pid, folder: &Path) -> bool {
     if pid == rustix::process::getpid() {
         return false;
     }
@@ -69,7 +71,9 @@ fn is_of(pid: Pid, folder: &Path) -> bool {
     let inside = |link: &str| {
         fs::read_link(format!("/proc/{pid}/{link}")).is_ok_and(|path| path.starts_with(folder))
     };
-    says(pid, "environ", name) || says(pid, "cmdline", name) || inside("cwd")
+    proc_file_contains(pid, "environ", name)
+        || proc_file_contains(pid, "cmdline", name)
+        || inside("cwd")
 }
 
 fn is_dead(pid: Pid) -> bool {
@@ -78,12 +82,12 @@ fn is_dead(pid: Pid) -> bool {
         .is_none_or(|(_, rest)| matches!(rest.trim_start().chars().next(), Some('Z' | 'X')))
 }
 
-/// The processes of a run that do not go away; they are ended.
-pub(crate) fn left_of(folder: &Path) -> Vec<String> {
+/// Waits for the processes of a run to end, kills those that remain, and returns their descriptions.
+pub(crate) fn kill_leftovers(folder: &Path) -> Vec<String> {
     let until = Instant::now() + GONE;
     loop {
         let left: Vec<Pid> =
-            processes().filter(|&pid| is_of(pid, folder) && !is_dead(pid)).collect();
+            processes().filter(|&pid| belongs_to(pid, folder) && !is_dead(pid)).collect();
         if left.is_empty() {
             return Vec::new();
         }
@@ -96,7 +100,7 @@ pub(crate) fn left_of(folder: &Path) -> Vec<String> {
     }
 }
 
-/// The living children of a process.
+/// Returns the living children of a process.
 pub(crate) fn children_of(parent: Pid) -> Vec<Pid> {
     let is_child = |pid: &Pid| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -108,13 +112,13 @@ pub(crate) fn children_of(parent: Pid) -> Vec<Pid> {
     processes().filter(is_child).collect()
 }
 
-/// A process in words.
+/// Returns the process id and the command line of a process.
 pub(crate) fn describe(pid: Pid) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     format!("process {pid}: {}", String::from_utf8_lossy(&line).replace('\0', " "))
 }
 
-/// Ends a process of ours.
+/// Kills a process.
 pub(crate) fn kill(pid: Pid) {
     let _ = kill_process(pid, Signal::KILL);
 }

@@ -1,22 +1,23 @@
-//! One bisect of a world, and whether what it says is true.
+//! Simulates one bisect and checks whether its answer is true.
 
 use search::bisect::{Action, Answer, Edge, Event, Seen, Setup, State, next};
 
 use super::worlds::{Lab, Model, Random, World};
 
-/// What an answer claims, held against the truth.
+/// Claim of an answer, compared with the truth.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Said {
-    /// One place: stated probability, whether it is one of the changes, and whether it is the first.
+pub(crate) enum Claim {
+    /// One place: the stated probability, whether the place is one of the changes, and whether it is the first
+    /// change.
     Place { stated: f64, right: bool, first: bool },
-    /// Several places or a range: stated probability, and whether each holds a change.
+    /// Several places or a range: the stated probability, and whether each of them contains a change.
     Wider { stated: f64, right: bool },
-    /// No place.
+    /// The answer names no place.
     Nothing,
 }
 
 pub(crate) struct Outcome {
-    pub(crate) said: Said,
+    pub(crate) claim: Claim,
     pub(crate) runs: u32,
     pub(crate) builds: u32,
     pub(crate) answer: Answer,
@@ -43,12 +44,13 @@ pub(crate) fn bisect(model: &Model, seed: u64) -> Outcome {
         };
         state.observe(event);
     };
-    let said = judged(&answer, &world, &listed);
-    Outcome { said, runs: state.runs(), builds: state.installs(), answer, world }
+    let claim = check_claim(&answer, &world, &listed);
+    Outcome { claim, runs: state.runs(), builds: state.installs(), answer, world }
 }
 
-/// The claim of a place is that its newer build brings the change, and not one that is hidden before it.
-fn judged(answer: &Answer, world: &World, listed: &[usize]) -> Said {
+/// Compares an answer with the truth. An answer with one place claims that its newer build introduced the change,
+/// rather than a build that the listing hides before it.
+fn check_claim(answer: &Answer, world: &World, listed: &[usize]) -> Claim {
     let hidden = |edge: &Edge| world.hidden_between(listed[edge.last_good], listed[edge.first_bad]);
     let holds = |good: usize, bad: usize| {
         let (good, bad) = (listed[good], listed[bad]);
@@ -60,27 +62,28 @@ fn judged(answer: &Answer, world: &World, listed: &[usize]) -> Said {
     };
     let first = world.changes[0];
     match answer {
-        Answer::Found(edge) => Said::Place {
-            stated: edge.own_share(hidden(edge)),
+        Answer::Found(edge) => Claim::Place {
+            stated: edge.confidence_in_first_bad(hidden(edge)),
             right: brings(edge),
             first: listed[edge.last_good] < first && first <= listed[edge.first_bad],
         },
-        Answer::Worse { after, until, edge, .. } => Said::Wider {
-            stated: edge.own_share(hidden(edge)),
+        Answer::Worse { after, until, edge, .. } => Claim::Wider {
+            stated: edge.confidence_in_first_bad(hidden(edge)),
             right: holds(*after, *until) && brings(edge),
         },
-        Answer::Several { edges } => Said::Wider {
+        Answer::Several { edges } => Claim::Wider {
             stated: edges[0].confidence,
             right: edges.iter().all(|edge| holds(edge.last_good, edge.first_bad)),
         },
         Answer::Range { last_good, first_bad, mass, .. } if *mass > 0.0 => {
-            Said::Wider { stated: *mass, right: holds(*last_good, *first_bad) }
+            Claim::Wider { stated: *mass, right: holds(*last_good, *first_bad) }
         }
-        _ => Said::Nothing,
+        _ => Claim::Nothing,
     }
 }
 
-/// Probability that so many or more of `bisects` are wrong where each is with probability `chance`.
+/// Returns the probability that at least `wrong` of `bisects` answers are wrong if each is wrong with probability
+/// `chance`.
 pub(crate) fn at_least(wrong: usize, bisects: usize, chance: f64) -> f64 {
     if wrong == 0 {
         return 1.0;

@@ -1,16 +1,18 @@
-//! Lines of a printed program: which may be left out together, and the text without them. Whether what is left still shows
-//! the failure is for a compiler and a run to say.
+//! Finds lines of a printed program that can be removed together.
+//!
+//! These are candidates only: the caller has to compile and run the program to find out whether it still shows the
+//! failure.
 
 use std::{collections::BTreeSet, ops::Range};
 
-use crate::support::includes;
+use crate::helpers::includes;
 
-/// Most lines of a chunk.
+/// Maximum number of lines of a chunk.
 const LONGEST: usize = 32;
 
-/// Lines that may go together, in the order in which they are worth trying: functions, names with all that is done to them, chunks and
-/// blocks, pairs, single lines. Numbers count from 0.
-pub fn parts(lines: &[&str]) -> Vec<Vec<usize>> {
+/// Returns sets of lines that may be removable together, in the order in which they are worth trying: functions,
+/// names with all their uses, chunks and blocks, pairs, single lines. Lines are counted from 0.
+pub fn removable_parts(lines: &[&str]) -> Vec<Vec<usize>> {
     let Some(code) = code(lines) else { return Vec::new() };
     let functions = paragraphs(lines, code.clone()).into_iter();
     let functions = functions.filter(|part| !has_main(&lines[part.clone()]));
@@ -29,20 +31,20 @@ pub fn parts(lines: &[&str]) -> Vec<Vec<usize>> {
         found.extend(starts.map(|at| (at..at + length).collect()));
     }
     let mut seen = BTreeSet::new();
-    found.retain(|part| may_go(lines, part) && seen.insert(part.clone()));
+    found.retain(|part| can_remove(lines, part) && seen.insert(part.clone()));
     found
 }
 
-/// Whether some lines may go: with balanced brackets, and without a name that the rest uses. A compiler would say as much, and take
-/// longer.
-pub fn may_go(lines: &[&str], part: &[usize]) -> bool {
+/// Returns whether these lines can be removed: their brackets are balanced and the rest uses no name that they
+/// declare. A compiler would find the same mistakes more slowly.
+pub fn can_remove(lines: &[&str], part: &[usize]) -> bool {
     let gone: Vec<&str> = part.iter().map(|at| lines[*at]).collect();
     (is_code(&gone) || is_paragraph(lines, part))
         && balanced(&gone)
         && !declares_for_others(lines, part)
 }
 
-/// Whether lines are all of what stands between two empty lines, and not `main`.
+/// Returns whether these lines are a whole paragraph between two empty lines that is not `main`.
 fn is_paragraph(lines: &[&str], part: &[usize]) -> bool {
     let (Some(first), Some(last)) = (part.first(), part.last()) else { return false };
     let empty =
@@ -55,8 +57,8 @@ fn is_paragraph(lines: &[&str], part: &[usize]) -> bool {
         && part.iter().all(|at| text(&lines[*at]))
 }
 
-/// A program whose `main` has neither comments on lines of their own nor empty lines.
-pub fn plain(text: &str) -> String {
+/// Returns a program whose `main` has no empty lines and no comments on lines of their own.
+pub fn strip_main(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let main = lines.iter().position(|line| line.starts_with("int main(")).unwrap_or(lines.len());
     let spare = |(n, line): &(usize, &&str)| {
@@ -64,38 +66,39 @@ pub fn plain(text: &str) -> String {
     };
     let kept: Vec<&str> =
         lines.iter().enumerate().filter(|entry| !spare(entry)).map(|(_, line)| *line).collect();
-    tidied(&kept)
+    join_tidy(&kept)
 }
 
-/// The one comparison of a short program with bytes that it computes beside the calls.
+/// The only comparison of a short program with bytes that it computes next to the calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Comparison {
-    /// The line of its loop.
+pub struct ByteComparison {
+    /// Line of the comparison's loop, counted from 0.
     line: usize,
-    /// The variable of the bytes that are right.
+    /// Variable of the expected bytes.
     right: String,
-    /// How many there are.
+    /// Number of compared bytes.
     pub bytes: usize,
 }
 
-/// Finds the comparison; none where there are several, many bytes, or others in each round of a loop.
-pub fn comparison(text: &str) -> Option<Comparison> {
+/// Finds the comparison. Returns `None` if there are several, if it compares too many bytes, or if the bytes differ
+/// between the iterations of a loop.
+pub fn find_comparison(text: &str) -> Option<ByteComparison> {
     let lines: Vec<&str> = text.lines().collect();
     let at = |n: usize| {
         let bytes = lines[n].strip_prefix("  for (size_t ")?.split(" < ").nth(1)?;
         let (_, right) = lines.get(n + 1)?.trim().strip_prefix("if (")?.split_once("] == ")?;
         let right = right.strip_suffix("] continue;").or(right.strip_suffix("]) continue;"))?;
         let bytes = bytes.split(';').next()?.parse().ok()?;
-        Some(Comparison { line: n, right: right.split('[').next()?.to_owned(), bytes })
+        Some(ByteComparison { line: n, right: right.split('[').next()?.to_owned(), bytes })
     };
     let mut found = (0..lines.len()).filter_map(at);
     let one = found.next().filter(|found| found.bytes <= 16)?;
     found.next().is_none().then_some(one)
 }
 
-impl Comparison {
-    /// The program with these bytes written down.
-    pub fn written(&self, text: &str, bytes: &[u8]) -> String {
+impl ByteComparison {
+    /// Returns the program with these expected bytes as literals.
+    pub fn with_literal_bytes(&self, text: &str, bytes: &[u8]) -> String {
         let listed: Vec<String> = bytes.iter().map(|byte| format!("0x{byte:02x}")).collect();
         let mut out = String::new();
         for (n, line) in text.lines().enumerate() {
@@ -103,7 +106,7 @@ impl Comparison {
                 let listed = listed.join(", ");
                 out.push_str(&format!("  const unsigned char right[] = {{{listed}}};\n"));
             }
-            // The comparison and the message behind it.
+            // The comparison, and the message after it.
             let line = match n > self.line && n <= self.line + 4 {
                 true => line.replace(&format!("{}[", self.right), "right["),
                 false => line.to_owned(),
@@ -114,14 +117,15 @@ impl Comparison {
     }
 }
 
-/// The byte that a program shows as wrong, and what is there: `FAIL: buffer b: byte 3 is 4f; expected was 00`.
-pub fn wrong_byte(line: &str) -> Option<(usize, u8)> {
+/// Parses the offset and the value of the wrong byte from a program's message, for example 3 and 0x4f from `FAIL:
+/// buffer b: byte 3 is 4f; expected was 00`.
+pub fn parse_wrong_byte(line: &str) -> Option<(usize, u8)> {
     let (at, rest) = line.split_once(": byte ")?.1.split_once(" is ")?;
     Some((at.parse().ok()?, u8::from_str_radix(rest.split(';').next()?, 16).ok()?))
 }
 
-/// One text again: no needless headers, no two empty lines in a row.
-pub fn tidied(lines: &[&str]) -> String {
+/// Joins the lines of a program again, without unused standard headers and without repeated empty lines.
+pub fn join_tidy(lines: &[&str]) -> String {
     let rest: Vec<&str> = lines.iter().copied().filter(|l| !l.starts_with("#include")).collect();
     let needed = includes(&rest.join("\n"));
     let mut out = String::new();
@@ -141,13 +145,13 @@ pub fn tidied(lines: &[&str]) -> String {
     out
 }
 
-/// The lines behind the last header.
+/// Returns the lines after the last `#include`.
 fn code(lines: &[&str]) -> Option<Range<usize>> {
     let from = lines.iter().rposition(|line| line.starts_with("#include"))? + 1;
     Some(from..lines.len())
 }
 
-/// What stands between empty lines.
+/// Returns the paragraphs, which are separated by empty lines.
 fn paragraphs(lines: &[&str], code: Range<usize>) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut from = code.start;
@@ -166,21 +170,21 @@ fn has_main(lines: &[&str]) -> bool {
     lines.iter().any(|line| line.starts_with("int main("))
 }
 
-/// Lines of functions: neither a macro nor the last word of the program.
+/// Returns whether all lines are inside functions; macros and the final `PASS` do not count.
 fn is_code(lines: &[&str]) -> bool {
     lines.iter().all(|line| {
         line.starts_with(' ') && !line.trim_end().ends_with('\\') && !line.contains("\"PASS")
     })
 }
 
-/// The statement with a block that begins in a line.
+/// Returns the statement with a block that begins at this line.
 fn block(lines: &[&str], at: usize) -> Option<Range<usize>> {
     lines[at].ends_with('{').then_some(())?;
     let end = (at + 1..=lines.len()).find(|end| balanced(&lines[at..*end]))?;
     Some(at..end)
 }
 
-/// The declaration in a line, with all lines and blocks that use its name.
+/// Returns the declaration at this line with all lines and blocks that use its name.
 fn with_its_name(lines: &[&str], code: Range<usize>, at: usize) -> Option<Vec<usize>> {
     let name = declared(lines[at]).filter(|_| lines[at].starts_with(' '))?;
     let uses = |n: &usize| lines[*n].starts_with(' ') && words(lines[*n]).any(|word| word == name);
@@ -208,7 +212,7 @@ fn balanced(lines: &[&str]) -> bool {
     open == [0, 0]
 }
 
-/// Whether the rest uses a name that these lines declare.
+/// Returns whether the remaining lines use a name that these lines declare.
 fn declares_for_others(lines: &[&str], part: &[usize]) -> bool {
     let mut names = part.iter().filter_map(|at| declared(lines[*at]));
     let code = |line: &&str| !line.trim_start().starts_with("//");
@@ -221,7 +225,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// The name that a line declares: the last of several words before its value, its arguments or its end.
+/// Returns the name that a line declares: the last of several words before its value, its arguments or its end.
 fn declared(line: &str) -> Option<&str> {
     let line = line.trim();
     if let Some(name) = line.strip_prefix("#define ") {
@@ -270,11 +274,11 @@ int main() {
         let lines: Vec<&str> = PROGRAM.lines().collect();
         let text =
             |part: Vec<usize>| part.into_iter().map(|at| lines[at]).collect::<Vec<_>>().join("|");
-        parts(&lines).into_iter().map(text).collect()
+        removable_parts(&lines).into_iter().map(text).collect()
     }
 
     #[test]
-    fn what_goes_is_whole_and_unused() {
+    fn removable_parts_are_balanced_and_unused() {
         let found = found();
         let has = |text: &str| found.iter().any(|part| part.contains(text));
         assert!(found.contains(&"static int spare() { return 2; }".to_owned()), "{found:#?}");
@@ -286,16 +290,16 @@ int main() {
     }
 
     #[test]
-    fn a_comment_stays_with_its_function() {
+    fn comment_is_removed_with_its_function() {
         let text = PROGRAM.replace("static int used", "// Says one.\nstatic int used");
         let lines: Vec<&str> = text.lines().collect();
         let comment = lines.iter().position(|line| *line == "// Says one.").expect("it");
-        assert!(!may_go(&lines, &[comment]));
-        assert!(parts(&lines).iter().all(|part| !part.contains(&comment)));
+        assert!(!can_remove(&lines, &[comment]));
+        assert!(removable_parts(&lines).iter().all(|part| !part.contains(&comment)));
     }
 
     #[test]
-    fn a_name_goes_with_all_that_is_done_to_it() {
+    fn declaration_is_removed_with_all_uses_of_its_name() {
         let found = found();
         let of_b = "  void* b = nullptr;|  CHECK(hipMalloc(&b, used()), hipSuccess);";
         assert!(found.contains(&of_b.to_owned()), "{found:#?}");
@@ -304,40 +308,43 @@ int main() {
     }
 
     #[test]
-    fn a_header_goes_with_what_needs_it() {
+    fn unused_headers_are_removed() {
         let kept: Vec<&str> = PROGRAM.lines().filter(|l| !l.contains("std::vector<int>")).collect();
-        let shorter = tidied(&kept);
+        let shorter = join_tidy(&kept);
         assert!(!shorter.contains("<vector>") && shorter.contains("<cstdio>"), "{shorter}");
         assert!(shorter.contains("<hip/hip_runtime.h>"));
     }
 
     #[test]
-    fn right_bytes_are_written_down() {
+    fn comparison_takes_literal_bytes() {
         let text = "  want = model();\n  for (size_t at = 0; at < 2; at++) {\n    if (b[at] == want[at]) continue;\n\
                     \x20   std::printf(\"FAIL: buffer b: byte %zu is %02x; expected was %02x\\n\", at,\n\
                     \x20               b[at], want[at]);\n    std::exit(1);\n  }\n";
-        let found = comparison(text).expect("one");
+        let found = find_comparison(text).expect("one");
         assert_eq!(found.bytes, 2);
-        let written = found.written(text, &[1, 0xa5]);
+        let written = found.with_literal_bytes(text, &[1, 0xa5]);
         assert!(
             written.contains("  const unsigned char right[] = {0x01, 0xa5};\n  for ("),
             "{written}"
         );
         assert!(written.contains("b[at] == right[at]") && written.contains("b[at], right[at]"));
         assert_eq!(written.matches("want").count(), 1, "{written}");
-        assert_eq!(comparison(&text.repeat(2)), None, "which one?");
+        assert_eq!(find_comparison(&text.repeat(2)), None, "which one?");
         assert_eq!(
-            comparison(&text.replace("  for", "    for")),
+            find_comparison(&text.replace("  for", "    for")),
             None,
             "other bytes in each round"
         );
-        assert_eq!(wrong_byte("FAIL: buffer b: byte 3 is 4f; expected was 00"), Some((3, 0x4f)));
-        assert_eq!(wrong_byte("FAIL: hipMalloc returned hipErrorUnknown"), None);
+        assert_eq!(
+            parse_wrong_byte("FAIL: buffer b: byte 3 is 4f; expected was 00"),
+            Some((3, 0x4f))
+        );
+        assert_eq!(parse_wrong_byte("FAIL: hipMalloc returned hipErrorUnknown"), None);
     }
 
     #[test]
-    fn plain_is_without_comments_and_gaps() {
-        let text = plain(PROGRAM);
+    fn main_is_stripped_of_comments_and_empty_lines() {
+        let text = strip_main(PROGRAM);
         assert!(text.starts_with("// A title.") && !text.contains("Words"), "{text}");
         assert!(!text[text.find("int main").expect("main")..].contains("\n\n"), "{text}");
     }

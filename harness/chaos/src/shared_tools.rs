@@ -1,4 +1,4 @@
-//! What all rows share: the command, the stack, compiled troublemakers and a warm cache.
+//! Resources shared by all rows: the command, the stack, compiled libraries that disturb it, and a warm cache.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,44 +9,45 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::process::{Pid, getpid, set_child_subreaper};
 use tempfile::TempDir;
 
-use crate::live;
+use crate::processes;
 
 /// A cheap trial: copies of two bytes.
 pub(crate) const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 /// A trial that compiles a kernel.
 pub(crate) const KERNEL: &str = "kernels/saxpy[n=65536,block=1024]";
 
-/// The release that rows run on.
+/// ROCm release on which rows run.
 const RELEASE: &str = "debian:7.2.4";
 
+/// Resources shared by all rows.
 pub(crate) struct Tools {
-    /// The command.
+    /// Path of the command.
     pub(crate) program: PathBuf,
-    /// The root of the stack.
+    /// Root of the stack.
     pub(crate) stack: PathBuf,
-    /// The preloaded troublemaker.
+    /// The disturbing library for LD_PRELOAD.
     pub(crate) trouble: PathBuf,
-    /// The same in the place of libamdhip64.
+    /// The disturbing library as a replacement of libamdhip64.
     pub(crate) shim: PathBuf,
-    /// A libamdhip64 that is none.
+    /// A libamdhip64 without any functions of HIP.
     pub(crate) stub: PathBuf,
     base: TempDir,
     rows: AtomicUsize,
 }
 
 impl Tools {
-    /// Compiles what is needed and finds the stack, fetching it where it is not there.
+    /// Compiles the libraries and finds the stack, which is fetched if necessary.
     pub(crate) fn make(program: PathBuf) -> Tools {
-        // Whoever escapes from a run becomes a child of this process and is seen.
+        // Processes that escape from a run become children of this process and are found.
         set_child_subreaper(Some(getpid())).expect("Linux 3.4 or newer");
         let base = tempfile::Builder::new().prefix("chaos-").tempdir().expect("a temporary folder");
-        // A temporary folder may lie behind a link; what processes say of themselves does not.
+        // The path of a temporary folder may contain a link; the paths in /proc do not.
         let folder = fs::canonicalize(base.path()).expect("it was just made");
         let built = |name: &str| folder.join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
         compile(&source.join("trouble.c"), &built("trouble.so"), &["-shared", "-ldl", "-lpthread"]);
-        // The real library is found under another name, which a library without content lends.
-        fs::write(built("empty.c"), "int chaos_nothing;\n").expect("the folder is ours");
+        // The real library is found under another name, for which an empty library is linked.
+        fs::write(built("empty.c"), "int chaos_nothing;\n").expect("the folder is writable");
         let name = ["-shared", "-Wl,-soname,libamdhip64_real.so"];
         compile(&built("empty.c"), &built("libamdhip64_real.so"), &name);
         let real = built("libamdhip64_real.so").display().to_string();
@@ -86,9 +87,9 @@ impl Tools {
 
     /// Runs the trials of the rows once, so that no row waits for a compiler.
     fn fill_cache(&self) {
-        // Other stacks show that the machine can run ROCm where one does not start.
+        // Other stacks show that the machine can run ROCm if one stack does not start.
         let cache = self.cache().join("rocrepro");
-        fs::create_dir_all(&cache).expect("the folder is ours");
+        fs::create_dir_all(&cache).expect("the folder is writable");
         let stacks = self.stack.parent().expect("a fetched stack is in the folder of stacks");
         symlink(stacks, cache.join("stacks")).expect("the cache is new");
         let status = Command::new(&self.program)
@@ -100,7 +101,7 @@ impl Tools {
         assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stdout));
     }
 
-    /// A fresh folder for one run.
+    /// Creates a new folder for one run.
     pub(crate) fn folder(&self) -> PathBuf {
         let number = self.rows.fetch_add(1, Ordering::Relaxed);
         let base = fs::canonicalize(self.base.path()).expect("it is there");
@@ -109,31 +110,34 @@ impl Tools {
         folder
     }
 
-    /// The cache that runs share.
+    /// Returns the cache that runs share.
     pub(crate) fn cache(&self) -> PathBuf {
         self.base.path().join("cache")
     }
 
-    /// Fills a cache with what runs before left: compiled kernels copied, the device linked.
+    /// Fills a cache with the results of earlier runs: compiled kernels are copied, the device is linked.
     pub(crate) fn warm(&self, cache: &Path) {
         let from = self.cache().join("rocrepro");
         copy_tree(&from, cache);
     }
 
-    /// An error where a process of a run still lives.
-    pub(crate) fn nobody_is_left(&self) -> Result<(), String> {
-        let left = live::children_of(getpid());
+    /// Checks that no process of a run is alive.
+    ///
+    /// # Errors
+    /// Fails with the descriptions of those that are.
+    pub(crate) fn check_no_process_left(&self) -> Result<(), String> {
+        let left = processes::children_of(getpid());
         if left.is_empty() {
             return Ok(());
         }
-        let text: Vec<String> = left.iter().map(|&pid: &Pid| live::describe(pid)).collect();
-        left.iter().for_each(|&pid| live::kill(pid));
+        let text: Vec<String> = left.iter().map(|&pid: &Pid| processes::describe(pid)).collect();
+        left.iter().for_each(|&pid| processes::kill(pid));
         Err(format!("processes outlived their runs:\n{}", text.join("\n")))
     }
 }
 
 fn copy_tree(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("the folder is ours");
+    fs::create_dir_all(to).expect("the folder is writable");
     for entry in fs::read_dir(from).into_iter().flatten().flatten() {
         let (path, at) = (entry.path(), to.join(entry.file_name()));
         if path.is_symlink() {
@@ -147,7 +151,7 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Compiles a C file, with more words behind it.
+/// Compiles a C file; `more` are additional compiler arguments.
 pub(crate) fn compile(source: &Path, to: &Path, more: &[&str]) {
     let mut command = Command::new("cc");
     command.args(["-O1", "-g", "-w", "-fPIC", "-o"]).arg(to).arg(source).args(more);

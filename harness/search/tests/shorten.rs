@@ -1,8 +1,8 @@
-//! Texts made shorter, against what trying every choice of lines says.
+//! Compares shortened texts with an exhaustive search over all choices of lines.
 
-use search::lines::shorten;
+use search::shorten::shorten;
 
-/// The sizes of all choices of lines without which nothing more can go, found by looking at every choice there is.
+/// Returns all minimal choices of lines, as bit sets, by examining every choice.
 fn minima(count: u32, still: &dyn Fn(u32) -> bool) -> Vec<u32> {
     let all = 0..1_u32 << count;
     let minimal =
@@ -10,7 +10,7 @@ fn minima(count: u32, still: &dyn Fn(u32) -> bool) -> Vec<u32> {
     all.filter(minimal).collect()
 }
 
-/// Numbers from a seed.
+/// Returns a deterministic pseudo-random generator.
 fn draws(mut seed: u64) -> impl FnMut(u64) -> u64 {
     move |below| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -19,11 +19,11 @@ fn draws(mut seed: u64) -> impl FnMut(u64) -> u64 {
 }
 
 #[test]
-fn what_is_left_is_one_of_all_minima() {
+fn result_is_minimal() {
     let mut draw = draws(3);
     for _ in 0..200 {
         let count = 3 + draw(8) as u32;
-        // It stays true where all lines of one of some groups are there, and none is there without another.
+        // The predicate holds if all lines of one group are there, and if each line is there that another line needs.
         let group = |draw: &mut dyn FnMut(u64) -> u64| {
             (0..=draw(3)).fold(0, |set, _| set | 1 << draw(count.into()))
         };
@@ -40,38 +40,38 @@ fn what_is_left_is_one_of_all_minima() {
         if !still(set_of(&text)) {
             continue;
         }
-        let shorter = shorten(&text, &mut |text| Some(still(set_of(text))));
-        assert!(shorter.complete);
-        let left = set_of(&shorter.of(&text));
+        let shortened = shorten(&text, &mut |text| Some(still(set_of(text))));
+        assert!(shortened.complete);
+        let left = set_of(&shortened.apply_to(&text));
         let right = minima(count, &still);
-        assert!(right.contains(&left), "{groups:?} {needs:?}: {left:b} is none of {right:?}");
+        assert!(right.contains(&left), "{groups:?} {needs:?}: {left:b} is not in {right:?}");
     }
 }
 
 #[test]
-fn three_scattered_lines_of_two_hundred_are_what_is_left() {
+fn finds_three_scattered_lines_among_two_hundred() {
     let text: String = (0..200).map(|n| format!("line {n};\n")).collect();
     let wanted = ["line 17;", "line 101;", "line 187;"];
     let mut tries = 0;
-    let shorter = shorten(&text, &mut |text| {
+    let shortened = shorten(&text, &mut |text| {
         tries += 1;
         Some(wanted.iter().all(|line| text.lines().any(|other| other == *line)))
     });
-    assert_eq!(shorter.of(&text), "line 17;\nline 101;\nline 187;\n");
-    assert_eq!((shorter.tries, shorter.complete), (tries, true));
+    assert_eq!(shortened.apply_to(&text), "line 17;\nline 101;\nline 187;\n");
+    assert_eq!((shortened.tries, shortened.complete), (tries, true));
     assert!(tries < 150, "{tries}");
 }
 
-/// Neither a half of a function nor a single line of it can go alone.
+/// Neither half of a function nor a single line of it can be removed alone.
 #[test]
-fn a_block_goes_in_one_piece() {
+fn removes_a_block_as_a_whole() {
     let balanced = |text: &str| {
         let count = |c: char| text.matches(c).count();
         count('{') == count('}') && count('{') * 2 + 1 == text.lines().count()
     };
     let cpp = "f {\n}\nwanted\ng {\n}\nh {\n}\n";
-    let shorter = shorten(cpp, &mut |text| Some(text.contains("wanted") && balanced(text)));
-    assert_eq!(shorter.of(cpp), "wanted\n");
+    let shortened = shorten(cpp, &mut |text| Some(text.contains("wanted") && balanced(text)));
+    assert_eq!(shortened.apply_to(cpp), "wanted\n");
     let python = "def f():\n    one\n\n    two\nwanted\nif x:\n    three\n";
     let heads = |text: &str| {
         let deep = text.lines().filter(|line| line.starts_with(' ')).count();
@@ -79,19 +79,19 @@ fn a_block_goes_in_one_piece() {
             && (deep == 0 || text.contains("def") || text.contains("if"))
             && (!text.contains("two") || text.contains("one"))
     };
-    let shorter = shorten(python, &mut |text| Some(text.contains("wanted") && heads(text)));
-    assert_eq!(shorter.of(python), "wanted\n");
+    let shortened = shorten(python, &mut |text| Some(text.contains("wanted") && heads(text)));
+    assert_eq!(shortened.apply_to(python), "wanted\n");
 }
 
 #[test]
-fn whoever_has_no_more_time_gets_what_there_is() {
+fn ended_search_returns_the_best_text_so_far() {
     let text: String = (0..64).map(|n| format!("{n}\n")).collect();
     let mut tries = 0;
-    let shorter = shorten(&text, &mut |text| {
+    let shortened = shorten(&text, &mut |text| {
         tries += 1;
         (tries < 4).then(|| text.lines().any(|line| line == "5"))
     });
-    assert!(!shorter.complete);
-    assert!(shorter.lines.contains(&5) && shorter.lines.len() < 64, "{:?}", shorter.lines);
+    assert!(!shortened.complete);
+    assert!(shortened.lines.contains(&5) && shortened.lines.len() < 64, "{:?}", shortened.lines);
     assert_eq!(shorten("", &mut |_| Some(true)).lines, [0; 0]);
 }

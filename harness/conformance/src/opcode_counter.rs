@@ -1,0 +1,222 @@
+//! Counts the opcodes of code.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::DecodedInstruction;
+
+/// Counts of one opcode.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpcodeCounts {
+    /// Number of instructions with this opcode.
+    pub count: u64,
+    /// Number of those that the interpreter does not support.
+    pub unsupported: u64,
+    /// Text of the first unsupported instruction.
+    pub example: Option<String>,
+}
+
+/// Callback that decodes the instruction at the start of the bytes, which are at the given address. `None` means that
+/// the bytes are not an instruction; the error explains why they cannot be decoded.
+type Decode<'a> = dyn FnMut(u64, &[u8]) -> Result<Option<DecodedInstruction>, String> + 'a;
+
+/// Counts the instructions of code by opcode.
+///
+/// The code is read from its first byte to its last. Bytes between kernels that are not instructions are counted
+/// separately.
+pub struct OpcodeCounter<'a> {
+    decode: Box<Decode<'a>>,
+    /// Indices into `entries` by the bytes of decoded instructions of one, two and three dwords. The first dword
+    /// determines the length.
+    one: HashMap<u32, usize>,
+    two: HashMap<u64, usize>,
+    three: HashMap<(u64, u32), usize>,
+    entries: Vec<Entry>,
+    index: HashMap<(String, bool), usize>,
+    illegal: u64,
+}
+
+/// Count of the supported, or of the unsupported, instructions of an opcode.
+struct Entry {
+    name: String,
+    unsupported: bool,
+    example: String,
+    count: u64,
+}
+
+impl<'a> OpcodeCounter<'a> {
+    /// Returns a counter that decodes instructions with `decode`.
+    pub fn new(
+        decode: impl FnMut(u64, &[u8]) -> Result<Option<DecodedInstruction>, String> + 'a,
+    ) -> OpcodeCounter<'a> {
+        OpcodeCounter {
+            decode: Box::new(decode),
+            one: HashMap::new(),
+            two: HashMap::new(),
+            three: HashMap::new(),
+            entries: Vec::new(),
+            index: HashMap::new(),
+            illegal: 0,
+        }
+    }
+
+    /// Counts the instructions of `code`.
+    ///
+    /// # Errors
+    /// Fails if `decode` fails, for example because the stack has no disassembler for the architecture.
+    pub fn count(&mut self, code: &[u8]) -> Result<(), String> {
+        let dword = |at: usize| {
+            let bytes = code.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or(0, u32::from_le_bytes)
+        };
+        let mut at = 0;
+        while at + 4 <= code.len() {
+            let first = dword(at);
+            let pair = u64::from(first) | u64::from(dword(at + 4)) << 32;
+            let triple = (pair, dword(at + 8));
+            let known = (self.one.get(&first).map(|entry| (*entry, 4)))
+                .or_else(|| self.two.get(&pair).map(|entry| (*entry, 8)))
+                .or_else(|| self.three.get(&triple).map(|entry| (*entry, 12)));
+            let (entry, size) = match known {
+                Some(known) => known,
+                None => {
+                    let Some((entry, size)) = self.decode_one(&code[at..], at as u64)? else {
+                        self.illegal += 1;
+                        at += 4;
+                        continue;
+                    };
+                    match size {
+                        4 => self.one.insert(first, entry),
+                        8 => self.two.insert(pair, entry),
+                        12 => self.three.insert(triple, entry),
+                        _ => None,
+                    };
+                    (entry, size)
+                }
+            };
+            self.entries[entry].count += 1;
+            at += size;
+        }
+        Ok(())
+    }
+
+    /// Decodes one instruction and returns its index in `entries` and its size in bytes; `None` if it is not an
+    /// instruction.
+    fn decode_one(
+        &mut self,
+        window: &[u8],
+        address: u64,
+    ) -> Result<Option<(usize, usize)>, String> {
+        let decoded = (self.decode)(address, window)?;
+        let Some(DecodedInstruction { text, size, executable }) = decoded else { return Ok(None) };
+        let unsupported = !executable;
+        let name = opcode(&text);
+        let entry = *self.index.entry((name.clone(), unsupported)).or_insert_with(|| {
+            self.entries.push(Entry { name, unsupported, example: text.clone(), count: 0 });
+            self.entries.len() - 1
+        });
+        Ok(Some((entry, size)))
+    }
+
+    /// Returns the counts by opcode.
+    pub fn opcodes(&self) -> BTreeMap<String, OpcodeCounts> {
+        let mut opcodes: BTreeMap<String, OpcodeCounts> = BTreeMap::new();
+        for entry in &self.entries {
+            let opcode = opcodes.entry(entry.name.clone()).or_default();
+            opcode.count += entry.count;
+            if entry.unsupported {
+                opcode.unsupported += entry.count;
+                opcode.example.get_or_insert_with(|| entry.example.clone());
+            }
+        }
+        opcodes
+    }
+
+    /// Returns the number of dwords that are not instructions, such as padding and tables between kernels.
+    pub fn illegal(&self) -> u64 {
+        self.illegal
+    }
+}
+
+/// Returns the opcode in an instruction's text; for two instructions that are issued together, both opcodes.
+fn opcode(text: &str) -> String {
+    let first = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
+    match text.split_once(" :: ") {
+        Some((a, b)) => format!("{} :: {}", first(a), first(b)),
+        None => first(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Test decoder: the upper bytes of a dword give the opcode and the number of dwords of the instruction; 0 means
+    /// that it is not an instruction. Instructions of two dwords with an odd second one are unsupported.
+    fn decode(window: &[u8]) -> Option<DecodedInstruction> {
+        let size = usize::from(window[3] & 3) * 4;
+        let whole = size > 0 && window.len() >= size;
+        whole.then(|| DecodedInstruction {
+            text: match window[2] & 1 {
+                0 => format!("v_{} v{}, v{}", window[3], window[0], window[1]),
+                _ => format!("v_{} v{} :: v_other v{}", window[3], window[0], window[1]),
+            },
+            size,
+            executable: size != 8 || window[4].is_multiple_of(2),
+        })
+    }
+
+    /// Counts without remembering decoded instructions.
+    fn count_uncached(code: &[u8]) -> (BTreeMap<String, OpcodeCounts>, u64) {
+        let (mut opcodes, mut illegal, mut at) = (BTreeMap::<String, OpcodeCounts>::new(), 0, 0);
+        while code.len() - at >= 4 {
+            let Some(DecodedInstruction { text, size, executable }) = decode(&code[at..]) else {
+                illegal += 1;
+                at += 4;
+                continue;
+            };
+            let name = match text.contains("::") {
+                true => format!("v_{} :: v_other", code[at + 3]),
+                false => format!("v_{}", code[at + 3]),
+            };
+            let opcode = opcodes.entry(name).or_default();
+            opcode.count += 1;
+            if !executable {
+                opcode.unsupported += 1;
+                opcode.example.get_or_insert(text);
+            }
+            at += size;
+        }
+        (opcodes, illegal)
+    }
+
+    #[test]
+    fn cached_instructions_are_counted_like_decoded_ones() {
+        // Few different values, so that most dwords repeat, as first, second and third dwords.
+        let mut state = 7_u64;
+        let mut drawn = || {
+            state = device::mix(state + 1);
+            let of = |shift: u32, of: u64| (state >> shift) % of;
+            [of(0, 3) as u8, of(8, 2) as u8, of(16, 2) as u8, of(24, 5) as u8]
+        };
+        let code: Vec<u8> = (0..4000).flat_map(|_| drawn()).chain([1, 2]).collect();
+        let mut decoded = 0;
+        let mut counter = OpcodeCounter::new(|at, window| {
+            decoded += 1;
+            assert_eq!(window, &code[at as usize..]);
+            Ok(decode(window))
+        });
+        counter.count(&code).expect("no reason not to");
+        let (opcodes, illegal) = count_uncached(&code);
+        assert!(illegal > 100 && opcodes.values().any(|opcode| opcode.unsupported > 50));
+        let all = opcodes.values().map(|opcode| opcode.count).sum::<u64>() + illegal;
+        assert_eq!((counter.opcodes(), counter.illegal()), (opcodes, illegal));
+        drop(counter);
+        assert!(decoded < all * 4 / 5, "{decoded} of {all}");
+    }
+
+    #[test]
+    fn decoder_errors_are_returned() {
+        let mut counter = OpcodeCounter::new(|_, _| Err("no disassembler".to_owned()));
+        assert_eq!(counter.count(&[0; 8]), Err("no disassembler".to_owned()));
+    }
+}

@@ -1,0 +1,97 @@
+//! Decides where the variables of handles and buffers are declared: at the call that creates them, or at the top of
+//! `main` if another block uses them too.
+
+use std::collections::BTreeMap;
+
+use plan::{Call, NamedAs, Plan, Step};
+
+use crate::names::{NameKind, Names};
+
+/// Variables of a program.
+pub(crate) struct Declarations(BTreeMap<(NameKind, String), VariableUse>);
+
+#[derive(Default)]
+struct VariableUse {
+    /// Number of calls in the program's text that create the variable.
+    makers: u32,
+    /// True if its first mention in the text is a call, outside all blocks, that creates it.
+    made_first: bool,
+    mentioned: bool,
+}
+
+impl Declarations {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let mut declared = Declarations(BTreeMap::new());
+        for (_, steps) in plan.phases() {
+            declared.walk(steps, 0);
+        }
+        declared
+    }
+
+    fn walk(&mut self, steps: &[Step], depth: u32) {
+        for step in steps {
+            self.walk(step.call.body().unwrap_or_default(), depth + 1);
+            for (kind, name, makes) in mentions(&step.call) {
+                let entry = self.0.entry((kind, name.to_owned())).or_default();
+                if !entry.mentioned {
+                    entry.mentioned = true;
+                    entry.made_first = makes && depth == 0;
+                }
+                entry.makers += u32::from(makes);
+            }
+        }
+    }
+
+    /// Returns whether the variable is declared at the top of `main`.
+    pub(crate) fn is_hoisted(&self, kind: NameKind, name: &str) -> bool {
+        self.0.get(&(kind, name.to_owned())).is_none_or(|u| !u.made_first || u.makers != 1)
+    }
+
+    /// Returns the declarations at the top of `main`, one line per type.
+    pub(crate) fn lines(&self, names: &mut Names) -> Vec<String> {
+        let mut by_type: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+        for (kind, name) in self.0.keys() {
+            if *kind != NameKind::Kernel && self.is_hoisted(*kind, name) {
+                let identifier = names.identifier(*kind, name);
+                let star = if *kind == NameKind::Buffer { "*" } else { "" };
+                let initial = if *kind == NameKind::Given { "" } else { " = nullptr" };
+                by_type
+                    .entry(type_of(*kind))
+                    .or_default()
+                    .push(format!("{star}{identifier}{initial}"));
+            }
+        }
+        by_type.into_iter().map(|(ty, names)| format!("{ty} {};", names.join(", "))).collect()
+    }
+}
+
+/// Returns the type of a variable, without the star of a pointer.
+pub(crate) fn type_of(kind: NameKind) -> &'static str {
+    match kind {
+        NameKind::Buffer => "unsigned char",
+        NameKind::Stream => "hipStream_t",
+        NameKind::Event => "hipEvent_t",
+        NameKind::Graph => "hipGraph_t",
+        NameKind::Exec => "hipGraphExec_t",
+        NameKind::Kernel => "hipModule_t",
+        NameKind::Generator => "hiprandGenerator_t",
+        NameKind::Blaslt => "hipblasLtHandle_t",
+        NameKind::Rocblas => "rocblas_handle",
+        NameKind::Given => "Given",
+        NameKind::Loop | NameKind::Value => "int",
+    }
+}
+
+/// Returns the variable that a call creates.
+pub(crate) fn created_variable(call: &Call) -> Option<(NameKind, &str)> {
+    mentions(call).into_iter().find(|(_, _, makes)| *makes).map(|(kind, name, _)| (kind, name))
+}
+
+/// Returns the variables that a call mentions, each with whether the call creates it.
+fn mentions(call: &Call) -> Vec<(NameKind, &str, bool)> {
+    let named = call.all_named().into_iter();
+    let mut all: Vec<_> =
+        named.map(|n| (NameKind::from(n.thing), n.name, n.role == NamedAs::Made)).collect();
+    all.retain(|(kind, name, _)| !(*kind == NameKind::Stream && *name == plan::DEFAULT_STREAM));
+    all
+}

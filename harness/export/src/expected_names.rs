@@ -1,0 +1,19 @@
+//! Variables with the expected bytes of buffers.
+
+use plan::Place;
+
+use crate::names::{NameKind, Names};
+
+/// Returns the variable with the expected bytes of a buffer.
+pub(crate) fn expected_bytes_of(names: &mut Names, buffer: &str) -> String {
+    format!("want_{}", names.identifier(NameKind::Buffer, buffer))
+}
+
+/// Returns the expected bytes at a place as elements of type `ty`.
+pub(crate) fn as_elements(names: &mut Names, place: &Place, ty: &str) -> String {
+    let want = expected_bytes_of(names, &place.buffer);
+    match place.offset {
+        0 => format!("as<{ty}>({want})"),
+        offset => format!("as<{ty}>({want}, {offset})"),
+    }
+}

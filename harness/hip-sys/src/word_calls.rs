@@ -1,0 +1,89 @@
+//! Calls of functions whose parameters are all words: integers and pointers.
+
+use std::ffi::{c_char, c_int};
+
+use crate::loader::{LoadError, SharedLibrary, text};
+
+/// Calls the function at this address with these words.
+macro_rules! by_count {
+    ($function:ident, $words:ident, $($count:literal [$($at:literal)*])*) => {
+        match $words.len() {
+            $($count => {
+                type Function = unsafe extern "C" fn($(by_count!(@word $at)),*) -> usize;
+                // SAFETY: the caller of `call_for_word` guarantees the function's type.
+                unsafe {
+                    let function = std::mem::transmute::<*const (), Function>($function);
+                    function($($words[$at]),*)
+                }
+            })*
+            _ => unreachable!("the table has no function of so many parameters"),
+        }
+    };
+    (@word $at:literal) => { usize };
+}
+
+impl SharedLibrary {
+    /// Calls the function `name` with one word for each of its parameters and returns its result.
+    ///
+    /// # Errors
+    /// Fails if the library does not export the function.
+    ///
+    /// # Panics
+    /// Panics if there are more than 12 words.
+    ///
+    /// # Safety
+    /// The function must have exactly this many parameters, each an integer or a pointer, and return an integer or a
+    /// pointer. Each word must be what the header requires of its parameter. In the x86-64 System V ABI each
+    /// parameter is a register or an eightbyte of the stack, of which the function reads at most its parameter's
+    /// width, so the call is made as if all parameters were words.
+    unsafe fn call_for_word(
+        &self,
+        name: &'static str,
+        words: &[usize],
+    ) -> Result<usize, LoadError> {
+        // SAFETY: only the address is taken here.
+        let function: Option<*const ()> = unsafe { self.function(name) };
+        let function = function.ok_or_else(|| self.missing_function(name))?;
+        Ok(by_count! { function, words,
+            0 [] 1 [0] 2 [0 1] 3 [0 1 2] 4 [0 1 2 3] 5 [0 1 2 3 4] 6 [0 1 2 3 4 5] 7 [0 1 2 3 4 5 6]
+            8 [0 1 2 3 4 5 6 7] 9 [0 1 2 3 4 5 6 7 8] 10 [0 1 2 3 4 5 6 7 8 9]
+            11 [0 1 2 3 4 5 6 7 8 9 10] 12 [0 1 2 3 4 5 6 7 8 9 10 11]
+        })
+    }
+
+    /// Calls a function and returns its status.
+    ///
+    /// # Errors
+    /// Fails if the library does not export the function.
+    ///
+    /// # Safety
+    /// The function must have exactly this many parameters, each an integer or a pointer, and return a status. Each
+    /// word must be what the header requires of its parameter.
+    pub unsafe fn call_for_status(
+        &self,
+        name: &'static str,
+        words: &[usize],
+    ) -> Result<c_int, LoadError> {
+        // SAFETY: guaranteed by the caller; a status is the lower half of the word.
+        let code = unsafe { self.call_for_word(name, words) }? as c_int;
+        crate::first_failure::note(name, code);
+        Ok(code)
+    }
+
+    /// Calls a function and returns the string that it returns; `None` for null.
+    ///
+    /// # Errors
+    /// Fails if the library does not export the function.
+    ///
+    /// # Safety
+    /// As for [`call_for_status`](Self::call_for_status), but the function must return null or a string that is never
+    /// freed.
+    pub unsafe fn call_for_text(
+        &self,
+        name: &'static str,
+        words: &[usize],
+    ) -> Result<Option<String>, LoadError> {
+        // SAFETY: guaranteed by the caller.
+        Ok(unsafe { text(self.call_for_word(name, words)? as *const c_char) })
+    }
+}

@@ -1,0 +1,60 @@
+//! Estimates the remaining effort of a search, for a progress display.
+
+use super::{
+    BAD_END_FAILURES, GOOD_END_RUNS, GOOD_RUNS, Interval, Posterior, State, closing_failures,
+    math::entropy,
+};
+
+/// Factor between the runs that a search takes and those it would take if each gave the most information that a run
+/// can give. Tuned in simulations.
+const WASTE: f64 = 1.5;
+
+/// Passes of the last good build exclude that it is a bad one once a bad build would show them with at most this
+/// probability.
+const MISSED: f64 = 0.01;
+
+/// Estimated remaining effort.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Remaining {
+    /// Number of runs.
+    pub runs: f64,
+    /// Number of builds that have to be installed for the first time.
+    pub builds: f64,
+}
+
+impl Posterior {
+    /// Estimates the remaining effort, assuming that bad builds continue to fail at the observed rate: the missing
+    /// bits about the place of the change divided by the bits per run, plus the closing check.
+    pub fn remaining(&self, state: &State) -> Remaining {
+        let places = |interval: &Interval| {
+            let (after, until) = (interval.after, interval.until);
+            until - after - state.unusable_between(after, until).len()
+        };
+        let bits: f64 = self
+            .intervals()
+            .iter()
+            .filter(|interval| interval.mass > 0.0)
+            .map(|interval| interval.mass * (places(interval) as f64 / interval.mass).log2())
+            .sum();
+        let likeliest = self.likeliest();
+        let (rate, noise) = (likeliest.rate.min(1.0), likeliest.noise);
+        // Information in bits of a run of a build that is good or bad with equal probability.
+        let bits_per_run = entropy((rate + noise) / 2.0) - (entropy(rate) + entropy(noise)) / 2.0;
+        let (bad, good) = (state.tally(state.setup().bad()), state.tally(0));
+        let ends = f64::from(BAD_END_FAILURES[usize::from(bad.good > 0)].saturating_sub(bad.bad))
+            / rate
+            + f64::from(GOOD_END_RUNS.saturating_sub(good.runs()));
+        let untested = places(likeliest) > 1;
+        let (passes, failures) = match untested {
+            true => (0, 0),
+            false => (
+                state.tally(likeliest.after).good,
+                state.tally_not_after_failure(likeliest.until).bad,
+            ),
+        };
+        let enough = (MISSED.ln() / (-rate).ln_1p()).ceil().max(f64::from(GOOD_RUNS));
+        let closing = (enough - f64::from(passes)).max(0.0)
+            + f64::from(closing_failures(rate).saturating_sub(failures)) / rate;
+        Remaining { runs: (ends + WASTE * bits / bits_per_run + closing).max(1.0), builds: bits }
+    }
+}
