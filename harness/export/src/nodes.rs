@@ -77,7 +77,7 @@ impl Printer<'_> {
                 ));
                 format!("hipGraphAddHostNode({place}, &{params})")
             }
-            // `plan::impossible` refuses every other.
+            // `plan::impossible_steps` refuses every other.
             _ => return self.unwritten(step),
         };
         self.status(step, &text, HIP);

@@ -59,7 +59,7 @@ const STEPS: &[Kind] = &[
             (
                 "alloc: {buffer: new, stream: s}\nCAPTURED\nfree: {buffer: new, stream: s}\nalloc: {buffer: new, stream: \
                  s}\nlaunch_graph: {exec: x, stream: s}",
-                "works with its old memory",
+                "uses its old memory",
             ),
         ],
     ),
