@@ -87,7 +87,7 @@ const STEPS: &[Kind] = &[
             ),
             (
                 "copy_3d: {to: dst, to_at: [0, 0, 3], from: dst, width: 4, height: 4, depth: 1, from_at: [0, 3, 2]}",
-                "overlaps",
+                "overlap",
             ),
         ],
     ),
