@@ -112,7 +112,7 @@ fn start_nothing(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Pr
     };
     let outcome = judge::judge(&seen, &context);
     let runtime = seen.events.iter().find_map(|event| match event {
-        Event::Device { hip_runtime, .. } => Version::of_runtime(*hip_runtime),
+        Event::Device { hip_runtime, .. } => Version::from_hip_version(*hip_runtime),
         _ => None,
     });
     Some(Probe { outcome, runtime })

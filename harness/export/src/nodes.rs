@@ -78,7 +78,7 @@ impl Printer<'_> {
                 ));
                 format!("hipGraphAddHostNode({place}, &{params})")
             }
-            // `plan::impossible` rejects every other call.
+            // `plan::impossible_steps` rejects every other call.
             _ => return self.unsupported_call(step),
         };
         self.status(step, &text, HIP);

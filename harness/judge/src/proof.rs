@@ -254,8 +254,11 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
         );
         return Err(unproven("start", summary, seen));
     };
-    let version =
-        context.rocm.clone().or_else(|| Version::of_runtime(hip_runtime)).unwrap_or_else(unknown);
+    let version = context
+        .rocm
+        .clone()
+        .or_else(|| Version::from_hip_version(hip_runtime))
+        .unwrap_or_else(unknown);
     if let Some(refused) = refused {
         return Err(refusal(refused, &version, seen, context));
     }

@@ -1,47 +1,48 @@
-//! What calls are made with: places in memory, arguments of kernels, and which of several functions or kinds is meant.
+//! Arguments of calls: positions in memory, kernel arguments, and enums that select one of several functions or
+//! kinds.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Scalar, ScalarType};
 
-/// Bytes of guard on each side of a guarded buffer.
+/// Size of the guard on each side of a guarded buffer, in bytes.
 ///
 /// 256 keeps the alignment that hipMalloc promises for the first usable byte.
 pub const GUARD_BYTES: u64 = 256;
 
-/// Bytes of the largest buffer that a plan can use, as the reference model holds all of them in memory. Larger ones are for
-/// allocations that must fail.
+/// Size of the largest buffer that a plan can use, in bytes; the reference model holds all buffers in memory. Only
+/// allocations that must fail may be larger.
 pub const MAX_BUFFER_BYTES: u64 = 4 << 30;
 
-/// The name of a buffer, stream, event, graph, executable graph or handle in its plan.
+/// Name of a buffer, stream, event, graph, executable graph or handle in its plan.
 pub type Name = String;
 
 /// A position in a buffer, in bytes from its first usable byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
-    /// The buffer.
+    /// Name of the buffer.
     pub buffer: Name,
-    /// Bytes from its start.
+    /// Offset from the start of the buffer, in bytes.
     #[serde(default)]
     pub offset: u64,
 }
 
-/// A place in a buffer that is taken for slices of rows.
+/// A box in a buffer that consists of slices of rows, as hipMemcpy3D uses it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Box3d {
-    /// The buffer, from its first byte.
+    /// Name of the buffer; its first byte is the first byte of the first slice.
     pub buffer: Name,
-    /// Bytes from one row to the next.
+    /// Distance between two rows, in bytes.
     pub pitch: u64,
-    /// Rows from one slice to the next.
+    /// Rows per slice.
     pub rows: u64,
-    /// Where it begins: byte, row and slice.
+    /// Origin of the box: byte, row and slice.
     #[serde(default)]
     pub at: [u64; 3],
 }
 
 impl Box3d {
-    /// Where row `row` of slice `slice` of the box begins, in bytes.
+    /// Returns the offset in the buffer of a row of a slice of the box, in bytes.
     pub fn offset(&self, row: u64, slice: u64) -> u64 {
         let [x, y, z] = self.at;
         let rows = z.saturating_add(slice).saturating_mul(self.rows).saturating_add(y + row);
@@ -53,30 +54,31 @@ impl Box3d {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arg {
-    /// The address of a place.
+    /// The address of a position in a buffer.
     Address(Place),
-    /// The address of a place that a kernel of the case's own takes as a pointer to what is `const`: it only reads there.
+    /// Like [`Arg::Address`], for a pointer to `const` of a kernel defined in the case: the kernel only reads
+    /// there.
     Input(Place),
     /// A number.
     Number(Scalar),
-    /// A struct by value, whose members are aligned as C aligns them.
+    /// A struct by value, whose members are aligned as in C.
     Struct(Vec<Arg>),
-    /// The bytes of something by value.
+    /// Any value, as its bytes.
     Bytes(Vec<u8>),
 }
 
 impl Arg {
-    /// `unsigned int`.
+    /// Returns an `unsigned int`.
     pub fn u32(value: u32) -> Arg {
         Arg::Number(Scalar::u32(value))
     }
 
-    /// `float`.
+    /// Returns a `float`.
     pub fn f32(value: f32) -> Arg {
         Arg::Number(Scalar::f32(value))
     }
 
-    /// The number, if it is an `unsigned int`.
+    /// Returns the number, if it is an `unsigned int`.
     pub fn as_u32(&self) -> Option<u32> {
         match self {
             Arg::Number(Scalar { ty: ScalarType::U32, bits }) => Some(*bits as u32),
@@ -86,7 +88,7 @@ impl Arg {
         }
     }
 
-    /// The place whose address it is itself.
+    /// Returns the position whose address the argument is; `None` for structs and other values.
     pub fn place(&self) -> Option<&Place> {
         match self {
             Arg::Address(place) | Arg::Input(place) => Some(place),
@@ -94,7 +96,8 @@ impl Arg {
         }
     }
 
-    /// Every place whose address it has, and whether the kernel only reads there as far as the argument tells.
+    /// Returns all positions whose addresses the argument contains, each with true if the kernel only reads there.
+    /// False is not a proof that it writes.
     pub fn places(&self) -> Vec<(&Place, bool)> {
         match self {
             Arg::Address(place) => vec![(place, false)],
@@ -104,7 +107,7 @@ impl Arg {
         }
     }
 
-    /// The same, to be changed.
+    /// Like [`Arg::places`], but mutable.
     pub fn places_mut(&mut self) -> Vec<&mut Place> {
         match self {
             Arg::Address(place) | Arg::Input(place) => vec![place],
@@ -113,7 +116,7 @@ impl Arg {
         }
     }
 
-    /// Its bytes, where `address` tells that of a place.
+    /// Returns the bytes of the argument; `address` returns the address of a position.
     pub fn to_bytes(&self, address: &impl Fn(&Place) -> u64) -> Vec<u8> {
         match self {
             Arg::Address(place) | Arg::Input(place) => address(place).to_le_bytes().to_vec(),
@@ -131,7 +134,7 @@ impl Arg {
         }
     }
 
-    /// What its place in a struct is a multiple of.
+    /// Returns the alignment in a struct, in bytes.
     fn alignment(&self) -> usize {
         match self {
             Arg::Address(_) | Arg::Input(_) => 8,
@@ -145,27 +148,27 @@ impl Arg {
 /// A block of memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Buffer {
-    /// Which allocator it comes from.
+    /// Allocator of the memory.
     pub memory: Memory,
     /// Usable size, in bytes.
     pub bytes: u64,
-    /// Whether it has [`GUARD_BYTES`] on each side.
+    /// True if there are [`GUARD_BYTES`] on each side.
     pub guarded: bool,
 }
 
 impl Buffer {
-    /// Size of the whole allocation, guards included, in bytes.
+    /// Returns the size of the allocation including guards, in bytes.
     pub fn allocation(&self) -> u64 {
         self.bytes + 2 * self.guard()
     }
 
-    /// Bytes of guard on each side.
+    /// Returns the size of the guard on each side, in bytes.
     pub fn guard(&self) -> u64 {
         if self.guarded { GUARD_BYTES } else { 0 }
     }
 }
 
-/// Kinds of memory, by the call that makes them.
+/// Kinds of memory, by the call that allocates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
@@ -186,53 +189,53 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// Whether the host may read and write it directly.
+    /// Returns true if the host can access the memory directly.
     pub fn on_host(self) -> bool {
         !matches!(self, Memory::Device | Memory::DevicePitched | Memory::DeviceAsync)
     }
 }
 
-/// What hipDeviceGetAttribute may be asked for.
+/// Attributes that hipDeviceGetAttribute can return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceAttribute {
-    /// Work-items in a wave.
+    /// Work-items per wave.
     WarpSize,
-    /// Work-items in the largest workgroup.
+    /// Maximum number of work-items per workgroup.
     MaxThreadsPerBlock,
-    /// Compute units.
+    /// Number of compute units.
     MultiprocessorCount,
 }
 
-/// How a stream is created.
+/// Kinds of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamKind {
-    /// hipStreamDefault: waits for and is waited for by the null stream.
+    /// hipStreamDefault: the stream and the null stream wait for each other.
     Blocking,
     /// hipStreamNonBlocking.
     NonBlocking,
 }
 
-/// The name of the null stream.
+/// Name of the null stream.
 pub const DEFAULT_STREAM: &str = "default";
 
-/// The functions that copy a flat range.
+/// Functions that copy a flat range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyApi {
-    /// hipMemcpy with hipMemcpyDefault's explicit direction.
+    /// hipMemcpy with an explicit direction, or hipMemcpyDefault if a buffer is managed memory.
     Memcpy,
     /// hipMemcpyAsync.
     MemcpyAsync,
-    /// hipMemcpyWithStream: stream-ordered, returns when the copy is over.
+    /// hipMemcpyWithStream: ordered in the stream, and returns after the copy.
     MemcpyWithStream,
-    /// hipMemcpyHtoD or hipMemcpyDtoH or hipMemcpyDtoD.
+    /// hipMemcpyHtoD, hipMemcpyDtoH or hipMemcpyDtoD, depending on the buffers.
     MemcpyDirected,
 }
 
 impl CopyApi {
-    /// Whether the function takes a stream; the others work in the null stream.
+    /// Returns true if the function takes a stream; the others use the null stream.
     pub(crate) fn has_stream(self) -> bool {
         match self {
             CopyApi::MemcpyAsync | CopyApi::MemcpyWithStream => true,
@@ -241,13 +244,13 @@ impl CopyApi {
     }
 }
 
-/// The functions that put a host function into a stream.
+/// Functions that enqueue a host function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostFuncApi {
-    /// hipStreamAddCallback, which no capture takes.
+    /// hipStreamAddCallback, which must fail during a capture.
     AddCallback,
-    /// hipLaunchHostFunc, since 5.3.
+    /// hipLaunchHostFunc, since ROCm 5.3.
     LaunchHostFunc,
 }
 
@@ -263,7 +266,7 @@ pub enum CaptureMode {
     Relaxed,
 }
 
-/// hiprandRngType_t, the pseudo-random ones.
+/// Pseudo-random generators of hiprandRngType_t.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RandKind {

@@ -1,39 +1,43 @@
-//! Every call: one declaration each, in a file per family, from which everything regular follows.
+//! All calls of a plan. Each call has one declaration, in a file per family; the macros of `table.rs` generate the
+//! rest from it.
 //!
-//! A declaration has the fields of the call and what they are to it, and then, all of it mandatory and in this order:
+//! A declaration lists the fields of the call with their roles and then these rows, all mandatory and in this
+//! order:
 //!
-//! | row | what it says |
+//! | row | meaning |
 //! | --- | --- |
-//! | `verb` | how a case writes it: `keys`, `value`, `by_hand`, `block`, `part` or `none`; see below |
-//! | `makes` | its functions: the one whose status counts, then what else it needs; with a space: what the host does |
-//! | `in_capture` | what a captured stream makes of it, an [`InCapture`] |
-//! | `by_hand` | the function by which a node that does the same is added to a graph, if there is one |
-//! | `gives` | the value that it gives, a [`ValueKind`] |
-//! | `effect` | `nothing`, the `only` part of what it does, or all of them: see below |
-//! | `words` | what it is called where people read of it |
-//! | `cpp` | how it is written in C++, a [`Cpp`] |
+//! | `verb` | how a case writes the call: `keys`, `value`, `by_hand`, `block`, `part` or `none`; see below |
+//! | `makes` | functions that the call needs; the status of the first counts. Names with a space are actions of the host |
+//! | `in_capture` | what a captured stream does with the call, an [`InCapture`] |
+//! | `by_hand` | the function that adds a node with the same effect to a graph, if there is one |
+//! | `gives` | the value that the call returns, a [`ValueKind`] |
+//! | `effect` | `nothing`, the `only` part that the call has, or all parts: see below |
+//! | `words` | the name of the call in reports |
+//! | `cpp` | how the call is written in C++, a [`Cpp`] |
 //!
-//! What the fields are to the call, after `as`:
+//! Roles of fields, after `as`:
 //!
-//! | role | what it is |
+//! | role | meaning |
 //! | --- | --- |
-//! | `makes(T)`, `ends(T)`, `uses(T)` | the name of a [`Thing`] that the call makes, ends or works with |
-//! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a place in one; where W is `Host`, the host itself does it |
-//! | `arguments(kernel)`, `operands` | what a kernel or a product is given |
-//! | `given(function)` | what a function of the table in `hip.rs` is given |
-//! | `maybe(T)` | the name of a thing that the call may work with |
+//! | `makes(T)`, `ends(T)`, `uses(T)` | the name of a [`Thing`] that the call creates, destroys or uses |
+//! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a position in one; the host accesses it if W is `Host` |
+//! | `arguments(kernel)`, `operands` | arguments of a kernel, operands of a matrix product |
+//! | `given(function)` | arguments of a function of the table in `hip.rs` |
+//! | `maybe(T)` | the name of a thing that the call may use |
 //! | `node`, `block` | another call, or steps |
-//! | `number`, `flag`, `choice`, `text` | a plain value; a default stands in brackets behind it |
-//! | `asynchronous` | what says whether the host goes on before the work is done |
+//! | `number`, `flag`, `choice`, `text` | a plain value; its default follows in brackets |
+//! | `asynchronous` | selects whether the host continues before the work has completed |
 //! | `plain` | any other value |
 //!
-//! The forms of verbs: `keys` has a key for each field, `value` the one field, or nothing. `by_hand` has keys of its own,
-//! which the crate `case` reads and writes by a method of that name, as it reads a `block`. A `part` is read under another
-//! verb and written by a method of its own. `none` is only around the steps of a case.
+//! Forms of verbs: `keys` has one key per field. `value` has the value of the only field, or no value. `by_hand`
+//! has keys of its own, which the crate `case` reads and writes in a method of the verb's name; it reads a `block`
+//! in such a method, too. A `part` is read under another verb and written by a method of its own. `none` has no
+//! verb: only set-up, verification and teardown contain such calls.
 //!
-//! The parts of an effect are values, which `calls/effects.rs` declares: `memory` is an [`OnMemory`], `captures` an
-//! [`OnCaptures`], `order` an [`OnOrder`]; `work_stream` says whose work it is ([`WorkStream`]), and `over` what is promised to be over
-//! when the call returns ([`CompletedOnReturn`]). What a call touches, and when, follows from them. The sources are in `promise.rs`.
+//! The parts of an effect are values of the types in `calls/effects.rs`: `memory` is an [`OnMemory`], `captures` an
+//! [`OnCaptures`], `order` an [`OnOrder`]. `work_stream` is the stream that executes the work ([`WorkStream`]), and
+//! `over` is the work that has completed when the call returns ([`CompletedOnReturn`]). The accesses of a call and
+//! their order follow from these parts. `promise.rs` cites the sources.
 
 use std::{collections::BTreeSet, fmt, sync::LazyLock};
 
@@ -79,7 +83,7 @@ mod effects;
 mod keys;
 mod plan;
 
-/// What a call names: a buffer, or an object of HIP or of a library above it.
+/// Kinds of named objects: buffers, and objects of HIP or of a library above HIP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is what its name says")]
 pub enum Thing {
@@ -112,113 +116,113 @@ impl fmt::Display for Thing {
     }
 }
 
-/// What a thing that a call names is to it.
+/// Use of a named object by a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NamedAs {
-    /// It is there after the call, if that succeeds.
+    /// Created by the call, if it succeeds.
     Made,
-    /// It is gone after the call, if that succeeds.
+    /// Destroyed by the call, if it succeeds.
     Ended,
-    /// The call works with it.
+    /// Used by the call.
     Used,
-    /// A buffer that is read.
+    /// Buffer that the call reads.
     Read,
-    /// A buffer that is written.
+    /// Buffer that the call writes.
     Written,
-    /// A buffer that is read and written.
+    /// Buffer that the call reads and writes.
     Updated,
 }
 
-/// Who reads or writes a buffer.
+/// The side that accesses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accessor {
-    /// The host or the device, or nobody.
+    /// The host, the device, or neither.
     Any,
-    /// The host itself.
+    /// The host.
     Host,
 }
 
-/// One thing that a call names.
+/// One object that a call names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named<'a> {
-    /// What it is.
+    /// Kind of the object.
     pub thing: Thing,
-    /// Its name in the plan.
+    /// Name of the object in the plan.
     pub name: &'a str,
-    /// What it is to the call.
+    /// Use of the object by the call.
     pub role: NamedAs,
-    /// Who touches it, where it is a buffer.
+    /// The side that accesses the object, if it is a buffer.
     pub by: Accessor,
 }
 
 impl Named<'_> {
-    /// Whether it is a buffer whose bytes are read.
+    /// Returns true if the call reads the bytes of this buffer.
     pub fn is_read(&self) -> bool {
         matches!(self.role, NamedAs::Read | NamedAs::Updated)
     }
 
-    /// Whether it is a buffer whose bytes are written.
+    /// Returns true if the call writes the bytes of this buffer.
     pub fn is_written(&self) -> bool {
         matches!(self.role, NamedAs::Written | NamedAs::Updated)
     }
 }
 
-/// What a captured stream makes of a call.
+/// Effect of stream capture on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InCapture {
-    /// It becomes a node.
+    /// The call becomes a graph node.
     Node,
-    /// It must fail.
+    /// The call must fail.
     Refused,
-    /// It takes effect when it is made, whatever is captured.
+    /// The call takes effect at once, regardless of captures.
     Now,
 }
 
-/// The value that a call gives.
+/// Value that a call returns in addition to its status, under the key `gives`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
-    /// None that a case can speak of.
+    /// No value that a case can check.
     Nothing,
-    /// A number, of which the case may also say one of these.
+    /// A number. A case may also compare it with the trial's first one, by one of these words.
     Number(&'static [FirstValueCheck]),
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A number or a text, as the call says.
+    /// A number or a text, depending on the arguments.
     Anything,
 }
 
-/// How a call is written in C++.
+/// C++ form of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cpp {
-    /// As a call of this function: `{field}` is the variable, the number or the word, in the spelling of an
-    /// enumerator, of a field, and `&{count: int}` the place for the value that the call gives.
+    /// As a function call with this template. `{field}` is replaced by a field's variable, number or enumerator,
+    /// and `&{count: int}` by the address of a variable for the returned value.
     Function(&'static str),
-    /// By the crate `export` itself, as what is done to memory.
+    /// Written by the crate `export`, with the memory calls.
     Memory,
-    /// By the crate `export` itself, as a copy or memset.
+    /// Written by the crate `export`, with the copies and memsets.
     Transfer,
-    /// By the crate `export` itself, as what is done with kernels.
+    /// Written by the crate `export`, with the kernel calls.
     Kernel,
-    /// By the crate `export` itself, as what is done with streams and events.
+    /// Written by the crate `export`, with the stream and event calls.
     Stream,
-    /// By the crate `export` itself, as what is done with graphs.
+    /// Written by the crate `export`, with the graph calls.
     Graph,
-    /// By the crate `export` itself, as what is done with random numbers.
+    /// Written by the crate `export`, with the hipRAND calls.
     Random,
-    /// By the crate `export` itself, as a product.
+    /// Written by the crate `export`, with the matrix products.
     Product,
-    /// By the crate `export` itself, as any function.
+    /// Written by the crate `export`, with the generic `hip` calls.
     Hip,
-    /// By the crate `export` itself, as a check.
+    /// Written by the crate `export`, with the checks.
     Check,
-    /// By the crate `export` itself, as what the host does.
+    /// Written by the crate `export`, with the actions of the host.
     Host,
-    /// As a block around its steps.
+    /// As a C++ block around the steps.
     Block,
 }
 
-/// The parts of how a call is written: text, and what stands between braces.
-fn parts(template: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+/// Splits a template into pieces: text, and the placeholder in braces that follows it.
+fn split_template(template: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     template.split('}').map(|part| match part.split_once('{') {
         Some((text, inside)) => (text, Some(inside)),
         None => (part, None),
@@ -226,10 +230,11 @@ fn parts(template: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
 }
 
 impl Cpp {
-    /// The text of a [`Cpp::Function`], each part with what stands between the braces behind it.
+    /// Splits the template of a [`Cpp::Function`] into pieces: text, and the placeholder in braces that follows it.
+    /// Returns no pieces for other variants.
     pub fn parts(self) -> Vec<(&'static str, Option<&'static str>)> {
         match self {
-            Cpp::Function(template) => parts(template).collect(),
+            Cpp::Function(template) => split_template(template).collect(),
             Cpp::Memory
             | Cpp::Transfer
             | Cpp::Kernel
@@ -245,8 +250,8 @@ impl Cpp {
     }
 }
 
-/// Whether this argument of a function, counted from 0, is a place for what the function makes or gives. None where
-/// no call is written in C++ by [`Cpp::Function`] of that function.
+/// Returns true if the argument with this index, from 0, points to a variable for a result of the function. Returns
+/// `None` if no call is written as a [`Cpp::Function`] of this name.
 pub fn is_output_argument(function: &str, argument: usize) -> Option<bool> {
     IN_CPP.iter().find_map(|(cpp, _)| {
         let Cpp::Function(template) = cpp else { return None };
@@ -255,32 +260,32 @@ pub fn is_output_argument(function: &str, argument: usize) -> Option<bool> {
     })
 }
 
-/// A verb of a case's steps.
+/// A verb of the steps of a case.
 #[derive(Clone, Copy, Debug)]
 pub struct Verb {
-    /// How it is written.
+    /// The YAML key.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// Short description for the language reference.
     pub about: &'static str,
-    /// What its call gives.
+    /// Value that the call returns.
     pub gives: ValueKind,
-    /// What it takes, where its call is read from its declaration.
+    /// Arguments of the verb.
     pub takes: VerbArguments,
 }
 
-/// What a verb takes.
+/// Form of a verb's arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum VerbArguments {
-    /// The keys of these fields.
+    /// A mapping with the keys of these fields.
     Keys(&'static [&'static [Key]]),
-    /// The value of one field, or nothing.
+    /// The value of one field, or no value.
     Value(&'static [&'static [Key]]),
-    /// What only the crate `case` knows, under these keys.
+    /// A mapping with these keys, whose types only the crate `case` knows.
     Other(&'static [&'static str]),
 }
 
 impl Verb {
-    /// The keys of its value; none where that is no mapping.
+    /// Returns the keys of the verb's mapping; empty if its value is not a mapping.
     pub fn keys(&self) -> Vec<&'static str> {
         match self.takes {
             VerbArguments::Keys(fields) => {
@@ -292,29 +297,29 @@ impl Verb {
     }
 }
 
-/// A key of a verb.
+/// A key in the mapping of a verb.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// What stands under it.
+    /// Type of the value.
     pub holds: KeyType,
-    /// Whether it must be there.
+    /// True if the key is mandatory.
     pub required: bool,
 }
 
 impl Key {
-    const fn of(name: &'static str, holds: KeyType, required: bool) -> Key {
+    const fn new(name: &'static str, holds: KeyType, required: bool) -> Key {
         Key { name, holds, required }
     }
 
-    /// The keys of a buffer, or of a place in one, among these.
-    const fn of_buffer(is_place: bool, keys: &[Key; 2]) -> &[Key] {
+    /// Returns both keys, of buffer and offset, if the field is a [`Place`], else only that of the buffer.
+    const fn buffer_keys(is_place: bool, keys: &[Key; 2]) -> &[Key] {
         if is_place { keys } else { keys.split_at(1).0 }
     }
 }
 
-/// What stands under a key.
+/// Type of the value under a key.
 #[derive(Clone, Copy, Debug)]
 pub enum KeyType {
     /// A name or another text.
@@ -327,18 +332,19 @@ pub enum KeyType {
     Word(fn() -> Vec<&'static str>),
 }
 
-fn words<T: Choice>() -> Vec<&'static str> {
+fn choice_words<T: Choice>() -> Vec<&'static str> {
     T::ALL.iter().map(|(word, _)| *word).collect()
 }
 
-/// A field that may name buffers.
+/// A field type that names a buffer.
 trait Buffers: Sized {
-    /// Whether it says where in the buffer, under a key of its own.
+    /// True if the type also has an offset, under a key of its own.
     const IS_PLACE: bool;
     fn buffer(&self) -> &str;
-    /// Reads it from the keys of the buffer and of the offset; none where only the crate `case` can.
+    /// Reads the field from the keys of the buffer and of its offset. Returns `None` for a [`Box3d`], which the
+    /// crate `case` reads.
     fn read(from: &mut impl Keys, keys: [&str; 2]) -> Option<Self>;
-    /// As values of those keys.
+    /// Appends the values of those keys to `found`.
     fn fields<'a>(&'a self, keys: [&'static str; 2], found: &mut Vec<Field<'a>>);
 }
 
@@ -376,7 +382,7 @@ impl Buffers for Place {
     }
 }
 
-/// A box has more keys.
+/// [`Box3d`] has more keys, which the crate `case` reads and writes.
 impl Buffers for Box3d {
     const IS_PLACE: bool = true;
 
@@ -395,7 +401,8 @@ fn named(thing: Thing, name: &str, role: NamedAs) -> Named<'_> {
     Named { thing, name, role, by: Accessor::Any }
 }
 
-/// A kernel of the case's own may read and write all that it gets, but for what is `const`.
+/// Reports the buffers among the arguments of a kernel. A kernel defined in the case is assumed to read and write
+/// every buffer that it gets, except through pointers to `const`.
 fn arguments<'a>(kernel: &str, args: &'a [Arg], see: &mut dyn FnMut(Named<'a>)) {
     let kernel = crate::kernel(kernel);
     for (index, arg) in args.iter().enumerate() {
@@ -425,14 +432,14 @@ fn operands<'a>(operands: &'a Operands, see: &mut dyn FnMut(Named<'a>)) {
 gather! { [memory copies kernels streams events capture graphs queries rng blas hip host] }
 
 impl Call {
-    /// Everything that the call itself names, in the order of its fields.
+    /// Returns all objects that the call itself names, in the order of its fields.
     pub fn named(&self) -> Vec<Named<'_>> {
         let mut found = Vec::new();
         self.each_name(&mut |named| found.push(named));
         found
     }
 
-    /// Everything that the call names, and what a node that it adds does.
+    /// Returns all objects that the call names, and those that the node it adds names.
     pub fn all_named(&self) -> Vec<Named<'_>> {
         let mut found = self.named();
         if let Call::AddNode { node, .. } = self {
@@ -441,7 +448,7 @@ impl Call {
         found
     }
 
-    /// The stream that the call names, whether it is ordered by it or not.
+    /// Returns the stream that the call names, even if its work is not ordered by that stream.
     pub fn stream(&self) -> Option<&str> {
         let mut stream = None;
         self.each_name(&mut |named| {
@@ -452,81 +459,82 @@ impl Call {
         stream
     }
 
-    /// Whether the host looks at bytes that the case states.
+    /// Returns true if the host compares bytes with those that the case requires.
     pub fn is_check(&self) -> bool {
         matches!(self, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. })
     }
 
-    /// The kernels that the call, or a node that it adds, launches or looks into.
+    /// Returns the kernels that the call, or the node that it adds, launches or inspects.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         let used = |n: &Named<'_>| n.thing == Thing::Kernel && n.role == NamedAs::Used;
         self.all_named().into_iter().filter(used).map(|n| n.name)
     }
 
-    /// What is done to buffers: the call itself, or what it makes a node of.
+    /// Returns the call that accesses buffers: the node that [`Call::AddNode`] adds, else the call itself.
     pub fn work(&self) -> &Call {
         if let Call::AddNode { node, .. } = self { node } else { self }
     }
 
-    /// The same, to be changed.
+    /// Like [`Call::work`], but mutable.
     pub fn work_mut(&mut self) -> &mut Call {
         if let Call::AddNode { node, .. } = self { node } else { self }
     }
 
-    /// The functions that the call needs.
+    /// Returns the library functions that the call needs; empty for actions of the host.
     pub fn functions(&self, plan: &Plan) -> &'static [&'static str] {
-        match self.made(plan) {
-            [first, ..] if is_of_the_host(first) => &[],
+        match self.needed_functions(plan) {
+            [first, ..] if is_host_action(first) => &[],
             functions => functions,
         }
     }
 }
 
-/// Whether it is what the host does itself, and no function.
-fn is_of_the_host(name: &str) -> bool {
+/// Returns true if the name is an action of the host or a block instead of a library function.
+fn is_host_action(name: &str) -> bool {
     name.contains(' ') || ["repeat", "thread"].contains(&name)
 }
 
-/// The function that a call makes, or what the host does instead: the name by which signatures and
-/// reports speak of it.
+/// Returns the name that signatures and reports use for a call: its first function, or the action of the host.
 pub fn api(call: &Call, plan: &Plan) -> &'static str {
-    call.made(plan).first().copied().unwrap_or_default()
+    call.needed_functions(plan).first().copied().unwrap_or_default()
 }
 
-/// Everything that [`api`] answers, each once and in the order of the alphabet.
+/// Returns all names that [`api`] can return, sorted and without duplicates.
 pub fn apis() -> &'static [&'static str] {
     static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-        Vec::from_iter(BTreeSet::from_iter(each_once(FIRST).chain(of_the_table())))
+        Vec::from_iter(BTreeSet::from_iter(
+            sorted_unique(FIRST_FUNCTIONS).chain(hip_function_names()),
+        ))
     });
     &ALL
 }
 
-/// Every function that calls may need, each once and in the order of the alphabet.
+/// Returns all library functions that calls can need, sorted and without duplicates.
 pub fn functions() -> impl Iterator<Item = &'static str> {
-    let all: BTreeSet<_> = each_once(MADE).chain(of_the_table()).collect();
-    all.into_iter().filter(|name| !is_of_the_host(name))
+    let all: BTreeSet<_> = sorted_unique(ALL_FUNCTIONS).chain(hip_function_names()).collect();
+    all.into_iter().filter(|name| !is_host_action(name))
 }
 
-fn of_the_table() -> impl Iterator<Item = &'static str> {
+fn hip_function_names() -> impl Iterator<Item = &'static str> {
     crate::hip_functions().iter().map(crate::HipFunction::name)
 }
 
-fn each_once(lists: &[&[&'static str]]) -> impl Iterator<Item = &'static str> {
+fn sorted_unique(lists: &[&[&'static str]]) -> impl Iterator<Item = &'static str> {
     let mut all: Vec<_> = lists.iter().copied().flatten().copied().collect();
     all.sort_unstable();
     all.dedup();
     all.into_iter()
 }
 
-/// Every verb of the steps of a case.
+/// Returns all verbs of the steps of a case.
 pub fn verbs() -> impl Iterator<Item = &'static Verb> + Clone {
     OWN_VERBS.iter().copied().flatten()
 }
 
-/// The verbs whose calls may make this function.
+/// Returns the verbs whose calls can use this function.
 pub fn verbs_that_make(function: &str) -> impl Iterator<Item = &'static Verb> {
-    // Of each call there are two lists: what it makes, and what is written by hand for it.
-    let made = OWN_VERBS.iter().zip(MADE.chunks(2));
+    // `ALL_FUNCTIONS` has two lists per call: those of `makes` and those of `by_hand`.
+    let made = OWN_VERBS.iter().zip(ALL_FUNCTIONS.chunks(2));
     let makes = move |lists: &[&[&str]]| lists.iter().any(|list| list.contains(&function));
     made.filter(move |(_, lists)| makes(lists)).flat_map(|(verbs, _)| verbs.iter())
 }
@@ -536,7 +544,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_in_cpp_is_a_field_or_a_result() {
+    fn cpp_template_placeholders_are_fields_or_results() {
         for (cpp, fields) in IN_CPP {
             let part = |(text, inside): (&str, Option<&str>)| {
                 format!("{text}{}", inside.map_or(String::new(), |inside| format!("{{{inside}}}")))
@@ -551,18 +559,18 @@ mod tests {
         }
     }
 
-    /// The name is written twice, so that a misspelt one is noticed.
+    /// Each declaration repeats the function name in `cpp`, so that a typing error is detected.
     #[test]
-    fn the_function_in_cpp_is_the_one_that_is_made() {
-        assert_eq!(FIRST.len(), 2 * IN_CPP.len());
-        for ((cpp, _), made) in IN_CPP.iter().zip(FIRST.iter().step_by(2)) {
+    fn cpp_function_equals_first_declared_function() {
+        assert_eq!(FIRST_FUNCTIONS.len(), 2 * IN_CPP.len());
+        for ((cpp, _), made) in IN_CPP.iter().zip(FIRST_FUNCTIONS.iter().step_by(2)) {
             let Cpp::Function(template) = cpp else { continue };
             assert_eq!(template.split('(').next(), made.first().copied(), "{template}");
         }
     }
 
     #[test]
-    fn results_are_found() {
+    fn output_arguments_are_recognised() {
         assert_eq!(is_output_argument("hipGraphGetNodes", 2), Some(true));
         assert_eq!(is_output_argument("hipGraphGetNodes", 0), Some(false));
         assert_eq!(is_output_argument("hipStreamEndCapture", 1), Some(true));
@@ -570,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_memory_is_the_devices_for_a_directed_copy() {
+    fn directed_copy_treats_managed_memory_as_device_memory() {
         use Memory::{Device, HostPinned, Managed};
         for (from, to, function) in [
             (HostPinned, Device, "hipMemcpyHtoD"),

@@ -1,22 +1,23 @@
-//! What captures take, and what graphs are made of, as far as program order tells: the one place that knows the rules. Whoever walks
-//! over a plan and has to know what is captured asks [`Captures::visit`] at each step.
+//! Captures and graphs, followed in program order. Only this module knows the rules: every analysis calls
+//! [`Captures::visit`] at each step.
 //!
 //! | rule | source |
 //! | --- | --- |
-//! | a call that a captured stream takes becomes a node, and does nothing before the graph is launched | \[1\] |
-//! | an event recorded in a captured stream stands for what is captured so far; a stream that waits for it joins the capture | \[1\] |
-//! | such an event cannot be waited for or asked about otherwise, also after the capture | \[2\] hipErrorCapturedEvent |
+//! | a call on a captured stream becomes a node, and has no effect before the graph is launched | \[1\] |
+//! | an event recorded in a captured stream refers to the captured work so far; a stream that waits for it joins the capture | \[1\] |
+//! | no other call may wait for or query such an event, even after the capture | \[2\] hipErrorCapturedEvent |
 //! | two captures cannot be merged | \[2\] hipErrorStreamCaptureMerge |
-//! | nothing captured waits for an event from outside | \[2\] hipErrorStreamCaptureIsolation |
-//! | what forks must have joined where the capture ends, which is on the stream that began it | \[2\] hipErrorStreamCaptureUnjoined |
-//! | a captured stream cannot be waited for, asked, or given what is no node | \[2\] hipErrorStreamCaptureUnsupported |
+//! | captured work cannot wait for an event from outside | \[2\] hipErrorStreamCaptureIsolation |
+//! | all forks must join before the capture ends, and it ends on the stream that began it | \[2\] hipErrorStreamCaptureUnjoined |
+//! | a captured stream cannot be synchronised, queried, or given a call that cannot be a node | \[2\] hipErrorStreamCaptureUnsupported |
 //! | the null stream cannot be captured | \[1\] |
-//! | the end of an invalidated or unjoined capture fails and ends it | \[1\], \[3\] |
+//! | ending an invalidated or unjoined capture fails, and ends the capture | \[1\], \[3\] |
 //!
-//! 1. HIP documentation, "HIP graph API", stream capture; CUDA driver API, cuStreamBeginCapture and cuStreamEndCapture, which HIP
-//!    follows.
+//! 1. HIP documentation, "HIP graph API", stream capture; CUDA driver API, cuStreamBeginCapture and
+//!    cuStreamEndCapture, which HIP follows.
 //! 2. hip_runtime_api.h of 7.2.4, the statuses 900 to 908.
-//! 3. hip_runtime_api.h, hipStreamEndCapture; capture/stream-after-invalidated-capture tells which releases do otherwise.
+//! 3. hip_runtime_api.h, hipStreamEndCapture; the case capture/stream-after-invalidated-capture shows which
+//!    releases differ.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -24,132 +25,134 @@ use crate::{
     Call, DEFAULT_STREAM, InCapture, Named, NamedAs, OnCaptures, OnOrder, Plan, Step, Thing,
 };
 
-/// What a step is to the captures around it.
+/// Effect of captures on a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureRole<'a> {
-    /// It must fail, and does nothing.
+    /// The call must fail and has no effect.
     Nothing,
-    /// It takes effect when it is made.
+    /// The call takes effect at once.
     Now,
-    /// It becomes part of the capture that began on this stream: a node, or what orders nodes.
+    /// The call joins the capture that began on this stream, as a node or as an order between nodes.
     Captured(&'a str),
-    /// It becomes a node of this graph, which is made node by node.
+    /// The call becomes a node of this graph, to which nodes are added one by one.
     Added(&'a str),
 }
 
 /// The captures, graphs and executable graphs of a plan, followed in program order.
 pub struct Captures<'a> {
     plan: &'a Plan,
-    /// Captured streams.
-    streams: BTreeMap<&'a str, Member<'a>>,
+    /// Captured streams by name.
+    streams: BTreeMap<&'a str, CapturedStream<'a>>,
     events: HashMap<&'a str, Recorded<'a>>,
-    /// By the stream that began them.
+    /// Open captures, by the stream that began them.
     open: BTreeMap<&'a str, Capture<'a>>,
-    /// Captures that began so far.
-    begun: u32,
+    /// Number of captures that have capture_count.
+    capture_count: u32,
     graphs: HashMap<&'a str, Vec<Node<'a>>>,
     execs: HashMap<&'a str, Vec<Node<'a>>>,
-    /// Graphs that no capture made: their nodes come one by one.
+    /// Graphs created by `empty_graph`, to which nodes are added one by one.
     by_hand: HashSet<&'a str>,
-    /// Streams of random generators, where they are not the null stream.
+    /// Streams of random generators that do not use the null stream.
     generators: HashMap<&'a str, &'a str>,
-    /// Memory and handles of libraries made so far: what is captured works with those of that time.
-    made: u32,
+    /// Number of allocations and library handles created so far. A captured node uses those that existed when it
+    /// was captured.
+    creations: u32,
 }
 
-/// How many nodes of each captured stream come before.
-type Before<'a> = BTreeMap<&'a str, u32>;
+/// Number of preceding nodes per captured stream: a vector clock.
+type NodeClock<'a> = BTreeMap<&'a str, u32>;
 
-struct Member<'a> {
-    /// The stream that began the capture.
+struct CapturedStream<'a> {
+    /// Stream that began the capture.
     origin: &'a str,
-    before: Before<'a>,
+    before: NodeClock<'a>,
 }
 
 struct Capture<'a> {
-    /// Which of all captures it is.
+    /// Sequence number of the capture.
     number: u32,
     nodes: Vec<Node<'a>>,
 }
 
-/// What an event was recorded in last.
+/// Latest record of an event: outside of captures, or in one.
 enum Recorded<'a> {
     Stream,
-    Capture { number: u32, origin: &'a str, before: Before<'a> },
+    Capture { number: u32, origin: &'a str, before: NodeClock<'a> },
 }
 
-/// A captured call, or an event between captured calls, with the stream that it was given to.
+/// A captured call, or an event between captured calls, with its stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a> {
     pub(crate) step: &'a Step,
     pub(crate) stream: &'a str,
-    /// Memory and handles made before it was captured.
-    pub(crate) made: u32,
+    /// Value of [`Captures::creations`] when the node was captured.
+    pub(crate) creations: u32,
 }
 
 impl<'a> Captures<'a> {
-    /// Before the first step of this plan.
+    /// Creates the state before the first step of a plan.
     pub fn new(plan: &'a Plan) -> Self {
         Captures {
             plan,
             streams: BTreeMap::new(),
             events: HashMap::new(),
             open: BTreeMap::new(),
-            begun: 0,
+            capture_count: 0,
             graphs: HashMap::new(),
             execs: HashMap::new(),
             by_hand: HashSet::new(),
             generators: HashMap::new(),
-            made: 0,
+            creations: 0,
         }
     }
 
-    /// Follows a step, and tells what it is to the captures around it. A block is followed by its steps.
+    /// Advances by one step and returns the effect of captures on it. For a block, call this for its steps instead.
     ///
     /// # Errors
-    /// The call must fail, and the step does not say so, in words. It does nothing then.
+    /// Returns a message if the call must fail but the step does not expect it. Such a call has no effect.
     pub fn visit(&mut self, step: &'a Step) -> Result<CaptureRole<'a>, String> {
         if !may_succeed(step) {
             if let OnCaptures::End { stream, .. } = step.call.on_captures()
-                && ends_all_the_same(step)
+                && failure_ends_capture(step)
             {
-                self.end(stream);
+                self.end_capture(stream);
             }
             return Ok(CaptureRole::Nothing);
         }
-        // Where the case says itself what may come of it, it is followed as far as it goes.
+        // If the case lists accepted statuses, the call is followed as far as possible.
         if step.returns.is_none() {
-            self.refused(&step.call)?;
+            self.check_allowed(&step.call)?;
         }
         if let Call::AddNode { graph, .. } = &step.call {
-            return self.add(step, graph).map(|()| CaptureRole::Added(graph));
+            return self.add_node(step, graph).map(|()| CaptureRole::Added(graph));
         }
-        match self.take(step) {
+        match self.capture(step) {
             Some(origin) => Ok(CaptureRole::Captured(origin)),
             None => {
-                self.follow(step.call.on_captures())?;
+                self.apply(step.call.on_captures())?;
                 let makes = |n: &Named<'_>| n.role == NamedAs::Made && is_handle(n.thing);
-                self.made += u32::from(step.call.named().iter().any(makes));
+                self.creations += u32::from(step.call.named().iter().any(makes));
                 Ok(CaptureRole::Now)
             }
         }
     }
 
-    /// Whether anything is captured here.
+    /// Returns true if any stream is being captured.
     pub fn capturing(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// The stream whose work a call is; none for calls that belong to no stream.
+    /// Returns the stream that executes the work of a call; `None` for calls without a stream.
     pub(crate) fn stream(&self, call: &'a Call) -> Option<&'a str> {
         let of_generator =
             |generator: &str| self.generators.get(generator).copied().unwrap_or(DEFAULT_STREAM);
         call.work_stream().stream(self.plan, of_generator)
     }
 
-    /// Why a call must fail, where captures are the reason.
-    fn refused(&self, call: &Call) -> Result<(), String> {
-        let refused = |why: String| Err(format!("{why}; if that is meant, say what it `returns`"));
+    /// Returns why captures make a call fail, as an error.
+    fn check_allowed(&self, call: &Call) -> Result<(), String> {
+        let refused =
+            |why: String| Err(format!("{why}; if this is intended, list the status in `returns`"));
         let origin = |stream: &str| self.streams.get(stream).map(|captured| captured.origin);
         let in_capture =
             |event: &str| matches!(self.events.get(event), Some(Recorded::Capture { .. }));
@@ -189,7 +192,7 @@ impl<'a> Captures<'a> {
         let order = call.on_order();
         if let OnOrder::WaitEvent { stream, event } = order {
             return match self.events.get(event) {
-                Some(Recorded::Capture { .. }) if self.captured(event).is_none() => {
+                Some(Recorded::Capture { .. }) if self.open_capture(event).is_none() => {
                     refused(format!("event `{event}` was recorded in a capture that is over"))
                 }
                 Some(Recorded::Capture { .. }) if stream == DEFAULT_STREAM => {
@@ -206,7 +209,7 @@ impl<'a> Captures<'a> {
                 Some(Recorded::Capture { .. } | Recorded::Stream) | None => Ok(()),
             };
         }
-        // Whatever else works with an event waits for it or asks about it.
+        // Any other use of an event waits for it or queries it.
         let asks = |named: &Named<'_>| {
             let records = matches!(order, OnOrder::Record { .. });
             named.thing == Thing::Event && named.role == NamedAs::Used && !records
@@ -217,24 +220,26 @@ impl<'a> Captures<'a> {
         }
     }
 
-    /// Takes a step into the capture that its stream is in, or that it brings its stream into, and gives the stream where that
-    /// began. None: the call takes effect now.
-    fn take(&mut self, step: &'a Step) -> Option<&'a str> {
+    /// Adds a step to the capture of its stream, or joins its stream to the capture of an event. Returns the stream
+    /// that began the capture; `None` if the call takes effect at once.
+    fn capture(&mut self, step: &'a Step) -> Option<&'a str> {
         let stream = self.stream(&step.call)?;
         let order = step.call.on_order();
         if let OnOrder::Record { event, .. } = order {
             let recorded = match self.streams.get(stream) {
                 None => Recorded::Stream,
-                Some(Member { origin, before }) => {
+                Some(CapturedStream { origin, before }) => {
                     let number = self.open.get(origin)?.number;
                     Recorded::Capture { number, origin, before: before.clone() }
                 }
             };
             self.events.insert(event, recorded);
         } else if let OnOrder::WaitEvent { event, .. } = order {
-            let (origin, before) = self.captured(event)?;
-            let captured =
-                self.streams.entry(stream).or_insert(Member { origin, before: Before::new() });
+            let (origin, before) = self.open_capture(event)?;
+            let captured = self
+                .streams
+                .entry(stream)
+                .or_insert(CapturedStream { origin, before: NodeClock::new() });
             captured.origin = origin;
             for (name, count) in before {
                 let slot = captured.before.entry(name).or_insert(0);
@@ -246,25 +251,25 @@ impl<'a> Captures<'a> {
             return None;
         }
         let origin = self.streams.get(stream)?.origin;
-        let node = Node { step, stream, made: self.made };
+        let node = Node { step, stream, creations: self.creations };
         self.open.get_mut(origin)?.nodes.push(node);
         Some(origin)
     }
 
-    /// Adds a node behind the others of its graph.
-    fn add(&mut self, step: &'a Step, graph: &'a str) -> Result<(), String> {
+    /// Adds a node after the others of its graph.
+    fn add_node(&mut self, step: &'a Step, graph: &'a str) -> Result<(), String> {
         self.graph(graph)?;
         match self.graphs.get_mut(graph).filter(|_| self.by_hand.contains(graph)) {
             Some(nodes) => {
-                nodes.push(Node { step, stream: graph, made: self.made });
+                nodes.push(Node { step, stream: graph, creations: self.creations });
                 Ok(())
             }
-            None => Err(not_by_hand(graph)),
+            None => Err(not_extensible(graph)),
         }
     }
 
-    /// Where an event was recorded, if that is in a capture that is still open.
-    fn captured(&self, event: &str) -> Option<(&'a str, Before<'a>)> {
+    /// Returns capture and clock of an event that was recorded in a capture that is still open.
+    fn open_capture(&self, event: &str) -> Option<(&'a str, NodeClock<'a>)> {
         match self.events.get(event)? {
             Recorded::Capture { number, origin, before } => {
                 let open = self.open.get(origin).is_some_and(|open| open.number == *number);
@@ -274,24 +279,24 @@ impl<'a> Captures<'a> {
         }
     }
 
-    fn end(&mut self, stream: &str) -> Option<Vec<Node<'a>>> {
+    fn end_capture(&mut self, stream: &str) -> Option<Vec<Node<'a>>> {
         self.streams.retain(|_, captured| captured.origin != stream);
         self.open.remove(stream).map(|capture| capture.nodes)
     }
 
-    /// What a call does to captures and graphs.
-    fn follow(&mut self, effect: OnCaptures<'a>) -> Result<(), String> {
+    /// Applies the effect of a call on captures and graphs.
+    fn apply(&mut self, effect: OnCaptures<'a>) -> Result<(), String> {
         match effect {
             OnCaptures::Nothing => {}
-            OnCaptures::Begin(stream) => self.begin(stream),
+            OnCaptures::Begin(stream) => self.begin_capture(stream),
             OnCaptures::End { stream, graph } => {
-                let nodes = self.end(stream);
+                let nodes = self.end_capture(stream);
                 let nodes =
                     nodes.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
                 self.graphs.insert(graph, nodes);
                 self.by_hand.remove(graph);
             }
-            // Its nodes do nothing.
+            // Empty nodes have no effect.
             OnCaptures::EmptyGraph(graph) => {
                 self.graphs.insert(graph, Vec::new());
                 self.by_hand.insert(graph);
@@ -299,7 +304,7 @@ impl<'a> Captures<'a> {
             OnCaptures::AddChild { graph, child } => self.add_child(graph, child)?,
             OnCaptures::Clone { clone, graph } => {
                 let nodes = self.graph(graph)?;
-                // Nobody keeps which of its nodes is the last one.
+                // The worker does not track the last node of a clone, so nodes cannot be added to it.
                 self.by_hand.remove(clone);
                 self.graphs.insert(clone, nodes);
             }
@@ -326,24 +331,24 @@ impl<'a> Captures<'a> {
             }
             OnCaptures::NewGenerator(generator) => drop(self.generators.remove(generator)),
             OnCaptures::NewEvent(event) => drop(self.events.remove(event)),
-            OnCaptures::Allocated => self.made += 1,
+            OnCaptures::Allocated => self.creations += 1,
         }
         Ok(())
     }
 
-    fn begin(&mut self, stream: &'a str) {
-        self.begun += 1;
-        self.end(stream);
-        self.streams.insert(stream, Member { origin: stream, before: Before::new() });
-        self.open.insert(stream, Capture { number: self.begun, nodes: Vec::new() });
+    fn begin_capture(&mut self, stream: &'a str) {
+        self.capture_count += 1;
+        self.end_capture(stream);
+        self.streams.insert(stream, CapturedStream { origin: stream, before: NodeClock::new() });
+        self.open.insert(stream, Capture { number: self.capture_count, nodes: Vec::new() });
     }
 
-    /// What the child does, between what comes before and behind: its nodes are copied.
+    /// Adds copies of the child's nodes after the nodes of a graph.
     fn add_child(&mut self, graph: &'a str, child: &str) -> Result<(), String> {
         let mut added = self.graph(child)?;
         self.graph(graph)?;
         let one = added.first().map(|node| node.stream);
-        if added.iter().any(|node| Some(node.stream) != one || recorded_event(node.step)) {
+        if added.iter().any(|node| Some(node.stream) != one || is_event(node.step)) {
             return Err(format!(
                 "graph `{child}` has branches, but a child graph must be one chain"
             ));
@@ -354,19 +359,19 @@ impl<'a> Captures<'a> {
                 nodes.extend(added);
                 Ok(())
             }
-            None => Err(not_by_hand(graph)),
+            None => Err(not_extensible(graph)),
         }
     }
 
-    /// Memory and handles made so far.
-    pub(crate) fn made(&self) -> u32 {
-        self.made
+    /// Returns the number of allocations and library handles created so far.
+    pub(crate) fn creations(&self) -> u32 {
+        self.creations
     }
 
-    /// What an executable graph replays, in the order of its capture: calls in streams, and the events between them.
+    /// Returns the nodes of an executable graph in the order of their capture: calls, and events between them.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// Returns a message if the executable graph does not exist.
     pub(crate) fn nodes(&self, exec: &str) -> Result<Vec<Node<'a>>, String> {
         self.execs.get(exec).cloned().ok_or_else(|| format!("`{exec}` was not instantiated before"))
     }
@@ -379,32 +384,32 @@ impl<'a> Captures<'a> {
     }
 }
 
-fn not_by_hand(graph: &str) -> String {
+fn not_extensible(graph: &str) -> String {
     format!(
         "graph `{graph}` comes from a capture; nodes can be added only to a graph that `empty_graph` makes"
     )
 }
 
-/// Whether it is a handle of a library above HIP, be it called a generator.
+/// Returns true for handles of libraries above HIP, including random generators.
 pub(crate) fn is_handle(thing: Thing) -> bool {
     matches!(thing, Thing::Generator | Thing::Blaslt | Thing::Rocblas)
 }
 
-/// Whether it orders streams of a capture, and is no node itself.
-fn recorded_event(step: &Step) -> bool {
+/// Returns true for event records and waits, which order nodes and are not nodes themselves.
+fn is_event(step: &Step) -> bool {
     matches!(step.call.on_order(), OnOrder::Record { .. } | OnOrder::WaitEvent { .. })
 }
 
-/// Where the steps of the body stand to its captures, by their ids.
+/// Ids of the steps of a body that captures concern.
 #[derive(Debug, Default, PartialEq)]
 pub struct CapturedSteps {
-    /// Made while anything is captured, on whatever stream, from the beginning of a capture to its end.
+    /// Steps between begin and end of any capture, on any stream.
     pub during: BTreeSet<u32>,
-    /// They become part of a capture, or a node of a graph that is made node by node.
+    /// Steps that become part of a capture, or a node of a graph.
     pub inside: BTreeSet<u32>,
 }
 
-/// What the captures of a body take.
+/// Returns the steps of the body that captures concern.
 pub fn captured_steps(plan: &Plan) -> CapturedSteps {
     fn walk<'a>(steps: &'a [Step], captures: &mut Captures<'a>, found: &mut CapturedSteps) {
         for step in steps {
@@ -413,7 +418,7 @@ pub fn captured_steps(plan: &Plan) -> CapturedSteps {
                 continue;
             }
             let before = captures.capturing();
-            // What is wrong is told elsewhere.
+            // `reference` reports mistakes.
             let role = captures.visit(step);
             if before || captures.capturing() {
                 found.during.insert(step.id);
@@ -425,31 +430,31 @@ pub fn captured_steps(plan: &Plan) -> CapturedSteps {
     }
     let mut found = CapturedSteps::default();
     let mut captures = Captures::new(plan);
-    // Allocations and streams of the set-up are none of a capture.
+    // The set-up contains no capture.
     walk(&plan.body, &mut captures, &mut found);
     found
 }
 
-/// Whether a step with declared statuses may succeed; a call that must fail has no effect.
+/// Returns true if a status of success is accepted. A call that must fail has no effect.
 pub fn may_succeed(step: &Step) -> bool {
     step.returns.as_ref().is_none_or(|by| by.0.iter().any(|(_, names)| accepts_success(names)))
 }
 
-/// Whether the end of a capture that fails as the step says is an end of it.
-fn ends_all_the_same(step: &Step) -> bool {
+/// Returns true if the accepted failures of an end of capture end the capture nevertheless.
+fn failure_ends_capture(step: &Step) -> bool {
     const ENDED: [&str; 2] = ["hipErrorStreamCaptureInvalidated", "hipErrorStreamCaptureUnjoined"];
     let ended = |names: &[String]| names.iter().any(|name| ENDED.contains(&name.as_str()));
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, names)| ended(names)))
 }
 
-/// Whether success is among the statuses that are right.
+/// Returns true if success is among the accepted statuses.
 pub fn accepts_success(names: &[String]) -> bool {
     names
         .iter()
         .any(|n| n == "hipSuccess" || n.to_ascii_lowercase().ends_with("_success") || n == "any")
 }
 
-/// Whether the call becomes a node when its stream is captured.
+/// Returns true if the call becomes a node when its stream is captured.
 pub fn recorded(call: &Call) -> bool {
     call.in_capture() == InCapture::Node
 }

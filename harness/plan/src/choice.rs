@@ -1,11 +1,11 @@
-//! Values that are one of a few words, each with the word that cases and plans have for it.
+//! Enums whose values are written as words in cases and plans.
 
-/// A value that is one of a few words.
+/// An enum whose values are written as words in cases and plans.
 pub trait Choice: Copy + PartialEq + 'static {
-    /// All of them, each with its word.
+    /// All values with their words.
     const ALL: &'static [(&'static str, Self)];
 
-    /// Its word.
+    /// Returns the word for this value.
     fn word(self) -> &'static str;
 }
 

@@ -5,208 +5,210 @@ use serde::{Deserialize, Serialize};
 
 use crate::Phase;
 
-/// What a worker says, one JSON object a line, on the standard output it was started with.
+/// An event that a worker reports: one line of JSON on its original standard output.
 ///
-/// Events report; they do not judge. Times are nanoseconds of the worker's monotonic clock since its start.
+/// Events contain observations, never a judgement. Times are in nanoseconds of the monotonic clock since the
+/// worker's start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The first line: the plan was read. The nonce is the one that the parent passed, which proves that
-    /// this worker and no other program answered. The rest says what it was told and how it was started, so that whatever
-    /// a launcher did on the way shows.
+    /// The first line: the worker has read its plan. The nonce from the parent proves that this worker answered and
+    /// not another program. The other fields repeat the order and the actual configuration, so that changes by a
+    /// launcher are detected.
     Hello {
         /// [`PLAN_VERSION`](crate::PLAN_VERSION) of the worker.
         version: u32,
-        /// The parent's nonce.
+        /// Nonce from the parent.
         nonce: String,
         /// Process id.
         pid: u32,
-        /// [`digest`](crate::digest) of the order, in hexadecimal.
+        /// [`digest`](crate::digest) of the order.
         #[serde(default)]
         order: String,
-        /// The environment that it found; what is not UTF-8 has replacement characters.
+        /// Actual environment. Bytes that are not UTF-8 are replaced.
         #[serde(default)]
         environment: BTreeMap<String, String>,
-        /// The limits of resources that it found.
+        /// Actual resource limits.
         #[serde(default)]
         limits: BTreeMap<String, String>,
     },
-    /// The kernel enforces [`Order::confinement`], wholly or in part; only where that was ordered.
+    /// Result of applying [`Order::confinement`]; only if the order has that field.
     Confined {
-        /// Whether all that was asked for is enforced.
+        /// True if the kernel enforces all restrictions.
         complete: bool,
-        /// The device files that the worker may use.
+        /// Device files that the worker may use.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         devices: Vec<String>,
-        /// Why not; empty where it is.
+        /// Reason why not; empty if complete.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         why: String,
     },
     /// A phase begins.
     Phase {
-        /// Which.
+        /// The phase.
         phase: Phase,
     },
-    /// A library or function that the plan needs is not there; the worker ends.
+    /// A library or function that the plan needs is missing. The worker ends.
     Missing {
-        /// `libhiprand` or a function's name.
+        /// Name of the library, for example `libhiprand`, or of the function.
         what: String,
-        /// What the loader said.
+        /// Message of the loader.
         why: String,
-        /// Whether the library is there all the same and cannot be loaded.
+        /// True if the library exists but cannot be loaded.
         #[serde(default)]
         there: bool,
     },
-    /// The worker cannot carry out its order, by no fault of the stack or the device; it ends.
+    /// The worker cannot execute its order, for a reason outside of stack and device. The worker ends.
     Broken {
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// The case is mistaken in a way that only its compiled code shows, and nothing more is made of it; the worker ends.
+    /// The case has a mistake that only its compiled code shows. The worker ends.
     Mistaken {
-        /// The step that cannot be made.
+        /// The step that cannot be executed.
         step: u32,
-        /// Every mistake.
+        /// All mistakes.
         why: Vec<String>,
     },
-    /// The libraries in the process, once they are loaded, and again after initialisation and at the end when there are more.
+    /// Libraries mapped into the process: after loading, and again after initialisation and at the end if there are
+    /// more.
     Loaded {
-        /// ROCm libraries, by path.
+        /// ROCm libraries, sorted by path.
         libraries: Vec<LoadedLibrary>,
     },
-    /// What the runtime says of itself and of device 0.
+    /// Properties of the runtime and of device 0.
     Device {
-        /// hipRuntimeGetVersion.
+        /// Version from hipRuntimeGetVersion.
         hip_runtime: i32,
-        /// Devices that the runtime sees.
+        /// Number of devices that the runtime sees.
         count: i32,
         /// Name of device 0.
         name: String,
         /// Architecture of device 0 with its features, such as `gfx90a:sramecc+:xnack-`.
         gfx: String,
-        /// Device memory, in bytes.
+        /// Size of the device memory, in bytes.
         memory: u64,
-        /// The PCI address of device 0, such as `0000:03:00.0`; empty where the runtime does not tell.
+        /// PCI address of device 0, for example `0000:03:00.0`; empty if the runtime does not report it.
         #[serde(default)]
         bdf: String,
-        /// The nodes of the kernel's GPU drivers that are mapped into the worker, such as `/dev/kfd`.
+        /// Device nodes of the kernel's GPU drivers that are mapped into the worker, for example `/dev/kfd`.
         #[serde(default)]
         nodes: Vec<String>,
-        /// The call that was refused, for which nothing further is known.
+        /// The query that failed, after which no more were made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refused: Option<RefusedCall>,
-        /// The emulated device's own statement; none on a GPU.
+        /// Identity of the emulated device; `None` on a GPU.
         emulated: Option<device::Identity>,
     },
-    /// How much device memory was free, told several times before the body while this process did nothing: on a GPU, for a plan that
-    /// asks for it. It moves where something else uses the GPU.
+    /// Free device memory, sampled before the body while this process is idle; only on a GPU and if the plan
+    /// compares it. Differences show that something else uses the GPU.
     FreeAtRest {
-        /// Bytes, in the order of the answers.
+        /// Samples in bytes, in order of time.
         bytes: Vec<u64>,
     },
-    /// A step is about to be made.
+    /// A step begins.
     Begin {
-        /// [`Step::id`](crate::Step::id).
+        /// Id of the step, see [`Step::id`](crate::Step::id).
         step: u32,
-        /// How often this step was made before, in this process.
+        /// Number of earlier executions of the step in this process.
         occurrence: u32,
     },
-    /// The step returned.
+    /// A step has returned.
     End {
-        /// The step.
+        /// Id of the step.
         step: u32,
-        /// Its occurrence.
+        /// Number of earlier executions of the step.
         occurrence: u32,
-        /// Status code of the call; 0 for steps without one.
+        /// Status code of the call; 0 for steps without a status.
         code: i32,
-        /// The status's name as the library spells it.
+        /// Name of the status, as the library spells it.
         status: String,
-        /// The value that the call gives, or the log of a failed compilation.
+        /// Value that the call returned, or the log of a failed compilation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<String>,
-        /// The function that gave the status, where the step makes several calls and this is not the one that it is named after.
+        /// The function that returned the status, if it is not the one that [`api`](crate::api) returns.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         function: Option<String>,
-        /// Where the buffer is that the step allocated.
+        /// Address of the buffer that the step allocated.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         address: Option<u64>,
         /// Duration, in nanoseconds.
         ns: u64,
     },
-    /// Bytes that a check reads.
+    /// Bytes that a check has read.
     Data {
-        /// The step.
+        /// Id of the step.
         step: u32,
-        /// Its occurrence.
+        /// Number of earlier executions of the step.
         occurrence: u32,
-        /// The buffer.
+        /// Name of the buffer.
         buffer: String,
         /// Size, in bytes.
         bytes: u64,
-        /// [`digest`](crate::digest) of the bytes, in hexadecimal.
+        /// [`digest`](crate::digest) of the bytes.
         digest: String,
-        /// File in the spool folder with the bytes; kept only where the digest is not the wanted one.
+        /// File in the spool folder with the bytes, if the digest is not the expected one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         file: Option<String>,
     },
-    /// A checked call failed and the rest of the plan was not made.
+    /// A checked call failed, and the worker skips the rest of the plan.
     Stopped {
-        /// The step that failed.
+        /// Id of the failed step.
         step: u32,
     },
-    /// How often each planted fault has misbehaved, those of the device and those at calls. Comes once, before
-    /// [`Done`](Event::Done) or after the plan was stopped.
+    /// Number of times that each injected fault has acted. Sent once, before [`Done`](Event::Done) or after
+    /// [`Stopped`](Event::Stopped).
     Acted {
-        /// One entry for each fault.
+        /// One entry per fault, of the device and of calls.
         acts: Vec<Acts>,
     },
-    /// How often work was made late on purpose; only where that was ordered, once, before [`Done`](Event::Done).
+    /// Number of injected delays, if the order requests them. Sent once, before [`Done`](Event::Done).
     Delayed {
-        /// Kernels that spun.
+        /// Number of delaying kernels.
         times: u64,
     },
-    /// Everything but the teardown is over. What happens from here on is a teardown failure.
+    /// Everything but the teardown has completed. Any later failure is a teardown failure.
     Done,
-    /// The teardown is over; only the process's own end is left.
+    /// The teardown has completed; the process ends next.
     Bye,
-    /// How the process ended, as its starter says below a launcher, whose own exit status may be another.
+    /// End of the process, as its starter below a launcher reports it. The launcher's own exit status may differ.
     Ended {
-        /// Its exit status, where it ended by itself.
+        /// Exit status, if the process exited.
         #[serde(default)]
         exited: Option<i32>,
-        /// The signal that ended it.
+        /// Signal, if one killed the process.
         #[serde(default)]
         signal: Option<i32>,
     },
 }
 
-/// Exit status of a worker that returned from its `main`. It is none that a program has by chance: a library that ends the
-/// process in its destructor, by `_exit(0)`, shows by another.
+/// Exit status of a worker that returned from its `main`. It is unusual on purpose: if a destructor of a library
+/// ends the process, for example by `_exit(0)`, the exit status differs.
 pub const WORKER_DONE: i32 = 85;
 
-/// Exit status of a worker whose pipe of events was closed from within its process.
+/// Exit status of a worker whose event pipe was closed from within its process.
 pub const PIPE_CLOSED: i32 = 86;
 
-/// Exit status of a worker that nobody waits for any more: the other end of its standard input or of its pipe is closed.
+/// Exit status of a worker whose parent is gone: the other end of its standard input or event pipe is closed.
 pub const WORKER_ORPHANED: i32 = 87;
 
-/// A call of the first look at the device that failed.
+/// A failed query of the device properties.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedCall {
-    /// Its function.
+    /// Name of the function.
     pub api: String,
-    /// The status's name as the library spells it.
+    /// Name of the status, as the library spells it.
     pub status: String,
 }
 
 /// A library mapped into the worker.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LoadedLibrary {
-    /// File name, such as `libamdhip64.so.7`.
+    /// File name, for example `libamdhip64.so.7`.
     pub name: String,
-    /// The path it was mapped from.
+    /// Path of the file.
     pub path: String,
-    /// GNU build id in hexadecimal; none where the file has none.
+    /// GNU build id in hexadecimal; `None` if the file has none.
     pub build_id: Option<String>,
 }
 
@@ -221,27 +223,28 @@ pub struct Confinement {
     pub devices: Vec<String>,
 }
 
-/// What the parent sends to the worker: one line of JSON on its standard input, which then stays open until the worker has
-/// been reaped. A worker that sees it close kills its process group, so that no trial outlives its runner.
+/// The order that the parent sends to a worker: one line of JSON on its standard input. The pipe stays open until
+/// the worker has been reaped. A worker that sees it close kills its process group, so that no trial outlives its
+/// runner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// To be repeated in [`Event::Hello`].
+    /// Nonce that [`Event::Hello`] repeats.
     pub nonce: String,
     /// The plan.
     pub plan: crate::Plan,
-    /// Probabilities and seeds of the faults planted at calls; one that is not named here misbehaves every time.
+    /// Probabilities and seeds of the faults injected at calls. A fault without an entry acts every time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Planted>,
-    /// Whether work is late on purpose.
+    /// Delay injection; `None` for no delays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<crate::Late>,
     /// Folder for the bytes of failed checks.
     pub spool: String,
-    /// Folder of compiled kernels shared by the trials of a run; none compiles every time.
+    /// Folder of compiled kernels that the trials of a run share. `None` compiles kernels for every trial.
     pub code_cache: Option<String>,
-    /// Files that the worker confines itself to before it loads a library, where it runs a case that is not trusted.
+    /// Files that the worker confines itself to before it loads a library, for an untrusted case. `None` allows all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confinement: Option<Confinement>,
-    /// Wanted digests of checks, by step and occurrence: bytes that match need not be kept.
+    /// Expected digests of checks as step, occurrence and digest. Bytes with the expected digest are not kept.
     pub wanted: Vec<(u32, u32, String)>,
 }

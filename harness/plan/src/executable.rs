@@ -1,4 +1,5 @@
-//! What no run of a plan could do: work with what it does not declare, reach device memory from the host, leave a capture open.
+//! Checks that a plan can be executed: all names are declared, the host accesses only host memory, and every
+//! capture is ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +7,17 @@ use crate::{
     Accessor, Call, CopyApi, DEFAULT_STREAM, Named, NamedAs, Plan, Step, Thing, may_succeed,
 };
 
-/// What no run could carry out. No call could report it, so it is looked for before one is made: by whoever checks a case, and once
-/// more by whoever executes the plan.
+/// Returns the steps that no run can execute, with reasons. No call would report these mistakes, so they are
+/// searched before the first call: when a case is checked, and again by the worker.
 ///
-/// Graphs, generators and handles need no declaration: they are what a call makes.
+/// Graphs, generators and handles are not declared, because calls create them.
 pub fn impossible_steps(plan: &Plan) -> Vec<(&Step, String)> {
     let mut found = Vec::new();
     let mut open: BTreeMap<&str, &Step> = BTreeMap::new();
     let events: BTreeSet<&str> = plan.events.iter().map(String::as_str).collect();
     for step in plan.steps() {
         found.extend(check_call(plan, &events, &step.call).err().map(|why| (step, why)));
-        // The null stream cannot be captured, whatever answer a case takes.
+        // Capturing the null stream never succeeds, whatever status the case accepts.
         if let Call::BeginCapture { stream, .. } = &step.call
             && may_succeed(step)
             && stream != DEFAULT_STREAM
@@ -50,7 +51,7 @@ fn check_call(plan: &Plan, events: &BTreeSet<&str>, call: &Call) -> Result<(), S
             Thing::Stream => plan.streams.contains_key(name),
             Thing::Event => events.contains(name),
             Thing::Kernel => plan.kernels.contains_key(name),
-            // They are what a call makes.
+            // Created by calls.
             Thing::Graph
             | Thing::Exec
             | Thing::Generator

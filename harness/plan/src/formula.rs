@@ -1,10 +1,10 @@
-//! What a case's own kernel computes, as the case says it: `out[i] = a * in[i] + 1 for i < n`.
+//! Formulas for the outputs of kernels defined in a case, for example `out[i] = a * in[i] + 1 for i < n`.
 //!
-//! The right side is an expression of C over the parameters of the kernel, with the conversions and the rounding of C and nothing
-//! contracted: who wants one rounding writes `fma`. `i` is the element, from 0 up to the bound, or `items`, the work-items
-//! of the launch. All that is read is read before anything is written.
+//! The right side is a C expression over the parameters of the kernel. It has the conversions and rounding of C
+//! without contraction; `fma` rounds once. `i` is the index of the element, from 0 to the bound, or to `items`, the
+//! number of work-items of the launch. All reads happen before the first write.
 //!
-//! What C leaves undefined has no right result, and is a mistake of the case.
+//! Undefined behaviour in C is reported as a mistake of the case.
 
 mod evaluate;
 mod parse;
@@ -12,54 +12,55 @@ mod parse;
 pub use self::evaluate::{FormulaError, FormulaInputs};
 use crate::{OwnKind, OwnParameter, Scalar, ScalarType};
 
-/// One output of a kernel, element by element. Parameters count as [`flat_parameters`](crate::flat_parameters) has them.
+/// The formula of one output, element by element. Parameter indices refer to the result of
+/// [`flat_parameters`](crate::flat_parameters).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
-    /// Which parameter it is.
+    /// Index of the output parameter.
     pub out: usize,
-    /// The type of its elements.
+    /// Type of the elements.
     pub element: ScalarType,
-    /// Which element is written.
+    /// Index of the written element.
     pub at: Expr,
-    /// What is written.
+    /// Value of the written element.
     pub value: Expr,
-    /// How many there are.
+    /// Number of evaluations.
     pub count: Expr,
-    /// The types of the parameters that are numbers or point to some.
+    /// Types of the parameters that are numbers or point to numbers.
     pub(crate) types: Vec<Option<ScalarType>>,
 }
 
-/// An expression.
+/// An expression of a formula.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields are operands")]
 pub enum Expr {
-    /// A number.
+    /// A literal.
     Literal(Scalar),
-    /// `i`, an `unsigned int`.
+    /// The index `i`, an `unsigned int`.
     Item,
-    /// `items`, an `unsigned int`.
+    /// The number of work-items, `items`, an `unsigned int`.
     Items,
-    /// The variable of a sum, by how many sums are around it; an `unsigned int`.
+    /// The variable of a sum, an `unsigned int`. The index is the number of sums around it.
     Bound(usize),
-    /// A parameter that is a number.
+    /// The value of a numeric parameter.
     Number(usize),
-    /// An element of what a parameter points to.
+    /// An element of the buffer that a parameter points to.
     Element(usize, Box<Expr>),
-    /// `-`, `~` or `!`.
+    /// The operator `-`, `~` or `!`.
     Unary(char, Box<Expr>),
-    /// Two operands.
+    /// A binary operator.
     Binary(Binary, Box<Expr>, Box<Expr>),
-    /// `c ? a : b`.
+    /// The conditional `c ? a : b`.
     Either(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// A type as a function.
+    /// A conversion, written as a call of the type.
     Cast(ScalarType, Box<Expr>),
-    /// `fma`, `min`, `max`, `abs` or `sqrt`.
+    /// A call of `fma`, `min`, `max`, `abs` or `sqrt`.
     Call(Function, Vec<Expr>),
-    /// `sum(k < count, value)`, one after the other from 0.
+    /// `sum(k < count, value)`, added in order from `k = 0`.
     Sum { count: Box<Expr>, value: Box<Expr> },
 }
 
-/// Operators with two operands, as C writes them.
+/// Binary operators of C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is what its name says")]
 pub enum Binary {
@@ -84,7 +85,7 @@ pub enum Binary {
 }
 
 impl Binary {
-    /// Every operator with its sign and how tightly it binds.
+    /// All operators with their symbol and precedence; a higher one binds more tightly.
     pub(crate) const ALL: [(&'static str, Binary, u8); 18] = [
         ("||", Binary::Any, 1),
         ("&&", Binary::Both, 2),
@@ -106,12 +107,12 @@ impl Binary {
         ("%", Binary::Rem, 10),
     ];
 
-    /// How C writes it.
+    /// Returns the operator's symbol in C.
     pub fn sign(self) -> &'static str {
         Self::ALL.iter().find(|(_, of, _)| *of == self).map_or("", |(sign, ..)| sign)
     }
 
-    /// Whether it compares numbers.
+    /// Returns true if the operator compares its operands.
     pub fn compares(self) -> bool {
         matches!(
             self,
@@ -129,7 +130,7 @@ impl Binary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is what its name says")]
 pub enum Function {
-    /// a * b + c with one rounding.
+    /// `a * b + c`, rounded once.
     Fma,
     /// `a < b ? a : b`.
     Min,
@@ -150,24 +151,24 @@ impl Function {
 }
 
 impl Formula {
-    /// Reads what one line says of a kernel with these parameters.
+    /// Parses a formula for a kernel with these parameters.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// Returns a message that describes the mistake.
     pub fn parse(text: &str, parameters: &[OwnParameter]) -> Result<Formula, String> {
         parse::formula(text, parameters)
     }
 
-    /// The type of an expression of this formula.
+    /// Returns the type of an expression of this formula.
     ///
     /// # Errors
-    /// It has none, in words.
+    /// Returns a message if the operands have no valid type.
     pub fn type_of(&self, expr: &Expr) -> Result<ScalarType, String> {
         type_of(expr, &self.types)
     }
 }
 
-/// The types of what a formula can speak of.
+/// Returns the numeric types of the parameters; `None` for those that formulas cannot use.
 fn types(parameters: &[OwnParameter]) -> Vec<Option<ScalarType>> {
     let ty = |parameter: &OwnParameter| match parameter.kind {
         OwnKind::Pointer { element, .. } => element,
@@ -177,7 +178,7 @@ fn types(parameters: &[OwnParameter]) -> Vec<Option<ScalarType>> {
     parameters.iter().map(ty).collect()
 }
 
-/// What C makes of small integers before it computes with them.
+/// Returns the type after C's integer promotion.
 pub fn promoted_type(ty: ScalarType) -> ScalarType {
     match ty {
         ScalarType::I8 | ScalarType::U8 | ScalarType::I16 | ScalarType::U16 => ScalarType::I32,
@@ -185,10 +186,10 @@ pub fn promoted_type(ty: ScalarType) -> ScalarType {
     }
 }
 
-/// The type in which C computes with two numbers.
+/// Returns the type in which C computes with two operands.
 ///
 /// # Errors
-/// There is none.
+/// Returns a message for `f16` with `bf16`, which have no common type.
 pub fn common_type(a: ScalarType, b: ScalarType) -> Result<ScalarType, String> {
     use ScalarType::{F32, F64};
     let (a, b) = (promoted_type(a), promoted_type(b));
@@ -273,5 +274,5 @@ fn type_of(expr: &Expr, types: &[Option<ScalarType>]) -> Result<ScalarType, Stri
 
 fn known(types: &[Option<ScalarType>], index: usize) -> Result<ScalarType, String> {
     let ty = types.get(index).copied().flatten();
-    ty.ok_or_else(|| "this parameter is no number that a formula knows".to_owned())
+    ty.ok_or_else(|| "this parameter has no type that formulas support".to_owned())
 }

@@ -1,23 +1,24 @@
-//! Any function of libamdhip64 as a step: a table says what it takes, and a step gives it that.
+//! The table of functions of libamdhip64 that the step `hip` can call.
 //!
-//! `hip/functions.txt` has a line for each function: its declaration in the header, and behind the name of each parameter its role.
+//! `hip/functions.txt` has one line per function: its declaration from the header, with a role after the name of
+//! each parameter.
 //!
-//! | role | what it is |
+//! | role | meaning |
 //! | --- | --- |
-//! | none | a number, or a handle that an earlier call gave |
-//! | `asks` | a stream, event or graph, which the call looks at |
-//! | `own` | the same, or memory, which it changes or ends: only what an earlier call of this kind gave, as nobody else knows of it |
-//! | `works` | a stream that gets work: during a capture a node |
+//! | none | a number, or a handle that an earlier call returned |
+//! | `asks` | a stream, event or graph that the call reads |
+//! | `own` | a stream, event, graph or memory that the call changes or destroys. It must come from an earlier `hip` step, because the analyses do not know such objects |
+//! | `works` | a stream that gets work, which is a node during a capture |
 //! | `text` | text |
-//! | `in` | what is read there: numbers, handles and bytes, as a struct; `in[n]` is so many of them |
-//! | `keeps` | the same, in which addresses of buffers may stand, as the call itself touches none of them |
-//! | `out` | a place for what the call gives, of 4096 bytes; `out[n]` where another parameter says how many bytes or elements |
-//! | `inout` | the same, with a number in it before |
-//! | `at` | an address, at which nothing is read or written |
-//! | `reads[n]`, `writes[n]` | so many bytes of a buffer; with one of each, and of as many bytes, the call copies them |
-//! | `sets[v;e;n]` | so many bytes of a buffer, of which each `e` become the value of parameter `v` |
+//! | `in` | a pointer to input: numbers, handles and bytes as a struct; `in[n]` has n of them |
+//! | `keeps` | like `in`, and may contain addresses of buffers, because the call does not access them |
+//! | `out` | a pointer to 4096 bytes for a result; `out[n]` if another parameter has the number of bytes or elements |
+//! | `inout` | like `out`, with a number in it before the call |
+//! | `at` | an address that the call does not access |
+//! | `reads[n]`, `writes[n]` | n bytes of a buffer; a call with one of each and equal sizes is a copy |
+//! | `sets[v;e;n]` | n bytes of a buffer, in which each element of e bytes is set to parameter v |
 //!
-//! A test of the crate `rocrepro` compares the lines with the headers of the stacks that have them.
+//! A test of the crate `rocrepro` compares the lines with the headers of the stacks.
 
 use std::{collections::HashMap, sync::OnceLock};
 
@@ -27,37 +28,37 @@ use crate::{Arg, Name, Place, Scalar, ScalarType};
 
 const TABLE: &str = include_str!("hip/functions.txt");
 
-/// The same of functions that have steps of their own, whose effects that step declares.
+/// Functions with steps of their own, whose calls declare their effects.
 const OF_STEPS: &str = include_str!("hip/steps.txt");
 
-/// Bytes that stand ready for what a call gives, and of what it reads there.
+/// Size of the memory for a result, in bytes.
 pub const MAX_VALUE_BYTES: usize = 4096;
 
-/// Most arguments of a function.
+/// Maximum number of arguments of a function.
 pub const MAX_ARGUMENTS: usize = 12;
 
-/// One function of the table.
+/// A function of the table.
 #[derive(Debug)]
 pub struct HipFunction {
     names: [&'static str; 1],
-    /// Its parameters, in their order.
+    /// Parameters in order.
     pub parameters: Vec<HipParameter>,
-    /// Whether it gives text in the place of a status.
+    /// True if the function returns text instead of a status.
     pub gives_text: bool,
 }
 
-/// One parameter.
+/// A parameter of a function.
 #[derive(Debug)]
 pub struct HipParameter {
-    /// Its type in C.
+    /// C type.
     pub ty: &'static str,
-    /// Its name in the header.
+    /// Name in the header.
     pub name: &'static str,
-    /// What it is to the call.
+    /// Role of the parameter.
     pub role: HipRole,
 }
 
-/// What a parameter is to the call; the module says more.
+/// Role of a parameter, see the description of the module.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the module says what each is")]
 pub enum HipRole {
@@ -76,11 +77,11 @@ pub enum HipRole {
     Sets { value: &'static str, element: u64, bytes: HipSize },
 }
 
-/// A product of parameters and numbers.
+/// A size: a product of parameters and constants.
 #[derive(Debug, PartialEq)]
 pub struct HipSize(Vec<&'static str>);
 
-/// An argument.
+/// An argument of a function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HipArg {
@@ -88,59 +89,59 @@ pub enum HipArg {
     Null,
     /// A number.
     Number(Scalar),
-    /// Text.
+    /// A text.
     Text(String),
-    /// What an earlier call gave.
+    /// A value that an earlier call returned.
     Value(Name),
-    /// A place for what this call gives, under this name, with this number in it before.
+    /// A pointer to memory for a result of this name, which contains the number `before` before the call.
     #[allow(missing_docs, reason = "as the names say")]
     Out { name: Name, before: u64 },
-    /// A thing of the plan.
+    /// A stream of the plan.
     #[allow(missing_docs, reason = "as the names say")]
     Stream(Name),
     /// An event of the plan.
     Event(Name),
     /// A graph of the plan.
     Graph(Name),
-    /// The function of a kernel.
+    /// The function handle of a kernel.
     Kernel(Name),
-    /// The address of a place.
+    /// The address of a position in a buffer.
     Place(Place),
-    /// A struct, behind a pointer to it.
+    /// A pointer to a struct.
     Struct(Vec<HipArg>),
-    /// The bytes of something in a struct.
+    /// Bytes of any member of a struct.
     Bytes(Vec<u8>),
 }
 
-/// How a value is looked at: the number at a byte, or the text there.
+/// The part of a returned value to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HipRead {
-    /// From this byte of what the call gave.
+    /// Offset in the returned value, in bytes.
     pub at: u64,
-    /// As what.
+    /// Type of that part.
     pub sort: Sort,
 }
 
-/// What a value is taken for.
+/// Type of a part of a returned value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sort {
     /// A number of this type.
     Number(ScalarType),
-    /// Characters up to a zero.
+    /// Characters up to a zero byte.
     Text,
-    /// The address of such characters.
+    /// A pointer to characters.
     TextAt,
-    /// An address or a handle, of which only whether it is null may be said.
+    /// An address or a handle. Its value differs between runs, so a case may only check whether it is null.
     Pointer,
 }
 
 impl HipSize {
-    fn of(text: &'static str) -> HipSize {
+    fn parse(text: &'static str) -> HipSize {
         HipSize(text.split('*').collect())
     }
 
-    /// The number, where `number` tells that of a parameter; none where one is no number.
+    /// Returns the size; `number` returns the value of a parameter. Returns `None` if a parameter is not a number.
     pub fn resolve(&self, number: impl Fn(&str) -> Option<u64>) -> Option<u64> {
         self.0.iter().try_fold(1_u64, |product, factor| {
             let factor = factor.parse().ok().or_else(|| number(factor))?;
@@ -149,12 +150,12 @@ impl HipSize {
     }
 }
 
-/// A parameter's type without `const` and one star, where it has one.
+/// Returns the type that a pointer type points to, without `const`; `None` for other types.
 pub fn pointed(ty: &str) -> Option<&str> {
     ty.strip_suffix('*').map(|ty| ty.trim().strip_prefix("const ").unwrap_or(ty).trim())
 }
 
-/// The type of a number in C; an enum is as wide as an `int`. None where it is a pointer.
+/// Returns the type of a C number; enums are 32-bit. Returns `None` for pointers and handles.
 pub fn scalar(ty: &str) -> Option<ScalarType> {
     let ty = ty.strip_prefix("const ").unwrap_or(ty);
     Some(match ty {
@@ -167,7 +168,7 @@ pub fn scalar(ty: &str) -> Option<ScalarType> {
     })
 }
 
-/// Whether values of this type are pointers that only the library looks behind.
+/// Returns true for types whose values are opaque handles.
 pub fn is_handle(ty: &str) -> bool {
     const HANDLES: &[&str] = &[
         "hipArray_const_t",
@@ -192,7 +193,7 @@ pub fn is_handle(ty: &str) -> bool {
     HANDLES.contains(&ty.strip_prefix("const ").unwrap_or(ty))
 }
 
-/// Whether a value is a struct, whose members have no names here.
+/// Returns true for struct types.
 pub fn is_struct(ty: &str) -> bool {
     const ENUMS: &[&str] = &[
         "hipDevice_t",
@@ -209,7 +210,7 @@ pub fn is_struct(ty: &str) -> bool {
 }
 
 impl HipParameter {
-    /// What the parameter gives is taken for this, unless the case says otherwise; none of a struct.
+    /// Returns the default type of the parameter's result; `None` for a struct.
     pub fn gives(&self) -> Option<Sort> {
         match pointed(self.ty)? {
             "char" => Some(Sort::Text),
@@ -237,17 +238,17 @@ impl HipParameter {
             ("own", None) => HipRole::Own,
             ("works", None) => HipRole::Works,
             ("text", None) => HipRole::Text,
-            ("in", size) => HipRole::In(size.map(HipSize::of)),
+            ("in", size) => HipRole::In(size.map(HipSize::parse)),
             ("keeps", None) => HipRole::Keeps,
-            ("out", size) => HipRole::Out(size.map(HipSize::of)),
+            ("out", size) => HipRole::Out(size.map(HipSize::parse)),
             ("inout", None) => HipRole::InOut,
             ("at", None) => HipRole::At,
-            ("reads", Some(size)) => HipRole::Reads(HipSize::of(size)),
-            ("writes", Some(size)) => HipRole::Writes(HipSize::of(size)),
+            ("reads", Some(size)) => HipRole::Reads(HipSize::parse(size)),
+            ("writes", Some(size)) => HipRole::Writes(HipSize::parse(size)),
             ("sets", Some(size)) => {
                 let mut parts = size.split(';');
                 let (value, element) = (parts.next()?, parts.next()?.parse().ok()?);
-                HipRole::Sets { value, element, bytes: HipSize::of(parts.next()?) }
+                HipRole::Sets { value, element, bytes: HipSize::parse(parts.next()?) }
             }
             _ => return None,
         };
@@ -267,25 +268,25 @@ impl HipFunction {
         Some(HipFunction { names: [name], parameters, gives_text })
     }
 
-    /// Its name.
+    /// Returns the name of the function.
     pub fn name(&self) -> &'static str {
         self.names[0]
     }
 
-    /// The parameter whose value `gives` speaks of: the first that gives one.
+    /// Returns the index of the parameter that `gives` refers to: the first with a result.
     pub fn first_given(&self) -> Option<usize> {
         let gives = |p: &HipParameter| matches!(p.role, HipRole::Out(_) | HipRole::InOut);
         self.parameters.iter().position(gives)
     }
 }
 
-/// The functions of the table, in the order of the alphabet.
+/// Returns the functions that the step `hip` can call, sorted by name.
 pub fn hip_functions() -> &'static [HipFunction] {
     static ALL: OnceLock<Vec<HipFunction>> = OnceLock::new();
     ALL.get_or_init(|| read(TABLE))
 }
 
-/// The functions that the step `hip` does not call, as there are steps for them, in the order of the alphabet.
+/// Returns the functions that have steps of their own, sorted by name.
 pub fn hip_functions_of_steps() -> &'static [HipFunction] {
     static ALL: OnceLock<Vec<HipFunction>> = OnceLock::new();
     ALL.get_or_init(|| read(OF_STEPS))
@@ -299,26 +300,26 @@ fn lines(table: &'static str) -> impl Iterator<Item = &'static str> {
     table.lines().filter(|line| !line.starts_with('#'))
 }
 
-/// What the header says of a function, be it one that the step `hip` calls or not.
+/// Returns the declaration of a function, with or without a step of its own.
 pub fn hip_declared(name: &str) -> Option<&'static HipFunction> {
     let of_steps = || hip_functions_of_steps().iter().find(|function| function.name() == name);
     hip_function(name).or_else(of_steps)
 }
 
-/// A function of the table.
+/// Returns a function that the step `hip` can call.
 pub fn hip_function(name: &str) -> Option<&'static HipFunction> {
     static BY_NAME: OnceLock<HashMap<&str, &HipFunction>> = OnceLock::new();
     let all = || hip_functions().iter().map(|function| (function.name(), function)).collect();
     BY_NAME.get_or_init(all).get(name).copied()
 }
 
-/// The functions that a call of this one makes.
+/// Returns the functions that a call of this one needs: itself, if it is in the table.
 pub(crate) fn called(function: &str) -> &'static [&'static str] {
     hip_function(function).map_or(&[], |function| &function.names)
 }
 
 impl HipArg {
-    /// The number, where it is one.
+    /// Returns the number of the argument, if it has one.
     pub fn number(&self) -> Option<u64> {
         match self {
             HipArg::Number(number) => Some(number.bits),
@@ -327,7 +328,8 @@ impl HipArg {
         }
     }
 
-    /// Its bytes in a struct, where `address` tells what a name stands for. Members are aligned as C aligns them.
+    /// Returns the bytes of the argument in a struct; `address` returns the address of a named object. Members are
+    /// aligned as in C.
     pub fn to_bytes(&self, address: &impl Fn(&HipArg) -> u64) -> Vec<u8> {
         match self {
             HipArg::Number(number) => number.to_bytes(),
@@ -344,7 +346,7 @@ impl HipArg {
         }
     }
 
-    /// What its place in a struct is a multiple of.
+    /// Returns the alignment in a struct, in bytes.
     pub fn alignment(&self) -> usize {
         match self {
             HipArg::Number(number) => number.ty.bytes(),
@@ -355,10 +357,10 @@ impl HipArg {
     }
 }
 
-/// What is touched: whether it is written, where, and how many bytes.
+/// An access: true for a write, position, and size in bytes.
 pub type HipAccess<'a> = (bool, &'a Place, u64);
 
-/// The places that a call touches.
+/// Returns the buffer accesses of a call.
 pub fn hip_accesses<'a>(function: &str, args: &'a [HipArg]) -> Vec<HipAccess<'a>> {
     let Some(function) = hip_function(function) else { return Vec::new() };
     let number = |name: &str| number_of(function, args, name);
@@ -374,13 +376,13 @@ pub fn hip_accesses<'a>(function: &str, args: &'a [HipArg]) -> Vec<HipAccess<'a>
     touched.collect()
 }
 
-/// The number that stands under a parameter's name.
+/// Returns the value of a numeric parameter.
 pub fn number_of(function: &HipFunction, args: &[HipArg], name: &str) -> Option<u64> {
     let at = function.parameters.iter().position(|parameter| parameter.name == name)?;
     args.get(at)?.number()
 }
 
-/// A struct's argument from one that a kernel takes.
+/// Converts a kernel argument to a member of a struct.
 impl From<Arg> for HipArg {
     fn from(arg: Arg) -> HipArg {
         match arg {
@@ -397,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_table_is_read_and_has_what_it_speaks_of() {
+    fn function_tables_are_complete_and_consistent() {
         for (functions, table) in [(hip_functions(), TABLE), (hip_functions_of_steps(), OF_STEPS)] {
             assert_eq!(functions.len(), lines(table).count());
             assert!(functions.is_sorted_by(|a, b| a.name() < b.name()));
@@ -433,10 +435,10 @@ mod tests {
                 for factor in sizes.iter().flat_map(|size| &size.0) {
                     assert!(factor.parse::<u64>().is_ok() || known(factor).is_some(), "{place}");
                 }
-                // A stream, event or graph says what becomes of it.
+                // Every stream, event and graph has a role.
                 let thing = ["hipStream_t", "hipEvent_t", "hipGraph_t", "hipGraphExec_t"];
-                let told = !matches!(parameter.role, HipRole::Value);
-                assert!(told || !thing.contains(&parameter.ty), "{place}: {name}");
+                let has_role = !matches!(parameter.role, HipRole::Value);
+                assert!(has_role || !thing.contains(&parameter.ty), "{place}: {name}");
             }
         }
     }

@@ -1,5 +1,6 @@
-//! Lateness on purpose. On hardware a missing synchronisation shows only where work happens to be late, so short kernels
-//! that spin are put before the body's copies, sets, launches, host functions and graph launches, on the stream of each.
+//! Delay injection. On hardware, a missing synchronisation has an effect only if work happens to be late. Therefore
+//! kernels that spin for a short time are inserted before copies, sets, launches, host functions and graph launches
+//! of the body, on the stream of each.
 
 use std::{fmt, str::FromStr};
 
@@ -8,38 +9,40 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Call, DEFAULT_STREAM, WorkStream};
 
-/// Work is late by lengths that a seed draws.
+/// Delay injection, with lengths drawn from a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Late {
-    /// The same seed draws the same lengths.
+    /// Equal seeds draw equal lengths.
     pub seed: u64,
 }
 
-/// The shortest and the longest delay, in microseconds. The shortest is longer than a small copy, the longest than most
-/// calls of the host take.
-const SHORTEST: f64 = 50.0;
-const LONGEST: f64 = 5000.0;
+/// Minimum and maximum delay, in microseconds. The minimum is longer than a small copy, the maximum is longer than
+/// most calls of the host take.
+const MIN_MICROS: f64 = 50.0;
+const MAX_MICROS: f64 = 5000.0;
 
 impl Late {
-    /// Microseconds by which the work of a step is late the nth time; 0 for one time in four.
+    /// Returns the delay before the given occurrence of a step, in microseconds: 0 in one of four cases, else 50 to
+    /// 5000.
     pub fn micros(self, step: u32, occurrence: u32) -> u32 {
         let place = u64::from(step) << 32 | u64::from(occurrence);
         let drawn = mix(self.seed ^ mix(place));
         if drawn.is_multiple_of(4) {
             return 0;
         }
-        // As many short ones as long ones, by magnitude: what races is not known.
+        // The lengths are uniform on a logarithmic scale, because the duration of the racing work is unknown.
         let share = (drawn >> 11) as f64 / (1_u64 << 53) as f64;
-        (SHORTEST * (LONGEST / SHORTEST).powf(share)) as u32
+        (MIN_MICROS * (MAX_MICROS / MIN_MICROS).powf(share)) as u32
     }
 
-    /// For the n-th of several runs of a trial: other lengths.
+    /// Returns the delays of the n-th repetition of a trial, which have other lengths.
     pub fn of_run(self, n: u64) -> Late {
         Late { seed: self.seed.wrapping_add(n) }
     }
 }
 
-/// The stream on which a call's work can be late; none for a call that gives the device no work of the case's own.
+/// Returns the stream on which the work of a call can be delayed; `None` for calls that enqueue no work of the case
+/// itself.
 pub fn delayed_stream(call: &Call) -> Option<&str> {
     match call.work_stream() {
         WorkStream::NullStream => Some(DEFAULT_STREAM),
@@ -65,7 +68,7 @@ impl FromStr for Late {
     fn from_str(text: &str) -> Result<Self, String> {
         let seed = text.strip_prefix("seeded=").and_then(|seed| seed.parse().ok());
         let seed = seed.ok_or_else(|| {
-            format!("`{text}` is not a way to be late; write `seeded=7`, with a whole number")
+            format!("invalid delay injection `{text}`; write `seeded=7` with a whole number")
         })?;
         Ok(Late { seed })
     }
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_drawn_by_the_seed() {
+    fn delays_depend_on_the_seed() {
         let late = Late { seed: 7 };
         let draw = |late: Late| (0..4000).map(|n| late.micros(n % 40, n / 40)).collect::<Vec<_>>();
         let lengths = draw(late);
@@ -99,14 +102,14 @@ mod tests {
         };
         assert!(lengths.iter().all(|l| *l == 0 || (50..=5000).contains(l)));
         assert!((share(|l| l == 0) - 0.25).abs() < 0.03);
-        // A magnitude has the same share everywhere.
+        // Both decades are equally frequent.
         assert!(
             (share(|l| (50..500).contains(&l)) - share(|l| (500..5000).contains(&l))).abs() < 0.05
         );
     }
 
     #[test]
-    fn only_a_seed_is_read() {
+    fn rejects_delays_without_seed() {
         assert_eq!("seeded=7".parse(), Ok(Late { seed: 7 }));
         assert_eq!(Late { seed: 7 }.to_string(), "seeded=7");
         for text in ["", "7", "seeded", "seeded=", "seeded=-1", "seeded=x", "random"] {

@@ -1,13 +1,13 @@
-//! The plan: the list of HIP and library calls that a trial lowers to.
+//! The plan of a trial: the list of HIP and library calls that it executes.
 //!
-//! It is the one lowering. The worker executes it, the reference model computes from it what every
-//! checked buffer must hold, and the order analysis refuses it when it is itself wrong, so a repro cannot
-//! drift from its test. A plan is self-contained (kernel sources included) and
-//! serialises, so a failing one can be kept and replayed without its YAML.
+//! The worker executes the plan, the reference model computes the expected content of every checked buffer from it,
+//! and the order analysis rejects it if its accesses race. All use the same plan, so an exported reproducer cannot
+//! differ from the test. A plan contains everything that it needs, including kernel sources, and can be serialised,
+//! so that a failing one can be kept and repeated without its YAML.
 //!
-//! This crate is pure: it does no I/O and knows no YAML, no processes and no verdicts.
+//! This crate is pure: it does no I/O and does not know YAML, processes or verdicts.
 
-// A new call must be seen wherever calls are told apart; what all calls have is asked of their declarations.
+// No wildcard arms over calls: the compiler must list every match that a new call concerns.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 mod arguments;
@@ -16,14 +16,11 @@ mod captures;
 mod choice;
 mod event;
 mod executable;
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "types and operators are told apart here, and no calls"
-)]
+#[expect(clippy::wildcard_enum_match_arm, reason = "matches on types and operators, not on calls")]
 mod formula;
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "types, roles and arguments are told apart here, and no calls"
+    reason = "matches on types, roles and arguments, not on calls"
 )]
 mod hip;
 mod kernel;
@@ -34,10 +31,7 @@ mod order;
 mod pattern;
 pub mod program;
 mod promise;
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "types and operators are told apart here, and no calls"
-)]
+#[expect(clippy::wildcard_enum_match_arm, reason = "matches on types and operators, not on calls")]
 mod scalar;
 mod source;
 

@@ -1,11 +1,11 @@
-//! Matrix multiplication: its problem, its operands and its right result.
+//! Matrix products: problem, operands and reference result.
 
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::pattern;
 
-/// A matrix multiplication D = op(A) op(B), column-major.
+/// A matrix product D = op(A) op(B), column-major.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MatmulProblem {
     /// Type of A, B and D.
@@ -14,32 +14,32 @@ pub struct MatmulProblem {
     pub m: u64,
     /// Columns of D.
     pub n: u64,
-    /// Inner size.
+    /// Columns of op(A) and rows of op(B).
     pub k: u64,
-    /// Whether A is transposed.
+    /// True if A is transposed.
     pub transpose_a: bool,
-    /// Whether B is transposed.
+    /// True if B is transposed.
     pub transpose_b: bool,
-    /// Whether a bias vector is added (HIPBLASLT_EPILOGUE_BIAS).
+    /// True if a bias vector is added (HIPBLASLT_EPILOGUE_BIAS).
     pub bias: bool,
 }
 
-/// The buffers of a multiplication, each tightly packed from its start.
+/// Buffers of a matrix product. Each matrix is packed tightly from the start of its buffer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operands {
-    /// m x k, or k x m when transposed.
+    /// m x k, or k x m if transposed.
     pub a: String,
-    /// k x n, or n x k when transposed.
+    /// k x n, or n x k if transposed.
     pub b: String,
-    /// m x n, of the problem's [output type](Dtype::output); what it held does not count.
+    /// m x n, of the problem's [output type](Dtype::output). The previous content is ignored.
     pub d: String,
-    /// m elements of the output type, added to each column; with [`MatmulProblem::bias`] only.
+    /// m elements of the output type, which are added to each column; only with [`MatmulProblem::bias`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bias: Option<String>,
 }
 
 impl MatmulProblem {
-    /// Bytes of A, B and D; the greatest number where they have more.
+    /// Returns the sizes of A, B and D in bytes, saturating at `u64::MAX`.
     pub fn bytes(&self) -> [u64; 3] {
         let (input, output) = (self.dtype.bytes(), self.dtype.output().bytes());
         let bytes =
@@ -52,22 +52,22 @@ impl MatmulProblem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dtype {
-    /// 32-bit float, computed in 32-bit float.
+    /// 32-bit float.
     F32,
-    /// 16-bit float, computed in 32-bit float.
+    /// 16-bit float, accumulated in 32-bit float.
     F16,
-    /// bfloat16, computed in 32-bit float.
+    /// bfloat16, accumulated in 32-bit float.
     Bf16,
     /// 64-bit float.
     F64,
-    /// 8-bit integer, computed and stored in 32-bit integer.
+    /// 8-bit integer, accumulated and stored as 32-bit integer.
     I8,
-    /// 32-bit integer: what 8-bit products are stored in, and no type of a problem.
+    /// 32-bit integer: the output type of 8-bit products. Not a type of factors.
     I32,
 }
 
 impl Dtype {
-    /// Size of an element.
+    /// Returns the size of an element, in bytes.
     pub const fn bytes(self) -> u64 {
         match self {
             Dtype::I8 => 1,
@@ -77,7 +77,7 @@ impl Dtype {
         }
     }
 
-    /// The type of D for factors of this type.
+    /// Returns the type of D for factors of this type.
     pub const fn output(self) -> Dtype {
         match self {
             Dtype::I8 => Dtype::I32,
@@ -85,16 +85,16 @@ impl Dtype {
         }
     }
 
-    /// The type in which products for an output of this type are added, as the calls ask for it.
-    const fn sums(self) -> Dtype {
+    /// Returns the accumulation type for an output of this type, as the calls request it.
+    const fn accumulator(self) -> Dtype {
         match self {
             Dtype::F16 | Dtype::Bf16 => Dtype::F32,
             Dtype::F32 | Dtype::F64 | Dtype::I8 | Dtype::I32 => self,
         }
     }
 
-    /// Every whole number up to this magnitude is one of the type.
-    pub(crate) const fn exact(self) -> u64 {
+    /// Returns the magnitude up to which the type has every whole number.
+    pub(crate) const fn max_exact_integer(self) -> u64 {
         match self {
             Dtype::I8 => (1 << 7) - 1,
             Dtype::Bf16 => 1 << 8,
@@ -105,8 +105,8 @@ impl Dtype {
         }
     }
 
-    /// The least positive number that is not denormal.
-    const fn least(self) -> f64 {
+    /// Returns the smallest positive normal number.
+    const fn min_normal(self) -> f64 {
         match self {
             Dtype::F16 | Dtype::Bf16 | Dtype::F32 => f32::MIN_POSITIVE as f64,
             Dtype::F64 => f64::MIN_POSITIVE,
@@ -127,7 +127,7 @@ impl Dtype {
         })
     }
 
-    /// The bytes of a number that the type holds exactly; none for others.
+    /// Returns the bytes of a number; `None` if the type does not have exactly this number.
     fn write(self, value: f64) -> Option<Vec<u8>> {
         let bytes = match self {
             Dtype::F32 => (value as f32).to_le_bytes().to_vec(),
@@ -141,17 +141,17 @@ impl Dtype {
     }
 }
 
-/// Writes the small whole numbers of `stamp`: from -2 to 2, one per element, derived from the [`pattern`] of the
-/// stamp.
+/// Fills `bytes` with whole numbers from -2 to 2, one per element, derived from the [`pattern`] of `stamp`. Bytes
+/// after the last whole element are left as they are.
 ///
-/// Their products and sums are exact in every type, in whatever order a kernel adds them, so that a product of such
-/// matrices has one right result, byte for byte.
+/// Products and sums of such numbers are exact in every type and in every order of additions, so that the product
+/// of two such matrices has exactly one right result.
 pub fn small_numbers(dtype: Dtype, stamp: u64, bytes: &mut [u8]) {
     let size = dtype.bytes() as usize;
     let mut words = vec![0; bytes.len() / size * 4];
     pattern(stamp, &mut words);
     for (element, word) in bytes.chunks_exact_mut(size).zip(words.chunks_exact(4)) {
-        // The upper bits of a word differ from those that other fills of the same stamp show first.
+        // This byte of the word differs from the bytes that a pattern of the same stamp has in the same place.
         let small = f64::from(word[2] % 5) - 2.0;
         if let Some(value) = dtype.write(small) {
             element.copy_from_slice(&value);
@@ -159,10 +159,10 @@ pub fn small_numbers(dtype: Dtype, stamp: u64, bytes: &mut [u8]) {
     }
 }
 
-/// The place of the lowest bit of a number that is not 0, as a number.
+/// Returns the value of the lowest set bit of a number other than 0.
 fn lowest_bit(value: f64) -> f64 {
     let bits = value.to_bits();
-    // The mantissa without its lowest bit that is set; the difference of the two is that bit.
+    // Clearing the lowest set bit of the mantissa changes the number by the value of that bit.
     let fraction = bits & ((1 << 52) - 1);
     match fraction {
         0 => value.abs(),
@@ -170,9 +170,9 @@ fn lowest_bit(value: f64) -> f64 {
     }
 }
 
-/// The sum of products, and of what is added to them, if it is the same in whatever order a kernel adds them: all are
-/// multiples of one number, and together they are no more of it than the type can count.
-fn one_sum(factors: impl Iterator<Item = (f64, f64)>, of: Dtype) -> Option<f64> {
+/// Returns the sum of products if it is the same in every order of additions: all products are multiples of one
+/// number, and the sum of their magnitudes is exact in type `of`.
+fn exact_sum(factors: impl Iterator<Item = (f64, f64)>, of: Dtype) -> Option<f64> {
     let (mut sum, mut weight, mut finest) = (0.0, 0.0f64, f64::INFINITY);
     for (x, y) in factors {
         let product = x * y;
@@ -185,17 +185,17 @@ fn one_sum(factors: impl Iterator<Item = (f64, f64)>, of: Dtype) -> Option<f64> 
             finest = finest.min(lowest_bit(product));
         }
     }
-    // GPUs may take numbers below it for 0.
-    let normal = finest >= of.least();
-    (normal && weight <= finest * of.exact() as f64).then_some(sum)
+    // GPUs may flush denormal numbers to 0.
+    let normal = finest >= of.min_normal();
+    (normal && weight <= finest * of.max_exact_integer() as f64).then_some(sum)
 }
 
-/// D of a problem. None where an operand is too small, or where a result is not exact in the output type or
-/// would depend on the order of the additions.
+/// Computes D. Returns `None` if an operand is too small, or if a result is not exact in the output type or depends
+/// on the order of the additions.
 pub fn matmul(problem: &MatmulProblem, a: &[u8], b: &[u8], bias: Option<&[u8]>) -> Option<Vec<u8>> {
     let MatmulProblem { m, n, k, transpose_a, transpose_b, dtype, .. } = *problem;
     let read = |bytes, rows: u64, columns: u64, transposed: bool| -> Option<Vec<f64>> {
-        // Row by row of op(A), column by column of op(B): both run along k.
+        // Rows of op(A) and columns of op(B): both run along k.
         let index =
             |outer, inner| if transposed { outer * columns + inner } else { inner * rows + outer };
         let all: Option<Vec<_>> = (0..rows * columns).map(|i| dtype.read(bytes, i)).collect();
@@ -218,7 +218,7 @@ pub fn matmul(problem: &MatmulProblem, a: &[u8], b: &[u8], bias: Option<&[u8]>) 
                 None => None,
             };
             let factors = row_of_a.iter().copied().zip(column_of_b.iter().copied()).chain(bias);
-            d.extend(dtype.output().write(one_sum(factors, dtype.output().sums())?)?);
+            d.extend(dtype.output().write(exact_sum(factors, dtype.output().accumulator())?)?);
         }
     }
     Some(d)
@@ -231,16 +231,16 @@ mod tests {
     const DTYPES: [Dtype; 5] = [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::F64, Dtype::I8];
 
     #[test]
-    fn a_sum_has_one_value_where_no_order_rounds() {
-        let sum = |factors: &[(f64, f64)]| one_sum(factors.iter().copied(), Dtype::F32);
+    fn rejects_sums_that_depend_on_order() {
+        let sum = |factors: &[(f64, f64)]| exact_sum(factors.iter().copied(), Dtype::F32);
         let big = f64::from(1 << 24);
         assert_eq!(sum(&[]), Some(0.0));
         assert_eq!(sum(&[(1.5, 2.5), (-0.25, 1.0)]), Some(3.5));
         assert_eq!(sum(&[(big, 1.0)]), Some(big));
-        // 1 is lost where it is added to the large one first.
+        // 1 is lost if it is added to the large number first.
         assert_eq!(sum(&[(big, 1.0), (1.0, 1.0), (-big, 1.0)]), None);
         assert_eq!(sum(&[(big, 1.0), (0.5, 1.0)]), None);
-        // Their product has more bits than even f64 has.
+        // The product has more bits than f64.
         assert_eq!(sum(&[(1.0 + f64::EPSILON, 1.0 + f64::EPSILON)]), None);
         assert_eq!(sum(&[(f64::from(f32::MIN_POSITIVE) / 4.0, 3.0)]), None, "denormal");
         assert_eq!(sum(&[(f64::NAN, 1.0)]), None);
@@ -252,9 +252,9 @@ mod tests {
         }
     }
 
-    /// What is taken has the same sum in f32 in every order, each product rounded by itself or not.
+    /// A sum that `exact_sum` accepts has that value in f32 in every order, with and without fused multiply-add.
     #[test]
-    fn every_order_of_a_sum_that_is_taken_gives_it() {
+    fn accepted_sums_are_equal_in_every_order() {
         const ORDERS: [[usize; 3]; 6] =
             [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
         let big = (1 << 24) as f32;
@@ -266,7 +266,7 @@ mod tests {
             for (m, second) in pairs.iter().enumerate().skip(n) {
                 for third in &pairs[m..] {
                     let three = [*first, *second, *third];
-                    let sum = one_sum(
+                    let sum = exact_sum(
                         three.iter().map(|(a, b)| (f64::from(*a), f64::from(*b))),
                         Dtype::F32,
                     );
@@ -294,9 +294,9 @@ mod tests {
         assert!(taken > 1000 && rounded > 1000, "{taken} taken, {rounded} not");
     }
 
-    /// 2 x 3 times 3 x 2, by hand: [1 2 3; 4 5 6] [1 -1; 0 2; 1 0] = [4 3; 10 6].
+    /// 2 x 3 times 3 x 2, computed by hand: [1 2 3; 4 5 6] [1 -1; 0 2; 1 0] = [4 3; 10 6].
     #[test]
-    fn the_product_is_that_of_paper_for_every_type_and_transpose() {
+    fn product_is_right_for_every_type_and_transpose() {
         let by_columns =
             |rows: [[f64; 3]; 2]| (0..3).flat_map(move |c| rows.map(|r| r[c])).collect::<Vec<_>>();
         let by_rows = |rows: [[f64; 3]; 2]| rows.concat();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_must_be_rounded_has_no_right_bytes() {
+    fn rejects_products_that_are_rounded() {
         let problem = MatmulProblem {
             dtype: Dtype::Bf16,
             m: 1,
@@ -356,9 +356,9 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_exact_up_to_the_bound_and_not_beyond() {
+    fn integers_are_exact_up_to_the_bound_only() {
         for dtype in DTYPES.into_iter().chain([Dtype::I32]) {
-            let exact = dtype.exact() as f64;
+            let exact = dtype.max_exact_integer() as f64;
             for value in [exact, -exact, exact - 1.0] {
                 assert!(dtype.write(value).is_some(), "{dtype:?} {value}");
             }
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_small_whole_and_of_all_values() {
+    fn small_numbers_take_all_values_from_minus_2_to_2() {
         for dtype in DTYPES {
             let mut bytes = vec![0xFF; 1024 * dtype.bytes() as usize];
             small_numbers(dtype, 7, &mut bytes);

@@ -1,17 +1,17 @@
 use xxhash_rust::xxh3::xxh3_128;
 
-/// What a fresh buffer holds.
+/// Content of a fresh buffer.
 pub const POISON_BYTE: u8 = 0xA5;
-/// What guards hold.
+/// Content of guards.
 pub const GUARD_BYTE: u8 = 0x5C;
 
-/// Writes the pattern of `stamp` into `bytes`.
+/// Fills `bytes` with the pattern of `stamp`.
 ///
-/// Each 4-byte little-endian word mixes the stamp with its index, so that a wrong read can be traced to the
-/// write it came from and to its offset. Words stay below 2^24, so they are exact as `f32` integers too.
+/// Each 4-byte little-endian word is derived from the stamp and its index, so that a wrong read can be traced to
+/// the write and the offset that it came from. Words are 1 to 2^24 - 1, so that they are also exact as `f32`.
 pub fn pattern(stamp: u64, bytes: &mut [u8]) {
     for (index, chunk) in bytes.chunks_mut(4).enumerate() {
-        // One round of splitmix64's finaliser: cheap, and different stamps share no words in sequence.
+        // One round of splitmix64's finaliser: cheap, and different stamps share no sequence of words.
         let mut z = stamp.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(index as u64 + 1);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -21,13 +21,13 @@ pub fn pattern(stamp: u64, bytes: &mut [u8]) {
     }
 }
 
-/// The stamp of the pattern that a [`Fill`](crate::Call::Fill) step writes the `occurrence`th time.
+/// Returns the stamp of the pattern that the given occurrence of a [`Fill`](crate::Call::Fill) step writes.
 pub fn fill_stamp(stamp: u32, occurrence: u32) -> u64 {
     u64::from(occurrence) << 32 | u64::from(stamp)
 }
 
-/// The digest that worker and model compare: XXH3, 128 bits, as 32 hexadecimal digits. It guards against
-/// accidents, not against adversaries.
+/// Returns the digest that worker and model compare: XXH3 with 128 bits, as 32 hexadecimal digits. It detects
+/// accidental differences, but does not resist an adversary.
 pub fn digest(bytes: &[u8]) -> String {
     format!("{:032x}", xxh3_128(bytes))
 }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_of_different_stamps_share_no_words() {
+    fn patterns_of_different_stamps_differ_in_every_word() {
         let word = |stamp: u64, i: usize| {
             let mut bytes = vec![0; 4096];
             pattern(stamp, &mut bytes);
@@ -49,9 +49,9 @@ mod tests {
         }
     }
 
-    /// Exported programs and other versions write the same words; these were computed by hand.
+    /// Exported programs and other versions write the same words. The expected ones were computed by hand.
     #[test]
-    fn the_words_of_a_pattern_stay_what_they_are() {
+    fn pattern_words_are_stable() {
         let words = |stamp: u64| {
             let mut bytes = [0; 12];
             pattern(stamp, &mut bytes);
@@ -62,8 +62,8 @@ mod tests {
     }
 
     #[test]
-    fn no_pattern_starts_with_zeros() {
-        // A lost two-byte copy must be told from a right one.
+    fn patterns_never_start_with_zeros() {
+        // Else a lost copy of two bytes could not be distinguished from a correct one.
         for stamp in 0..10_000 {
             let mut bytes = [0; 2];
             pattern(stamp, &mut bytes);

@@ -1,87 +1,87 @@
-//! A body that is a program of its own instead of calls that a worker makes.
+//! Trials whose body is a program instead of calls.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A trial whose body is a program of its own instead of calls that a worker makes.
+/// A trial whose body is a program of its own, instead of calls that a worker makes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// What is started.
+    /// The program.
     pub what: ProgramBody,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<String>,
-    /// The Python packages that it imports.
+    /// Python packages that the program imports.
     pub packages: Packages,
-    /// What stacks must have besides HIP, by the names of `rocm fetch --with`.
+    /// Components that the stack needs in addition to HIP, as named by `rocm fetch --with`.
     pub groups: Vec<String>,
-    /// The trial's values, by axis.
+    /// Values of the trial, by axis of the matrix.
     pub parameters: BTreeMap<String, String>,
-    /// What must be true of its end besides what it checks itself.
+    /// Requirements on exit status and output, in addition to the program's own checks.
     pub stated: ProgramExpectations,
-    /// Line of the case where it stands.
+    /// Line of the program in the case.
     pub line: u32,
 }
 
-/// What a program is.
+/// Kind of program, with its source or command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProgramBody {
     /// A Python program.
     Python(Source),
-    /// A C++ program, compiled with the stack's compiler.
+    /// A C++ program, compiled with the compiler of the stack.
     Cpp {
-        /// Its text.
+        /// Source text.
         source: Source,
         /// Architectures to compile for; empty for that of the device.
         arch: Vec<String>,
-        /// More options of the compiler.
+        /// Additional compiler options.
         options: Vec<String>,
     },
-    /// A program that is there, with its first arguments.
+    /// An existing program, with its first arguments.
     Command(Vec<String>),
 }
 
-/// The text of a program.
+/// Source text of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// The text.
     pub text: String,
-    /// The file beside the case; none where it stands in the case.
+    /// File next to the case; `None` if the text is part of the case.
     pub file: Option<String>,
-    /// Where it stands in the case: the line of the case before its first one.
+    /// Line of the case before the first line of the text.
     pub above: u32,
 }
 
-/// Where a program has Python packages from.
+/// Source of the Python packages that a program needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Packages {
-    /// It imports none.
+    /// No packages are needed.
     #[default]
     None,
-    /// From the environment of this name.
+    /// The environment of this name.
     Environment(String),
-    /// From any environment that has these.
+    /// Any environment that has these packages.
     These(Vec<String>),
 }
 
-/// What must be true of a program's end.
+/// Requirements on the exit status and output of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramExpectations {
-    /// Its exit status; 0 where nothing is said.
+    /// Required exit status; `None` means 0.
     pub exit: Option<i32>,
-    /// Texts that its output must have.
+    /// Texts that the output must contain.
     pub says: Vec<String>,
-    /// Texts that its output may not have.
+    /// Texts that the output must not contain.
     pub never: Vec<String>,
 }
 
 impl Program {
-    /// Whether it says itself what it checks, and that it came to its end.
+    /// Returns true if the program reports its checks and its end by the helper `rocrepro`.
     pub fn reports(&self) -> bool {
         self.source().is_some_and(|source| source.text.contains("rocrepro"))
     }
 
-    /// Its text, where it is not a command.
+    /// Returns the source text; `None` for a command.
     pub fn source(&self) -> Option<&Source> {
         match &self.what {
             ProgramBody::Python(source) | ProgramBody::Cpp { source, .. } => Some(source),
@@ -89,7 +89,7 @@ impl Program {
         }
     }
 
-    /// The same, wherever it stands in the file of its case.
+    /// Returns the program without line numbers, so that equal programs at different positions compare equal.
     #[must_use]
     pub fn without_places(&self) -> Program {
         let mut program = Program { line: 0, ..self.clone() };
@@ -99,7 +99,7 @@ impl Program {
         program
     }
 
-    /// The word for what it is.
+    /// Returns the kind of program as a word.
     pub fn kind(&self) -> &'static str {
         match self.what {
             ProgramBody::Python(_) => "python",
@@ -110,7 +110,7 @@ impl Program {
 }
 
 impl ProgramExpectations {
-    /// Whether nothing is stated.
+    /// Returns true if nothing is required.
     pub fn is_empty(&self) -> bool {
         *self == ProgramExpectations::default()
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_the_same_wherever_it_stands() {
+    fn without_places_ignores_line_numbers() {
         let at = |line, above| program(python("pass", above), line);
         assert_ne!(at(5, 6), at(7, 8));
         assert_eq!(at(5, 6).without_places(), at(7, 8).without_places());
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_states_nothing_is_empty() {
+    fn default_expectations_are_empty() {
         assert!(ProgramExpectations::default().is_empty());
         assert!(
             !ProgramExpectations {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_has_the_helper_reports() {
+    fn programs_with_the_helper_report() {
         assert!(program(python("import rocrepro", 0), 1).reports());
         assert!(!program(python("pass", 0), 1).reports());
         assert!(!program(ProgramBody::Command(vec!["rocrepro".to_owned()]), 1).reports());

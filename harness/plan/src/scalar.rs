@@ -1,4 +1,4 @@
-//! Numbers of a type, as kernels take them and as cases give them.
+//! Typed numbers, as cases write them and kernels get them.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::{Choice, choices};
 
-/// The types of numbers that a kernel takes, by the names that cases use.
+/// Types of numbers that a kernel can take, with the names that cases use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is what its name says")]
@@ -44,7 +44,7 @@ choices! {
 }
 
 impl ScalarType {
-    /// Its size.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             ScalarType::I8 | ScalarType::U8 => 1,
@@ -54,17 +54,17 @@ impl ScalarType {
         }
     }
 
-    /// Whether it is a floating-point type.
+    /// Returns true for floating-point types.
     pub const fn is_float(self) -> bool {
         matches!(self, ScalarType::F16 | ScalarType::Bf16 | ScalarType::F32 | ScalarType::F64)
     }
 
-    /// Whether it has negative numbers.
+    /// Returns true if the type has negative numbers.
     pub const fn is_signed(self) -> bool {
         !matches!(self, ScalarType::U8 | ScalarType::U16 | ScalarType::U32 | ScalarType::U64)
     }
 
-    /// What C++ calls it.
+    /// Returns the name of the type in C++.
     pub const fn cpp(self) -> &'static str {
         match self {
             ScalarType::I8 => "int8_t",
@@ -83,17 +83,17 @@ impl ScalarType {
     }
 }
 
-/// A number of a type.
+/// A number with its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "Text")]
 pub struct Scalar {
-    /// Its type.
+    /// Type of the number.
     pub ty: ScalarType,
-    /// Its bits, in the low ones of these; the others are zero.
+    /// Bits of the number; unused high bits are zero.
     pub bits: u64,
 }
 
-/// How a number is written down: JSON has neither infinities nor all of 64 bits.
+/// Serialised form of a [`Scalar`]: text, because JSON has neither infinities nor 64-bit integers.
 #[derive(Serialize, Deserialize)]
 struct Text {
     #[serde(rename = "type")]
@@ -116,28 +116,29 @@ impl TryFrom<Text> for Scalar {
 }
 
 impl Scalar {
-    /// An `unsigned int`.
+    /// Returns an `unsigned int`.
     pub fn u32(value: u32) -> Scalar {
         Scalar { ty: ScalarType::U32, bits: value.into() }
     }
 
-    /// A `float`.
+    /// Returns a `float`.
     pub fn f32(value: f32) -> Scalar {
         Scalar { ty: ScalarType::F32, bits: value.to_bits().into() }
     }
 
-    /// Reads a number of a type: a whole number, with a sign or as `0x...`, or for floats what Rust reads, `inf` and `nan` too.
+    /// Parses a number of a type. Integers may have a sign or be written as `0x...`. Floats have Rust's syntax,
+    /// including `inf` and `nan`, and may end in `f`.
     ///
     /// # Errors
-    /// It is none of this type, in words.
+    /// Returns a message if the text is not a number of this type.
     pub fn parse(ty: ScalarType, text: &str) -> Result<Scalar, String> {
         let text = text.trim();
         let wrong = |what: &str| format!("`{text}` is {what} for the type {}", ty.word());
         if ty.is_float() {
             let text = text.strip_suffix('f').filter(|t| t.parse::<f64>().is_ok()).unwrap_or(text);
-            let value: f64 = text.parse().map_err(|_| wrong("no number"))?;
+            let value: f64 = text.parse().map_err(|_| wrong("not a number"))?;
             let bits = match ty {
-                // The nearest one, rounded once.
+                // Parsed directly, so that it is rounded only once.
                 ScalarType::F32 => text.parse::<f32>().unwrap_or(f32::NAN).to_bits().into(),
                 _ => nearest(ty, value),
             };
@@ -153,7 +154,7 @@ impl Scalar {
             Some(hex) => u64::from_str_radix(hex, 16),
             None => u64::from_str(digits),
         };
-        let magnitude = i128::from(magnitude.map_err(|_| wrong("no whole number"))?);
+        let magnitude = i128::from(magnitude.map_err(|_| wrong("not a whole number"))?);
         let value = if negative { -magnitude } else { magnitude };
         let width = 8 * ty.bytes() as u32;
         let (least, most) = match ty.is_signed() {
@@ -166,13 +167,13 @@ impl Scalar {
         Ok(Scalar::whole(ty, value))
     }
 
-    /// A whole number, cut to the width of an integer type.
+    /// Returns an integer, truncated to the width of its type.
     pub(crate) fn whole(ty: ScalarType, value: i128) -> Scalar {
         let mask = u64::MAX >> (64 - 8 * ty.bytes() as u32);
         Scalar { ty, bits: value as u64 & mask }
     }
 
-    /// The number of an integer type.
+    /// Returns the value of a number of an integer type.
     pub(crate) fn as_whole(self) -> i128 {
         let unused = 64 - 8 * self.ty.bytes() as u32;
         match self.ty.is_signed() {
@@ -181,7 +182,7 @@ impl Scalar {
         }
     }
 
-    /// The number, rounded where a float of 64 bits has it not.
+    /// Returns the number, rounded if f64 does not have it.
     pub fn as_f64(self) -> f64 {
         match self.ty {
             ScalarType::F16 => f16::from_bits(self.bits as u16).to_f64(),
@@ -192,12 +193,12 @@ impl Scalar {
         }
     }
 
-    /// Its bytes, as memory has them.
+    /// Returns the bytes in memory order.
     pub fn to_bytes(self) -> Vec<u8> {
         self.bits.to_le_bytes()[..self.ty.bytes()].to_vec()
     }
 
-    /// The number of a type that these bytes are.
+    /// Reads a number of a type from the first bytes; `None` if there are too few.
     pub(crate) fn from_bytes(ty: ScalarType, bytes: &[u8]) -> Option<Scalar> {
         let mut all = [0; 8];
         all.get_mut(..ty.bytes())?.copy_from_slice(bytes.get(..ty.bytes())?);
@@ -205,7 +206,7 @@ impl Scalar {
     }
 }
 
-/// The bits of the float of a type that is nearest to a number, of two the one that ends in 0 (IEEE 754-2019, 4.3.1).
+/// Returns the bits of the nearest float of a type; ties go to the even one (IEEE 754-2019, 4.3.1).
 pub(crate) fn nearest(ty: ScalarType, value: f64) -> u64 {
     let fraction: i32 = match ty {
         ScalarType::F16 => 10,
@@ -222,7 +223,7 @@ pub(crate) fn nearest(ty: ScalarType, value: f64) -> u64 {
     if value.is_infinite() {
         return sign | infinity;
     }
-    // As many of the last place of the numbers around it, which is exact: only its exponent changes.
+    // The number in units of the last place. The multiplication is exact, because it changes only the exponent.
     let exponent = ((value.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(1 - bias);
     let units = value.abs() * 2_f64.powi(fraction - exponent);
     let units = units.round_ties_even() as u64;
@@ -233,7 +234,7 @@ pub(crate) fn nearest(ty: ScalarType, value: f64) -> u64 {
 impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.ty {
-            // The shortest text that reads as this number.
+            // The shortest text that parses as this number.
             ScalarType::F16 => write!(f, "{}", f16::from_bits(self.bits as u16)),
             ScalarType::Bf16 => write!(f, "{}", bf16::from_bits(self.bits as u16)),
             ScalarType::F32 => write!(f, "{}", f32::from_bits(self.bits as u32)),
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_of_their_type() {
+    fn parses_numbers_within_the_range_of_their_type() {
         check(ScalarType::I8, "-128", Some(0x80));
         check(ScalarType::I8, "128", None);
         check(ScalarType::I8, "-129", None);
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn text_reads_as_the_number_that_it_was() {
+    fn scalars_survive_serialisation() {
         for (_, ty) in ScalarType::ALL {
             let every =
                 [0, 1, 0x7f, 0x80, 0x3f80, 0x3c01, 0x7bff, 0x3f80_0001, 0x3ff0_0000_0000_0001_u64];
@@ -292,9 +293,9 @@ mod tests {
         }
     }
 
-    /// Beside all numbers of the type, one after the other, and what lies just beside and between them.
+    /// Tests all numbers of the type, and the numbers next to and in the middle between them.
     #[test]
-    fn small_floats_are_the_nearest_ones() {
+    fn rounds_to_nearest_small_float() {
         for (ty, infinity) in [(ScalarType::F16, 0x7c00_u64), (ScalarType::Bf16, 0x7f80)] {
             let value = |bits| Scalar { ty, bits }.as_f64();
             for bits in 0..infinity - 1 {
@@ -313,7 +314,7 @@ mod tests {
                     assert_eq!(nearest(ty, -number), nearest_bits | 0x8000, "{ty:?} -{number:e}");
                 }
             }
-            // Beyond the last one by half of its last place begins infinity.
+            // Infinity begins half a unit of the last place above the largest number.
             let (before, last) = (value(infinity - 2), value(infinity - 1));
             let half = last + (last - before) / 2.0;
             assert_eq!(nearest(ty, half.next_down()), infinity - 1);

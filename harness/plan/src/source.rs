@@ -1,4 +1,4 @@
-//! What the source of a kernel says of its parameters, as far as it can be read without a compiler.
+//! Reads the parameters of a kernel from its source, without a compiler.
 
 use std::collections::BTreeMap;
 
@@ -6,64 +6,64 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Arg, Scalar, ScalarType};
 
-/// What a plan knows of a kernel that the case brings itself.
+/// A kernel defined in the case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnKernel {
-    /// Where it stands, such as `line 7`.
+    /// Position of the definition, for example `line 7`.
     pub place: String,
-    /// Options of the compiler besides the architecture, behind the usual `-O3`.
+    /// Compiler options that are appended to the architecture and `-O3`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// Its parameters, as its source has them; none where they cannot be read there.
+    /// Parameters as read from the source; `None` if they cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<OwnParameter>>,
-    /// What it computes, as [`Formula`](crate::Formula) reads it.
+    /// Formulas of the outputs, in the syntax of [`Formula`](crate::Formula).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub computes: Vec<String>,
 }
 
-/// A parameter of a case's own kernel.
+/// A parameter of a kernel defined in the case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnParameter {
-    /// Its name.
+    /// Name of the parameter.
     pub name: String,
-    /// What it is.
+    /// Type of the parameter.
     #[serde(flatten)]
     pub kind: OwnKind,
 }
 
-/// What a parameter of a case's own kernel is.
+/// Type of a parameter of a kernel defined in the case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum OwnKind {
     /// A pointer.
     Pointer {
-        /// The type of what it points to, where that is a number.
+        /// Type of the elements, if they are numbers.
         element: Option<ScalarType>,
-        /// Whether what it points to is `const`.
+        /// True for a pointer to `const`.
         only_read: bool,
     },
     /// A number.
     Number {
-        /// Its type.
+        /// Type of the number.
         of: ScalarType,
     },
-    /// A struct by value, of nothing but numbers, pointers and such structs.
+    /// A struct by value that contains only numbers, pointers and other such structs.
     Struct {
-        /// Its members, in their order.
+        /// Members in order.
         members: Vec<OwnParameter>,
     },
-    /// Something else, such as a struct of another kind, or a name for a number that only the compiler knows.
+    /// Any other type, for example a struct with an array, or a typedef.
     Other,
 }
 
 impl OwnKind {
-    /// Bytes that it takes; none where only the compiler knows.
+    /// Returns the size in bytes; `None` if only the compiler knows it.
     pub fn bytes(&self) -> Option<usize> {
         self.layout().map(|(bytes, _)| bytes)
     }
 
-    /// Bytes that it takes, and what its place in a struct is a multiple of; none where only the compiler knows.
+    /// Returns size and alignment in bytes; `None` if only the compiler knows them.
     fn layout(&self) -> Option<(usize, usize)> {
         match self {
             OwnKind::Pointer { .. } => Some((8, 8)),
@@ -82,7 +82,7 @@ impl OwnKind {
     }
 }
 
-/// The parameters with the members of structs in the place of these, as `name.member`.
+/// Replaces structs by their members, named `name.member`.
 pub fn flat_parameters(parameters: &[OwnParameter]) -> Vec<OwnParameter> {
     let of = |parameter: &OwnParameter| match &parameter.kind {
         OwnKind::Struct { members } => {
@@ -99,7 +99,7 @@ pub fn flat_parameters(parameters: &[OwnParameter]) -> Vec<OwnParameter> {
     parameters.iter().flat_map(of).collect()
 }
 
-/// The arguments for [`flat_parameters`]; those behind the parameters as they are.
+/// Converts the arguments to match [`flat_parameters`]. Surplus arguments are kept.
 pub fn flat_args(parameters: &[OwnParameter], args: &[Arg]) -> Vec<Arg> {
     let mut flat = Vec::new();
     for (index, arg) in args.iter().enumerate() {
@@ -110,7 +110,7 @@ pub fn flat_args(parameters: &[OwnParameter], args: &[Arg]) -> Vec<Arg> {
                 flat.extend(flat_args(members, values));
             }
             (Some(kind @ OwnKind::Struct { .. }), Arg::Bytes(bytes)) => {
-                flat.extend(parts(kind, bytes));
+                flat.extend(split_struct(kind, bytes));
             }
             _ => flat.push(arg.clone()),
         }
@@ -118,8 +118,8 @@ pub fn flat_args(parameters: &[OwnParameter], args: &[Arg]) -> Vec<Arg> {
     flat
 }
 
-/// What the bytes of a struct are to its members.
-fn parts(kind: &OwnKind, bytes: &[u8]) -> Vec<Arg> {
+/// Splits the bytes of a struct into its members.
+fn split_struct(kind: &OwnKind, bytes: &[u8]) -> Vec<Arg> {
     match kind {
         OwnKind::Struct { members } => {
             let mut start = 0usize;
@@ -128,7 +128,7 @@ fn parts(kind: &OwnKind, bytes: &[u8]) -> Vec<Arg> {
                 start = start.next_multiple_of(alignment);
                 let part = bytes.get(start..start + size).unwrap_or_default();
                 start += size;
-                parts(&member.kind, part)
+                split_struct(&member.kind, part)
             };
             members.iter().flat_map(&mut of).collect()
         }
@@ -140,8 +140,8 @@ fn parts(kind: &OwnKind, bytes: &[u8]) -> Vec<Arg> {
     }
 }
 
-/// The parameters of a kernel, from its source; none where they are not plainly there, as where a macro stands for them. Whoever
-/// compiles the kernel has the last word.
+/// Reads the parameters of a kernel from its source. Returns `None` if they are not plain text, for example if they
+/// come from a macro. The result is a best effort: the compiler may see something else.
 pub fn own_parameters(source: &str, kernel: &str) -> Option<Vec<OwnParameter>> {
     let tokens = tokens(source)?;
     let structs = structs(&tokens);
@@ -183,7 +183,8 @@ pub fn own_parameters(source: &str, kernel: &str) -> Option<Vec<OwnParameter>> {
     None
 }
 
-/// Words and signs, without comments and texts.
+/// Splits a source into words and punctuation. Comments are dropped, and string literals become `""`. Returns
+/// `None` if a comment or a literal does not end.
 fn tokens(source: &str) -> Option<Vec<String>> {
     let mut found = Vec::new();
     let mut rest = source;
@@ -220,14 +221,15 @@ fn tokens(source: &str) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Members by the name of the struct.
+/// Members of each struct, by the struct's name.
 type Structs = BTreeMap<String, Vec<OwnParameter>>;
 
-/// The structs at the top of a source whose members are plainly there: numbers, pointers and such structs, one after the other.
+/// Reads the structs at the top level of a source that contain only plain members: numbers, pointers and such
+/// structs.
 fn structs(tokens: &[String]) -> Structs {
     let mut found = Structs::new();
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-    // Who packs has alignments of its own, and which parts of a source are compiled only the compiler knows.
+    // Packing changes the alignment, and only the compiler knows which conditional parts are compiled.
     let odd = |two: &[&str]| {
         two == ["pragma", "pack"] || two[0] == "#" && ["if", "ifdef", "ifndef"].contains(&two[1])
     };
@@ -263,21 +265,21 @@ fn structs(tokens: &[String]) -> Structs {
         let members = members(&rest[inside..end], &found).filter(|_| other.is_some());
         let alias = other.flatten().filter(|other| Some(*other) != name);
         for name in [name, alias].into_iter().flatten() {
-            // Which of two is meant only the compiler knows.
+            // If a name is defined twice, only the compiler knows which definition counts.
             found.remove(name);
             if let Some(members) = members.clone().filter(|_| !seen.contains(&name)) {
                 found.insert(name.to_owned(), members);
             }
             seen.push(name);
         }
-        // Where another brace opened within, what follows is inside of it.
+        // An opening brace among the members means that the following tokens are nested.
         depth += rest[inside..end].iter().filter(|token| **token == "{").count();
         at += end + 1;
     }
     found
 }
 
-/// The members that are declared by these tokens; none where any of them is not plain, or there are none.
+/// Parses the members of a struct. Returns `None` if there are none, or if any member is not plain.
 fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<OwnParameter>> {
     let mut tokens = tokens.to_vec();
     while let Some(at) = tokens.windows(3).position(|three| three == ["std", ":", ":"]) {
@@ -300,16 +302,17 @@ fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<OwnParameter>> {
         }
     }
     let known = found.iter().all(|member| member.kind.layout().is_some());
-    let few = found.iter().map(pieces).sum::<usize>() <= MOST_PIECES;
+    let few = found.iter().map(member_count).sum::<usize>() <= MAX_MEMBERS;
     (known && few && !found.is_empty()).then_some(found)
 }
 
-/// A struct with more members, those of its members counted, too, is not read: each that has it holds them all once more.
-const MOST_PIECES: usize = 512;
+/// Maximum number of members of a struct, nested members included. The members of a struct are copied wherever it
+/// is used.
+const MAX_MEMBERS: usize = 512;
 
-fn pieces(member: &OwnParameter) -> usize {
+fn member_count(member: &OwnParameter) -> usize {
     match &member.kind {
-        OwnKind::Struct { members } => 1 + members.iter().map(pieces).sum::<usize>(),
+        OwnKind::Struct { members } => 1 + members.iter().map(member_count).sum::<usize>(),
         OwnKind::Pointer { .. } | OwnKind::Number { .. } | OwnKind::Other => 1,
     }
 }
@@ -359,7 +362,7 @@ fn parameter(tokens: &[&str], structs: &Structs) -> Option<OwnParameter> {
     Some(OwnParameter { name: name.to_owned(), kind })
 }
 
-/// The type of numbers that these words mean on AMD's GPUs and their hosts, where a `long` has 64 bits.
+/// Parses a numeric type, as it is on AMD GPUs and their hosts, where `long` has 64 bits.
 fn number(words: &[&str]) -> Option<ScalarType> {
     let mut words: Vec<&str> = words.iter().copied().filter(|w| *w != "const").collect();
     words.retain(|w| !["std", ":"].contains(w));
@@ -380,7 +383,7 @@ fn number(words: &[&str]) -> Option<ScalarType> {
     })
 }
 
-/// The integer types that C writes in several words.
+/// Parses an integer type, which may consist of several words.
 fn integer(words: &[&str]) -> Option<ScalarType> {
     let count = |word: &str| words.iter().filter(|w| **w == word).count();
     let known = ["unsigned", "signed", "char", "short", "int", "long"];
@@ -405,19 +408,20 @@ fn integer(words: &[&str]) -> Option<ScalarType> {
 mod tests {
     use super::*;
 
-    /// Each parameter as its name and its type; `in` stands for a pointer to what is const, `?` for what is no number.
-    fn told(source: &str) -> Option<String> {
-        own_parameters(source, "k").map(|parameters| words(&parameters))
+    /// Returns the parameters as `name: type`. `in` is a pointer to const, `out` another pointer, and `?` a type
+    /// that is not a number.
+    fn read_parameters(source: &str) -> Option<String> {
+        own_parameters(source, "k").map(|parameters| describe(&parameters))
     }
 
-    fn words(parameters: &[OwnParameter]) -> String {
+    fn describe(parameters: &[OwnParameter]) -> String {
         let words = parameters.iter().map(|p| match &p.kind {
             OwnKind::Pointer { element, only_read } => {
                 let element = element.map_or("?".to_owned(), |e| format!("{e:?}"));
                 format!("{}: {}{element}", p.name, if *only_read { "in " } else { "out " })
             }
             OwnKind::Number { of } => format!("{}: {of:?}", p.name),
-            OwnKind::Struct { members } => format!("{}: {{{}}}", p.name, words(members)),
+            OwnKind::Struct { members } => format!("{}: {{{}}}", p.name, describe(members)),
             OwnKind::Other => format!("{}: ?", p.name),
         });
         words.collect::<Vec<_>>().join(", ")
@@ -427,12 +431,12 @@ mod tests {
     fn check(parameters: &str, expected: Option<&str>) {
         for head in ["extern \"C\" __global__ void", "__global__ __launch_bounds__(64, 2) void"] {
             let source = format!("struct S {{ int x; }};\n{head} k({parameters}) {{ f(1); }}\n");
-            assert_eq!(told(&source).as_deref(), expected, "{source}");
+            assert_eq!(read_parameters(&source).as_deref(), expected, "{source}");
         }
     }
 
     #[test]
-    fn parameters_are_read_from_the_source() {
+    fn reads_kernel_parameters_from_source() {
         check("", Some(""));
         check("void", Some(""));
         check("float *out, const float* in", Some("out: out F32, in: in F32"));
@@ -451,15 +455,15 @@ mod tests {
         check("int n,\n#if X\nint m\n#endif", None);
     }
 
-    /// What stands before a kernel that takes an `S`, and what that is.
+    /// Checks the type of parameter `S` of a kernel that follows `before`.
     #[track_caller]
     fn check_struct(before: &str, expected: &str) {
         let source = format!("{before}\n__global__ void k(S s) {{}}");
-        assert_eq!(told(&source), Some(format!("s: {expected}")), "{source}");
+        assert_eq!(read_parameters(&source), Some(format!("s: {expected}")), "{source}");
     }
 
     #[test]
-    fn structs_are_read_from_the_source() {
+    fn reads_plain_structs_from_source() {
         check_struct(
             "struct T { double d; }; struct S { float a, b; const int *p, n, **q; T t; std::uint8_t c; };",
             "{a: F32, b: F32, p: in I32, n: I32, q: out ?, t: {d: F64}, c: U8}",
@@ -491,9 +495,9 @@ mod tests {
         }
     }
 
-    /// A struct by its bytes has the members that C gives it.
+    /// A struct given as bytes has the same members as one given member by member.
     #[test]
-    fn bytes_and_members_of_a_struct_are_the_same() {
+    fn struct_bytes_equal_struct_members() {
         let source = "struct T { short a; double b; char c; }; struct S { char x; T t; float f; };\n\
                       __global__ void k(int n, S s, int m) {}";
         let parameters = own_parameters(source, "k").unwrap();
@@ -518,11 +522,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_kernel_of_that_name_is_read() {
+    fn reads_only_the_named_kernel() {
         let source =
             "__device__ int k(int a) { return a; }\n__global__ void other(float x) { k(1); }\n";
-        assert_eq!(told(source), None);
+        assert_eq!(read_parameters(source), None);
         let both = format!("{source}// void k(\n__global__ void k(double y) {{}}");
-        assert_eq!(told(&both).as_deref(), Some("y: F64"));
+        assert_eq!(read_parameters(&both).as_deref(), Some("y: F64"));
     }
 }

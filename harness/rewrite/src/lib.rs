@@ -1,13 +1,13 @@
-//! Plans turned into other plans: smaller ones, and ones that may avoid a bug. Pure.
+//! Transforms plans: makes them smaller, and replaces calls to avoid a bug. Pure.
 
-// A new call must be seen wherever calls are told apart; what all calls have is asked of their declarations.
+// No wildcard arms over calls: the compiler must list every match that a new call concerns.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
-mod lean;
 pub mod mitigations;
 pub mod reduce;
-pub mod stated;
+mod shorten;
+pub mod statements;
 mod uses;
 
-pub use lean::{Leaner, apply_leaner, lean, leaner, unmade};
+pub use shorten::{ShortenEdit, apply_shorten_edit, shorten, shorten_edits, used_before_creation};
 pub use uses::{launches_own, related};

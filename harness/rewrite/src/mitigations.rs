@@ -1,4 +1,4 @@
-//! Changes that may make a failure go away: variables of the environment, and other calls.
+//! Mitigations: environment variables and changed calls that may make a failure disappear.
 
 mod calls;
 
@@ -6,29 +6,29 @@ use serde::Deserialize;
 
 pub use calls::{Rewrite, rewrites};
 
-/// The variables, as `cases/mitigations.toml` has them.
+/// Environment variables, from `cases/mitigations.toml`.
 const VARIABLES: &str = include_str!("../../../cases/mitigations.toml");
 
-/// A variable that has made failures go away.
+/// An environment variable that has made failures disappear.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Values worth trying; none for one that is only told about.
+    /// Values to try; empty if the variable is only mentioned in reports.
     pub values: Vec<String>,
-    /// Who reads it.
+    /// Component that reads the variable.
     pub read_by: Reader,
-    /// Releases whose libraries, or versions of the framework that, were seen to have it.
+    /// Releases of the library, or versions of the framework, in which the variable was found.
     #[serde(rename = "in")]
     pub releases: Vec<String>,
-    /// What it changes, in one or two sentences.
+    /// Effect of the variable, in one or two sentences.
     pub meaning: String,
-    /// The component that it points to when it helps.
+    /// Component that is suspect if the variable helps.
     pub component: String,
 }
 
-/// Who reads a variable.
+/// Component that reads a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reader {
@@ -49,7 +49,7 @@ pub enum Reader {
 }
 
 impl Reader {
-    /// A framework: its name in prose, and how the names of its packages on PyPI begin.
+    /// Returns a framework's name and the prefix of its packages on PyPI; `None` for ROCm libraries.
     pub fn framework(self) -> Option<(&'static str, &'static str)> {
         match self {
             Reader::Hip | Reader::Hsa | Reader::Hipblaslt => None,
@@ -62,7 +62,7 @@ impl Reader {
 }
 
 impl Variable {
-    /// The releases in words: `5.7.1 and later`, or a list where it came and went; none where it was not looked for.
+    /// Returns the releases as text, for example `seen in 5.7.1, 6.4.3`; `None` if no releases are listed.
     pub fn since(&self) -> Option<String> {
         let first = self.releases.first()?;
         Some(format!(
@@ -76,10 +76,10 @@ impl Variable {
     }
 }
 
-/// All variables, in the order in which they are worth trying.
+/// Returns all variables, in the order in which they should be tried.
 ///
 /// # Errors
-/// A mistake in the file, which a test of this crate rules out.
+/// Returns a message if the file is malformed, which a test of this crate excludes.
 pub fn variables() -> Result<Vec<Variable>, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_in_order() {
+    fn mitigations_file_is_consistent() {
         let variables = variables().unwrap();
         let mut names: Vec<_> = variables.iter().map(|v| v.name.as_str()).collect();
         names.sort_unstable();

@@ -1,15 +1,15 @@
 //! Edits that make a plan smaller or simpler.
 //!
-//! A plan is edited with its steps' ids kept, so that an edit means the same before and after another one. An edited plan is
-//! written as a case and lowered again, which adds set-up and teardown anew and refuses what is not well-formed; edits
-//! therefore need not care whether the result makes sense.
+//! Edits keep the ids of steps, so that an edit has the same meaning before and after another one. An edited plan
+//! is written as a case and lowered again, which adds set-up and teardown and rejects invalid results. Therefore an
+//! edit need not produce a valid plan.
 
+mod describe;
 mod graphs;
 mod list;
 mod sizes;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::collections::BTreeSet;
 
@@ -17,75 +17,74 @@ use plan::{
     Arg, Buffer, Call, DEFAULT_STREAM, Dtype, Library, Memory, Place, Plan, Step, StreamKind, Thing,
 };
 
-pub use self::{list::reductions, words::describe};
+pub use self::{describe::describe, list::reductions};
 use crate::uses::{block, block_mut, buffers, calls, each_mut, writes};
 
-/// A change to a smaller or simpler plan. Steps are named by their ids.
+/// An edit that makes a plan smaller or simpler. Steps are identified by their ids.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// Leaves calls out, with what only they use. With `preset`, buffers that nobody writes any more hold a pattern from
-    /// the beginning.
+    /// Drops calls and everything that only they use.
     Drop {
-        /// The calls.
+        /// Ids of the calls.
         steps: Vec<u32>,
-        /// Whether buffers get a first content instead.
+        /// If true, buffers that are not written any more are filled with a pattern at the start.
         preset: bool,
     },
-    /// Leaves a declared buffer out that no step uses.
+    /// Drops a declared buffer that no step uses.
     DropBuffer(String),
-    /// Leaves a declared stream out that no step uses.
+    /// Drops a declared stream that no step uses.
     DropStream(String),
-    /// Leaves a variable of the environment out.
+    /// Drops an environment variable.
     DropVariable(String),
-    /// Makes the captured calls where their graph is launched, without any graph.
+    /// Replaces graph launches by the captured calls.
     Ungraph,
-    /// Makes a graph of as many empty nodes, in a chain, instead of the capture that this call begins.
+    /// Replaces the capture that this step begins by a chain of empty nodes, one per captured call.
     EmptyGraph(u32),
-    /// Adds the captured calls to a graph as nodes, one behind the other, instead of the capture that this call begins.
+    /// Replaces the capture that this step begins by a graph to which the captured calls are added one by one.
     ByHand(u32),
-    /// Makes a graph of this many empty nodes.
+    /// Limits the number of empty nodes of a graph.
     Nodes(u32, u32),
-    /// Puts the steps of a block in its place, once.
+    /// Replaces a block by its steps, once.
     Inline(u32),
-    /// Runs a block this many times.
+    /// Limits the number of iterations of a block.
     Count(u32, u32),
-    /// Gives the work of one stream to another.
+    /// Moves all work of one stream to another.
     Merge {
-        /// The stream that goes.
+        /// The stream to remove.
         from: String,
-        /// The stream that stays.
+        /// The stream to use instead.
         to: String,
     },
-    /// Makes a stream an ordinary one.
+    /// Makes a stream blocking.
     Blocking(String),
-    /// Takes a buffer from another allocator; stream-ordered allocations move before the steps.
+    /// Changes the memory kind of a buffer. Stream-ordered allocations move before the steps.
     Memory(String, Memory),
-    /// Takes the guards of a buffer away, and of the host buffers that lowering adds beside it.
+    /// Removes the guards of a buffer and of the host buffers that lowering adds for it.
     Unguarded(String),
-    /// Makes a copy or a memset by the plain synchronous function.
+    /// Replaces a copy or memset by the plain synchronous function.
     Synchronous(u32),
-    /// Launches the plain number of workgroups of 256 work-items.
+    /// Launches workgroups of 256 work-items, as many as needed.
     Geometry(u32),
-    /// Launches a simpler kernel on the same output.
+    /// Launches a simpler kernel with the same output.
     Kernel(u32, &'static str),
-    /// Asks for a plain product of `f32` matrices.
+    /// Requests an `f32` product without transposes and bias.
     PlainProblem(u32),
-    /// Asks for a product with this largest dimension.
+    /// Limits the dimensions of a product.
     Problem(u32, u64),
-    /// Makes the largest buffer this large, in bytes, and everything else in proportion.
+    /// Scales the plan so that the largest buffer has this size, in bytes.
     Scale(u64),
 }
 
-/// Applies edits, one after the other; those that do not apply change nothing.
+/// Applies edits one after the other. Edits that do not apply change nothing.
 pub fn apply(plan: &Plan, edits: &[Edit]) -> Plan {
     let mut plan = plan.clone();
     for edit in edits {
-        one(&mut plan, edit);
+        apply_edit(&mut plan, edit);
     }
     plan
 }
 
-fn one(plan: &mut Plan, edit: &Edit) {
+fn apply_edit(plan: &mut Plan, edit: &Edit) {
     match edit {
         Edit::Drop { steps, preset } => {
             drop_steps(plan, &steps.iter().copied().collect(), *preset);
@@ -93,9 +92,13 @@ fn one(plan: &mut Plan, edit: &Edit) {
         Edit::DropBuffer(name) => drop(plan.buffers.remove(name)),
         Edit::DropStream(name) => drop(plan.streams.remove(name)),
         Edit::DropVariable(name) => drop(plan.environment.remove(name)),
-        Edit::Ungraph => tidied(plan, |plan| plan.body = graphs::ungraph(plan)),
-        Edit::EmptyGraph(id) => tidied(plan, |plan| graphs::empty(&mut plan.body, *id)),
-        Edit::ByHand(id) => tidied(plan, |plan| graphs::by_hand(&mut plan.body, *id)),
+        Edit::Ungraph => change_and_tidy(plan, |plan| plan.body = graphs::ungraph(plan)),
+        Edit::EmptyGraph(id) => {
+            change_and_tidy(plan, |plan| graphs::to_empty_nodes(&mut plan.body, *id))
+        }
+        Edit::ByHand(id) => {
+            change_and_tidy(plan, |plan| graphs::to_added_nodes(&mut plan.body, *id))
+        }
         Edit::Nodes(id, most) => change(plan, *id, |call| {
             if let Call::EmptyGraph { nodes, .. } = call {
                 *nodes = (*nodes).min(*most);
@@ -114,10 +117,10 @@ fn one(plan: &mut Plan, edit: &Edit) {
             }
         }
         Edit::Memory(name, memory) => set_memory(plan, name, *memory),
-        Edit::Unguarded(name) => unguarded(plan, name),
-        Edit::Synchronous(id) => change(plan, *id, synchronous),
-        Edit::Geometry(id) => change(plan, *id, plain_geometry),
-        Edit::Kernel(id, name) => simpler_kernel(plan, *id, name),
+        Edit::Unguarded(name) => remove_guards(plan, name),
+        Edit::Synchronous(id) => change(plan, *id, make_synchronous),
+        Edit::Geometry(id) => change(plan, *id, simplify_geometry),
+        Edit::Kernel(id, name) => simplify_kernel(plan, *id, name),
         Edit::PlainProblem(id) => change(plan, *id, |call| {
             if let Call::BlasltHeuristic { problem, .. } = call {
                 problem.dtype = Dtype::F32;
@@ -150,7 +153,7 @@ fn drop_steps(plan: &mut Plan, ids: &BTreeSet<u32>, preset: bool) {
         .flat_map(|step| writes(&step.call))
         .map(str::to_owned)
         .collect();
-    tidied(plan, |plan| {
+    change_and_tidy(plan, |plan| {
         remove(&mut plan.body, ids);
         if !preset {
             return;
@@ -164,7 +167,7 @@ fn drop_steps(plan: &mut Plan, ids: &BTreeSet<u32>, preset: bool) {
     });
 }
 
-/// As set-up shows a first content to who writes the plan as a case.
+/// Adds a fill to the set-up, which the writer of cases turns into the buffer's initial content.
 fn preset_buffer(plan: &mut Plan, buffer: String) {
     let call = Call::Fill { buffer, stamp: 0 };
     plan.setup.push(Step { id: 0, call, returns: None, gives: None, line: 0, planted: Vec::new() });
@@ -185,18 +188,18 @@ fn remove(steps: &mut Vec<Step>, ids: &BTreeSet<u32>) {
     });
 }
 
-/// What the steps of a plan use.
+/// Objects that the steps of a plan use.
 #[derive(Default)]
-struct Used {
+struct UsedObjects {
     buffers: BTreeSet<String>,
     streams: BTreeSet<String>,
     kernels: BTreeSet<String>,
     libraries: Vec<Library>,
 }
 
-impl Used {
-    fn by(plan: &Plan) -> Used {
-        let mut used = Used::default();
+impl UsedObjects {
+    fn find(plan: &Plan) -> UsedObjects {
+        let mut used = UsedObjects::default();
         for step in calls(&plan.body) {
             used.buffers.extend(buffers(&step.call).into_iter().map(str::to_owned));
             used.streams.extend(step.call.stream().map(str::to_owned));
@@ -207,11 +210,11 @@ impl Used {
     }
 }
 
-/// Changes steps, and leaves out what is not used any more.
-fn tidied(plan: &mut Plan, change: impl FnOnce(&mut Plan)) {
-    let before = Used::by(plan);
+/// Changes steps and drops everything that is not used any more.
+fn change_and_tidy(plan: &mut Plan, change: impl FnOnce(&mut Plan)) {
+    let before = UsedObjects::find(plan);
     change(plan);
-    let after = Used::by(plan);
+    let after = UsedObjects::find(plan);
     let gone = |was: &BTreeSet<String>, is: &BTreeSet<String>, name: &String| {
         was.contains(name) && !is.contains(name)
     };
@@ -266,7 +269,7 @@ fn merge(plan: &mut Plan, from: &str, to: &str) {
         })
         .map(|s| s.id)
         .collect();
-    tidied(plan, |plan| {
+    change_and_tidy(plan, |plan| {
         remove(&mut plan.body, &own);
         each_mut(&mut plan.body, &mut |step| {
             if let Some(stream) = step.call.stream_mut()
@@ -279,11 +282,11 @@ fn merge(plan: &mut Plan, from: &str, to: &str) {
     plan.streams.remove(from);
 }
 
-fn unguarded(plan: &mut Plan, name: &str) {
-    let beside = |other: &str| {
+fn remove_guards(plan: &mut Plan, name: &str) {
+    let belongs = |other: &str| {
         other.strip_prefix(name).is_some_and(|end| matches!(end, "" | ".back" | ".initial"))
     };
-    for (_, buffer) in plan.buffers.iter_mut().filter(|(other, _)| beside(other)) {
+    for (_, buffer) in plan.buffers.iter_mut().filter(|(other, _)| belongs(other)) {
         buffer.guarded = false;
     }
 }
@@ -305,7 +308,7 @@ fn set_memory(plan: &mut Plan, name: &str, memory: Memory) {
     }
 }
 
-fn synchronous(call: &mut Call) {
+fn make_synchronous(call: &mut Call) {
     if let Some(asynchronous) = call.asynchronous_mut() {
         asynchronous.make_plain();
         if let Some(stream) = call.stream_mut() {
@@ -316,7 +319,7 @@ fn synchronous(call: &mut Call) {
 
 const BLOCK: u32 = 256;
 
-fn plain_geometry(call: &mut Call) {
+fn simplify_geometry(call: &mut Call) {
     if let Call::Launch { grid, block, .. } = call {
         let items = grid.iter().chain(block.iter()).try_fold(1_u32, |all, n| all.checked_mul(*n));
         if let Some(items) = items {
@@ -326,11 +329,11 @@ fn plain_geometry(call: &mut Call) {
     }
 }
 
-/// Replaces a launch by that of `fill_u32` or `copy_u32` over the whole of its output. The source of a kernel of the library
-/// comes with the next lowering.
-fn simpler_kernel(plan: &mut Plan, id: u32, name: &str) {
+/// Replaces a launch by one of `fill_u32` or `copy_u32` over the whole output. The next lowering adds the source of
+/// the kernel.
+fn simplify_kernel(plan: &mut Plan, id: u32, name: &str) {
     let sizes = plan.buffers.clone();
-    tidied(plan, |plan| {
+    change_and_tidy(plan, |plan| {
         change(plan, id, |call| {
             if let Call::Launch { kernel, grid, block, args, .. } = call {
                 let places: Vec<Place> = args.iter().filter_map(Arg::place).cloned().collect();

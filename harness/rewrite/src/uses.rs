@@ -1,61 +1,61 @@
-//! What calls use: buffers that they read and write, streams, and the objects that they name.
+//! Buffers, streams and other objects that calls use.
 
 use plan::{Call, Named, Plan, Step, Thing, kernel};
 
-/// Buffers of a call of which this is so.
-fn buffers_that(call: &Call, are: fn(&Named<'_>) -> bool) -> Vec<&str> {
+/// Returns the buffers of a call that satisfy a condition.
+fn filter_buffers(call: &Call, are: fn(&Named<'_>) -> bool) -> Vec<&str> {
     let named = call.work().named().into_iter();
     named.filter(|n| n.thing == Thing::Buffer && are(n)).map(|n| n.name).collect()
 }
 
-/// Buffers that a call reads. A kernel without a reference may read all that it gets.
+/// Returns the buffers that a call reads. A kernel without a reference may read all its buffers.
 pub(crate) fn reads(call: &Call) -> Vec<&str> {
-    buffers_that(call, |n| n.is_read())
+    filter_buffers(call, |n| n.is_read())
 }
 
-/// Buffers that a call writes.
+/// Returns the buffers that a call writes.
 pub(crate) fn writes(call: &Call) -> Vec<&str> {
-    buffers_that(call, |n| n.is_written())
+    filter_buffers(call, |n| n.is_written())
 }
 
-/// All buffers that a call names, each once.
+/// Returns all buffers that a call names, without duplicates.
 pub(crate) fn buffers(call: &Call) -> Vec<&str> {
-    let mut all = buffers_that(call, |_| true);
+    let mut all = filter_buffers(call, |_| true);
     all.sort_unstable();
     all.dedup();
     all
 }
 
-/// The objects that a call names, besides buffers, kernels and streams.
+/// Returns the objects that a call names, except buffers, kernels and streams.
 pub(crate) fn objects(call: &Call) -> Vec<(Thing, &str)> {
     let plain = [Thing::Buffer, Thing::Kernel, Thing::Stream];
     let named = call.named().into_iter();
     named.filter(|n| !plain.contains(&n.thing)).map(|n| (n.thing, n.name)).collect()
 }
 
-/// Whether two calls name the same event, graph, executable graph, generator or handle.
+/// Returns true if two calls name the same event, graph, executable graph, generator or handle.
 pub fn related(a: &Call, b: &Call) -> bool {
     let named = objects(b);
     objects(a).iter().any(|object| named.contains(object))
 }
 
-/// Whether a plan launches kernels of its case's own, of which nothing says how far they reach.
+/// Returns true if a plan launches kernels defined in the case, whose reach is unknown.
 pub fn launches_own(plan: &Plan) -> bool {
     let own = |step: &Step| matches!(step.call.work(), Call::Launch { kernel: name, .. } if kernel(name).is_none());
     plan.steps().into_iter().any(own)
 }
 
-/// The steps of a block; none for a call.
+/// Returns the steps of a block; `None` for other calls.
 pub(crate) fn block(call: &Call) -> Option<&[Step]> {
     call.body()
 }
 
-/// The steps of a block, to be changed.
+/// Like [`block`], but mutable.
 pub(crate) fn block_mut(call: &mut Call) -> Option<&mut Vec<Step>> {
     call.body_mut()
 }
 
-/// Every call of these steps in the order of the text, without the blocks around them.
+/// Returns all calls of these steps in the order of the text, including those inside blocks, without the blocks.
 pub(crate) fn calls(steps: &[Step]) -> Vec<&Step> {
     steps
         .iter()
@@ -66,7 +66,7 @@ pub(crate) fn calls(steps: &[Step]) -> Vec<&Step> {
         .collect()
 }
 
-/// Lets `change` see every step, blocks before their bodies.
+/// Calls `change` for every step; blocks come before their bodies.
 pub(crate) fn each_mut(steps: &mut [Step], change: &mut dyn FnMut(&mut Step)) {
     for step in steps {
         change(step);

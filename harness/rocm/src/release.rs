@@ -418,7 +418,7 @@ impl Release {
 
     /// [`Release::version`], parsed.
     pub fn version(&self) -> Version {
-        Version::leading(self.version).expect("the table holds versions only")
+        Version::from_prefix(self.version).expect("the table holds versions only")
     }
 
     /// How this release provides a library, if it does.

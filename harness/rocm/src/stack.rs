@@ -109,7 +109,7 @@ fn system_candidates(rocm_path: Option<OsString>, host: &Path) -> Vec<PathBuf> {
         .filter_map(|entry| {
             let path = entry.ok()?.path();
             let version = path.file_name()?.to_str()?.strip_prefix("rocm-")?;
-            Some((Version::leading(version), path))
+            Some((Version::from_prefix(version), path))
         })
         .collect();
     versioned.sort_by_key(|(version, _)| Reverse(version.clone()));
@@ -185,7 +185,7 @@ fn version(root: &Path, libraries: &Path) -> (Option<Version>, Option<String>) {
     let by_name = find(libraries, RUNTIME).and_then(|file| {
         let file = fs::canonicalize(file).ok()?;
         let tail = file.file_name()?.to_str()?.strip_prefix(RUNTIME)?.strip_prefix('.')?;
-        Version::of_runtime_file(tail)
+        Version::from_runtime_file_name(tail)
     });
     match (stated, by_name) {
         (Some(Ok(version)), _) => (Some(version), None),

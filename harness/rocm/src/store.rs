@@ -146,7 +146,7 @@ mod tests {
     fn manifest(release: &Release) -> Manifest {
         Manifest {
             spec: release.to_string(),
-            rocm: Version::leading(release.version).unwrap(),
+            rocm: Version::from_prefix(release.version).unwrap(),
             fetched: 1,
             mirror: "copy:/nowhere".into(),
             suites: vec![],

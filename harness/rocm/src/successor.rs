@@ -94,7 +94,7 @@ fn named(index: impl Read, stem: &str) -> Vec<Version> {
             let number = name.trim_end().strip_prefix(stem).unwrap_or_default();
             wanted = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         } else if let Some(version) = text.strip_prefix("Version: ").filter(|_| wanted) {
-            versions.extend(Version::leading(version.trim_end()));
+            versions.extend(Version::from_prefix(version.trim_end()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! ROCm versions, as releases, packages and TheRock's builds spell them, and ranges of them.
+//! ROCm versions and ranges of versions, in the spellings of releases, packages and TheRock's builds.
 
 mod parse;
 mod range;
@@ -14,23 +14,24 @@ pub use range::{ByVersion, VersionRange};
 
 /// A ROCm version.
 ///
-/// The forms are those of TheRock's versioning document (ROCm/TheRock, docs/packaging/versioning.md):
+/// The forms are those of [TheRock's versioning
+/// document](https://github.com/ROCm/TheRock/blob/main/docs/packaging/versioning.md):
 ///
 /// | channel | Python package, tarball | RPM | Debian |
 /// | --- | --- | --- | --- |
 /// | release | `7.10.0` | `7.10.0` | `7.10.0` |
 /// | candidate | `7.10.0rc0` | `7.10.0~rc0` | `7.10.0~pre0` |
 /// | nightly | `7.10.0a20251124` | `7.10.0~20251124` | `7.10.0~20251124` |
-/// | nightly with fixes | `10.1.0a20260811+bkc.20260813` | `10.1.0~20260811.bkc.20260813` | the same |
+/// | nightly with fixes | `10.1.0a20260811+bkc.20260813` | `10.1.0~20260811.bkc.20260813` | as RPM |
 /// | development | `7.10.0.dev0+efed3c3` | `7.10.0~20251124gefed3c3` | `7.10.0~dev20251124` |
 ///
-/// A package may count its revisions after a dash: `6.4.3-128`, in `.info/version` of AMD's releases.
+/// A revision may follow a dash, for example `6.4.3-128` in `.info/version` of AMD's releases.
 ///
-/// Ordered as TheRock's build_tools/tests/compute_rocm_package_version_test.py demands, which is PEP 440's order:
-/// development, nightly, candidate, release, revisions of the release. One order serves all spellings: those of RPM and
-/// dpkg themselves put a candidate before a nightly, or a development build after it. Nightlies of different lines are
-/// better ordered by date (7.15 was followed by 10.0), which is not this type's business. A number that is not told, as in
-/// `7.2`, compares as zero. Two commits have no order in time; they get one by their names.
+/// The order is that of PEP 440, which TheRock's build_tools/tests/compute_rocm_package_version_test.py requires:
+/// development, nightly, candidate, release, revisions of the release. The order is the same for all spellings,
+/// although RPM and dpkg would sort a candidate before a nightly, or a development build after it. Nightlies of
+/// different lines (7.15 was followed by 10.0) should be compared by date instead, which this type does not do. A
+/// missing number, as in `7.2`, compares as zero. Commits are compared by name, which does not say which is older.
 #[derive(Clone, Debug)]
 pub struct Version {
     major: u32,
@@ -41,20 +42,20 @@ pub struct Version {
     revision: Option<u32>,
 }
 
-/// How far a build is on its way to a release, the earliest first.
+/// Stage of a build on its way to a release, the earliest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// Of a commit, or of a day, `yyyymmdd`, or both.
+    /// Build of a commit, of a day (`yyyymmdd`), or of both.
     Development { day: Option<u32>, commit: Option<String> },
-    /// Of a day, and with fixes of a later one where there are any.
+    /// Build of a day (`yyyymmdd`), optionally with fixes up to a later day.
     Nightly { day: u32, fixes: Option<u32> },
-    /// The number of a candidate.
+    /// Release candidate with its number.
     Candidate(u32),
-    /// Released.
+    /// Release.
     Release,
 }
 
-/// Who writes a version so. Only [`Version`]'s text depends on it.
+/// Spelling of a version, which affects only its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spelling {
     Python,
@@ -63,7 +64,7 @@ enum Spelling {
 }
 
 impl Version {
-    /// A release.
+    /// Creates the version of a release.
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Version::released(major, minor, Some(patch))
     }
@@ -79,42 +80,43 @@ impl Version {
         }
     }
 
-    /// The release that a HIP runtime says it belongs to: `HIP_VERSION` is major * 10^7 + minor * 10^5 + a count of
-    /// builds (hip_version.h), and the count is no patch number. `None` for what no runtime says.
-    pub fn of_runtime(hip_version: i32) -> Option<Self> {
+    /// Returns the release of a HIP runtime, without a patch number. `HIP_VERSION` is major * 10^7 + minor * 10^5 +
+    /// build number (hip_version.h). Returns `None` for values below 10^7.
+    pub fn from_hip_version(hip_version: i32) -> Option<Self> {
         let version = u32::try_from(hip_version).ok().filter(|version| *version >= 10_000_000)?;
         Some(Version::released(version / 10_000_000, version / 100_000 % 100, None))
     }
 
-    /// The release in the name of a HIP runtime's file, from what follows `libamdhip64.so.`: `7.2` of `7.2.53211`, of
-    /// which the third number counts builds. `None` where it only names the interface, as `7` does.
-    pub fn of_runtime_file(tail: &str) -> Option<Self> {
-        let Version { major, minor, .. } = Version::leading(tail)?;
+    /// Returns the release from the file name of a HIP runtime, without a patch number. `tail` is the text after
+    /// `libamdhip64.so.`, for example `7.2.53211`, whose third number is a build number. Returns `None` for the ABI
+    /// version alone, for example `7`.
+    pub fn from_runtime_file_name(tail: &str) -> Option<Self> {
+        let Version { major, minor, .. } = Version::from_prefix(tail)?;
         Some(Version::released(major, minor?, None))
     }
 
-    /// The release at the start of a longer text, such as a package's version, `7.2.4+dfsg-1`. `None` where it does not
-    /// start with a number.
-    pub fn leading(text: &str) -> Option<Self> {
+    /// Returns the release at the start of a longer text, for example of the package version `7.2.4+dfsg-1`.
+    /// Returns `None` if the text does not start with a number.
+    pub fn from_prefix(text: &str) -> Option<Self> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let numbers: Vec<&str> = text[..end].trim_end_matches('.').split('.').take(3).collect();
         numbers.join(".").parse().ok()
     }
 
-    /// Whether all three numbers are told.
+    /// Returns true if major, minor and patch numbers are all given.
     pub fn is_exact(&self) -> bool {
         self.patch.is_some()
     }
 
     fn key(&self) -> (u32, u32, u32, &Stage, u32) {
         let number = |part: Option<u32>| part.unwrap_or(0);
-        // Debian Policy 5.6.12: no revision is revision 0.
+        // Debian Policy 5.6.12: no revision equals revision 0.
         let revision = number(self.revision);
         (self.major, number(self.minor), number(self.patch), &self.stage, revision)
     }
 }
 
-// Equality follows the order: 7.2 and 7.2.0 are one version, however they are spelt.
+// Equality agrees with the order: 7.2 and 7.2.0 are equal, and the spelling does not matter.
 impl PartialEq for Version {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()

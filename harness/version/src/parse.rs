@@ -2,7 +2,7 @@ use std::{fmt, str::FromStr};
 
 use crate::{Spelling, Stage, Version};
 
-/// The text is not a version or a range of versions.
+/// Error for a text that is not a version or a range of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseVersionError(pub(crate) String);
 
@@ -32,7 +32,7 @@ fn version(text: &str) -> Option<Version> {
         None => (text, None),
     };
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    // The dot before `dev0` is no part of the numbers.
+    // The dot before `dev0` is not part of the numbers.
     let (numbers, suffix) = text.split_at(text[..end].trim_end_matches('.').len());
     let numbers = numbers.split('.').map(number).collect::<Option<Vec<u32>>>()?;
     let (major, minor, patch) = match numbers[..] {
@@ -45,7 +45,7 @@ fn version(text: &str) -> Option<Version> {
     Some(Version { major, minor, patch, stage, spelling, revision })
 }
 
-/// What follows the numbers.
+/// Parses the suffix after the numbers.
 fn stage(suffix: &str) -> Option<(Stage, Spelling)> {
     if suffix.is_empty() {
         return Some((Stage::Release, Spelling::Python));
@@ -58,7 +58,7 @@ fn stage(suffix: &str) -> Option<(Stage, Spelling)> {
         return Some((Stage::Candidate(number(candidate)?), Spelling::Python));
     }
     if let Some(nightly) = suffix.strip_prefix('a') {
-        return Some((of_day(nightly, "+bkc.")?, Spelling::Python));
+        return Some((parse_nightly(nightly, "+bkc.")?, Spelling::Python));
     }
     let native = suffix.strip_prefix('~')?;
     if let Some(candidate) = native.strip_prefix("rc") {
@@ -75,29 +75,29 @@ fn stage(suffix: &str) -> Option<(Stage, Spelling)> {
         let (day, commit) = (Some(day(of_day)?), Some(commit(of_commit)?));
         return Some((Stage::Development { day, commit }, Spelling::Rpm));
     }
-    Some((of_day(native, ".bkc.")?, Spelling::Rpm))
+    Some((parse_nightly(native, ".bkc.")?, Spelling::Rpm))
 }
 
-fn of_day(text: &str, mark: &str) -> Option<Stage> {
+fn parse_nightly(text: &str, mark: &str) -> Option<Stage> {
     Some(match text.split_once(mark) {
         Some((of_day, fixes)) => Stage::Nightly { day: day(of_day)?, fixes: Some(day(fixes)?) },
         None => Stage::Nightly { day: day(text)?, fixes: None },
     })
 }
 
-/// A number as it is printed again: without leading zeros.
+/// Parses a number without leading zeros, so that it prints as it was written.
 fn number(text: &str) -> Option<u32> {
     let number: u32 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
 }
 
-/// `yyyymmdd`.
+/// Parses a day, `yyyymmdd`.
 fn day(text: &str) -> Option<u32> {
     let day = number(text).filter(|_| text.len() == 8)?;
     ((1..=12).contains(&(day / 100 % 100)) && (1..=31).contains(&(day % 100))).then_some(day)
 }
 
-/// The name of a commit, whole or its beginning.
+/// Parses the name of a commit, whole or abbreviated: 1 to 40 lowercase hexadecimal digits.
 fn commit(text: &str) -> Option<String> {
     let hexadecimal = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
     (!text.is_empty() && text.len() <= 40 && text.chars().all(hexadecimal)).then(|| text.to_owned())

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{ParseVersionError, Version};
 
-/// A range of versions: comparisons that must all hold, such as `>=6.0 <7.0`; `*` is every version.
+/// A range of versions: comparisons that must all hold, for example `>=6.0 <7.0`, or `*` for every version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionRange {
     from: Option<Version>,
@@ -12,16 +12,16 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// Every version.
+    /// The range of every version.
     pub const ALL: VersionRange = VersionRange { from: None, until: None };
 
-    /// Whether the version lies in the range.
+    /// Returns true if the range contains the version.
     pub fn contains(&self, version: &Version) -> bool {
         self.from.as_ref().is_none_or(|f| version >= f)
             && self.until.as_ref().is_none_or(|u| version < u)
     }
 
-    /// Whether some version could lie in both ranges.
+    /// Returns true if both ranges can have a version in common.
     pub fn overlaps(&self, other: &VersionRange) -> bool {
         let before = |a: &VersionRange, b: &VersionRange| match (&a.until, &b.from) {
             (Some(until), Some(from)) => until <= from,
@@ -85,17 +85,17 @@ impl<'de> Deserialize<'de> for VersionRange {
     }
 }
 
-/// Something that depends on the ROCm version: disjoint ranges, each with its value.
+/// A value that depends on the ROCm version: disjoint ranges with their values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ByVersion<T>(pub Vec<(VersionRange, T)>);
 
 impl<T> ByVersion<T> {
-    /// The same for every version.
+    /// Returns a value that is the same for all versions.
     pub fn always(value: T) -> Self {
         ByVersion(vec![(VersionRange::ALL, value)])
     }
 
-    /// The value for a version; none where no range contains it.
+    /// Returns the value for a version; `None` if no range contains it.
     pub fn at(&self, version: &Version) -> Option<&T> {
         self.0.iter().find(|(range, _)| range.contains(version)).map(|(_, value)| value)
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_hold_what_they_say() {
+    fn ranges_contain_only_their_versions() {
         check("*", &["5.2.3", "99"], &[]);
         check(">=6.0", &["6.0.0", "6.4.3", "7.15.0a20260901"], &["5.7.1", "6.0.0a20250101"]);
         check("<7.0", &["6.4.3", "7.0.0a20250601"], &["7.0", "7.2.4"]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn rejects_malformed_ranges() {
         for text in ["", "7", ">6.0", ">=7 <6", ">=7.0 <7.0", ">=x", "<7.2.4.1", "=7.0"] {
             assert!(text.parse::<VersionRange>().is_err(), "{text}");
         }

@@ -8,8 +8,8 @@ fn version(text: &str) -> Version {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The examples of TheRock's docs/packaging/versioning.md and of its tests of the scripts that it names
-/// (compute_rocm_package_version_test.py), each channel with its three spellings.
+/// Examples of TheRock's docs/packaging/versioning.md and of the tests of its scripts
+/// (compute_rocm_package_version_test.py), in three spellings per channel.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "development",
@@ -34,7 +34,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn the_documents_examples_belong_to_their_channels() {
+fn examples_of_therock_have_their_channels() {
     for (channel, texts) in EXAMPLES {
         for text in *texts {
             let read = version(text);
@@ -51,7 +51,7 @@ fn the_documents_examples_belong_to_their_channels() {
 }
 
 #[test]
-fn the_order_is_the_one_that_therock_tests() {
+fn order_equals_that_of_therocks_tests() {
     // test_versions_sort_by_release_type, test_rpm_version_sequence and test_deb_version_sequence, joined.
     let sorted: &[&[&str]] = &[
         &["6.4.3", "6.4.3-0"],
@@ -79,7 +79,7 @@ fn the_order_is_the_one_that_therock_tests() {
 }
 
 #[test]
-fn what_is_no_version_is_refused() {
+fn rejects_malformed_versions() {
     for text in [
         "",
         "latest",
@@ -117,27 +117,27 @@ fn what_is_no_version_is_refused() {
 }
 
 #[test]
-fn a_longer_text_starts_with_its_release() {
-    let leading = |text| Version::leading(text).map(|v| v.to_string());
+fn reads_the_release_at_the_start_of_a_text() {
+    let leading = |text| Version::from_prefix(text).map(|v| v.to_string());
     assert_eq!(leading("7.2.4+dfsg-1~exp1").as_deref(), Some("7.2.4"));
     assert_eq!(leading("6.4.3.60403-128~24.04").as_deref(), Some("6.4.3"));
     assert_eq!(leading("~exp"), None);
 }
 
 #[test]
-fn a_runtime_tells_its_release() {
-    let of = |version| Version::of_runtime(version).map(|v| v.to_string());
+fn reads_the_release_from_a_runtimes_version() {
+    let of = |version| Version::from_hip_version(version).map(|v| v.to_string());
     // HIP_VERSION of the releases 5.2.3, 6.4.3 and 7.2.4.
     assert_eq!(of(50_221_153).as_deref(), Some("5.2"));
     assert_eq!(of(60_443_484).as_deref(), Some("6.4"));
     assert_eq!(of(70_253_211).as_deref(), Some("7.2"));
     assert_eq!((of(0), of(-1), of(1)), (None, None, None));
-    let file = |tail| Version::of_runtime_file(tail).map(|v| v.to_string());
+    let file = |tail| Version::from_runtime_file_name(tail).map(|v| v.to_string());
     assert_eq!(file("7.2.53211").as_deref(), Some("7.2"));
-    assert_eq!(file("7"), None, "the number of the interface is no version");
+    assert_eq!(file("7"), None, "the ABI version is not a release");
 }
 
-/// Any version, in each spelling that its stage has.
+/// Returns a strategy for versions in every spelling of their stage.
 fn any_version() -> impl Strategy<Value = Version> {
     let small = || 0..12u32;
     let day =
@@ -155,7 +155,7 @@ fn any_version() -> impl Strategy<Value = Version> {
             (0, Spelling::Debian) => {
                 (Stage::Development { day: Some(day), commit: None }, spelling)
             }
-            // RPM and Debian write nightlies alike.
+            // RPM and Debian spell nightlies alike.
             (1, Spelling::Debian) => (Stage::Nightly { day, fixes }, Spelling::Rpm),
             (1, _) => (Stage::Nightly { day, fixes }, spelling),
             (2, _) => (Stage::Candidate(number), spelling),
@@ -171,8 +171,9 @@ fn any_version() -> impl Strategy<Value = Version> {
     )
 }
 
-/// The version as a Python package spells it. A revision would be a post-release, which a local version cannot have.
-fn of_a_python_package(version: Version) -> Version {
+/// Converts a version to one that a Python package can have. Revisions are dropped, because they would be
+/// post-releases.
+fn as_python_package(version: Version) -> Version {
     let stage = match version.stage {
         Stage::Development { commit, .. } => {
             Stage::Development { day: None, commit: commit.or(Some("abc".to_owned())) }
@@ -186,7 +187,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_version_is_read_as_it_is_written(version in any_version()) {
+    fn versions_survive_printing_and_parsing(version in any_version()) {
         let text = version.to_string();
         let read: Version = text.parse().map_err(|e| TestCaseError::fail(format!("{e}")))?;
         prop_assert_eq!(read.to_string(), text);
@@ -194,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_is_total(a in any_version(), b in any_version(), c in any_version()) {
+    fn order_is_total(a in any_version(), b in any_version(), c in any_version()) {
         prop_assert_eq!(a.cmp(&b), b.cmp(&a).reverse());
         prop_assert_eq!(a.cmp(&b) == Ordering::Equal, a == b);
         let mut sorted = [&a, &b, &c];
@@ -203,17 +204,17 @@ proptest! {
     }
 
     #[test]
-    fn the_order_is_that_of_python_packages(a in any_version(), b in any_version()) {
-        let (a, b) = (of_a_python_package(a), of_a_python_package(b));
+    fn order_equals_pep_440(a in any_version(), b in any_version()) {
+        let (a, b) = (as_python_package(a), as_python_package(b));
         let pep = |version: &Version| version.to_string().parse::<pep440_rs::Version>().unwrap();
         prop_assert_eq!(a.cmp(&b), pep(&a).cmp(&pep(&b)), "{} and {}", a, b);
     }
 
     #[test]
-    fn nothing_makes_the_reader_panic(text in "[0-9a-g.~+rcpdevbk-]{0,24}|\\PC{0,12}") {
+    fn parsing_never_panics(text in "[0-9a-g.~+rcpdevbk-]{0,24}|\\PC{0,12}") {
         if let Ok(version) = text.parse::<Version>() {
             prop_assert_eq!(version.to_string(), text.clone());
         }
-        let _ = Version::leading(&text);
+        let _ = Version::from_prefix(&text);
     }
 }

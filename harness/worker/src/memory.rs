@@ -199,7 +199,7 @@ fn attribute_code(attribute: DeviceAttribute) -> c_int {
     }
 }
 
-/// The declaration of a buffer. `plan::impossible` made sure that there is one.
+/// The declaration of a buffer. `plan::impossible_steps` made sure that there is one.
 pub(crate) fn declared<'a>(machine: &Machine<'a>, name: &str) -> Result<&'a Buffer, Broken> {
     let found = machine.plan().buffers.get(name);
     found.ok_or_else(|| Broken(format!("there is no buffer `{name}`")))

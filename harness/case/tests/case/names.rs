@@ -105,7 +105,7 @@ fn a_graph_does_not_outlive_the_handles_that_it_was_captured_with() {
         ),
         (
             "  - rand_destroy: g\n  - rand_create: {generator: g}\n",
-            "14:5 the graph works with generator `g`, which was created anew after line 9",
+            "14:5 the graph works with generator `g`, which was recreated after line 9",
         ),
     ] {
         let mistakes = steps(between);

@@ -59,7 +59,7 @@ const STEPS: &[Kind] = &[
             (
                 "alloc: {buffer: new, stream: s}\nCAPTURED\nfree: {buffer: new, stream: s}\nalloc: {buffer: new, stream: \
                  s}\nlaunch_graph: {exec: x, stream: s}",
-                "works with its old memory",
+                "uses its old memory",
             ),
         ],
     ),
@@ -87,7 +87,7 @@ const STEPS: &[Kind] = &[
             ),
             (
                 "copy_3d: {to: dst, to_at: [0, 0, 3], from: dst, width: 4, height: 4, depth: 1, from_at: [0, 3, 2]}",
-                "overlaps",
+                "overlap",
             ),
         ],
     ),

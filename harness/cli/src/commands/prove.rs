@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, process::ExitCode};
 use case::{Body, Lowered};
 use device::{Config, Fault, Place, Planted, Sanitize, Schedule};
 use report::{Record, count};
-use rewrite::stated::concerns;
+use rewrite::statements::can_act;
 use supervise::Journal;
 
 use crate::{
@@ -36,7 +36,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     // What a case states may depend on the release; a fault of an answer is planted where this one has it.
     let concerned = |fault: &Option<Planted>, lowered: &Lowered| match (fault, &session.rocm) {
         (Some(planted), Some(version)) if matches!(lowered.body, Body::Calls(_)) => {
-            concerns(&lowered.plan, planted.fault, version)
+            can_act(&lowered.plan, planted.fault, version)
         }
         _ => true,
     };

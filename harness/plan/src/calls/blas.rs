@@ -9,7 +9,7 @@ family! { blas
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("creation of handle {handle}"); cpp: Function("hipblasLtCreate(&{handle})");
 
-    /// hipblasLtMatmulAlgoGetHeuristic for one problem; gives the number of algorithms.
+    /// hipblasLtMatmulAlgoGetHeuristic for one problem. Gives the number of algorithms.
     BlasltHeuristic { handle: Name as uses(Blaslt), problem: MatmulProblem as plain }
         verb: by_hand blaslt_heuristic [handle, dtype, m, n, k, transpose, bias]
             "ask for matmul algorithms; gives their number";
@@ -27,8 +27,8 @@ family! { blas
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
         words: ("heuristic of hipBLASLt"); cpp: Product;
 
-    /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace; `HIPBLAS_STATUS_NOT_SUPPORTED`
-    /// where there is none.
+    /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace. The status is
+    /// `HIPBLAS_STATUS_NOT_SUPPORTED` if all need one.
     BlasltMatmul {
         handle: Name as uses(Blaslt),
         problem: MatmulProblem as plain,
@@ -73,7 +73,7 @@ family! { blas
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("creation of handle {handle}"); cpp: Function("rocblas_create_handle(&{handle})");
 
-    /// rocblas_set_stream and rocblas_gemm_ex.
+    /// rocblas_set_stream, then rocblas_gemm_ex.
     RocblasGemm {
         handle: Name as uses(Rocblas),
         problem: MatmulProblem as plain,

@@ -1,4 +1,4 @@
-//! Captures.
+//! Stream capture.
 
 family! { capture
 
@@ -17,7 +17,7 @@ family! { capture
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: End { stream, graph } };
         words: ("end of the capture of {stream}"); cpp: Function("hipStreamEndCapture({stream}, &{graph})");
 
-    /// hipThreadExchangeStreamCaptureMode: how this host thread takes part in captures of others; gives the mode before.
+    /// hipThreadExchangeStreamCaptureMode: sets the capture mode of this host thread. Gives the previous mode.
     ExchangeCaptureMode { mode: CaptureMode as choice }
         verb: value exchange_capture_mode
             "set what this host thread may do while others capture, and give the mode before";
@@ -25,7 +25,7 @@ family! { capture
         in_capture: Now; by_hand: []; gives: Word(&["global", "thread_local", "relaxed"]); effect: nothing;
         words: ("exchange of the capture mode"); cpp: Graph;
 
-    /// hipStreamIsCapturing; gives `none`, `active` or `invalidated`.
+    /// hipStreamIsCapturing. Gives `none`, `active` or `invalidated`.
     IsCapturing { stream: Name as uses(Stream) }
         verb: value is_capturing "give a stream's capture status: none, active or invalidated";
         makes: ["hipStreamIsCapturing"];

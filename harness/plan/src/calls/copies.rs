@@ -2,7 +2,7 @@
 
 family! { copies
 
-    /// Copies `bytes` bytes; `api` picks the function.
+    /// Copies a flat range; `api` selects the function.
     Copy {
         to: Place as writes(Any),
         from: Place as reads(Any),
@@ -32,7 +32,7 @@ family! { copies
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
-    /// Copies `height` rows of `width` bytes; pitches are in bytes.
+    /// Copies `height` rows of `width` bytes: hipMemcpy2D. Pitches are in bytes.
     Copy2d {
         to: Place as writes(Any),
         to_pitch: u64 as number,
@@ -88,7 +88,7 @@ family! { copies
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
-    /// Sets a box to a byte: hipMemset2D, and hipMemset3D where it has a depth.
+    /// Sets a box to a byte: hipMemset2D, or hipMemset3D if `depth` is given.
     SetRows {
         to: Box3d as writes(Any),
         value: u8 as number,
@@ -117,8 +117,8 @@ family! { copies
         };
         words: ("memset of rows of {}", to.buffer); cpp: Transfer;
 
-    /// Sets `bytes` bytes to the byte `value`, or with `words` each four of them to the 32-bit `value`:
-    /// hipMemset, hipMemsetD32.
+    /// Sets `bytes` bytes to the byte `value` (hipMemset), or with `words` each four bytes to the 32-bit `value`
+    /// (hipMemsetD32).
     Set {
         to: Place as writes(Any),
         value: u32 as number,

@@ -1,149 +1,151 @@
-//! What calls do, as values: declarations give them, and whoever has to know what a call does matches on them. An effect that
-//! is new here is one that the compiler asks each of them about; a new call with the effects of another is asked about by none.
+//! Effects of calls, as values. Declarations of calls contain these values, and the analyses match on them. A new
+//! variant makes the compiler list every analysis that must handle it; a new call with existing effects needs no
+//! change there.
 
 use crate::{Arg, Box3d, DEFAULT_STREAM, Dtype, HipArg, MatmulProblem, Operands, Place, Plan};
 
-/// What a call does to memory, or reads there.
+/// Effect of a call on memory, including reads.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields are what the call is given")]
 pub enum OnMemory<'a> {
-    /// Nothing.
+    /// No effect.
     Nothing,
-    /// A buffer is there, and nobody has written it.
+    /// Allocates a buffer with uninitialised content.
     Alloc(&'a str),
-    /// A buffer is gone.
+    /// Frees a buffer.
     Free(&'a str),
-    /// A buffer holds [`POISON_BYTE`](crate::POISON_BYTE).
+    /// Fills a buffer with [`POISON_BYTE`](crate::POISON_BYTE).
     Poison(&'a str),
-    /// A buffer holds a [`pattern`](crate::pattern).
+    /// Fills a buffer with a [`pattern`](crate::pattern).
     Fill { buffer: &'a str, stamp: u32 },
-    /// A buffer holds small whole [`small_numbers`](crate::small_numbers).
+    /// Fills a buffer with [`small_numbers`](crate::small_numbers).
     FillNumbers { buffer: &'a str, dtype: Dtype, stamp: u32 },
-    /// Bytes are copied.
+    /// Copies a flat range of bytes.
     Copy { to: &'a Place, from: &'a Place, bytes: u64 },
-    /// Rows are copied; places come with their pitches.
+    /// Copies rows. The second field of each pair is the pitch in bytes.
     Rows { to: (&'a Place, u64), from: (&'a Place, u64), width: u64, height: u64 },
-    /// A box of bytes, rows and slices is copied.
+    /// Copies a box of bytes, rows and slices.
     Boxes { to: &'a Box3d, from: &'a Box3d, size: [u64; 3] },
-    /// A box holds one byte everywhere.
+    /// Sets all bytes of a box to one value.
     SetBox { to: &'a Box3d, value: u8, size: [u64; 3] },
-    /// Elements of so many bytes each hold a value.
+    /// Sets elements of `element` bytes each to a value; `bytes` is the total.
     Set { to: &'a Place, value: u32, element: u64, bytes: u64 },
-    /// One is added to each byte of a buffer.
+    /// Adds one to each byte of a buffer.
     CountUp(&'a str),
-    /// So many 32-bit words hold random numbers.
+    /// Writes `count` random 32-bit words.
     Generate { to: &'a Place, count: u64 },
-    /// A function of the table reads and writes places, and what it writes nobody knows.
+    /// Accesses the ranges that the table in `hip.rs` lists for the function. The written bytes are unknown.
     Foreign { function: &'a str, args: &'a [HipArg] },
-    /// A matrix product.
+    /// Computes a matrix product.
     Product { problem: &'a MatmulProblem, operands: &'a Operands },
-    /// What a kernel computes.
+    /// Executes a kernel.
     Launch { kernel: &'a str, grid: &'a [u32; 3], block: &'a [u32; 3], args: &'a [Arg] },
-    /// What the nodes of an executable graph do.
+    /// Executes the nodes of an executable graph.
     Replay(&'a str),
-    /// A buffer holds what program order says.
+    /// Compares a buffer with its expected content.
     Check(&'a str),
-    /// Two buffers are read and compared with each other.
+    /// Compares two buffers with each other.
     Compare(&'a str, &'a str),
-    /// The guards of a buffer are read.
+    /// Reads the guards of a buffer.
     Guards(&'a str),
 }
 
-/// What a call does to captures and graphs, and what those depend on.
+/// Effect of a call on captures, graphs and the state that they depend on.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields are the names that the call is given")]
 pub enum OnCaptures<'a> {
-    /// Nothing.
+    /// No effect.
     Nothing,
-    /// A capture begins on a stream.
+    /// Begins a capture on a stream.
     Begin(&'a str),
-    /// The capture of a stream ends, and its graph is there.
+    /// Ends the capture of a stream and creates its graph.
     End { stream: &'a str, graph: &'a str },
-    /// A graph is there whose nodes come one by one.
+    /// Creates a graph whose nodes are added one by one.
     EmptyGraph(&'a str),
-    /// A graph gets the nodes that another one has now.
+    /// Adds the current nodes of `child` to a graph.
     AddChild { graph: &'a str, child: &'a str },
-    /// A graph is there that is as another one is now.
+    /// Creates a copy of a graph in its current state.
     Clone { clone: &'a str, graph: &'a str },
-    /// A graph has to be there.
+    /// Reads a graph, which must exist.
     LookAt(&'a str),
-    /// An executable graph is there that does what a graph does now.
+    /// Creates an executable graph from the current state of a graph.
     Instantiate { exec: &'a str, graph: &'a str },
-    /// An executable graph that is there does what a graph does now.
+    /// Replaces the nodes of an executable graph by the current ones of a graph.
     Update { exec: &'a str, graph: &'a str },
-    /// An executable graph is gone.
+    /// Destroys an executable graph.
     EndExec(&'a str),
-    /// A graph is gone.
+    /// Destroys a graph.
     EndGraph(&'a str),
-    /// A generator works in a stream from now on.
+    /// Assigns a stream to a random generator.
     RandStream { generator: &'a str, stream: &'a str },
-    /// A generator is there, which works in the null stream.
+    /// Creates a random generator, which uses the null stream.
     NewGenerator(&'a str),
-    /// An event is there that was never recorded.
+    /// Creates an event that was never recorded.
     NewEvent(&'a str),
-    /// Memory was allocated, perhaps where other memory was.
+    /// Allocates memory, possibly at an address that another buffer had.
     Allocated,
 }
 
-/// What a call orders.
+/// Effect of a call on the happens-before order.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields are the names that the call is given")]
 pub enum OnOrder<'a> {
-    /// Nothing, and it touches no buffer.
+    /// No effect, and no access to buffers.
     Nothing,
-    /// Its own accesses come when it is its turn.
+    /// Accesses buffers in the order of the host or of the work stream.
     InTurn,
-    /// The same, for a buffer that is other memory from now on.
+    /// Like [`InTurn`](OnOrder::InTurn), and the buffer's name refers to new memory from now on.
     Alloc(&'a str),
-    /// The same, or the host waits for everything, as the memory of the buffer says.
+    /// Frees a buffer: the host waits for all work, or the free is ordered like [`InTurn`](OnOrder::InTurn),
+    /// depending on the memory.
     Free(&'a str),
-    /// An event stands for what its stream was given so far.
+    /// Records in an event all work that the stream has been given so far.
     Record { event: &'a str, stream: &'a str },
-    /// A stream waits for an event.
+    /// Makes a stream wait for an event.
     WaitEvent { stream: &'a str, event: &'a str },
-    /// The host waits for an event.
+    /// Makes the host wait for an event.
     SyncEvent(&'a str),
-    /// An event stands for nothing.
+    /// Resets an event to never recorded.
     NewEvent(&'a str),
-    /// The host waits for a stream.
+    /// Makes the host wait for a stream.
     Sync(&'a str),
-    /// The host waits for everything.
+    /// Makes the host wait for all work.
     SyncDevice,
-    /// A stream is gone, and what it was given may go on.
+    /// Destroys a stream. Its pending work may continue.
     EndStream(&'a str),
-    /// The nodes of an executable graph come behind what a stream holds.
+    /// Executes the nodes of an executable graph after the pending work of a stream.
     Replay { exec: &'a str, stream: &'a str },
 }
 
-/// Whose work the call is.
+/// The stream that executes the work of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkStream<'a> {
-    /// The host's, or there is none.
+    /// No stream: the call works on the host, or does nothing.
     NoStream,
-    /// The null stream's, whatever stream is named.
+    /// The null stream, regardless of the stream that the call names.
     NullStream,
-    /// This stream's.
+    /// The named stream.
     Stream(&'a str),
-    /// A library's, in this stream.
+    /// The named stream, by a library.
     Library(&'a str),
-    /// A library's, in the stream of this generator.
+    /// The stream of this random generator.
     Generator(&'a str),
-    /// This stream's, and no more than a mark between works.
+    /// The named stream; the call is only a marker, for example an event.
     Mark(&'a str),
-    /// This stream's where the buffer is memory of a pool; else the host's.
+    /// The named stream if the buffer is pool memory, else the host.
     #[allow(missing_docs, reason = "as the names say")]
     Pool { buffer: &'a str, stream: &'a str },
-    /// The host's where it can reach this buffer; else the null stream's.
+    /// The host if it can access this buffer, else the null stream.
     NearestTo(&'a str),
 }
 
 impl<'a> WorkStream<'a> {
-    /// What a function with an asynchronous form in a stream does.
+    /// Returns the work stream of a function whose asynchronous form takes a stream.
     pub(super) fn asynchronous(asynchronous: bool, stream: &'a str) -> Self {
         if asynchronous { WorkStream::Stream(stream) } else { WorkStream::NullStream }
     }
 
-    /// The stream, where `of_generator` tells that of a generator.
+    /// Returns the name of the stream; `of_generator` returns the stream of a random generator.
     pub(crate) fn stream(
         self,
         plan: &Plan,
@@ -156,29 +158,30 @@ impl<'a> WorkStream<'a> {
                 Some(stream)
             }
             WorkStream::Generator(generator) => Some(of_generator(generator)),
-            WorkStream::Pool { buffer, stream } => plan.is_of_pool(buffer).then_some(stream),
+            WorkStream::Pool { buffer, stream } => plan.is_pool_memory(buffer).then_some(stream),
             WorkStream::NearestTo(buffer) => (!plan.on_host(buffer)).then_some(DEFAULT_STREAM),
         }
     }
 }
 
-/// What the interface promises to be over when the call returns, besides what the host does itself.
+/// Work of a call that has completed when the call returns, as the interface promises. Actions of the host itself
+/// always have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are what the call is given")]
 pub enum CompletedOnReturn<'a> {
-    /// Nothing.
+    /// No work.
     Nothing,
-    /// What is promised of a copy between the memories of these buffers.
+    /// The part that the interface promises for copies between the memory kinds of these buffers.
     Copy { asynchronous: bool, to: &'a str, from: &'a str },
 }
 
-/// A field that says whether the host goes on before the work is done.
+/// A field that selects whether the host continues before the work has completed.
 pub trait Asynchronous {
-    /// Whether it does.
+    /// Returns true if the host continues.
     fn goes_on(&self) -> bool;
-    /// Whether the field is as in the plainest of these calls.
+    /// Returns true if the field selects the simplest function of its family.
     fn is_plain(&self) -> bool;
-    /// Makes it so.
+    /// Selects the simplest function of the family.
     fn make_plain(&mut self);
 }
 

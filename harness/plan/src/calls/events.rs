@@ -2,7 +2,7 @@
 
 family! { events
 
-    /// hipEventCreateWithFlags; timing is disabled unless it is asked for.
+    /// hipEventCreateWithFlags. Timing is disabled by default.
     EventCreate {
         event: Name as makes(Event),
         #[serde(default)]
@@ -70,7 +70,7 @@ family! { events
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("query of event {event}"); cpp: Function("hipEventQuery({event})");
 
-    /// hipEventElapsedTime; gives whole microseconds.
+    /// hipEventElapsedTime. Gives whole microseconds.
     EventElapsed { start: Name as uses(Event), end: Name as uses(Event) }
         verb: keys elapsed
             "give the microseconds between two events, which are made with timing; `gives: steady` fails if longer than 20 x the \

@@ -2,7 +2,7 @@
 
 family! { graphs
 
-    /// hipGraphCreate, and hipGraphAddEmptyNode `nodes` times, each node after the one before.
+    /// hipGraphCreate, then `nodes` times hipGraphAddEmptyNode, each after the previous node.
     EmptyGraph { graph: Name as makes(Graph), nodes: u32 as number }
         verb: keys empty_graph
             "make a graph of this many empty nodes in a chain; calls with its name as `graph` add a node \
@@ -11,23 +11,23 @@ family! { graphs
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: EmptyGraph(graph) };
         words: ("graph of {nodes} empty nodes"); cpp: Graph;
 
-    /// A node that does what `node` does, behind the last one of a graph that [`EmptyGraph`](Call::EmptyGraph) made:
-    /// by the function that the call names as `by_hand`.
+    /// Adds a node with the effect of `node` after the last node of a graph that [`EmptyGraph`](Call::EmptyGraph)
+    /// created. The function is the `by_hand` of that call.
     AddNode { graph: Name as uses(Graph), node: Box<Call> as node }
         verb: part node "graph";
-        makes: { |plan| (node.by_hand(), node.made(plan)) };
+        makes: { |plan| (node.by_hand(), node.needed_functions(plan)) };
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("{} as a node of {graph}", node.words()); cpp: Graph;
 
-    /// hipGraphGetNodes; gives the number of nodes.
+    /// hipGraphGetNodes. Gives the number of nodes.
     GraphNodeCount { graph: Name as uses(Graph) }
         verb: value node_count "give the number of nodes of a graph";
         makes: ["hipGraphGetNodes"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("node count of {graph}"); cpp: Function("hipGraphGetNodes({graph}, nullptr, &{nodes: size_t})");
 
-    /// hipGraphAddChildGraphNode: a node that does what another graph does now, behind the last one of a graph that
-    /// [`EmptyGraph`](Call::EmptyGraph) made.
+    /// hipGraphAddChildGraphNode: adds a node that executes the current nodes of another graph, after the last node
+    /// of a graph that [`EmptyGraph`](Call::EmptyGraph) created.
     GraphAddChild { graph: Name as uses(Graph), child: Name as uses(Graph) }
         verb: keys child_graph "add a node that does all that the graph `child` does, behind the last one";
         makes: ["hipGraphAddChildGraphNode"];
@@ -41,14 +41,14 @@ family! { graphs
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Clone { clone, graph } };
         words: ("clone of {graph}"); cpp: Function("hipGraphClone(&{clone}, {graph})");
 
-    /// hipGraphGetRootNodes; gives the number of nodes that wait for none.
+    /// hipGraphGetRootNodes. Gives the number of nodes without predecessors.
     GraphRootCount { graph: Name as uses(Graph) }
         verb: value root_count "give the number of nodes of a graph that wait for no other";
         makes: ["hipGraphGetRootNodes"];
         in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("root count of {graph}"); cpp: Function("hipGraphGetRootNodes({graph}, nullptr, &{roots: size_t})");
 
-    /// hipGraphGetEdges; gives the number of edges.
+    /// hipGraphGetEdges. Gives the number of edges.
     GraphEdgeCount { graph: Name as uses(Graph) }
         verb: value edge_count "give the number of edges between the nodes of a graph";
         makes: ["hipGraphGetEdges"];
@@ -77,7 +77,7 @@ family! { graphs
         };
         words: ("launch of graph {exec}"); cpp: Function("hipGraphLaunch({exec}, {stream})");
 
-    /// hipGraphExecUpdate; gives the update result (`success` or the reason), of which cases say nothing.
+    /// hipGraphExecUpdate. Gives the update result, `success` or a reason, which cases cannot check.
     GraphExecUpdate { exec: Name as uses(Exec), graph: Name as uses(Graph) }
         verb: keys update_graph "update an executable graph from a graph";
         makes: ["hipGraphExecUpdate"];

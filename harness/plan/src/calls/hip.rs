@@ -1,8 +1,9 @@
-//! Any function of libamdhip64, and a look at what it gave. What a call of one does is read from the roles of its parameters.
+//! Calls of any function of libamdhip64 in the table, and reads of the values that they returned. The effect of
+//! such a call follows from the roles of its parameters.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "roles, arguments and effects are told apart here, and no calls"
+    reason = "matches on roles, arguments and effects, not on calls"
 )]
 
 use super::{Accessor, CompletedOnReturn, InCapture, Named, NamedAs, OnMemory, Thing, WorkStream};
@@ -10,10 +11,11 @@ use crate::{HipArg, HipRole, hip_accesses, hip_function, number_of};
 
 family! { hip
 
-    /// A function of the table in `hip/functions.txt`; gives its text, or the first value that it gives.
+    /// Calls a function of the table in `hip/functions.txt`. Gives its text, or the first value that it returns.
     Hip { function: Name as plain, args: Vec<HipArg> as given(function) }
         verb: by_hand hip [call, args]
-            "call any of the functions of libamdhip64 that the table has; `gives` is about the first value that it gives. Faults of copies and launches that are planted at calls leave it alone; those that name a call, or concern a stated answer, do not";
+            "call a function of libamdhip64 from the table; `gives` refers to the first value that it returns. Of the \
+             faults injected at calls, those for copies and launches do not apply; those that name a call or concern a stated answer do";
         makes: { |_plan| (crate::hip::called(function), &[]) };
         in_capture: hip::in_capture(function, args); by_hand: [];
         gives: Anything;
@@ -26,7 +28,8 @@ family! { hip
         };
         words: ("{function}"); cpp: Hip;
 
-    /// What an earlier call gave; with another such value, whether they are the `same`, or it is `less`, `more` or `other`.
+    /// Reads a value that an earlier call returned. With `against`, gives the comparison with another such value:
+    /// `same`, `less`, `more` or `other`.
     HipValue {
         of: Name as uses(Value),
         function: Name as plain,
@@ -41,7 +44,7 @@ family! { hip
         words: ("look at what {function} gave as {of}"); cpp: Hip;
 }
 
-/// What a call of a function names.
+/// Reports the objects that a call of a function names.
 pub(super) fn named<'a>(args: &'a [HipArg], function: &str, see: &mut dyn FnMut(Named<'a>)) {
     let parameters = hip_function(function).map_or(&[][..], |function| &function.parameters);
     for (arg, parameter) in args.iter().zip(parameters) {
@@ -74,7 +77,7 @@ fn each_name<'a>(arg: &'a HipArg, see: &mut dyn FnMut(Named<'a>)) {
     see(Named { thing, name, role, by: Accessor::Any });
 }
 
-/// What a call does to memory.
+/// Returns the effect of a call on memory.
 pub(super) fn on_memory<'a>(name: &'a str, args: &'a [HipArg]) -> OnMemory<'a> {
     let Some(function) = hip_function(name) else { return OnMemory::Nothing };
     let number = |name: &str| number_of(function, args, name);
@@ -104,31 +107,31 @@ pub(super) fn on_memory<'a>(name: &'a str, args: &'a [HipArg]) -> OnMemory<'a> {
     }
 }
 
-fn worked(function: &str) -> Option<usize> {
+fn work_parameter(function: &str) -> Option<usize> {
     let parameters = &hip_function(function)?.parameters;
     parameters.iter().position(|parameter| matches!(parameter.role, HipRole::Works))
 }
 
-/// What a captured stream makes of it.
+/// Returns the effect of stream capture on a call.
 pub(super) fn in_capture(function: &str, args: &[HipArg]) -> InCapture {
-    let stream = worked(function).and_then(|at| args.get(at));
+    let stream = work_parameter(function).and_then(|at| args.get(at));
     if matches!(stream, Some(HipArg::Stream(_))) { InCapture::Node } else { InCapture::Now }
 }
 
-/// Whose work a call is.
+/// Returns the stream that executes the work of a call.
 pub(super) fn work_stream<'a>(function: &str, args: &'a [HipArg]) -> WorkStream<'a> {
-    match worked(function).and_then(|at| args.get(at)) {
+    match work_parameter(function).and_then(|at| args.get(at)) {
         Some(HipArg::Stream(stream)) => WorkStream::Stream(stream),
         _ if hip_accesses(function, args).is_empty() => WorkStream::NoStream,
         _ => WorkStream::NullStream,
     }
 }
 
-/// What is promised to be over when it returns: only what is promised of a copy.
+/// Returns the work that has completed on return. The interface makes promises only for copies.
 pub(super) fn over<'a>(function: &'a str, args: &'a [HipArg]) -> CompletedOnReturn<'a> {
     match on_memory(function, args) {
         OnMemory::Copy { to, from, .. } => {
-            let asynchronous = worked(function).is_some();
+            let asynchronous = work_parameter(function).is_some();
             CompletedOnReturn::Copy { asynchronous, to: &to.buffer, from: &from.buffer }
         }
         _ => CompletedOnReturn::Nothing,
@@ -141,7 +144,7 @@ mod tests {
     use crate::{Place, Scalar, ScalarType};
 
     #[test]
-    fn a_copy_is_one_and_what_is_set_is_known() {
+    fn hip_copies_and_sets_have_precise_effects() {
         let place = |buffer: &str| Place { buffer: buffer.to_owned(), offset: 0 };
         let bytes = |n: u64| HipArg::Number(Scalar { ty: ScalarType::U64, bits: n });
         let args = [HipArg::Place(place("a")), HipArg::Place(place("b")), bytes(8), HipArg::Null];

@@ -1,4 +1,4 @@
-//! Kernels: compiled, loaded, launched and looked up.
+//! Compilation, loading, launch and inspection of kernels.
 
 family! { kernels
 
@@ -31,8 +31,8 @@ family! { kernels
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: (""); cpp: Kernel;
 
-    /// Launches a kernel. `grid` counts workgroups, `block` work-items per workgroup, and `shared` the bytes of LDS that each workgroup
-    /// gets besides those that the kernel declares.
+    /// Launches a kernel. `grid` is in workgroups, `block` in work-items per workgroup, and `shared` in bytes of
+    /// dynamic LDS per workgroup.
     Launch {
         kernel: Name as uses(Kernel),
         grid: [u32; 3] as plain,
@@ -55,7 +55,7 @@ family! { kernels
         };
         words: ("launch of {kernel}"); cpp: Kernel;
 
-    /// hipModuleGetFunction in a kernel's module, or hipModuleGetGlobal when `variable`, which gives the
+    /// hipModuleGetFunction in a kernel's module, or hipModuleGetGlobal if `variable` is set. The latter gives the
     /// variable's size in bytes.
     FindSymbol {
         kernel: Name as uses(Kernel),

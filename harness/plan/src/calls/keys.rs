@@ -1,4 +1,4 @@
-//! The values of a verb's keys, as they are read and as they are written.
+//! Reading and writing the values of a verb's keys.
 
 use std::borrow::Cow;
 
@@ -8,48 +8,48 @@ use crate::{
     Name, Place, RandKind, StreamKind, choice::choices,
 };
 
-/// Where the values of a verb's keys come from; whoever gives them tells of those that it cannot give. Of a verb
-/// that takes no mapping, its one value stands under any key.
+/// Source of the values of a verb's keys. An implementation reports values that are missing or wrong, and returns
+/// `None` for them. For a verb whose argument is a single value, every key refers to that value.
 pub trait Keys {
-    /// A stream; the null stream where the key is left out.
+    /// Returns a stream; the null stream if the key is missing.
     fn stream(&mut self, key: &str) -> Option<Name>;
-    /// A stream that the call makes.
+    /// Returns the name of a stream that the call creates.
     fn new_stream(&mut self, key: &str) -> Option<Name>;
-    /// The name of anything else.
+    /// Returns the name of another object.
     fn thing(&mut self, key: &str, thing: Thing) -> Option<Name>;
-    /// A buffer of the case.
+    /// Returns the name of a buffer of the case.
     fn buffer(&mut self, key: &str) -> Option<Name>;
-    /// A text.
+    /// Returns a text.
     fn text(&mut self, key: &str) -> Option<String>;
-    /// A whole number; without a default the key is needed.
+    /// Returns a whole number. The key is mandatory without a default.
     fn number<T: TryFrom<u64>>(&mut self, key: &str, default: Option<T>) -> Option<T>;
-    /// A flag; false where the key is left out.
+    /// Returns a flag; false if the key is missing.
     fn flag(&mut self, key: &str) -> Option<bool>;
-    /// One of a few words; without a default the key is needed.
+    /// Returns one of the words of `T`. The key is mandatory without a default.
     fn choice<T: Choice>(&mut self, key: &str, default: Option<T>) -> Option<T>;
-    /// Tells of a value where there must be none.
+    /// Reports a value if there is one.
     fn nothing(&mut self);
 }
 
-/// A field of a call that holds one value.
+/// One value of a call, as a case writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Its name, which is that of its key too.
+    /// Name of the field and of its key.
     pub key: &'static str,
-    /// Its value.
+    /// The value as text.
     pub value: Cow<'a, str>,
-    /// What sort of value.
+    /// Kind of the value.
     pub holds: FieldKind,
-    /// Whether it means the same to leave the key out.
+    /// True if the value is the default, so that the key can be omitted.
     pub usual: bool,
 }
 
-/// What sort of value a field holds.
+/// Kind of value in a [`Field`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
-    /// The name of a thing, and what that is to the call.
+    /// Name of an object, and what the call does with it.
     Name(Thing, NamedAs),
-    /// The name of a buffer, from this byte on; the offset has a key of its own.
+    /// Name of a buffer, with an offset in bytes, which has a key of its own.
     Place(u64),
     /// Any text.
     Text,
@@ -84,14 +84,14 @@ impl<'a> Field<'a> {
     }
 }
 
-/// What a number may have to be beside the one that such a step gave first in the trial.
+/// Comparison of a number with the one that the same verb gave first in the trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstValueCheck {
     /// At least as many bytes of device memory are free.
     Returned,
-    /// As many are free.
+    /// Exactly as many bytes of device memory are free.
     Unchanged,
-    /// It took not much longer.
+    /// The interval is at most 20 times as long, plus one second.
     Steady,
 }
 

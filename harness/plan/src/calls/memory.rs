@@ -1,9 +1,8 @@
-//! Memory: what is allocated, freed and poisoned.
+//! Allocation, freeing and poisoning of buffers.
 
 family! { memory
 
-    /// Allocates a buffer as its [`Memory`](crate::Memory) says, guards included. `stream` orders stream-ordered
-    /// memory.
+    /// Allocates a buffer as its [`Memory`](crate::Memory) requires, with guards. `stream` orders pool memory.
     Alloc { buffer: Name as makes(Buffer), stream: Name as uses(Stream) }
         verb: by_hand alloc [buffer, stream] "allocate a buffer here instead of before the steps";
         makes: { |plan| plan.memory(buffer) => {
@@ -25,8 +24,7 @@ family! { memory
         };
         words: ("allocation of {buffer}"); cpp: Memory;
 
-    /// Frees a buffer. `stream` orders stream-ordered memory. Of a buffer that was freed before, its old address
-    /// is freed again.
+    /// Frees a buffer; for a buffer that was freed before, its old address again. `stream` orders pool memory.
     Free { buffer: Name as ends(Buffer), stream: Name as uses(Stream) }
         verb: by_hand free [buffer, stream] "free a buffer here instead of after the steps";
         makes: { |plan| plan.memory(buffer) => {
@@ -48,13 +46,13 @@ family! { memory
 
     /// hipFree of an address that no buffer of the plan has.
     FreeAddress { address: u64 as number }
-        verb: value free_address "free an address that is no buffer's";
+        verb: value free_address "free an address that does not belong to a buffer";
         makes: ["hipFree"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("free of address {address:#x}"); cpp: Memory;
 
     /// Writes [`POISON_BYTE`](crate::POISON_BYTE) over the buffer and [`GUARD_BYTE`](crate::GUARD_BYTE) over its
-    /// guards, before anything else: host stores for host memory, hipMemset otherwise.
+    /// guards, before all other steps: from the host for host memory, else with hipMemset.
     Poison { buffer: Name as uses(Buffer) }
         verb: none;
         makes: { |plan| plan.on_host(buffer) => {

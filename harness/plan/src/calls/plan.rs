@@ -1,4 +1,4 @@
-//! The plan: the calls of one process, in steps. It stands among the calls, as some of them have steps in them.
+//! The plan: all calls of one process, in steps. This module is part of `calls`, because some calls contain steps.
 
 use std::collections::BTreeMap;
 
@@ -8,53 +8,55 @@ use serde::{Deserialize, Serialize};
 use super::Call;
 use crate::{Buffer, ByVersion, Memory, OwnKernel, Place, StreamKind};
 
-/// Version of the plan format; a worker refuses a plan of another version.
+/// Version of the plan format. A worker rejects plans of other versions.
 pub const PLAN_VERSION: u32 = 4;
 
-/// Everything one process does for one trial.
+/// All calls that one process makes for one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// [`PLAN_VERSION`].
+    /// Format version, see [`PLAN_VERSION`].
     pub version: u32,
-    /// The trial's id, such as `copies/small-sizes[bytes=2,host=pageable]`.
+    /// Id of the trial, for example `copies/small-sizes[bytes=2,host=pageable]`.
     pub trial: String,
     /// Environment variables that the case sets before the process starts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Limits of resources that are set before the process starts, over the usual ones: `stack`, `core` and `files`.
+    /// Resource limits that are set before the process starts and override the usual ones: `stack`, `core` and
+    /// `files`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
-    /// Libraries besides HIP and hipRTC that the plan calls.
+    /// Libraries other than HIP and hipRTC that the plan uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<Library>,
-    /// Functions that must exist, or the trial is skipped.
+    /// Functions that must exist; otherwise the trial is skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
     /// Buffers by name.
     pub buffers: BTreeMap<String, Buffer>,
-    /// Streams by name, created in set-up. `default` is the null stream and is not listed.
+    /// Streams by name, created in the set-up. The null stream `default` is not listed.
     pub streams: BTreeMap<String, StreamKind>,
-    /// Events by name, created in set-up.
+    /// Events by name, created in the set-up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
-    /// Kernel sources by name; each has one `extern "C" __global__` function of that name.
+    /// Kernel sources by name. Each contains one `extern "C" __global__` function of that name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kernels: BTreeMap<String, String>,
-    /// The kernels that the case brings itself; those of the library have no entry.
+    /// Kernels that the case defines. Kernels of the library have no entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own_kernels: BTreeMap<String, OwnKernel>,
-    /// Allocations, initial contents, streams, compiled kernels.
+    /// Allocations, initial contents, streams and compiled kernels.
     pub setup: Vec<Step>,
-    /// What the case is about.
+    /// The steps of the case.
     pub body: Vec<Step>,
-    /// Guards and whatever else is read once the body is over.
+    /// Reads of guards and similar checks after the body.
     pub verify: Vec<Step>,
-    /// Runs after the worker has said that it is done: a failure here is a teardown failure.
+    /// Steps that run after the worker has sent [`Event::Done`](crate::Event::Done): a failure here is a teardown
+    /// failure.
     pub teardown: Vec<Step>,
 }
 
 impl Plan {
-    /// A plan that does nothing: whether the runtime starts is all that it tells.
+    /// Returns an empty plan, which shows only whether the runtime starts.
     pub fn nothing() -> Plan {
         Plan {
             version: PLAN_VERSION,
@@ -75,7 +77,7 @@ impl Plan {
         }
     }
 
-    /// The four phases with their steps, in order.
+    /// Returns the four phases with their steps, in order.
     pub fn phases(&self) -> [(Phase, &[Step]); 4] {
         [
             (Phase::Setup, &self.setup),
@@ -85,7 +87,7 @@ impl Plan {
         ]
     }
 
-    /// Every step of every phase, blocks before their bodies, in the order of the text.
+    /// Returns all steps of all phases in the order of the text; blocks come before their bodies.
     pub fn steps(&self) -> Vec<&Step> {
         fn walk<'a>(steps: &'a [Step], out: &mut Vec<&'a Step>) {
             for step in steps {
@@ -102,22 +104,23 @@ impl Plan {
         out
     }
 
-    /// The memory of a buffer; none where there is no such buffer.
+    /// Returns the memory kind of a buffer; `None` for an unknown buffer.
     pub(crate) fn memory(&self, buffer: &str) -> Option<Memory> {
         self.buffers.get(buffer).map(|buffer| buffer.memory)
     }
 
-    /// Whether a buffer is memory of a pool, which comes and goes in the order of a stream.
-    pub fn is_of_pool(&self, buffer: &str) -> bool {
+    /// Returns true for pool memory (hipMallocAsync), which is allocated and freed in stream order.
+    pub fn is_pool_memory(&self, buffer: &str) -> bool {
         self.memory(buffer) == Some(Memory::DeviceAsync)
     }
 
-    /// Whether a buffer is there and the host may read and write it directly.
+    /// Returns true if the buffer exists and the host can access it directly.
     pub(crate) fn on_host(&self, buffer: &str) -> bool {
         self.memory(buffer).is_some_and(Memory::on_host)
     }
 
-    /// Whether each end of a directed copy is the host's; managed memory counts as the device's.
+    /// Returns for source and target of a directed copy whether it is host memory. Managed memory counts as device
+    /// memory.
     pub fn ends_on_host(&self, from: &Place, to: &Place) -> (bool, bool) {
         let on_host = |place: &Place| {
             let memory = self.memory(&place.buffer);
@@ -126,29 +129,29 @@ impl Plan {
         (on_host(from), on_host(to))
     }
 
-    /// The step with this id.
+    /// Returns the step with this id.
     pub fn step(&self, id: u32) -> Option<&Step> {
         self.steps().into_iter().find(|s| s.id == id)
     }
 }
 
-/// Where a worker is.
+/// Phase of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Before the libraries are loaded.
     Start,
-    /// Loading the libraries.
+    /// Loading of the libraries.
     Load,
-    /// `hipInit` and the first look at the device.
+    /// `hipInit` and the first queries of the device.
     Init,
-    /// [`Plan::setup`].
+    /// Execution of [`Plan::setup`].
     Setup,
-    /// [`Plan::body`].
+    /// Execution of [`Plan::body`].
     Body,
-    /// [`Plan::verify`].
+    /// Execution of [`Plan::verify`].
     Verify,
-    /// [`Plan::teardown`] and the end of the process.
+    /// Execution of [`Plan::teardown`], and the end of the process.
     Teardown,
 }
 
@@ -166,11 +169,11 @@ impl std::fmt::Display for Phase {
     }
 }
 
-/// A ROCm library besides HIP and hipRTC.
+/// A ROCm library other than HIP and hipRTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Library {
-    /// hipRAND over rocRAND.
+    /// hipRAND, on top of rocRAND.
     Hiprand,
     /// hipBLASLt.
     Hipblaslt,
@@ -179,7 +182,7 @@ pub enum Library {
 }
 
 impl Library {
-    /// The name that cases, `--with` and reports use.
+    /// Returns the name that cases, `--with` and reports use.
     pub const fn name(self) -> &'static str {
         match self {
             Library::Hiprand => "hiprand",
@@ -192,76 +195,75 @@ impl Library {
 /// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Unique in the plan; stable between runs of the same plan.
+    /// Unique in the plan, and the same in every run of the plan.
     pub id: u32,
-    /// What is done.
+    /// The call.
     #[serde(flatten)]
     pub call: Call,
-    /// The statuses that are right, by name (`hipSuccess`). With anything but plain success
-    /// listed, the worker goes on whatever the status is; else it stops at a failure, as a program that checks its
-    /// calls does.
+    /// Accepted statuses by name, for example `hipSuccess`. Without this field, the worker stops at a failed call.
+    /// With it, the worker continues whatever the status is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns: Option<ByVersion<Vec<String>>>,
-    /// The values that are right, for calls that give one.
+    /// Accepted values, for calls that return one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gives: Option<ByVersion<Vec<String>>>,
-    /// Line of the case file that this step comes from; 0 for steps that lowering adds.
+    /// Line of the case file; 0 for steps that lowering adds.
     #[serde(default)]
     pub line: u32,
-    /// Planted misbehaviours of this call.
+    /// Faults injected at this call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planted: Vec<InjectedFault>,
 }
 
 impl Step {
-    /// Whether a failing status ends the trial.
+    /// Returns true if a failed status ends the trial.
     pub fn checked(&self) -> bool {
         self.returns.is_none()
     }
 }
 
 impl Call {
-    /// The steps of a block; none for a call.
+    /// Returns the steps of a block; `None` for other calls.
     pub fn body(&self) -> Option<&[Step]> {
         if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
     }
 
-    /// The steps of a block, to be changed.
+    /// Like [`Call::body`], but mutable.
     pub fn body_mut(&mut self) -> Option<&mut Vec<Step>> {
         if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
     }
 }
 
-/// A fault that is planted at a call, and how it shows there. Whether it does each time is drawn as
-/// [`Order::faults`](crate::Order::faults) says; of several, the first that is drawn.
+/// A fault injected at a call. [`Order::faults`](crate::Order::faults) has the probability that it acts each time.
+/// If several faults are injected at a call, the first one that is drawn acts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InjectedFault {
-    /// Which fault.
+    /// The fault.
     pub fault: Fault,
-    /// What it does.
+    /// The effect of the fault at this call.
     pub effect: Effect,
 }
 
-/// How a planted call misbehaves.
+/// Effect of a fault that is injected at a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// It is not made and answers with this status code; 0 drops it unseen.
+    /// The call is not made, and this status code is returned; 0 drops the call silently.
     Return(i32),
-    /// It is made, and answers success where it was refused.
+    /// The call is made, and success is returned if it failed.
     Accept,
-    /// It is made, and answers with this status code where it was a success.
+    /// The call is made, and this status code is returned if it succeeded.
     Deny(i32),
-    /// It is made, and gives another value than it gave.
+    /// The call is made, and a different value is returned.
     OtherValue,
-    /// It is made two times; the second status counts.
+    /// The call is made twice; the second status counts.
     Twice,
-    /// It is made after a sleep, in milliseconds.
+    /// The call is made after a delay, in milliseconds.
     Late(u64),
-    /// It is made only after the next graph launch.
+    /// The call is made after the next graph launch.
     AfterNextLaunch,
-    /// The process aborts instead.
+    /// The process aborts instead of making the call.
     Abort,
-    /// The process exits instead, with this status.
+    /// The process exits with this status instead of making the call.
     Exit(i32),
 }

@@ -1,22 +1,22 @@
-//! Questions about the runtime and the device.
+//! Queries of the runtime and the device.
 
 family! { queries
 
-    /// hipGetLastError; the status is what it returns.
+    /// hipGetLastError. The status is the returned error.
     GetLastError
         verb: value get_last_error "read and clear the last error";
         makes: ["hipGetLastError"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("look at the last error"); cpp: Function("hipGetLastError()");
 
-    /// hipPeekAtLastError; the status is what it returns.
+    /// hipPeekAtLastError. The status is the returned error.
     PeekAtLastError
         verb: value peek_last_error "read the last error and leave it";
         makes: ["hipPeekAtLastError"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("look at the last error, which stays"); cpp: Function("hipPeekAtLastError()");
 
-    /// hipMemGetInfo; gives the free bytes, or `more than the total`.
+    /// hipMemGetInfo. Gives the free bytes, or `more than the total`.
     MemGetInfo
         verb: value mem_info
             "give the free device memory; `gives: returned` fails if less is free than at the trial's first `mem_info`, `gives: \
@@ -25,7 +25,7 @@ family! { queries
         in_capture: Now; by_hand: []; gives: Number(&[FirstValueCheck::Returned, FirstValueCheck::Unchanged]); effect: nothing;
         words: ("look at the free memory"); cpp: Memory;
 
-    /// hipDeviceGetAttribute; gives the number.
+    /// hipDeviceGetAttribute. Gives the number.
     DeviceAttribute { attribute: DeviceAttribute as choice, device: u32 as number(0) }
         verb: keys device_attribute
             "give warp_size, max_threads_per_block or multiprocessor_count of a device";
@@ -34,8 +34,8 @@ family! { queries
         words: ("look at an attribute of the device");
         cpp: Function("hipDeviceGetAttribute(&{attribute: int}, hipDeviceAttribute{attribute}, {device})");
 
-    /// hipDeviceGetDefaultMemPool and hipMemPoolTrimTo 0, so that hipMemGetInfo sees what stream-ordered frees gave
-    /// back.
+    /// hipDeviceGetDefaultMemPool, then hipMemPoolTrimTo with 0 bytes, so that hipMemGetInfo counts memory freed in
+    /// stream order as free.
     TrimPool
         verb: value trim_pool "give unused memory of the default pool back";
         makes: ["hipMemPoolTrimTo", "hipDeviceGetDefaultMemPool"];

@@ -2,7 +2,7 @@
 
 family! { rng
 
-    /// hiprandCreateGenerator, or hiprandCreateGeneratorHost when `host`.
+    /// hiprandCreateGenerator, or hiprandCreateGeneratorHost if `host` is set.
     RandCreate {
         generator: Name as makes(Generator),
         kind: RandKind as choice(RandKind::Xorwow),
@@ -52,7 +52,7 @@ family! { rng
         };
         words: ("stream of {generator}"); cpp: Function("hiprandSetStream({generator}, {stream})");
 
-    /// hiprandGenerate: `count` 32-bit words.
+    /// hiprandGenerate of `count` 32-bit words.
     RandGenerate {
         generator: Name as uses(Generator),
         to: Place as writes(Any),

@@ -1,4 +1,4 @@
-//! Streams, the device as a whole, and host functions in streams.
+//! Streams, waits for the device, and host functions in streams.
 
 family! { streams
 
@@ -37,7 +37,7 @@ family! { streams
         in_capture: Refused; by_hand: []; gives: Nothing; effect: nothing;
         words: ("query of stream {stream}"); cpp: Function("hipStreamQuery({stream})");
 
-    /// hipStreamGetFlags; gives the flags that the stream was created with.
+    /// hipStreamGetFlags. Gives the flags from the creation of the stream.
     StreamGetFlags { stream: Name as uses(Stream) }
         verb: value stream_flags "give the flags of a stream: 1 where it is non_blocking, else 0";
         makes: ["hipStreamGetFlags"];
@@ -45,7 +45,7 @@ family! { streams
         words: ("flags of stream {stream}");
         cpp: Function("hipStreamGetFlags({stream}, &{flags: unsigned int})");
 
-    /// hipStreamGetPriority; gives the priority that the stream was created with.
+    /// hipStreamGetPriority. Gives the priority from the creation of the stream.
     StreamGetPriority { stream: Name as uses(Stream) }
         verb: value stream_priority "give the priority of a stream: 0 where it was created without one";
         makes: ["hipStreamGetPriority"];
@@ -53,8 +53,7 @@ family! { streams
         words: ("priority of stream {stream}");
         cpp: Function("hipStreamGetPriority({stream}, &{priority: int})");
 
-    /// A host function in a stream, which adds one to every byte of a host buffer; `api` picks how it is given to the
-    /// stream.
+    /// Enqueues a host function that adds one to every byte of a host buffer; `api` selects the function.
     HostFunc {
         buffer: Name as updates(Host),
         api: HostFuncApi as choice(HostFuncApi::LaunchHostFunc),

@@ -1,6 +1,7 @@
-//! How a declaration becomes code: what `calls.rs` says of it, in macros.
+//! Macros that generate code from the declarations of calls. `calls.rs` describes the declarations.
 
-/// Hands the declarations of one family on to those of the next, and those of the last to `table`.
+/// Collects the declarations of all families: each family appends its own and invokes the next one. The last one
+/// passes them all to `table`.
 macro_rules! family {
     ($name:ident $($calls:tt)*) => { family! { @define ($) $name $($calls)* } };
     (@define ($d:tt) $name:ident $($calls:tt)*) => {
@@ -17,7 +18,7 @@ macro_rules! gather {
     ([$family:ident $($rest:ident)*] $($calls:tt)*) => { $family! { [$($rest)*] $($calls)* } };
 }
 
-/// What a field names.
+/// Reports the objects that a field names.
 macro_rules! names {
     ($see:ident, $field:ident, makes $thing:ident) => {
         $see(named(Thing::$thing, $field, NamedAs::Made))
@@ -59,7 +60,7 @@ macro_rules! names {
     (@plain plain) => {};
 }
 
-/// The stream that a field names, to be changed.
+/// Finds the field with the stream of a call.
 macro_rules! stream_field {
     ($found:ident, $field:ident, makes Stream) => {
         $found = Some($field)
@@ -73,7 +74,7 @@ macro_rules! stream_field {
     ($found:ident, $field:ident, $($other:tt)*) => {};
 }
 
-/// The field that says whether a call is asynchronous, to be changed.
+/// Finds the field that selects whether a call is asynchronous.
 macro_rules! asynchronous_field {
     ($found:ident, $field:ident, asynchronous) => {
         $found = Some($field)
@@ -81,7 +82,7 @@ macro_rules! asynchronous_field {
     ($found:ident, $field:ident, $($other:tt)*) => {};
 }
 
-/// The functions of a call, in the form in which it declares them.
+/// Expands to the functions of a call, from the form in which it declares them.
 macro_rules! functions {
     ([$($function:literal),* $(,)?]) => { &[$($function),*] };
     ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }, $given:ident) => {{
@@ -95,7 +96,7 @@ macro_rules! functions {
     ([$($function:literal),* $(,)?], $given:ident) => { &[$($function),*] };
 }
 
-/// The name that each of these functions goes by: that of the first.
+/// Expands to the first function of each alternative.
 macro_rules! first {
     ([]) => { &[] };
     ([$first:literal $(, $more:literal)* $(,)?]) => { &[$first] };
@@ -105,7 +106,7 @@ macro_rules! first {
     ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
 }
 
-/// All of these functions.
+/// Expands to all functions of all alternatives.
 macro_rules! every {
     ([$($function:literal),* $(,)?]) => { &[$($function),*] };
     ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }) => {
@@ -114,48 +115,48 @@ macro_rules! every {
     ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
 }
 
-/// The keys of a field, and what they hold, for the verb's schema.
+/// Expands to the keys of a field and their types.
 macro_rules! key {
     ($field:ident, $type:ty, makes $thing:ident) => {
-        const { &[Key::of(stringify!($field), KeyType::Name, true)] }
+        const { &[Key::new(stringify!($field), KeyType::Name, true)] }
     };
     ($field:ident, $type:ty, ends Stream) => {
-        const { &[Key::of(stringify!($field), KeyType::Name, false)] }
+        const { &[Key::new(stringify!($field), KeyType::Name, false)] }
     };
     ($field:ident, $type:ty, uses Stream) => {
-        const { &[Key::of(stringify!($field), KeyType::Name, false)] }
+        const { &[Key::new(stringify!($field), KeyType::Name, false)] }
     };
     ($field:ident, $type:ty, ends $thing:ident) => {
-        const { &[Key::of(stringify!($field), KeyType::Name, true)] }
+        const { &[Key::new(stringify!($field), KeyType::Name, true)] }
     };
     ($field:ident, $type:ty, uses $thing:ident) => {
-        const { &[Key::of(stringify!($field), KeyType::Name, true)] }
+        const { &[Key::new(stringify!($field), KeyType::Name, true)] }
     };
     ($field:ident, $type:ty, text) => {
-        const { &[Key::of(stringify!($field), KeyType::Name, true)] }
+        const { &[Key::new(stringify!($field), KeyType::Name, true)] }
     };
     ($field:ident, $type:ty, flag) => {
-        const { &[Key::of(stringify!($field), KeyType::Flag, false)] }
+        const { &[Key::new(stringify!($field), KeyType::Flag, false)] }
     };
     ($field:ident, $type:ty, number) => {
-        const { &[Key::of(stringify!($field), KeyType::Number, true)] }
+        const { &[Key::new(stringify!($field), KeyType::Number, true)] }
     };
     ($field:ident, $type:ty, number $default:expr) => {
-        const { &[Key::of(stringify!($field), KeyType::Number, false)] }
+        const { &[Key::new(stringify!($field), KeyType::Number, false)] }
     };
     ($field:ident, $type:ty, choice) => {
-        const { &[Key::of(stringify!($field), KeyType::Word(words::<$type>), true)] }
+        const { &[Key::new(stringify!($field), KeyType::Word(choice_words::<$type>), true)] }
     };
     ($field:ident, $type:ty, choice $default:expr) => {
-        const { &[Key::of(stringify!($field), KeyType::Word(words::<$type>), false)] }
+        const { &[Key::new(stringify!($field), KeyType::Word(choice_words::<$type>), false)] }
     };
     ($field:ident, $type:ty, reads $by:ident) => {
         const {
             const BOTH: &[Key; 2] = &[
-                Key::of(stringify!($field), KeyType::Name, true),
-                Key::of(concat!(stringify!($field), "_offset"), KeyType::Number, false),
+                Key::new(stringify!($field), KeyType::Name, true),
+                Key::new(concat!(stringify!($field), "_offset"), KeyType::Number, false),
             ];
-            Key::of_buffer(<$type as Buffers>::IS_PLACE, BOTH)
+            Key::buffer_keys(<$type as Buffers>::IS_PLACE, BOTH)
         }
     };
     ($field:ident, $type:ty, writes $by:ident) => {
@@ -166,7 +167,7 @@ macro_rules! key {
     };
 }
 
-/// The verb of a call, if it has one of its own.
+/// Expands to the verb of a call, if it has one of its own.
 macro_rules! verb {
     (none, $gives:expr, $($field:tt)*) => { &[] };
     (part [$name:ident $about:literal], $gives:expr, $($field:tt)*) => { &[] };
@@ -196,7 +197,7 @@ macro_rules! verb {
     };
 }
 
-/// The value of a field, as it is read.
+/// Reads a field from its key.
 macro_rules! value {
     ($from:ident, $field:ident, makes Stream) => {
         $from.new_stream(stringify!($field))
@@ -245,7 +246,7 @@ macro_rules! value {
     };
 }
 
-/// What a field holds, where that can be written as one value.
+/// Appends the value of a field to `found`, if it is a single value.
 macro_rules! field {
     ($found:ident, $field:ident, makes $thing:ident) => {
         $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Made))
@@ -291,7 +292,7 @@ macro_rules! field {
     ($found:ident, $field:ident, $($other:tt)*) => {};
 }
 
-/// Reads a call, if its verb is this one.
+/// Reads a call if `$verb` is its verb.
 macro_rules! read {
     ($verb:ident, $from:ident, $call:ident, value $name:ident, []) => {
         if $verb == stringify!($name) {
@@ -313,7 +314,7 @@ macro_rules! read {
     ($verb:ident, $from:ident, $call:ident, none, $fields:tt) => {};
     ($verb:ident, $from:ident, $call:ident, $form:ident $name:ident, [$(($field:ident $($role:tt)*))*]) => {
         if $verb == stringify!($name) {
-            // All are read before one may be missing, so that all mistakes are told.
+            // All fields are read before the first `?`, so that all mistakes are reported.
             $(let $field = value!($from, $field, $($role)*);)*
             $(let $field = $field?;)*
             return Some(Call::$call { $($field),* });
@@ -335,7 +336,7 @@ macro_rules! write {
     ($to:ident, $call:ident, none, $fields:tt) => { String::new() };
 }
 
-/// The method that reads a verb by hand.
+/// Declares the method that reads a verb of the form `by_hand` or `block`.
 macro_rules! reader {
     (by_hand $name:ident) => {
         /// Reads the verb of this name.
@@ -345,7 +346,7 @@ macro_rules! reader {
     ($other:ident $($name:ident)?) => {};
 }
 
-/// The method that writes a call by hand.
+/// Declares the method that writes a call of the form `by_hand` or `part`.
 macro_rules! writer {
     (by_hand [$name:ident] $($field:ident: $type:ty),*) => {
         /// Writes the call of this verb.
@@ -357,7 +358,7 @@ macro_rules! writer {
     ($other:ident [$($name:ident)?] $($field:ident: $type:ty),*) => {};
 }
 
-/// One part of what a call does.
+/// Expands to one part of a call's effect.
 macro_rules! effect {
     (memory, nothing) => { OnMemory::Nothing };
     (captures, nothing) => { OnCaptures::Nothing };
@@ -403,12 +404,14 @@ macro_rules! table {
             $($(#[$about])* $call $({ $($(#[$attribute])* $field: $type,)* })?,)*
         }
 
-        /// Reads verbs: those with fields like their calls' by [`Keys`], the others one by one.
+        /// Reader of verbs. [`Keys`] covers verbs whose keys are the fields of their calls; each other verb has a
+        /// method.
         pub trait ReadVerb: Keys {
             $(reader! { $form $($verb)? })*
         }
 
-        /// Writes verbs: those with fields like their calls' all in the same way, the others one by one.
+        /// Writer of verbs. `keys` and `value` cover verbs whose keys are the fields of their calls; each other
+        /// verb has a method.
         #[allow(
             clippy::too_many_arguments,
             clippy::ptr_arg,
@@ -416,9 +419,9 @@ macro_rules! table {
             reason = "they take the fields of calls as they are"
         )]
         pub trait WriteVerb {
-            /// A verb with keys.
+            /// Writes a verb with a mapping.
             fn keys(&self, verb: &str, keys: Vec<Field<'_>>) -> String;
-            /// A verb with one value, or none.
+            /// Writes a verb with one value, or without a value.
             fn value(&self, verb: &str, value: Option<Field<'_>>) -> String;
             $(writer! { $form [$($verb)?] $($($field: $type),*)? })*
         }
@@ -433,7 +436,7 @@ macro_rules! table {
                 }
             }
 
-            /// The stream that the call names, to be changed.
+            /// Returns the stream that the call names, mutable.
             pub fn stream_mut(&mut self) -> Option<&mut Name> {
                 match self {
                     $(Call::$call { $($($field,)*)? } => {
@@ -444,22 +447,22 @@ macro_rules! table {
                 }
             }
 
-            /// The functions that the call makes, or what the host does instead; the first is the one whose status
+            /// Returns the functions that the call needs, or the action of the host. The first function's status
             /// counts.
-            fn made(&self, given: &Plan) -> &'static [&'static str] {
+            fn needed_functions(&self, given: &Plan) -> &'static [&'static str] {
                 match self {
                     $(Call::$call { $($($field,)*)? } => functions!($makes, given),)*
                 }
             }
 
-            /// The function by which a node that does the same is added to a graph; none where there is none.
+            /// Returns the function that adds a node with the same effect to a graph; empty if HIP has none.
             pub fn by_hand(&self) -> &'static [&'static str] {
                 match self {
                     $(Call::$call { .. } => functions!($by_hand),)*
                 }
             }
 
-            /// What a captured stream makes of the call.
+            /// Returns the effect of stream capture on the call.
             pub fn in_capture(&self) -> InCapture {
                 use InCapture::{Node, Now, Refused};
                 match self {
@@ -467,14 +470,15 @@ macro_rules! table {
                 }
             }
 
-            /// What the call is called where people read of it; empty for what only stands around a body.
+            /// Returns the name of the call in reports; empty for calls that only set-up, verification and teardown
+            /// contain.
             pub fn words(&self) -> String {
                 match self {
                     $(Call::$call { $($($field,)*)? } => format!($($words)*),)*
                 }
             }
 
-            /// Reads the call of a verb, or tells what is wrong with it.
+            /// Reads the call of a verb. Returns `None` if it is wrong, which `from` has reported.
             pub fn read(verb: &str, from: &mut impl ReadVerb) -> Option<Call> {
                 $(read! {
                     verb, from, $call, $form $($verb)?, [$($(($field $role $($($of)*)?))*)?]
@@ -482,7 +486,7 @@ macro_rules! table {
                 None
             }
 
-            /// The step that reads as this call; empty for blocks, and for what has no verb.
+            /// Returns the step that reads as this call; empty for blocks and for calls without a verb.
             pub fn write(&self, to: &impl WriteVerb) -> String {
                 let call = self;
                 match self {
@@ -492,7 +496,7 @@ macro_rules! table {
                 }
             }
 
-            /// The fields that hold one value, in their order.
+            /// Returns the fields with a single value, in the order of the declaration.
             pub fn fields(&self) -> Vec<Field<'_>> {
                 let mut found = Vec::new();
                 match self {
@@ -503,7 +507,7 @@ macro_rules! table {
                 found
             }
 
-            /// How the call is written in C++.
+            /// Returns how the call is written in C++.
             pub fn cpp(&self) -> Cpp {
                 use Cpp::*;
                 match self {
@@ -511,7 +515,7 @@ macro_rules! table {
                 }
             }
 
-            /// What the call does to memory, or reads there.
+            /// Returns the effect of the call on memory.
             pub fn on_memory(&self) -> OnMemory<'_> {
                 use OnMemory::*;
                 match self {
@@ -519,7 +523,7 @@ macro_rules! table {
                 }
             }
 
-            /// What the call does to captures and graphs.
+            /// Returns the effect of the call on captures and graphs.
             pub fn on_captures(&self) -> OnCaptures<'_> {
                 use OnCaptures::*;
                 match self {
@@ -527,7 +531,7 @@ macro_rules! table {
                 }
             }
 
-            /// What the call orders.
+            /// Returns the effect of the call on the happens-before order.
             pub fn on_order(&self) -> OnOrder<'_> {
                 use OnOrder::*;
                 match self {
@@ -535,7 +539,7 @@ macro_rules! table {
                 }
             }
 
-            /// Whose work the call is.
+            /// Returns the stream that executes the work of the call.
             pub fn work_stream(&self) -> WorkStream<'_> {
                 use WorkStream::*;
                 match self {
@@ -543,7 +547,7 @@ macro_rules! table {
                 }
             }
 
-            /// What is promised to be over when the call returns.
+            /// Returns the work that has completed when the call returns.
             pub(crate) fn over(&self) -> CompletedOnReturn<'_> {
                 use CompletedOnReturn::*;
                 match self {
@@ -551,7 +555,8 @@ macro_rules! table {
                 }
             }
 
-            /// What says whether the host goes on before the work is done, to be changed; none where it has no choice.
+            /// Returns the field that selects whether the host continues before the work has completed; `None` if
+            /// the call has no choice.
             pub fn asynchronous_mut(&mut self) -> Option<&mut dyn Asynchronous> {
                 match self {
                     $(Call::$call { $($($field,)*)? } => {
@@ -563,7 +568,7 @@ macro_rules! table {
             }
         }
 
-        /// The verb of each call that has one of its own.
+        /// Verbs of each call, in the order of the declarations; empty for a call without a verb of its own.
         const OWN_VERBS: &[&[Verb]] = {
             use ValueKind::{Anything, Nothing, Number, Word};
             &[$(verb!(
@@ -572,16 +577,16 @@ macro_rules! table {
             ),)*]
         };
 
-        /// How calls are written in C++, with the names of their fields.
+        /// C++ form of each call, with the names of its fields.
         const IN_CPP: &[(Cpp, &[&str])] = {
             use Cpp::*;
             &[$(($cpp, &[$($(stringify!($field)),*)?])),*]
         };
 
-        /// What calls go by: the first of what each may make.
-        const FIRST: &[&[&str]] = &[$(first!($makes), first!($by_hand),)*];
+        /// First functions of each call, in two lists: those of `makes` and those of `by_hand`.
+        const FIRST_FUNCTIONS: &[&[&str]] = &[$(first!($makes), first!($by_hand),)*];
 
-        /// What calls may make.
-        const MADE: &[&[&str]] = &[$(every!($makes), every!($by_hand),)*];
+        /// All functions of each call, in two lists: those of `makes` and those of `by_hand`.
+        const ALL_FUNCTIONS: &[&[&str]] = &[$(every!($makes), every!($by_hand),)*];
     };
 }

@@ -1,38 +1,38 @@
-//! The value of a formula, as C has it.
+//! Evaluation of formulas, with C's arithmetic.
 
 use super::{Binary, Expr, Formula, Function, common_type, promoted_type, type_of};
 use crate::{Scalar, ScalarType, scalar::nearest};
 
-/// Why a formula has no value.
+/// Reason why a formula has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormulaError {
-    /// An element lies outside of the buffer.
+    /// An element outside of its buffer.
     Outside,
-    /// C leaves it undefined, for this reason.
+    /// Undefined behaviour in C, with the reason.
     Undefined(&'static str),
-    /// It takes more steps than anybody wants to wait for.
+    /// More than 2^28 evaluation steps.
     TooMuch,
 }
 
-/// What a formula is over.
+/// Arguments of the kernel that a formula describes.
 pub trait FormulaInputs {
-    /// The number that a parameter is.
+    /// Returns the value of a numeric parameter.
     fn number(&self, parameter: usize) -> Option<Scalar>;
 
-    /// An element of what a parameter points to; none within where it cannot be known beforehand.
+    /// Returns an element of the buffer that a parameter points to; `Ok(None)` if it is unknown.
     ///
     /// # Errors
-    /// It lies outside.
+    /// Returns [`FormulaError::Outside`] if the element is outside of the buffer.
     fn element(&self, parameter: usize, at: i128) -> Result<Option<Scalar>, FormulaError>;
 }
 
-/// Steps that the formulas of one launch may take.
-const MOST_STEPS: u64 = 1 << 28;
+/// Maximum number of evaluation steps of one formula per launch.
+const MAX_STEPS: u64 = 1 << 28;
 
-/// A value, if it can be known.
+/// A value; `Ok(None)` if it depends on unknown bytes.
 type Value = Result<Option<Scalar>, FormulaError>;
 
-struct Run<'v, V> {
+struct Evaluation<'v, V> {
     values: &'v V,
     types: &'v [Option<ScalarType>],
     item: u32,
@@ -42,10 +42,11 @@ struct Run<'v, V> {
 }
 
 impl Formula {
-    /// Gives `write` each element that is written, with its index and its bytes; none where these cannot be known.
+    /// Evaluates the formula and calls `write` with the index and value of each written element; the value is
+    /// `None` if it is unknown.
     ///
     /// # Errors
-    /// The first element without a value, by its number, and why.
+    /// Returns the index of the first evaluation without a value, and the reason.
     pub fn evaluate(
         &self,
         values: &impl FormulaInputs,
@@ -53,16 +54,16 @@ impl Formula {
         mut write: impl FnMut(i128, Option<Scalar>) -> Result<(), FormulaError>,
     ) -> Result<(), (u32, FormulaError)> {
         let types = self.types.as_slice();
-        let mut run = Run { values, types, item: 0, items, bound: Vec::new(), steps: 0 };
-        // How many there are is given by numbers, which are known.
+        let mut run = Evaluation { values, types, item: 0, items, bound: Vec::new(), steps: 0 };
+        // The bound consists of numbers, whose values are known.
         let count = run.expr(&self.count).map_err(|wrong| (0, wrong))?;
         let count = count.map_or(0, Scalar::as_whole).clamp(0, u32::MAX.into()) as u32;
         for item in 0..count {
             run.item = item;
-            let mut one = |run: &mut Run<'_, _>| {
-                let at = run
-                    .expr(&self.at)?
-                    .ok_or(FormulaError::Undefined("where it writes is not known"))?;
+            let mut one = |run: &mut Evaluation<'_, _>| {
+                let at = run.expr(&self.at)?.ok_or(FormulaError::Undefined(
+                    "the index of the written element is unknown",
+                ))?;
                 let value = run.expr(&self.value)?;
                 let value = value.map(|value| convert(value, self.element)).transpose()?;
                 write(at.as_whole(), value)
@@ -73,10 +74,10 @@ impl Formula {
     }
 }
 
-impl<V: FormulaInputs> Run<'_, V> {
+impl<V: FormulaInputs> Evaluation<'_, V> {
     fn expr(&mut self, expr: &Expr) -> Value {
         self.steps += 1;
-        if self.steps > MOST_STEPS {
+        if self.steps > MAX_STEPS {
             return Err(FormulaError::TooMuch);
         }
         Ok(Some(match expr {
@@ -100,7 +101,7 @@ impl<V: FormulaInputs> Run<'_, V> {
                     let Some(b) = self.expr(b)? else { return Ok(None) };
                     result = is_true(b);
                 }
-                truth(result)
+                from_bool(result)
             }
             Expr::Binary(operator, a, b) => {
                 let (Some(a), Some(b)) = (self.expr(a)?, self.expr(b)?) else { return Ok(None) };
@@ -130,7 +131,7 @@ impl<V: FormulaInputs> Run<'_, V> {
             Expr::Sum { count, value } => {
                 let Some(count) = self.expr(count)? else { return Ok(None) };
                 let ty = type_of(expr, self.types).map_err(|_| NO_TYPE)?;
-                let mut sum = Some(convert(truth(false), ty)?);
+                let mut sum = Some(convert(from_bool(false), ty)?);
                 for k in 0..count.as_whole().clamp(0, u32::MAX.into()) as u32 {
                     self.bound.push(k);
                     let next = self.expr(value);
@@ -146,10 +147,10 @@ impl<V: FormulaInputs> Run<'_, V> {
     }
 }
 
-/// A formula that was read has types.
+/// Unreachable: parsing has checked the types.
 const NO_TYPE: FormulaError = FormulaError::Undefined("it has no type");
 
-fn truth(value: bool) -> Scalar {
+fn from_bool(value: bool) -> Scalar {
     Scalar::whole(ScalarType::I32, value.into())
 }
 
@@ -160,7 +161,7 @@ fn is_true(value: Scalar) -> bool {
     }
 }
 
-/// A number as one of another type.
+/// Converts a number to another type.
 fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
     if value.ty == to {
         return Ok(value);
@@ -174,7 +175,7 @@ fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
         (false, to) => return Ok(Scalar::whole(to, value.as_whole())),
         (true, to) => {
             let number = value.as_f64().trunc();
-            // Every float of 64 bits that is in the range of a type of 64 bits is a number of 128.
+            // Every f64 in the range of a 64-bit integer is exact as i128.
             let whole = Scalar::whole(to, number as i128);
             let fits = number.is_finite() && whole.as_whole() == number as i128;
             return if fits {
@@ -187,8 +188,8 @@ fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
     Ok(Scalar { ty: to, bits })
 }
 
-/// A whole number, of a signed type only where it is in its range.
-fn exact(ty: ScalarType, value: i128) -> Result<Scalar, FormulaError> {
+/// Returns an integer of a type; an error if a signed type does not have it.
+fn checked_integer(ty: ScalarType, value: i128) -> Result<Scalar, FormulaError> {
     let whole = Scalar::whole(ty, value);
     match ty.is_signed() && whole.as_whole() != value {
         true => Err(FormulaError::Undefined("a signed number overflows")),
@@ -199,12 +200,12 @@ fn exact(ty: ScalarType, value: i128) -> Result<Scalar, FormulaError> {
 fn unary(sign: char, value: Scalar) -> Result<Scalar, FormulaError> {
     let ty = promoted_type(value.ty);
     match sign {
-        '!' => Ok(truth(!is_true(value))),
+        '!' => Ok(from_bool(!is_true(value))),
         '~' => Ok(Scalar::whole(ty, !convert(value, ty)?.as_whole())),
         _ if ty.is_float() => {
             Ok(Scalar { ty, bits: value.bits ^ 1 << (8 * ty.bytes() as u32 - 1) })
         }
-        _ => exact(ty, -convert(value, ty)?.as_whole()),
+        _ => checked_integer(ty, -convert(value, ty)?.as_whole()),
     }
 }
 
@@ -229,7 +230,7 @@ fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, FormulaError
             true => a.as_f64().partial_cmp(&b.as_f64()),
             false => Some(a.as_whole().cmp(&b.as_whole())),
         };
-        return Ok(truth(match operator {
+        return Ok(from_bool(match operator {
             Binary::Equal => order.is_some_and(|o| o.is_eq()),
             Binary::Differ => !order.is_some_and(|o| o.is_eq()),
             Binary::Less => order.is_some_and(|o| o.is_lt()),
@@ -239,26 +240,26 @@ fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, FormulaError
         }));
     }
     if ty.is_float() {
-        return Ok(of_floats(operator, a, b));
+        return Ok(float_operation(operator, a, b));
     }
     let (a, b) = (a.as_whole(), b.as_whole());
     match operator {
-        Binary::Add => exact(ty, a + b),
-        Binary::Sub => exact(ty, a - b),
-        Binary::Mul => exact(ty, a.wrapping_mul(b)),
+        Binary::Add => checked_integer(ty, a + b),
+        Binary::Sub => checked_integer(ty, a - b),
+        Binary::Mul => checked_integer(ty, a.wrapping_mul(b)),
         Binary::Div | Binary::Rem if b == 0 => Err(FormulaError::Undefined("a division by zero")),
-        Binary::Div => exact(ty, a / b),
-        // Undefined where the quotient is.
-        Binary::Rem => exact(ty, a / b).map(|_| Scalar::whole(ty, a % b)),
+        Binary::Div => checked_integer(ty, a / b),
+        // Undefined if the quotient is.
+        Binary::Rem => checked_integer(ty, a / b).map(|_| Scalar::whole(ty, a % b)),
         Binary::And => Ok(Scalar::whole(ty, a & b)),
         Binary::Or => Ok(Scalar::whole(ty, a | b)),
         _ => Ok(Scalar::whole(ty, a ^ b)),
     }
 }
 
-/// Sums, differences, products and quotients, each rounded once: a float of 32 bits has more than twice the digits of one of 16,
-/// so that to round its result again is no second rounding.
-fn of_floats(operator: Binary, a: Scalar, b: Scalar) -> Scalar {
+/// Adds, subtracts, multiplies or divides, rounded once. f32 has more than twice the digits of f16, so that
+/// rounding its result again is the same as rounding once.
+fn float_operation(operator: Binary, a: Scalar, b: Scalar) -> Scalar {
     fn apply<T>(operator: Binary, a: T, b: T) -> T
     where
         T: std::ops::Add<Output = T>
@@ -288,7 +289,7 @@ fn call(function: Function, args: &[Scalar]) -> Result<Scalar, FormulaError> {
         ty = common_type(ty, arg.ty).map_err(|_| NO_TYPE)?;
     }
     let args: Vec<Scalar> = args.iter().map(|arg| convert(*arg, ty)).collect::<Result<_, _>>()?;
-    // Of `f32`, every number is one of `f64` too.
+    // Exact, because `args` then have type f32.
     let narrow = |arg: &Scalar| arg.as_f64() as f32;
     let float = |wide: f64, narrow: f32| match ty {
         ScalarType::F64 => Scalar { ty, bits: wide.to_bits() },
@@ -302,7 +303,7 @@ fn call(function: Function, args: &[Scalar]) -> Result<Scalar, FormulaError> {
         Function::Abs if ty.is_float() => {
             Ok(Scalar { ty, bits: args[0].bits & !(1 << (8 * ty.bytes() as u32 - 1)) })
         }
-        Function::Abs => exact(ty, args[0].as_whole().abs()),
+        Function::Abs => checked_integer(ty, args[0].as_whole().abs()),
         Function::Sqrt => Ok(float(args[0].as_f64().sqrt(), narrow(&args[0]).sqrt())),
         Function::Fma => Ok(float(
             args[0].as_f64().mul_add(args[1].as_f64(), args[2].as_f64()),

@@ -1,34 +1,34 @@
-//! The text of a formula.
+//! Parser of formulas.
 
 use super::{Binary, Expr, Formula, Function, type_of, types};
 use crate::{Choice, OwnKind, OwnParameter, Scalar, ScalarType, flat_parameters};
 
-/// How deep expressions may be nested.
-const MOST_DEPTH: usize = 60;
+/// Maximum nesting depth of expressions.
+const MAX_DEPTH: usize = 60;
 
-/// How many words, numbers and signs a formula may have: one operand behind the other nests, too, and is walked as deep.
-const MOST_TOKENS: usize = 2000;
+/// Maximum number of tokens. A chain of operators also nests, and is walked recursively.
+const MAX_TOKENS: usize = 2000;
 
 pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula, String> {
     let parameters = &flat_parameters(parameters);
     let tokens = tokens(text)?;
-    if tokens.len() > MOST_TOKENS {
-        return Err(format!("the formula has more than {MOST_TOKENS} words, numbers and signs"));
+    if tokens.len() > MAX_TOKENS {
+        return Err(format!("the formula has more than {MAX_TOKENS} words, numbers and signs"));
     }
     let mut parser = Parser { tokens, at: 0, parameters, bound: Vec::new(), depth: 0 };
     if let Some(taken) = parameters.iter().find(|p| ["i", "items"].contains(&p.name.as_str())) {
         let name = &taken.name;
-        return Err(format!("`{name}` means something else here; give the parameter another name"));
+        return Err(format!("`{name}` is reserved in formulas; rename the parameter"));
     }
     let name = parser.word()?;
     let out = parser.parameter(&name)?;
     let types = types(parameters);
     let element = match (&parameters[out].kind, types[out]) {
         (OwnKind::Pointer { only_read: true, .. }, _) => {
-            return Err(format!("`{name}` points to what is const, and is not written"));
+            return Err(format!("`{name}` points to const and cannot be written"));
         }
         (OwnKind::Pointer { .. }, Some(element)) => element,
-        _ => return Err(format!("`{name}` is no pointer to numbers")),
+        _ => return Err(format!("`{name}` is not a pointer to numbers")),
     };
     parser.expect("[")?;
     let at = parser.expr()?;
@@ -43,7 +43,7 @@ pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula
         Expr::Items
     };
     if let Some(token) = parser.tokens.get(parser.at) {
-        return Err(format!("`{token}` is left over"));
+        return Err(format!("unexpected `{token}` after the formula"));
     }
     if type_of(&at, &types)?.is_float() || type_of(&count, &types)?.is_float() {
         return Err("indices and bounds are whole numbers".to_owned());
@@ -52,13 +52,13 @@ pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula
     Ok(Formula { out, element, at, value, count, types })
 }
 
-/// Words, numbers and signs.
+/// Splits a formula into names, numbers and symbols.
 fn tokens(text: &str) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let end = if first.is_ascii_alphabetic() || first == '_' {
-            // Members of structs are named with these.
+            // A dot separates a struct from its member.
             let part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
             rest.find(|c| !part(c)).unwrap_or(rest.len())
         } else if first.is_ascii_digit() || first == '.' {
@@ -67,7 +67,7 @@ fn tokens(text: &str) -> Result<Vec<String>, String> {
             let signs = Binary::ALL.iter().map(|(sign, ..)| *sign);
             let signs = signs.chain(["[", "]", "(", ")", ",", "=", "?", ":", "~", "!"]);
             let longest = signs.filter(|sign| rest.starts_with(sign)).map(str::len).max();
-            longest.ok_or_else(|| format!("`{first}` is no part of a formula"))?
+            longest.ok_or_else(|| format!("`{first}` is not part of a formula"))?
         };
         found.push(rest[..end].to_owned());
         rest = rest[end..].trim_start();
@@ -90,7 +90,7 @@ struct Parser<'p> {
     tokens: Vec<String>,
     at: usize,
     parameters: &'p [OwnParameter],
-    /// Variables of the sums around.
+    /// Variables of the enclosing sums.
     bound: Vec<String>,
     depth: usize,
 }
@@ -111,13 +111,15 @@ impl Parser<'_> {
             return Ok(());
         }
         let found = self.peek().map_or("the end".to_owned(), |found| format!("`{found}`"));
-        Err(format!("`{token}` is missing before {found}; such as `out[i] = in[i] * 2 for i < n`"))
+        Err(format!(
+            "expected `{token}` before {found}, for example `out[i] = in[i] * 2 for i < n`"
+        ))
     }
 
     fn word(&mut self) -> Result<String, String> {
         let word =
             self.peek().filter(|t| t.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'));
-        let word = word.ok_or("a name is missing")?.to_owned();
+        let word = word.ok_or("expected a name")?.to_owned();
         self.at += 1;
         Ok(word)
     }
@@ -127,7 +129,7 @@ impl Parser<'_> {
         found.ok_or_else(|| {
             let names: Vec<_> = self.parameters.iter().map(|p| format!("`{}`", p.name)).collect();
             match names.is_empty() {
-                true => format!("the kernel has no parameter `{name}`, and no other"),
+                true => format!("the kernel has no parameter `{name}`; it has no parameters"),
                 false => {
                     format!("the kernel has no parameter `{name}`; it has {}", names.join(", "))
                 }
@@ -137,7 +139,7 @@ impl Parser<'_> {
 
     fn expr(&mut self) -> Result<Expr, String> {
         self.depth += 1;
-        if self.depth > MOST_DEPTH {
+        if self.depth > MAX_DEPTH {
             return Err("the formula is nested too deeply".to_owned());
         }
         let condition = self.binary(1)?;
@@ -169,7 +171,7 @@ impl Parser<'_> {
         for sign in ['-', '~', '!'] {
             if self.eat(&sign.to_string()) {
                 self.depth += 1;
-                if self.depth > MOST_DEPTH {
+                if self.depth > MAX_DEPTH {
                     return Err("the formula is nested too deeply".to_owned());
                 }
                 let inner = self.unary()?;
@@ -187,7 +189,7 @@ impl Parser<'_> {
             self.at += 1;
             return literal(&token).map(Expr::Literal);
         }
-        let name = self.word().map_err(|_| format!("`{token}` stands where a value must be"))?;
+        let name = self.word().map_err(|_| format!("`{token}` found where a value is expected"))?;
         self.named(&name)
     }
 
@@ -203,17 +205,18 @@ impl Parser<'_> {
         }
         if self.peek() == Some("(") {
             if let Some((_, ty)) = ScalarType::ALL.iter().find(|(word, _)| *word == name) {
-                let [inner] = self.arguments(name)?.try_into().map_err(|_| one(name, 1))?;
+                let [inner] =
+                    self.arguments(name)?.try_into().map_err(|_| wrong_argument_count(name, 1))?;
                 return Ok(Expr::Cast(*ty, Box::new(inner)));
             }
             let known = Function::ALL.iter().find(|(known, ..)| *known == name);
             let (_, function, takes) = known.ok_or_else(|| {
                 let names = Function::ALL.map(|(name, ..)| name).join("`, `");
-                format!("there is no function `{name}`; there are the types, `sum`, `{names}`")
+                format!("unknown function `{name}`; available are the types, `sum`, `{names}`")
             })?;
             let arguments = self.arguments(name)?;
             if arguments.len() != *takes {
-                return Err(one(name, *takes));
+                return Err(wrong_argument_count(name, *takes));
             }
             return Ok(Expr::Call(*function, arguments));
         }
@@ -227,8 +230,8 @@ impl Parser<'_> {
                 Ok(Expr::Element(index, Box::new(at)))
             }
             OwnKind::Struct { .. } | OwnKind::Other => Err(format!(
-                "`{name}` is neither a number nor a pointer, nor a struct of such that its source has in plain words: give the kernel \
-                 what is needed of it as numbers, or leave `computes` out and compare by `equal`"
+                "`{name}` is not a number, a pointer or a plain struct of these; pass what the formula needs as numbers, \
+                 or omit `computes` and compare with `equal`"
             )),
         }
     }
@@ -243,7 +246,7 @@ impl Parser<'_> {
         Ok(found)
     }
 
-    /// `sum(k < count, value)`.
+    /// Parses `sum(k < count, value)` after `sum`.
     fn sum(&mut self) -> Result<Expr, String> {
         self.expect("(")?;
         let name = self.word()?;
@@ -258,11 +261,11 @@ impl Parser<'_> {
     }
 }
 
-fn one(name: &str, takes: usize) -> String {
+fn wrong_argument_count(name: &str, takes: usize) -> String {
     format!("`{name}` takes {takes} value{}", if takes == 1 { "" } else { "s" })
 }
 
-/// A number as C reads it: `1` is an `int`, `1u` unsigned, `1.5` a `double` and `1.5f` a `float`.
+/// Parses a number as C does: `1` is an `int`, `1u` is unsigned, `1.5` a `double` and `1.5f` a `float`.
 fn literal(token: &str) -> Result<Scalar, String> {
     let hex = token.starts_with("0x");
     if !hex && token.contains(['.', 'e', 'E']) {
@@ -277,24 +280,24 @@ fn literal(token: &str) -> Result<Scalar, String> {
     let mixed = suffix.contains("lL") || suffix.contains("Ll");
     let suffix = suffix.to_ascii_lowercase();
     if mixed || !["", "u", "l", "ul", "lu", "ll", "ull", "llu"].contains(&&*suffix) {
-        return Err(format!("`{token}` is no number"));
+        return Err(format!("invalid number `{token}`"));
     }
-    // C reads it by eights.
+    // Octal in C.
     if digits.len() > 1
         && digits.bytes().all(|digit| digit.is_ascii_digit())
         && digits.starts_with('0')
     {
-        return Err(format!("`{token}` begins with 0, by which C means octal; write it without"));
+        return Err(format!("`{token}` is octal in C; drop the leading 0"));
     }
     use ScalarType::{I32, I64, U32, U64};
     let types: &[ScalarType] = match (suffix.contains('u'), suffix.contains('l')) {
         (true, true) => &[U64],
         (true, false) => &[U32, U64],
         (false, true) => &[I64, U64],
-        // A decimal one is never unsigned.
+        // A decimal literal without suffix is never unsigned.
         (false, false) if hex => &[I32, U32, I64, U64],
         (false, false) => &[I32, I64],
     };
     let fitting = types.iter().find_map(|ty| Scalar::parse(*ty, digits).ok());
-    fitting.ok_or_else(|| format!("`{token}` is no number"))
+    fitting.ok_or_else(|| format!("invalid number `{token}`"))
 }

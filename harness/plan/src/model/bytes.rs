@@ -1,55 +1,56 @@
-//! What the model keeps of the bytes of a buffer: all of them, or enough to tell whether a plan is sound.
+//! Content of a buffer in the model: all bytes, or only the size with enough facts to decide whether a plan is
+//! sound.
 
 use std::ops::Range;
 
 use crate::{Dtype, Kernel, MatmulProblem, matmul, pattern, small_numbers};
 
-/// The answer depends on bytes that are not kept.
-pub(crate) struct Unknown;
+/// The result depends on bytes that are not kept.
+pub(crate) struct Undecided;
 
-/// A buffer's content. Ranges lie within it.
+/// Content of a buffer. All ranges must be inside of it.
 pub(crate) trait Bytes: Sized {
-    /// So many bytes of a value, over and over.
-    fn of(value: &[u8], len: u64) -> Self;
-    /// These bytes.
-    fn whole(bytes: Vec<u8>) -> Self;
+    /// Returns content of `len` bytes that repeats `value`.
+    fn repeat(value: &[u8], len: u64) -> Self;
+    /// Returns content with these bytes.
+    fn from_bytes(bytes: Vec<u8>) -> Self;
     fn len(&self) -> u64;
-    /// See [`pattern`].
+    /// Writes a [`pattern`].
     fn pattern(&mut self, stamp: u64);
-    /// See [`small_numbers`].
+    /// Writes [`small_numbers`].
     fn numbers(&mut self, dtype: Dtype, stamp: u64);
     /// Adds one to each byte.
     fn count_up(&mut self);
     fn part(&self, range: Range<u64>) -> Self;
     fn put(&mut self, at: u64, data: &Self);
-    /// See [`KernelFunction`](crate::Computes).
+    /// Executes a library kernel, see [`KernelFunction`](crate::KernelFunction).
     fn compute(
         kernel: &Kernel,
         out: &mut Self,
         inputs: &[Self],
         numbers: &[u32],
         items: u64,
-    ) -> Result<Option<()>, Unknown>;
-    /// See [`matmul`].
+    ) -> Result<Option<()>, Undecided>;
+    /// Computes a matrix product, see [`matmul`].
     fn multiply(
         problem: &MatmulProblem,
         a: &Self,
         b: &Self,
         bias: Option<&Self>,
-    ) -> Result<Option<Self>, Unknown>;
-    /// The bytes, where they are kept.
-    fn known(&self) -> Option<&[u8]>;
+    ) -> Result<Option<Self>, Undecided>;
+    /// Returns the bytes, if they are kept.
+    fn kept(&self) -> Option<&[u8]>;
 }
 
 impl Bytes for Vec<u8> {
-    fn of(value: &[u8], len: u64) -> Self {
+    fn repeat(value: &[u8], len: u64) -> Self {
         match value {
             [byte] => vec![*byte; len as usize],
             _ => value.iter().copied().cycle().take(len as usize).collect(),
         }
     }
 
-    fn whole(bytes: Vec<u8>) -> Self {
+    fn from_bytes(bytes: Vec<u8>) -> Self {
         bytes
     }
 
@@ -83,7 +84,7 @@ impl Bytes for Vec<u8> {
         inputs: &[Self],
         numbers: &[u32],
         items: u64,
-    ) -> Result<Option<()>, Unknown> {
+    ) -> Result<Option<()>, Undecided> {
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
         Ok((kernel.reference)(out, &inputs, numbers, items))
     }
@@ -93,31 +94,31 @@ impl Bytes for Vec<u8> {
         a: &Self,
         b: &Self,
         bias: Option<&Self>,
-    ) -> Result<Option<Self>, Unknown> {
+    ) -> Result<Option<Self>, Undecided> {
         Ok(matmul(problem, a, b, bias.map(Vec::as_slice)))
     }
 
-    fn known(&self) -> Option<&[u8]> {
+    fn kept(&self) -> Option<&[u8]> {
         Some(self)
     }
 }
 
-/// A size, with what a product must know of the elements.
+/// Size of a buffer, and whether its elements are small numbers, which [`matmul`] multiplies exactly.
 pub(super) struct Extent {
     len: u64,
-    /// All whole elements are small [`small_numbers`] of this type.
+    /// Type of the elements if all of them are [`small_numbers`].
     numbers: Option<Dtype>,
 }
 
-/// The largest magnitude that [`small_numbers`] gives.
-const LARGEST: u64 = 2;
+/// Maximum magnitude of [`small_numbers`].
+const MAX_SMALL_NUMBER: u64 = 2;
 
 impl Bytes for Extent {
-    fn of(_: &[u8], len: u64) -> Self {
+    fn repeat(_: &[u8], len: u64) -> Self {
         Extent { len, numbers: None }
     }
 
-    fn whole(bytes: Vec<u8>) -> Self {
+    fn from_bytes(bytes: Vec<u8>) -> Self {
         Extent { len: bytes.len() as u64, numbers: None }
     }
 
@@ -159,13 +160,13 @@ impl Bytes for Extent {
         inputs: &[Self],
         numbers: &[u32],
         items: u64,
-    ) -> Result<Option<()>, Unknown> {
+    ) -> Result<Option<()>, Undecided> {
         let [of_out, of_input] = (kernel.reach)(numbers, items);
         out.numbers = None;
         if out.len >= of_out && inputs.iter().all(|input| input.len >= of_input) {
             Ok(Some(()))
         } else {
-            Err(Unknown)
+            Err(Undecided)
         }
     }
 
@@ -174,19 +175,22 @@ impl Bytes for Extent {
         a: &Self,
         b: &Self,
         bias: Option<&Self>,
-    ) -> Result<Option<Self>, Unknown> {
+    ) -> Result<Option<Self>, Undecided> {
         let output = problem.dtype.output();
         let small = [a, b].iter().all(|factor| factor.numbers == Some(problem.dtype))
             && bias.is_none_or(|bias| bias.numbers == Some(output));
-        let largest = problem.k.saturating_mul(LARGEST * LARGEST).saturating_add(LARGEST);
-        if small && largest <= output.exact() {
+        let largest = problem
+            .k
+            .saturating_mul(MAX_SMALL_NUMBER * MAX_SMALL_NUMBER)
+            .saturating_add(MAX_SMALL_NUMBER);
+        if small && largest <= output.max_exact_integer() {
             Ok(Some(Extent { len: problem.bytes()[2], numbers: None }))
         } else {
-            Err(Unknown)
+            Err(Undecided)
         }
     }
 
-    fn known(&self) -> Option<&[u8]> {
+    fn kept(&self) -> Option<&[u8]> {
         None
     }
 }

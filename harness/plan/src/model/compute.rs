@@ -1,19 +1,19 @@
-//! Kernels and products of matrices.
+//! Kernels of the library, and matrix products.
 
-use super::{Bytes, Model, Now, Ranges, Unknown};
+use super::{Bytes, CurrentStep, Model, Ranges, Undecided};
 use crate::{Arg, MatmulProblem, Operands, Parameter, Place, kernel, kernel::size_mistake};
 
 impl<'a, B: Bytes> Model<'a, B> {
     pub(crate) fn launch(
         &mut self,
-        now: Now<'a>,
+        now: CurrentStep<'a>,
         name: &str,
         grid: &[u32; 3],
         block: &[u32; 3],
         args: &[Arg],
     ) {
         if let Some(message) = size_mistake(*grid, *block).filter(|_| now.step.returns.is_none()) {
-            return self.mistake(now.step, message);
+            return self.report(now.step, message);
         }
         let items = grid.iter().chain(block).fold(1, |n: u64, &x| n.saturating_mul(x.into()));
         let Some(kernel) = kernel(name) else { return self.launch_own(now, name, items, args) };
@@ -28,8 +28,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         let scalars =
             kernel.parameters.iter().filter(|p| matches!(p, Parameter::U32 | Parameter::F32));
         if args.len() != kernel.parameters.len() || numbers.len() != scalars.count() {
-            return self
-                .mistake(now.step, format!("kernel `{name}` takes {:?}", kernel.parameters));
+            return self.report(now.step, format!("kernel `{name}` takes {:?}", kernel.parameters));
         }
         let workgroups = grid.iter().fold(1, |n: u64, &x| n.saturating_mul(x.into()));
         for input in places[1..].iter().filter(|input| input.buffer == places[0].buffer) {
@@ -40,14 +39,14 @@ impl<'a, B: Bytes> Model<'a, B> {
                      result depends on their order; {instead}",
                     input.buffer
                 );
-                return self.mistake(now.step, message);
+                return self.report(now.step, message);
             }
         }
         let [of_out, of_input] = (kernel.reach)(&numbers, items);
         let mut inputs = Vec::new();
         let mut known = true;
         for place in &places[1..] {
-            let Some(state) = self.live(now.step, &place.buffer) else { return };
+            let Some(state) = self.live_buffer(now.step, &place.buffer) else { return };
             let size = state.bytes.len();
             let Some((data, unknown)) =
                 self.read(now.step, place, size.saturating_sub(place.offset))
@@ -57,7 +56,7 @@ impl<'a, B: Bytes> Model<'a, B> {
             known &= unknown.part(0..of_input).is_empty();
             inputs.push(data);
         }
-        let Some(state) = self.live(now.step, &places[0].buffer) else { return };
+        let Some(state) = self.live_buffer(now.step, &places[0].buffer) else { return };
         let size = state.bytes.len();
         let range = places[0].offset.min(size)..size;
         let mut out = state.bytes.part(range.clone());
@@ -65,20 +64,25 @@ impl<'a, B: Bytes> Model<'a, B> {
         let written = 0..of_out.min(out.len());
         match known {
             false => unknown.add(written),
-            // What is worked on in its place is known no better than before.
+            // A result that depends on the previous output is known only as far as that was.
             true if kernel.updates => {}
             true => unknown.remove(written),
         }
         match B::compute(kernel, &mut out, &inputs, &numbers, items) {
             Ok(Some(())) => self.write(now, places[0], &out, &unknown),
             Ok(None) => {
-                self.mistake(now.step, format!("this launch of `{name}` leaves its buffers"))
+                self.report(now.step, format!("this launch of `{name}` leaves its buffers"))
             }
-            Err(Unknown) => self.undecided = true,
+            Err(Undecided) => self.undecided = true,
         }
     }
 
-    pub(super) fn multiply(&mut self, now: Now<'a>, problem: &MatmulProblem, operands: &Operands) {
+    pub(super) fn multiply(
+        &mut self,
+        now: CurrentStep<'a>,
+        problem: &MatmulProblem,
+        operands: &Operands,
+    ) {
         let place = |buffer: &String| Place { buffer: buffer.clone(), offset: 0 };
         let factors = [Some(&operands.a), Some(&operands.b), operands.bias.as_ref()];
         if factors.contains(&Some(&operands.d)) {
@@ -86,7 +90,7 @@ impl<'a, B: Bytes> Model<'a, B> {
                 "the product is written to buffer `{}`, which is also one of its factors; give the product a buffer of its own",
                 operands.d
             );
-            return self.mistake(now.step, message);
+            return self.report(now.step, message);
         }
         let [a_bytes, b_bytes, _] = problem.bytes();
         let bias_bytes = problem.m * problem.dtype.output().bytes();
@@ -101,15 +105,15 @@ impl<'a, B: Bytes> Model<'a, B> {
         let known = [Some(not_of_a), Some(not_of_b), not_of_bias];
         let known = known.iter().flatten().all(Ranges::is_empty);
         match B::multiply(problem, &a, &b, bias.as_ref()) {
-            Err(Unknown) => self.undecided = true,
+            Err(Undecided) => self.undecided = true,
             Ok(Some(d)) => {
-                let unknown = if known { Ranges::default() } else { Ranges::of(0..d.len()) };
+                let unknown = if known { Ranges::default() } else { Ranges::from_range(0..d.len()) };
                 self.write(now, &place(&operands.d), &d, &unknown);
             }
-            Ok(None) => self.mistake(
+            Ok(None) => self.report(
                 now.step,
-                "this product is not exact in its type, so it has no one right result; fill the factors with \
-                 `numbers`, or take a smaller `k`"
+                "this product is not exact in its type, so its result depends on the order of additions; fill the factors with \
+                 `numbers`, or use a smaller `k`"
                     .to_owned(),
             ),
         }

@@ -1,13 +1,13 @@
-//! Sets of bytes of a buffer, as ranges.
+//! Sets of bytes of a buffer, stored as ranges.
 
 use std::{collections::BTreeMap, ops::Range};
 
-/// Ranges that neither touch nor overlap, by their starts.
+/// A set of bytes: disjoint, non-adjacent, non-empty ranges, as start and end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
-    pub(super) fn of(range: Range<u64>) -> Self {
+    pub(super) fn from_range(range: Range<u64>) -> Self {
         let mut ranges = Ranges::default();
         ranges.add(range);
         ranges
@@ -22,7 +22,7 @@ impl Ranges {
             return;
         }
         let Range { mut start, mut end } = range;
-        // Those that it touches become one with it.
+        // Merges the ranges that touch or overlap the new one.
         while let Some((&from, &to)) =
             self.0.range(..=end).next_back().filter(|(_, to)| **to >= start)
         {
@@ -49,7 +49,7 @@ impl Ranges {
         }
     }
 
-    /// What lies in a range, counted from its start.
+    /// Returns the bytes in a range, relative to its start.
     pub(super) fn part(&self, range: Range<u64>) -> Ranges {
         if range.is_empty() {
             return Ranges::default();
@@ -60,7 +60,7 @@ impl Ranges {
         Ranges(part.collect())
     }
 
-    /// Makes these, counted from `at`, the ones in as many bytes from there on.
+    /// Replaces the bytes `at..at + len` by `part`, which is relative to `at`.
     pub(super) fn put(&mut self, at: u64, len: u64, part: &Ranges) {
         self.remove(at..at + len);
         for (from, to) in &part.0 {
@@ -82,9 +82,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of numbers.
+        /// Compares with a set of numbers.
         #[test]
-        fn ranges_are_sets_of_bytes(edits in prop::collection::vec((0..3, 0..20u64, 0..9u64), 0..12)) {
+        fn ranges_behave_like_sets_of_bytes(edits in prop::collection::vec((0..3, 0..20u64, 0..9u64), 0..12)) {
             let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
             for (what, at, len) in edits {
                 let range = at..at + len;
@@ -102,7 +102,7 @@ mod tests {
                         let inside = set.iter().filter(|byte| range.contains(byte));
                         let inside: BTreeSet<u64> = inside.map(|byte| byte - at).collect();
                         prop_assert_eq!(bytes(&part), inside.clone());
-                        // Moved by three.
+                        // Copies the part to an offset of three.
                         ranges.put(at + 3, len, &part);
                         set.retain(|byte| !(at + 3..at + 3 + len).contains(byte));
                         set.extend(inside.iter().map(|byte| byte + at + 3));
@@ -110,7 +110,7 @@ mod tests {
                 }
                 prop_assert_eq!(bytes(&ranges), set.clone());
                 prop_assert_eq!(ranges.is_empty(), set.is_empty());
-                // One range for what hangs together, and none that is empty.
+                // Ranges are neither adjacent nor empty.
                 let apart = ranges.0.iter().zip(ranges.0.iter().skip(1)).all(|(a, b)| a.1 < b.0);
                 prop_assert!(apart && ranges.0.iter().all(|(from, to)| from < to), "{:?}", ranges);
             }

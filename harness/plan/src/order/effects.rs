@@ -1,16 +1,16 @@
-//! What calls order.
+//! Applies the effects of calls on the happens-before order.
 
 use super::{OrderAnalysis, join};
 use crate::{OnOrder, Step, promise};
 
 impl<'a> OrderAnalysis<'a> {
-    /// What a call orders when it takes effect.
+    /// Applies the effect of a call.
     pub(super) fn call(&mut self, step: &'a Step, host: &str) {
         match step.call.on_order() {
             OnOrder::Nothing => {}
             OnOrder::InTurn => self.effect(step, host, None),
             OnOrder::Alloc(buffer) => {
-                // What was done to the memory of that name before was done to other memory.
+                // Earlier accesses were to other memory of the same name.
                 self.accesses.remove(buffer);
                 self.effect(step, host, None);
             }

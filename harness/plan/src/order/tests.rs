@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{Buffer, CopyApi, Memory, PLAN_VERSION, Place};
 
-/// Runs the calls over a pinned `host`, a pageable `page`, a `registered` one, the device buffers `dev` and `other` and a `pool` on the
-/// non-blocking streams `s` and `t` and the blocking stream `b`.
+/// Returns the races of these calls. Buffers: pinned `host`, pageable `page`, `registered`, device memory `dev` and
+/// `other`, and `pool`. Streams: non-blocking `s` and `t`, and blocking `b`.
 fn races_of(calls: Vec<Call>) -> Vec<String> {
     let buffer = |memory| Buffer { memory, bytes: 64, guarded: false };
     let plan = Plan {
@@ -69,7 +69,7 @@ fn check(calls: Vec<Call>, racy: bool) {
 }
 
 #[test]
-fn a_pinned_source_must_outlive_its_copy_and_a_pageable_one_is_staged() {
+fn pinned_source_must_outlive_its_copy_but_pageable_source_is_staged() {
     use CopyApi::MemcpyAsync;
     check(vec![copy("dev", "host", MemcpyAsync, "s"), fill("host")], true);
     check(vec![copy("dev", "page", MemcpyAsync, "s"), fill("page")], false);
@@ -80,7 +80,7 @@ fn a_pinned_source_must_outlive_its_copy_and_a_pageable_one_is_staged() {
 }
 
 #[test]
-fn streams_are_ordered_by_events_and_by_the_null_stream() {
+fn events_and_the_null_stream_order_streams() {
     use CopyApi::{Memcpy, MemcpyAsync};
     let write = |s: &str| copy("dev", "host", MemcpyAsync, s);
     let record = Call::EventRecord { event: "e".into(), stream: "s".into() };
@@ -93,7 +93,7 @@ fn streams_are_ordered_by_events_and_by_the_null_stream() {
 }
 
 #[test]
-fn a_copy_inside_the_device_is_not_over_when_it_returns() {
+fn device_to_device_copy_continues_after_return() {
     use CopyApi::{Memcpy, MemcpyAsync, MemcpyDirected, MemcpyWithStream};
     for api in [Memcpy, MemcpyDirected] {
         let inside = copy("dev", "other", api, DEFAULT_STREAM);
@@ -105,7 +105,7 @@ fn a_copy_inside_the_device_is_not_over_when_it_returns() {
     }
     let inside = copy("dev", "other", MemcpyWithStream, "t");
     check(vec![inside, copy("host", "dev", MemcpyAsync, "s")], true);
-    // To and from the host the copy is over.
+    // A copy to or from the host has completed when it returns.
     check(vec![copy("dev", "host", Memcpy, "s"), copy("host", "dev", MemcpyAsync, "s")], false);
     check(vec![copy("host", "dev", MemcpyWithStream, "t"), fill("host")], false);
     let rows = |asynchronous| Call::Copy2d {
@@ -123,7 +123,7 @@ fn a_copy_inside_the_device_is_not_over_when_it_returns() {
 }
 
 #[test]
-fn what_a_destroyed_stream_was_given_is_not_over() {
+fn destroying_a_stream_does_not_wait_for_its_work() {
     let work = copy("dev", "host", CopyApi::MemcpyAsync, "s");
     let destroy = Call::StreamDestroy { stream: "s".into() };
     let create = Call::StreamCreate { stream: "s".into() };
@@ -131,14 +131,14 @@ fn what_a_destroyed_stream_was_given_is_not_over() {
     check(vec![work.clone(), destroy.clone(), fill("host")], true);
     check(vec![work.clone(), wait.clone(), destroy.clone(), fill("host")], false);
     check(vec![work.clone(), destroy.clone(), Call::DeviceSynchronize, fill("host")], false);
-    // The new stream of that name knows nothing of the old one.
+    // The new stream of that name does not wait for the work of the old one.
     check(vec![work.clone(), destroy.clone(), create.clone(), work.clone()], true);
     check(vec![work.clone(), destroy.clone(), create.clone(), wait, fill("host")], true);
     check(vec![work, Call::Unload { kernel: "k".into() }, fill("host")], true);
 }
 
 #[test]
-fn memory_of_a_pool_comes_and_goes_in_the_order_of_streams() {
+fn pool_memory_is_allocated_and_freed_in_stream_order() {
     let on = |stream: &str| stream.to_owned();
     let alloc = |stream| Call::Alloc { buffer: "pool".into(), stream: on(stream) };
     let free = |stream| Call::Free { buffer: "pool".into(), stream: on(stream) };
@@ -146,12 +146,12 @@ fn memory_of_a_pool_comes_and_goes_in_the_order_of_streams() {
     check(vec![alloc("s"), write("s"), free("s")], false);
     check(vec![alloc("s"), write("t")], true);
     check(vec![alloc("s"), write("s"), free("t")], true);
-    // What is allocated then is other memory.
+    // The second allocation is other memory.
     check(vec![alloc("s"), write("s"), free("s"), alloc("t"), write("t")], false);
 }
 
 #[test]
-fn what_frees_memory_waits_where_that_is_promised() {
+fn freeing_waits_only_for_some_memory_kinds() {
     let work = copy("other", "host", CopyApi::MemcpyAsync, "s");
     let free = |buffer: &str| Call::Free { buffer: buffer.into(), stream: "default".into() };
     check(vec![work.clone(), free("dev"), fill("host")], false);
@@ -162,7 +162,7 @@ fn what_frees_memory_waits_where_that_is_promised() {
 }
 
 #[test]
-fn a_wait_for_the_null_stream_is_one_for_the_blocking_ones() {
+fn waiting_for_the_null_stream_waits_for_blocking_streams() {
     let wait = |stream: &str| Call::StreamSynchronize { stream: stream.into() };
     let work = |stream: &str| copy("dev", "host", CopyApi::MemcpyAsync, stream);
     check(vec![work("b"), wait(DEFAULT_STREAM), fill("host")], false);
@@ -171,7 +171,7 @@ fn a_wait_for_the_null_stream_is_one_for_the_blocking_ones() {
 }
 
 #[test]
-fn launches_of_one_graph_are_ordered_by_their_streams_alone() {
+fn only_streams_order_launches_of_one_graph() {
     let launch = |stream: &str| Call::GraphLaunch { exec: "x".into(), stream: stream.into() };
     let graph = |streams: [&str; 2]| {
         vec![
@@ -189,7 +189,7 @@ fn launches_of_one_graph_are_ordered_by_their_streams_alone() {
 }
 
 #[test]
-fn what_a_generator_writes_belongs_to_its_stream() {
+fn generator_writes_in_its_stream() {
     let generate = || Call::RandGenerate {
         generator: "g".into(),
         to: Place { buffer: "dev".into(), offset: 0 },
@@ -217,7 +217,7 @@ fn what_a_generator_writes_belongs_to_its_stream() {
 }
 
 #[test]
-fn host_functions_and_products_are_work_of_their_streams() {
+fn host_functions_and_products_are_stream_ordered() {
     let function = Call::HostFunc {
         buffer: "host".into(),
         api: crate::HostFuncApi::LaunchHostFunc,
@@ -245,7 +245,7 @@ fn host_functions_and_products_are_work_of_their_streams() {
 }
 
 #[test]
-fn branches_of_a_graph_are_ordered_only_by_captured_events() {
+fn only_captured_events_order_graph_branches() {
     use CopyApi::MemcpyAsync;
     let graph = |joined: bool| {
         let event = |stream: &str| Call::EventRecord { event: "e".into(), stream: stream.into() };
@@ -257,7 +257,7 @@ fn branches_of_a_graph_are_ordered_only_by_captured_events() {
             wait("t"),
             copy("dev", "host", MemcpyAsync, "t"),
         ];
-        // The fork joins in any case: before the copy of the captured stream, or behind it.
+        // The fork joins in both cases: before the copy on the captured stream, or after it.
         let copy = [copy("host", "dev", MemcpyAsync, "s")];
         let join = [event("t"), wait("s")];
         if joined {
@@ -276,9 +276,9 @@ fn branches_of_a_graph_are_ordered_only_by_captured_events() {
     check(graph(false), true);
 }
 
-/// A case of thousands of steps is checked in time that grows as their number.
+/// The time of the analysis is linear in the number of steps.
 #[test]
-fn only_the_last_of_the_reads_that_follow_each_other_is_kept() {
+fn ordered_reads_are_reported_once_in_linear_time() {
     let mut calls = vec![fill("host")];
     for _ in 0..20_000 {
         calls.push(copy("dev", "host", CopyApi::MemcpyAsync, "s"));

@@ -1,4 +1,4 @@
-//! The reference of each kernel against its source, work item by work item.
+//! Compares the reference of each kernel with its source, one work-item at a time.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use proptest::{prelude::*, test_runner::RngSeed};
 
 use crate::memory::{Block, Memory};
 
-/// Kernels of whole numbers.
+/// Kernels on integers.
 const WHOLE: [&str; 10] = [
     "fill_u32",
     "copy_u32",
@@ -25,7 +25,7 @@ fn block(name: &str) -> Block {
     (name.to_owned(), 0)
 }
 
-/// Runs a kernel over these bytes in both ways.
+/// Runs a kernel over these bytes with both implementations.
 fn compare(
     name: &str,
     out: &[u8],
@@ -92,7 +92,7 @@ proptest! {
     })]
 
     #[test]
-    fn whole_numbers_are_computed_as_the_source_says(
+    fn integer_kernels_match_their_sources(
         kernel in prop::sample::select(&WHOLE[..]),
         out in prop::collection::vec(any::<u8>(), 0..400),
         input in prop::collection::vec(any::<u8>(), 0..400),
@@ -100,13 +100,13 @@ proptest! {
         k in 0..70u32,
         items in prop::sample::select(vec![1u32, 7, 32, 64, 96, 128]),
     ) {
-        // These take groups of 32.
+        // These kernels use groups of 32.
         let items = if kernel == "shuffle_u32" { items.next_multiple_of(32) } else { items };
         compare(kernel, &out, &input, n, k, items)?;
     }
 
     #[test]
-    fn floats_are_computed_as_the_source_says(
+    fn float_kernels_match_their_sources(
         out in prop::collection::vec(-1000..1000i16, 40),
         input in prop::collection::vec(-1000..1000i16, 40),
         n in 0..44u32,
@@ -119,9 +119,9 @@ proptest! {
         compare("saxpy_f32", &bytes(&out), &bytes(&input), n, f32::from(a).to_bits(), items)?;
     }
 
-    /// c = a b, row by row, as in any book.
+    /// c = a b, computed row by row.
     #[test]
-    fn a_product_of_matrices_is_one(
+    fn matmul_kernel_computes_a_matrix_product(
         n in prop::sample::select(vec![0usize, 1, 2, 3, 16]),
         seed in any::<u64>(),
     ) {
@@ -146,9 +146,9 @@ proptest! {
     }
 }
 
-/// The kernels that are tried here are those that there are.
+/// The tests above cover all kernels.
 #[test]
-fn every_kernel_is_tried() {
+fn every_kernel_is_tested() {
     let tried = WHOLE.iter().chain(&["saxpy_f32", "matmul_f32"]).copied();
     let tried: BTreeSet<&str> = tried.collect();
     assert_eq!(tried, KERNELS.iter().map(|kernel| kernel.name).collect());

@@ -1,6 +1,7 @@
-//! A plan taken apart into operations on bytes, and the edges that the documentation of HIP puts between them. There are no clocks
-//! here: what comes before what is a path through edges. The rules are read from hip_runtime_api.h of 7.2.4 and the programming
-//! guides of HIP and CUDA, at the place where each is applied.
+//! An independent model of order: a plan as operations on bytes, with edges for each order that the documentation
+//! of HIP promises. Instead of vector clocks, an operation precedes another if a path of edges connects them. The
+//! rules come from hip_runtime_api.h of 7.2.4 and the programming guides of HIP and CUDA, quoted where they are
+//! applied.
 
 mod captures;
 mod run;
@@ -12,44 +13,44 @@ use plan::{Arg, Box3d, Call, CopyApi, Memory as Kind, Parameter, Place, Plan, St
 use self::captures::becomes_node;
 use crate::memory::Block;
 
-/// Something that happens at one time: on the host, in a stream, or in a graph.
+/// An operation of the host, a stream or a graph node.
 pub(crate) struct Operation {
-    /// Those that come before, at once.
+    /// Direct predecessors.
     after: Vec<usize>,
     pub(crate) line: u32,
-    pub(crate) does: Does,
-    /// Blocks as they are when the call is made.
+    pub(crate) does: Action,
+    /// Allocation of each buffer at the time of the call.
     blocks: BTreeMap<String, Block>,
-    /// What the call is declared to reach, from where to where, and whether it writes there.
+    /// Declared accesses: block, start, end, and true for a write.
     declared: Vec<(Block, u64, u64, bool)>,
 }
 
-pub(crate) enum Does {
-    /// It is there for its edges.
+pub(crate) enum Action {
+    /// No effect except for its edges.
     Nothing,
-    /// A call, the nth time.
+    /// A call, with its number of earlier executions.
     Call(Call, u32),
-    /// The host puts what a copy reads aside.
+    /// The host stages the source of a copy.
     Stage(Call),
-    /// The copy of what was put aside by that operation.
+    /// The copy of data that the given operation staged.
     Staged(usize, Call),
-    /// A check that must read known bytes: step and occurrence.
+    /// A check of known bytes: step, occurrence, buffer.
     Check(u32, u32, String),
-    /// Buffers that the host reads.
+    /// The host reads buffers.
     Read(Vec<String>),
-    /// Guards: step, occurrence, bytes.
+    /// A check of guards: step, occurrence, bytes.
     Guards(u32, u32, u64),
-    /// Memory that nobody has written.
+    /// Allocates uninitialised memory.
     Allocate(Block, u64),
 }
 
 #[derive(Default)]
 struct Stream {
-    /// The last that it was given.
+    /// Last operation of the stream.
     last: Option<usize>,
 }
 
-/// A node: the call with the memory of its time, and the nodes that come before.
+/// A graph node: the call, the allocations at its capture, and its predecessors.
 #[derive(Clone)]
 struct Node {
     call: Call,
@@ -58,15 +59,15 @@ struct Node {
     blocks: BTreeMap<String, Block>,
 }
 
-/// A capture that goes on.
+/// An open capture.
 struct Capture {
     number: u32,
     nodes: Vec<Node>,
-    /// What the next node of each of its streams comes after.
+    /// Predecessors of the next node of each of its streams.
     streams: BTreeMap<String, BTreeSet<usize>>,
 }
 
-/// What an event was recorded behind.
+/// Work before the latest record of an event.
 #[derive(Clone)]
 enum Event {
     Operation(usize),
@@ -76,31 +77,31 @@ enum Event {
 pub(crate) struct Machine<'a> {
     plan: &'a Plan,
     pub(crate) operations: Vec<Operation>,
-    /// The last of the host.
+    /// Last operation of the host.
     host: Option<usize>,
     streams: BTreeMap<String, Stream>,
     events: BTreeMap<String, Event>,
-    /// By the stream that began them.
+    /// Open captures by the stream that began them.
     captures: BTreeMap<String, Capture>,
     begun: u32,
     destroyed: BTreeSet<String>,
     graphs: BTreeMap<String, Vec<Node>>,
     execs: BTreeMap<String, Vec<Node>>,
-    /// Graphs that no capture made.
+    /// Graphs made node by node.
     by_hand: BTreeSet<String>,
     generators: BTreeMap<String, String>,
-    /// The allocation of each buffer that is there now.
+    /// Current allocation of each buffer.
     blocks: BTreeMap<String, Block>,
     allocations: u32,
     occurrences: BTreeMap<u32, u32>,
     illegal: Vec<(u32, String)>,
 }
 
-/// What came of a plan: the bytes of each check by step and occurrence, or the lines where it cannot go on.
+/// Bytes of each check, by step and occurrence.
 pub(crate) type Results = Vec<(u32, u32, Vec<u8>)>;
 
 impl<'a> Machine<'a> {
-    pub(crate) fn of(plan: &'a Plan) -> Self {
+    pub(crate) fn new(plan: &'a Plan) -> Self {
         let mut machine = Machine {
             plan,
             operations: Vec::new(),
@@ -129,7 +130,7 @@ impl<'a> Machine<'a> {
         for step in steps {
             match &step.call {
                 Call::Repeat { count, body } => (0..*count).for_each(|_| self.steps(body)),
-                // Another thread of the host, which is waited for: nothing goes on beside it.
+                // The host waits for the other thread, so nothing runs concurrently.
                 Call::Thread { body } => self.steps(body),
                 _ => self.step(step),
             }
@@ -152,13 +153,13 @@ impl<'a> Machine<'a> {
         self.streams.get(stream).and_then(|stream| stream.last)
     }
 
-    /// The capture that a stream is in, by the stream that began it.
+    /// Returns the stream that began the capture that a stream is in.
     fn capture_of(&self, stream: &str) -> Option<String> {
         let mut all = self.captures.iter();
         all.find(|(_, capture)| capture.streams.contains_key(stream)).map(|(name, _)| name.clone())
     }
 
-    /// The block of a buffer; what is not allocated is told of.
+    /// Returns the block of a buffer, or reports that it is not allocated.
     fn block(&mut self, step: &Step, buffer: &str) -> Option<Block> {
         let block = self.blocks.get(buffer).cloned();
         if block.is_none() {
@@ -167,8 +168,14 @@ impl<'a> Machine<'a> {
         block
     }
 
-    /// An operation behind these.
-    fn add(&mut self, step_line: u32, after: Vec<usize>, does: Does, call: Option<&Call>) -> usize {
+    /// Adds an operation with these predecessors.
+    fn add(
+        &mut self,
+        step_line: u32,
+        after: Vec<usize>,
+        does: Action,
+        call: Option<&Call>,
+    ) -> usize {
         let blocks = self.blocks.clone();
         let declared = call.map_or_else(Vec::new, |call| {
             let declared = declared(call).into_iter();
@@ -182,22 +189,23 @@ impl<'a> Machine<'a> {
         self.operations.len() - 1
     }
 
-    /// The host does something.
-    fn host(&mut self, step: &Step, does: Does) -> usize {
+    /// Adds an operation of the host.
+    fn host(&mut self, step: &Step, does: Action) -> usize {
         let after = self.host.into_iter().collect();
         let new = self.add(step.line, after, does, Some(&step.call));
         self.host = Some(new);
         new
     }
 
-    /// The host waits for these.
+    /// Makes the host wait for these operations.
     fn wait(&mut self, step: &Step, others: impl IntoIterator<Item = usize>) {
         let after = self.host.into_iter().chain(others).collect();
-        self.host = Some(self.add(step.line, after, Does::Nothing, None));
+        self.host = Some(self.add(step.line, after, Action::Nothing, None));
     }
 
-    /// What a command that the host gives to a stream now comes after. Streams are queues (hipStreamCreate); the null stream and
-    /// blocking streams wait for each other (hipStreamNonBlocking: "does not synchronize with stream 0").
+    /// Returns the predecessors of a command that the host now gives to a stream. Streams are queues
+    /// (hipStreamCreate); the null stream and blocking streams wait for each other (hipStreamNonBlocking: "does not
+    /// synchronize with stream 0").
     fn before_command(&self, stream: &str) -> Vec<usize> {
         let mut after: Vec<usize> = self.host.into_iter().chain(self.last(stream)).collect();
         if stream == "default" {
@@ -209,7 +217,7 @@ impl<'a> Machine<'a> {
         after
     }
 
-    fn command(&mut self, step: &Step, stream: &str, does: Does, call: Option<&Call>) -> usize {
+    fn command(&mut self, step: &Step, stream: &str, does: Action, call: Option<&Call>) -> usize {
         let after = self.before_command(stream);
         let new = self.add(step.line, after, does, call);
         self.streams.entry(stream.to_owned()).or_default().last = Some(new);
@@ -229,7 +237,7 @@ impl<'a> Machine<'a> {
     fn step(&mut self, step: &Step) {
         let occurrence = self.occurrence(step);
         self.refuse_destroyed(step);
-        if let Some(stream) = self.given_to(&step.call)
+        if let Some(stream) = self.stream_of(&step.call)
             && let Some(origin) = self.capture_of(&stream)
             && becomes_node(&step.call)
         {
@@ -240,9 +248,9 @@ impl<'a> Machine<'a> {
             Call::Alloc { buffer, .. } => {
                 self.allocations += 1;
                 let block = (buffer.clone(), self.allocations);
-                let does = Does::Allocate(block.clone(), self.plan.buffers[buffer].bytes);
+                let does = Action::Allocate(block.clone(), self.plan.buffers[buffer].bytes);
                 self.blocks.insert(buffer.clone(), block);
-                match self.given_to(&step.call) {
+                match self.stream_of(&step.call) {
                     // "The allocation must not be accessed until the allocation operation completes" (hipMallocAsync).
                     Some(stream) => {
                         self.command(step, &stream, does, Some(&step.call));
@@ -259,23 +267,24 @@ impl<'a> Machine<'a> {
                 }
                 match self.kind(buffer) {
                     Kind::DeviceAsync => {
-                        let stream = self.given_to(&step.call).expect("it has one");
-                        self.command(step, &stream, Does::Nothing, Some(&step.call));
+                        let stream = self.stream_of(&step.call).expect("it has one");
+                        self.command(step, &stream, Action::Nothing, Some(&step.call));
                     }
                     kind => {
-                        // hipFree, hipHostFree: "performs an implicit hipDeviceSynchronize() call"; others promise nothing.
+                        // hipFree, hipHostFree: "performs an implicit hipDeviceSynchronize() call". The other
+                        // functions make no such promise.
                         if !matches!(kind, Kind::HostPageable | Kind::HostRegistered) {
                             self.wait(step, self.everything());
                         }
-                        self.host(step, Does::Nothing);
+                        self.host(step, Action::Nothing);
                     }
                 }
                 self.blocks.remove(buffer);
             }
-            // Host stores, or hipMemset.
+            // Host stores or hipMemset.
             Call::Poison { buffer } => {
                 if self.block(step, buffer).is_some() {
-                    let does = Does::Call(step.call.clone(), occurrence);
+                    let does = Action::Call(step.call.clone(), occurrence);
                     match self.kind(buffer).on_host() {
                         true => self.host(step, does),
                         false => self.command(step, "default", does, Some(&step.call)),
@@ -284,23 +293,23 @@ impl<'a> Machine<'a> {
             }
             Call::Fill { buffer, .. } | Call::FillNumbers { buffer, .. } => {
                 if self.block(step, buffer).is_some() {
-                    self.host(step, Does::Call(step.call.clone(), occurrence));
+                    self.host(step, Action::Call(step.call.clone(), occurrence));
                 }
             }
             Call::Check { buffer } => {
                 if self.block(step, buffer).is_some() {
-                    self.host(step, Does::Check(step.id, occurrence, buffer.clone()));
+                    self.host(step, Action::Check(step.id, occurrence, buffer.clone()));
                 }
             }
             Call::Equal { a, b } | Call::Differ { a, b } => {
                 if self.block(step, a).is_some() && self.block(step, b).is_some() {
-                    self.host(step, Does::Read(vec![a.clone(), b.clone()]));
+                    self.host(step, Action::Read(vec![a.clone(), b.clone()]));
                 }
             }
             Call::Guards { buffer } => {
                 let bytes = 2 * self.plan.buffers[buffer].guard();
                 let after = self.host.into_iter().collect();
-                let does = Does::Guards(step.id, occurrence, bytes);
+                let does = Action::Guards(step.id, occurrence, bytes);
                 self.host = Some(self.add(step.line, after, does, None));
             }
             Call::Copy { .. }
@@ -322,7 +331,7 @@ impl<'a> Machine<'a> {
                         Event::Capture { number: capture.number, nodes }
                     }
                     // "reach the head of the specified stream, after all previous commands in that stream have completed"
-                    None => Event::Operation(self.command(step, stream, Does::Nothing, None)),
+                    None => Event::Operation(self.command(step, stream, Action::Nothing, None)),
                 };
                 self.events.insert(event.clone(), recorded);
             }
@@ -334,7 +343,7 @@ impl<'a> Machine<'a> {
                 Some(Event::Operation(recorded)) => {
                     let after = self.host.into_iter().chain(self.last(stream)).chain([recorded]);
                     let after = after.collect();
-                    let new = self.add(step.line, after, Does::Nothing, None);
+                    let new = self.add(step.line, after, Action::Nothing, None);
                     self.streams.entry(stream.clone()).or_default().last = Some(new);
                 }
                 Some(Event::Capture { number, nodes }) => {
@@ -351,7 +360,7 @@ impl<'a> Machine<'a> {
             }
             Call::StreamSynchronize { stream } => {
                 let mut all: Vec<usize> = self.last(stream).into_iter().collect();
-                // "Specifying the null stream will cause the command to wait for other streams": those that it waits for.
+                // "Specifying the null stream will cause the command to wait for other streams": the blocking ones.
                 if stream == "default" {
                     let blocking = self.plan.streams.keys().filter(|name| self.blocking(name));
                     all.extend(blocking.filter_map(|name| self.last(name)));
@@ -382,7 +391,8 @@ impl<'a> Machine<'a> {
                 self.graphs.insert(graph.clone(), Vec::new());
                 self.by_hand.insert(graph.clone());
             }
-            // Behind the node before, as hipGraphAddKernelNode and its like are called with one dependency.
+            // After the previous node: the worker calls hipGraphAddKernelNode and similar functions with one
+            // dependency.
             Call::AddNode { graph, node } => {
                 let by_hand = self.by_hand.contains(graph);
                 let blocks = self.blocks.clone();
@@ -420,7 +430,7 @@ impl<'a> Machine<'a> {
                 }
             }
             Call::GraphLaunch { exec, stream } => self.launch(step, occurrence, exec, stream),
-            // hiprandSetStream; a generator that is made works in the null stream.
+            // hiprandSetStream. A new generator uses the null stream.
             Call::RandCreate { generator, .. } => {
                 self.generators.insert(generator.clone(), "default".to_owned());
             }
@@ -438,7 +448,7 @@ impl<'a> Machine<'a> {
                     self.no(step, "no such generator");
                 }
             }
-            // They order nothing, and do nothing to memory.
+            // These calls order no work and do not access memory.
             Call::StreamQuery { .. }
             | Call::EventQuery { .. }
             | Call::EventElapsed { .. }
@@ -454,8 +464,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The stream that a call is given to: that which it names, the null stream for calls without, that of the generator.
-    fn given_to(&self, call: &Call) -> Option<String> {
+    /// Returns the stream that executes a call: the named one, that of the generator, or the null stream.
+    fn stream_of(&self, call: &Call) -> Option<String> {
         let stream = match call {
             Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. }
             | Call::Copy2d { asynchronous: false, .. }
@@ -465,7 +475,7 @@ impl<'a> Machine<'a> {
             Call::Alloc { buffer, stream } | Call::Free { buffer, stream } => {
                 return (self.kind(buffer) == Kind::DeviceAsync).then(|| stream.clone());
             }
-            // hiprand.h: in the stream that hiprandSetStream gave, else in the null stream.
+            // hiprand.h: the stream that hiprandSetStream set, else the null stream.
             Call::RandGenerate { generator, .. } => {
                 self.generators.get(generator).map_or("default", String::as_str)
             }
@@ -484,10 +494,10 @@ impl<'a> Machine<'a> {
         Some(stream.to_owned())
     }
 
-    /// A call that gives work to a stream which is not captured.
+    /// Adds the work of a call on a stream that is not being captured.
     fn work(&mut self, step: &Step, occurrence: u32) {
         let call = &step.call;
-        let stream = self.given_to(call).expect("it is given to one");
+        let stream = self.stream_of(call).expect("it is given to one");
         if matches!(call, Call::RandGenerate { generator, .. } if !self.generators.contains_key(generator))
         {
             self.no(step, "no such generator");
@@ -497,7 +507,7 @@ impl<'a> Machine<'a> {
                 return;
             }
         }
-        let made = Does::Call(call.clone(), occurrence);
+        let made = Action::Call(call.clone(), occurrence);
         let (to, from, asynchronous) = match call {
             Call::Copy { to, from, api, .. } => {
                 (&to.buffer, &from.buffer, *api == CopyApi::MemcpyAsync)
@@ -516,12 +526,13 @@ impl<'a> Machine<'a> {
         // hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization".
         let inside = !self.kind(to).on_host() && !self.kind(from).on_host();
         let synchronous = !asynchronous && !inside;
-        // "For transfers from pageable host memory to device memory, host memory is copied to a staging buffer immediately"; the
-        // other way, a stream synchronisation comes first (CUDA, API synchronization behavior).
+        // "For transfers from pageable host memory to device memory, host memory is copied to a staging buffer
+        // immediately"; in the other direction, a stream synchronisation comes first (CUDA, API synchronization
+        // behavior).
         if asynchronous && self.kind(from) == Kind::HostPageable {
-            let staged = self.host(step, Does::Stage(call.clone()));
+            let staged = self.host(step, Action::Stage(call.clone()));
             self.operations[staged].declared.retain(|(.., write)| !write);
-            let new = self.command(step, &stream, Does::Staged(staged, call.clone()), Some(call));
+            let new = self.command(step, &stream, Action::Staged(staged, call.clone()), Some(call));
             self.operations[new].declared.retain(|(.., write)| *write);
             return;
         }
@@ -532,8 +543,12 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// From the first byte of a box to the last.
-fn span_of(of: &Box3d, [width, height, depth]: [u64; 3], write: bool) -> (String, u64, u64, bool) {
+/// Returns the range from the first byte of a box to the last.
+fn box_range(
+    of: &Box3d,
+    [width, height, depth]: [u64; 3],
+    write: bool,
+) -> (String, u64, u64, bool) {
     let [x, y, z] = of.at;
     let at = |row: u64, slice: u64| (slice * of.rows + row) * of.pitch + x;
     let first = at(y, z);
@@ -544,7 +559,8 @@ fn span_of(of: &Box3d, [width, height, depth]: [u64; 3], write: bool) -> (String
     (of.buffer.clone(), first, end, write)
 }
 
-/// What a call is declared to reach: a kernel its buffers to their ends, rows all from the first to the last.
+/// Returns the declared accesses of a call: a kernel accesses its buffers to the end, rows the range from the first
+/// to the last byte.
 fn declared(call: &Call) -> Vec<(String, u64, u64, bool)> {
     let flat = |place: &Place, bytes: u64, write: bool| {
         (place.buffer.clone(), place.offset, place.offset + bytes, write)
@@ -563,10 +579,10 @@ fn declared(call: &Call) -> Vec<(String, u64, u64, bool)> {
         }
         Call::Copy3d { to, from, width, height, depth, .. } => {
             let size = [*width, *height, *depth];
-            vec![span_of(from, size, false), span_of(to, size, true)]
+            vec![box_range(from, size, false), box_range(to, size, true)]
         }
         Call::SetRows { to, width, height, depth, .. } => {
-            vec![span_of(to, [*width, *height, depth.unwrap_or(1)], true)]
+            vec![box_range(to, [*width, *height, depth.unwrap_or(1)], true)]
         }
         Call::Set { to, bytes, .. } => vec![flat(to, *bytes, true)],
         Call::SetHalves { to, count, .. } => vec![flat(to, 2 * count, true)],

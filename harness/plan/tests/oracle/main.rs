@@ -1,14 +1,14 @@
-//! What decides is tried against another hand: a machine of bytes, edges and captures written from the documentation alone
-//! ([`machine`], [`memory`]) goes through small plans that are drawn at random ([`draw`]), and what `plan` says of them is compared
-//! in both directions.
+//! Compares `plan` with an independent implementation in both directions, on random small plans ([`random_plans`]).
+//! A machine of bytes, edges and captures ([`machine`], [`memory`]), written from the documentation alone, executes
+//! the same plans.
 //!
-//! `ROCREPRO_ORACLE_PLANS` says how many plans are drawn, `ROCREPRO_ORACLE_SEED` which.
+//! `ROCREPRO_ORACLE_PLANS` sets the number of plans, `ROCREPRO_ORACLE_SEED` the seed.
 
-mod draw;
+mod effect_coverage;
 mod kernels;
-mod kinds;
 mod machine;
 mod memory;
+mod random_plans;
 
 use std::{cell::Cell, collections::BTreeSet};
 
@@ -19,26 +19,26 @@ use proptest::{
 };
 
 use self::{
-    draw::{Piece, pieces, plan},
     machine::Machine,
+    random_plans::{Piece, pieces, plan},
 };
 
-/// The number that a variable of the environment gives.
-fn asked(variable: &str) -> Option<u64> {
+/// Returns the number in an environment variable.
+fn number_from_environment(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not `{text}`")))
 }
 
-/// How many plans are drawn.
-fn wanted() -> u32 {
-    asked("ROCREPRO_ORACLE_PLANS").map_or(600, |plans| plans as u32)
+/// Returns the number of plans to test.
+fn plan_count() -> u32 {
+    number_from_environment("ROCREPRO_ORACLE_PLANS").map_or(600, |plans| plans as u32)
 }
 
-/// Draws plans, the same ones in every run of the tests.
-fn each(check: impl Fn(&Plan) -> Result<(), TestCaseError>) {
+/// Calls `check` with random plans, the same ones in every run.
+fn for_each_plan(check: impl Fn(&Plan) -> Result<(), TestCaseError>) {
     let config = ProptestConfig {
-        cases: wanted(),
-        rng_seed: RngSeed::Fixed(asked("ROCREPRO_ORACLE_SEED").unwrap_or(12)),
+        cases: plan_count(),
+        rng_seed: RngSeed::Fixed(number_from_environment("ROCREPRO_ORACLE_SEED").unwrap_or(12)),
         failure_persistence: None,
         ..ProptestConfig::default()
     };
@@ -48,15 +48,15 @@ fn each(check: impl Fn(&Plan) -> Result<(), TestCaseError>) {
     }
 }
 
-/// What the model cannot know of a buffer it does not know of any of its bytes.
+/// If part of a buffer is unknown, the model reports the whole buffer as unknown.
 const UNKNOWN: &str = "cannot be known beforehand";
 
-/// A plan has a result by the one hand where it has one by the other, and it is the same.
+/// Both implementations accept the same plans and compute the same bytes.
 #[test]
-fn the_reference_is_what_comes_of_it_byte_by_byte() {
+fn reference_equals_bytewise_execution() {
     let sound = Cell::new(0u32);
-    each(|plan| {
-        let machine = Machine::of(plan);
+    for_each_plan(|plan| {
+        let machine = Machine::new(plan);
         let order: Vec<usize> = (0..machine.operations.len()).collect();
         match (reference(plan), machine.run(&order)) {
             (Ok(got), Ok((want, ..))) => {
@@ -80,11 +80,11 @@ fn the_reference_is_what_comes_of_it_byte_by_byte() {
         }
         Ok(())
     });
-    assert!(sound.get() * 10 > wanted(), "only {} plans had a result", sound.get());
+    assert!(sound.get() * 10 > plan_count(), "only {} plans had a result", sound.get());
 }
 
-/// The same with products of another type, whose sums may round.
-fn of_type(plan: &Plan, of: Dtype) -> Plan {
+/// Like `plan`, but with products of another type, whose sums may be rounded.
+fn with_product_type(plan: &Plan, of: Dtype) -> Plan {
     fn change(steps: &mut [Step], of: Dtype) {
         for step in steps {
             match &mut step.call {
@@ -102,18 +102,18 @@ fn of_type(plan: &Plan, of: Dtype) -> Plan {
     plan
 }
 
-/// Sizes alone tell of the same mistakes as the bytes do.
+/// The analysis by sizes reports the same mistakes as the one by bytes.
 #[test]
-fn the_analysis_finds_what_the_reference_finds() {
+fn analysis_by_size_equals_analysis_by_bytes() {
     let (sound, wrong) = (Cell::new(0u32), Cell::new(0u32));
     let rounding = Cell::new(0u32);
-    each(|plan| {
+    for_each_plan(|plan| {
         let found = reference(plan).map(drop);
         let count = if found.is_ok() { &sound } else { &wrong };
         count.set(count.get() + 1);
         prop_assert_eq!(analyse(plan), found);
         for of in [Dtype::F32, Dtype::Bf16] {
-            let plan = of_type(plan, of);
+            let plan = with_product_type(plan, of);
             let found = reference(&plan).map(drop);
             let rounds = |mistake: &Mistake| mistake.message.contains("is not exact in its type");
             let some = found.as_ref().is_err_and(|mistakes| mistakes.iter().any(rounds));
@@ -123,16 +123,16 @@ fn the_analysis_finds_what_the_reference_finds() {
         Ok(())
     });
     let (sound, wrong) = (sound.get(), wrong.get());
-    let few = wanted() / 10;
+    let few = plan_count() / 10;
     assert!(sound > few && wrong > few, "{sound} plans with a result, {wrong} without");
     assert!(rounding.get() > 0, "no product rounds");
 }
 
-/// What one check must read is what all of them together must, and the last version of its buffer.
+/// The content of a check has the digest that `reference` returns, and is the last version of its buffer.
 #[test]
-fn the_content_of_a_check_is_the_last_version_of_its_buffer() {
+fn check_content_is_the_last_version_of_its_buffer() {
     let (met, versions) = (Cell::new(0u32), Cell::new(0usize));
-    each(|plan| {
+    for_each_plan(|plan| {
         let Ok(all) = reference(plan) else { return Ok(()) };
         for expected in all.expected {
             let (step, nth) = (expected.step, expected.occurrence);
@@ -147,24 +147,25 @@ fn the_content_of_a_check_is_the_last_version_of_its_buffer() {
         }
         Ok(())
     });
-    assert!(met.get() * 10 > wanted(), "only {} checks of a buffer", met.get());
+    assert!(met.get() * 10 > plan_count(), "only {} checks of a buffer", met.get());
     assert!(versions.get() > 3, "{} versions at most", versions.get());
     let none = plan(&[]);
     assert_eq!(Reference::content(&none, u32::MAX, 0), None);
 }
 
-/// The lines of a race.
+/// Returns both lines of a race.
 fn lines(race: &Mistake) -> (u32, u32) {
     let (_, earlier) = race.message.split_once("(line ").expect("it names the other line");
     (earlier[..earlier.find(')').expect("closed")].parse().expect("a number"), race.line)
 }
 
-/// Where nothing is refused nothing that is touched is unordered, and what is refused are two accesses that no path orders.
+/// Accepted plans have no unordered conflicting accesses, and every reported race is a pair of accesses without a
+/// path between them.
 #[test]
-fn races_are_the_pairs_that_no_path_of_edges_orders() {
+fn races_equal_unordered_pairs_of_the_machine() {
     let (quiet, racy) = (Cell::new(0u32), Cell::new(0u32));
-    each(|plan| {
-        let machine = Machine::of(plan);
+    for_each_plan(|plan| {
+        let machine = Machine::new(plan);
         let order: Vec<usize> = (0..machine.operations.len()).collect();
         let Ok((_, touched, _)) = machine.run(&order) else { return Ok(()) };
         let found = races(plan);
@@ -182,22 +183,22 @@ fn races_are_the_pairs_that_no_path_of_edges_orders() {
         Ok(())
     });
     let (quiet, racy) = (quiet.get(), racy.get());
-    let few = wanted() / 30;
+    let few = plan_count() / 30;
     assert!(quiet > few && racy > few, "{quiet} plans without a race, {racy} with one");
 }
 
-/// What is accepted has the same results in whatever order its operations may be done.
+/// Accepted plans have the same results in every legal order of their operations.
 #[test]
-fn what_is_accepted_has_one_result_in_every_legal_order() {
+fn accepted_plans_have_one_result_in_every_legal_order() {
     let others = Cell::new(0u32);
-    each(|plan| {
-        let machine = Machine::of(plan);
+    for_each_plan(|plan| {
+        let machine = Machine::new(plan);
         let first: Vec<usize> = (0..machine.operations.len()).collect();
         let Ok((want, ..)) = machine.run(&first) else { return Ok(()) };
         if !races(plan).is_empty() {
             return Ok(());
         }
-        // As late as it may, as early as it may, and a few in between.
+        // As late as possible, as early as possible, and some orders in between.
         let mut mixed = plan.body.len() as u64;
         let mut any = |ready: usize| {
             mixed = mixed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -219,5 +220,5 @@ fn what_is_accepted_has_one_result_in_every_legal_order() {
         }
         Ok(())
     });
-    assert!(others.get() * 10 > wanted(), "only {} other orders", others.get());
+    assert!(others.get() * 10 > plan_count(), "only {} other orders", others.get());
 }

@@ -1,37 +1,37 @@
-//! Memory one byte at a time, and what each call does to it, written from the kernels' own sources and the documentation of the
-//! calls. It shares no code with the model but the two definitions that are the plan's own: the pattern of a fill and the small
-//! numbers.
+//! Byte-wise memory and the effect of each call on it, written from the sources of the kernels and the
+//! documentation of the calls. The only shared code are two definitions of the plan itself: the pattern of a fill
+//! and the small numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{Arg, Box3d, Call, Dtype, MatmulProblem, Operands, Place, ScalarType};
 
-/// A buffer, and which of its allocations.
+/// A buffer with the number of its allocation.
 pub(crate) type Block = (String, u32);
 
-/// A byte of a block.
+/// One byte of a block.
 pub(crate) type At = (Block, u64);
 
-/// What a byte is known to be; None for what no one can know.
+/// Value of a byte; `None` if it is unknown.
 type Byte = Option<u8>;
 
 pub(crate) struct Memory {
     blocks: BTreeMap<Block, Vec<Byte>>,
-    /// Blocks that something has written.
+    /// Initialised blocks.
     pub(crate) written: BTreeSet<Block>,
-    /// Blocks into which something has put what cannot be known, since they were last written as a whole.
+    /// Blocks that contain unknown bytes, since they were last overwritten as a whole.
     pub(crate) doubtful: BTreeSet<Block>,
-    /// What was read and written since this was cleared.
+    /// Bytes read and written since these sets were cleared.
     pub(crate) read: BTreeSet<At>,
     pub(crate) stored: BTreeSet<At>,
 }
 
-/// The access leaves the block, or what is read cannot be worked with.
+/// A reason why an operation is not allowed.
 pub(crate) struct Illegal(pub(crate) &'static str);
 
 pub(crate) type Done<T = ()> = Result<T, Illegal>;
 
-/// Which allocation of each buffer a call works with.
+/// Returns the allocation that a name refers to.
 pub(crate) type Blocks<'a> = &'a dyn Fn(&str) -> Block;
 
 impl Memory {
@@ -45,7 +45,7 @@ impl Memory {
         }
     }
 
-    /// Fresh memory: nobody knows what it holds.
+    /// Adds uninitialised memory.
     pub(crate) fn allocate(&mut self, block: Block, bytes: u64) {
         self.doubtful.insert(block.clone());
         self.blocks.insert(block, vec![None; bytes as usize]);
@@ -88,12 +88,12 @@ impl Memory {
         Ok(())
     }
 
-    /// What a block holds, where all of it is known.
+    /// Returns the content of a block if all of it is known.
     pub(crate) fn all(&self, block: &Block) -> Option<Vec<u8>> {
         self.blocks.get(block)?.iter().copied().collect()
     }
 
-    /// Carries out what a call does to bytes.
+    /// Applies the effect of a call.
     pub(crate) fn apply(&mut self, call: &Call, occurrence: u32, of: Blocks<'_>) -> Done {
         match call {
             Call::Poison { buffer } => {
@@ -101,7 +101,7 @@ impl Memory {
                 for at in 0..self.len(&block) {
                     self.store(&block, at, Some(0xA5))?;
                 }
-                // What is known of it is that it was not written.
+                // The block is still not initialised.
                 if !was {
                     self.written.remove(&block);
                 }
@@ -120,7 +120,7 @@ impl Memory {
                 let stamp = u64::from(occurrence) * (1 << 32) + u64::from(*stamp);
                 plan::small_numbers(*dtype, stamp, &mut bytes);
                 self.put(&block, &bytes)?;
-                // It is written on the host as a whole.
+                // The host overwrites the whole block.
                 self.written.insert(block);
             }
             Call::Copy { to, from, bytes, .. } => self.rows(to, 0, from, 0, *bytes, 1, of)?,
@@ -139,7 +139,7 @@ impl Memory {
                 let (places, sources) = (in_box(to, size)?, in_box(from, size)?);
                 self.must_be_written(&source)?;
                 if target == source && places.iter().any(|at| sources.contains(at)) {
-                    return Err(Illegal("the copy overlaps what it reads"));
+                    return Err(Illegal("source and target of the copy overlap"));
                 }
                 for (to, from) in places.into_iter().zip(sources) {
                     let byte = self.load(&source, from)?;
@@ -156,7 +156,7 @@ impl Memory {
                 }
             }
             Call::Set { to, value, words, bytes, .. } => {
-                // cuMemsetD32: "dstDevice pointer must be 4-byte aligned", and it counts words.
+                // cuMemsetD32: "dstDevice pointer must be 4-byte aligned"; it counts words.
                 if *words && (to.offset % 4 != 0 || bytes % 4 != 0) {
                     return Err(Illegal("words that are not aligned"));
                 }
@@ -166,7 +166,7 @@ impl Memory {
                 }
                 self.whole(&of(&to.buffer), to.offset, *bytes);
             }
-            // cuMemsetD16: the same of two bytes each.
+            // cuMemsetD16: the same with two bytes each.
             Call::SetHalves { to, value, count, .. } => {
                 if to.offset % 2 != 0 {
                     return Err(Illegal("halves that are not aligned"));
@@ -211,7 +211,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Something wrote these bytes in one go, and knew them.
+    /// Marks a range as overwritten with known bytes.
     fn whole(&mut self, block: &Block, offset: u64, bytes: u64) {
         if offset == 0 && bytes == self.len(block) && self.all(block).is_some() {
             self.doubtful.remove(block);
@@ -248,7 +248,7 @@ impl Memory {
         let read: BTreeSet<u64> = bytes.iter().map(|(_, from, _)| *from).collect();
         for (at, _, byte) in bytes {
             if target == source && read.contains(&at) {
-                return Err(Illegal("the copy overlaps what it reads"));
+                return Err(Illegal("source and target of the copy overlap"));
             }
             self.store(&target, at, byte)?;
         }
@@ -256,7 +256,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The work items one after the other, each as the source of the kernel says.
+    /// Executes the work-items of a launch one after the other, as in the source of the kernel.
     pub(crate) fn launch(
         &mut self,
         name: &str,
@@ -283,9 +283,9 @@ impl Memory {
         let items: u64 = grid.iter().chain(&block).map(|x| u64::from(*x)).product();
         if source.is_some() && src == dst {
             let shared = |item: u64| match name {
-                // One workgroup is drawn, whose barriers are between its reads and its write.
+                // Only one workgroup is launched, and a barrier separates its reads from its write.
                 "sum_u32" => false,
-                // Any item may add to any of the 16 bins.
+                // Any work-item may add to any of the 16 bins.
                 "histogram_u32" => in_elements((src_at + 4 * item, 4), (dst_at, 64)),
                 _ => {
                     let size = if name == "copy_u8" { 1 } else { 4 };
@@ -338,14 +338,14 @@ impl Memory {
                         _ => None,
                     });
                     let y = self.load_word(&dst, dst_at + 4 * i)?;
-                    // Exact in 64 bits but for the sum, whose double rounding these tests do not meet.
+                    // Exact in f64 except for the sum, whose double rounding does not occur in these tests.
                     x.zip(y).zip(a).map(|((x, y), a)| {
                         let wide = |bits| f64::from(f32::from_bits(bits));
                         ((a * wide(x) + wide(y)) as f32).to_bits()
                     })
                 }
                 "histogram_u32" => {
-                    // Which bin it is may not be known; then nothing is of any.
+                    // If the bin is unknown, all bins become unknown.
                     let bins = x.map_or(0..16, |x| u64::from(x % 16)..u64::from(x % 16) + 1);
                     for bin in bins {
                         let count = self.load_word(&dst, dst_at + 4 * bin)?;
@@ -361,7 +361,7 @@ impl Memory {
         Ok(())
     }
 
-    /// In groups of 32, as the comment above the kernel says.
+    /// Executes groups of 32 as described above the kernel.
     fn shuffle(
         &mut self,
         (dst, dst_at): (&Block, u64),
@@ -387,7 +387,7 @@ impl Memory {
                 group.map(|x| {
                     let sum =
                         |lanes: &[u32]| lanes.iter().fold(0u32, |sum, x| sum.wrapping_add(*x));
-                    // The last lane has none above it and gets its own.
+                    // The last lane gets its own value.
                     let next = if lane == 31 { x[31] } else { x[lane + 1] };
                     sum(&x[..=lane])
                         .wrapping_sub(next)
@@ -402,12 +402,12 @@ impl Memory {
         Ok(())
     }
 
-    /// D = op(A) op(B), column-major, in whole numbers. Only for types whose elements are read and written here.
+    /// Computes D = op(A) op(B), column-major, in integers. Only for the types that can be read and written here.
     fn multiply(&mut self, problem: &MatmulProblem, operands: &Operands, of: Blocks<'_>) -> Done {
         let MatmulProblem { dtype, m, n, k, transpose_a, transpose_b, .. } = *problem;
         assert_eq!(dtype, Dtype::I8, "what is drawn");
         let (a, b, d) = (of(&operands.a), of(&operands.b), of(&operands.d));
-        // rocblas_gemm_ex: D may be C; of A and B no such thing is said, and reference BLAS forbids it.
+        // rocblas_gemm_ex: D may be C. Reference BLAS forbids D to be A or B.
         if d == a || d == b {
             return Err(Illegal("a product in the place of a factor"));
         }
@@ -435,12 +435,12 @@ impl Memory {
     }
 }
 
-/// Whether two ranges, each of a first byte and a length, have a byte in common.
+/// Returns true if two ranges, as start and length, share a byte.
 fn in_elements((a, of_a): (u64, u64), (b, of_b): (u64, u64)) -> bool {
     (a..a + of_a).any(|at| (b..b + of_b).contains(&at))
 }
 
-/// Every byte of a box, slice by slice, row by row: hip/driver_types.h, hipPitchedPtr and hipPos.
+/// Returns every byte of a box, slice by slice and row by row: hip/driver_types.h, hipPitchedPtr and hipPos.
 pub(crate) fn in_box(of: &Box3d, [width, height, depth]: [u64; 3]) -> Result<Vec<u64>, Illegal> {
     let [x, y, z] = of.at;
     if x + width > of.pitch {

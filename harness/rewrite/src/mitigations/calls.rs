@@ -1,26 +1,27 @@
-//! The same work by other calls.
+//! Mitigations that do the same work with other calls.
 //!
-//! A rewrite edits the body of a plan; set-up, guards and teardown follow from it when the result is written as a case and lowered
-//! again, which also refuses what is not well-formed: a rewrite need not know the rules of captures and races.
+//! A rewrite edits only the body of a plan. The result is then written as a case and lowered again, which adds
+//! set-up, guards and teardown and rejects invalid results. Therefore a rewrite need not follow the rules of
+//! captures and races.
 
 use std::collections::BTreeSet;
 
 use plan::{Call, DEFAULT_STREAM, Memory, Plan, Step, StreamKind, WorkStream, captured_steps};
 
-/// A plan that does the same work by other calls.
+/// A plan that does the same work with other calls.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
-    /// What is done, in the imperative.
+    /// Description of the change, in the imperative.
     pub name: &'static str,
-    /// What that changes, in one sentence.
+    /// Effect of the change, in one sentence.
     pub meaning: &'static str,
-    /// The component that it points to when it helps.
+    /// Component that is suspect if the change helps.
     pub component: &'static str,
-    /// The plan, whose set-up and teardown are still the old ones.
+    /// The changed plan, with unchanged set-up and teardown.
     pub plan: Plan,
 }
 
-/// Turns a plan into another; false where it does not apply.
+/// Changes a plan; returns false if the change does not apply.
 type Edit = fn(&mut Plan) -> bool;
 
 const EDITS: &[(&str, &str, &str, Edit)] = &[
@@ -28,27 +29,27 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
         "pin the host buffers",
         "Host memory comes from hipHostMalloc, so no copy goes through staging memory.",
         "staging of pageable memory",
-        |plan| memory(plan, Memory::HostPageable, Memory::HostPinned),
+        |plan| replace_memory(plan, Memory::HostPageable, Memory::HostPinned),
     ),
     (
         "allocate by hipMalloc",
         "Memory that came from hipMallocAsync comes from hipMalloc.",
         "memory pools",
-        |plan| memory(plan, Memory::DeviceAsync, Memory::Device),
+        |plan| replace_memory(plan, Memory::DeviceAsync, Memory::Device),
     ),
     (
         "copy by hipMemcpy outside of captures",
         "The host waits for every copy outside of captures.",
         "ordering of asynchronous copies",
-        |plan| outside(plan, &mut |step, out| out.push(synchronous(step))),
+        |plan| edit_outside_captures(plan, &mut |step, out| out.push(make_synchronous(step))),
     ),
     (
         "synchronise the device after what is submitted outside of captures",
         "Nothing is in flight when the next call is made.",
         "ordering of commands",
         |plan| {
-            outside(plan, &mut |step, out| {
-                let sync = submits(&step.call).then(|| step_of(Call::DeviceSynchronize));
+            edit_outside_captures(plan, &mut |step, out| {
+                let sync = submits(&step.call).then(|| new_step(Call::DeviceSynchronize));
                 out.push(step);
                 out.extend(sync);
             })
@@ -59,9 +60,9 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
         "The device is idle before anything is read back.",
         "ordering of copies to the host",
         |plan| {
-            outside(plan, &mut |step, out| {
+            edit_outside_captures(plan, &mut |step, out| {
                 if reads(&step.call) {
-                    out.push(step_of(Call::DeviceSynchronize));
+                    out.push(new_step(Call::DeviceSynchronize));
                 }
                 out.push(step);
             })
@@ -72,14 +73,14 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
         "No replay overlaps with what follows it, and no output is overwritten before it is read.",
         "ordering of graph launches",
         |plan| {
-            outside(plan, &mut |step, out| {
+            edit_outside_captures(plan, &mut |step, out| {
                 let launched = if let Call::GraphLaunch { stream, .. } = &step.call {
                     Some(stream.clone())
                 } else {
                     None
                 };
                 out.push(step);
-                out.extend(launched.map(|stream| step_of(Call::StreamSynchronize { stream })));
+                out.extend(launched.map(|stream| new_step(Call::StreamSynchronize { stream })));
             })
         },
     ),
@@ -87,19 +88,19 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
         "use one stream",
         "All streams of the program become one.",
         "ordering between streams",
-        one_stream,
+        merge_streams,
     ),
     (
         "use a stream instead of the null stream",
         "What went to the null stream goes to a stream of its own.",
         "the null stream",
-        no_null_stream,
+        replace_null_stream,
     ),
     (
         "use a fresh stream for each capture",
         "No stream is captured twice.",
         "state that a capture leaves in its stream",
-        fresh_streams,
+        use_fresh_streams,
     ),
     (
         "warm up before the capture",
@@ -111,11 +112,11 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
         "create generators before the capture",
         "Random generators are created and seeded outside of captures.",
         "set-up of a library inside of a capture",
-        create_outside,
+        create_before_capture,
     ),
 ];
 
-/// The rewrites that apply to a plan, not yet checked.
+/// Returns the rewrites that apply to a plan. They are not yet validated.
 pub fn rewrites(plan: &Plan) -> Vec<Rewrite> {
     let apply =
         |(name, meaning, component, edit): &(&'static str, &'static str, &'static str, Edit)| {
@@ -128,13 +129,14 @@ pub fn rewrites(plan: &Plan) -> Vec<Rewrite> {
     EDITS.iter().filter_map(apply).collect()
 }
 
-/// A step that is to be lowered again, which gives it its id.
-fn step_of(call: Call) -> Step {
+/// Returns a step for a new call. The next lowering assigns its id.
+fn new_step(call: Call) -> Step {
     Step { id: 0, call, returns: None, gives: None, line: 0, planted: Vec::new() }
 }
 
-/// Buffers that the case declares have no dot in their names; lowering names its own after them.
-fn memory(plan: &mut Plan, from: Memory, to: Memory) -> bool {
+/// Replaces the memory kind of declared buffers. Their names contain no dot, unlike those of buffers that lowering
+/// adds.
+fn replace_memory(plan: &mut Plan, from: Memory, to: Memory) -> bool {
     let mut changed = false;
     for (name, buffer) in &mut plan.buffers {
         if buffer.memory == from && !name.contains('.') {
@@ -145,15 +147,15 @@ fn memory(plan: &mut Plan, from: Memory, to: Memory) -> bool {
     changed
 }
 
-/// Rebuilds every list of steps, in blocks too; what is inside of a capture stays as it is.
-fn outside(plan: &mut Plan, edit: &mut dyn FnMut(Step, &mut Vec<Step>)) -> bool {
+/// Rebuilds every list of steps, also in blocks. Steps inside of captures are kept.
+fn edit_outside_captures(plan: &mut Plan, edit: &mut dyn FnMut(Step, &mut Vec<Step>)) -> bool {
     let during = captured_steps(plan).during;
     let body = std::mem::take(&mut plan.body);
-    plan.body = outside_of(body, &during, edit);
+    plan.body = edit_steps(body, &during, edit);
     true
 }
 
-fn outside_of(
+fn edit_steps(
     steps: Vec<Step>,
     during: &BTreeSet<u32>,
     edit: &mut dyn FnMut(Step, &mut Vec<Step>),
@@ -161,7 +163,7 @@ fn outside_of(
     let mut out = Vec::with_capacity(steps.len());
     for mut step in steps {
         if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
-            *body = outside_of(std::mem::take(body), during, edit);
+            *body = edit_steps(std::mem::take(body), during, edit);
             out.push(step);
         } else if during.contains(&step.id) {
             out.push(step);
@@ -172,7 +174,7 @@ fn outside_of(
     out
 }
 
-fn synchronous(mut step: Step) -> Step {
+fn make_synchronous(mut step: Step) -> Step {
     if let Some(asynchronous) = step.call.asynchronous_mut()
         && asynchronous.goes_on()
     {
@@ -181,14 +183,14 @@ fn synchronous(mut step: Step) -> Step {
     step
 }
 
-/// Whether the device still works when the call has returned.
+/// Returns true if the device may still work after the call has returned.
 fn submits(call: &Call) -> bool {
     match call.work_stream() {
         WorkStream::NullStream
         | WorkStream::Stream(_)
         | WorkStream::Library(_)
         | WorkStream::Generator(_) => true,
-        // Memory comes and goes between works, and marks are none.
+        // Allocations and markers are not device work.
         WorkStream::NoStream
         | WorkStream::Mark(_)
         | WorkStream::Pool { .. }
@@ -196,27 +198,27 @@ fn submits(call: &Call) -> bool {
     }
 }
 
-/// Whether the call brings data to the host, which a check then reads.
+/// Returns true if the call copies data to the host for a check, or checks it.
 fn reads(call: &Call) -> bool {
     call.is_check() || matches!(call, Call::Copy { to, .. } if to.buffer.contains('.'))
 }
 
-fn each(steps: &mut [Step], edit: &mut dyn FnMut(&mut Call)) {
+fn each_call(steps: &mut [Step], edit: &mut dyn FnMut(&mut Call)) {
     for step in steps {
         edit(&mut step.call);
         if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
-            each(body, edit);
+            each_call(body, edit);
         }
     }
 }
 
-fn one_stream(plan: &mut Plan) -> bool {
+fn merge_streams(plan: &mut Plan) -> bool {
     let Some(first) = plan.streams.keys().next().cloned() else { return false };
     if plan.streams.len() < 2 {
         return false;
     }
     plan.streams.retain(|name, _| *name == first);
-    each(&mut plan.body, &mut |call| {
+    each_call(&mut plan.body, &mut |call| {
         if let Some(stream) = call.stream_mut()
             && stream != DEFAULT_STREAM
         {
@@ -226,18 +228,18 @@ fn one_stream(plan: &mut Plan) -> bool {
     true
 }
 
-fn no_null_stream(plan: &mut Plan) -> bool {
+fn replace_null_stream(plan: &mut Plan) -> bool {
     const OWN: &str = "own";
     if plan.streams.contains_key(OWN) {
         return false;
     }
     let mut changed = false;
     let mut body = std::mem::take(&mut plan.body);
-    each(&mut body, &mut |call| {
-        // These do not use the stream that is noted.
-        let of_none = match call.work_stream() {
+    each_call(&mut body, &mut |call| {
+        // These calls ignore the stream that they name.
+        let ignores_stream = match call.work_stream() {
             WorkStream::NullStream => true,
-            WorkStream::Pool { buffer, .. } => !plan.is_of_pool(buffer),
+            WorkStream::Pool { buffer, .. } => !plan.is_pool_memory(buffer),
             WorkStream::NoStream
             | WorkStream::Stream(_)
             | WorkStream::Library(_)
@@ -245,7 +247,7 @@ fn no_null_stream(plan: &mut Plan) -> bool {
             | WorkStream::Mark(_)
             | WorkStream::NearestTo(_) => false,
         };
-        if !of_none
+        if !ignores_stream
             && let Some(stream) = call.stream_mut()
             && stream == DEFAULT_STREAM
         {
@@ -258,8 +260,9 @@ fn no_null_stream(plan: &mut Plan) -> bool {
     changed
 }
 
-/// Only at the top level, where the order of the text is the order of the calls.
-fn fresh_streams(plan: &mut Plan) -> bool {
+/// Uses a new stream for each further capture on the same stream. Only at the top level, where calls execute in the
+/// order of the text.
+fn use_fresh_streams(plan: &mut Plan) -> bool {
     let mut captured = BTreeSet::new();
     let mut renamed: Vec<(String, String)> = Vec::new();
     let mut body = std::mem::take(&mut plan.body);
@@ -273,7 +276,7 @@ fn fresh_streams(plan: &mut Plan) -> bool {
             renamed.retain(|(old, _)| old != stream);
             renamed.push((stream.clone(), fresh));
         }
-        each(std::slice::from_mut(step), &mut |call| {
+        each_call(std::slice::from_mut(step), &mut |call| {
             if let Some(stream) = call.stream_mut()
                 && let Some((_, fresh)) = renamed.iter().find(|(old, _)| old == stream)
             {
@@ -285,7 +288,7 @@ fn fresh_streams(plan: &mut Plan) -> bool {
     !renamed.is_empty()
 }
 
-/// Puts copies of the launches of each capture before it.
+/// Inserts copies of the launches of each capture before it.
 fn warm_up(plan: &mut Plan) -> bool {
     let mut out: Vec<Step> = Vec::new();
     let mut begin = None;
@@ -295,7 +298,7 @@ fn warm_up(plan: &mut Plan) -> bool {
             (Call::BeginCapture { .. }, None) => begin = Some(out.len()),
             (Call::EndCapture { .. }, Some(_)) => begin = None,
             (Call::Launch { .. }, Some(at)) => {
-                out.insert(at, step_of(Call::DeviceSynchronize));
+                out.insert(at, new_step(Call::DeviceSynchronize));
                 out.insert(at, Step { line: 0, ..step.clone() });
                 begin = Some(at + 2);
                 warmed = true;
@@ -308,8 +311,8 @@ fn warm_up(plan: &mut Plan) -> bool {
     warmed
 }
 
-/// Moves the making of generators out of captures.
-fn create_outside(plan: &mut Plan) -> bool {
+/// Moves the creation of generators and handles before the capture.
+fn create_before_capture(plan: &mut Plan) -> bool {
     let mut out: Vec<Step> = Vec::new();
     let mut begin = None;
     let mut moved = false;
@@ -371,7 +374,7 @@ faults: [copy.zero]
 ";
 
     #[test]
-    fn only_what_applies() {
+    fn only_applicable_rewrites_are_offered() {
         check(
             COPY,
             &[
@@ -383,9 +386,9 @@ faults: [copy.zero]
         );
     }
 
-    /// Whatever gives the device work is made synchronous and waited for, also what came to the language late.
+    /// All calls that give work to the device are made synchronous or waited for, including newer ones.
     #[test]
-    fn no_work_is_forgotten() {
+    fn every_kind_of_work_is_synchronised() {
         let steps = [
             "copy_3d: {to: dst, from: src, width: 4, height: 4, depth: 2, async: true, stream: s}",
             "set_rows: {to: dst, value: 1, width: 4, height: 4, async: true, stream: s}",
@@ -408,9 +411,9 @@ faults: [copy.zero]
         }
     }
 
-    /// What a rewrite gives is a case again.
+    /// The result of a rewrite can be written as a case again.
     #[test]
-    fn rewrites_are_written_and_lowered() {
+    fn rewrites_can_be_written_and_lowered() {
         let plan = plan(COPY);
         for rewrite in rewrites(&plan) {
             let header = case::Header {
@@ -428,7 +431,7 @@ faults: [copy.zero]
     }
 
     #[test]
-    fn captures_stay_as_they_are() {
+    fn rewrites_leave_captures_unchanged() {
         let text = "\
 title: A captured copy arrives
 source: [test]

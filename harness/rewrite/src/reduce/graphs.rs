@@ -1,4 +1,4 @@
-//! A plan without its graphs.
+//! Edits that remove or simplify graphs.
 
 use std::{collections::HashMap, ops::RangeInclusive};
 
@@ -6,10 +6,10 @@ use plan::{Call, CaptureRole, Captures, CopyApi, DEFAULT_STREAM, Plan, Step, Thi
 
 use crate::uses::{block, calls};
 
-/// The steps with each graph launch replaced by the captured calls, on the stream of the launch.
+/// Returns the steps with each graph launch replaced by the captured calls, on the stream of the launch.
 pub(super) fn ungraph(plan: &Plan) -> Vec<Step> {
     let highest = calls(&plan.body).iter().map(|s| s.id).max().unwrap_or(0);
-    let mut state = State {
+    let mut state = Ungrapher {
         next_id: highest + 1000,
         captures: Captures::new(plan),
         open: HashMap::new(),
@@ -19,26 +19,28 @@ pub(super) fn ungraph(plan: &Plan) -> Vec<Step> {
     state.steps(&plan.body)
 }
 
-/// Replaces the capture that a step begins by a graph of empty nodes, as many as calls are recorded.
-pub(super) fn empty(steps: &mut Vec<Step>, begin: u32) {
-    let Some((range, _, graph)) = capture(steps, begin) else { return };
-    let nodes = nodes(&steps[range.clone()]).max(1);
-    let made = Step { call: Call::EmptyGraph { graph, nodes }, ..plain(&steps[*range.start()]) };
+/// Replaces the capture that a step begins by a graph of empty nodes, one per captured call.
+pub(super) fn to_empty_nodes(steps: &mut Vec<Step>, begin: u32) {
+    let Some((range, _, graph)) = find_capture(steps, begin) else { return };
+    let nodes = count_nodes(&steps[range.clone()]).max(1);
+    let made =
+        Step { call: Call::EmptyGraph { graph, nodes }, ..bare_step(&steps[*range.start()]) };
     steps.splice(range, [made]);
 }
 
-/// Replaces the capture that a step begins by a graph to which what is captured is added, where that is one chain of calls that
-/// can be nodes.
-pub(super) fn by_hand(steps: &mut Vec<Step>, begin: u32) {
-    let Some((range, stream, graph)) = capture(steps, begin) else { return };
+/// Replaces the capture that a step begins by a graph to which the captured calls are added, if they are one chain
+/// and can all be nodes.
+pub(super) fn to_added_nodes(steps: &mut Vec<Step>, begin: u32) {
+    let Some((range, stream, graph)) = find_capture(steps, begin) else { return };
     let inside = &steps[range.start() + 1..*range.end()];
-    let Some(added) = added(inside, &stream, &graph) else { return };
-    let made = Step { call: Call::EmptyGraph { graph, nodes: 0 }, ..plain(&steps[*range.start()]) };
+    let Some(added) = add_calls(inside, &stream, &graph) else { return };
+    let made =
+        Step { call: Call::EmptyGraph { graph, nodes: 0 }, ..bare_step(&steps[*range.start()]) };
     steps.splice(range, [made].into_iter().chain(added));
 }
 
-/// Where the capture that a step begins stands, with its stream and graph.
-fn capture(steps: &[Step], begin: u32) -> Option<(RangeInclusive<usize>, String, String)> {
+/// Finds the capture that a step begins. Returns its range of steps, its stream and its graph.
+fn find_capture(steps: &[Step], begin: u32) -> Option<(RangeInclusive<usize>, String, String)> {
     let at = steps.iter().position(|s| s.id == begin)?;
     let Call::BeginCapture { stream, .. } = &steps[at].call else { return None };
     steps[at..].iter().zip(at..).find_map(|(step, end)| {
@@ -47,13 +49,13 @@ fn capture(steps: &[Step], begin: u32) -> Option<(RangeInclusive<usize>, String,
     })
 }
 
-/// The step without what is said of its call.
-fn plain(step: &Step) -> Step {
+/// Returns the step without statements and injected faults.
+fn bare_step(step: &Step) -> Step {
     Step { returns: None, gives: None, planted: Vec::new(), ..step.clone() }
 }
 
-/// The steps of a capture with nodes in the place of what is captured; none where something of them cannot be one node of a chain.
-fn added(steps: &[Step], stream: &str, graph: &str) -> Option<Vec<Step>> {
+/// Replaces captured calls by calls that add nodes. Returns `None` if they are not a chain of possible nodes.
+fn add_calls(steps: &[Step], stream: &str, graph: &str) -> Option<Vec<Step>> {
     let mut out = Vec::new();
     for step in steps {
         if matches!(&step.call, Call::IsCapturing { stream: asked } if asked == stream) {
@@ -69,48 +71,48 @@ fn added(steps: &[Step], stream: &str, graph: &str) -> Option<Vec<Step>> {
                 *api = CopyApi::MemcpyAsync;
             }
             let call = Call::AddNode { graph: graph.to_owned(), node: Box::new(node) };
-            out.push(Step { call, ..plain(step) });
+            out.push(Step { call, ..bare_step(step) });
             continue;
         }
-        // Other streams may have joined the capture, and generators may be of its stream.
+        // Another stream may have joined the capture, and a generator may use the captured stream.
         if taken || step.call.stream().is_some() || matches!(step.call, Call::Thread { .. }) {
             return None;
         }
         let mut step = step.clone();
         if let Some(body) = step.call.body_mut() {
-            *body = added(body, stream, graph)?;
+            *body = add_calls(body, stream, graph)?;
         }
         out.push(step);
     }
     Some(out)
 }
 
-fn nodes(steps: &[Step]) -> u32 {
+fn count_nodes(steps: &[Step]) -> u32 {
     let each = steps.iter().map(|step| {
         let times = if let Call::Repeat { count, .. } = step.call { count } else { 1 };
         let own = u32::from(plan::recorded(&step.call));
-        step.call.body().map_or(own, |body| nodes(body).saturating_mul(times))
+        step.call.body().map_or(own, |body| count_nodes(body).saturating_mul(times))
     });
     each.fold(0, u32::saturating_add)
 }
 
-/// What is captured: a stream and its steps.
+/// A captured stream and its steps.
 #[derive(Clone, Default)]
-struct Captured {
+struct CapturedGraph {
     origin: String,
     steps: Vec<Step>,
 }
 
-struct State<'a> {
+struct Ungrapher<'a> {
     next_id: u32,
     captures: Captures<'a>,
-    /// What was captured so far, by the stream at which the capture began.
+    /// Steps captured so far, by the stream that began the capture.
     open: HashMap<&'a str, Vec<Step>>,
-    graphs: HashMap<&'a str, Captured>,
-    execs: HashMap<&'a str, Captured>,
+    graphs: HashMap<&'a str, CapturedGraph>,
+    execs: HashMap<&'a str, CapturedGraph>,
 }
 
-impl<'a> State<'a> {
+impl<'a> Ungrapher<'a> {
     fn steps(&mut self, steps: &'a [Step]) -> Vec<Step> {
         let mut out = Vec::new();
         for step in steps {
@@ -137,7 +139,7 @@ impl<'a> State<'a> {
             }
             Ok(CaptureRole::Added(graph)) => {
                 if let Some(made) = self.graphs.get_mut(graph) {
-                    made.steps.push(Step { call: step.call.work().clone(), ..plain(step) });
+                    made.steps.push(Step { call: step.call.work().clone(), ..bare_step(step) });
                 }
             }
             Ok(CaptureRole::Nothing | CaptureRole::Now) | Err(_) => self.call(step, out),
@@ -149,9 +151,9 @@ impl<'a> State<'a> {
             self.open.insert(stream, Vec::new());
         } else if let Call::EndCapture { stream, graph } = &step.call {
             let steps = self.open.remove(stream.as_str()).unwrap_or_default();
-            self.graphs.insert(graph, Captured { origin: stream.clone(), steps });
+            self.graphs.insert(graph, CapturedGraph { origin: stream.clone(), steps });
         } else if let Call::EmptyGraph { graph, .. } = &step.call {
-            let empty = Captured { origin: DEFAULT_STREAM.to_owned(), steps: Vec::new() };
+            let empty = CapturedGraph { origin: DEFAULT_STREAM.to_owned(), steps: Vec::new() };
             self.graphs.insert(graph, empty);
         } else if let Call::GraphInstantiate { exec, graph }
         | Call::GraphExecUpdate { exec, graph } = &step.call
@@ -171,14 +173,14 @@ impl<'a> State<'a> {
                 }
                 out.push(inner);
             }
-        } else if !of_graphs(&step.call) {
+        } else if !concerns_graphs(&step.call) {
             out.push(step.clone());
         }
     }
 }
 
-/// Whether a call asks about a capture, or is about a graph: there are none any more.
-fn of_graphs(call: &Call) -> bool {
+/// Returns true for calls about captures and graphs, which do not exist any more.
+fn concerns_graphs(call: &Call) -> bool {
     let graph = |named: &plan::Named<'_>| matches!(named.thing, Thing::Graph | Thing::Exec);
     matches!(call, Call::IsCapturing { .. }) || call.named().iter().any(graph)
 }

@@ -1,4 +1,4 @@
-//! The edits that a plan offers, in the order in which they are worth trying.
+//! The list of edits that a plan offers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,21 @@ use plan::{
 };
 use search::reduce::Tree;
 
-use super::{Edit, sizes, words::brings_back};
+use super::{Edit, describe::is_read_back, sizes};
 use crate::uses::{block, buffers, calls, objects, reads, writes};
 
-/// The edits that a plan offers. `failing` is the call at which it fails, where that is known: what the call does not depend on
-/// is left out first.
+/// Returns the edits to try, in order. `failing` is the step that fails, if it is known: steps that it does not
+/// depend on are dropped first.
 pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
     let all = calls(&plan.body);
-    // What a capture forbids is not tried, nor on another stream.
+    // Calls during captures are left alone on all streams, because a capture may forbid the changed call.
     let CapturedSteps { mut during, inside } = captured_steps(plan);
     during.extend(inside);
     let edits = |edits: Vec<Edit>| edits.into_iter().map(|e| Tree::Edit(vec![e])).collect();
     let mut slices = Vec::new();
     if let Some(failing) = failing {
         slices.push(Edit::Drop { steps: unrelated(&all, failing), preset: false });
-        slices.push(Edit::Drop { steps: later(&all, failing), preset: false });
+        slices.push(Edit::Drop { steps: after_failure(&all, failing), preset: false });
     }
     slices.retain(|e| !matches!(e, Edit::Drop { steps, .. } if steps.is_empty()));
     let ungraph =
@@ -30,7 +30,7 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
     let structure = Tree::Each(vec![
         Tree::Turn(vec![
             Tree::Edit(slices),
-            Tree::Halves(together(&all)),
+            Tree::Halves(groups(&all)),
             Tree::Halves(singles(&all)),
         ]),
         Tree::Each(edits(ungraph.then_some(Edit::Ungraph).into_iter().collect())),
@@ -40,20 +40,20 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
         Tree::Halves(blocks(&plan.body)),
         Tree::Halves(streams(plan, &all)),
         Tree::Halves(edits(unused(plan, &all))),
-        Tree::Halves(edits(simpler(plan, &all, &during))),
+        Tree::Halves(edits(simplifications(plan, &all, &during))),
         Tree::Halves(edits(guards(plan))),
         Tree::Edit(sizes::targets(plan).into_iter().map(Edit::Scale).collect()),
     ]);
     Tree::Turn(vec![structure, Tree::Halves(problems(&all)), Tree::Halves(kernels(&all))])
 }
 
-/// Another graph in the place of each capture.
+/// Returns an edit for each capture, which replaces it by another graph.
 fn in_captures(plan: &Plan, edit: fn(u32) -> Edit) -> Vec<Edit> {
     let begins = plan.body.iter().filter(|s| matches!(s.call, Call::BeginCapture { .. }));
     begins.map(|s| edit(s.id)).collect()
 }
 
-/// Shorter chains of empty nodes.
+/// Returns edits that shorten chains of empty nodes.
 fn lengths(all: &[&Step]) -> Vec<Tree<Edit>> {
     let chains = all.iter().filter_map(|step| {
         let Call::EmptyGraph { nodes, .. } = step.call else { return None };
@@ -66,12 +66,12 @@ fn lengths(all: &[&Step]) -> Vec<Tree<Edit>> {
     chains.map(levels).collect()
 }
 
-fn later(all: &[&Step], failing: u32) -> Vec<u32> {
+fn after_failure(all: &[&Step], failing: u32) -> Vec<u32> {
     all.iter().skip_while(|s| s.id != failing).skip(1).map(|s| s.id).collect()
 }
 
-/// Calls that a check does not depend on: they neither make its bytes, nor order or launch what makes them. Empty where
-/// the call checks no bytes.
+/// Returns the calls that a check does not depend on: they do not produce its bytes, nor order or launch calls that
+/// do. Empty if the step is not a check.
 fn unrelated(all: &[&Step], failing: u32) -> Vec<u32> {
     let Some(check) = all.iter().find(|s| s.id == failing) else { return Vec::new() };
     if !is_check(&check.call) {
@@ -88,7 +88,7 @@ fn unrelated(all: &[&Step], failing: u32) -> Vec<u32> {
             let makes = writes(call).iter().any(|b| data.contains(b));
             let lives = matches!(call, Call::Alloc { buffer, .. } | Call::Free { buffer, .. } if data.contains(buffer.as_str()));
             let serves = objects(call).iter().any(|object| named.contains(object));
-            // A stream's captures and waits belong to what is on it.
+            // Waits and captures on a stream are needed if its work is.
             let orders = !is_check(call)
                 && writes(call).is_empty()
                 && call.stream().is_some_and(|s| used.contains(s));
@@ -111,8 +111,9 @@ fn is_check(call: &Call) -> bool {
     call.is_check()
 }
 
-/// Calls that make sense only together: all that name one object or one buffer, or belong to one capture.
-fn together(all: &[&Step]) -> Vec<Tree<Edit>> {
+/// Returns groups of calls that belong together: all calls that name one object or one buffer, or belong to one
+/// capture.
+fn groups(all: &[&Step]) -> Vec<Tree<Edit>> {
     let mut of_objects: BTreeMap<(Thing, &str), Vec<u32>> = BTreeMap::new();
     let mut of_buffers: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for step in all {
@@ -151,17 +152,17 @@ fn together(all: &[&Step]) -> Vec<Tree<Edit>> {
     groups.map(|steps| Tree::Edit(vec![Edit::Drop { steps, preset: false }])).collect()
 }
 
-/// Each call alone; a check together with the copy that brings its bytes to the host.
+/// Returns edits that drop single calls. A check is dropped together with the copy that reads its buffer back.
 fn singles(all: &[&Step]) -> Vec<Tree<Edit>> {
     let mut found = Vec::new();
     let mut pending: Vec<u32> = Vec::new();
     for step in all {
-        if brings_back(&step.call) {
+        if is_read_back(&step.call) {
             pending.push(step.id);
             continue;
         }
         if matches!(step.call, Call::Sleep { .. }) {
-            // Whether a case can do without a pause shows only now and then, on a busy machine.
+            // A sleep is kept: the failure may need it only sometimes, on a busy machine.
             continue;
         }
         let mut steps = std::mem::take(&mut pending);
@@ -211,7 +212,7 @@ fn streams(plan: &Plan, all: &[&Step]) -> Vec<Tree<Edit>> {
     found
 }
 
-/// What is declared and not used.
+/// Returns edits that drop unused declarations.
 fn unused(plan: &Plan, all: &[&Step]) -> Vec<Edit> {
     let buffer = |name: &str| all.iter().any(|s| buffers(&s.call).contains(&name));
     let on = |name: &str| all.iter().any(|s| s.call.stream() == Some(name));
@@ -228,19 +229,19 @@ fn unused(plan: &Plan, all: &[&Step]) -> Vec<Edit> {
         .collect()
 }
 
-/// Guards and their checks, which come and go with what is declared.
+/// Returns edits that remove the guards of declared buffers.
 fn guards(plan: &Plan) -> Vec<Edit> {
     let declared = |name: &str| !name.contains('.');
     let guarded = plan.buffers.iter().filter(|(name, buffer)| buffer.guarded && declared(name));
     guarded.map(|(name, _)| Edit::Unguarded(name.clone())).collect()
 }
 
-fn simpler(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {
+fn simplifications(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {
     let mut found: Vec<Edit> = plan
         .buffers
         .iter()
         .filter_map(|(name, buffer)| {
-            Some(Edit::Memory(name.clone(), plainer(name, buffer.memory, all)?))
+            Some(Edit::Memory(name.clone(), simplest_memory(name, buffer.memory, all)?))
         })
         .collect();
     for (name, buffer) in &plan.buffers {
@@ -258,7 +259,7 @@ fn simpler(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {
             found.push(Edit::Synchronous(step.id));
         }
         if let Call::Launch { kernel, grid, block, .. } = work
-            // The case's own kernels may need the work-items that they are given, and no others.
+            // Kernels defined in the case may need exactly their work-items.
             && plan::kernel(kernel).is_some()
             && *block != [256, 1, 1]
             && grid[1..] == [1, 1]
@@ -270,12 +271,12 @@ fn simpler(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {
     found
 }
 
-/// The plainest memory that serves the same uses.
-fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
+/// Returns the simplest kind of memory that supports all uses of a buffer.
+fn simplest_memory(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
     let used = |on_device: bool| {
         all.iter().any(|s| {
             let work = s.call.work();
-            let by_device = only_the_device(work);
+            let by_device = needs_device(work);
             let by_host = work.named().iter().any(|named| named.by == Accessor::Host);
             let by = if on_device { by_device } else { by_host };
             by && buffers(&s.call).contains(&name)
@@ -292,8 +293,8 @@ fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
     }
 }
 
-/// Whether nobody but the device can do what the call does: it is a kernel's or a library's.
-fn only_the_device(call: &Call) -> bool {
+/// Returns true if only the device can do the work: it is a kernel's or a library's.
+fn needs_device(call: &Call) -> bool {
     let library = matches!(call.work_stream(), WorkStream::Library(_) | WorkStream::Generator(_));
     library || call.kernels().next().is_some()
 }
@@ -320,7 +321,7 @@ fn kernels(all: &[&Step]) -> Vec<Tree<Edit>> {
     let mut found = Vec::new();
     for step in all {
         let Call::Launch { kernel, .. } = step.call.work() else { continue };
-        // What the case's own kernels compute is not known.
+        // The computation of kernels defined in the case is unknown.
         if plan::kernel(kernel).is_none() {
             continue;
         }

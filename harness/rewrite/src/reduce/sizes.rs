@@ -1,11 +1,11 @@
-//! All sizes of a plan in proportion.
+//! Scaling of all sizes of a plan.
 
 use plan::{Arg, Call, MAX_BUFFER_BYTES, Place, Plan, kernel};
 
 use crate::uses::{each_mut, launches_own};
 
-/// Sizes of the largest buffer that are worth trying, the smallest first, in bytes. None where a kernel of the case's own is launched:
-/// nothing says how far it reaches.
+/// Returns the sizes of the largest buffer to try, in bytes, in ascending order. Empty if the plan launches a
+/// kernel defined in the case, whose reach is unknown.
 pub(super) fn targets(plan: &Plan) -> Vec<u64> {
     if launches_own(plan) {
         return Vec::new();
@@ -19,12 +19,13 @@ pub(super) fn largest(plan: &Plan) -> u64 {
     plan.buffers.values().map(|b| b.bytes).filter(usable).max().unwrap_or(0)
 }
 
-/// Whether a buffer of this size can be there; a smaller size than one that must be refused is another case.
+/// Returns true if a buffer of this size can be allocated. Larger ones must fail, and scaling them would change the
+/// case.
 fn usable(bytes: &u64) -> bool {
     *bytes <= MAX_BUFFER_BYTES
 }
 
-/// Makes the largest buffer `target` bytes large and everything else in proportion. Whole words stay whole words.
+/// Scales all sizes so that the largest buffer has `target` bytes. Multiples of four stay multiples of four.
 pub(super) fn scale(plan: &mut Plan, target: u64) {
     let ratio = Ratio { target, of: largest(plan) };
     if ratio.of <= target {
@@ -100,14 +101,14 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// Rounds up, so that what fitted fits.
+    /// Scales a size, rounding up so that the content of a buffer still fits.
     fn bytes(&self, bytes: u64) -> u64 {
         let exact = (u128::from(bytes) * u128::from(self.target)).div_ceil(u128::from(self.of));
         let exact = exact as u64;
         if bytes.is_multiple_of(4) { exact.next_multiple_of(4) } else { exact }
     }
 
-    /// The side of something square whose area shrinks; rounds down.
+    /// Scales the side of a square whose area shrinks, rounding down.
     fn side(&self, side: u64) -> u64 {
         ((side as f64 * (self.target as f64 / self.of as f64).sqrt()) as u64).max(1)
     }

@@ -36,7 +36,7 @@ fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
     }
 }
 
-/// Writes and lowers an edited plan; the first mistake where it is not well-formed.
+/// Writes an edited plan as a case and lowers it; the first mistake if it is invalid.
 fn again(plan: &Plan, kernels: &Kernels) -> Result<Plan, String> {
     let header = Header {
         title: "edited".into(),
@@ -56,14 +56,14 @@ fn again(plan: &Plan, kernels: &Kernels) -> Result<Plan, String> {
 }
 
 #[test]
-fn every_edit_of_every_case_makes_a_case_or_a_mistake() {
+fn every_edit_results_in_a_case_or_a_mistake() {
     let (cases, kernels) = library();
     for case in cases {
         let trial = &case.trials()[0];
         let plan = lower(&case, trial, &kernels, &[]).expect("a good trial").plan;
         let check = calls(&plan.body).last().map(|s| s.id);
         let edits = leaves(&reductions(&plan, check));
-        // Of a case with thousands of steps, which a table makes: the rows are alike, and the time goes with the square.
+        // Only some edits of cases with thousands of steps, because their time is quadratic.
         let some = edits.iter().step_by(1 + edits.len() / 100);
         let mut good = 0;
         for edit in some {
@@ -91,7 +91,7 @@ fn check(id: &str, edits: impl Fn(&Plan) -> Vec<Edit>, expected: &str) {
 }
 
 #[test]
-fn a_graph_becomes_its_calls() {
+fn ungraph_replaces_launches_by_captured_calls() {
     check(
         "graphs/output-after-next-replay",
         |plan| {
@@ -123,7 +123,7 @@ steps:
 }
 
 #[test]
-fn a_capture_becomes_a_graph_that_gets_its_nodes_one_by_one() {
+fn by_hand_replaces_captures_by_added_nodes() {
     let begin = |plan: &Plan| {
         let all = calls(&plan.body);
         let begin = all.iter().find(|s| matches!(s.call, Call::BeginCapture { .. }));
@@ -159,7 +159,7 @@ steps:
         - check: second
 ",
     );
-    // A fork is no chain.
+    // A fork is not a chain.
     let (cases, kernels) = library();
     let fork = cases.iter().find(|c| c.id == "graphs/fork-join").expect("in the library");
     let plan = lower(fork, &fork.trials()[0], &kernels, &[]).expect("a good trial").plan;
@@ -167,7 +167,7 @@ steps:
 }
 
 #[test]
-fn what_a_check_does_not_depend_on_goes() {
+fn drops_calls_that_a_check_does_not_depend_on() {
     check(
         "graphs/fork-join",
         |plan| {

@@ -15,7 +15,7 @@ use export::Form;
 use judge::{Kind, Outcome};
 use plan::{Plan, Version};
 use report::evidence::Rate;
-use rewrite::Leaner;
+use rewrite::ShortenEdit;
 use search::reduce::{Made, ReduceSettings, Runner, Seen as Look, Space, Tree, reduce};
 use supervise::Cancel;
 
@@ -263,19 +263,19 @@ impl Programs<'_> {
 
 impl Space for Programs<'_> {
     type Candidate = Plan;
-    type Edit = Leaner;
+    type Edit = ShortenEdit;
 
-    fn edits(&self, plan: &Plan) -> Tree<Leaner> {
-        rewrite::leaner(plan, self.failing)
+    fn edits(&self, plan: &Plan) -> Tree<ShortenEdit> {
+        rewrite::shorten_edits(plan, self.failing)
     }
 
-    fn apply(&self, plan: &Plan, edits: &[Leaner]) -> Made<Plan> {
+    fn apply(&self, plan: &Plan, edits: &[ShortenEdit]) -> Made<Plan> {
         let mut smaller = plan.clone();
-        edits.iter().for_each(|edit| rewrite::apply_leaner(&mut smaller, edit));
+        edits.iter().for_each(|edit| rewrite::apply_shorten_edit(&mut smaller, edit));
         if smaller == *plan {
             return Made::Unchanged;
         }
-        match rewrite::unmade(&smaller) {
+        match rewrite::used_before_creation(&smaller) {
             Some(why) => Made::IllFormed(why),
             None => match self.print(&smaller, Vec::new(), Vec::new()) {
                 Ok(_) => Made::Candidate(smaller),
@@ -457,7 +457,7 @@ pub(crate) fn shortest(
         others: [(Way::Late, None), (Way::Watched, (!own).then_some(false))]
             .map(|(way, must)| (way, Cell::new(must))),
     };
-    let start = rewrite::lean(&job.lowered.plan, goal.at.step);
+    let start = rewrite::shorten(&job.lowered.plan, goal.at.step);
     let start = start.filter(|plan| space.print(plan, Vec::new(), Vec::new()).is_ok());
     let deterministic = rate.failed == rate.runs;
     let settings = ReduceSettings { deterministic, ..ReduceSettings::default() };

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use device::{Act, Acts, Fault, Planted};
 use judge::{End, Kind, VerdictKind};
 use report::{Mutation, Record, Unnoticed};
-use rewrite::stated::{Statement, What, statements, without};
+use rewrite::statements::{Statement, StatementKind, statements, without};
 
 use crate::{
     CaseLibrary, Selected, Session, Stop,
@@ -26,7 +26,7 @@ const ROUNDS: usize = 12;
 const TRIES: usize = 4;
 
 /// A statement of a case, in whichever trials have it.
-type Key = (String, u32, What);
+type Key = (String, u32, StatementKind);
 
 /// A fault in a trial, by the trial's number among the selected ones.
 type Planting = (usize, Planted);
@@ -137,7 +137,7 @@ impl<'s, 'a> Search<'s, 'a> {
             let own = |acts: &Acts| {
                 is_of_copies(acts.fault) && acts.first.iter().any(|act| act.line == *line)
             };
-            if here && !(*what == What::Check && record.acts.iter().any(own)) {
+            if here && !(*what == StatementKind::Check && record.acts.iter().any(own)) {
                 target.hopes.push((trial, planted.clone()));
             }
         }
@@ -195,7 +195,7 @@ impl<'s, 'a> Search<'s, 'a> {
                 }
                 // A copy that a check brings with it shows there alone.
                 let of_a_check = |act: &&Act| {
-                    let check = (case.clone(), act.line, What::Check);
+                    let check = (case.clone(), act.line, StatementKind::Check);
                     is_of_copies(planted.fault) && self.targets.contains_key(&check)
                 };
                 for act in acts.iter().filter(|act| !of_a_check(act)) {

@@ -1,16 +1,16 @@
-//! What captures take and refuse, and what the launch of a graph does.
+//! Rules of stream capture, and graph launches.
 
 use plan::{Call, CopyApi, HostFuncApi, Step};
 
-use super::{Does, Event, Machine, Node, declared};
+use super::{Action, Event, Machine, Node, declared};
 
 impl Machine<'_> {
-    /// A stream that was destroyed is nothing that a call could be given.
+    /// Reports the use of a destroyed stream.
     pub(super) fn refuse_destroyed(&mut self, step: &Step) {
         let named = step.call.stream().map(str::to_owned);
         if let Call::StreamCreate { stream } = &step.call {
             self.destroyed.remove(stream);
-        } else if [named, self.given_to(&step.call)]
+        } else if [named, self.stream_of(&step.call)]
             .iter()
             .flatten()
             .any(|stream| self.destroyed.contains(stream))
@@ -19,7 +19,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What captures and captured streams refuse: the statuses 900 to 908 of hip_runtime_api.h.
+    /// Reports what captures and captured streams reject: statuses 900 to 908 of hip_runtime_api.h.
     pub(super) fn refuse(&mut self, step: &Step) {
         let event_in_capture =
             |event: &String| matches!(self.events.get(event), Some(Event::Capture { .. }));
@@ -93,18 +93,18 @@ impl Machine<'_> {
         capture.nodes.push(Node { call: step.call.clone(), line: step.line, after, blocks });
     }
 
-    /// Every node runs after the nodes that it was captured behind, between what the stream holds and what follows.
+    /// Executes each node after its predecessors, between the earlier and the later work of the stream.
     pub(super) fn launch(&mut self, step: &Step, occurrence: u32, exec: &str, stream: &str) {
         let Some(nodes) = self.execs.get(exec).cloned() else {
             return self.no(step, "no such graph");
         };
-        let start = self.command(step, stream, Does::Nothing, None);
+        let start = self.command(step, stream, Action::Nothing, None);
         let mut made: Vec<usize> = Vec::new();
         for node in nodes {
             let names: Vec<String> =
                 declared(&node.call).into_iter().map(|(name, ..)| name).collect();
             for name in &names {
-                // The node works with the memory that was there when it was captured.
+                // The node uses the memory that existed when it was captured.
                 if self.blocks.get(name) != node.blocks.get(name) || !self.blocks.contains_key(name)
                 {
                     self.no(step, format!("{name} is other memory now"));
@@ -116,16 +116,16 @@ impl Machine<'_> {
                 self.no(step, "no such generator");
             }
             let after = [start].into_iter().chain(node.after.iter().map(|n| made[*n])).collect();
-            let does = Does::Call(node.call.clone(), occurrence);
+            let does = Action::Call(node.call.clone(), occurrence);
             made.push(self.add(node.line, after, does, Some(&node.call)));
         }
         let end =
-            self.add(step.line, made.into_iter().chain([start]).collect(), Does::Nothing, None);
+            self.add(step.line, made.into_iter().chain([start]).collect(), Action::Nothing, None);
         self.streams.entry(stream.to_owned()).or_default().last = Some(end);
     }
 }
 
-/// The calls of which a captured stream makes nodes.
+/// Returns true for calls that become nodes on a captured stream.
 pub(super) fn becomes_node(call: &Call) -> bool {
     matches!(
         call,

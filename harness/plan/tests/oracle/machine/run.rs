@@ -1,21 +1,21 @@
-//! Carrying out operations, and what comes before what.
+//! Execution of operations, and their partial order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{Box3d, Call, Place};
 
-use super::{Does, Machine, Results};
+use super::{Action, Machine, Results};
 use crate::memory::{At, Block, Illegal, Memory, in_box};
 
-/// For each operation what it read and what it wrote.
-pub(crate) type Touched = Vec<(BTreeSet<At>, BTreeSet<At>)>;
+/// Bytes that each operation read and wrote.
+pub(crate) type AccessedBytes = Vec<(BTreeSet<At>, BTreeSet<At>)>;
 
 impl Machine<'_> {
-    /// Carries out the operations in this order, or tells why that cannot be.
+    /// Executes the operations in this order, or returns the lines of illegal operations.
     pub(crate) fn run(
         &self,
         order: &[usize],
-    ) -> Result<(Results, Touched, Memory), Vec<(u32, String)>> {
+    ) -> Result<(Results, AccessedBytes, Memory), Vec<(u32, String)>> {
         let mut memory = Memory::new();
         let mut results = Vec::new();
         let mut illegal = self.illegal.clone();
@@ -28,12 +28,12 @@ impl Machine<'_> {
             let none = |name: &str| (name.to_owned(), 0);
             let of = |name: &str| operation.blocks.get(name).cloned().unwrap_or_else(|| none(name));
             let done = match &operation.does {
-                Does::Nothing => Ok(()),
-                Does::Allocate(block, bytes) => {
+                Action::Nothing => Ok(()),
+                Action::Allocate(block, bytes) => {
                     memory.allocate(block.clone(), *bytes);
                     Ok(())
                 }
-                Does::Call(call, occurrence) => {
+                Action::Call(call, occurrence) => {
                     let on_host = match call {
                         Call::HostFunc { buffer, .. } => self.kind(buffer).on_host(),
                         _ => true,
@@ -43,18 +43,18 @@ impl Machine<'_> {
                         false => Err(Illegal("not host memory")),
                     }
                 }
-                Does::Stage(call) => stage(&mut memory, call, &of).map(|bytes| {
+                Action::Stage(call) => stage(&mut memory, call, &of).map(|bytes| {
                     staged.insert(at, bytes);
                 }),
-                Does::Staged(by, call) => match staged.get(by) {
+                Action::Staged(by, call) => match staged.get(by) {
                     Some(bytes) => unstage(&mut memory, call, bytes, &of),
                     None => Ok(()),
                 },
-                Does::Read(buffers) => buffers
+                Action::Read(buffers) => buffers
                     .iter()
-                    .try_for_each(|name| self.look(&mut memory, &of(name)).map(|_| ())),
-                Does::Check(step, occurrence, buffer) => {
-                    self.look(&mut memory, &of(buffer)).and_then(|bytes| match bytes {
+                    .try_for_each(|name| self.read_on_host(&mut memory, &of(name)).map(|_| ())),
+                Action::Check(step, occurrence, buffer) => {
+                    self.read_on_host(&mut memory, &of(buffer)).and_then(|bytes| match bytes {
                         None => Err(Illegal("what it holds is not known")),
                         Some(bytes) => {
                             results.push((*step, *occurrence, bytes));
@@ -62,7 +62,7 @@ impl Machine<'_> {
                         }
                     })
                 }
-                Does::Guards(step, occurrence, bytes) => {
+                Action::Guards(step, occurrence, bytes) => {
                     results.push((*step, *occurrence, vec![0x5C; *bytes as usize]));
                     Ok(())
                 }
@@ -75,8 +75,8 @@ impl Machine<'_> {
         if illegal.is_empty() { Ok((results, touched, memory)) } else { Err(illegal) }
     }
 
-    /// The host reads a whole buffer.
-    fn look(&self, memory: &mut Memory, block: &Block) -> Result<Option<Vec<u8>>, Illegal> {
+    /// Reads a whole buffer on the host.
+    fn read_on_host(&self, memory: &mut Memory, block: &Block) -> Result<Option<Vec<u8>>, Illegal> {
         if !self.kind(&block.0).on_host() {
             return Err(Illegal("not host memory"));
         }
@@ -89,7 +89,7 @@ impl Machine<'_> {
         Ok(memory.all(block))
     }
 
-    /// The transitive closure: for each operation, all that come before.
+    /// Returns all predecessors of each operation: the transitive closure.
     pub(crate) fn closure(&self) -> Vec<BTreeSet<usize>> {
         let mut all: Vec<BTreeSet<usize>> = Vec::new();
         for operation in &self.operations {
@@ -103,7 +103,7 @@ impl Machine<'_> {
         all
     }
 
-    /// A legal order: each time one of those whose predecessors are all done, as `pick` says.
+    /// Returns a legal order; `pick` selects among the operations whose predecessors are all done.
     pub(crate) fn order(&self, mut pick: impl FnMut(usize) -> usize) -> Vec<usize> {
         let mut order = Vec::new();
         let mut done = vec![false; self.operations.len()];
@@ -118,9 +118,9 @@ impl Machine<'_> {
         order
     }
 
-    /// Lines of pairs of operations that nothing orders and whose bytes collide: those that were touched, or those that were
-    /// declared.
-    pub(crate) fn unordered(&self, touched: Option<&Touched>) -> BTreeSet<(u32, u32)> {
+    /// Returns the lines of unordered pairs of operations with conflicting accesses: the actual ones, or the
+    /// declared ones.
+    pub(crate) fn unordered(&self, touched: Option<&AccessedBytes>) -> BTreeSet<(u32, u32)> {
         let before = self.closure();
         let mut found = BTreeSet::new();
         for second in 0..self.operations.len() {
@@ -173,7 +173,7 @@ fn rows(call: &Call) -> Vec<(Place, Place)> {
                 .zip(in_box(from, size).into_iter().flatten());
             both.map(|(at, from_at)| (place(to, at), place(from, from_at))).collect()
         }
-        other => unreachable!("{other:?} is no copy"),
+        other => unreachable!("{other:?} is not a copy"),
     }
 }
 
@@ -200,7 +200,7 @@ fn stage(
             in_box(from, size)?;
             &from.buffer
         }
-        other => unreachable!("{other:?} is no copy"),
+        other => unreachable!("{other:?} is not a copy"),
     };
     if !memory.written.contains(&of(from)) {
         return Err(Illegal("read before it is written"));
@@ -209,7 +209,7 @@ fn stage(
     let read: BTreeSet<(&str, u64)> =
         pairs.iter().map(|(_, from)| (from.buffer.as_str(), from.offset)).collect();
     if pairs.iter().any(|(to, _)| read.contains(&(to.buffer.as_str(), to.offset))) {
-        return Err(Illegal("the copy overlaps what it reads"));
+        return Err(Illegal("source and target of the copy overlap"));
     }
     pairs.iter().map(|(_, from)| memory.load(&of(&from.buffer), from.offset)).collect()
 }

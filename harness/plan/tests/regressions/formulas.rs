@@ -1,4 +1,4 @@
-//! Drawn formulas, beside what a compiler of C computes: types, conversions, how tightly operators bind, numbers as they are written.
+//! Random formulas, compared with a C compiler: types, conversions, precedence and literals.
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, process::Command};
 
@@ -13,12 +13,12 @@ use proptest::{
 
 use super::types::TYPES;
 
-/// Drawn formulas; some hundred of them have a value.
+/// Number of random formulas; several hundred of them have a value.
 const DRAWN: usize = 1500;
-/// Work-items of the launch, and elements of each buffer.
+/// Number of work-items, and of elements per buffer.
 const ITEMS: u32 = 3;
 
-/// Each number of the kernel, by its type: what C takes for one, at its limits and beside them.
+/// Values of the numeric parameters by type: limits of the C types and values next to them.
 const NUMBERS: [(&str, &str); 10] = [
     ("-128", "7"),
     ("255", "3"),
@@ -32,7 +32,8 @@ const NUMBERS: [(&str, &str); 10] = [
     ("1e300", "-0.75"),
 ];
 
-/// A kernel that writes such elements. `a0` to `a9` and `b0` to `b9` are numbers, and `p0` to `p9` each point to `a`, `b` and 1.
+/// Returns a kernel with an output of this element type. `a0` to `a9` and `b0` to `b9` are numbers; `p0` to `p9`
+/// each point to `a`, `b` and 1.
 fn source(element: &str) -> String {
     let mut parameters = vec![format!("{element}* out")];
     for (n, (_, ty)) in TYPES.iter().enumerate() {
@@ -44,7 +45,7 @@ fn source(element: &str) -> String {
 struct Given(Vec<OwnParameter>);
 
 impl Given {
-    /// Its own number that stands there, of what a parameter is or points to.
+    /// Returns the number that a parameter is, or the element that it points to.
     fn value(&self, parameter: usize, at: i128) -> Option<Scalar> {
         let n: usize = self.0[parameter].name[1..].parse().expect("a number behind a letter");
         let text = match at {
@@ -67,7 +68,7 @@ impl FormulaInputs for Given {
     }
 }
 
-/// The same in both languages.
+/// One expression as formula and in C.
 type Texts = (String, String);
 
 fn same(text: &str) -> Texts {
@@ -124,7 +125,7 @@ fn expression() -> impl Strategy<Value = Texts> {
         let sign = prop::sample::select(signs.to_vec());
         let two = (inner.clone(), inner.clone());
         prop_oneof![
-            // Without brackets, so that it shows what binds tighter.
+            // Without brackets, so that precedence matters.
             6 => (inner.clone(), sign, inner.clone()).prop_map(|(a, sign, b)| {
                 (format!("{} {sign} {}", a.0, b.0), format!("{} {sign} {}", a.1, b.1))
             }),
@@ -160,7 +161,7 @@ fn expression() -> impl Strategy<Value = Texts> {
                 let c = format!(
                     "({{ unsigned k = 0; __typeof__(+({0})) s_ = 0; for (; (long)k < (long)({n}); k++) s_ = s_ + ({0}); s_; }})", a.1
                 );
-                // The variable of the sum is a number in it, too.
+                // The variable of the sum occurs in its value, too.
                 (format!("sum(k < {n}, {})", a.0.replace("a5", "k")), c.replace("a5", "k"))
             }),
         ]
@@ -171,7 +172,8 @@ fn word(ty: ScalarType) -> String {
     format!("{ty:?}").to_lowercase()
 }
 
-/// A program of C with a function for each: its type, and what it computes. Each stands on a line of its own behind these.
+/// Returns a C program with one function per formula, one per line, and the number of lines before them. Each
+/// function returns the type and value.
 fn program(all: &[(usize, String)]) -> (String, usize) {
     let mut text = "#include <math.h>\n#include <stdio.h>\n#include <string.h>\n\
         static unsigned long same(unsigned long a) { return a; }\n\
@@ -198,8 +200,8 @@ fn program(all: &[(usize, String)]) -> (String, usize) {
     (text + "return 0; }\n", before)
 }
 
-/// Compiles it, and tells on which lines there is no C. Signed numbers may overflow where a formula says that this is undefined, and
-/// nothing is computed while it is compiled.
+/// Compiles the program and returns the lines with errors. `-frounding-math` prevents the compiler from folding
+/// constants.
 fn compile(text: &str, program: &Path) -> BTreeSet<usize> {
     let file = program.with_extension("c");
     fs::write(&file, text).expect("it is written");
@@ -214,7 +216,7 @@ fn compile(text: &str, program: &Path) -> BTreeSet<usize> {
     String::from_utf8_lossy(&said).lines().filter_map(error).collect()
 }
 
-/// What C computes of each, for each item: the bits of its type.
+/// Returns the bits that C computes for each formula and item.
 fn computed_by_c(all: &[(usize, String)]) -> Vec<Vec<u64>> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("formulas");
@@ -227,7 +229,7 @@ fn computed_by_c(all: &[(usize, String)]) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn a_formula_has_the_value_that_c_computes() {
+fn formulas_have_the_values_that_c_computes() {
     let config = Config { rng_seed: RngSeed::Fixed(29), ..Config::default() };
     let mut runner = TestRunner::new(config);
     let (mut texts, mut in_c, mut found) = (Vec::new(), Vec::new(), Vec::new());
@@ -241,7 +243,7 @@ fn a_formula_has_the_value_that_c_computes() {
             refused.push((ty, c));
             continue;
         };
-        // What C leaves undefined has no value to compare.
+        // Formulas with undefined behaviour have no value to compare.
         let mut values = Vec::new();
         let done = formula.evaluate(&Given(given), ITEMS, |_, value| {
             values.push(value.expect("all is known"));
@@ -254,7 +256,7 @@ fn a_formula_has_the_value_that_c_computes() {
         }
     }
     assert!(texts.len() > DRAWN / 4, "{} of {DRAWN}", texts.len());
-    // What is no formula is no C either.
+    // C also rejects what is not a formula.
     let folder = tempfile::tempdir().expect("a folder");
     let (text, before) = program(&refused);
     let no_c = compile(&text, &folder.path().join("refused"));
@@ -292,33 +294,33 @@ fn a_formula_has_the_value_that_c_computes() {
 }
 
 #[test]
-fn what_is_no_number_of_c_is_refused() {
+fn rejects_numbers_that_c_rejects() {
     let parameters = own_parameters(&source("double"), "k").expect("they are plainly there");
-    let told = |number: &str| Formula::parse(&format!("out[i] = {number}"), &parameters).err();
+    let parsed = |number: &str| Formula::parse(&format!("out[i] = {number}"), &parameters).err();
     for number in ["0", "00.5", "1llu", "1LL", "0x10u", "0e1", "1.f"] {
-        assert_eq!(told(number), None, "{number}");
+        assert_eq!(parsed(number), None, "{number}");
     }
     for number in
         ["1lul", "1lL", "1uu", "1lll", "1fu", "0x", "1x", "1.5.2", "1e", "99999999999999999999"]
     {
-        assert!(told(number).is_some(), "{number}");
+        assert!(parsed(number).is_some(), "{number}");
     }
-    // A sign belongs to a number behind its `e` alone.
+    // A sign belongs to a number only after its `e`.
     for sum in ["1+2", "1.5-1", "0xe+1", "1e+2-1e-2", "a0-1"] {
-        assert_eq!(told(sum), None, "{sum}");
+        assert_eq!(parsed(sum), None, "{sum}");
     }
     for (call, why) in
         [("min(1)", "`min` takes 2 values"), ("sqrt(1.0, 2.0)", "`sqrt` takes 1 value")]
     {
-        assert_eq!(told(call).as_deref(), Some(why));
+        assert_eq!(parsed(call).as_deref(), Some(why));
     }
-    // One behind the other is not one in the other.
-    assert_eq!(told(&format!("{}1", "-1 + ".repeat(200))), None);
+    // A chain nests like brackets do.
+    assert_eq!(parsed(&format!("{}1", "-1 + ".repeat(200))), None);
     assert_eq!(
-        told(&format!("{}1", "- ".repeat(200))).as_deref(),
+        parsed(&format!("{}1", "- ".repeat(200))).as_deref(),
         Some("the formula is nested too deeply")
     );
     for number in ["010", "07u", "00", "09"] {
-        assert!(told(number).is_some_and(|why| why.contains("octal")), "{number}");
+        assert!(parsed(number).is_some_and(|why| why.contains("octal")), "{number}");
     }
 }

@@ -1,4 +1,4 @@
-//! Types of C, beside what a compiler of C says of them.
+//! Types of C, compared with a C compiler.
 
 use std::{
     io::Write,
@@ -7,7 +7,7 @@ use std::{
 
 use plan::{Arg, ScalarType, common_type, flat_args, own_parameters, promoted_type};
 
-/// The types that every C compiler has, as C calls them.
+/// Types of all C compilers, with their names in C.
 pub(super) const TYPES: [(ScalarType, &str); 10] = [
     (ScalarType::I8, "signed char"),
     (ScalarType::U8, "unsigned char"),
@@ -25,7 +25,7 @@ fn in_c(ty: ScalarType) -> &'static str {
     TYPES.iter().find(|(of, _)| *of == ty).expect("a type of C").1
 }
 
-/// Whether a compiler accepts the text.
+/// Returns true if a C compiler accepts the text.
 fn compiles(text: &str) -> bool {
     let mut cc = Command::new("cc");
     cc.args(["-std=c11", "-fsyntax-only", "-x", "c", "-"]);
@@ -36,7 +36,7 @@ fn compiles(text: &str) -> bool {
 }
 
 #[test]
-fn two_numbers_have_the_type_in_common_that_c_gives_them() {
+fn common_types_equal_those_of_c() {
     let line = |expression: String, ty: &str| {
         format!("_Static_assert(_Generic({expression}, {ty}: 1, default: 0), \"\");\n")
     };
@@ -52,9 +52,9 @@ fn two_numbers_have_the_type_in_common_that_c_gives_them() {
     assert!(!compiles(&(text + &line("(short)0 + (short)0".to_owned(), "short"))));
 }
 
-/// Of small floats there is no more in C than that they are floats.
+/// C compilers need not have these types, so the expected results are written by hand.
 #[test]
-fn small_floats_have_no_type_in_common() {
+fn f16_and_bf16_have_no_common_type() {
     use ScalarType::{Bf16, F16, F32, F64, I64};
     for (a, b, both) in
         [(F16, F32, F32), (Bf16, F64, F64), (F32, Bf16, F32), (F16, I64, F16), (I64, Bf16, Bf16)]
@@ -66,7 +66,7 @@ fn small_floats_have_no_type_in_common() {
 }
 
 #[test]
-fn a_struct_takes_the_bytes_that_c_gives_it() {
+fn struct_sizes_equal_those_of_c() {
     let structs = [
         "char a; double b; char c;",
         "short a; int b; short c; short d;",
@@ -87,9 +87,9 @@ fn a_struct_takes_the_bytes_that_c_gives_it() {
     assert!(compiles(&text), "{text}");
 }
 
-/// Quotes of either kind, with a backslash before some, are no code.
+/// Quotes of both kinds, some with backslashes, contain no code.
 #[test]
-fn what_stands_in_quotes_is_no_parameter() {
+fn string_literals_are_not_parameters() {
     for before in [
         "const char* a = \"void k(int x) {}\";",
         "const char* a = \"\\\"void k(int x) {}\";",
@@ -105,7 +105,7 @@ fn what_stands_in_quotes_is_no_parameter() {
 }
 
 #[test]
-fn each_of_several_structs_is_known() {
+fn reads_several_structs() {
     let source = "int before;\nstruct A { int a; };\nstruct B { double b; };\ntypedef struct { char c; } C;\n\
                   extern \"C\" __global__ void k(A a, struct B b, C c) {}";
     let parameters = own_parameters(source, "k").expect("they are plainly there");
@@ -113,9 +113,9 @@ fn each_of_several_structs_is_known() {
     assert_eq!(bytes, [Some(4), Some(8), Some(1)]);
 }
 
-/// What is declared within another struct has no name of its own outside.
+/// A struct declared inside another one has no name outside.
 #[test]
-fn a_struct_within_a_struct_is_not_known() {
+fn nested_struct_definitions_are_not_read() {
     let source = "struct O { struct I { int i; } x; struct P { int p; }; };\nstruct Q { int q; };\n\
                   extern \"C\" __global__ void k(P p, Q q) {}";
     let parameters = own_parameters(source, "k").expect("they are plainly there");
@@ -123,9 +123,9 @@ fn a_struct_within_a_struct_is_not_known() {
     assert_eq!(bytes, [None, Some(4)]);
 }
 
-/// What `const` is before the last star is not written through the pointer; what it is elsewhere may be.
+/// `const` before the last star means that the kernel does not write through the pointer; elsewhere it does not.
 #[test]
-fn what_is_const_behind_a_pointer_is_only_read() {
+fn pointers_to_const_are_read_only() {
     for (declaration, read) in [
         ("const float* p", true),
         ("float const* p", true),
@@ -145,9 +145,9 @@ fn what_is_const_behind_a_pointer_is_only_read() {
     }
 }
 
-/// A struct of another number of members is not what the kernel takes, and stays as it is.
+/// A struct whose number of members differs from the kernel's is left as it is.
 #[test]
-fn a_struct_is_flat_where_it_has_the_members_of_the_source() {
+fn structs_with_matching_members_are_flattened() {
     let source = "struct S { int a; int b; };\nextern \"C\" __global__ void k(S s, int n) {}";
     let parameters = own_parameters(source, "k").expect("they are plainly there");
     let number = |n| Arg::u32(n);

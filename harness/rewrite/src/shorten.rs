@@ -1,5 +1,6 @@
-//! What a program about one failure can do without: everything after the failing step, all other checks, guards, and the end
-//! of the process. Unlike the edits of `reduce`, the result is no case any more: its set-up is free to go as well.
+//! Shortens the plan of an exported program to one failure: the steps after the failing one, all other checks,
+//! guards and the teardown are dropped. Unlike the edits of `reduce`, this may drop set-up steps too, so the result
+//! cannot be written as a case.
 
 use std::collections::BTreeSet;
 
@@ -9,44 +10,44 @@ use search::reduce::Tree;
 
 use crate::uses::{block, block_mut, calls};
 
-/// A change of a short program. Its result is no case: its kernels may be others than the library's.
+/// An edit that shortens the plan of an exported program.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Leaner {
-    /// Leaves these steps out.
+pub enum ShortenEdit {
+    /// Drops these steps, by id.
     Drop(Vec<u32>),
-    /// Launches kernels that do nothing and take nothing.
+    /// Replaces all kernels by empty ones without parameters.
     EmptyKernels,
 }
 
-/// The plan up to its failing step, without looks at anything else; none where the failure lies outside of the body.
-pub fn lean(plan: &Plan, failing: Option<u32>) -> Option<Plan> {
-    let mut lean = plan.clone();
+/// Returns the plan up to its failing step, without other checks; `None` if the failure is outside of the body.
+pub fn shorten(plan: &Plan, failing: Option<u32>) -> Option<Plan> {
+    let mut short = plan.clone();
     if let Some(failing) = failing {
-        let at = lean.body.iter().position(|step| holds(step, failing))?;
-        lean.body.truncate(at + 1);
+        let at = short.body.iter().position(|step| contains_step(step, failing))?;
+        short.body.truncate(at + 1);
     }
-    lean.verify.clear();
-    lean.teardown.clear();
-    for buffer in lean.buffers.values_mut() {
+    short.verify.clear();
+    short.teardown.clear();
+    for buffer in short.buffers.values_mut() {
         buffer.guarded = false;
     }
-    let watches = |step: &Step| {
+    let is_other_check = |step: &Step| {
         let looks = matches!(
             step.call,
             Call::Check { .. } | Call::Guards { .. } | Call::Equal { .. } | Call::Differ { .. }
         );
         looks && Some(step.id) != failing
     };
-    let ids = calls(&lean.body).into_iter().filter(|s| watches(s)).map(|s| s.id).collect();
-    without(&mut lean, &ids);
-    Some(lean)
+    let ids = calls(&short.body).into_iter().filter(|s| is_other_check(s)).map(|s| s.id).collect();
+    without(&mut short, &ids);
+    Some(short)
 }
 
-fn holds(step: &Step, id: u32) -> bool {
-    step.id == id || block(&step.call).is_some_and(|body| body.iter().any(|s| holds(s, id)))
+fn contains_step(step: &Step, id: u32) -> bool {
+    step.id == id || block(&step.call).is_some_and(|body| body.iter().any(|s| contains_step(s, id)))
 }
 
-/// Leaves steps out wherever they are, and what is declared for them alone.
+/// Drops steps from set-up and body, and the buffers and kernels that no other step uses.
 fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
     fn remove(steps: &mut Vec<Step>, ids: &BTreeSet<u32>) {
         steps.retain_mut(|step| {
@@ -65,16 +66,16 @@ fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
     remove(&mut plan.setup, ids);
     remove(&mut plan.body, ids);
     let steps: Vec<Step> = plan.steps().into_iter().cloned().collect();
-    let used: BTreeSet<_> = steps.iter().flat_map(|s| things(&s.call)).collect();
+    let used: BTreeSet<_> = steps.iter().flat_map(|s| named_objects(&s.call)).collect();
     plan.kernels.retain(|name, _| used.contains(&(Thing::Kernel, name)));
     plan.buffers.retain(|name, _| used.contains(&(Thing::Buffer, name)));
 }
 
-/// Makes a plan leaner.
-pub fn apply_leaner(plan: &mut Plan, edit: &Leaner) {
+/// Applies an edit.
+pub fn apply_shorten_edit(plan: &mut Plan, edit: &ShortenEdit) {
     match edit {
-        Leaner::Drop(steps) => without(plan, &steps.iter().copied().collect()),
-        Leaner::EmptyKernels => {
+        ShortenEdit::Drop(steps) => without(plan, &steps.iter().copied().collect()),
+        ShortenEdit::EmptyKernels => {
             for (name, source) in &mut plan.kernels {
                 *source = format!("extern \"C\" __global__ void {name}() {{}}");
             }
@@ -96,13 +97,13 @@ fn empty_launches(steps: &mut [Step]) {
     }
 }
 
-/// What may go: what kernels do, all steps that name one thing at once, then single steps.
-pub fn leaner(plan: &Plan, failing: Option<u32>) -> Tree<Leaner> {
+/// Returns the edits to try: empty kernels, then all steps that name one object, then single steps.
+pub fn shorten_edits(plan: &Plan, failing: Option<u32>) -> Tree<ShortenEdit> {
     let all: Vec<&Step> = calls(&plan.setup).into_iter().chain(calls(&plan.body)).collect();
-    let drop = |steps: Vec<u32>| Tree::Edit(vec![Leaner::Drop(steps)]);
-    let named: BTreeSet<_> = all.iter().flat_map(|s| things(&s.call)).collect();
+    let drop = |steps: Vec<u32>| Tree::Edit(vec![ShortenEdit::Drop(steps)]);
+    let named: BTreeSet<_> = all.iter().flat_map(|s| named_objects(&s.call)).collect();
     let with = |thing: &(Thing, &str)| {
-        let ids = all.iter().filter(|s| things(&s.call).contains(thing));
+        let ids = all.iter().filter(|s| named_objects(&s.call).contains(thing));
         ids.map(|s| s.id).collect::<Vec<u32>>()
     };
     let mut together: Vec<Vec<u32>> = named.iter().map(with).collect();
@@ -111,24 +112,25 @@ pub fn leaner(plan: &Plan, failing: Option<u32>) -> Tree<Leaner> {
     let singles = all.iter().filter(|s| Some(s.id) != failing).map(|s| drop(vec![s.id]));
     let mut trees = vec![Tree::Halves(together), Tree::Halves(singles.collect())];
     if !plan.kernels.is_empty() {
-        trees.insert(0, Tree::Edit(vec![Leaner::EmptyKernels]));
+        trees.insert(0, Tree::Edit(vec![ShortenEdit::EmptyKernels]));
     }
     Tree::Each(trees)
 }
 
-/// What a call and a node that it adds name; the null stream is always there.
-fn things(call: &Call) -> Vec<(Thing, &str)> {
+/// Returns the objects that a call and the node it adds name, except the null stream.
+fn named_objects(call: &Call) -> Vec<(Thing, &str)> {
     let named = call.all_named().into_iter().map(|n| (n.thing, n.name));
     named.filter(|thing| *thing != (Thing::Stream, plan::DEFAULT_STREAM)).collect()
 }
 
-/// What is used before it is made, in words; none where everything is made first.
-pub fn unmade(plan: &Plan) -> Option<String> {
+/// Returns a message about the first object that is used before a step creates it; `None` if every object is created first.
+pub fn used_before_creation(plan: &Plan) -> Option<String> {
     let mut made: BTreeSet<(Thing, &str)> = BTreeSet::new();
     for step in calls(&plan.setup).into_iter().chain(calls(&plan.body)) {
         let makes = step.call.named().into_iter().filter(|n| n.role == NamedAs::Made);
         made.extend(makes.map(|n| (n.thing, n.name)));
-        if let Some((_, name)) = things(&step.call).into_iter().find(|thing| !made.contains(thing))
+        if let Some((_, name)) =
+            named_objects(&step.call).into_iter().find(|thing| !made.contains(thing))
         {
             return Some(format!("`{name}` is used before it is made"));
         }
@@ -155,26 +157,26 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_failure_and_watches_goes() {
+    fn shortening_drops_later_steps_and_checks() {
         let plan = plan(
             "  - copy: {to: b, from: a, stream: s}\n  - sync: s\n  - check: b\n  - sync: device\n",
         );
         let failing = plan.body.iter().find(|s| matches!(s.call, Call::StreamSynchronize { .. }));
         let failing = failing.expect("a sync").id;
-        let lean = lean(&plan, Some(failing)).expect("in the body");
-        assert_eq!(lean.body.len(), 2, "{:?}", lean.body);
-        assert!(lean.teardown.is_empty() && lean.verify.is_empty());
-        assert!(lean.buffers.values().all(|b| !b.guarded));
-        assert_eq!(unmade(&lean), None);
-        assert!(super::lean(&plan, Some(u32::MAX)).is_none());
+        let short = shorten(&plan, Some(failing)).expect("in the body");
+        assert_eq!(short.body.len(), 2, "{:?}", short.body);
+        assert!(short.teardown.is_empty() && short.verify.is_empty());
+        assert!(short.buffers.values().all(|b| !b.guarded));
+        assert_eq!(used_before_creation(&short), None);
+        assert!(super::shorten(&plan, Some(u32::MAX)).is_none());
     }
 
     #[test]
-    fn empty_kernels_need_no_buffers() {
+    fn empty_kernels_take_no_arguments() {
         let mut plan = plan("  - launch: {kernel: fill_u32, args: [a, 16, 1], stream: s}\n");
-        let Tree::Each(trees) = leaner(&plan, None) else { panic!("in turn") };
-        assert_eq!(trees[0], Tree::Edit(vec![Leaner::EmptyKernels]));
-        apply_leaner(&mut plan, &Leaner::EmptyKernels);
+        let Tree::Each(trees) = shorten_edits(&plan, None) else { panic!("in turn") };
+        assert_eq!(trees[0], Tree::Edit(vec![ShortenEdit::EmptyKernels]));
+        apply_shorten_edit(&mut plan, &ShortenEdit::EmptyKernels);
         let launches: Vec<_> = plan
             .body
             .iter()
@@ -188,16 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_must_be_made() {
+    fn detects_use_before_creation() {
         let plan = plan("  - copy: {to: b, from: a, stream: s}\n  - sync: s\n");
         let id = |wanted: fn(&Call) -> bool| {
             BTreeSet::from([plan.setup.iter().find(|s| wanted(&s.call)).expect("a step").id])
         };
         let mut without_stream = plan.clone();
         without(&mut without_stream, &id(|c| matches!(c, Call::StreamCreate { .. })));
-        assert_eq!(unmade(&without_stream).as_deref(), Some("`s` is used before it is made"));
+        assert_eq!(
+            used_before_creation(&without_stream).as_deref(),
+            Some("`s` is used before it is made")
+        );
         let mut without_buffer = plan.clone();
         without(&mut without_buffer, &id(|c| matches!(c, Call::Alloc { .. })));
-        assert!(unmade(&without_buffer).is_some());
+        assert!(used_before_creation(&without_buffer).is_some());
     }
 }

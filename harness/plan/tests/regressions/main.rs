@@ -1,8 +1,9 @@
-//! What the drawn plans of `oracle` found, as plain examples, and what mutants of `plan` showed that no test looked at.
+//! Regression tests: minimal plans for mistakes that the random plans of `oracle` found, and for mutants that no
+//! test detected.
 
-mod edges;
 mod formulas;
-mod plans;
+mod mutants;
+mod small_plan;
 mod types;
 
 use std::collections::BTreeSet;
@@ -12,13 +13,13 @@ use plan::{
     RandKind, Reference, captured_steps, digest, own_parameters, races, reference,
 };
 
-use self::plans::{
+use self::small_plan::{
     accepted, add, alloc, at, begin, check, copy, end, fill, mistakes, plan, racy, record, refused,
     set, sync, wait,
 };
 
 #[test]
-fn a_fork_joins_before_its_capture_ends() {
+fn rejects_captures_with_unjoined_forks() {
     let fork = |end_of_it: Vec<Call>| {
         let start = [begin("s"), record("e", "s"), wait("t", "e")];
         let mut calls: Vec<Call> = start.into_iter().collect();
@@ -27,14 +28,14 @@ fn a_fork_joins_before_its_capture_ends() {
         calls
     };
     refused(fork(vec![add("dev", "pinned", "t")]), 5, "stream `t` forked off this capture");
-    // It joins, and goes on.
+    // The fork joins, and then continues.
     let joins = || vec![add("dev", "pinned", "t"), record("f", "t"), wait("s", "f")];
     accepted(fork(joins()));
     let on = joins().into_iter().chain([add("dev", "pinned", "t")]).collect();
     refused(fork(on), 8, "stream `t` forked off this capture");
-    // Nothing was given to it.
+    // No work was given to the fork.
     accepted(fork(vec![]));
-    // By way of another one.
+    // The fork joins through another stream.
     let around = vec![
         add("dev", "pinned", "t"),
         record("f", "t"),
@@ -46,7 +47,7 @@ fn a_fork_joins_before_its_capture_ends() {
 }
 
 #[test]
-fn captures_keep_to_themselves() {
+fn rejects_mixing_captures_and_outside_work() {
     refused(vec![begin("default")], 1, "the null stream cannot be captured");
     refused(vec![begin("s"), begin("s"), end("s")], 2, "`s` is already captured");
     refused(vec![begin("s"), record("e", "s"), wait("default", "e"), end("s")], 3, "null stream");
@@ -55,7 +56,7 @@ fn captures_keep_to_themselves() {
     accepted(two(wait("s", "e")));
     let outside = vec![record("e", "t"), begin("s"), wait("s", "e"), end("s")];
     refused(outside, 3, "`e` was recorded outside of that capture");
-    // An event that was never recorded is nothing to wait for.
+    // Waiting for an event that was never recorded has no effect.
     accepted(vec![begin("s"), wait("s", "e"), end("s")]);
     let over =
         |call: Call| vec![begin("s"), record("e", "s"), end("s"), begin("s"), call, end("s")];
@@ -70,14 +71,14 @@ fn captures_keep_to_themselves() {
     ] {
         refused(ask(call), 3, "event `e` was recorded in a capture");
     }
-    // It is another event when it was made anew or recorded again.
+    // After the event is created or recorded again, it does not refer to the old capture.
     let anew = Call::EventCreate { event: e(), timing: false };
     accepted(vec![begin("s"), record("e", "s"), end("s"), anew, wait("t", "e")]);
     accepted(vec![begin("s"), record("e", "s"), end("s"), record("e", "t"), wait("s", "e")]);
 }
 
 #[test]
-fn a_captured_stream_takes_nothing_else() {
+fn rejects_calls_that_cannot_be_nodes_during_capture() {
     let stream = || "s".to_owned();
     let launch = Call::GraphLaunch { exec: "x".to_owned(), stream: stream() };
     let callback = Call::HostFunc {
@@ -97,21 +98,21 @@ fn a_captured_stream_takes_nothing_else() {
 }
 
 #[test]
-fn what_a_step_says_may_come_of_it_is_followed_and_not_refused() {
+fn declared_failures_are_not_rejected() {
     let mut plan = plan(vec![begin("s"), sync("s"), end("s")]);
     let names = vec!["hipSuccess".to_owned(), "hipErrorStreamCaptureUnsupported".to_owned()];
     plan.body[1].returns = Some(ByVersion::always(names));
     assert_eq!(mistakes(&plan), []);
 }
 
-/// Its end fails, and is one; that of another thread or of another stream is none.
+/// An accepted failure ends the capture, unless it says that another thread or stream owns it.
 #[test]
-fn after_the_failed_end_of_a_capture_its_stream_works() {
+fn failed_end_of_capture_releases_the_stream() {
     let after = |status: &str| {
         let copies = copy("pinned", "dev", CopyApi::MemcpyAsync, "s");
         let mut plan = plan(vec![begin("s"), end("s"), copies, check("pinned")]);
         plan.body[1].returns = Some(ByVersion::always(vec![status.to_owned()]));
-        // A copy that is made races with the check; one that is captured does not.
+        // A copy that is made at once races with the check; a captured one does not.
         !races(&plan).is_empty()
     };
     assert!(after("hipErrorStreamCaptureInvalidated"));
@@ -120,16 +121,16 @@ fn after_the_failed_end_of_a_capture_its_stream_works() {
 }
 
 #[test]
-fn hip_malloc_is_in_no_stream() {
+fn device_allocation_is_never_captured() {
     let names = |calls: Vec<Call>| captured_steps(&plan(calls)).inside;
     assert_eq!(names(vec![begin("s"), alloc("spare", "s"), end("s")]), BTreeSet::new());
     assert_eq!(names(vec![begin("s"), alloc("pool", "s"), end("s")]), [2].into());
-    // So it is there at once.
+    // The allocation takes effect at once.
     accepted(vec![begin("s"), alloc("spare", "s"), end("s"), set("spare", 64, "t", true)]);
 }
 
 #[test]
-fn what_is_during_a_capture_and_what_is_inside() {
+fn captured_steps_lists_steps_during_and_inside_captures() {
     let node =
         Call::AddNode { graph: "h".to_owned(), node: Box::new(set("dev", 64, "default", true)) };
     let plan = plan(vec![
@@ -147,20 +148,20 @@ fn what_is_during_a_capture_and_what_is_inside() {
 }
 
 #[test]
-fn what_nobody_wrote_is_not_known() {
+fn rejects_checks_of_uninitialised_memory() {
     let unknown = "cannot be known beforehand";
     let back = || copy("other", "spare", CopyApi::Memcpy, "default");
     let half = |bytes| set("spare", bytes, "default", false);
     let fresh = || alloc("spare", "default");
     refused(vec![fresh(), half(32), back(), check("other")], 4, unknown);
     accepted(vec![fresh(), half(64), back(), check("other")]);
-    // Two halves are the whole.
+    // Two halves make a whole.
     let mut other = half(32);
     if let Call::Set { to, .. } = &mut other {
         to.offset = 32;
     }
     accepted(vec![fresh(), half(32), other, back(), check("other")]);
-    // A kernel that writes all of it makes it known; one that adds to it does not.
+    // A kernel that overwrites everything makes it known; a kernel that adds to it does not.
     accepted(vec![fresh(), add("spare", "dev", "default"), back(), check("other")]);
     let mut bins = add("spare", "dev", "default");
     if let Call::Launch { kernel, args, .. } = &mut bins {
@@ -168,7 +169,7 @@ fn what_nobody_wrote_is_not_known() {
         args.pop();
     }
     refused(vec![fresh(), bins, back(), check("other")], 4, unknown);
-    // What is less than an element is left as it was.
+    // Bytes after the last whole element keep their content.
     let numbers = Call::FillNumbers { buffer: "other".to_owned(), dtype: Dtype::F64, stamp: 1 };
     let mut short = plan(vec![alloc("other", "default"), numbers, check("other")]);
     short.buffers.get_mut("other").expect("it is one").bytes = 20;
@@ -177,7 +178,7 @@ fn what_nobody_wrote_is_not_known() {
 }
 
 #[test]
-fn copies_of_rows_do_not_overlap() {
+fn rejects_overlapping_row_copies() {
     let rows = |to: Place, from: Place, height| {
         vec![Call::Copy2d {
             to,
@@ -190,28 +191,28 @@ fn copies_of_rows_do_not_overlap() {
             stream: "default".to_owned(),
         }]
     };
-    refused(rows(at("dev", 4), at("dev", 0), 2), 1, "overlaps what it reads");
-    refused(rows(at("dev", 16), at("dev", 0), 2), 1, "overlaps what it reads");
+    refused(rows(at("dev", 4), at("dev", 0), 2), 1, "source and target of the copy overlap");
+    refused(rows(at("dev", 16), at("dev", 0), 2), 1, "source and target of the copy overlap");
     accepted(rows(at("dev", 8), at("dev", 0), 4));
     accepted(rows(at("dev", 16), at("dev", 0), 1));
     accepted(rows(at("dev", 4), at("pinned", 0), 2));
 }
 
 #[test]
-fn only_asynchronous_copies_have_read_pageable_memory_when_they_return() {
+fn only_asynchronous_copies_stage_pageable_memory() {
     use CopyApi::{MemcpyAsync, MemcpyWithStream};
     racy(vec![copy("dev", "page", MemcpyAsync, "s"), fill("page")], false);
-    // A kernel reads it when it runs.
+    // A kernel reads when it executes.
     racy(vec![add("dev", "page", "s"), fill("page")], true);
     racy(vec![add("dev", "page", "s"), sync("s"), fill("page")], false);
-    // A synchronous copy reads it behind what its stream holds.
+    // A synchronous copy reads after the earlier work of its stream.
     let written = || copy("page", "dev", MemcpyAsync, "s");
     racy(vec![written(), copy("dev", "page", MemcpyWithStream, "s")], false);
     racy(vec![written(), copy("dev", "page", MemcpyAsync, "s")], true);
 }
 
 #[test]
-fn no_bytes_are_no_access() {
+fn zero_length_access_never_races() {
     let mut none = copy("dev", "pinned", CopyApi::MemcpyAsync, "s");
     if let Call::Copy { bytes, .. } = &mut none {
         *bytes = 0;
@@ -220,7 +221,7 @@ fn no_bytes_are_no_access() {
 }
 
 #[test]
-fn what_is_made_anew_has_forgotten_its_streams_and_records() {
+fn recreated_objects_lose_their_streams_and_records() {
     let generator = || "g".to_owned();
     let create =
         || Call::RandCreate { generator: generator(), kind: RandKind::Philox, host: false };
@@ -236,9 +237,9 @@ fn what_is_made_anew_has_forgotten_its_streams_and_records() {
     racy(first().into_iter().chain([event]).chain(then()).collect(), true);
 }
 
-/// The bytes of a check, by hand.
+/// Compares with the bytes of a check, computed by hand.
 #[test]
-fn a_node_of_a_graph_works_with_what_is_there_when_it_is_launched() {
+fn graph_nodes_read_memory_at_launch() {
     let exec = || "x".to_owned();
     let launch = || Call::GraphLaunch { exec: exec(), stream: "s".to_owned() };
     let plan = plan(vec![
@@ -261,20 +262,20 @@ fn a_node_of_a_graph_works_with_what_is_there_when_it_is_launched() {
     assert_eq!(got, [(8, of(0x0707_0708)), (11, of(0x0707_0709))]);
 }
 
-/// What is refused of a plan of one call, in words; empty where it has a result.
-fn told(call: Call) -> String {
+/// Returns the mistake of a plan with this call; empty if it has none.
+fn mistake_of(call: Call) -> String {
     let mistakes = reference(&plan(vec![call])).err().unwrap_or_default();
     mistakes.into_iter().map(|mistake| mistake.message).collect()
 }
 
 #[test]
-fn what_is_read_while_it_is_written_has_no_one_result() {
+fn rejects_launches_whose_inputs_and_outputs_overlap() {
     let launch = |kernel: &str, out: u64, input: u64, n: u32, groups: u32| {
         let mut args = vec![Arg::Address(at("dev", out)), Arg::Address(at("dev", input))];
         let numbers = plan::kernel(kernel).expect("it is one").parameters.len() - 2;
         args.extend([Arg::u32(n), Arg::u32(1)].into_iter().take(numbers));
         let (kernel, stream) = (kernel.to_owned(), "default".to_owned());
-        told(Call::Launch {
+        mistake_of(Call::Launch {
             kernel,
             grid: [groups, 1, 1],
             block: [64, 1, 1],
@@ -287,10 +288,10 @@ fn what_is_read_while_it_is_written_has_no_one_result() {
         assert_eq!(launch(kernel, 0, 0, 16, 1), "", "{kernel}: each its own element");
         assert_eq!(launch(kernel, 0, 32, 8, 1), "", "{kernel}: next to each other");
         for (out, input) in [(0, 28), (28, 0), (0, 4), (4, 0)] {
-            let told = launch(kernel, out, input, 8, 1);
+            let message = launch(kernel, out, input, 8, 1);
             assert!(
-                told.contains("the same place as input and output"),
-                "{kernel} {out} {input}: {told}"
+                message.contains("make input and output identical or disjoint"),
+                "{kernel} {out} {input}: {message}"
             );
         }
     }
@@ -303,15 +304,15 @@ fn what_is_read_while_it_is_written_has_no_one_result() {
 }
 
 #[test]
-fn elements_lie_at_multiples_of_their_size() {
+fn rejects_misaligned_elements() {
     let halves = |offset, count| {
         let stream = "default".to_owned();
-        told(Call::SetHalves { to: at("dev", offset), value: 0xabcd, count, stream })
+        mistake_of(Call::SetHalves { to: at("dev", offset), value: 0xabcd, count, stream })
     };
     assert_eq!(halves(2, 31), "");
     assert!(halves(1, 4).contains("elements of 2 bytes must lie at multiples"), "{}", halves(1, 4));
     assert!(halves(0, 33).contains("lie outside buffer `dev`"));
-    // What they hold, byte by byte.
+    // Compares the content byte by byte.
     let stream = || "default".to_owned();
     let set = Call::SetHalves { to: at("dev", 2), value: 0xabcd, count: 1, stream: stream() };
     let plan = plan(vec![set, copy("other", "dev", CopyApi::Memcpy, "default"), check("other")]);
@@ -321,9 +322,9 @@ fn elements_lie_at_multiples_of_their_size() {
     assert_eq!(got.last().expect("a check").digest, digest(&bytes));
 }
 
-/// Success has another name in each library, and is what any status may be.
+/// Each library has its own name for success, and `any` accepts all statuses.
 #[test]
-fn success_is_known_by_its_names() {
+fn success_is_recognised_for_every_library() {
     let accepted = |names: &[&str]| {
         plan::accepts_success(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
     };
@@ -336,8 +337,8 @@ fn success_is_known_by_its_names() {
     assert!(!accepted(&[]));
 }
 
-/// Launches of a case's own kernel, one after the other, from `other` to a place of `dev` with `n`; what it computes is said or
-/// not. `dev`, in which every byte is 7, is then copied to `pinned` and checked.
+/// Launches a kernel defined in the case, once per element: with an optional formula, an offset in `dev`, and `n`.
+/// The input is `other`. `dev`, initially 7 in every byte, is then copied to `pinned` and checked.
 fn launches(of: &[(Option<&str>, u64, u32)]) -> Plan {
     let source =
         "extern \"C\" __global__ void own(unsigned* out, const unsigned* in, unsigned n) {}";
@@ -368,7 +369,7 @@ fn launches(of: &[(Option<&str>, u64, u32)]) -> Plan {
 }
 
 #[test]
-fn what_a_case_says_of_its_kernel_is_what_stands_there() {
+fn formulas_of_own_kernels_determine_their_outputs() {
     let filled = plan(vec![check("other")]);
     let filled = Reference::content(&filled, 1, 0).expect("a check").want;
     let input: Vec<u32> =
@@ -387,9 +388,9 @@ fn what_a_case_says_of_its_kernel_is_what_stands_there() {
     checked(&[(sum, 0, 5)], std::array::from_fn(some));
     let behind = |i: usize| if i < 2 { sevens } else { input[i - 2].wrapping_add(14) };
     checked(&[(sum, 8, 14)], std::array::from_fn(behind));
-    // Where it is said to write what nobody knew before, that is known.
+    // A formula makes unknown elements known that it overwrites.
     checked(&[(None, 0, 1), (sum, 0, 16)], std::array::from_fn(|i| input[i].wrapping_add(16)));
-    // What is read is known, though the rest of its buffer is not.
+    // The input must be known only where it is read.
     let more = Some("out[i] = out[i] + in[i] for i < n");
     let halves = |i: usize| match i {
         0..8 => input[i].wrapping_mul(2).wrapping_add(8),
@@ -404,24 +405,21 @@ fn what_a_case_says_of_its_kernel_is_what_stands_there() {
 }
 
 #[test]
-fn what_a_kernel_is_said_to_compute_has_one_result() {
+fn rejects_formulas_without_a_unique_result() {
     let refused = |of: &[(Option<&str>, u64, u32)], why: &str| {
         let found = mistakes(&launches(of));
         assert!(matches!(&found[..], [(_, text), ..] if text.contains(why)), "{of:?}: {found:?}");
     };
     let sum = Some("out[i] = in[i] + n for i < n");
-    refused(&[(sum, 8, 15)], "for i = 14: an element lies outside of its buffer");
-    refused(
-        &[(Some("out[i] = in[i + 1] for i < n"), 0, 16)],
-        "for i = 15: an element lies outside",
-    );
+    refused(&[(sum, 8, 15)], "for i = 14: an element is outside of its buffer");
+    refused(&[(Some("out[i] = in[i + 1] for i < n"), 0, 16)], "for i = 15: an element is outside");
     refused(
         &[(Some("out[i / 2] = in[i] for i < n"), 0, 3)],
-        "for i = 1: another one has written to its place",
+        "for i = 1: the element was already written",
     );
     refused(&[(Some("out[i] = nowhere for i < n"), 0, 3)], "`out[i] = nowhere for i < n`");
     refused(&[(None, 0, 16)], "cannot be known beforehand");
-    // Half of it is said, and the other is not known.
+    // The formula covers one half, and the other is unknown.
     refused(&[(None, 0, 16), (sum, 0, 8)], "cannot be known beforehand");
     refused(
         &[(None, 0, 16), (Some("out[i] = out[i] for i < n"), 0, 16)],
@@ -429,9 +427,9 @@ fn what_a_kernel_is_said_to_compute_has_one_result() {
     );
 }
 
-/// Sizes decide of a product whose factors are small numbers, and of no other.
+/// The size decides products of small numbers only.
 #[test]
-fn what_is_no_small_number_is_no_factor_by_its_size_alone() {
+fn product_size_decides_only_for_small_numbers() {
     let numbers = || Call::FillNumbers { buffer: "other".to_owned(), dtype: Dtype::F32, stamp: 1 };
     let multiplied = |filled: Vec<Call>| {
         let name = |name: &str| name.to_owned();
@@ -452,7 +450,7 @@ fn what_is_no_small_number_is_no_factor_by_its_size_alone() {
             copy("pinned", "spare", CopyApi::Memcpy, "default"),
             check("pinned"),
         ]);
-        // By sizes as by bytes, which `mistakes` looks at.
+        // `mistakes` compares the analysis by sizes with the one by bytes.
         mistakes(&plan(calls)).is_empty()
     };
     let over = |buffer: &str| copy("dev", buffer, CopyApi::Memcpy, "default");

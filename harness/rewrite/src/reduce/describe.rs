@@ -1,11 +1,11 @@
-//! Edits in words: the element that an edit would take away.
+//! Descriptions of edits: the element that an edit removes.
 
 use plan::{Call, CopyApi, Memory, Plan, Step};
 
 use super::{Edit, sizes};
 use crate::uses::{calls, each_mut};
 
-/// The element that an edit takes away, such as `copy of src to dst`, and the ids of its calls, where it is calls.
+/// Returns a description of the removed element, for example `copy of src to dst`, and the ids of its calls.
 pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
     let find = |id: u32| {
         let mut found: Option<Step> = None;
@@ -16,18 +16,18 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
         });
         found
     };
-    let about = |id: u32| find(id).map_or_else(String::new, |step| words(&step.call));
+    let about = |id: u32| find(id).map_or_else(String::new, |step| describe_call(&step.call));
     match edit {
         Edit::Drop { steps, .. } => {
             let there: Vec<&Step> =
                 calls(&plan.body).into_iter().filter(|s| steps.contains(&s.id)).collect();
-            let each: Vec<String> = there.iter().map(|s| words(&s.call)).collect();
-            // A check of device memory is one element with its copy.
+            let each: Vec<String> = there.iter().map(|s| describe_call(&s.call)).collect();
+            // A check of device memory is described without its copy.
             let text = match each.as_slice() {
                 [.., last]
                     if matches!(there[there.len() - 1].call, Call::Check { .. })
                         && each.len() == 2
-                        && brings_back(&there[0].call) =>
+                        && is_read_back(&there[0].call) =>
                 {
                     last.clone()
                 }
@@ -51,12 +51,10 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
             };
             (text, vec![*id])
         }
-        Edit::EmptyGraph(id) => {
-            ("what the capture holds, instead of empty nodes".to_owned(), vec![*id])
-        }
-        Edit::ByHand(id) => ("the capture, instead of nodes that are added".to_owned(), vec![*id]),
+        Edit::EmptyGraph(id) => ("captured calls instead of empty nodes".to_owned(), vec![*id]),
+        Edit::ByHand(id) => ("capture instead of nodes added one by one".to_owned(), vec![*id]),
         Edit::Nodes(id, _) => (format!("length of the {}", about(*id)), vec![*id]),
-        Edit::Merge { from, to } => (format!("stream {from} apart from {to}"), Vec::new()),
+        Edit::Merge { from, to } => (format!("separate stream {from} instead of {to}"), Vec::new()),
         Edit::Blocking(name) => (format!("non-blocking stream {name}"), Vec::new()),
         Edit::Memory(name, _) => {
             let kind = plan.buffers.get(name).map(|b| b.memory);
@@ -74,8 +72,8 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
     }
 }
 
-/// Whether a call is the copy that lowering puts before a check of device memory.
-pub(super) fn brings_back(call: &Call) -> bool {
+/// Returns true for the copy that lowering inserts before a check of device memory.
+pub(super) fn is_read_back(call: &Call) -> bool {
     matches!(call, Call::Copy { to, from, api: CopyApi::Memcpy, .. }
         if to.buffer.strip_suffix(case::BACK) == Some(from.buffer.as_str()))
 }
@@ -92,8 +90,8 @@ fn memory(memory: Memory) -> &'static str {
     }
 }
 
-/// As [`Call::words`], with what a check looks at named as the case names it.
-fn words(call: &Call) -> String {
+/// Returns [`Call::words`], with the buffer of a check as the case names it.
+fn describe_call(call: &Call) -> String {
     if let Call::Check { buffer } = call {
         format!("check of {}", buffer.strip_suffix(case::BACK).unwrap_or(buffer))
     } else {

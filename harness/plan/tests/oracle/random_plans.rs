@@ -1,5 +1,5 @@
-//! Small plans, drawn over the verbs that have to do with memory, order, captures and graphs. Many are sound; the others are mistaken
-//! in every way that program order can tell. proptest makes those that fail smaller.
+//! Random small plans of calls that concern memory, order, captures and graphs. Many are sound; the others have
+//! mistakes of every kind that program order shows. proptest shrinks failing plans.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use plan::{
 };
 use proptest::prelude::*;
 
-/// Bytes of each buffer.
+/// Size of each buffer, in bytes.
 const BYTES: u64 = 64;
 
 pub(crate) const BUFFERS: [(&str, Memory); 8] = [
@@ -25,30 +25,31 @@ pub(crate) const BUFFERS: [(&str, Memory); 8] = [
 const STREAMS: [&str; 5] = ["n", "o", "b", "c", "default"];
 const EVENTS: [&str; 2] = ["e", "f"];
 
-/// What can be left out of a plan on its own.
+/// A part of a plan that can be removed on its own.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
     One(Call),
     Repeat(u32, Vec<Call>),
     Thread(Vec<Call>),
-    /// Captured, instantiated, and launched in these streams.
+    /// A capture whose graph is instantiated and launched in these streams.
     Graph {
         origin: &'static str,
         nodes: Vec<Piece>,
         launches: Vec<&'static str>,
     },
-    /// Made node by node, instantiated, and launched in these streams.
+    /// A graph made node by node, instantiated, and launched in these streams.
     ByHand {
         nodes: Vec<Call>,
         launches: Vec<&'static str>,
     },
-    /// Factors are filled with small numbers, some of which may be written over, and their product is looked at.
+    /// A matrix product. Its factors are filled with small numbers, some of which may be overwritten, and the
+    /// result is checked.
     Product {
         factors: [String; 2],
         between: Vec<Call>,
         product: Call,
     },
-    /// In a capture: a stream that forks off is given this, then the captured one that, and they join where that is wanted.
+    /// A fork inside a capture: calls on the forked stream, then calls on the captured one, and an optional join.
     Fork {
         stream: &'static str,
         there: Vec<Call>,
@@ -78,7 +79,7 @@ fn host_buffer() -> impl Strategy<Value = String> {
         .prop_map(|(name, _)| name.to_owned())
 }
 
-/// Where something begins, and how long it is: often the whole buffer or one half, now and then too much.
+/// Draws an offset and a size: often the whole buffer or a half, sometimes beyond its end.
 fn part() -> impl Strategy<Value = (u64, u64)> {
     prop_oneof![
         6 => Just((0, BYTES)),
@@ -212,7 +213,7 @@ fn launch() -> impl Strategy<Value = Call> {
                 "add_u32" | "lcg_u32" => vec![to, from, n, k],
                 _ => vec![to, from, n],
             };
-            // Few work items now and then, where each works for itself.
+            // Sometimes few work-items, if each works on its own.
             let together = matches!(kernel, "sum_u32" | "shuffle_u32");
             let block = if number == 8 && !together { [3, 2, 1] } else { [256, 1, 1] };
             Call::Launch {
@@ -260,7 +261,7 @@ fn host_func() -> impl Strategy<Value = Call> {
         .prop_map(|(buffer, api, stream)| Call::HostFunc { buffer, api, stream })
 }
 
-/// Work for the device.
+/// Draws work for the device.
 fn work() -> BoxedStrategy<Call> {
     prop_oneof![
         8 => copy(),
@@ -304,7 +305,7 @@ fn order() -> BoxedStrategy<Call> {
     .boxed()
 }
 
-/// What makes, ends and changes things.
+/// Draws calls that create, destroy or change objects.
 fn things() -> BoxedStrategy<Call> {
     let graph = || of(&["g0", "g1"]);
     let exec = || of(&["x0", "x1"]);
@@ -375,7 +376,7 @@ pub(crate) fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     prop::collection::vec(piece(), 1..9)
 }
 
-/// The stream that a call names, changed to this one.
+/// Replaces the stream that a call names.
 fn onto(mut call: Call, stream: &str) -> Call {
     if let Some(name) = call.stream_mut() {
         stream.clone_into(name);
@@ -388,9 +389,9 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
     match piece {
         Piece::One(call) => {
             out.push(call.clone());
-            // Mostly there is another one of that name.
+            // In most cases, a new stream of that name is created.
             if let Call::StreamDestroy { stream } = call
-                && out.len() % 4 > 0
+                && !out.len().is_multiple_of(4)
             {
                 out.push(Call::StreamCreate { stream: stream.clone() });
             }
@@ -403,7 +404,7 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
             out.push(Call::BeginCapture { stream: (*origin).to_owned(), mode });
             for node in nodes {
                 match node {
-                    // Nodes that allocate and free are in no machine here.
+                    // The machine does not support nodes that allocate or free.
                     Piece::One(Call::Alloc { .. } | Call::Free { .. }) => {}
                     Piece::One(call) if call.stream().is_some() => {
                         out.push(onto(call.clone(), origin));
@@ -449,7 +450,7 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
                 result = Some(operands.d.clone());
             }
             out.extend([product, Call::DeviceSynchronize]);
-            // What is read on the host.
+            // The host reads this buffer.
             let of_host = |name: &String| BUFFERS[..4].iter().any(|(host, _)| host == name);
             out.extend(result.filter(of_host).map(|buffer| Call::Check { buffer }));
         }
@@ -478,7 +479,7 @@ fn bare(calls: Vec<Call>) -> Vec<Step> {
     calls.into_iter().map(step).collect()
 }
 
-/// Gives each step a number and a line of its own.
+/// Gives each step its own id and line.
 fn number(steps: &mut [Step], next: &mut u32) {
     for step in steps {
         *next += 1;
@@ -491,7 +492,7 @@ fn number(steps: &mut [Step], next: &mut u32) {
     }
 }
 
-/// The plan of these pieces, over buffers that the set-up has written.
+/// Returns the plan of these pieces. Its set-up initialises all buffers.
 pub(crate) fn plan(pieces: &[Piece]) -> Plan {
     let default = || "default".to_owned();
     let mut setup = Vec::new();
@@ -517,7 +518,7 @@ pub(crate) fn plan(pieces: &[Piece]) -> Plan {
     for piece in pieces {
         calls(piece, "n", &mut body);
     }
-    // What was written is looked at in the end.
+    // All host buffers are checked at the end.
     let mut verify = vec![Call::DeviceSynchronize];
     verify.extend(BUFFERS[..4].iter().map(|(name, _)| Call::Check { buffer: (*name).to_owned() }));
     let (mut setup, mut body, mut verify) = (bare(setup), bare(body), bare(verify));

@@ -1,11 +1,11 @@
-//! What mutants of `plan` showed that no test looked at.
+//! Tests for mutants of `plan` that earlier tests did not detect.
 
 use plan::{
     Arg, Box3d, Buffer, Call, CopyApi, Dtype, GUARD_BYTE, HipArg, MatmulProblem, Memory, Operands,
     Place, RandKind, Scalar, ScalarType, digest, reference,
 };
 
-use super::plans::{
+use super::small_plan::{
     accepted, add, alloc, at, begin, check, copy, end, fill, mistakes, plan, racy, record, refused,
     set, sync, wait,
 };
@@ -14,7 +14,7 @@ fn graph(name: &str) -> String {
     name.to_owned()
 }
 
-/// A graph that is made by hand gets as a child what the capture of `calls` in `s` made.
+/// Returns calls that capture `calls` on `s` and add the graph as a child to a graph made node by node.
 fn with_child(calls: Vec<Call>) -> Vec<Call> {
     let mut all = vec![begin("s")];
     all.extend(calls);
@@ -27,7 +27,7 @@ fn with_child(calls: Vec<Call>) -> Vec<Call> {
 }
 
 #[test]
-fn a_child_has_neither_branches_nor_events() {
+fn rejects_child_graphs_with_branches_or_events() {
     accepted(with_child(vec![set("dev", 64, "s", true)]));
     let fork = vec![
         record("e", "s"),
@@ -37,16 +37,16 @@ fn a_child_has_neither_branches_nor_events() {
         wait("s", "f"),
     ];
     refused(with_child(fork), 9, "graph `g` has branches");
-    // The same stream, but with an event in it.
+    // One stream only, but with an event.
     let event = vec![set("dev", 64, "s", true), record("e", "s"), wait("s", "e")];
     refused(with_child(event), 7, "graph `g` has branches");
-    // All of one stream, which is another than that of the first node.
+    // All nodes in one stream, which is not that of the first node.
     let apart = vec![record("e", "s"), wait("t", "e"), record("f", "t"), wait("s", "f")];
     refused(with_child(apart), 8, "graph `g` has branches");
 }
 
 #[test]
-fn a_child_is_added_to_a_graph_that_is_made_by_hand() {
+fn rejects_child_nodes_in_captured_graphs() {
     let calls = vec![
         begin("s"),
         set("dev", 64, "s", true),
@@ -62,9 +62,9 @@ fn a_child_is_added_to_a_graph_that_is_made_by_hand() {
     );
 }
 
-/// A mistake of a node is told of the node, and once.
+/// A mistake of a node is reported once, at the node.
 #[test]
-fn a_node_that_cannot_work_is_told_itself() {
+fn error_points_at_the_failing_graph_node() {
     let launch = || Call::GraphLaunch { exec: graph("x"), stream: "s".to_owned() };
     let calls = vec![
         begin("s"),
@@ -78,7 +78,7 @@ fn a_node_that_cannot_work_is_told_itself() {
 }
 
 #[test]
-fn guards_are_read_on_both_sides() {
+fn guards_are_checked_on_both_sides() {
     let mut guarded = plan(vec![Call::Guards { buffer: "dev".to_owned() }]);
     let buffer = guarded.buffers.get_mut("dev").expect("it is one");
     buffer.guarded = true;
@@ -88,9 +88,9 @@ fn guards_are_read_on_both_sides() {
     assert_eq!(expected[0].digest, digest(&vec![GUARD_BYTE; bytes]));
 }
 
-/// Numbers that are filled in are known, but for what is less than an element at the end.
+/// All elements are known after the fill; bytes after the last whole element are not.
 #[test]
-fn whole_elements_are_filled_with_numbers() {
+fn fill_numbers_initialises_whole_elements_only() {
     let of = |bytes: u64, checked: u64| {
         let numbers =
             Call::FillNumbers { buffer: "pinned".to_owned(), dtype: Dtype::F32, stamp: 1 };
@@ -112,7 +112,7 @@ fn whole_elements_are_filled_with_numbers() {
 }
 
 #[test]
-fn both_ends_of_what_is_set_lie_at_elements() {
+fn rejects_memsets_with_misaligned_ends() {
     let words = |offset, bytes| {
         let (to, stream) = (at("dev", offset), "default".to_owned());
         Call::Set { to, value: 7, words: true, bytes, asynchronous: false, stream }
@@ -121,13 +121,13 @@ fn both_ends_of_what_is_set_lie_at_elements() {
     for (offset, bytes) in [(2, 8), (4, 6), (2, 6)] {
         refused(vec![words(offset, bytes)], 1, "elements of 4 bytes must lie at multiples");
     }
-    // More than there can be is told as that.
+    // A range beyond the end is reported as such.
     refused(vec![words(4, u64::MAX)], 1, "outside buffer `dev`");
 }
 
-/// Sizes know a product's result only where whole numbers are multiplied, and such are added.
+/// The size decides only if the factors and the bias are small numbers.
 #[test]
-fn a_product_of_what_is_no_number_is_not_known_by_its_size() {
+fn product_size_does_not_decide_for_other_content() {
     let multiplied = |before: Vec<Call>| {
         let name = |name: &str| name.to_owned();
         let (dtype, stream) = (Dtype::F32, name("default"));
@@ -159,22 +159,22 @@ fn a_product_of_what_is_no_number_is_not_known_by_its_size() {
     assert_eq!(multiplied(both(4, 8)), [""; 0]);
     for before in [vec![fill("other")], vec![fill("pinned")], both(2, 60), both(1, 63)] {
         let found = multiplied(before.clone());
-        let no_result = |why: &String| why.contains("no one right result");
+        let no_result = |why: &String| why.contains("is not exact in its type");
         assert!(matches!(&found[..], [why] if no_result(why)), "{before:?}: {found:?}");
     }
 }
 
-/// The library writes before and behind a buffer only where it says so.
+/// Guards add 256 bytes on each side.
 #[test]
-fn a_guarded_buffer_is_as_much_longer_as_its_guards_are() {
+fn guards_enlarge_the_allocation() {
     let buffer = |guarded| Buffer { memory: Memory::Device, bytes: 100, guarded };
     assert_eq!((buffer(false).guard(), buffer(false).allocation()), (0, 100));
     assert_eq!((buffer(true).guard(), buffer(true).allocation()), (256, 612));
 }
 
-/// Of a function that is called by its name the table says which memory it reads and which it writes.
+/// The table lists which memory a `hip` function reads and which it writes.
 #[test]
-fn a_function_by_its_name_writes_what_cannot_be_known_and_reads_what_is_there() {
+fn hip_functions_write_unknown_bytes_and_read_existing_buffers() {
     let number = |bits| HipArg::Number(Scalar { ty: ScalarType::U64, bits });
     let call = |function: &str, args| vec![Call::Hip { function: function.to_owned(), args }];
     let place = |buffer: &str| HipArg::Place(at(buffer, 0));
@@ -183,14 +183,14 @@ fn a_function_by_its_name_writes_what_cannot_be_known_and_reads_what_is_there() 
         calls.push(check(checked));
         calls
     };
-    // From an array, of which nothing is known.
+    // The content of an array is unknown.
     let written = |to: &str| call("hipMemcpyAtoH", vec![place(to), null(), first(), bytes()]);
     refused(with(written("pinned"), "pinned"), 2, "cannot be known beforehand");
     accepted(with(written("pinned"), "other"));
     let read = |from: &str| call("hipMemcpyHtoA", vec![null(), first(), place(from), bytes()]);
     accepted(with(read("pinned"), "pinned"));
     refused(read("spare"), 1, "buffer `spare` is used before it is allocated");
-    // What reads as much as it writes copies.
+    // A function that reads and writes equal sizes is a copy.
     let stream = HipArg::Stream("default".to_owned());
     let copied = vec![place("pinned"), place("other"), bytes(), stream];
     let copied = plan(with(call("hipMemcpyHtoDAsync", copied), "pinned"));
@@ -200,9 +200,9 @@ fn a_function_by_its_name_writes_what_cannot_be_known_and_reads_what_is_there() 
     assert_eq!(last(&copied), last(&other));
 }
 
-/// What is computed of what cannot be known cannot be known.
+/// A kernel's result is unknown if its input is.
 #[test]
-fn a_kernel_takes_its_parameters_and_makes_nothing_certain() {
+fn kernel_results_of_unknown_inputs_are_unknown() {
     let random = || Call::RandGenerate { generator: "r".to_owned(), to: at("dev", 0), count: 16 };
     let seeded = || {
         let kind = RandKind::Philox;
@@ -216,7 +216,7 @@ fn a_kernel_takes_its_parameters_and_makes_nothing_certain() {
     accepted([seeded(), vec![sum()], looked_at("spare")].concat());
     let unknown = [seeded(), vec![random(), sum()], looked_at("spare")].concat();
     refused(unknown, 6, "cannot be known beforehand");
-    // An address where a number must be, and a number too many.
+    // An address in place of a number, and a surplus number.
     for change in [
         |args: &mut Vec<Arg>| args[2] = args[1].clone(),
         |args: &mut Vec<Arg>| args.push(Arg::u32(1)),
@@ -228,9 +228,9 @@ fn a_kernel_takes_its_parameters_and_makes_nothing_certain() {
     }
 }
 
-/// A bias has an element for each row.
+/// A bias has one element per row of the product.
 #[test]
-fn a_bias_is_as_long_as_a_column() {
+fn bias_has_one_element_per_row() {
     let multiplied = |rows: u64, bias: u64| {
         let name = |name: &str| name.to_owned();
         let (dtype, stream) = (Dtype::I8, name("default"));
@@ -262,9 +262,9 @@ fn a_bias_is_as_long_as_a_column() {
     );
 }
 
-/// Sizes do not vouch for sums of many products: some of them round.
+/// The size does not decide sums of many products, because some of them are rounded.
 #[test]
-fn a_sum_of_many_products_is_not_exact_by_its_size() {
+fn size_does_not_prove_long_sums_exact() {
     let multiplied = |k: u64| {
         let name = |name: &str| name.to_owned();
         let (dtype, stream) = (Dtype::Bf16, name("default"));
@@ -295,18 +295,18 @@ fn a_sum_of_many_products_is_not_exact_by_its_size() {
         for buffer in ["other", "dev"] {
             plan.buffers.get_mut(buffer).expect("it is one").bytes = 2 * k;
         }
-        // By sizes as by bytes, which `mistakes` looks at.
+        // `mistakes` compares the analysis by sizes with the one by bytes.
         mistakes(&plan)
     };
     assert_eq!(multiplied(32), []);
-    // bf16 has each whole number up to 256 alone, and the sums of so many squares may be greater.
+    // bf16 has all whole numbers only up to 256, and sums of this many squares can be greater.
     let refused: Vec<_> = (100..250).filter_map(|k| multiplied(k).pop()).collect();
     assert!(!refused.is_empty() && refused.iter().all(|(line, _)| *line == 5), "{refused:?}");
 }
 
-/// A copy of no rows touches no byte, but an address of what is gone is a mistake all the same.
+/// A copy of zero rows accesses no byte, but a freed buffer is still a mistake.
 #[test]
-fn no_rows_of_what_was_freed() {
+fn rejects_zero_row_copies_of_freed_buffers() {
     let free = || Call::Free { buffer: "dev".to_owned(), stream: "default".to_owned() };
     let rows = |width, height| Call::Copy2d {
         to: at("pinned", 0),
@@ -348,9 +348,9 @@ fn set_part(first: u64, bytes: u64, stream: &str) -> Call {
     Call::Set { to, value: 1, words: false, bytes, asynchronous: true, stream }
 }
 
-/// What comes behind part of an access stands for that part of it alone, and what reads does not stand for what wrote.
+/// A later access replaces an earlier one only if it covers it, and a read never replaces a write.
 #[test]
-fn an_access_is_remembered_until_another_one_stands_for_all_of_it() {
+fn accesses_are_kept_until_fully_covered() {
     for (later, apart) in [(0, 32), (32, 0)] {
         let first = || vec![set_part(0, 64, "s"), set_part(later, 32, "s")];
         racy([first(), vec![set_part(apart, 32, "t")]].concat(), true);
@@ -363,13 +363,13 @@ fn an_access_is_remembered_until_another_one_stands_for_all_of_it() {
     let read = |to: &str, stream: &str| copy(to, "dev", CopyApi::MemcpyAsync, stream);
     racy(vec![set_part(0, 64, "s"), read("other", "s"), read("pinned", "t")], true);
     racy(vec![read("other", "s"), read("pinned", "t")], false);
-    // A write behind a read that it knows, and another one that knows neither.
+    // A write after a read that is ordered before it, and another write that is ordered after neither.
     racy(vec![read("other", "s"), set_part(0, 64, "s"), read("pinned", "t")], true);
 }
 
-/// A copy within a buffer may end where it begins.
+/// Adjacent source and target do not overlap.
 #[test]
-fn a_copy_does_not_overlap_itself() {
+fn rejects_overlapping_copies_within_a_buffer() {
     let within = |to, from| Call::Copy {
         to: at("dev", to),
         from: at("dev", from),
@@ -381,13 +381,13 @@ fn a_copy_does_not_overlap_itself() {
         accepted(vec![within(to, from)]);
     }
     for (to, from) in [(0, 15), (15, 0), (3, 3)] {
-        refused(vec![within(to, from)], 1, "the copy overlaps what it reads");
+        refused(vec![within(to, from)], 1, "source and target of the copy overlap");
     }
 }
 
-/// Rows reach from the first byte to the last, and a box may fill its buffer.
+/// Rows extend to their last byte, and a box may fill its buffer.
 #[test]
-fn rows_reach_to_their_last_byte() {
+fn row_accesses_extend_to_the_last_byte() {
     let rows = Call::Copy2d {
         to: at("dev", 0),
         to_pitch: 16,
@@ -417,7 +417,7 @@ fn rows_reach_to_their_last_byte() {
 
 /// In three dimensions, from the first byte of a box to the last.
 #[test]
-fn a_box_is_touched_to_its_last_byte() {
+fn box_accesses_extend_to_the_last_byte() {
     let of = |buffer: &str, at| Box3d { buffer: buffer.to_owned(), pitch: 4, rows: 2, at };
     let boxed = |stream: &str| Call::Copy3d {
         to: of("dev", [1, 1, 1]),
@@ -445,9 +445,9 @@ fn a_box_is_touched_to_its_last_byte() {
     }
 }
 
-/// What a stream is given is known to others by an event behind it, and not by one before.
+/// An event orders the work before it, not the work after it.
 #[test]
-fn an_event_knows_what_is_before_it() {
+fn events_order_only_earlier_work() {
     let first = || set("dev", 64, "s", true);
     let then = || [wait("t", "e"), set("dev", 64, "t", true)];
     racy([first(), record("e", "s")].into_iter().chain(then()).collect(), false);
@@ -455,9 +455,9 @@ fn an_event_knows_what_is_before_it() {
     racy([first(), record("e", "s"), first()].into_iter().chain(then()).collect(), true);
 }
 
-/// A buffer that is made anew is another one than that which was captured.
+/// A buffer that is allocated again is not the one that was captured.
 #[test]
-fn what_was_made_anew_is_not_what_a_graph_captured() {
+fn rejects_replay_with_reallocated_buffers() {
     let stream = || "default".to_owned();
     let captured = |between: Vec<Call>| {
         let mut calls = vec![
@@ -477,7 +477,7 @@ fn what_was_made_anew_is_not_what_a_graph_captured() {
 }
 
 #[test]
-fn what_a_function_of_the_table_takes_is_known_by_its_type() {
+fn parameter_types_select_result_types() {
     for (ty, of) in [
         ("unsigned char", Some(ScalarType::U8)),
         ("const unsigned short", Some(ScalarType::U16)),
@@ -495,9 +495,9 @@ fn what_a_function_of_the_table_takes_is_known_by_its_type() {
     assert_eq!(first("hipInit"), None);
 }
 
-/// As C lays a struct out, with what is behind each member.
+/// Struct layout of C, including padding.
 #[test]
-fn members_of_a_struct_lie_at_multiples_of_their_size() {
+fn struct_members_are_aligned() {
     let number = |ty, text| HipArg::Number(Scalar::parse(ty, text).expect("a number"));
     let inner = HipArg::Struct(vec![number(ScalarType::U8, "1"), number(ScalarType::U16, "2")]);
     assert_eq!(inner.alignment(), 2);
@@ -508,7 +508,7 @@ fn members_of_a_struct_lie_at_multiples_of_their_size() {
 }
 
 #[test]
-fn work_is_late_on_the_stream_that_has_it() {
+fn delays_go_to_the_stream_of_the_work() {
     let (set, copy) =
         (|stream| set("dev", 64, stream, true), copy("pinned", "dev", CopyApi::MemcpyAsync, "s"));
     assert_eq!(plan::delayed_stream(&set("s")), Some("s"));
@@ -519,7 +519,7 @@ fn work_is_late_on_the_stream_that_has_it() {
 }
 
 #[test]
-fn the_phases_of_a_trial_have_names() {
+fn phases_have_names() {
     use plan::Phase::{Body, Init, Load, Setup, Start, Teardown, Verify};
     let names: Vec<_> =
         [Start, Load, Init, Setup, Body, Verify, Teardown].map(|p| p.to_string()).into();
@@ -527,7 +527,7 @@ fn the_phases_of_a_trial_have_names() {
 }
 
 #[test]
-fn a_call_that_goes_on_can_be_made_to_wait() {
+fn asynchronous_calls_can_be_made_synchronous() {
     let copy = |api| copy("pinned", "dev", api, "s");
     for (mut call, goes_on, is_plain) in [
         (set("dev", 64, "s", true), true, false),
@@ -545,7 +545,7 @@ fn a_call_that_goes_on_can_be_made_to_wait() {
 }
 
 #[test]
-fn a_launch_has_threads_and_not_too_many() {
+fn rejects_launches_of_invalid_size() {
     let launch = |grids: [u32; 3], blocks: [u32; 3]| {
         let mut call = add("dev", "pinned", "s");
         let Call::Launch { grid, block, .. } = &mut call else { unreachable!("it is a launch") };
@@ -557,8 +557,8 @@ fn a_launch_has_threads_and_not_too_many() {
     for (grid, block, why) in [
         ([1, 1, 1], [1025, 1, 1], "more than 1024 threads"),
         ([1, 1, 1], [64, 16, 2], "more than 1024 threads"),
-        ([0, 1, 1], [64, 1, 1], "no threads"),
-        ([1, 1, 1], [64, 0, 1], "no threads"),
+        ([0, 1, 1], [64, 1, 1], "without threads"),
+        ([1, 1, 1], [64, 0, 1], "without threads"),
         ([1 << 31, 1, 1], [2, 1, 1], "2^32 threads in a dimension"),
     ] {
         refused(launch(grid, block), 1, why);

@@ -1,12 +1,13 @@
-//! A small plan, and what is said of it.
+//! A small plan for tests, and its mistakes.
 
 use plan::{
     Arg, Buffer, Call, CaptureMode, CopyApi, Memory, PLAN_VERSION, Place, Plan, Step, StreamKind,
     races, reference,
 };
 
-/// Host memory `page`, `pinned` and `other`, device memory `dev`, `spare` and `pool`, each of 64 bytes; all but `spare` and `pool` are
-/// there and written. The streams `s` and `t` are non-blocking, `b` is blocking. Steps are numbered from 1, by their lines too.
+/// Returns a plan with this body. Buffers of 64 bytes each: host memory `page`, `pinned` and `other`, device memory
+/// `dev`, `spare` and `pool`. All but `spare` and `pool` are allocated and initialised. Streams: non-blocking `s`
+/// and `t`, and blocking `b`. Steps and lines are numbered from 1.
 pub(crate) fn plan(calls: Vec<Call>) -> Plan {
     let memory = [
         ("page", Memory::HostPageable),
@@ -107,7 +108,7 @@ pub(crate) fn sync(stream: &str) -> Call {
     Call::StreamSynchronize { stream: stream.to_owned() }
 }
 
-/// The lines and messages of what has no result.
+/// Returns lines and messages of the mistakes.
 pub(crate) fn mistakes(plan: &Plan) -> Vec<(u32, String)> {
     let mistakes = reference(plan).err().unwrap_or_default();
     assert_eq!(plan::analyse(plan).err().unwrap_or_default(), mistakes, "by sizes as by bytes");

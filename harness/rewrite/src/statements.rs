@@ -1,33 +1,34 @@
-//! What a case states, and the plan without one of these statements.
+//! Statements of a case about one of its trials, and plans without one of them.
 
 use device::Fault;
 use plan::{ByVersion, Call, Plan, Step, Version};
 
-/// What a step states.
+/// Kind of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
-    /// The bytes of a buffer, or how those of two compare.
+pub enum StatementKind {
+    /// The bytes of a buffer, or the comparison of two buffers.
     Check,
-    /// The statuses of a call, by `returns`.
+    /// The statuses of a call, in `returns`.
     Returns,
-    /// The values of a call, by `gives`.
+    /// The values of a call, in `gives`.
     Gives,
 }
 
-/// One statement of a case, as one of its trials has it.
+/// One statement of a case, in the plan of one of its trials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// The step.
+    /// Id of the step.
     pub step: u32,
-    /// Its line in the case.
+    /// Line in the case.
     pub line: u32,
-    /// What is stated.
-    pub what: What,
-    /// The step in a few words: the buffer, or the function that is called.
+    /// Kind of the statement.
+    pub what: StatementKind,
+    /// Description of the step, for example `check of h` or `returns of hipMemcpy`.
     pub of: String,
 }
 
-/// Everything that the case states of a plan's run on a ROCm of this version. `any`, and nothing for this version, state nothing.
+/// Returns all statements of a plan for a ROCm version. `any`, and a list without an entry for the version, are not
+/// statements.
 pub fn statements(plan: &Plan, version: &Version) -> Vec<Statement> {
     let mut found = Vec::new();
     for step in plan.steps().into_iter().filter(|step| step.line > 0) {
@@ -35,16 +36,17 @@ pub fn statements(plan: &Plan, version: &Version) -> Vec<Statement> {
             found.push(Statement { step: step.id, line: step.line, what, of: of.to_owned() });
         };
         if let Call::Check { buffer } = &step.call {
-            add(What::Check, &format!("check of {buffer}"));
+            add(StatementKind::Check, &format!("check of {buffer}"));
         } else if let Call::Equal { a, b } = &step.call {
-            add(What::Check, &format!("equal: {a}, {b}"));
+            add(StatementKind::Check, &format!("equal: {a}, {b}"));
         } else if let Call::Differ { a, b } = &step.call {
-            add(What::Check, &format!("differ: {a}, {b}"));
+            add(StatementKind::Check, &format!("differ: {a}, {b}"));
         }
         let api = plan::api(&step.call, plan);
-        for (what, word, by) in
-            [(What::Returns, "returns", &step.returns), (What::Gives, "gives", &step.gives)]
-        {
+        for (what, word, by) in [
+            (StatementKind::Returns, "returns", &step.returns),
+            (StatementKind::Gives, "gives", &step.gives),
+        ] {
             let names = by.as_ref().and_then(|by| by.at(version));
             if names.is_some_and(|names| names.iter().all(|name| name != "any")) {
                 add(what, &format!("{word} of {api}"));
@@ -54,10 +56,11 @@ pub fn statements(plan: &Plan, version: &Version) -> Vec<Statement> {
     found
 }
 
-/// Whether a planted fault has something to misbehave at on a ROCm of this version. Faults of answers act where the case states one,
-/// which may depend on the version; others say themselves whether they acted.
+/// Returns true if an injected fault can act in the plan on this ROCm version. Faults of answers act at steps with
+/// a statement, which may depend on the version. For other faults the result is always true if the plan has steps;
+/// they report whether they acted.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most faults ask nothing of a statement")]
-pub fn concerns(plan: &Plan, fault: Fault, version: &Version) -> bool {
+pub fn can_act(plan: &Plan, fault: Fault, version: &Version) -> bool {
     let stated = |by: &Option<ByVersion<Vec<String>>>, such: fn(&[String]) -> bool| {
         let names = by.as_ref().and_then(|by| by.at(version));
         names.is_some_and(|names| names.iter().all(|name| name != "any") && such(names))
@@ -71,8 +74,8 @@ pub fn concerns(plan: &Plan, fault: Fault, version: &Version) -> bool {
     plan.steps().into_iter().any(acts)
 }
 
-/// The plan without a statement: the check is not made, or whatever the call answers is right. Copies that a check brings with it
-/// stay, so that faults have the same opportunities.
+/// Returns the plan without a statement: the check is dropped, or any answer of the call is accepted. The copy that
+/// belongs to a check stays, so that faults have the same opportunities.
 pub fn without(plan: &Plan, statement: &Statement) -> Plan {
     let mut plan = plan.clone();
     for steps in [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown] {
@@ -82,15 +85,17 @@ pub fn without(plan: &Plan, statement: &Statement) -> Plan {
 }
 
 fn remove(steps: &mut Vec<Step>, statement: &Statement) {
-    steps.retain(|step| step.id != statement.step || statement.what != What::Check);
+    steps.retain(|step| step.id != statement.step || statement.what != StatementKind::Check);
     for step in steps {
         if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
             remove(body, statement);
         } else if step.id == statement.step {
             match statement.what {
-                What::Returns => step.returns = Some(ByVersion::always(vec!["any".to_owned()])),
-                What::Gives => step.gives = None,
-                What::Check => {}
+                StatementKind::Returns => {
+                    step.returns = Some(ByVersion::always(vec!["any".to_owned()]))
+                }
+                StatementKind::Gives => step.gives = None,
+                StatementKind::Check => {}
             }
         }
     }
@@ -121,7 +126,7 @@ faults: [copy.zero]
 ";
 
     #[test]
-    fn each_statement_is_found_and_can_be_taken_away() {
+    fn every_statement_is_found_and_removable() {
         let case = case::Case::parse("t", CASE).expect("it is well-formed");
         let trial = &case.trials()[0];
         let plan = case::lower(&case, trial, &Default::default(), &[]).expect("it lowers").plan;
@@ -129,9 +134,9 @@ faults: [copy.zero]
         let found = statements(&plan, &version);
         let short: Vec<_> = found.iter().map(|s| (s.line, s.what, s.of.as_str())).collect();
         let expected = [
-            (6, What::Returns, "returns of hipMemcpy"),
-            (15, What::Gives, "gives of hipMemGetInfo"),
-            (17, What::Check, "check of h"),
+            (6, StatementKind::Returns, "returns of hipMemcpy"),
+            (15, StatementKind::Gives, "gives of hipMemGetInfo"),
+            (17, StatementKind::Check, "check of h"),
         ];
         assert_eq!(short, expected);
         for statement in &found {

@@ -1,0 +1,115 @@
+//! Accesses of calls to buffers.
+
+use crate::{Arg, Box3d, OnMemory, Operands, Parameter, Place, Plan, hip_accesses};
+
+/// An access to a range of a buffer.
+pub(super) struct BufferAccess<'a> {
+    pub(super) buffer: &'a str,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) write: bool,
+    pub(super) what: &'static str,
+}
+
+impl<'a> BufferAccess<'a> {
+    fn new(buffer: &'a str, range: (u64, u64), write: bool) -> Self {
+        let (offset, bytes) = range;
+        let what = if write { "written" } else { "read" };
+        BufferAccess { buffer, offset, bytes, write, what }
+    }
+
+    fn whole_buffer(buffer: &'a str, write: bool) -> Self {
+        BufferAccess::new(buffer, (0, u64::MAX), write)
+    }
+}
+
+fn range(place: &Place, bytes: u64, write: bool) -> BufferAccess<'_> {
+    BufferAccess::new(&place.buffer, (place.offset, bytes), write)
+}
+
+/// Returns the access to the range from the first to the last byte of rows.
+fn row_access<'a>(
+    (place, pitch): (&'a Place, u64),
+    size: (u64, u64),
+    write: bool,
+) -> BufferAccess<'a> {
+    let bytes = match size {
+        (0, _) | (_, 0) => 0,
+        (width, height) => (height - 1).saturating_mul(pitch).saturating_add(width),
+    };
+    range(place, bytes, write)
+}
+
+/// Returns the access to the range from the first to the last byte of a box.
+fn box_access(of: &Box3d, [width, height, depth]: [u64; 3], write: bool) -> BufferAccess<'_> {
+    let first = of.offset(0, 0);
+    let bytes = match [width, height, depth].contains(&0) {
+        true => 0,
+        false => (of.offset(height - 1, depth - 1) - first).saturating_add(width),
+    };
+    BufferAccess::new(&of.buffer, (first, bytes), write)
+}
+
+/// Returns the accesses of a kernel. They extend to the end of each buffer, because the reach of a kernel is not
+/// declared.
+fn kernel_accesses<'a>(kernel: &str, args: &'a [Arg]) -> Vec<BufferAccess<'a>> {
+    let parameters = crate::kernel(kernel).map(|k| k.parameters);
+    let accesses = args.iter().enumerate().flat_map(|(i, arg)| {
+        arg.places().into_iter().map(move |(place, only_read)| {
+            let write = parameters.map_or(!only_read, |p| p.get(i) == Some(&Parameter::Out));
+            range(place, u64::MAX, write)
+        })
+    });
+    accesses.collect()
+}
+
+fn product_accesses(operands: &Operands) -> Vec<BufferAccess<'_>> {
+    let read = [Some(&operands.a), Some(&operands.b), operands.bias.as_ref()];
+    let reads = read.into_iter().flatten().map(|buffer| BufferAccess::whole_buffer(buffer, false));
+    reads.chain([BufferAccess::whole_buffer(&operands.d, true)]).collect()
+}
+
+/// Returns the accesses of a call with this effect on memory.
+pub(super) fn accesses<'a>(plan: &Plan, effect: OnMemory<'a>) -> Vec<BufferAccess<'a>> {
+    match effect {
+        // Pool memory is allocated in stream order. Other allocations take effect at once.
+        OnMemory::Alloc(buffer) if plan.is_pool_memory(buffer) => {
+            vec![BufferAccess { what: "allocated", ..BufferAccess::whole_buffer(buffer, true) }]
+        }
+        // Pool memory is freed in stream order. `OrderAnalysis::call` handles frees that wait for the device.
+        OnMemory::Free(buffer) => {
+            vec![BufferAccess { what: "freed", ..BufferAccess::whole_buffer(buffer, true) }]
+        }
+        OnMemory::Copy { to, from, bytes } => {
+            vec![range(from, bytes, false), range(to, bytes, true)]
+        }
+        OnMemory::Rows { to, from, width, height } => {
+            let size = (width, height);
+            vec![row_access(from, size, false), row_access(to, size, true)]
+        }
+        OnMemory::Boxes { to, from, size } => {
+            vec![box_access(from, size, false), box_access(to, size, true)]
+        }
+        OnMemory::SetBox { to, size, .. } => vec![box_access(to, size, true)],
+        OnMemory::Set { to, bytes, .. } => vec![range(to, bytes, true)],
+        OnMemory::Generate { to, count, .. } => vec![range(to, count.saturating_mul(4), true)],
+        OnMemory::Product { operands: of, .. } => product_accesses(of),
+        OnMemory::Foreign { function, args } => {
+            let all = hip_accesses(function, args).into_iter();
+            all.map(|(written, place, bytes)| range(place, bytes, written)).collect()
+        }
+        OnMemory::Launch { kernel, args, .. } => kernel_accesses(kernel, args),
+        OnMemory::Poison(buffer)
+        | OnMemory::Fill { buffer, .. }
+        | OnMemory::FillNumbers { buffer, .. }
+        | OnMemory::CountUp(buffer) => vec![BufferAccess::whole_buffer(buffer, true)],
+        OnMemory::Check(buffer) => vec![BufferAccess::whole_buffer(buffer, false)],
+        OnMemory::Compare(a, b) => {
+            vec![BufferAccess::whole_buffer(a, false), BufferAccess::whole_buffer(b, false)]
+        }
+        // `replay` handles nodes of graphs. Guards are read after all work has completed.
+        OnMemory::Nothing | OnMemory::Alloc(_) | OnMemory::Replay(_) | OnMemory::Guards(_) => {
+            Vec::new()
+        }
+    }
+}
