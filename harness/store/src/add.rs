@@ -8,8 +8,9 @@ use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params}
 use serde_json::{Map, Value};
 
 use crate::{
-    SHARED, Store, Trouble,
+    SHARED, Store, Trouble, WRITER,
     read::{self, whole},
+    wait,
 };
 
 /// What came of adding runs.
@@ -38,6 +39,7 @@ impl Store {
     /// # Errors
     /// A run that is there with another plan; trouble with the file.
     pub fn add(&mut self, runs: &[Held]) -> Result<Added, Trouble> {
+        self.db.busy_handler(Some(|attempt| wait(attempt, WRITER)))?;
         let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut added = Added::default();
         for held in runs {

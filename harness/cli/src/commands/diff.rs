@@ -8,7 +8,7 @@ use crate::{Stop, args::Diff, outputs};
 pub(crate) fn diff(args: &Diff) -> Result<ExitCode, Stop> {
     let (old, new) = match &args.store {
         Some(path) => {
-            let kept = ::store::Store::open(path).map_err(store::stop)?;
+            let kept = store::open(path)?;
             Stop::both(store::named(&kept, &args.old), store::named(&kept, &args.new))?
         }
         None => Stop::both(records(&args.old), records(&args.new))?,

@@ -24,13 +24,14 @@ pub(crate) fn store(args: &args::Store) -> Result<ExitCode, Stop> {
             let runs = show::all(runs)?.into_iter().flatten().collect::<Vec<_>>();
             outputs::note(add(store, &runs)?);
         }
-        args::Store::List { file } => list(&Store::open(&file.store).map_err(stop)?)?,
+        args::Store::List { file } => list(&open(&file.store)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Adds runs to a store, and says what came of it.
 pub(crate) fn add(path: &Path, runs: &[Held]) -> Result<String, Stop> {
+    tell_waits();
     let added = Store::open_or_make(path).and_then(|mut store| store.add(runs)).map_err(stop)?;
     let mut told = format!(
         "{}: {} and {} added",
@@ -55,6 +56,18 @@ pub(crate) fn add(path: &Path, runs: &[Held]) -> Result<String, Stop> {
         told.push_str(&format!("\n{merged} took the place of {run}, with all its trials"));
     }
     Ok(told)
+}
+
+/// Opens a store to read what it holds.
+pub(crate) fn open(path: &Path) -> Result<Store, Stop> {
+    tell_waits();
+    Store::open(path).map_err(stop)
+}
+
+fn tell_waits() {
+    ::store::tell_waits(|| {
+        outputs::note("waiting for another process that is writing to the store")
+    });
 }
 
 /// What a store's trouble means for the command.
@@ -105,7 +118,7 @@ fn list(store: &Store) -> Result<(), Stop> {
 }
 
 pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
-    let store = Store::open(&args.file.store).map_err(stop)?;
+    let store = open(&args.file.store)?;
     let case = args.case.split('[').next().unwrap_or_default();
     let mut of_case = store.of_case(case).map_err(stop)?;
     let runs = store.runs().map_err(stop)?;
@@ -193,7 +206,7 @@ fn on_each(store: &Store, run: &Kept, wanted: &str) -> Result<Vec<(String, Vec<R
 /// What is kept, as columns of a page: one for each ground, with each trial as the last run that has it tells. Of trials that are
 /// not `wanted` nothing is told.
 pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Column>, Stop> {
-    let store = Store::open(path).map_err(stop)?;
+    let store = open(path)?;
     // By their names, the indices of runs.
     let mut grounds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let runs = store.runs().map_err(stop)?;
