@@ -17,6 +17,9 @@ pub enum Event {
     Hello {
         /// [`PLAN_VERSION`](crate::PLAN_VERSION) of the worker.
         version: u32,
+        /// The GNU build id of the worker's program, in hexadecimal; none where it has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        build: Option<String>,
         /// The parent's nonce.
         nonce: String,
         /// Process id.

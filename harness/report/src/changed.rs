@@ -143,7 +143,7 @@ pub struct Changes {
     pub only_old: Vec<String>,
     /// Those of the new one.
     pub only_new: Vec<String>,
-    /// Libraries with another build id: the name, the old one and the new one.
+    /// Libraries, and rocrepro itself, with another build id: the name, the old one and the new one.
     pub libraries: Vec<(String, String, String)>,
     /// What the old run stood on, and when its last trial ended.
     pub old: Vec<(String, String)>,
@@ -167,7 +167,7 @@ pub struct Changed {
 }
 
 impl Changes {
-    /// What two runs differ in.
+    /// Compares the records of two runs.
     pub fn of(old: &[Record], new: &[Record]) -> Changes {
         let (before, after) = (trials(old), trials(new));
         let both = before.iter().filter_map(|(name, old)| Some((name, old, after.get(name)?)));
@@ -283,6 +283,10 @@ fn libraries(old: &[Record], new: &[Record]) -> Vec<(String, String, String)> {
         for library in records.iter().flat_map(|record| &record.stack.libraries) {
             let id = library.build_id.clone().unwrap_or_else(|| "no build id".to_owned());
             ids.entry(library.name.clone()).or_default().insert(id);
+        }
+        for record in records {
+            let build = if record.build.is_empty() { "no build id" } else { &record.build };
+            ids.entry("rocrepro".to_owned()).or_default().insert(build.to_owned());
         }
         ids
     };

@@ -54,7 +54,7 @@ impl Held {
                         }
                     }
                 }
-                // What such a run had begun it gave up.
+                // The run gave up the trials that it had begun.
                 Line::Over(over) => {
                     if let Some(&at) = places.get(&over.run) {
                         begins[at].retain(|begun| begun.run != over.run);
@@ -126,7 +126,7 @@ pub struct OddLine {
     pub line: usize,
     /// Whether its end is missing, as where its writer was killed; else it was written by something else.
     pub torn: bool,
-    /// What is wrong with it.
+    /// Reason why it is not such a line.
     pub what: String,
 }
 
@@ -231,6 +231,7 @@ mod tests {
             repeat: 2,
             shard: shard.map(|text| text.parse().expect("a shard")),
             digest: "d".to_owned(),
+            build: "b".to_owned(),
             merged: Vec::new(),
         }
     }

@@ -7,6 +7,7 @@
 
 mod asked;
 mod bisected;
+mod builds;
 mod changed;
 mod checks;
 mod complete;
@@ -41,6 +42,7 @@ mod fixture;
 
 pub use asked::Asked;
 pub use bisected::bisected;
+pub use builds::Builds;
 pub use changed::{Change, Changed, Changes};
 pub use complete::{Incomplete, complete, exit_status};
 pub use conditions::may_be_one_text;

@@ -55,11 +55,19 @@ impl Merged {
             resumes: None,
             trials,
             shard: None,
+            build: one_build(&parts),
             merged: parts.iter().map(|(_, held)| held.opened.run.clone()).collect(),
             ..whole.opened.clone()
         };
         Ok(Merged { opened, records, missing })
     }
+}
+
+/// The build that began all parts; empty where there are several.
+fn one_build(parts: &[&(String, Held)]) -> String {
+    let mut builds = parts.iter().map(|(_, held)| &held.opened.build);
+    let first = builds.next().cloned().unwrap_or_default();
+    if builds.all(|build| *build == first) { first } else { String::new() }
 }
 
 /// A name that the same shards have each time, and others never.
@@ -172,6 +180,7 @@ mod tests {
                     repeat,
                     shard: Some(shard),
                     digest: "d".to_owned(),
+                    build: String::new(),
                     merged: Vec::new(),
                 };
                 let record = |(n, trial): (u64, &str)| {

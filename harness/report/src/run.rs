@@ -28,6 +28,10 @@ pub struct Opened {
     pub shard: Option<Shard>,
     /// What is the same only for the same trials, of all shards, with the same options on the same libraries.
     pub digest: String,
+    /// Identity of the build of rocrepro that began the run, as in records. Empty if it is unknown, or if shards of several builds were
+    /// merged.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub build: String,
     /// The runs of the shards that were put together in it; empty where it was run itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,

@@ -18,7 +18,7 @@ use crate::{
     Selected, Stop, args,
     args::{DeviceKind, Matrix},
     environments::Environments,
-    interrupt, outputs,
+    interrupt, outputs, own_program,
 };
 
 /// A run that becomes a column.
@@ -169,7 +169,7 @@ fn planned(args: &Matrix) -> Result<Vec<Planned>, Stop> {
 /// Runs a column, or what is left of it, in a process of its own. Why it came to no end, where it did not.
 fn run(args: &Matrix, column: &Planned, cancel: &Cancel) -> Result<Option<String>, Stop> {
     let cannot = |e: std::io::Error| Stop::no_verdict(format!("error: cannot start a run: {e}"));
-    let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
+    let mut command = Command::new(own_program::held().map_err(cannot)?);
     let args::Selection { cases, exclude, from } = &args.selection;
     command.arg("run").args(cases);
     let mut option = |name: &str, value: &str| _ = command.arg(format!("{name}={value}"));

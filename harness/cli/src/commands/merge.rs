@@ -1,11 +1,13 @@
 //! The shards of a run as one record file.
 
 use std::{
-    fs::Permissions, io::Write as _, os::unix::fs::PermissionsExt as _, path::Path,
+    io::{BufWriter, IntoInnerError, Write as _},
+    path::Path,
     process::ExitCode,
 };
 
-use report::{Held, Line, Merged, Opened, Over, count};
+use atomic::NewFile;
+use report::{Builds, Held, Line, Merged, Opened, Over, count};
 
 use super::show;
 use crate::{Stop, args::Merge, outputs};
@@ -39,6 +41,8 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
     let Ok(merged) = merged else { return Err(Stop::usage(problems.join("\n"))) };
     write(&args.out, &merged)
         .map_err(|e| Stop::usage(format!("error: cannot write `{}`: {e}", args.out.display())))?;
+    let builds: Builds = merged.records.iter().collect();
+    builds.warning().iter().for_each(outputs::note);
     outputs::note(format!(
         "{}: {} of {}",
         args.out.display(),
@@ -62,11 +66,7 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
 
 /// Writes the run, whole or not at all, over nothing that is there.
 fn write(out: &Path, merged: &Merged) -> std::io::Result<()> {
-    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
-    // Readable as any file that the user makes.
-    let usual = Permissions::from_mode(0o666);
-    let folder = folder.unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().permissions(usual).tempfile_in(folder)?;
+    let mut file = BufWriter::new(NewFile::create(out)?);
     let Opened { run, .. } = &merged.opened;
     let dates = merged.records.iter().map(|record| record.date.as_str());
     let last = dates.max().unwrap_or(&merged.opened.opened).to_owned();
@@ -77,7 +77,5 @@ fn write(out: &Path, merged: &Merged) -> std::io::Result<()> {
         serde_json::to_writer(&mut file, &line)?;
         file.write_all(b"\n")?;
     }
-    file.as_file().sync_all()?;
-    file.persist_noclobber(out)?;
-    Ok(())
+    file.into_inner().map_err(IntoInnerError::into_error)?.publish()
 }

@@ -91,6 +91,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         repeat: args.repeat,
         shard: args.shard,
         digest,
+        build: session.build().to_owned(),
         merged: Vec::new(),
     };
     let jobs = (0..).zip(once.iter().flat_map(|job| (0..args.repeat).map(|n| job.of_run(n))));
@@ -255,6 +256,14 @@ fn resume<'j>(
         return Err(Stop::usage(format!(
             "error: run {} in the record file is of other trials, options, libraries or another shard; go on with the command that \
              began it, or begin anew without `--resume`",
+            held.opened.run
+        )));
+    }
+    let (ours, theirs) = (&opened.build, &held.opened.build);
+    if ours != theirs && !theirs.is_empty() {
+        return Err(Stop::usage(format!(
+            "error: run {} in the record file was begun by another build of rocrepro ({theirs}; this is {ours}), and results of two builds \
+             are not mixed\nhint: go on with that build, or start a new run without `--resume`",
             held.opened.run
         )));
     }

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use report::{Held, OddLine, Record, Rows, count};
+use report::{Builds, Held, OddLine, Record, Rows, count};
 
 use crate::{
     Stop,
@@ -30,6 +30,8 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
 
     let mut records: Vec<Record> =
         held.iter().flat_map(|(_, held)| held.records.values().cloned()).collect();
+    let builds: Builds = records.iter().collect();
+    builds.warning().iter().for_each(outputs::note);
     if let Some(path) = &args.write_baseline {
         outputs::new_file(path, &baseline::written(&records))?;
     }
