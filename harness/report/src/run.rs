@@ -38,6 +38,12 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// The trial of a number.
+    pub fn trial(&self, number: u64) -> Option<&String> {
+        let at = number.checked_div(u64::from(self.repeat))?;
+        self.trials.get(usize::try_from(at).ok()?)
+    }
+
     /// Every number, with its trial.
     pub fn all(&self) -> impl Iterator<Item = (u64, &str)> {
         let repeated = |trial| std::iter::repeat_n(trial, self.repeat as usize);
@@ -181,7 +187,7 @@ pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
 /// The trials that began and have neither a record nor the end of their run, in the order in which they began. A record of a run
 /// that resumed theirs counts. A line that
 /// was torn when its writer ended is passed over.
-pub fn unfinished<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Begun> {
+pub fn unfinished(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<Begun> {
     /// What tells whether a line ends a trial; the rest of a long record is not read.
     #[derive(Deserialize)]
     struct Of {
@@ -195,6 +201,7 @@ pub fn unfinished<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Begun> {
     let (mut over, mut ended) = (BTreeSet::new(), BTreeSet::new());
     let mut resumed: BTreeMap<String, String> = BTreeMap::new();
     for line in lines {
+        let line = line.as_ref();
         let Ok(Of { run, number, begun: begins, opened, resumes }) = serde_json::from_str(line)
         else {
             continue;

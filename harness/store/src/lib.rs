@@ -8,7 +8,7 @@ mod read;
 
 use std::{
     fs::{self, File},
-    io::{ErrorKind, Read as _},
+    io::{self, ErrorKind, Read as _},
     path::{Path, PathBuf},
     sync::OnceLock,
     time::Duration,
@@ -17,7 +17,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::{
-    add::{Added, SEVERAL},
+    add::{Added, Adding, SEVERAL},
     read::{Ground, Kept},
 };
 
@@ -95,6 +95,9 @@ pub enum Trouble {
     /// What SQLite said.
     #[error("the store: {0}")]
     Sqlite(rusqlite::Error),
+    /// Records that were to be added cannot be read.
+    #[error("the records cannot be read: {0}")]
+    Records(io::Error),
     /// A record in it cannot be read.
     #[error("the store holds something that is not a record: {0}")]
     Record(#[from] report::RecordError),
@@ -147,7 +150,14 @@ fn wait(attempt: i32, most: i32) -> bool {
 impl Trouble {
     /// Whether another file should have been named.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Trouble::Busy | Trouble::Sqlite(_) | Trouble::Record(_) | Trouble::Json(_))
+        !matches!(
+            self,
+            Trouble::Busy
+                | Trouble::Sqlite(_)
+                | Trouble::Records(_)
+                | Trouble::Record(_)
+                | Trouble::Json(_)
+        )
     }
 }
 

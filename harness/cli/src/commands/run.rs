@@ -26,7 +26,8 @@ use crate::{
     job::{Job, lower_all},
     machine,
     outputs::{self, Junit},
-    record, record_file,
+    record,
+    record_file::{self, RecordFile},
 };
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let junit =
         args.junit.as_deref().map(|path| Junit::open(path, record.as_slice())).transpose()?;
     if let Some(path) = record.filter(|path| args.resume && path.exists()) {
-        super::show::text(path)?;
+        record_file::plain(path)?;
     }
     let journal = record_file::open(record, &options.device)?;
     let _lock =
@@ -178,9 +179,10 @@ fn lock(path: &Path, alone: bool) -> Result<File, Stop> {
 
 /// The run in a record file, or that shard of it; none where it has not come to its first line.
 fn begun(path: &Path, shard: Option<Shard>) -> Result<Option<Held>, Stop> {
-    let mut last = Held::last(&super::show::text(path)?);
-    last.retain(|held| held.opened.shard == shard || shard.is_none());
-    let held = last.pop();
+    let file = RecordFile::open(path)?;
+    let mut last = file.index.last();
+    last.retain(|run| run.identity.shard == shard || shard.is_none());
+    let held = last.pop().map(|run| file.held(run, true)).transpose()?;
     if held.is_none() {
         outputs::note(format!("`{}` has no run to go on with; a new one begins", path.display()));
     }

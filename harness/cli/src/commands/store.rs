@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use report::{Column, Ground, Held, History, Past, Record, count};
+use report::{Column, Ground, History, Past, Record, Side, count};
 use store::{Kept, Store, Trouble};
 
 use super::show;
@@ -15,24 +15,31 @@ use crate::{
     Stop,
     args::{self, StoreFile},
     outputs,
+    record_file::RecordFile,
 };
 
 pub(crate) fn store(args: &args::Store) -> Result<ExitCode, Stop> {
     match args {
         args::Store::Add { paths, file: StoreFile { store } } => {
-            let runs = paths.iter().map(|path| whole(path));
-            let runs = show::all(runs)?.into_iter().flatten().collect::<Vec<_>>();
-            outputs::note(add(store, &runs)?);
+            let files = show::all(paths.iter().map(|path| whole(path)))?;
+            outputs::note(add(store, &files)?);
         }
         args::Store::List { file } => list(&open(&file.store)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Adds runs to a store, and says what came of it.
-pub(crate) fn add(path: &Path, runs: &[Held]) -> Result<String, Stop> {
+/// Adds all runs of some files to a store, and says what came of it.
+pub(crate) fn add(path: &Path, files: &[RecordFile]) -> Result<String, Stop> {
     tell_waits();
-    let added = Store::open_or_make(path).and_then(|mut store| store.add(runs)).map_err(stop)?;
+    let mut store = Store::open_or_make(path).map_err(stop)?;
+    let mut adding = store.begin().map_err(stop)?;
+    for file in files {
+        for run in &file.index.runs {
+            adding.run(&file.opened(run)?, file.unwrapped(run)).map_err(stop)?;
+        }
+    }
+    let added = adding.commit().map_err(stop)?;
     let mut told = format!(
         "{}: {} and {} added",
         path.display(),
@@ -78,27 +85,24 @@ pub(crate) fn stop(trouble: Trouble) -> Stop {
     }
 }
 
-/// All runs of a record file of which every line was written by rocrepro. One that was torn is told and left out.
-pub(crate) fn whole(path: &Path) -> Result<Vec<Held>, Stop> {
-    let text = show::text(path)?;
-    let foreign = show::odd(path, &text);
-    let runs = Held::all(&text);
+/// Opens a record file with runs, and refuses lines that rocrepro did not write. Incomplete lines are noted and left out.
+pub(crate) fn whole(path: &Path) -> Result<RecordFile, Stop> {
+    let file = RecordFile::open(path)?;
+    let foreign = file.foreign_lines();
     if !foreign.is_empty() {
         return Err(Stop::usage(foreign.join("\n")));
     }
-    if runs.is_empty() {
-        return Err(show::no_run(path));
+    if file.index.runs.is_empty() {
+        return Err(file.no_run());
     }
-    let kept: usize = runs.iter().map(|held| held.records.len()).sum();
-    let trials = report::records(&text).map_or(kept, |records| records.len());
-    if trials > kept {
+    if file.index.left_out > 0 {
         outputs::note(format!(
             "`{}`: {} left out: their run has no plan, or their trial has a record already",
             path.display(),
-            count(trials - kept, "record")
+            count(file.index.left_out, "record")
         ));
     }
-    Ok(runs)
+    Ok(file)
 }
 
 fn list(store: &Store) -> Result<(), Stop> {
@@ -160,12 +164,14 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Stop> {
         .map_err(|e| Stop::no_verdict(format!("error: cannot write JSON: {e}")))
 }
 
-/// The records of a run, or of a ground: of each trial those of the last run that has it.
-pub(crate) fn named(store: &Store, name: &str) -> Result<Vec<Record>, Stop> {
+/// Summarises a run, or all runs on a ground: for each trial the last run that has it.
+pub(crate) fn side(store: &Store, name: &str) -> Result<Side, Stop> {
     let runs = store.runs().map_err(stop)?;
     let is = |run: &&Kept| run.opened.run == name;
     if let Some(run) = runs.iter().find(is) {
-        return store.records(run).map_err(stop);
+        let mut side = Side::default();
+        store.each(run, &mut |record| side.add(record)).map_err(stop)?;
+        return Ok(side);
     }
     let (mut last, mut grounds) = (Latest::default(), BTreeSet::new());
     let mut found = false;
@@ -189,7 +195,7 @@ pub(crate) fn named(store: &Store, name: &str) -> Result<Vec<Record>, Stop> {
             "error: the store has no run, and nothing that a run stood on, called `{name}`; {help}"
         )));
     }
-    Ok(last.records())
+    Ok(last.records().iter().collect())
 }
 
 /// The names of what a run stood on, with the records of each; without those where it stood on one thing that is not the `wanted` one.
