@@ -58,6 +58,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns true if the machine or the network is at fault, and not the request: it may work later.
+    pub fn is_environment(&self) -> bool {
+        match self {
+            // No builds at all may be the fault of either; the message has what each source said.
+            Self::Config { .. }
+            | Self::UnknownSource { .. }
+            | Self::NoBuild { .. }
+            | Self::Empty { .. } => false,
+            Self::Cancelled | Self::Io { .. } => true,
+        }
+    }
+
     /// For `map_err`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }

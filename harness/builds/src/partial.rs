@@ -79,7 +79,7 @@ impl<'a> Partial<'a> {
             etag.is_some().then(|| Known { url: url.to_owned(), size, etag })
         });
         let begin = |again: Known| {
-            fs::write(&known, serde_json::to_vec(&again).ok()?).ok()?;
+            atomic::write(&known, serde_json::to_vec(&again).ok()?).ok()?;
             File::create(&bytes).ok()
         };
         let keep = lock.and_then(|lock| match again.and_then(begin) {

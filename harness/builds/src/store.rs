@@ -601,7 +601,5 @@ fn empty(at: &Path) -> Result<PathBuf, Unusable> {
 }
 
 fn write_atomically(at: &Path, text: &str) -> Result<(), Unusable> {
-    let temporary = at.with_extension(format!("{}.new", std::process::id()));
-    fs::write(&temporary, text).map_err(Unusable::io("write", &temporary))?;
-    fs::rename(&temporary, at).map_err(Unusable::io("write", at))
+    atomic::write(at, text).map_err(Unusable::io("write", at))
 }

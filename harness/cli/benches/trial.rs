@@ -34,6 +34,8 @@ fn pure(criterion: &mut Criterion) {
         plan: &lowered.plan,
         nonce: NONCE,
         order: "",
+        build: None,
+        device_build: None,
         environment: &nothing,
         launched: false,
         late: false,
@@ -93,6 +95,7 @@ fn events(lowered: &Lowered, wanted: &[(u32, u32, String)]) -> Vec<Event> {
     let mut events = vec![
         Event::Hello {
             version: PLAN_VERSION,
+            build: None,
             nonce: NONCE.to_owned(),
             pid: 1,
             order: String::new(),

@@ -46,7 +46,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Stop> {
     let placed = given.map_or_else(unpacked, Ok).map_err(|e| e.to_string()).and_then(|library| {
         let file = hsa_runtime64::install::install(&library, &folder).map_err(|e| chain(&e))?;
         let digest = plan::digest(&fs::read(file).map_err(|e| e.to_string())?);
-        fs::write(folder.join(DIGEST), digest).map_err(|e| e.to_string())
+        atomic::write(&folder.join(DIGEST), digest).map_err(|e| e.to_string())
     });
     placed.map_err(|why| {
         let what = match from_variable {
@@ -57,6 +57,11 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Stop> {
         Stop::no_verdict(format!("error: cannot install the emulated device in {folder}: {why}\nhelp: {what}"))
     })?;
     Ok(folder)
+}
+
+/// The GNU build id of the library that is installed in a folder.
+pub(crate) fn build_id(folder: &Path) -> Option<String> {
+    rocm::build_id(&folder.join(FILE_NAME))
 }
 
 /// Whether a folder holds what was installed there.

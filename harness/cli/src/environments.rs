@@ -1,16 +1,21 @@
 //! Environments of Python packages that the user asked for: made by Python's own venv and pip, each in a folder that says whose it is.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
 use serde::{Deserialize, Serialize};
 
-use crate::{Stop, cache, which};
+use crate::{Stop, cache, outputs, which};
 
 /// Beside what an environment holds: it is ours, and may be removed.
 const MARK: &str = "rocrepro-environment.json";
@@ -92,7 +97,7 @@ impl Environments {
         all
     }
 
-    /// Makes one. What a failure leaves is marked as not whole.
+    /// Makes one, or nothing. What a process left that was killed meanwhile is removed first.
     pub(crate) fn create(
         &self,
         name: &str,
@@ -105,6 +110,7 @@ impl Environments {
             Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
         };
         fs::create_dir_all(&self.folder).map_err(|e| cannot("create", &e))?;
+        self.remove_unfinished(name, &folder)?;
         match fs::create_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(Stop::usage(format!(
@@ -114,28 +120,38 @@ impl Environments {
             }
             done => done.map_err(|e| cannot("create", &e))?,
         }
-        let mut mark = Mark {
-            made_by: format!("rocrepro {}", env!("CARGO_PKG_VERSION")),
-            python: python.clone(),
-            packages: packages.to_vec(),
-            whole: false,
-        };
-        write_mark(&folder, &mark).map_err(|e| cannot("mark", &e))?;
-        let venv = folder.join("venv");
-        run(Command::new(&python).args(["-m", "venv"]).arg(&venv))?;
-        let report = folder.join("report.json");
-        let mut pip = Command::new(venv.join("bin/python"));
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
-        run(pip.arg("--report").arg(&report).arg("--").args(packages))?;
-        let lock = fs::read(&report).map_err(|e| cannot("lock", &e)).and_then(|text| {
-            locked(&text).map_err(|e| Stop::no_verdict(format!("error: pip's report: {e}")))
-        })?;
-        fs::write(folder.join(LOCK), lock).map_err(|e| cannot("lock", &e))?;
-        mark.whole = true;
-        write_mark(&folder, &mark).map_err(|e| cannot("mark", &e))?;
+        // The kernel lets go of it however this process ends.
+        let _lock = locked_folder(&folder).map_err(|e| cannot("lock", &e))?;
+        let made = fill(&folder, &python, packages);
+        if made.is_err() {
+            // Why it failed counts, and not that it could not be removed.
+            let _ = self.remove(name);
+        }
+        made?;
         self.whole(name)
     }
 
+    /// Removes what a process that made an environment left when it was killed.
+    fn remove_unfinished(&self, name: &str, folder: &Path) -> Result<(), Stop> {
+        let Some(Environment { mark: Mark { whole: false, .. }, .. }) = read(folder) else {
+            return Ok(());
+        };
+        match locked_folder(folder) {
+            Ok(_lock) => {
+                outputs::note(format!(
+                    "`{}` was never finished and is made again",
+                    folder.display()
+                ));
+                self.remove(name)
+            }
+            Err(Errno::WOULDBLOCK) => Err(Stop::no_verdict(format!(
+                "error: another process is making the environment `{name}`; wait until it has ended"
+            ))),
+            Err(error) => {
+                Err(Stop::no_verdict(format!("error: cannot lock `{}`: {error}", folder.display())))
+            }
+        }
+    }
     /// Removes one, which must have our mark.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Stop> {
         let environment = self.find(name)?;
@@ -192,7 +208,44 @@ fn read(folder: &Path) -> Option<Environment> {
 }
 
 fn write_mark(folder: &Path, mark: &Mark) -> io::Result<()> {
-    fs::write(folder.join(MARK), serde_json::to_string_pretty(mark)? + "\n")
+    atomic::write(&folder.join(MARK), serde_json::to_string_pretty(mark)? + "\n")
+}
+
+/// Locks the folder of an environment for as long as it is being made.
+fn locked_folder(folder: &Path) -> Result<File, Errno> {
+    let open = File::open(folder);
+    let file = open.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        // A file system without locks.
+        Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(file),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes an environment in its folder.
+fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), Stop> {
+    let cannot = |what: &str, error: &dyn std::error::Error| {
+        Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
+    };
+    let mut mark = Mark {
+        made_by: format!("rocrepro {}", env!("CARGO_PKG_VERSION")),
+        python: python.to_owned(),
+        packages: packages.to_vec(),
+        whole: false,
+    };
+    write_mark(folder, &mark).map_err(|e| cannot("mark", &e))?;
+    let venv = folder.join("venv");
+    run(Command::new(python).args(["-m", "venv"]).arg(&venv))?;
+    let report = folder.join("report.json");
+    let mut pip = Command::new(venv.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
+    run(pip.arg("--report").arg(&report).arg("--").args(packages))?;
+    let lock = fs::read(&report).map_err(|e| cannot("lock", &e)).and_then(|text| {
+        locked(&text).map_err(|e| Stop::no_verdict(format!("error: pip's report: {e}")))
+    })?;
+    atomic::write(&folder.join(LOCK), lock).map_err(|e| cannot("lock", &e))?;
+    mark.whole = true;
+    write_mark(folder, &mark).map_err(|e| cannot("mark", &e))
 }
 
 /// Runs a tool that makes a part of it. What the tool has to say goes to standard error.

@@ -56,7 +56,7 @@ pub(crate) fn make(folder: &Path) -> Result<(), Stop> {
         return Ok(());
     }
     std::fs::create_dir_all(folder)
-        .and_then(|()| std::fs::write(&mark, PRIVATE))
+        .and_then(|()| atomic::write(&mark, PRIVATE))
         .map_err(|e| cannot("make", folder, &e))
 }
 
@@ -66,11 +66,11 @@ pub(crate) fn write<E: Evidence>(folder: &Path, found: &E) -> Result<PathBuf, St
     write_text(folder, E::FILE, &text)
 }
 
-/// Writes a file of the folder, which is made where it is missing.
+/// Writes a file of the folder, which is made where it is missing. An earlier file of that name stays until the new one is whole.
 pub(crate) fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Stop> {
     make(folder)?;
     let path = folder.join(name);
-    std::fs::write(&path, text).map_err(|e| cannot("write", &path, &e))?;
+    atomic::write(&path, text).map_err(|e| cannot("write", &path, &e))?;
     Ok(path)
 }
 
@@ -96,6 +96,23 @@ fn cannot(what: &str, path: &Path, error: &dyn std::error::Error) -> Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A writer that is killed in the middle leaves the earlier file.
+    #[test]
+    fn keeps_an_earlier_file_until_the_new_one_is_complete() {
+        use std::io::Read as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = write_text(folder.path(), "report.md", "old").unwrap();
+        let mut earlier = std::fs::File::open(&path).unwrap();
+        write_text(folder.path(), "report.md", "new").unwrap();
+        let mut text = String::new();
+        earlier.read_to_string(&mut text).unwrap();
+        assert_eq!(
+            (text.as_str(), std::fs::read_to_string(path).unwrap().as_str()),
+            ("old", "new")
+        );
+    }
 
     #[test]
     fn a_folder_is_ours_from_its_first_byte_on_and_nobody_elses_is() {

@@ -64,6 +64,8 @@ pub(crate) fn run_here(
         nonce: &nonce,
         order: told.as_ref().map_or("", |told| &told.digest),
         environment: told.as_ref().map_or(&nothing, |told| &told.environment),
+        build: session.worker_build(),
+        device_build: session.device_build(),
         launched: session.is_launched(),
         late: order.late.is_some(),
         able: session.able(),

@@ -177,9 +177,7 @@ impl Health {
     }
 
     fn keep(&self, known: &Known) -> io::Result<()> {
-        let beside = self.file.with_extension("new");
-        fs::write(&beside, serde_json::to_vec(known)?)?;
-        fs::rename(&beside, &self.file)
+        atomic::write(&self.file, serde_json::to_vec(known)?)
     }
 
     /// Whether a health check is due before the next trial, for which nobody else may use the GPU.

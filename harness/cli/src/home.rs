@@ -191,10 +191,7 @@ fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, 
     if !file.exists() {
         let write = || -> io::Result<()> {
             fs::create_dir_all(&folder)?;
-            let partial = tempfile::NamedTempFile::new_in(&folder)?;
-            fs::write(partial.path(), text)?;
-            partial.persist(&file)?;
-            Ok(())
+            atomic::write(&file, text)
         };
         write().map_err(|error| format!("cannot write `{}`: {error}", file.display()))?;
     }

@@ -35,6 +35,7 @@ mod named;
 mod on_gpu;
 mod opening;
 mod outputs;
+mod own_program;
 mod probe;
 mod processes;
 mod program;

@@ -12,7 +12,7 @@ use std::{
 
 use judge::Able;
 use parking_lot::Mutex;
-use rustix::fs::{Access, FlockOperation, StatVfs, access, flock, statvfs};
+use rustix::fs::{Access, FlockOperation, StatVfs, StatVfsMountFlags, access, flock, statvfs};
 use supervise::Cancel;
 
 use crate::DeviceChoice;
@@ -42,6 +42,11 @@ pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
     let of_folders = of_folders.map(|why| Trouble { signature: "no-verdict:disk", why });
     of_folders
         .or_else(|| crowd::trouble().map(|why| Trouble { signature: "no-verdict:threads", why }))
+}
+
+/// Returns true if the file system of a folder is mounted `noexec`, so that no program or library in it can be started or loaded.
+pub(crate) fn is_noexec(folder: &Path) -> bool {
+    statvfs(folder).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOEXEC))
 }
 
 /// What the machine may have done to a trial.

@@ -1,8 +1,10 @@
 //! Opens sessions: the stack is there, the device is installed, and what no file tells of the stack is asked.
 
+use std::path::Path;
+
 use device::Config;
 
-use crate::{DeviceChoice, Session, SessionOptions, Stop, cache, device_library, probe};
+use crate::{DeviceChoice, Session, SessionOptions, Stop, cache, device_library, machine, probe};
 
 impl Session {
     /// A session whose trials are compared with each other, so that all must run on one GPU.
@@ -35,6 +37,17 @@ impl Session {
             DeviceChoice::Emulated(_) => Some(device_library::install(&cache)?),
             DeviceChoice::Gpu => None,
         };
+        let noexec = |folder: &&Path| machine::is_noexec(folder);
+        if let Some(folder) = [stack.root.as_path(), &cache].into_iter().find(noexec) {
+            let hint = match folder.starts_with(&cache) {
+                true => "name a folder on another file system in XDG_CACHE_HOME",
+                false => "move the stack to another file system",
+            };
+            return Err(Stop::no_verdict(format!(
+                "error: `{}` is on a file system that is mounted noexec, so no program or library there can be run\nhint: {hint}",
+                folder.display()
+            )));
+        }
         let mut session = Session::new(options, stack, slots, device_folder, cache)?;
         probe::ask_for_the_release(&mut session)?;
         Ok(session)

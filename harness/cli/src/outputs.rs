@@ -2,7 +2,7 @@
 //! at a misspelt path.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{ErrorKind, Read, Write},
     path::Path,
 };
@@ -76,21 +76,11 @@ pub(crate) fn ours(path: &Path, mark: Mark) -> Result<(), Stop> {
 /// Writes a file, in the place of an earlier one of ours, which stays until the new one is whole.
 pub(crate) fn replace(path: &Path, mark: Mark, text: &str) -> Result<(), Stop> {
     ours(path, mark)?;
-    let written = if path.exists() && !path.is_file() {
-        fs::write(path, text)
-    } else {
-        // A link goes on to lead to it.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let mut beside = path.clone().into_os_string();
-        beside.push(format!(".{}.new", std::process::id()));
-        fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path)).inspect_err(|_| {
-            let _ = fs::remove_file(&beside);
-        })
-    };
-    written.map_err(|e| Stop::no_verdict(format!("error: cannot write `{}`: {e}", path.display())))
+    atomic::write(path, text)
+        .map_err(|e| Stop::no_verdict(format!("error: cannot write `{}`: {e}", path.display())))
 }
 
-/// Writes a file that is not there yet.
+/// Writes a file that is not there yet, whole or not at all.
 pub(crate) fn new_file(path: &Path, text: &str) -> Result<(), Stop> {
     let cannot = |e: std::io::Error| {
         let why = match e.kind() {
@@ -99,8 +89,7 @@ pub(crate) fn new_file(path: &Path, text: &str) -> Result<(), Stop> {
         };
         Stop::usage(format!("error: cannot write `{}`: {why}", path.display()))
     };
-    let mut file = OpenOptions::new().create_new(true).write(true).open(path).map_err(cannot)?;
-    file.write_all(text.as_bytes()).map_err(cannot)
+    atomic::write_new(path, text).map_err(cannot)
 }
 
 /// A JUnit report still to be written. A report of an earlier run stays until then.

@@ -97,6 +97,8 @@ fn start_nothing(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Pr
         nonce: &nonce,
         order: &told.digest,
         environment: &told.environment,
+        build: session.worker_build(),
+        device_build: session.device_build(),
         launched: session.is_launched(),
         late: false,
         limits: &told.limits,

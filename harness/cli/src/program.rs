@@ -118,6 +118,7 @@ pub(crate) fn run(
         nonce,
         emulated: &config,
         runtime: identity.library("libamdhip64").and_then(|library| library.build_id.as_deref()),
+        device_build: session.device_build(),
         spec: &session.stack.spec,
     };
     let seen = ProgramSeen {

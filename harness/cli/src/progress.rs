@@ -80,7 +80,6 @@ pub(crate) fn located(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Pa
 /// The build that `nightly:2026-07-02` means, of a configured source; none for other names.
 fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Build>, Stop> {
     let Some((channel, build)) = spec.split_once(':') else { return Ok(None) };
-    let usage = |error: builds::Error| Stop::usage(format!("error: {}", chain(&error)));
     let Some(sources) = sources_of(spec, channel) else { return Ok(None) };
     let gfx = gfx().ok_or_else(|| {
         Stop::usage(format!(
@@ -91,12 +90,21 @@ fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Build>, 
     // All of them, so that a day without a build has neighbours to offer.
     let wanted = Wanted { from: None, to: None, ..Wanted::between(&gfx, build, build) };
     let cancel = interrupt::cancel()?;
-    let mut history = builds::list(&sources, &wanted, cancel.flag()).map_err(usage)?;
+    let mut history = builds::list(&sources, &wanted, cancel.flag()).map_err(unlisted)?;
     let at = history.find(build).map_err(|error| {
         let holes = history.holes.iter().map(|hole| format!("\nbuilds may be missing: {hole}"));
         Stop::usage(format!("error: `{spec}`: {}{}", chain(&error), holes.collect::<String>()))
     })?;
     Ok(Some(history.builds.swap_remove(at)))
+}
+
+/// Maps a failed listing of builds to an exit code.
+pub(crate) fn unlisted(error: builds::Error) -> Stop {
+    let text = format!("error: {}", chain(&error));
+    match error.is_environment() {
+        true => Stop::no_verdict(text),
+        false => Stop::usage(text),
+    }
 }
 
 /// The stack of a night, fetched where it is not there yet.

@@ -34,6 +34,7 @@ pub(crate) fn record(
         number: 0,
         date: report::date(SystemTime::now()),
         rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
+        build: session.build().to_owned(),
         case: job.case.id.clone(),
         trial: job.id(),
         title: job.case.title.clone(),

@@ -1,8 +1,12 @@
 //! The file that a run writes its records to, and what earlier runs began there and never ended.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, BufRead, BufReader},
+    path::Path,
+};
 
-use report::{Begun, count};
+use report::{Begun, Held, OddLine, Opened, Record, RecordIndex, RunIndex, count};
 use supervise::{Durability, Journal};
 
 use crate::{DeviceChoice, Stop, machine, outputs, stop::chain};
@@ -26,8 +30,7 @@ pub(crate) fn open(path: Option<&Path>, device: &DeviceChoice) -> Result<Option<
 
 /// What to say before lines are added to a record file in which trials never ended.
 fn warning(path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    let found = report::unfinished(text.lines());
+    let found = report::unfinished(lines(File::open(path).ok()?));
     let lost: Vec<_> = found.iter().filter(|begun| Fate::of(begun) != Fate::Runs).collect();
     let last = lost.last()?;
     let path = path.display();
@@ -37,6 +40,104 @@ fn warning(path: &Path) -> Option<String> {
         count(lost.len(), "trial"),
         last.trial
     ))
+}
+
+/// The lines of a file, one at a time, up to what cannot be read.
+pub(crate) fn lines(file: File) -> impl Iterator<Item = String> {
+    let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+    lines.map(|line| String::from_utf8_lossy(&line).into_owned())
+}
+
+/// Opens a file of records to read it. A device or a pipe has no end.
+pub(crate) fn plain(path: &Path) -> Result<File, Stop> {
+    let name = path.display();
+    let read = |e: io::Error| Stop::usage(format!("error: cannot read `{name}`: {e}"));
+    if !fs::metadata(path).map_err(read)?.is_file() {
+        return Err(Stop::usage(format!(
+            "error: `{name}` is not a plain file, and records need one"
+        )));
+    }
+    File::open(path).map_err(read)
+}
+
+/// A record file, with what it holds. Its records are read when they are wanted.
+pub(crate) struct RecordFile {
+    pub(crate) name: String,
+    file: File,
+    pub(crate) index: RecordIndex,
+}
+
+impl RecordFile {
+    /// Reads which runs a file holds.
+    pub(crate) fn open(path: &Path) -> Result<RecordFile, Stop> {
+        let (name, file) = (path.display().to_string(), plain(path)?);
+        let index = RecordIndex::read(BufReader::new(&file))
+            .map_err(|e| Stop::usage(format!("error: cannot read `{name}`: {e}")))?;
+        Ok(RecordFile { name, file, index })
+    }
+
+    /// The last run, with all its shards that are there.
+    pub(crate) fn last(&self) -> Result<Vec<&RunIndex>, Stop> {
+        let last = self.index.last();
+        if last.is_empty() { Err(self.no_run()) } else { Ok(last) }
+    }
+
+    /// There is nothing in the file to show.
+    pub(crate) fn no_run(&self) -> Stop {
+        Stop::usage(format!(
+            "error: `{}` has no run with a plan; `rocrepro run --record FILE` writes one",
+            self.name
+        ))
+    }
+
+    fn unread(&self, error: &io::Error) -> Stop {
+        Stop::no_verdict(format!("error: cannot read `{}`: {error}", self.name))
+    }
+
+    /// Reads the plan of a run.
+    pub(crate) fn opened(&self, run: &RunIndex) -> Result<Opened, Stop> {
+        run.opened(&self.file).map_err(|e| self.unread(&e))
+    }
+
+    /// The records of a run of it, by their numbers, one at a time.
+    pub(crate) fn records<'f>(
+        &'f self,
+        run: &'f RunIndex,
+    ) -> impl Iterator<Item = Result<Record, Stop>> + 'f {
+        run.records(&self.file).map(move |record| record.map_err(|e| self.unread(&e)))
+    }
+
+    /// The same, for a store.
+    pub(crate) fn unwrapped<'f>(
+        &'f self,
+        run: &'f RunIndex,
+    ) -> impl Iterator<Item = io::Result<Record>> + 'f {
+        run.records(&self.file)
+    }
+
+    /// A run of it, in memory.
+    pub(crate) fn held(&self, run: &RunIndex, trim: bool) -> Result<Held, Stop> {
+        run.held(&self.file, trim).map_err(|e| self.unread(&e))
+    }
+
+    /// Returns the mistakes of lines that rocrepro did not write, and prints a note about incomplete lines.
+    pub(crate) fn foreign_lines(&self) -> Vec<String> {
+        let name = &self.name;
+        let RecordIndex { torn, foreign, .. } = &self.index;
+        for OddLine { line, .. } in &torn.first {
+            outputs::note(format!("{name}:{line}: this line is incomplete and is ignored"));
+        }
+        if torn.more > 0 {
+            outputs::note(format!("{name}: {} ignored", count(torn.more, "more incomplete line")));
+        }
+        let problem = |OddLine { line, what }: &OddLine| format!("error: {name}:{line}: {what}");
+        let mut problems: Vec<String> = foreign.first.iter().map(problem).collect();
+        if foreign.more > 0 {
+            let more = count(foreign.more, "more line");
+            problems.push(format!("error: {name}: {more} that no record file can have"));
+        }
+        problems
+    }
 }
 
 /// What became of the process that ran a trial.

@@ -1,3 +1,4 @@
+mod build;
 mod confinement;
 mod options;
 
@@ -9,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
@@ -28,9 +29,11 @@ use crate::{
     DeviceChoice, STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
     args::On,
     compiled::{Compiler, Unready},
+    device_library,
     home::Home,
     library::CasesFrom,
     machine::{self, Trouble},
+    own_program::OwnProgram,
     processes::Processes,
     scratch::{self, Scratch, Temporary},
     slots::{self, Slot},
@@ -87,9 +90,12 @@ pub struct Session {
     /// The environment in which programs of cases run, whatever versions of packages they name.
     pub(crate) packages_in: Option<String>,
     programs_in: Option<PathBuf>,
-    program: PathBuf,
-    worker: PathBuf,
+    program: Arc<OwnProgram>,
+    /// The program that executes plans, where it is another one.
+    worker: Option<PathBuf>,
     device_folder: Option<PathBuf>,
+    /// The build id of the library in it, as the session began.
+    device_build: Option<String>,
     /// The folder of everything that is kept between runs.
     pub(crate) cache: PathBuf,
     /// The GPUs that trials run on; none where they run on the emulated device.
@@ -144,10 +150,17 @@ impl Session {
                 }
             )));
         }
-        let program = options.program.map_or_else(std::env::current_exe, Ok).map_err(|e| {
-            Stop::no_verdict(format!("error: cannot find this program's own file: {e}"))
+        let program = OwnProgram::open(options.program).map(Arc::new).map_err(|e| {
+            Stop::no_verdict(format!("error: cannot read this program's own file: {e}"))
         })?;
-        let worker = options.worker.unwrap_or_else(|| program.clone());
+        if !options.launcher.is_empty() && program.is_replaced() {
+            return Err(Stop::no_verdict(format!(
+                "error: `{}` is not the build of rocrepro any more that this process runs, and a launcher would start what is there \
+                 now\nhint: start the command again",
+                program.path().display()
+            )));
+        }
+        let device_build = device_folder.as_deref().and_then(device_library::build_id);
         let mut resources = BTreeMap::from(USUAL);
         resources.extend(options.resources);
         let scratch = scratch::create()?;
@@ -178,8 +191,9 @@ impl Session {
             packages_in: options.packages_in,
             programs_in: options.programs_in,
             program,
-            worker,
+            worker: options.worker,
             device_folder,
+            device_build,
             cache,
             slots,
             checked: Mutex::default(),
@@ -310,13 +324,14 @@ impl Session {
         folder: &Path,
         device_config: Option<&str>,
     ) -> Result<Start, String> {
-        let mut start = self.start_in(stack, &self.worker, device_config, &order.plan.environment);
+        let worker = self.worker.as_deref().unwrap_or(self.own());
+        let mut start = self.start_in(stack, worker, device_config, &order.plan.environment);
         start.arguments.push(WORKER_ARGUMENT.into());
         start.directory = Some(folder.to_owned());
         self.name_cache(&mut start, folder)?;
         start.tell_end = true;
         // A worker that somebody names may be any program.
-        start.settles = self.worker == self.program;
+        start.settles = self.worker.is_none();
         start.limits = self.limits(&order.plan.limits)?;
         Ok(start)
     }
@@ -468,13 +483,14 @@ impl Session {
 
     /// The command that starts what is described.
     pub(crate) fn command(&self, start: &Start) -> Command {
-        start.command(&[self.program.clone().into(), STARTER_ARGUMENT.into()], &self.launcher)
+        start.command(&[self.own().into(), STARTER_ARGUMENT.into()], &self.launcher)
     }
 
     /// What the kernel calls a worker: the first 15 bytes of its file's name; see proc_pid_comm(5).
     pub(crate) fn process_name(&self) -> String {
         let through = self.stack.through(self.device_folder.as_deref());
-        let program = through.first().map_or(self.worker.as_path(), |word| Path::new(word));
+        let worker = self.worker.as_deref().unwrap_or(self.own());
+        let program = through.first().map_or(worker, |word| Path::new(word));
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         name.chars().take(15).collect()
     }

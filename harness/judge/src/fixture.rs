@@ -15,6 +15,8 @@ use plan::{
 use crate::{Able, Context, End, Location, Observation, Outcome, judge_everywhere};
 
 pub(crate) const NONCE: &str = "n0nce";
+/// The build id of the program.
+pub(crate) const BUILD: &str = "b01d";
 const ORDER: &str = "0rder";
 /// Events before the first call.
 pub(crate) const HEAD: usize = 8;
@@ -41,6 +43,7 @@ pub(crate) struct Run {
 pub(crate) fn hello() -> Event {
     Event::Hello {
         version: PLAN_VERSION,
+        build: Some(BUILD.to_owned()),
         nonce: NONCE.to_owned(),
         pid: 42,
         order: ORDER.to_owned(),
@@ -272,6 +275,8 @@ impl Run {
             plan: &self.plan,
             nonce: NONCE,
             order: ORDER,
+            build: Some(BUILD),
+            device_build: None,
             environment: &environment(),
             launched: self.launched,
             late: self.late,

@@ -83,6 +83,10 @@ pub struct Context<'a> {
     pub nonce: &'a str,
     /// Digest of all that it was told.
     pub order: &'a str,
+    /// The GNU build id that the worker's program must have; none where nothing is known of it.
+    pub build: Option<&'a str>,
+    /// The GNU build id of the emulated device's library; none where it has none, and on a GPU.
+    pub device_build: Option<&'a str>,
     /// The environment that it was to find.
     pub environment: &'a BTreeMap<String, String>,
     /// Whether it was started through a launcher, which may add variables of its own.

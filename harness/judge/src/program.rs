@@ -6,6 +6,7 @@ use device::{Config, Witness};
 use plan::{Event, LoadedLibrary, Program};
 use serde::{Deserialize, Serialize};
 
+use crate::proof::other_device;
 use crate::{End, Kind, Limit, Location, Observation, Outcome, log, words};
 
 /// The signature of a program that checked nothing.
@@ -122,6 +123,8 @@ pub struct ProgramContext<'a> {
     pub emulated: &'a Config,
     /// The build id of the stack's libamdhip64, where it has one.
     pub runtime: Option<&'a str>,
+    /// The build id of the emulated device's library, where it has one.
+    pub device_build: Option<&'a str>,
     /// How the user names the stack.
     pub spec: &'a str,
 }
@@ -222,6 +225,13 @@ fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box
                 "device",
                 format!("the emulated device is not set up as it was told: {all}"),
             );
+        }
+        let mut below =
+            witness.libraries.iter().filter(|l| l.name.starts_with("libhsa-runtime64.so"));
+        if let Some(wanted) = context.device_build
+            && let Some(other) = below.find(|l| l.build_id.as_deref() != Some(wanted))
+        {
+            return no("device", other_device(&other.path, other.build_id.as_deref(), wanted));
         }
         let hip = witness.libraries.iter().find(|l| l.name.starts_with("libamdhip64.so"));
         // A program may use HSA without HIP.

@@ -38,9 +38,9 @@ pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version
 
 fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let no = |summary| Err(unproven("worker", summary, seen));
-    let (version, nonce, order, environment, limits) = match seen.events.first() {
-        Some(Event::Hello { version, nonce, pid: _, order, environment, limits }) => {
-            (*version, nonce, order, environment, limits)
+    let (version, build, nonce, order, environment, limits) = match seen.events.first() {
+        Some(Event::Hello { version, build, nonce, pid: _, order, environment, limits }) => {
+            (*version, build.as_deref(), nonce, order, environment, limits)
         }
         Some(Event::Broken { why }) => {
             return no(format!("the worker could not carry out its order: {why}"));
@@ -74,6 +74,15 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         return no(format!(
             "the worker speaks version {version} of the plan format, not {PLAN_VERSION}: it and the \
              harness were built apart"
+        ));
+    }
+    if let Some(wanted) = context.build
+        && build != Some(wanted)
+    {
+        let build = build.unwrap_or("without an id");
+        return no(format!(
+            "the worker is another build of rocrepro ({build}) than this run ({wanted}): what the launcher starts is not this program, or \
+             it was replaced meanwhile"
         ));
     }
     if order != context.order {
@@ -192,6 +201,13 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
 /// the hardware.
 fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let no = |summary| Err(unproven("stack", summary, seen));
+    if let (Some(_), Some(wanted)) = (context.emulated, context.device_build) {
+        let mut below = libraries(seen).filter(|l| l.name.starts_with("libhsa-runtime64"));
+        if let Some(other) = below.find(|l| l.build_id.as_deref() != Some(wanted)) {
+            let summary = other_device(&other.path, other.build_id.as_deref(), wanted);
+            return Err(unproven("device", summary, seen));
+        }
+    }
     let below: &[&str] = match context.emulated {
         Some(_) => &[],
         None => &["libhsa-runtime64", "libamd_comgr"],
@@ -226,6 +242,15 @@ fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         }
     }
     Ok(())
+}
+
+/// That a process loaded another library as the emulated device than the one that the run began with.
+pub(crate) fn other_device(path: &str, build: Option<&str>, wanted: &str) -> String {
+    let build = build.unwrap_or("without an id");
+    format!(
+        "`{path}` is another build ({build}) than the emulated device that this run began with ({wanted}): it was replaced meanwhile, or \
+         something else is loaded in its place"
+    )
 }
 
 /// Whether the worker ended before it could name its device.

@@ -115,6 +115,7 @@ impl Run {
             nonce: NONCE,
             emulated: &Config::default(),
             runtime: Some("aa"),
+            device_build: None,
             spec: "debian:7.2.4",
         };
         judge_program(&seen, &context)

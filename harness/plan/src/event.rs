@@ -18,6 +18,9 @@ pub enum Event {
     Hello {
         /// [`PLAN_VERSION`](crate::PLAN_VERSION) of the worker.
         version: u32,
+        /// GNU build id of the worker's program, in hexadecimal; `None` if it has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        build: Option<String>,
         /// Nonce from the parent.
         nonce: String,
         /// Process id.

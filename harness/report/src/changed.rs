@@ -3,14 +3,16 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
+    sync::Arc,
 };
 
 use judge::{Kind, Rate};
 use serde::Serialize;
 
 use crate::{
-    Record, may_be_one_text,
-    words::{BOLD, count, faults, place, styled, unique},
+    Record,
+    conditions::text,
+    words::{BOLD, count, faults, place, styled},
 };
 
 /// Trials of one run alone that are named.
@@ -55,31 +57,108 @@ impl Change {
     }
 }
 
-/// What the runs of a trial came to: signatures with their numbers. What was skipped or has no verdict is left out.
-struct Seen<'a>(BTreeMap<&'a str, u32>);
+/// Signatures of the runs of one trial, without skipped runs and those without a verdict.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// Signatures, in their order, with their numbers.
+    signatures: Vec<(Arc<str>, u32)>,
+    /// Texts of the case.
+    texts: Vec<Arc<str>>,
+    /// True if a record does not contain the digest of its case.
+    any_text: bool,
+}
 
-impl<'a> Seen<'a> {
-    fn of(records: &[&'a Record]) -> Seen<'a> {
-        let mut seen = BTreeMap::new();
-        for record in records {
-            if !matches!(record.outcome.kind, Kind::Skip | Kind::NoVerdict) {
-                *seen.entry(record.outcome.signature.as_str()).or_default() += 1;
-            }
-        }
-        Seen(seen)
-    }
-
-    fn signatures(&self) -> BTreeSet<&'a str> {
-        self.0.keys().copied().collect()
+impl Seen {
+    fn signatures(&self) -> BTreeSet<&str> {
+        self.signatures.iter().map(|(signature, _)| &**signature).collect()
     }
 
     fn failures(&self) -> Rate {
-        let runs = self.0.values().sum();
-        Rate { hits: runs - self.0.get(PASS).copied().unwrap_or(0), runs }
+        let runs = self.signatures.iter().map(|(_, n)| n).sum();
+        let passed = self.signatures.iter().find(|(signature, _)| &**signature == PASS);
+        Rate { hits: runs - passed.map_or(0, |(_, n)| *n), runs }
     }
 
     fn owned(&self) -> BTreeMap<String, u32> {
-        self.0.iter().map(|(signature, n)| ((*signature).to_owned(), *n)).collect()
+        self.signatures.iter().map(|(signature, n)| ((**signature).to_owned(), *n)).collect()
+    }
+
+    /// Returns true if some records of both may be of one text of the case. A record of an older version may be of any.
+    fn may_be_one_text(&self, other: &Seen) -> bool {
+        self.any_text || other.any_text || self.texts.iter().any(|text| other.texts.contains(text))
+    }
+}
+
+/// One of two runs that are compared: what its records came to, without the records.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// By each trial under its faults.
+    trials: BTreeMap<String, Seen>,
+    /// Texts that many trials share.
+    shared: BTreeSet<Arc<str>>,
+    places: Vec<String>,
+    /// When the last trial ended.
+    last: String,
+    records: usize,
+    /// Build ids by the names of libraries, and rocrepro's own.
+    builds: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Side {
+    /// Takes a record of the run.
+    pub fn add(&mut self, record: &Record) {
+        self.records += 1;
+        let under = faults(record).map_or(String::new(), |faults| format!(" under {faults}"));
+        let signature = (!matches!(record.outcome.kind, Kind::Skip | Kind::NoVerdict))
+            .then(|| self.shared(&record.outcome.signature));
+        let text = text(record).map(|text| self.shared(text));
+        let seen = self.trials.entry(format!("{}{under}", record.trial)).or_default();
+        if let Some(signature) = signature {
+            match seen.signatures.binary_search_by(|(there, _)| there.cmp(&signature)) {
+                Ok(at) => seen.signatures[at].1 += 1,
+                Err(at) => seen.signatures.insert(at, (signature, 1)),
+            }
+        }
+        match text {
+            Some(text) if seen.texts.contains(&text) => {}
+            Some(text) => seen.texts.push(text),
+            None => seen.any_text = true,
+        }
+        let place = place(record);
+        if !self.places.contains(&place) {
+            self.places.push(place);
+        }
+        if record.date > self.last {
+            self.last.clone_from(&record.date);
+        }
+        let libraries = record.stack.libraries.iter();
+        let own = Some(record.build.as_str()).filter(|build| !build.is_empty());
+        let builds = libraries.map(|library| (library.name.as_str(), library.build_id.as_deref()));
+        for (name, id) in builds.chain([("rocrepro", own)]) {
+            let id = id.unwrap_or("no build id");
+            match self.builds.get_mut(name) {
+                Some(ids) if ids.contains(id) => {}
+                Some(ids) => _ = ids.insert(id.to_owned()),
+                None => _ = self.builds.insert(name.to_owned(), [id.to_owned()].into()),
+            }
+        }
+    }
+
+    fn shared(&mut self, text: &str) -> Arc<str> {
+        if let Some(there) = self.shared.get(text) {
+            return Arc::clone(there);
+        }
+        let new: Arc<str> = text.into();
+        self.shared.insert(Arc::clone(&new));
+        new
+    }
+}
+
+impl<'r> FromIterator<&'r Record> for Side {
+    fn from_iter<I: IntoIterator<Item = &'r Record>>(records: I) -> Side {
+        let mut side = Side::default();
+        records.into_iter().for_each(|record| side.add(record));
+        side
     }
 }
 
@@ -100,7 +179,7 @@ fn seen(signatures: &BTreeMap<String, u32>) -> String {
 const PASS: &str = "pass";
 
 /// None where both came to the same.
-fn change(old: &Seen<'_>, new: &Seen<'_>) -> Option<Change> {
+fn change(old: &Seen, new: &Seen) -> Option<Change> {
     let (before, after) = (old.signatures(), new.signatures());
     match (before.is_empty(), after.is_empty()) {
         (true, true) => return None,
@@ -122,16 +201,6 @@ fn change(old: &Seen<'_>, new: &Seen<'_>) -> Option<Change> {
     (before != after).then_some(Change::PerhapsChance)
 }
 
-/// A trial under its faults.
-fn trials(records: &[Record]) -> BTreeMap<String, Vec<&Record>> {
-    let mut trials: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
-    for record in records {
-        let under = faults(record).map_or(String::new(), |faults| format!(" under {faults}"));
-        trials.entry(format!("{}{under}", record.trial)).or_default().push(record);
-    }
-    trials
-}
-
 /// Two runs beside each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changes {
@@ -143,7 +212,7 @@ pub struct Changes {
     pub only_old: Vec<String>,
     /// Those of the new one.
     pub only_new: Vec<String>,
-    /// Libraries with another build id: the name, the old one and the new one.
+    /// Libraries, and rocrepro itself, with another build id: the name, the old one and the new one.
     pub libraries: Vec<(String, String, String)>,
     /// What the old run stood on, and when its last trial ended.
     pub old: Vec<(String, String)>,
@@ -167,18 +236,21 @@ pub struct Changed {
 }
 
 impl Changes {
-    /// What two runs differ in.
+    /// Compares the records of two runs.
     pub fn of(old: &[Record], new: &[Record]) -> Changes {
-        let (before, after) = (trials(old), trials(new));
+        Changes::between(&old.iter().collect(), &new.iter().collect())
+    }
+
+    /// Compares two runs.
+    pub fn between(old: &Side, new: &Side) -> Changes {
+        let (before, after) = (&old.trials, &new.trials);
         let both = before.iter().filter_map(|(name, old)| Some((name, old, after.get(name)?)));
         let mut changed = Vec::new();
         let mut in_both = 0;
         for (name, old, new) in both {
             in_both += 1;
-            let other_text = !old.iter().any(|o| new.iter().any(|n| may_be_one_text(o, n)));
-            let (old, new) = (Seen::of(old), Seen::of(new));
-            if let Some(mut change) = change(&old, &new) {
-                if other_text && change != Change::NoVerdict {
+            if let Some(mut change) = change(old, new) {
+                if !old.may_be_one_text(new) && change != Change::NoVerdict {
                     change = Change::AnotherText;
                 }
                 let (old, new) = (old.owned(), new.owned());
@@ -186,24 +258,21 @@ impl Changes {
             }
         }
         changed.sort_by(|a, b| (a.change, &a.trial).cmp(&(b.change, &b.trial)));
-        let alone = |one: &BTreeMap<String, Vec<&Record>>,
-                     other: &BTreeMap<String, Vec<&Record>>| {
+        let alone = |one: &BTreeMap<String, Seen>, other: &BTreeMap<String, Seen>| {
             one.keys().filter(|name| !other.contains_key(*name)).cloned().collect()
         };
-        let places = |records: &[Record]| {
-            let last = records.iter().map(|record| record.date.as_str()).max().unwrap_or_default();
-            let places = unique(records.iter().map(place));
-            places.into_iter().map(|place| (place, last.to_owned())).collect()
+        let places = |side: &Side| {
+            side.places.iter().map(|place| (place.clone(), side.last.clone())).collect()
         };
         Changes {
             in_both,
             changed,
-            only_old: alone(&before, &after),
-            only_new: alone(&after, &before),
-            libraries: libraries(old, new),
+            only_old: alone(before, after),
+            only_new: alone(after, before),
+            libraries: builds(&old.builds, &new.builds),
             old: places(old),
             new: places(new),
-            once: old.len().max(new.len()) <= before.len().max(after.len()),
+            once: old.records.max(new.records) <= before.len().max(after.len()),
         }
     }
 
@@ -276,22 +345,16 @@ fn named(what: &str, trials: &[&String], text: &mut String) {
     }
 }
 
-/// The libraries with other build ids.
-fn libraries(old: &[Record], new: &[Record]) -> Vec<(String, String, String)> {
-    let ids = |records: &[Record]| {
-        let mut ids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for library in records.iter().flat_map(|record| &record.stack.libraries) {
-            let id = library.build_id.clone().unwrap_or_else(|| "no build id".to_owned());
-            ids.entry(library.name.clone()).or_default().insert(id);
-        }
-        ids
-    };
+/// Returns the libraries whose build ids differ.
+fn builds(
+    old: &BTreeMap<String, BTreeSet<String>>,
+    new: &BTreeMap<String, BTreeSet<String>>,
+) -> Vec<(String, String, String)> {
     let words = |ids: Option<&BTreeSet<String>>| {
         ids.map_or("not loaded".to_owned(), |ids| {
             ids.iter().cloned().collect::<Vec<_>>().join(" and ")
         })
     };
-    let (old, new) = (ids(old), ids(new));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     names
         .into_iter()

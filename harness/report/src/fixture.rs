@@ -20,6 +20,7 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
         number: 0,
         date: "2026-11-21T01:02:03Z".to_owned(),
         rocrepro: "0.1.0".to_owned(),
+        build: String::new(),
         case: case.to_owned(),
         trial: trial.to_owned(),
         title: "Small pageable host-to-device copies arrive as zeros".to_owned(),

@@ -35,6 +35,27 @@ pub fn by_ground(run: Vec<Record>) -> Vec<(Ground, Vec<Record>)> {
     named.flatten().collect()
 }
 
+/// Grounds of the records of one run, collected one record at a time. The result is that of [`by_ground`].
+#[derive(Clone, Debug, Default)]
+pub struct Grounds(BTreeMap<Option<String>, Ground>);
+
+impl Grounds {
+    /// Takes a record of the run; they come by their numbers.
+    pub fn add(&mut self, record: &Record) {
+        let card = record.device.proven.then(|| record.device.bdf.clone());
+        self.0.entry(card).or_insert_with(|| of(record));
+    }
+
+    /// Returns the grounds: one for each GPU if there were several.
+    pub fn all(self) -> Vec<Ground> {
+        let proven = self.0.keys().flatten().count();
+        match proven {
+            0 | 1 => self.0.into_values().next_back().into_iter().collect(),
+            _ => self.0.into_values().collect(),
+        }
+    }
+}
+
 fn of(record: &Record) -> Ground {
     let device = &record.device;
     let spec = record.stack.identity();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use judge::{Kind, Location, Outcome, Verdict, VerdictKind};
 use shell_words::quote;
 
-use crate::{Asked, Begun, Ended, Line, Opened, Record, RecordError, Shard};
+use crate::{Asked, Begun, Opened, Record, RecordIndex, RunIdentity, Shard};
 
 /// A run and those that resumed it.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,84 +21,17 @@ pub struct Held {
 }
 
 impl Held {
-    /// The runs of a record file that say what they were to do, in the order in which they began. Lines that were torn when their
-    /// writer ended, and those of other runs, are passed over.
+    /// The runs of the text of a record file, see [`RecordIndex::read`].
     pub fn all(text: &str) -> Vec<Held> {
-        let mut all: Vec<Held> = Vec::new();
-        // The begins without an end of each, in their order: what gave up a trial that it could not begin, as the GPU was broken,
-        // does not make up for who was ended during it before.
-        let mut begins: Vec<Vec<Begun>> = Vec::new();
-        // Where the run of a line stands among them.
-        let mut places: BTreeMap<String, usize> = BTreeMap::new();
-        for line in text.lines().filter_map(|line| Line::parse(line).ok()) {
-            match line {
-                Line::Opened(opened) => {
-                    let before = opened.resumes.as_ref().and_then(|run| places.get(run)).copied();
-                    places.insert(opened.run.clone(), before.unwrap_or(all.len()));
-                    if before.is_none() {
-                        all.push(Held::new(opened));
-                        begins.push(Vec::new());
-                    }
-                }
-                Line::Begun(begun) => {
-                    if let Some(&at) = places.get(&begun.run) {
-                        begins[at].push(begun);
-                    }
-                }
-                Line::Ended(Ended { run, number, record, .. }) => {
-                    if let Some(&at) = places.get(&run) {
-                        begins[at].retain(|begun| begun.number != number);
-                        if !all[at].records.contains_key(&number) {
-                            all[at].not_looked.insert(number);
-                            all[at].records.insert(number, *record);
-                        }
-                    }
-                }
-                // What such a run had begun it gave up.
-                Line::Over(over) => {
-                    if let Some(&at) = places.get(&over.run) {
-                        begins[at].retain(|begun| begun.run != over.run);
-                    }
-                }
-                Line::Trial(record) => {
-                    if let Some(&at) = places.get(&record.run) {
-                        begins[at].retain(|begun| begun.number != record.number);
-                        all[at].ends(*record);
-                    }
-                }
-            }
-        }
-        for (held, begins) in all.iter_mut().zip(begins) {
-            held.lost = begins.into_iter().map(|begun| (begun.number, begun)).collect();
-        }
-        all
+        let Ok(index) = RecordIndex::read(text.as_bytes()) else { return Vec::new() };
+        index.runs.iter().filter_map(|run| run.held(text.as_bytes(), false).ok()).collect()
     }
 
-    fn new(opened: Opened) -> Held {
-        let (records, not_looked, lost) = Default::default();
-        Held { opened, records, not_looked, lost }
-    }
-
-    /// The last run of a record file; where it is a shard, the last ones of the other shards too.
+    /// The last run of the text of a record file, see [`RecordIndex::last`].
     pub fn last(text: &str) -> Vec<Held> {
-        let mut all = Held::all(text);
-        let Some(last) = all.last().map(|held| held.opened.clone()) else { return all };
-        all.retain(|held| held.opened.digest == last.digest);
-        let mut shards: BTreeMap<Option<Shard>, Held> = BTreeMap::new();
-        for held in all {
-            shards.insert(held.opened.shard, held);
-        }
-        shards.retain(|shard, _| shard.map(|s| s.of) == last.shard.map(|s| s.of));
-        shards.into_values().collect()
-    }
-
-    /// A trial is over. Of two ends of one trial that which is no pass counts.
-    fn ends(&mut self, record: Record) {
-        let number = record.number;
-        let passed = |r: &Record| r.verdict.kind == VerdictKind::Pass;
-        if self.not_looked.remove(&number) || self.records.get(&number).is_none_or(passed) {
-            self.records.insert(number, record);
-        }
+        let Ok(index) = RecordIndex::read(text.as_bytes()) else { return Vec::new() };
+        let last = index.last().into_iter();
+        last.filter_map(|run| run.held(text.as_bytes(), false).ok()).collect()
     }
 
     /// The trials that have no record, by their numbers.
@@ -117,28 +50,6 @@ impl Held {
         });
         missing.collect()
     }
-}
-
-/// A line that a record file cannot have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OddLine {
-    /// Counted from 1.
-    pub line: usize,
-    /// Whether its end is missing, as where its writer was killed; else it was written by something else.
-    pub torn: bool,
-    /// What is wrong with it.
-    pub what: String,
-}
-
-/// The lines of a record file that are none of such a file.
-pub fn odd_lines(text: &str) -> Vec<OddLine> {
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let odd = lines.filter_map(|(line, text)| {
-        let error = Line::parse(text).err()?;
-        let torn = matches!(&error, RecordError::Json(error) if error.is_eof());
-        Some(OddLine { line, torn, what: error.to_string() })
-    });
-    odd.collect()
 }
 
 /// A trial that was not run, of the run that a record is of.
@@ -190,12 +101,12 @@ pub enum NotOne {
 ///
 /// # Errors
 /// The first reason why they are not.
-pub fn shards(held: &[(String, Held)]) -> Result<(), NotOne> {
+pub fn shards(held: &[(String, RunIdentity)]) -> Result<(), NotOne> {
     let mut seen: BTreeMap<Option<Shard>, &str> = BTreeMap::new();
     let Some((first, whole)) = held.first() else { return Ok(()) };
     for (name, held) in held {
-        let (ours, theirs) = (held.opened.shard, whole.opened.shard);
-        if held.opened.digest != whole.opened.digest || ours.map(|s| s.of) != theirs.map(|s| s.of) {
+        let (ours, theirs) = (held.shard, whole.shard);
+        if held.digest != whole.digest || ours.map(|s| s.of) != theirs.map(|s| s.of) {
             return Err(NotOne::Different(first.clone(), name.clone()));
         }
         if let Some(other) = seen.insert(ours, name) {
@@ -203,7 +114,7 @@ pub fn shards(held: &[(String, Held)]) -> Result<(), NotOne> {
             return Err(NotOne::Twice(other.to_owned(), name.clone(), shard));
         }
     }
-    let all = whole.opened.shard.into_iter().flat_map(|shard| shard.all());
+    let all = whole.shard.into_iter().flat_map(|shard| shard.all());
     let missing: Vec<_> = all.filter(|shard| !seen.contains_key(&Some(*shard))).collect();
     match missing.as_slice() {
         [] => Ok(()),
@@ -216,7 +127,7 @@ pub fn shards(held: &[(String, Held)]) -> Result<(), NotOne> {
 mod tests {
     use super::*;
     use crate::{
-        FORMAT, Over,
+        Ended, FORMAT, Over,
         fixture::{failed, passed},
         to_line,
     };
@@ -231,6 +142,7 @@ mod tests {
             repeat: 2,
             shard: shard.map(|text| text.parse().expect("a shard")),
             digest: "d".to_owned(),
+            build: "b".to_owned(),
             merged: Vec::new(),
         }
     }
@@ -331,7 +243,8 @@ mod tests {
             assert_eq!(held.lost, BTreeMap::new());
             assert_eq!(held.records[&1].gpu_after, after);
             assert_eq!(held.not_looked, not_looked.iter().copied().collect());
-            assert_eq!(odd_lines(&text), []);
+            let index = RecordIndex::read(text.as_bytes()).expect("a text");
+            assert_eq!((index.torn.first, index.foreign.first), (vec![], vec![]));
             let records = crate::records(&text).expect("records");
             assert_eq!(records, held.records.into_values().collect::<Vec<_>>());
             assert_eq!(crate::unfinished(text.lines()), []);
@@ -341,15 +254,6 @@ mod tests {
         let looked = to_line(&failed("it worked")).unwrap();
         check(&[&ended, &looked], "it worked", &[]);
         check(&[&looked, &ended], "it worked", &[]);
-    }
-
-    #[test]
-    fn odd_lines_are_told_with_their_places() {
-        let whole = trial("p", 0);
-        let text = [&whole, &whole[..whole.len() / 2], "", "hello", r#"{"format":9}"#, "{}"];
-        let odd = odd_lines(&text.join("\n"));
-        let places: Vec<_> = odd.iter().map(|odd| (odd.line, odd.torn)).collect();
-        assert_eq!(places, [(2, true), (4, false), (5, false), (6, false)], "{odd:?}");
     }
 
     #[test]
@@ -383,9 +287,9 @@ mod tests {
     fn shares_of_one_run_are_complete_and_disjoint() {
         let held = |name: &str, shard: Option<&str>, digest: &str| {
             let opened = Opened { digest: digest.to_owned(), ..opened(name, None, shard) };
-            (name.to_owned(), Held::new(opened))
+            (name.to_owned(), RunIdentity::from(&opened))
         };
-        let check = |files: &[(String, Held)], told: Option<&str>| {
+        let check = |files: &[(String, RunIdentity)], told: Option<&str>| {
             assert_eq!(shards(files).err().map(|e| e.to_string()).as_deref(), told);
         };
         let (a, b) = (held("a", Some("1/2"), "d"), held("b", Some("2/2"), "d"));

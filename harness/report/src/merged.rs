@@ -25,62 +25,178 @@ impl Merged {
     /// # Errors
     /// All reasons why they are not that.
     pub fn of(held: &[(String, Held)]) -> Result<Merged, Vec<String>> {
-        let (mut problems, same) = plans(held);
-        // Of different plans, or of one twice, trials could tell nothing else.
-        if same {
-            problems.extend(trials(held));
-        }
-        let Some((_, whole)) = held.first().filter(|_| problems.is_empty()) else {
-            return Err(problems);
+        let part = |(file, held): &(String, Held)| Part {
+            file: file.clone(),
+            opened: held.opened.clone(),
+            numbers: held.records.keys().copied().collect(),
         };
-        let mut parts: Vec<&(String, Held)> = held.iter().collect();
-        parts.sort_by_key(|(_, held)| held.opened.shard);
-        let (mut number, mut missing) = (0, Vec::new());
-        let (mut records, mut trials) = (Vec::new(), Vec::new());
-        let name = merged_name(&parts);
-        for (file, held) in &parts {
-            missing.extend(held.missing().map(|(_, trial)| (file.clone(), trial.to_owned())));
-            trials.extend(held.opened.trials.iter().cloned());
-            // A shard's numbers follow each other, and so do the shards.
-            records.extend(held.records.iter().map(|(n, record)| Record {
-                run: name.clone(),
-                number: number + n,
-                ..record.clone()
-            }));
-            number += held.opened.all().count() as u64;
-        }
-        let opened = Opened {
-            opened: parts.iter().map(|(_, h)| h.opened.opened.clone()).min().unwrap_or_default(),
-            run: name,
-            resumes: None,
-            trials,
-            shard: None,
-            merged: parts.iter().map(|(_, held)| held.opened.run.clone()).collect(),
-            ..whole.opened.clone()
-        };
+        let mut merging = Merging::of(held.iter().map(part).collect());
+        let order = merging.order().to_vec();
+        let records =
+            order.iter().flat_map(|at| held[*at].1.records.values().map(move |r| (*at, r)));
+        let records = records.map(|(at, record)| merging.take(at, record.clone())).collect();
+        let (opened, missing) = merging.end()?;
         Ok(Merged { opened, records, missing })
     }
 }
 
+/// A shard of a run: what it was to do, and which of its trials are over.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The name of its file.
+    pub file: String,
+    /// Plan of the shard.
+    pub opened: Opened,
+    /// The numbers of the trials that have a record.
+    pub numbers: BTreeSet<u64>,
+}
+
+/// Puts the shards of a run together, record by record, so that no more than one is in memory.
+#[derive(Debug)]
+pub struct Merging {
+    parts: Vec<Part>,
+    /// The parts by their shards; none where they are not those of one run.
+    order: Vec<usize>,
+    /// For each part the number that its first trial has in the whole run.
+    first: Vec<u64>,
+    opened: Option<Opened>,
+    problems: Vec<String>,
+    /// Mistakes of trials, the first ones.
+    wrong: Vec<String>,
+    /// Number of further mistakes.
+    more: usize,
+    versions: BTreeSet<String>,
+}
+
+impl Merging {
+    /// Begins with what the shards were to do.
+    pub fn of(parts: Vec<Part>) -> Merging {
+        let (mut problems, same) = plans(&parts);
+        // Of different plans, or of one twice, trials could tell nothing else.
+        let wrong = if same { planned(&parts) } else { Vec::new() };
+        let mut merging = Merging {
+            order: Vec::new(),
+            first: vec![0; parts.len()],
+            opened: None,
+            problems: Vec::new(),
+            wrong,
+            more: 0,
+            versions: BTreeSet::new(),
+            parts,
+        };
+        if problems.is_empty() {
+            merging.begin();
+        }
+        merging.problems.append(&mut problems);
+        merging
+    }
+
+    fn begin(&mut self) {
+        let parts = &self.parts;
+        let mut order: Vec<usize> = (0..parts.len()).collect();
+        order.sort_by_key(|at| parts[*at].opened.shard);
+        let (mut number, mut trials) = (0, Vec::new());
+        for at in &order {
+            // A shard's numbers follow each other, and so do the shards.
+            self.first[*at] = number;
+            number += parts[*at].opened.all().count() as u64;
+            trials.extend(parts[*at].opened.trials.iter().cloned());
+        }
+        let all = || order.iter().map(|at| &parts[*at].opened);
+        let builds: BTreeSet<&str> = all().map(|opened| opened.build.as_str()).collect();
+        self.opened = parts.first().map(|whole| Opened {
+            opened: all().map(|opened| opened.opened.clone()).min().unwrap_or_default(),
+            run: merged_name(all()),
+            resumes: None,
+            trials,
+            shard: None,
+            build: if builds.len() == 1 { whole.opened.build.clone() } else { String::new() },
+            merged: all().map(|opened| opened.run.clone()).collect(),
+            ..whole.opened.clone()
+        });
+        self.order = order;
+    }
+
+    /// The parts in the order of their trials; none where they are not those of one run.
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Returns the plan of the whole run; `None` if the parts are not the shards of one run.
+    pub fn opened(&self) -> Option<&Opened> {
+        self.opened.as_ref()
+    }
+
+    /// Takes the record of a part, and gives it as the whole run has it. Records of a part come by their numbers.
+    pub fn take(&mut self, part: usize, record: Record) -> Record {
+        let Part { file, opened, .. } = &self.parts[part];
+        let trial = opened.trial(record.number);
+        if trial != Some(&record.trial) {
+            let otherwise = match trial {
+                Some(trial) => format!("which is {trial}"),
+                None => "and plans none of that number".to_owned(),
+            };
+            match self.wrong.len() > NAMED {
+                true => self.more += 1,
+                false => self.wrong.push(format!(
+                    "{file} has a record of {} as trial {}, {otherwise}",
+                    record.trial, record.number
+                )),
+            }
+        }
+        if !self.versions.contains(&record.rocrepro) {
+            self.versions.insert(record.rocrepro.clone());
+        }
+        let run = self.opened.as_ref().map(|opened| opened.run.clone()).unwrap_or_default();
+        Record { run, number: self.first[part] + record.number, ..record }
+    }
+
+    /// Ends with what the whole run was to do, and the planned trials without a record, each with the file that lacks it.
+    ///
+    /// # Errors
+    /// All reasons why the parts are not the shards of one run by one rocrepro.
+    pub fn end(self) -> Result<(Opened, Vec<(String, String)>), Vec<String>> {
+        let Merging { parts, order, opened, mut problems, mut wrong, more, versions, .. } = self;
+        let more = wrong.len().saturating_sub(NAMED) + more;
+        if more > 0 {
+            wrong.truncate(NAMED);
+            wrong.push(format!("and {} more", count(more, "such trial")));
+        }
+        problems.append(&mut wrong);
+        if versions.len() > 1 {
+            let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+            problems.push(format!(
+                "the records come from different versions of rocrepro: {}",
+                versions.join(" and ")
+            ));
+        }
+        let Some(opened) = opened.filter(|_| problems.is_empty()) else { return Err(problems) };
+        let missing = order.iter().flat_map(|at| {
+            let Part { file, opened, numbers } = &parts[*at];
+            let missing = opened.all().filter(|(number, _)| !numbers.contains(number));
+            missing.map(|(_, trial)| (file.clone(), trial.to_owned()))
+        });
+        Ok((opened, missing.collect()))
+    }
+}
+
 /// A name that the same shards have each time, and others never.
-fn merged_name(parts: &[&(String, Held)]) -> String {
-    let names: Vec<&str> = parts.iter().map(|(_, held)| held.opened.run.as_str()).collect();
+fn merged_name<'o>(parts: impl Iterator<Item = &'o Opened>) -> String {
+    let names: Vec<&str> = parts.map(|opened| opened.run.as_str()).collect();
     format!("merged-{}", names.join("+"))
 }
 
 /// What is wrong with the runs as shards of one, and whether each is at least another shard of the same plan.
-fn plans(held: &[(String, Held)]) -> (Vec<String>, bool) {
+fn plans(parts: &[Part]) -> (Vec<String>, bool) {
     let mut problems = Vec::new();
     let mut seen: BTreeMap<Option<Shard>, &str> = BTreeMap::new();
-    let Some((first, whole)) = held.first() else {
+    let Some(Part { file: first, opened: whole, .. }) = parts.first() else {
         return (vec!["no run".to_owned()], false);
     };
-    for (name, held) in held {
-        let (ours, theirs) = (held.opened.shard, whole.opened.shard);
+    for Part { file: name, opened, .. } in parts {
+        let (ours, theirs) = (opened.shard, whole.shard);
         let of = |shard: Option<Shard>| shard.map(|s| s.of);
-        if (&held.opened.digest, held.opened.repeat, of(ours))
-            != (&whole.opened.digest, whole.opened.repeat, of(theirs))
-        {
+        if (&opened.digest, opened.repeat, of(ours)) != (&whole.digest, whole.repeat, of(theirs)) {
             problems.push(NotOne::Different(first.clone(), name.clone()).to_string());
         } else if let Some(other) = seen.insert(ours, name) {
             let shard = ours.map_or("run".to_owned(), |shard| format!("shard, {shard}"));
@@ -88,55 +204,27 @@ fn plans(held: &[(String, Held)]) -> (Vec<String>, bool) {
         }
     }
     let same = problems.is_empty();
-    let all = whole.opened.shard.into_iter().flat_map(Shard::all);
+    let all = whole.shard.into_iter().flat_map(Shard::all);
     let missing = all.filter(|shard| !seen.contains_key(&Some(*shard)));
     problems.extend(missing.map(|shard| NotOne::Missing(format!("shard {shard}")).to_string()));
     (problems, same)
 }
 
-/// What is wrong with their trials.
-fn trials(held: &[(String, Held)]) -> Vec<String> {
+/// Returns the mistakes of the planned trials.
+fn planned(parts: &[Part]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut planned: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut versions: BTreeSet<&str> = BTreeSet::new();
-    for (name, held) in held {
-        for trial in &held.opened.trials {
-            if held.opened.shard.is_some_and(|shard| !shard.holds(trial)) {
-                problems.push(format!("{name} plans {trial}, which is of another shard"));
+    for Part { file, opened, .. } in parts {
+        for trial in &opened.trials {
+            if opened.shard.is_some_and(|shard| !shard.holds(trial)) {
+                problems.push(format!("{file} plans {trial}, which is of another shard"));
             }
-            if let Some(other) = planned.insert(trial, name)
-                && other != name
+            if let Some(other) = planned.insert(trial, file)
+                && other != file
             {
-                problems.push(format!("{other} and {name} both plan {trial}"));
+                problems.push(format!("{other} and {file} both plan {trial}"));
             }
         }
-        let plan: BTreeMap<u64, &str> = held.opened.all().collect();
-        for (number, record) in &held.records {
-            versions.insert(&record.rocrepro);
-            match plan.get(number) {
-                Some(trial) if *trial == record.trial => {}
-                Some(trial) => problems.push(format!(
-                    "{name} has a record of {} as trial {number}, which is {trial}",
-                    record.trial
-                )),
-                None => problems.push(format!(
-                    "{name} has a record of {} as trial {number}, and plans none of that number",
-                    record.trial
-                )),
-            }
-        }
-    }
-    let more = problems.len().saturating_sub(NAMED);
-    if more > 0 {
-        problems.truncate(NAMED);
-        problems.push(format!("and {} more", count(more, "such trial")));
-    }
-    if versions.len() > 1 {
-        let versions: Vec<&str> = versions.into_iter().collect();
-        problems.push(format!(
-            "the records come from different versions of rocrepro: {}",
-            versions.join(" and ")
-        ));
     }
     problems
 }
@@ -172,6 +260,7 @@ mod tests {
                     repeat,
                     shard: Some(shard),
                     digest: "d".to_owned(),
+                    build: String::new(),
                     merged: Vec::new(),
                 };
                 let record = |(n, trial): (u64, &str)| {

@@ -31,6 +31,10 @@ pub struct Record {
     pub date: String,
     /// Version of rocrepro.
     pub rocrepro: String,
+    /// Identity of the build of rocrepro: its GNU build id, or `sha256:` and the digest of its file. Empty in records of versions that
+    /// did not write it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub build: String,
     /// The case, such as `copies/small-sizes`.
     pub case: String,
     /// The trial, such as `copies/small-sizes[bytes=2,host=pageable]`.

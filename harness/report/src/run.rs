@@ -28,12 +28,22 @@ pub struct Opened {
     pub shard: Option<Shard>,
     /// What is the same only for the same trials, of all shards, with the same options on the same libraries.
     pub digest: String,
+    /// Identity of the build of rocrepro that began the run, as in records. Empty if it is unknown, or if shards of several builds were
+    /// merged.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub build: String,
     /// The runs of the shards that were put together in it; empty where it was run itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
 }
 
 impl Opened {
+    /// The trial of a number.
+    pub fn trial(&self, number: u64) -> Option<&String> {
+        let at = number.checked_div(u64::from(self.repeat))?;
+        self.trials.get(usize::try_from(at).ok()?)
+    }
+
     /// Every number, with its trial.
     pub fn all(&self) -> impl Iterator<Item = (u64, &str)> {
         let repeated = |trial| std::iter::repeat_n(trial, self.repeat as usize);
@@ -177,7 +187,7 @@ pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
 /// The trials that began and have neither a record nor the end of their run, in the order in which they began. A record of a run
 /// that resumed theirs counts. A line that
 /// was torn when its writer ended is passed over.
-pub fn unfinished<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Begun> {
+pub fn unfinished(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<Begun> {
     /// What tells whether a line ends a trial; the rest of a long record is not read.
     #[derive(Deserialize)]
     struct Of {
@@ -191,6 +201,7 @@ pub fn unfinished<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Begun> {
     let (mut over, mut ended) = (BTreeSet::new(), BTreeSet::new());
     let mut resumed: BTreeMap<String, String> = BTreeMap::new();
     for line in lines {
+        let line = line.as_ref();
         let Ok(Of { run, number, begun: begins, opened, resumes }) = serde_json::from_str(line)
         else {
             continue;

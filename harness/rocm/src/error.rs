@@ -226,14 +226,33 @@ impl From<NotHeld> for Error {
 impl Error {
     /// Whether the machine or its network is at fault, not what was asked for: later the same may work.
     pub fn is_environment(&self) -> bool {
-        matches!(
-            self,
-            Self::Mirror { .. }
-                | Self::DiskFull { .. }
-                | Self::Io { .. }
-                | Self::Locked { .. }
-                | Self::CalledOff
-        )
+        // Without a last arm for the rest: a new kind has to say whose fault it is.
+        match self {
+            Self::UnknownSpec { .. }
+            | Self::UnknownRelease { .. }
+            | Self::NotFetched { .. }
+            | Self::NoRocm { .. }
+            | Self::NoSystem { .. }
+            | Self::Unusable { .. }
+            | Self::NoCache
+            | Self::Lock { .. }
+            | Self::BadMirror { .. }
+            | Self::NoExtra { .. }
+            | Self::Architecture { .. } => false,
+            Self::NoApt { .. }
+            | Self::NoMirror { .. }
+            | Self::NoKeyring { .. }
+            | Self::Mirror { .. }
+            | Self::Untrusted { .. }
+            | Self::Gone { .. }
+            | Self::Apt { .. }
+            | Self::Damaged { .. }
+            | Self::Archive { .. }
+            | Self::DiskFull { .. }
+            | Self::Locked { .. }
+            | Self::CalledOff
+            | Self::Io { .. } => true,
+        }
     }
 
     /// For `map_err`: an I/O error with what was attempted.

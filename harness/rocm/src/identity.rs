@@ -61,8 +61,9 @@ impl Stack {
     }
 }
 
-/// The GNU build id of an ELF file. Only the parts that are needed are read: librocblas is a gigabyte.
-fn build_id(path: &Path) -> Option<String> {
+/// The GNU build id of an ELF file; none where the file has none or cannot be read. Only the parts that are needed are read: librocblas
+/// is a gigabyte.
+pub fn build_id(path: &Path) -> Option<String> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
     let id = file.build_id().ok()??;

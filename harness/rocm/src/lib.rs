@@ -38,7 +38,7 @@ pub use error::Error;
 pub use extra::Extra;
 pub use fetch::{FetchOptions, fetch, lock};
 pub use held::{FileLock, Hold, LONGEST_WAIT, NotHeld};
-pub use identity::{Identity, Library};
+pub use identity::{Identity, Library, build_id};
 pub use listing::{Fetchable, Listing, list};
 pub use lock::{Group, Lock, Locked};
 pub use manifest::{Manifest, Package};

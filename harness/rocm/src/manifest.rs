@@ -64,7 +64,7 @@ impl Manifest {
             .map_err(std::io::Error::from)
             .map_err(Error::io("serialise", &path))?;
         text.push('\n');
-        fs::write(&path, text).map_err(Error::io("write", &path))
+        atomic::write(&path, text).map_err(Error::io("write", &path))
     }
 
     /// The package of this name.

@@ -1,15 +1,19 @@
 //! What goes into a store.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+};
 
 use judge::VerdictKind;
-use report::{Held, Opened, Record};
+use report::{Grounds, Held, Opened, Record};
 use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
 use serde_json::{Map, Value};
 
 use crate::{
-    SHARED, Store, Trouble,
+    SHARED, Store, Trouble, WRITER,
     read::{self, whole},
+    wait,
 };
 
 /// What came of adding runs.
@@ -38,13 +42,78 @@ impl Store {
     /// # Errors
     /// A run that is there with another plan; trouble with the file.
     pub fn add(&mut self, runs: &[Held]) -> Result<Added, Trouble> {
-        let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut added = Added::default();
-        for held in runs {
-            add(&transaction, held, &mut added)?;
+        let mut adding = self.begin()?;
+        for Held { opened, records, .. } in runs {
+            adding.run(opened, records.values().cloned().map(Ok))?;
         }
-        transaction.commit()?;
-        Ok(added)
+        adding.commit()
+    }
+
+    /// Begins to add runs one by one; nothing is added before [`Adding::commit`].
+    ///
+    /// # Errors
+    /// Trouble with the file.
+    pub fn begin(&mut self) -> Result<Adding<'_>, Trouble> {
+        self.db.busy_handler(Some(|attempt| wait(attempt, WRITER)))?;
+        let to = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        Ok(Adding { to, parts: Parts::default(), added: Added::default() })
+    }
+}
+
+/// Runs that are being added. Of their records one at a time is in memory.
+pub struct Adding<'s> {
+    to: Transaction<'s>,
+    parts: Parts,
+    added: Added,
+}
+
+impl Adding<'_> {
+    /// Adds a run: what it was to do, and its records by their numbers.
+    ///
+    /// # Errors
+    /// A run that is there with another plan; a record that cannot be read; trouble with the file.
+    pub fn run(
+        &mut self,
+        opened: &Opened,
+        records: impl IntoIterator<Item = io::Result<Record>>,
+    ) -> Result<(), Trouble> {
+        add(&self.to, opened, records, &mut self.parts, &mut self.added)
+    }
+
+    /// Ends: what was added stays.
+    ///
+    /// # Errors
+    /// Trouble with the file.
+    pub fn commit(self) -> Result<Added, Trouble> {
+        self.to.commit()?;
+        Ok(self.added)
+    }
+}
+
+/// The ids of parts that were used lately: most records share theirs with the one before.
+#[derive(Default)]
+struct Parts {
+    ids: HashMap<String, i64>,
+    /// Bytes of their texts.
+    bytes: usize,
+}
+
+impl Parts {
+    /// Bytes of texts that are remembered.
+    const MOST: usize = 512 << 10;
+
+    /// The id of a part, which is put in where it is new.
+    fn id(&mut self, to: &Transaction<'_>, text: &str) -> Result<i64, Trouble> {
+        if let Some(id) = self.ids.get(text) {
+            return Ok(*id);
+        }
+        let id = part(to, text)?;
+        self.bytes += text.len();
+        if self.bytes > Self::MOST {
+            (self.ids, self.bytes) = (HashMap::new(), text.len());
+        }
+        self.ids.insert(text.to_owned(), id);
+        Ok(id)
     }
 }
 
@@ -54,19 +123,26 @@ const HOLDER: &str = "
     FROM member JOIN run ON run.id = member.run JOIN part ON part.id = run.trials
     WHERE member.name = ?";
 
-fn add(to: &Transaction<'_>, held: &Held, added: &mut Added) -> Result<(), Trouble> {
-    let name = &held.opened.run;
+fn add(
+    to: &Transaction<'_>,
+    run: &Opened,
+    records: impl IntoIterator<Item = io::Result<Record>>,
+    parts: &mut Parts,
+    added: &mut Added,
+) -> Result<(), Trouble> {
+    let planned = run;
+    let name = &planned.run;
     let holder = |name: &str| {
         to.query_row(HOLDER, [name], |row| <(i64, String, String, String)>::try_from(row))
             .optional()
     };
-    let (opened, trials) = plan(held)?;
+    let (opened, trials) = plan(planned)?;
     let (mut run_name, mut first) = (name, 0);
     let holding = holder(name)?;
     let run = match &holding {
         // A part of a merged run, which may have been made before this part was whole.
         Some((run, other, opened, trials)) if other != name => {
-            first = place(&held.opened, &whole(opened, trials)?)?;
+            first = place(planned, &whole(opened, trials)?)?;
             added.within.insert(name.clone(), other.clone());
             run_name = other;
             *run
@@ -79,17 +155,17 @@ fn add(to: &Transaction<'_>, held: &Held, added: &mut Added) -> Result<(), Troub
             added.runs += 1;
             to.execute(
                 "INSERT INTO run (name, opened, trials, began) VALUES (?, ?, ?, ?)",
-                params![name, opened, part(to, &trials)?, held.opened.opened],
+                params![name, opened, part(to, &trials)?, planned.opened],
             )?;
             let run = to.last_insert_rowid();
             // It takes the place of its shards with all that they hold, which may be more than was merged.
-            for shard in &held.opened.merged {
+            for shard in &planned.merged {
                 match holder(shard)? {
                     Some((there, other, opened, trials)) if other == *shard => {
-                        let first = place(&whole(&opened, &trials)?, &held.opened)?;
-                        for record in read::records(to, there)? {
-                            keep(to, run, &moved(&record, name, first))?;
-                        }
+                        let first = place(&whole(&opened, &trials)?, planned)?;
+                        read::each(to, there, &mut |record| {
+                            keep(to, parts, run, &moved(record, name, first)).map(|_| ())
+                        })?;
                         to.execute("DELETE FROM run WHERE id = ?", [there])?;
                         added.merged.insert(shard.clone(), name.clone());
                     }
@@ -97,24 +173,41 @@ fn add(to: &Transaction<'_>, held: &Held, added: &mut Added) -> Result<(), Troub
                     None => {}
                 }
             }
-            for member in [name].into_iter().chain(&held.opened.merged) {
+            for member in [name].into_iter().chain(&planned.merged) {
                 to.execute("INSERT INTO member VALUES (?, ?)", params![member, run])?;
             }
             run
         }
     };
-    for record in held.records.values() {
-        *match keep(to, run, &moved(record, run_name, first))? {
+    // Where nothing was there the records say what it stood on as they come.
+    let mut grounds = is_empty(to, run)?.then(Grounds::default);
+    for record in records {
+        let record = moved(record.map_err(Trouble::Records)?, run_name, first);
+        if let Some(grounds) = &mut grounds {
+            grounds.add(&record);
+        }
+        *match keep(to, parts, run, &record)? {
             Came::New => &mut added.trials,
             Came::Replaced => &mut added.replaced,
             Came::There => &mut added.there,
         } += 1;
     }
+    let grounds = match grounds {
+        Some(grounds) => grounds,
+        None => {
+            let mut grounds = Grounds::default();
+            read::each(to, run, &mut |record| {
+                grounds.add(&record);
+                Ok(())
+            })?;
+            grounds
+        }
+    };
     // What it stood on is known once a trial has proven it.
-    let grounds = report::by_ground(read::records(to, run)?);
+    let grounds = grounds.all();
     if !grounds.is_empty() {
         let joined = |of: fn(&report::Ground) -> &str| {
-            grounds.iter().map(|(ground, _)| of(ground)).collect::<Vec<_>>().join(SEVERAL)
+            grounds.iter().map(of).collect::<Vec<_>>().join(SEVERAL)
         };
         to.execute(
             "UPDATE run SET ground = ?, words = ? WHERE id = ?",
@@ -122,6 +215,14 @@ fn add(to: &Transaction<'_>, held: &Held, added: &mut Added) -> Result<(), Troub
         )?;
     }
     Ok(())
+}
+
+/// Returns true if a run has no record yet.
+fn is_empty(to: &Transaction<'_>, run: i64) -> Result<bool, Trouble> {
+    let any: Option<i64> = to
+        .query_row("SELECT 1 FROM trial WHERE run = ? LIMIT 1", [run], |row| row.get(0))
+        .optional()?;
+    Ok(any.is_none())
 }
 
 /// The number that the first trial of a shard has in the merged run that it is a part of.
@@ -136,13 +237,13 @@ fn place(shard: &Opened, merged: &Opened) -> Result<u64, Trouble> {
 }
 
 /// A record as a run has it whose number `first` is the record's number 0.
-fn moved(record: &Record, run: &str, first: u64) -> Record {
-    Record { run: run.to_owned(), number: first + record.number, ..record.clone() }
+fn moved(record: Record, run: &str, first: u64) -> Record {
+    Record { run: run.to_owned(), number: first + record.number, ..record }
 }
 
 /// What a run was to do, as JSON, and its trials, which other runs may share.
-fn plan(held: &Held) -> Result<(String, String), Trouble> {
-    let mut opened = object(serde_json::to_value(&held.opened)?);
+fn plan(opened: &Opened) -> Result<(String, String), Trouble> {
+    let mut opened = object(serde_json::to_value(opened)?);
     let trials = opened.remove("trials").unwrap_or_default();
     Ok((serde_json::to_string(&opened)?, serde_json::to_string(&trials)?))
 }
@@ -155,7 +256,12 @@ enum Came {
 }
 
 /// Of two ends of one trial that which is no pass counts, as in a record file.
-fn keep(to: &Transaction<'_>, run: i64, record: &Record) -> Result<Came, Trouble> {
+fn keep(
+    to: &Transaction<'_>,
+    shared: &mut Parts,
+    run: i64,
+    record: &Record,
+) -> Result<Came, Trouble> {
     let there: Option<bool> = to
         .prepare_cached("SELECT passed FROM trial WHERE run = ? AND number = ?")?
         .query_row(params![run, signed(record.number)], |row| row.get(0))
@@ -168,7 +274,7 @@ fn keep(to: &Transaction<'_>, run: i64, record: &Record) -> Result<Came, Trouble
     let mut parts = [0; SHARED.len()];
     for (id, field) in parts.iter_mut().zip(SHARED) {
         let value = rest.remove(field).unwrap_or_default();
-        *id = part(to, &serde_json::to_string(&value)?)?;
+        *id = shared.id(to, &serde_json::to_string(&value)?)?;
     }
     let [stack, device, environment, limits] = parts;
     to.prepare_cached("INSERT OR REPLACE INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?

@@ -8,16 +8,16 @@ mod read;
 
 use std::{
     fs::{self, File},
-    io::{ErrorKind, Read as _},
-    os::unix::fs::PermissionsExt as _,
+    io::{self, ErrorKind, Read as _},
     path::{Path, PathBuf},
+    sync::OnceLock,
     time::Duration,
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::{
-    add::{Added, SEVERAL},
+    add::{Added, Adding, SEVERAL},
     read::{Ground, Kept},
 };
 
@@ -27,8 +27,12 @@ pub const VERSION: u32 = 1;
 /// What tells a store of ours from every other SQLite file: "rocr".
 const OURS: u32 = 0x726f_6372;
 
-/// How long a process waits for another one that writes.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two attempts to use a store that another process writes to.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Maximum number of attempts of a reader (5 s) and of a writer (120 s).
+const READER: i32 = 100;
+const WRITER: i32 = 2400;
 
 const TABLES: &str = "
 -- JSON that records share.
@@ -83,9 +87,17 @@ pub enum Trouble {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Another process has been writing to it for longer than it is waited for.
+    #[error(
+        "another process is writing to the store, and waiting for it took too long; try again when it has ended"
+    )]
+    Busy,
     /// What SQLite said.
     #[error("the store: {0}")]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(rusqlite::Error),
+    /// Records that were to be added cannot be read.
+    #[error("the records cannot be read: {0}")]
+    Records(io::Error),
     /// A record in it cannot be read.
     #[error("the store holds something that is not a record: {0}")]
     Record(#[from] report::RecordError),
@@ -103,10 +115,49 @@ pub enum Trouble {
     Merged(String, String),
 }
 
+impl From<rusqlite::Error> for Trouble {
+    fn from(error: rusqlite::Error) -> Trouble {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Trouble::Busy,
+            _ => Trouble::Sqlite(error),
+        }
+    }
+}
+
+/// Reports that this process waits. SQLite calls a plain function, which can find it nowhere else.
+static TELL: OnceLock<fn()> = OnceLock::new();
+
+/// Names what is called each time that this process begins to wait for another one that writes to a store. The first name stays.
+pub fn tell_waits(tell: fn()) {
+    let _ = TELL.set(tell);
+}
+
+/// Waits a moment, and gives up after so many attempts.
+fn wait(attempt: i32, most: i32) -> bool {
+    if attempt >= most {
+        return false;
+    }
+    // The first moments are those of any other process that writes.
+    if attempt == 10
+        && let Some(tell) = TELL.get()
+    {
+        tell();
+    }
+    std::thread::sleep(PAUSE);
+    true
+}
+
 impl Trouble {
     /// Whether another file should have been named.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Trouble::Sqlite(_) | Trouble::Record(_) | Trouble::Json(_))
+        !matches!(
+            self,
+            Trouble::Busy
+                | Trouble::Sqlite(_)
+                | Trouble::Records(_)
+                | Trouble::Record(_)
+                | Trouble::Json(_)
+        )
     }
 }
 
@@ -123,7 +174,7 @@ impl Store {
         // Without a right to write SQLite takes it as it is.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags)?;
-        db.busy_timeout(PATIENCE)?;
+        db.busy_handler(Some(|attempt| wait(attempt, READER)))?;
         db.execute_batch("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;")?;
         Ok(Store { db })
     }
@@ -142,21 +193,15 @@ impl Store {
 
 /// Makes an empty store, whole or not at all.
 fn make(path: &Path) -> Result<(), Trouble> {
-    let failed = |source| Trouble::File { path: path.to_owned(), source };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    // As any file that the user makes, and not for its owner alone as temporary files are.
-    let usual = fs::Permissions::from_mode(0o666);
-    let new = tempfile::Builder::new().permissions(usual).tempfile_in(folder).map_err(failed)?;
-    let db = Connection::open(new.path().canonicalize().map_err(failed)?)?;
+    let db = Connection::open_in_memory()?;
     db.execute_batch(&format!(
         "PRAGMA application_id = {OURS}; PRAGMA user_version = {VERSION}; BEGIN; {TABLES} COMMIT;"
     ))?;
-    db.close().map_err(|(_, error)| error)?;
-    match new.persist_noclobber(path) {
-        Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(failed(error.error)),
-        Ok(_) => Ok(()),
+    let bytes = db.serialize("main")?;
+    match atomic::write_new(path, &*bytes) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(Trouble::File { path: path.to_owned(), source }),
+        Ok(()) => Ok(()),
     }
 }
 

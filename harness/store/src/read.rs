@@ -62,6 +62,17 @@ impl Store {
         records(&self.db, run.id)
     }
 
+    /// Hands over the records of a run by their numbers, one at a time.
+    ///
+    /// # Errors
+    /// Trouble with the file.
+    pub fn each(&self, run: &Kept, take: &mut dyn FnMut(&Record)) -> Result<(), Trouble> {
+        each(&self.db, run.id, &mut |record| {
+            take(&record);
+            Ok(())
+        })
+    }
+
     /// The records of a run by what they stood on.
     ///
     /// # Errors
@@ -77,9 +88,10 @@ impl Store {
     pub fn of_case(&self, case: &str) -> Result<BTreeMap<String, Vec<Record>>, Trouble> {
         let mut runs: BTreeMap<String, Vec<Record>> = BTreeMap::new();
         let sql = format!("{RECORD} WHERE of_case = ? ORDER BY date, trial.run, number");
-        for (run, record) in found(&self.db, &sql, params![case])? {
+        found(&self.db, &sql, params![case], &mut |run, record| {
             runs.entry(run).or_default().push(record);
-        }
+            Ok(())
+        })?;
         Ok(runs)
     }
 
@@ -103,18 +115,36 @@ pub(crate) fn whole(opened: &str, trials: &str) -> Result<Opened, Trouble> {
 
 /// The records of a run, by their numbers.
 pub(crate) fn records(db: &Connection, run: i64) -> Result<Vec<Record>, Trouble> {
-    let found = found(db, &format!("{RECORD} WHERE trial.run = ? ORDER BY number"), params![run]);
-    Ok(found?.into_iter().map(|(_, record)| record).collect())
+    let mut records = Vec::new();
+    each(db, run, &mut |record| {
+        records.push(record);
+        Ok(())
+    })?;
+    Ok(records)
 }
 
-fn found(db: &Connection, sql: &str, of: impl Params) -> Result<Vec<(String, Record)>, Trouble> {
+/// Hands over the records of a run by their numbers, one at a time.
+pub(crate) fn each(
+    db: &Connection,
+    run: i64,
+    take: &mut dyn FnMut(Record) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    let sql = format!("{RECORD} WHERE trial.run = ? ORDER BY number");
+    found(db, &sql, params![run], &mut |_, record| take(record))
+}
+
+fn found(
+    db: &Connection,
+    sql: &str,
+    of: impl Params,
+    take: &mut dyn FnMut(String, Record) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
     let mut wanted = db.prepare_cached(sql)?;
     let mut rows = wanted.query(of)?;
-    let mut records = Vec::new();
     while let Some(row) = rows.next()? {
-        records.push((row.get(0)?, record(row)?));
+        take(row.get(0)?, record(row)?)?;
     }
-    Ok(records)
+    Ok(())
 }
 
 /// A record, put together again from its parts.

@@ -11,6 +11,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group,
 };
 
+use crate::ended;
 use crate::silence::Work;
 
 /// How long the rest of a group may take to end by itself: processes of a pipeline, or those
@@ -73,14 +74,14 @@ pub(crate) fn clear(group: Pid, reap: Duration, send: Send) -> Vec<Process> {
     if test_kill_process_group(group) == Err(Errno::SRCH) {
         return Vec::new();
     }
-    wait_ended(members(group), SETTLE);
+    wait_ended(members(group), group, SETTLE);
     let left = members(group);
     if left.is_empty() {
         return Vec::new();
     }
     let mut processes: Vec<Process> = left.iter().map(|(process, _)| process.clone()).collect();
     send(group, Signal::KILL);
-    let survivors = wait_ended(left, reap);
+    let survivors = wait_ended(left, group, reap);
     for process in &mut processes {
         process.survived = survivors.contains(&process.pid);
     }
@@ -102,13 +103,20 @@ pub(crate) fn numbers(group: Pid) -> Vec<i32> {
     members(group).iter().map(|(process, _)| process.pid).collect()
 }
 
+/// A process, with what becomes ready when it has ended; none where the kernel does not offer that.
+type Member = (Process, Option<OwnedFd>);
+
 /// The members of a group that have not ended yet. The leader is one of them where it lives.
-fn members(group: Pid) -> Vec<(Process, OwnedFd)> {
+fn members(group: Pid) -> Vec<Member> {
     let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid: i32| {
         living_member(pid, group)?;
-        let fd = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+        let fd = match pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()) {
+            Ok(fd) => Some(fd),
+            Err(error) if ended::is_unavailable(error) => None,
+            Err(_) => return None,
+        };
         // Read again: the descriptor now holds the process that this line describes.
         let name = living_member(pid, group)?;
         Some((Process { pid, name, survived: false }, fd))
@@ -169,17 +177,29 @@ pub(crate) fn parse_start(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Waits until all processes have ended, for so long at most; the ids of those that have not.
-fn wait_ended(mut running: Vec<(Process, OwnedFd)>, limit: Duration) -> Vec<i32> {
+/// Between two looks at processes of which the kernel does not say when they end.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Waits until all members of a group have ended, for so long at most; the ids of those that have not.
+fn wait_ended(mut running: Vec<Member>, group: Pid, limit: Duration) -> Vec<i32> {
     let until = Instant::now().checked_add(limit);
     while !running.is_empty() {
-        let sources: Vec<_> =
-            running.iter().map(|(p, fd)| (p.pid, fd.as_fd(), PollFlags::IN)).collect();
-        match wait_ready(&sources, until) {
-            Ok(ended) if !ended.is_empty() => running.retain(|(p, _)| !ended.contains(&p.pid)),
-            // Time is up, or the kernel has no memory for a poll.
-            _ => break,
+        let sources: Vec<_> = running
+            .iter()
+            .filter_map(|(p, fd)| Some((p.pid, fd.as_ref()?.as_fd(), PollFlags::IN)))
+            .collect();
+        let all_are_watched = sources.len() == running.len();
+        let look = Instant::now().checked_add(LOOK).filter(|_| !all_are_watched);
+        let next = [look, until].into_iter().flatten().min();
+        // The kernel has no memory for a poll.
+        let Ok(ended) = wait_ready(&sources, next) else { break };
+        if ended.is_empty() && until.is_some_and(|until| Instant::now() >= until) {
+            break;
         }
+        running.retain(|(process, fd)| match fd {
+            Some(_) => !ended.contains(&process.pid),
+            None => living_member(process.pid, group).is_some(),
+        });
     }
     running.iter().map(|(process, _)| process.pid).collect()
 }

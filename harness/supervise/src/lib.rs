@@ -17,10 +17,11 @@
 //!   does not reach that group ([`Cancel::on_signals`] passes it on). What it starts may leave the
 //!   group: this process adopts whoever outlives it, and ends them.
 //!
-//! Linux 5.3 or later is needed, for `pidfd_open`.
+//! Where the kernel has no `pidfd_open` (before Linux 5.3, or in a container that forbids it), a thread waits for each child instead.
 
 mod adopted;
 mod cancel;
+mod ended;
 mod group;
 mod journal;
 mod lines;

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::process::{Pid, Signal};
 
 use crate::adopted;
+use crate::ended;
 use crate::group::{self, Send, wait_ready};
 use crate::pipes::{Pipes, READ_BYTES, Source};
 use crate::silence::Silence;
@@ -138,8 +139,10 @@ fn watch(
     on_line: &mut dyn FnMut(&Line),
     send: Send,
 ) -> io::Result<(End, Vec<String>)> {
-    let leader = match pidfd_open(pid, PidfdFlags::empty()) {
-        Err(Errno::SRCH) => return Err(reaped_by_the_kernel()),
+    let leader = match ended::descriptor(pid) {
+        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {
+            return Err(reaped_by_the_kernel());
+        }
         opened => opened?,
     };
     pipes.set_nonblocking()?;

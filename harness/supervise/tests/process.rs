@@ -275,3 +275,45 @@ fn where_threads_stand_is_told_before_they_are_ended() {
     let seen = watch("sleep 607", b"", &Limits { stacks: false, ..limits });
     assert!(seen.stacks.is_empty(), "{seen:?}");
 }
+
+/// Lets this thread and its children find a kernel without `pidfd_open`.
+fn without_pidfd_open() {
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    let give = (libc::BPF_RET | libc::BPF_K) as u16;
+    let line = |code, k, jf| libc::sock_filter { code, jt: 0, jf, k };
+    // The number of the call is the first word of seccomp_data; see seccomp(2).
+    let mut lines = [
+        line(load, 0, 0),
+        line(equal, libc::SYS_pidfd_open as u32, 1),
+        line(give, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32, 0),
+        line(give, libc::SECCOMP_RET_ALLOW, 0),
+    ];
+    let filter = libc::sock_fprog { len: lines.len() as u16, filter: lines.as_mut_ptr() };
+    // SAFETY: the filter and its lines live until the call has copied them, and neither call touches other memory.
+    let done = unsafe {
+        let quiet = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        quiet | libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter)
+    };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn watches_children_without_pidfd_open() {
+    // A filter is a thread's own.
+    let watched = std::thread::spawn(|| {
+        without_pidfd_open();
+        assert!(pidfd_open(Pid::from_raw(1).unwrap(), PidfdFlags::empty()).is_err());
+        check("echo a; exit 3", "Exited(3)", &["a"], "", "");
+        check("kill -9 $$", "Signalled { signal: 9, core: false }", &[], "", "");
+        let seen = watch("sleep 611", b"", &Limits { total: SHORT, ..PATIENT });
+        assert_stopped(&seen, Reason::Total, false);
+        // A process that outlives the leader is killed all the same.
+        let seen = watch("sleep 612 > /dev/null 2>&1 & exit 0", b"", &PATIENT);
+        assert!(matches!(seen.ended, Ended::Exited(0)), "{seen:?}");
+        let [left] = &seen.left_behind[..] else { panic!("one is left behind: {seen:?}") };
+        assert!(left.name == "sleep" && !left.survived, "{seen:?}");
+        assert!(!std::path::Path::new("/proc").join(left.pid.to_string()).exists());
+    });
+    watched.join().expect("no child is lost");
+}

@@ -1,9 +1,4 @@
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    io::Write,
-    path::Path,
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use plan::{LoadedLibrary, digest};
 
@@ -79,22 +74,11 @@ fn seal(file: &Path, code: &[u8]) -> String {
     digest(&[name, b"\0", code].concat())
 }
 
-/// Adds a compiled kernel. Trials that run at the same time may both write it: each to a file of its own, and the last rename wins.
-/// Failure only costs the next trial a compilation.
+/// Adds a compiled kernel. Of trials that write it at the same time the last one wins. Failure only costs the next trial a
+/// compilation.
 pub(crate) fn write(file: &Path, code: &[u8]) {
-    let own = file.with_extension(std::process::id().to_string());
-    let seal = seal(file, code);
-    let written = File::create(&own).and_then(|mut part| {
-        part.write_all(code)?;
-        part.write_all(seal.as_bytes())?;
-        // Else a machine that goes down may keep the name and lose the bytes.
-        part.sync_all()?;
-        fs::rename(&own, file)
-    });
-    if let Err(error) = written {
+    if let Err(error) = atomic::write(file, [code, seal(file, code).as_bytes()].concat()) {
         tell(format_args!("{} is not cached: {error}", file.display()));
-        // Nothing else can be done about a full disk.
-        let _ = fs::remove_file(&own);
     }
 }
 

@@ -104,6 +104,7 @@ fn work(events: &Events) -> Result<(), Broken> {
     leash::hold()?;
     events.say(&Event::Hello {
         version: PLAN_VERSION,
+        build: loaded::own_build_id(),
         nonce: order.nonce.clone(),
         pid: std::process::id(),
         order: plan::digest(line.trim_end_matches('\n').as_bytes()),

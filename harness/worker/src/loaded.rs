@@ -79,16 +79,53 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, found: *mut 
     if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         return 0;
     }
-    // SAFETY: the loader describes that many program headers.
-    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let build_id = headers.iter().filter(|h| h.p_type == libc::PT_NOTE).find_map(|header| {
-        let address = (info.dlpi_addr + header.p_vaddr) as *const u8;
-        // SAFETY: a library's note segment lies in its first loaded, readable segment.
-        let notes = unsafe { slice::from_raw_parts(address, header.p_memsz as usize) };
-        build_id(notes, header.p_align as usize)
-    });
+    // SAFETY: the description is the loader's.
+    let build_id = unsafe { build_id_of(info) };
     found.push(Found { name, file: file.to_owned(), build_id });
     0
+}
+
+/// The GNU build id of this program itself. Started through a loader, `/proc/self/exe` would be that.
+pub(crate) fn own_build_id() -> Option<String> {
+    let mut own: Option<String> = None;
+    // SAFETY: the callback matches the declaration and is handed this place, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit_own), (&raw mut own).cast()) };
+    own
+}
+
+/// # Safety
+/// Called by dl_iterate_phdr with the place of [`own_build_id`].
+unsafe extern "C" fn visit_own(info: *mut libc::dl_phdr_info, _: usize, own: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a valid description, and the last argument is the place.
+    let (info, own) = unsafe { (&*info, &mut *own.cast::<Option<String>>()) };
+    // SAFETY: the loader describes that many program headers.
+    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let here = visit_own as *const () as u64;
+    let holds = |header: &libc::Elf64_Phdr| {
+        let begin = info.dlpi_addr + header.p_vaddr;
+        header.p_type == libc::PT_LOAD && (begin..begin + header.p_memsz).contains(&here)
+    };
+    if !headers.iter().any(holds) {
+        return 0;
+    }
+    // SAFETY: the description is the loader's.
+    *own = unsafe { build_id_of(info) };
+    1
+}
+
+/// The GNU build id of what is loaded.
+///
+/// # Safety
+/// `info` is a description that dl_iterate_phdr passes.
+unsafe fn build_id_of(info: &libc::dl_phdr_info) -> Option<String> {
+    // SAFETY: the loader describes that many program headers.
+    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    headers.iter().filter(|h| h.p_type == libc::PT_NOTE).find_map(|header| {
+        let address = (info.dlpi_addr + header.p_vaddr) as *const u8;
+        // SAFETY: a note segment lies in the first loaded, readable segment of its file.
+        let notes = unsafe { slice::from_raw_parts(address, header.p_memsz as usize) };
+        build_id(notes, header.p_align as usize)
+    })
 }
 
 /// The GNU build id among ELF notes, in hexadecimal. `align` is the segment's alignment, which pads names and descriptors.

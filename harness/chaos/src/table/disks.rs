@@ -68,6 +68,15 @@ pub(crate) const ROWS: &[Row] = &[
         STOPPED,
     ),
     row(
+        "disk/cache-noexec",
+        |s| {
+            s.own_cache();
+            s.mounts("mount -t tmpfs -o noexec none $ROW/cache")
+        },
+        STOPPED,
+    )
+    .says(&["mounted noexec", "XDG_CACHE_HOME"]),
+    row(
         "disk/cache-without-inodes",
         |s| {
             s.runs(KERNEL);

@@ -12,6 +12,11 @@ const NOTHING: &[&str] = &["no-verdict *"];
 
 pub(crate) const ROWS: &[Row] = &[
     row("environment/rust-backtrace", |s| s.variable("RUST_BACKTRACE", "full"), WORKS),
+    row(
+        "environment/proc-of-processes-alone",
+        |s| s.mounts("mount -t proc -o subset=pid proc /proc"),
+        WORKS,
+    ),
     row("environment/rust-log", |s| s.variable("RUST_LOG", "trace"), WORKS),
     row("environment/rust-min-stack", |s| s.variable("RUST_MIN_STACK", "nonsense"), WORKS),
     row(

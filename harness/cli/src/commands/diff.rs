@@ -1,19 +1,19 @@
 use std::{path::Path, process::ExitCode};
 
-use report::{Changes, Record};
+use report::{Changes, Side};
 
-use super::{show, store};
-use crate::{Stop, args::Diff, outputs};
+use super::store;
+use crate::{Stop, args::Diff, outputs, record_file::RecordFile};
 
 pub(crate) fn diff(args: &Diff) -> Result<ExitCode, Stop> {
     let (old, new) = match &args.store {
         Some(path) => {
-            let kept = ::store::Store::open(path).map_err(store::stop)?;
-            Stop::both(store::named(&kept, &args.old), store::named(&kept, &args.new))?
+            let kept = store::open(path)?;
+            Stop::both(store::side(&kept, &args.old), store::side(&kept, &args.new))?
         }
-        None => Stop::both(records(&args.old), records(&args.new))?,
+        None => Stop::both(side(&args.old), side(&args.new))?,
     };
-    let changes = Changes::of(&old, &new);
+    let changes = Changes::between(&old, &new);
     match args.json {
         true => outputs::data(&(store::json(&changes)? + "\n"))?,
         false => outputs::print(&changes.text())?,
@@ -21,8 +21,14 @@ pub(crate) fn diff(args: &Diff) -> Result<ExitCode, Stop> {
     Ok(ExitCode::from(u8::from(changes.differ())))
 }
 
-/// Those of the last run of a file.
-fn records(path: &str) -> Result<Vec<Record>, Stop> {
-    let held = show::held(Path::new(path))?;
-    Ok(held.into_iter().flat_map(|held| held.records.into_values()).collect())
+/// Summarises the last run of a file.
+fn side(path: &str) -> Result<Side, Stop> {
+    let file = RecordFile::open(Path::new(path))?;
+    let mut side = Side::default();
+    for run in file.last()? {
+        for record in file.records(run) {
+            side.add(&record?);
+        }
+    }
+    Ok(side)
 }

@@ -59,6 +59,8 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     settle(&mut start, args.home, &session, config.as_ref())?;
     let mut command = session.command(&start);
     let _uses = session.temporary.of_the_next_program();
+    // The command starts this program, whose file stays open until then.
+    let _program = session.own_program();
     // What the session made for trials goes; this process becomes the program.
     drop(session);
     let error = command.exec();

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use report::{Column, Held, MatrixPage, Record, count};
+use report::{Column, MatrixPage, Record, count};
 use rustix::process::{Pid, Signal, kill_process};
 use supervise::Cancel;
 
@@ -18,7 +18,8 @@ use crate::{
     Selected, Stop, args,
     args::{DeviceKind, Matrix},
     environments::Environments,
-    interrupt, outputs,
+    interrupt, outputs, own_program,
+    record_file::RecordFile,
 };
 
 /// A run that becomes a column.
@@ -67,10 +68,9 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
     }
     if let Some(store) = &args.store {
         let files = planned.iter().map(|column| &column.record).filter(|record| record.exists());
-        let runs: Vec<_> = show::all(files.map(|record| store::whole(record)))?;
-        let runs: Vec<Held> = runs.into_iter().flatten().collect();
+        let files: Vec<_> = show::all(files.map(|record| store::whole(record)))?;
         if !planned.is_empty() {
-            outputs::note(store::add(store, &runs)?);
+            outputs::note(store::add(store, &files)?);
         }
         columns = store::columns(store, &wanted)?;
         if columns.is_empty() {
@@ -169,7 +169,7 @@ fn planned(args: &Matrix) -> Result<Vec<Planned>, Stop> {
 /// Runs a column, or what is left of it, in a process of its own. Why it came to no end, where it did not.
 fn run(args: &Matrix, column: &Planned, cancel: &Cancel) -> Result<Option<String>, Stop> {
     let cannot = |e: std::io::Error| Stop::no_verdict(format!("error: cannot start a run: {e}"));
-    let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
+    let mut command = Command::new(own_program::held().map_err(cannot)?);
     let args::Selection { cases, exclude, from } = &args.selection;
     command.arg("run").args(cases);
     let mut option = |name: &str, value: &str| _ = command.arg(format!("{name}={value}"));
@@ -217,7 +217,8 @@ fn read(record: &Path) -> Result<(Vec<Record>, Vec<String>), Stop> {
     if !record.exists() {
         return Ok(Default::default());
     }
-    let held = Held::last(&show::text(record)?).pop();
+    let file = RecordFile::open(record)?;
+    let held = file.index.last().pop().map(|run| file.held(run, false)).transpose()?;
     Ok(held.map_or_else(Default::default, |held| {
         let missing = held.missing().map(|(_, trial)| trial.to_owned()).collect();
         (held.records.into_values().collect(), missing)

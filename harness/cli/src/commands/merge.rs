@@ -1,83 +1,94 @@
 //! The shards of a run as one record file.
 
 use std::{
-    fs::Permissions, io::Write as _, os::unix::fs::PermissionsExt as _, path::Path,
+    io::{self, BufWriter, IntoInnerError, Write as _},
     process::ExitCode,
 };
 
-use report::{Held, Line, Merged, Opened, Over, count};
+use atomic::NewFile;
+use report::{Builds, Line, Merging, Over, Part, RunIndex, count};
 
-use super::show;
-use crate::{Stop, args::Merge, outputs};
+use crate::{Stop, args::Merge, outputs, record_file::RecordFile};
 
 /// Trials without a record whose names are printed.
 const NAMED: usize = 10;
 
 pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
-    let (mut held, mut problems) = (Vec::<(String, Held)>::new(), Vec::new());
-    for path in &args.paths {
-        let name = path.display().to_string();
-        match show::text(path) {
-            Ok(text) => {
-                problems.extend(show::odd(path, &text));
-                match show::runs(path, &text) {
-                    Ok(runs) => held.extend(runs.into_iter().map(|run| (name.clone(), run))),
-                    Err(stop) => problems.push(stop.to_string()),
-                }
-            }
+    let mut problems = Vec::new();
+    let files: Vec<RecordFile> = args
+        .paths
+        .iter()
+        .filter_map(|path| {
+            RecordFile::open(path).map_err(|stop| problems.push(stop.to_string())).ok()
+        })
+        .collect();
+    let mut runs: Vec<(&RecordFile, &RunIndex)> = Vec::new();
+    for file in &files {
+        problems.extend(file.foreign_lines());
+        match file.last() {
+            Ok(last) => runs.extend(last.into_iter().map(|run| (file, run))),
             Err(stop) => problems.push(stop.to_string()),
         }
     }
     if args.out.symlink_metadata().is_ok() {
         problems.push(format!("error: `{}` is there already", args.out.display()));
     }
-    let merged = match problems.is_empty() {
-        true => Merged::of(&held)
-            .map_err(|all| problems.extend(all.iter().map(|problem| format!("error: {problem}")))),
-        false => Err(()),
+    if !problems.is_empty() {
+        return Err(Stop::usage(problems.join("\n")));
+    }
+    let part = |(file, run): &(&RecordFile, &RunIndex)| {
+        let numbers = run.numbers().collect();
+        Ok(Part { file: file.name.clone(), opened: file.opened(run)?, numbers })
     };
-    let Ok(merged) = merged else { return Err(Stop::usage(problems.join("\n"))) };
-    write(&args.out, &merged)
-        .map_err(|e| Stop::usage(format!("error: cannot write `{}`: {e}", args.out.display())))?;
+    let parts = runs.iter().map(part).collect::<Result<Vec<_>, Stop>>()?;
+    let cannot =
+        |e: io::Error| Stop::usage(format!("error: cannot write `{}`: {e}", args.out.display()));
+    let mut out = BufWriter::new(NewFile::create(&args.out).map_err(cannot)?);
+    let mut write = |line: &Line| {
+        let written = serde_json::to_writer(&mut out, line).map_err(io::Error::from);
+        written.and_then(|()| out.write_all(b"\n")).map_err(cannot)
+    };
+    let mut merging = Merging::of(parts);
+    if let Some(opened) = merging.opened() {
+        write(&Line::Opened(opened.clone()))?;
+    }
+    let (mut builds, mut last, mut trials) = (Builds::default(), None, 0);
+    for at in merging.order().to_vec() {
+        let (file, run) = runs[at];
+        for record in file.records(run) {
+            let record = merging.take(at, record?);
+            builds.add(&record);
+            trials += 1;
+            last = last.max(Some(record.date.clone()));
+            write(&Line::Trial(Box::new(record)))?;
+        }
+    }
+    let (opened, missing) = merging.end().map_err(|all| {
+        let all: Vec<_> = all.iter().map(|problem| format!("error: {problem}")).collect();
+        Stop::usage(all.join("\n"))
+    })?;
+    let over = last.unwrap_or(opened.opened);
+    write(&Line::Over(Over { format: report::FORMAT, over, run: opened.run }))?;
+    let out = out.into_inner().map_err(|e| cannot(IntoInnerError::into_error(e)))?;
+    out.publish().map_err(cannot)?;
+    builds.warning().iter().for_each(outputs::note);
     outputs::note(format!(
         "{}: {} of {}",
         args.out.display(),
-        count(merged.records.len(), "trial"),
-        count(held.len(), "shard")
+        count(trials, "trial"),
+        count(runs.len(), "shard")
     ));
-    if merged.missing.is_empty() {
+    if missing.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    let named = merged.missing.iter().take(NAMED);
+    let named = missing.iter().take(NAMED);
     let named: String = named.map(|(file, trial)| format!("\n    {trial} ({file})")).collect();
-    let more = match merged.missing.len().saturating_sub(NAMED) {
+    let more = match missing.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!("\n    and {more} more"),
     };
     Err(Stop::no_verdict(format!(
         "error: no record of {}:{named}{more}",
-        count(merged.missing.len(), "planned trial")
+        count(missing.len(), "planned trial")
     )))
-}
-
-/// Writes the run, whole or not at all, over nothing that is there.
-fn write(out: &Path, merged: &Merged) -> std::io::Result<()> {
-    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
-    // Readable as any file that the user makes.
-    let usual = Permissions::from_mode(0o666);
-    let folder = folder.unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().permissions(usual).tempfile_in(folder)?;
-    let Opened { run, .. } = &merged.opened;
-    let dates = merged.records.iter().map(|record| record.date.as_str());
-    let last = dates.max().unwrap_or(&merged.opened.opened).to_owned();
-    let over = Over { format: report::FORMAT, over: last, run: run.clone() };
-    let records = merged.records.iter().map(|record| Line::Trial(Box::new(record.clone())));
-    let lines = [Line::Opened(merged.opened.clone())].into_iter().chain(records);
-    for line in lines.chain([Line::Over(over)]) {
-        serde_json::to_writer(&mut file, &line)?;
-        file.write_all(b"\n")?;
-    }
-    file.as_file().sync_all()?;
-    file.persist_noclobber(out)?;
-    Ok(())
 }

@@ -51,7 +51,9 @@ fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
 
 fn file(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
     match fs::read_to_string(from) {
-        Ok(text) => fs::write(to, redacted(&text, who)).map_err(|e| cannot("write", to, &e)),
+        Ok(text) => {
+            atomic::write_new(to, redacted(&text, who)).map_err(|e| cannot("write", to, &e))
+        }
         Err(error) if error.kind() == ErrorKind::InvalidData => {
             outputs::note(format!("`{}` is left out: it is no text", from.display()));
             Ok(())

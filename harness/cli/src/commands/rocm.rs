@@ -43,11 +43,11 @@ fn show_builds(
     gfx: &str,
     text: &mut String,
 ) -> Result<(), Stop> {
-    let usage = |e: builds::Error| Stop::usage(format!("error: {}", chain(&e)));
-    let sources = Sources::load(file).and_then(|all| all.select(names)).map_err(usage)?;
+    let sources =
+        Sources::load(file).and_then(|all| all.select(names)).map_err(progress::unlisted)?;
     let wanted = Wanted { gfx: gfx.to_owned(), from: None, to: None, beside_main: Vec::new() };
     let cancel = interrupt::cancel()?;
-    let history = builds::list(&sources, &wanted, cancel.flag()).map_err(usage)?;
+    let history = builds::list(&sources, &wanted, cancel.flag()).map_err(progress::unlisted)?;
     history.builds.iter().for_each(|build| text.push_str(&line(build)));
     history.silent.iter().for_each(|silent| outputs::note(format_args!("note: {silent}")));
     for hole in &history.holes {

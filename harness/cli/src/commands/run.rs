@@ -26,7 +26,8 @@ use crate::{
     job::{Job, lower_all},
     machine,
     outputs::{self, Junit},
-    record, record_file,
+    record,
+    record_file::{self, RecordFile},
 };
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let junit =
         args.junit.as_deref().map(|path| Junit::open(path, record.as_slice())).transpose()?;
     if let Some(path) = record.filter(|path| args.resume && path.exists()) {
-        super::show::text(path)?;
+        record_file::plain(path)?;
     }
     let journal = record_file::open(record, &options.device)?;
     let _lock =
@@ -91,6 +92,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         repeat: args.repeat,
         shard: args.shard,
         digest,
+        build: session.build().to_owned(),
         merged: Vec::new(),
     };
     let jobs = (0..).zip(once.iter().flat_map(|job| (0..args.repeat).map(|n| job.of_run(n))));
@@ -177,9 +179,10 @@ fn lock(path: &Path, alone: bool) -> Result<File, Stop> {
 
 /// The run in a record file, or that shard of it; none where it has not come to its first line.
 fn begun(path: &Path, shard: Option<Shard>) -> Result<Option<Held>, Stop> {
-    let mut last = Held::last(&super::show::text(path)?);
-    last.retain(|held| held.opened.shard == shard || shard.is_none());
-    let held = last.pop();
+    let file = RecordFile::open(path)?;
+    let mut last = file.index.last();
+    last.retain(|run| run.identity.shard == shard || shard.is_none());
+    let held = last.pop().map(|run| file.held(run, true)).transpose()?;
     if held.is_none() {
         outputs::note(format!("`{}` has no run to go on with; a new one begins", path.display()));
     }
@@ -255,6 +258,14 @@ fn resume<'j>(
         return Err(Stop::usage(format!(
             "error: run {} in the record file is of other trials, options, libraries or another shard; go on with the command that \
              began it, or begin anew without `--resume`",
+            held.opened.run
+        )));
+    }
+    let (ours, theirs) = (&opened.build, &held.opened.build);
+    if ours != theirs && !theirs.is_empty() {
+        return Err(Stop::usage(format!(
+            "error: run {} in the record file was begun by another build of rocrepro ({theirs}; this is {ours}), and results of two builds \
+             are not mixed\nhint: go on with that build, or start a new run without `--resume`",
             held.opened.run
         )));
     }

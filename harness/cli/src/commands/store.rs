@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use report::{Column, Ground, Held, History, Past, Record, count};
+use report::{Column, Ground, History, Past, Record, Side, count};
 use store::{Kept, Store, Trouble};
 
 use super::show;
@@ -15,23 +15,31 @@ use crate::{
     Stop,
     args::{self, StoreFile},
     outputs,
+    record_file::RecordFile,
 };
 
 pub(crate) fn store(args: &args::Store) -> Result<ExitCode, Stop> {
     match args {
         args::Store::Add { paths, file: StoreFile { store } } => {
-            let runs = paths.iter().map(|path| whole(path));
-            let runs = show::all(runs)?.into_iter().flatten().collect::<Vec<_>>();
-            outputs::note(add(store, &runs)?);
+            let files = show::all(paths.iter().map(|path| whole(path)))?;
+            outputs::note(add(store, &files)?);
         }
-        args::Store::List { file } => list(&Store::open(&file.store).map_err(stop)?)?,
+        args::Store::List { file } => list(&open(&file.store)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Adds runs to a store, and says what came of it.
-pub(crate) fn add(path: &Path, runs: &[Held]) -> Result<String, Stop> {
-    let added = Store::open_or_make(path).and_then(|mut store| store.add(runs)).map_err(stop)?;
+/// Adds all runs of some files to a store, and says what came of it.
+pub(crate) fn add(path: &Path, files: &[RecordFile]) -> Result<String, Stop> {
+    tell_waits();
+    let mut store = Store::open_or_make(path).map_err(stop)?;
+    let mut adding = store.begin().map_err(stop)?;
+    for file in files {
+        for run in &file.index.runs {
+            adding.run(&file.opened(run)?, file.unwrapped(run)).map_err(stop)?;
+        }
+    }
+    let added = adding.commit().map_err(stop)?;
     let mut told = format!(
         "{}: {} and {} added",
         path.display(),
@@ -57,6 +65,18 @@ pub(crate) fn add(path: &Path, runs: &[Held]) -> Result<String, Stop> {
     Ok(told)
 }
 
+/// Opens a store to read what it holds.
+pub(crate) fn open(path: &Path) -> Result<Store, Stop> {
+    tell_waits();
+    Store::open(path).map_err(stop)
+}
+
+fn tell_waits() {
+    ::store::tell_waits(|| {
+        outputs::note("waiting for another process that is writing to the store")
+    });
+}
+
 /// What a store's trouble means for the command.
 pub(crate) fn stop(trouble: Trouble) -> Stop {
     match trouble.is_usage() {
@@ -65,27 +85,24 @@ pub(crate) fn stop(trouble: Trouble) -> Stop {
     }
 }
 
-/// All runs of a record file of which every line was written by rocrepro. One that was torn is told and left out.
-pub(crate) fn whole(path: &Path) -> Result<Vec<Held>, Stop> {
-    let text = show::text(path)?;
-    let foreign = show::odd(path, &text);
-    let runs = Held::all(&text);
+/// Opens a record file with runs, and refuses lines that rocrepro did not write. Incomplete lines are noted and left out.
+pub(crate) fn whole(path: &Path) -> Result<RecordFile, Stop> {
+    let file = RecordFile::open(path)?;
+    let foreign = file.foreign_lines();
     if !foreign.is_empty() {
         return Err(Stop::usage(foreign.join("\n")));
     }
-    if runs.is_empty() {
-        return Err(show::no_run(path));
+    if file.index.runs.is_empty() {
+        return Err(file.no_run());
     }
-    let kept: usize = runs.iter().map(|held| held.records.len()).sum();
-    let trials = report::records(&text).map_or(kept, |records| records.len());
-    if trials > kept {
+    if file.index.left_out > 0 {
         outputs::note(format!(
             "`{}`: {} left out: their run has no plan, or their trial has a record already",
             path.display(),
-            count(trials - kept, "record")
+            count(file.index.left_out, "record")
         ));
     }
-    Ok(runs)
+    Ok(file)
 }
 
 fn list(store: &Store) -> Result<(), Stop> {
@@ -105,7 +122,7 @@ fn list(store: &Store) -> Result<(), Stop> {
 }
 
 pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
-    let store = Store::open(&args.file.store).map_err(stop)?;
+    let store = open(&args.file.store)?;
     let case = args.case.split('[').next().unwrap_or_default();
     let mut of_case = store.of_case(case).map_err(stop)?;
     let runs = store.runs().map_err(stop)?;
@@ -147,12 +164,14 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Stop> {
         .map_err(|e| Stop::no_verdict(format!("error: cannot write JSON: {e}")))
 }
 
-/// The records of a run, or of a ground: of each trial those of the last run that has it.
-pub(crate) fn named(store: &Store, name: &str) -> Result<Vec<Record>, Stop> {
+/// Summarises a run, or all runs on a ground: for each trial the last run that has it.
+pub(crate) fn side(store: &Store, name: &str) -> Result<Side, Stop> {
     let runs = store.runs().map_err(stop)?;
     let is = |run: &&Kept| run.opened.run == name;
     if let Some(run) = runs.iter().find(is) {
-        return store.records(run).map_err(stop);
+        let mut side = Side::default();
+        store.each(run, &mut |record| side.add(record)).map_err(stop)?;
+        return Ok(side);
     }
     let (mut last, mut grounds) = (Latest::default(), BTreeSet::new());
     let mut found = false;
@@ -176,7 +195,7 @@ pub(crate) fn named(store: &Store, name: &str) -> Result<Vec<Record>, Stop> {
             "error: the store has no run, and nothing that a run stood on, called `{name}`; {help}"
         )));
     }
-    Ok(last.records())
+    Ok(last.records().iter().collect())
 }
 
 /// The names of what a run stood on, with the records of each; without those where it stood on one thing that is not the `wanted` one.
@@ -193,7 +212,7 @@ fn on_each(store: &Store, run: &Kept, wanted: &str) -> Result<Vec<(String, Vec<R
 /// What is kept, as columns of a page: one for each ground, with each trial as the last run that has it tells. Of trials that are
 /// not `wanted` nothing is told.
 pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Column>, Stop> {
-    let store = Store::open(path).map_err(stop)?;
+    let store = open(path)?;
     // By their names, the indices of runs.
     let mut grounds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let runs = store.runs().map_err(stop)?;

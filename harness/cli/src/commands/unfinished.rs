@@ -1,15 +1,20 @@
 //! Which trials of a record file began and never ended: one took the machine down, or the process that ran them.
 
-use std::{fs, process::ExitCode};
+use std::{fs::File, process::ExitCode};
 
 use report::Begun;
 
-use crate::{Stop, args::Unfinished, outputs, record_file::Fate};
+use crate::{
+    Stop,
+    args::Unfinished,
+    outputs,
+    record_file::{self, Fate},
+};
 
 pub(crate) fn unfinished(args: &Unfinished) -> Result<ExitCode, Stop> {
-    let text = fs::read_to_string(&args.path)
+    let file = File::open(&args.path)
         .map_err(|e| Stop::usage(format!("error: cannot read `{}`: {e}", args.path.display())))?;
-    let found = report::unfinished(text.lines());
+    let found = report::unfinished(record_file::lines(file));
     let told: String = found.iter().map(|begun| told(begun, Fate::of(begun)) + "\n").collect();
     outputs::print(&told)?;
     Ok(ExitCode::from(if found.is_empty() { 0 } else { UNFINISHED }))

@@ -10,6 +10,8 @@ use std::{
 use rustix::fs::{Mode, OFlags, openat};
 use serde::{Deserialize, Serialize};
 
+use crate::machine;
+
 /// The file of the mark.
 pub(super) const FILE: &str = ".rocrepro-scratch";
 
@@ -46,7 +48,7 @@ impl Mark {
             mark: WORDS.to_owned(),
             pid,
             started,
-            boot: boot()?,
+            boot: machine::boot(),
             host: host(),
             namespace: namespace()?,
             inode: folder.metadata()?.ino(),
@@ -76,8 +78,9 @@ impl Mark {
 
     /// Whether the process that made the folder has certainly ended.
     pub(super) fn owner_is_gone(&self) -> bool {
-        let (Ok(boot), Ok(namespace)) = (boot(), namespace()) else { return false };
-        if self.host != host() {
+        let (boot, Ok(namespace)) = (machine::boot(), namespace()) else { return false };
+        // A kernel that shows nothing but processes in /proc (`subset=pid`) does not say when it was started.
+        if self.host != host() || self.boot.is_empty() != boot.is_empty() {
             return false;
         }
         if self.boot != boot {
@@ -87,10 +90,6 @@ impl Mark {
         self.namespace == namespace
             && started(self.pid).is_ok_and(|started| started != Some(self.started))
     }
-}
-
-fn boot() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
 fn host() -> String {

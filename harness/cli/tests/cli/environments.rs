@@ -71,11 +71,28 @@ fn an_environment_is_made_used_and_removed() {
     check(cache, &["env", "create", "a", "tiny"], 2, "there is `");
     let lock = fs::read_to_string(Path::new(&venv).with_file_name("requirements.txt")).unwrap();
     assert!(lock.starts_with("tiny @ file://") && lock.contains(" --hash=sha256:"), "{lock}");
-    // What fails is not taken for an environment.
+    // A command that fails leaves nothing, so that the corrected one works.
     check(cache, &["env", "create", "b", "/nonexistent.whl"], 3, "error:");
+    check(cache, &["exec", "--in", "b", "true"], 2, "no environment is called `b`: `a`");
+    check(cache, &["env", "create", "b", &wheel], 0, "/environments/b/venv");
+    // An environment whose maker was killed is not used, and is made again.
+    let mark = Path::new(&venv).with_file_name("../b/rocrepro-environment.json");
+    let unfinished =
+        fs::read_to_string(&mark).unwrap().replace("\"whole\": true", "\"whole\": false");
+    fs::write(&mark, unfinished).unwrap();
     check(cache, &["exec", "--in", "b", "true"], 2, "was not finished");
     let listed = check(cache, &["env", "list"], 0, "(not finished)");
     assert!(listed.starts_with("a  "), "{listed}");
+    let being_made = fs::File::open(mark.parent().unwrap()).unwrap();
+    being_made.lock().unwrap();
+    check(
+        cache,
+        &["env", "create", "b", &wheel],
+        3,
+        "another process is making the environment `b`",
+    );
+    drop(being_made);
+    check(cache, &["env", "create", "b", &wheel], 0, "was never finished and is made again");
 
     // The stack is that of everybody.
     let stack = check(None, &["rocm", "path", "debian:7.2.4"], 0, "/");

@@ -38,6 +38,7 @@ fn steady(events: Vec<Event>) -> Vec<Event> {
         kept.push(match event {
             Event::Hello { version, .. } => Event::Hello {
                 version,
+                build: Some("b01d".to_owned()),
                 nonce: "n0nce".to_owned(),
                 pid: 42,
                 order: "0rder".to_owned(),

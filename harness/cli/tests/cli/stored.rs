@@ -233,3 +233,46 @@ fn nothing_of_a_foreign_file_is_kept() {
     assert!(ends(at, &["history", "case", "--store", "no"], 2).contains("there is no store"));
     assert!(!at.join("no").exists());
 }
+
+/// Bytes of each record of the file below, and how many there are.
+const FAT: usize = 100_000;
+const RECORDS: usize = 500;
+
+/// The kernel refuses more memory to the command: half of the size of the file.
+#[test]
+fn reads_record_files_in_less_memory_than_their_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    cases(at, 1);
+    run(at, &["--record", "one"]);
+    let text = fs::read_to_string(at.join("one")).expect("records");
+    let line = |field: &str| {
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        lines.into_iter().find(|line| !line[field].is_null()).expect("there is such a line")
+    };
+    let (mut opened, mut record) = (line("opened"), line("verdict"));
+    let trials: Vec<String> = (0..RECORDS).map(|n| format!("case[n={n}]")).collect();
+    opened["trials"] = trials.clone().into();
+    record["environment"]["FAT"] = "x".repeat(FAT).into();
+    let mut fat = opened.to_string() + "\n";
+    for (number, trial) in trials.into_iter().enumerate() {
+        record["number"] = number.into();
+        record["trial"] = trial.into();
+        fat.push_str(&(record.to_string() + "\n"));
+    }
+    assert!(fat.len() > FAT * RECORDS);
+    fs::write(at.join("fat"), fat).expect("there is room");
+    let limit = format!("ulimit -c 0; ulimit -d {}; exec \"$0\" \"$@\"", FAT * RECORDS / 2048);
+    let commands: [&[&str]; 4] = [
+        &["show", "fat"],
+        &["merge", "fat", "--out", "merged"],
+        &["diff", "fat", "fat"],
+        &["store", "add", "fat", "--store", "db"],
+    ];
+    for words in commands {
+        let mut command = Command::new("sh");
+        command.args(["-c", &limit, env!("CARGO_BIN_EXE_rocrepro")]).args(words).current_dir(at);
+        let output = command.stdin(Stdio::null()).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", said(&output));
+    }
+}

@@ -12,7 +12,7 @@ use super::{
     finer::{Night, Nights},
     packages,
 };
-use crate::{Stop, named::nearest, stop::chain};
+use crate::{Stop, named::nearest, progress, stop::chain};
 
 /// The points of an axis, in its own order.
 pub(super) enum Points {
@@ -388,10 +388,9 @@ impl Points {
 
 /// Why there is no history to search.
 fn unlisted(error: builds::Error) -> Stop {
-    let text = format!("error: {}", chain(&error));
     match error {
-        builds::Error::Cancelled => interrupted(&text),
-        _ => Stop::usage(text),
+        builds::Error::Cancelled => interrupted(&format!("error: {}", chain(&error))),
+        _ => progress::unlisted(error),
     }
 }
 

@@ -24,8 +24,8 @@ use super::{
     packages, says,
 };
 use crate::{
-    CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, progress::Fetching, run_trial,
-    stop::chain,
+    CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, own_program, progress::Fetching,
+    run_trial, stop::chain,
 };
 
 /// What one run showed.
@@ -285,7 +285,7 @@ fn exec(
     options: &SessionOptions,
     wanted: &Wanted,
 ) -> Result<Vec<String>, Stop> {
-    let own = std::env::current_exe()
+    let own = own_program::held()
         .map_err(|e| Stop::no_verdict(format!("error: cannot find this program: {e}")))?;
     let mut words = vec![own.display().to_string(), "exec".to_owned()];
     words.push(format!("--rocm={}", stack.root.display()));

@@ -14,7 +14,7 @@ use rocm::Stack;
 use serde::{Deserialize, Serialize};
 
 use super::{code_objects, table};
-use crate::{Stop, args::Audit, device_library, outputs, progress, stop::chain};
+use crate::{Stop, args::Audit, device_library, outputs, own_program, progress, stop::chain};
 
 /// The libraries with kernels, each with its files (by the start of their names) and its folder of kernel files.
 const LIBRARIES: [(&str, &[&str], &str); 3] = [
@@ -184,9 +184,9 @@ fn ask(stack: &Stack, request: &Request) -> Result<Answer, Stop> {
     let failed = |what: &str, e: &dyn std::error::Error| {
         Stop::no_verdict(format!("error: the audit's process {what}: {}", chain(e)))
     };
-    let program = std::env::current_exe().map_err(|e| failed("has no program", &e))?;
+    let program = own_program::held().map_err(|e| failed("has no program", &e))?;
     let mut child = stack
-        .command(&program, None)
+        .command(program, None)
         .args(["device", "audit-inside"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

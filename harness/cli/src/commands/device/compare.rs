@@ -5,7 +5,6 @@ use std::{
     ffi::OsString,
     fmt::Write as _,
     fs,
-    io::Write as _,
     path::Path,
     process::{ExitCode, Stdio},
     time::SystemTime,
@@ -83,8 +82,7 @@ fn write(path: &Path, file: &ResultFile) -> Result<(), Stop> {
         Stop::no_verdict(format!("error: cannot write `{}`: {}", path.display(), chain(error)))
     };
     let text = file.to_text().map_err(|e| failed(&e))?;
-    let mut out = fs::File::create_new(path).map_err(|e| failed(&e))?;
-    out.write_all(text.as_bytes()).map_err(|e| failed(&e))
+    atomic::write_new(path, text).map_err(|e| failed(&e))
 }
 
 /// Runs the probe on the device.
@@ -97,8 +95,7 @@ fn probed(args: &Compare) -> Result<ResultFile, Stop> {
     let config = session.device_config(Vec::new()).map(|c| serde_json::to_string(&c)).transpose();
     let config = config.map_err(|e| failed("cannot be told of the device", &e))?;
     let folder = session.scratch.trial().map_err(|e| failed("has no folder", &e))?;
-    let program = std::env::current_exe().map_err(|e| failed("has no program", &e))?;
-    let mut start = session.start(&program, config.as_deref(), &BTreeMap::new());
+    let mut start = session.start(session.own(), config.as_deref(), &BTreeMap::new());
     let to = folder.path().join("probe");
     let name = match &session.rocm {
         Some(version) => format!("{} (ROCm {version})", session.stack.spec),

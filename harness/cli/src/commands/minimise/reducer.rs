@@ -18,7 +18,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::{Stop, args::Reducer, rerun::quoted, which};
+use crate::{Stop, args::Reducer, own_program, rerun::quoted, which};
 
 /// The first argument that makes this program ask for a verdict on the file that stands in the folder that it is started in.
 pub(crate) const ASK_ARGUMENT: &str = "__still";
@@ -70,8 +70,8 @@ impl Found {
         let (file, script) = (folder.path().join(name), folder.path().join("still.sh"));
         let socket = folder.path().join("socket");
         fs::write(&file, text).map_err(|e| trouble("cannot write the program", e))?;
-        let own = std::env::current_exe().map_err(|e| trouble("cannot find this program", e))?;
-        let words = [&own, Path::new(ASK_ARGUMENT), &socket, Path::new(name)];
+        let own = own_program::held().map_err(|e| trouble("cannot find this program", e))?;
+        let words = [own, Path::new(ASK_ARGUMENT), &socket, Path::new(name)];
         let words: Vec<String> = words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
         fs::write(&script, format!("#!/bin/sh\nexec {}\n", words.join(" ")))
             .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)))

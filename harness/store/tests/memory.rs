@@ -1,0 +1,129 @@
+//! Memory grows with the number of records, and not with what they say: counted by the allocator, over files of a few fat records.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    fs::File,
+    io::{BufReader, BufWriter, Write as _},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use report::{Builds, Merging, Part, RecordIndex, Side};
+use serde_json::json;
+use store::Store;
+
+/// Counts the bytes that are allocated, and the most that were at once.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: each call is handed on as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Bytes of each record, about.
+const FAT: usize = 64 << 10;
+const RECORDS: usize = 400;
+
+/// The most bytes that were allocated at once meanwhile, beyond those that were before.
+fn most(work: impl FnOnce()) -> usize {
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    work();
+    MOST.load(Ordering::Relaxed) - before
+}
+
+/// A file with one run.
+fn file() -> File {
+    let file = tempfile::tempfile().expect("a file");
+    let mut out = BufWriter::new(&file);
+    let trials: Vec<String> = (0..RECORDS).map(|n| format!("copies/a[n={n}]")).collect();
+    let opened = json!({
+        "format": 1, "opened": "2026-11-01T00:00:00Z", "run": "r", "trials": trials, "repeat": 1, "digest": "d",
+    });
+    writeln!(out, "{opened}").expect("there is room");
+    for (number, trial) in trials.iter().enumerate() {
+        let record = json!({
+            "format": 1, "run": "r", "number": number, "date": "2026-11-01T01:00:00Z", "rocrepro": "0.1.0", "case": "copies/a",
+            "trial": trial, "title": "A title", "stack": {"spec": "debian:7.2.4", "root": "/stack", "libraries": []},
+            "device": {"name": "a device", "gfx": "gfx1151", "emulated": true, "proven": true},
+            "outcome": {"kind": "wrong-data", "signature": "wrong-data:dst:zero", "at": {}, "summary": "s", "details": []},
+            "verdict": {"kind": "news-fail"}, "exit": {"exited": 0}, "phases": [], "calls": 3, "wall_ns": 1000,
+            "environment": {"FAT": format!("{number}").repeat(FAT / 2)[..FAT / 2]},
+            "stderr_tail": "x".repeat(FAT / 2), "nonce": format!("{number}"), "again": "rocrepro run",
+        });
+        writeln!(out, "{record}").expect("there is room");
+    }
+    out.into_inner().expect("it is written");
+    file
+}
+
+fn index(file: &File) -> RecordIndex {
+    use std::io::{Seek as _, SeekFrom};
+
+    let mut reader = file;
+    reader.seek(SeekFrom::Start(0)).expect("a file");
+    RecordIndex::read(BufReader::new(file)).expect("it can be read")
+}
+
+#[test]
+fn records_are_read_one_at_a_time() {
+    let file = file();
+    let bytes = file.metadata().expect("a file").len() as usize;
+    assert!(bytes > RECORDS * FAT);
+    // A record with its line, its parts and what a reader holds in front: a few of them, whatever their number is.
+    let few = 24 * FAT;
+    assert!(few < bytes / 16);
+    let folder = tempfile::tempdir().expect("a folder");
+
+    let compared = most(|| {
+        let index = index(&file);
+        let mut sides = [Side::default(), Side::default()];
+        for side in &mut sides {
+            index.runs[0].records(&file).for_each(|record| side.add(&record.expect("a record")));
+        }
+        assert!(!report::Changes::between(&sides[0], &sides[1]).differ());
+    });
+    let merged = most(|| {
+        let index = index(&file);
+        let run = &index.runs[0];
+        let opened = run.opened(&file).expect("a plan");
+        let numbers = run.numbers().collect();
+        let mut merging = Merging::of(vec![Part { file: "f".to_owned(), opened, numbers }]);
+        let mut builds = Builds::default();
+        for record in run.records(&file) {
+            builds.add(&merging.take(0, record.expect("a record")));
+        }
+        assert!(merging.end().expect("one run").1.is_empty());
+    });
+    let mut store = Store::open_or_make(&folder.path().join("results.db")).expect("a store");
+    // The second time all is there, and is compared.
+    let added = most(|| {
+        for _ in 0..2 {
+            let index = index(&file);
+            let run = &index.runs[0];
+            let mut adding = store.begin().expect("the store is unlocked");
+            adding.run(&run.opened(&file).expect("a plan"), run.records(&file)).expect("added");
+            let added = adding.commit().expect("added");
+            assert_eq!(added.trials + added.there, RECORDS);
+        }
+    });
+    for (what, most) in [("diff", compared), ("merge", merged), ("store add", added)] {
+        assert!(most < few, "{what}: {most} bytes at once for a file of {bytes}");
+    }
+}
