@@ -33,6 +33,7 @@ mod run;
 mod silence;
 mod stacks;
 mod start;
+mod suspended;
 mod view;
 
 pub use adopted::RUN_VARIABLE;
@@ -46,4 +47,5 @@ pub use pool::{for_each, in_order};
 pub use resource::{Limit, Resource};
 pub use run::run;
 pub use start::Start;
+pub use suspended::Suspension;
 pub use view::{Laid, Made, View};
