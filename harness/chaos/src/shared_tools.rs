@@ -27,6 +27,8 @@ pub(crate) struct Tools {
     pub(crate) stack: PathBuf,
     /// The disturbing library for LD_PRELOAD.
     pub(crate) trouble: PathBuf,
+    /// The program that runs another one without a system call.
+    pub(crate) forbid: PathBuf,
     /// The disturbing library as a replacement of libamdhip64.
     pub(crate) shim: PathBuf,
     /// A libamdhip64 without any functions of HIP.
@@ -46,6 +48,7 @@ impl Tools {
         let built = |name: &str| folder.join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
         compile(&source.join("trouble.c"), &built("trouble.so"), &["-shared", "-ldl", "-lpthread"]);
+        compile(&source.join("forbid.c"), &built("forbid"), &[]);
         // The real library is found under another name, for which an empty library is linked.
         fs::write(built("empty.c"), "int chaos_nothing;\n").expect("the folder is writable");
         let name = ["-shared", "-Wl,-soname,libamdhip64_real.so"];
@@ -76,6 +79,7 @@ impl Tools {
             program,
             stack,
             trouble: built("trouble.so"),
+            forbid: built("forbid"),
             shim: built("shim.so"),
             stub: built("stub.so"),
             base,

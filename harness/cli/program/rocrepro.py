@@ -303,10 +303,22 @@ def done():
         sys.exit(1)
 
 
+def _place(frames):
+    """The innermost place in a file that is neither Python's, nor a package's, nor this one."""
+    installed = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ")
+    own = [f for f in frames if f.filename != __file__ and not any(part in "/" + f.filename for part in installed)]
+    if not (own or frames):
+        return None
+    place = (own or frames)[-1]
+    return {"file": os.path.basename(place.filename), "line": place.lineno or 0, "function": place.name}
+
+
 def _uncaught(kind, value, trace):
     main = os.path.abspath(getattr(sys.modules.get("__main__"), "__file__", "") or "")
-    lines = [f.lineno for f in traceback.extract_tb(trace) if os.path.abspath(f.filename) == main]
-    _say(say="exception", name=kind.__name__, text=" ".join(str(value).split()), line=lines[-1] if lines else 0)
+    frames = traceback.extract_tb(trace)
+    lines = [f.lineno for f in frames if os.path.abspath(f.filename) == main]
+    text = " ".join(str(value).split())
+    _say(say="exception", name=kind.__name__, text=text, line=lines[-1] if lines else 0, place=_place(frames))
     sys.__excepthook__(kind, value, trace)
 
 

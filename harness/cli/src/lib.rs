@@ -36,6 +36,7 @@ mod on_gpu;
 mod opening;
 mod outputs;
 mod own_program;
+mod prerequisites;
 mod probe;
 mod processes;
 mod program;

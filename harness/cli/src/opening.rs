@@ -4,7 +4,9 @@ use std::path::Path;
 
 use device::Config;
 
-use crate::{DeviceChoice, Session, SessionOptions, Stop, cache, device_library, machine, probe};
+use crate::{
+    DeviceChoice, Session, SessionOptions, Stop, cache, device_library, machine, prerequisites, probe,
+};
 
 impl Session {
     /// A session whose trials are compared with each other, so that all must run on one GPU.
@@ -30,6 +32,7 @@ impl Session {
         {
             return Err(Stop::usage(format!("error: {mistake}")));
         }
+        prerequisites::of_every_trial(&options)?;
         let slots = options.slots()?;
         let stack = options.stack()?;
         let cache = cache::folder()?;

@@ -92,8 +92,10 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         Ended::Signalled { signal, .. } => End::Signalled { signal },
         Ended::Stopped { reason: Reason::Total, .. } => End::TimedOut { limit: Limit::Total },
         Ended::Stopped { reason: Reason::Quiet, .. } => End::TimedOut { limit: Limit::Quiet },
-        Ended::Stopped { reason: Reason::Suspended, .. } => {
-            End::Lost("somebody suspended the worker by a signal".into())
+        // A process that is frozen by a cgroup of version 1 does not even end by SIGKILL.
+        Ended::Stopped { reason: Reason::Suspended(cause), .. }
+        | Ended::CouldNotBeKilled { reason: Reason::Suspended(cause) } => {
+            End::Lost(format!("the process was suspended and did not go on in time: {cause}"))
         }
         Ended::Stopped { .. } => End::Lost("the worker flooded its event pipe".into()),
         Ended::CouldNotBeKilled { .. } => End::CouldNotBeKilled,

@@ -12,6 +12,7 @@ mod data;
 mod ending;
 mod expect;
 mod fault;
+mod identity;
 mod index;
 mod kernel_log;
 mod log;
@@ -40,13 +41,17 @@ mod tests_proof;
 mod tests_told;
 
 pub use fault::{expected_under, is_stated};
+pub use identity::{
+    FailureIdentity, LastCall, Likeness, SourcePlace, last_words, likeness, may_be_same,
+};
 pub use observation::{Able, Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
 pub use places::Places;
 use places::Tells;
 pub use plan::api;
 pub use program::{
-    About, NO_CHECK, ProgramContext, ProgramSeen, Said, Wrong, judge_program, told_of_device,
+    About, NO_CHECK, ProgramContext, ProgramSeen, RaisedAt, Said, Wrong, judge_program,
+    told_of_device,
 };
 pub use proof::NOT_STARTED;
 pub use rate::Rate;

@@ -3,11 +3,14 @@
 //! A program answers for itself: it says what it checks, and that it came to its end. Who it ran on, the device says.
 
 use device::{Config, Witness};
-use plan::{Event, LoadedLibrary, Program};
+use plan::{Event, LoadedLibrary, Program, program::ProgramBody};
 use serde::{Deserialize, Serialize};
 
+use crate::identity::function as function_name;
 use crate::proof::other_device;
-use crate::{End, Kind, Limit, Location, Observation, Outcome, log, words};
+use crate::{
+    End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, log, words,
+};
 
 /// The signature of a program that checked nothing.
 pub const NO_CHECK: &str = "no-verdict:no-check";
@@ -49,6 +52,9 @@ pub enum Said {
         text: String,
         /// Line of the program.
         line: u32,
+        /// The innermost place in a file of the user's; an earlier version of the helper does not say it.
+        #[serde(default)]
+        place: Option<RaisedAt>,
     },
     /// Something that it needs is not there.
     Skip {
@@ -63,6 +69,17 @@ pub enum Said {
         #[serde(default)]
         pid: u32,
     },
+}
+
+/// The place of an exception, as the helper reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RaisedAt {
+    /// The name of the file, without its folder.
+    pub file: String,
+    /// The line.
+    pub line: u32,
+    /// The function.
+    pub function: String,
 }
 
 /// What is wrong with something that a program compared.
@@ -298,12 +315,49 @@ fn first_wrong(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<O
         return Some(outcome.with(wrong.details.clone()).with(others).with(ended));
     }
     seen.said.iter().find_map(|said| {
-        let Said::Exception { name, text, line } = said else { return None };
-        let summary =
-            format!("the program ended by an exception{}: {name}: {text}", in_file(context, *line));
-        let outcome = Outcome::new(Kind::ApiError, format!("exception:{name}"), summary);
-        Some(outcome.at(at(context, *line, None)))
+        let Said::Exception { name, text, line, place } = said else { return None };
+        let place = match place {
+            Some(RaisedAt { file, line, function }) => Some(SourcePlace {
+                file: file.clone(),
+                line: *line,
+                function: function_name(function),
+            }),
+            None if *line > 0 => {
+                Some(SourcePlace { file: own_file(context), line: *line, function: String::new() })
+            }
+            None => None,
+        };
+        Some(exception(
+            context,
+            FailureIdentity::Exception { name: name.clone(), place },
+            text,
+            *line,
+        ))
     })
+}
+
+/// The program ended by an exception; `line` is one of the program itself, or 0.
+fn exception(
+    context: &ProgramContext<'_>,
+    identity: FailureIdentity,
+    text: &str,
+    line: u32,
+) -> Outcome {
+    let name = match &identity {
+        FailureIdentity::Exception { name, .. } => name.as_str(),
+        _ => "",
+    };
+    let colon = if text.is_empty() { "" } else { ": " };
+    let place = in_file(context, line);
+    let summary = format!("the program ended by an exception{place}: {name}{colon}{text}");
+    Outcome::new(Kind::ApiError, identity.to_string(), summary).at(at(context, line, None))
+}
+
+/// The name of the file that the program itself is in.
+fn own_file(context: &ProgramContext<'_>) -> String {
+    let file = context.program.source().and_then(|source| source.file.clone());
+    let cpp = matches!(context.program.what, ProgramBody::Cpp { .. });
+    file.unwrap_or_else(|| if cpp { "program.cpp" } else { "program.py" }.to_owned())
 }
 
 /// Whether the process that began said that it came to its end; a child that imports the same module says so for itself alone.
@@ -358,17 +412,30 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
         }
         // Whoever chooses a status does not crash.
         End::Exited(status) => {
+            let stderr = &seen.observation.stderr;
+            let identity = FailureIdentity::of_exit(status, stderr, seen.stdout);
+            if let (FailureIdentity::Exception { place, .. }, Some(raised)) =
+                (&identity, crate::identity::raised(stderr))
+            {
+                let own = place.as_ref().filter(|place| place.file == own_file(context));
+                let line = own.map_or(0, |place| place.line);
+                return Some(exception(context, identity, &raised.text, line));
+            }
             let said = if done { "said that it was done, and " } else { "" };
-            let summary = format!("the program {said}{how} instead of {wanted}");
-            Outcome::new(Kind::ApiError, format!("exit:{status}"), summary)
+            let bare = match identity.is_bare_exit() {
+                true => ", and said nothing by which the failure could be recognised",
+                false => "",
+            };
+            let summary = format!("the program {said}{how} instead of {wanted}{bare}");
+            Outcome::new(Kind::ApiError, identity.to_string(), summary)
         }
         End::Signalled { .. } if done => {
             let summary = format!("the program said that it was done, and {how}");
             Outcome::new(Kind::TeardownCrash, "teardown-crash".to_owned(), summary)
         }
-        End::Signalled { .. } => Outcome::new(
+        End::Signalled { signal } => Outcome::new(
             Kind::Crash,
-            format!("crash:{phase}"),
+            FailureIdentity::of_signal(&phase, signal, &seen.observation.stderr).to_string(),
             format!("the program {how} in phase {phase}"),
         ),
         // Nothing of these is judged.

@@ -9,8 +9,8 @@ use plan::{
 };
 
 use crate::{
-    About, End, Kind, Limit, Location, Observation, Outcome, ProgramContext, ProgramSeen, Said,
-    Wrong, is_stated, judge_program, told_of_device,
+    About, End, Kind, Limit, Location, Observation, Outcome, ProgramContext, ProgramSeen, RaisedAt,
+    Said, Wrong, is_stated, judge_program, told_of_device,
 };
 
 const NONCE: &str = "n0nce";
@@ -159,9 +159,60 @@ fn the_first_thing_that_is_wrong_decides() {
     let first = crashed.is("wrong-data:sum:nan");
     assert!(first.details.iter().any(|d| d.starts_with("Also: sum")), "{first:?}");
     assert!(first.details.iter().any(|d| d.contains("Afterwards: the program died of SIGSEGV")));
-    let exception = Said::Exception { name: "KeyError".into(), text: "x".into(), line: 1 };
+    let exception =
+        Said::Exception { name: "KeyError".into(), text: "x".into(), line: 1, place: None };
     let raised = Run { said: vec![begin(), exception], end: End::Exited(1), ..good() };
-    assert_eq!(raised.is("exception:KeyError").at.line, Some(7));
+    assert_eq!(raised.is("exception:KeyError:program.py:1").at.line, Some(7));
+}
+
+/// The helper reports one, Python on standard error the other.
+#[test]
+fn one_exception_has_one_signature() {
+    let stderr = "Traceback (most recent call last):\n  File \"/tmp/a/program.py\", line 2, in <module>\n    f()\n  File \
+                  \"/tmp/a/program.py\", line 1, in f\nKeyError: 'x'\n";
+    let place = RaisedAt { file: "program.py".to_owned(), line: 1, function: "f".to_owned() };
+    let exception = Said::Exception {
+        name: "KeyError".to_owned(),
+        text: "'x'".to_owned(),
+        line: 1,
+        place: Some(place),
+    };
+    let end = || End::Exited(1);
+    let reported = Run { said: vec![begin(), exception], end: end(), stderr, ..good() };
+    let plain = Run {
+        program: command(ProgramExpectations::default()),
+        said: Vec::new(),
+        end: end(),
+        stderr,
+        ..good()
+    };
+    let with_helper = reported.is("exception:KeyError:program.py:1:f");
+    let without = plain.is("exception:KeyError:program.py:1:f");
+    assert_eq!(with_helper.summary, "the program ended by an exception (line 7): KeyError: 'x'");
+    assert_eq!(without.summary, "the program ended by an exception: KeyError: 'x'");
+    assert_eq!((with_helper.kind, with_helper.at.line), (without.kind, Some(7)));
+    // With a status of its own the program went on after that.
+    let went_on = Run {
+        program: command(ProgramExpectations::default()),
+        said: Vec::new(),
+        end: End::Exited(3),
+        stderr,
+        ..good()
+    };
+    went_on.is("exit:3:KeyError:-'x'");
+}
+
+/// Two of them need not be the same.
+#[test]
+fn exit_status_without_a_word_is_said_to_identify_nothing() {
+    let silent = Run {
+        program: command(ProgramExpectations::default()),
+        said: Vec::new(),
+        end: End::Exited(1),
+        ..good()
+    };
+    let outcome = silent.is("exit:1");
+    assert!(outcome.summary.ends_with("said nothing by which the failure could be recognised"));
 }
 
 #[test]
@@ -185,7 +236,7 @@ fn the_end_of_the_process_is_judged_by_how_far_it_had_come() {
     let middle = || vec![begin(), phase("launch")];
     let over = || vec![begin(), check(None), Said::Done { pid: 7 }];
     at(End::Exited(3), middle()).is("exit:3");
-    at(End::Signalled { signal: 11 }, middle()).is("crash:launch");
+    at(End::Signalled { signal: 11 }, middle()).is("crash:launch:SIGSEGV");
     at(End::Signalled { signal: 6 }, over()).is("teardown-crash");
     // A status that was chosen is no crash.
     at(End::Exited(3), over()).is("exit:3");
@@ -238,7 +289,7 @@ fn a_command_is_judged_by_what_is_stated() {
     assert_eq!(pass.summary, "the program ended and said what it must");
     run(says(), "sum 8\n", End::Exited(0)).is("wrong-data:output:missing");
     run(says(), "sum 7\nError\n", End::Exited(0)).is("wrong-data:output:forbidden");
-    run(says(), "sum 7\n", End::Exited(2)).is("exit:2");
+    run(says(), "sum 7\n", End::Exited(2)).is("exit:2:sum-#");
     run(stated(&[], &[], Some(2)), "", End::Exited(2)).is("pass");
     run(stated(&[], &[], Some(2)), "", End::Exited(0)).is("exit:0");
 }
@@ -266,8 +317,12 @@ fn a_wrong_check_decides_whatever_comes_after_it() {
 #[test]
 fn a_place_is_a_line_of_the_case_or_of_the_file_of_the_program() {
     let answer = check(Some((About::Answer, "hipErrorUnknown")));
-    let exception =
-        Said::Exception { name: "KeyError".to_owned(), text: "'x'".to_owned(), line: 1 };
+    let exception = Said::Exception {
+        name: "KeyError".to_owned(),
+        text: "'x'".to_owned(),
+        line: 1,
+        place: None,
+    };
     let said = vec![begin(), check(None), check(Some((About::Data, "zero"))), answer, exception];
     let (first, red) = Run { said: said.clone(), ..good() }.judged();
     let places: Vec<_> = red.iter().map(|at| (at.line, at.api.as_deref())).collect();
@@ -298,7 +353,7 @@ fn what_could_not_be_started_is_not_what_ended_with_127() {
     let ended = |stderr| Run { end: End::Exited(127), said: Vec::new(), stderr, ..good() };
     let outcome = ended(stderr).is("no-verdict:not-started");
     assert!(outcome.summary.ends_with(": cannot set the limit `files`"), "{outcome:?}");
-    ended("sh: 1: some: not found\n").is("exit:127");
+    ended("sh: 1: some: not found\n").is("exit:127:sh:-#:-some:-not-found");
 }
 
 #[test]

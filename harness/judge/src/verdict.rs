@@ -62,9 +62,16 @@ pub struct Ground<'a> {
     pub driver: Option<&'a str>,
 }
 
-/// Whether a signature is the one of this pattern.
+/// Families of signatures to which an earlier version gave fewer parts: `exception:KeyError`, `crash:copy`, `exit:3`.
+const LONGER: [&str; 3] = ["exception:", "crash:", "exit:"];
+
+/// Returns whether a signature is the one of this pattern. A pattern in the spelling of an earlier version fits all that it meant then.
 pub fn signature_fits(pattern: &str, signature: &str) -> bool {
-    fits(pattern, signature)
+    let fits_old = || {
+        LONGER.iter().any(|family| pattern.starts_with(family))
+            && signature.strip_prefix(pattern).is_some_and(|rest| rest.starts_with(':'))
+    };
+    fits(pattern, signature) || fits_old()
 }
 
 /// Whether a text is that of this pattern: the same, or with the same beginning before a final `*`.
@@ -252,6 +259,23 @@ mod tests {
                 let expected = if expected { VerdictKind::Known } else { VerdictKind::NewsFail };
                 assert_eq!(got.kind, expected, "{windows:?} {on:?}");
             }
+        }
+    }
+
+    /// The case library has entries from the time when signatures of programs had fewer parts.
+    #[test]
+    fn earlier_spellings_in_known_entries_still_fit() {
+        for (pattern, signature, expected) in [
+            ("exception:KeyError", "exception:KeyError:program.py:7:<module>", true),
+            ("exception:Key", "exception:KeyError:program.py:7:<module>", false),
+            ("crash:launch", "crash:launch:SIGSEGV:program.py:7:f", true),
+            ("crash:launch:SIGSEGV", "crash:launch:SIGABRT", false),
+            ("exit:3", "exit:3:no-device", true),
+            ("exit:3", "exit:30", false),
+            ("exit:1", "exception:KeyError:program.py:7:<module>", false),
+            ("wrong-data:back", "wrong-data:back:zero", false),
+        ] {
+            assert_eq!(signature_fits(pattern, signature), expected, "{pattern} {signature}");
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use judge::FailureIdentity;
+
 use crate::{
     evidence::{Bisected, Crossed, Rate},
     words::count,
@@ -33,7 +35,11 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
         }
     }
     if !found.signature.is_empty() {
-        line("signature", &found.signature);
+        let alone = match FailureIdentity::parse(&found.signature).is_bare_exit() {
+            true => " (an exit status alone: runs with it are not known to fail in the same way)",
+            false => "",
+        };
+        line("signature", &format!("{}{alone}", found.signature));
     }
     // A command may have run on anything.
     if !found.on.gfx.is_empty() {

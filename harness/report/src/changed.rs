@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use judge::{Kind, Rate};
+use judge::{FailureIdentity, Kind, Rate, may_be_same};
 use serde::Serialize;
 
 use crate::{
@@ -187,7 +187,10 @@ fn change(old: &Seen, new: &Seen) -> Option<Change> {
         _ => return Some(Change::NoVerdict),
     }
     let ((low, high), (new_low, new_high)) = (old.failures().interval(), new.failures().interval());
-    if before.is_disjoint(&after) {
+    // An earlier version recorded less of a failure, and differs in nothing else.
+    let is_in = |one: &str, all: &BTreeSet<&str>| all.iter().any(|other| may_be_same(one, other));
+    let is_within = |one: &BTreeSet<&str>, other| one.iter().all(|one| is_in(one, other));
+    if !before.iter().any(|one| is_in(one, &after)) {
         let passes = |signatures: &BTreeSet<&str>| signatures.contains(PASS);
         return Some(match (passes(&before), passes(&after)) {
             (true, false) => Change::NowFails,
@@ -198,7 +201,8 @@ fn change(old: &Seen, new: &Seen) -> Option<Change> {
     if high < new_low || new_high < low {
         return Some(Change::AnotherRate);
     }
-    (before != after).then_some(Change::PerhapsChance)
+    let same = is_within(&before, &after) && is_within(&after, &before);
+    (!same).then_some(Change::PerhapsChance)
 }
 
 /// Two runs beside each other.
@@ -208,6 +212,8 @@ pub struct Changes {
     pub in_both: usize,
     /// Those that came to something else.
     pub changed: Vec<Changed>,
+    /// Trials that failed in both with nothing but the same exit status.
+    pub not_known: Vec<String>,
     /// Trials of the old run alone, with their faults.
     pub only_old: Vec<String>,
     /// Those of the new one.
@@ -245,10 +251,14 @@ impl Changes {
     pub fn between(old: &Side, new: &Side) -> Changes {
         let (before, after) = (&old.trials, &new.trials);
         let both = before.iter().filter_map(|(name, old)| Some((name, old, after.get(name)?)));
-        let mut changed = Vec::new();
+        let (mut changed, mut not_known) = (Vec::new(), Vec::new());
         let mut in_both = 0;
         for (name, old, new) in both {
             in_both += 1;
+            let is_bare = |one: &&str| FailureIdentity::parse(one).is_bare_exit();
+            if old.signatures().intersection(&new.signatures()).any(is_bare) {
+                not_known.push(name.clone());
+            }
             if let Some(mut change) = change(old, new) {
                 if !old.may_be_one_text(new) && change != Change::NoVerdict {
                     change = Change::AnotherText;
@@ -267,6 +277,7 @@ impl Changes {
         Changes {
             in_both,
             changed,
+            not_known,
             only_old: alone(before, after),
             only_new: alone(after, before),
             libraries: builds(&old.builds, &new.builds),
@@ -309,6 +320,12 @@ impl Changes {
                 &mut text,
             );
         }
+        let not_known: Vec<&String> = self.not_known.iter().collect();
+        named(
+            "the same exit status alone, which need not be the same failure",
+            &not_known,
+            &mut text,
+        );
         for (library, old, new) in &self.libraries {
             let _ = writeln!(text, "{library}: {old} -> {new}");
         }
@@ -438,6 +455,20 @@ mod tests {
         let run = [passed("a/b"), failed("c/d"), skipped("e/f"), unproven("g/h")];
         let (text, differs) = told(&run, &run);
         assert!(!differs && text.contains("4 trials in both: 0 differ, 0 differ"), "{text}");
+    }
+
+    #[test]
+    fn failures_are_compared_by_their_identity() {
+        let seen = |signature: &str| [other(failed("a/b"), signature)];
+        let now = "exception:KeyError:x.py:3:f";
+        // The old run was of a version that recorded less.
+        assert!(!told(&seen("exception:KeyError"), &seen(now)).1);
+        assert!(told(&seen("exception:ValueError"), &seen(now)).1);
+        assert!(told(&seen("exit:1"), &seen(now)).1);
+        let (text, differs) = told(&seen("exit:1"), &seen("exit:1"));
+        let words =
+            "the same exit status alone, which need not be the same failure: 1 trial\n    a/b\n";
+        assert!(!differs && text.contains(words), "{text}");
     }
 
     /// Each way to swap the two runs is the mirror image, and small numbers never show another rate.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use judge::{Kind, Rate, VerdictKind};
+use judge::{FailureIdentity, Kind, Rate, VerdictKind, may_be_same};
 use serde::Serialize;
 
 use crate::{
@@ -169,7 +169,11 @@ impl History {
             numbers.join(", ")
         );
         for failure in &self.failures {
-            let _ = writeln!(text, "\n{}", styled(BOLD, &failure.signature));
+            let alone = match FailureIdentity::parse(&failure.signature).is_bare_exit() {
+                true => " (an exit status alone: these need not be the same failure)",
+                false => "",
+            };
+            let _ = writeln!(text, "\n{}{alone}", styled(BOLD, &failure.signature));
             for on in &failure.on {
                 let when = match on.first == on.last {
                     true => format!("seen {}", on.first),
@@ -338,7 +342,7 @@ fn of_trial(trial: &str, text: Option<&str>, records: &[&Record]) -> Option<OfTr
     let failed = records.iter().filter(|record| record.outcome.kind.is_failure()).count();
     let rate = Rate { hits: u32::try_from(failed).ok()?, runs: u32::try_from(records.len()).ok()? };
     let signature = &records.last()?.outcome.signature;
-    let lately = records.iter().rev().take_while(|r| r.outcome.signature == *signature);
+    let lately = records.iter().rev().take_while(|r| may_be_same(&r.outcome.signature, signature));
     let times = lately.count();
     let (before, same) = records.split_at(records.len() - times);
     Some(OfTrial {

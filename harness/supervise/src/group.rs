@@ -88,16 +88,6 @@ pub(crate) fn clear(group: Pid, reap: Duration, send: Send) -> Vec<Process> {
     processes
 }
 
-/// Whether somebody stopped a member of the group (SIGSTOP), which then waits for somebody to let it go on.
-pub(crate) fn is_suspended(group: Pid) -> bool {
-    let Ok(all) = fs::read_dir("/proc") else { return false };
-    let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter_map(|pid| fs::read(format!("/proc/{pid}/stat")).ok()).any(|stat| {
-        let stat = String::from_utf8_lossy(&stat);
-        parse_stat(&stat).is_some_and(|(_, state, of)| of == group.as_raw_pid() && state == "T")
-    })
-}
-
 /// The process ids of those in the group that have not ended.
 pub(crate) fn numbers(group: Pid) -> Vec<i32> {
     members(group).iter().map(|(process, _)| process.pid).collect()

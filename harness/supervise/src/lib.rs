@@ -20,6 +20,7 @@
 //! Where the kernel has no `pidfd_open` (before Linux 5.3, or in a container that forbids it), a thread waits for each child instead.
 
 mod adopted;
+mod calls;
 mod cancel;
 mod ended;
 mod group;
@@ -34,9 +35,11 @@ mod run;
 mod silence;
 mod stacks;
 mod start;
+mod suspended;
 mod view;
 
 pub use adopted::RUN_VARIABLE;
+pub use calls::{ForbiddenCall, try_system_calls};
 pub use cancel::{Cancel, PATIENCE};
 pub use group::Process;
 pub use journal::{Durability, Journal, JournalError, Read, Unreadable, read};
@@ -47,4 +50,5 @@ pub use pool::{for_each, in_order};
 pub use resource::{Limit, Resource};
 pub use run::run;
 pub use start::Start;
+pub use suspended::Suspension;
 pub use view::{Laid, Made, View};

@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use crate::{Line, Log, Process};
+use crate::{Line, Log, Process, Suspension};
 
-/// How long a child may take. `Duration::MAX` means for ever.
+/// Time limits of a child. `Duration::MAX` means for ever. Time in which it was suspended does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// From its start to its end.
@@ -102,8 +102,8 @@ pub enum Reason {
     Total,
     /// [`Limits::quiet`] was over.
     Quiet,
-    /// [`Limits::quiet`] was over, and somebody had stopped it or one of its group by a signal.
-    Suspended,
+    /// The child or one of its group was suspended, as long as its shortest limit without a break, or when a limit was over.
+    Suspended(Suspension),
     /// A line was longer than [`MAX_LINE_BYTES`](crate::MAX_LINE_BYTES), or all of them larger
     /// than [`MAX_EVENT_BYTES`](crate::MAX_EVENT_BYTES).
     Flooded,

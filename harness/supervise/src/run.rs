@@ -16,6 +16,7 @@ use crate::group::{self, Send, wait_ready};
 use crate::pipes::{Pipes, READ_BYTES, Source};
 use crate::silence::Silence;
 use crate::stacks;
+use crate::suspended::{self, Clock, Look};
 use crate::{Cancel, Ended, Limits, Line, Log, Observed, Reason, Usage};
 
 /// How long to go on reading once the leader has ended, where other processes hold its pipes
@@ -152,12 +153,14 @@ fn watch(
     let mut phase = Phase::Running;
     let mut stacks = Vec::new();
     let mut silence = Silence::new(limits.quiet);
+    let shortest = limits.total.min(limits.quiet);
+    let mut clock = Clock::new(shortest, suspended::asleep());
     loop {
         let mut sources = pipes.sources();
         let until = match phase {
             Phase::Running => {
                 sources.push((Source::Cancel, cancel.wake(), PollFlags::IN));
-                limits.total.min(silence.next())
+                clock.wall(limits.total.min(silence.next())).min(clock.next())
             }
             Phase::Terminating { until, .. } | Phase::Killing { until, .. } => until,
             Phase::Draining { end, .. } if sources.is_empty() => return Ok((end, stacks)),
@@ -175,13 +178,20 @@ fn watch(
         phase = match phase {
             Phase::Running if ended => Phase::Draining { end: End::ByItself, until: drain },
             Phase::Running => {
-                let silent = silence.look(now, pipes.lines.last_at(), || group::work(pid));
-                match limits.due(now, silent, pipes.lines.flooded, cancel) {
+                if now >= clock.next() {
+                    let suspension = suspended::of_family(pid);
+                    let cpu = group::work(pid).map(|work| work.cpu);
+                    clock.see(now, Look { suspension, cpu, asleep: suspended::asleep() });
+                }
+                let (counted, line) = (clock.counted(now), clock.line(pipes.lines.last_at()));
+                let silent = silence.look(counted, line, || group::work(pid));
+                let due = limits.due(counted, silent, pipes.lines.flooded, cancel);
+                let due = due.or(clock.suspended_for(shortest).map(Reason::Suspended));
+                match due {
                     Some(reason) => {
-                        let reason = match reason {
-                            Reason::Quiet if group::is_suspended(pid) => Reason::Suspended,
-                            reason => reason,
-                        };
+                        let over = matches!(reason, Reason::Total | Reason::Quiet);
+                        let suspension = over.then(|| suspended::of_group(pid)).flatten();
+                        let reason = suspension.map_or(reason, Reason::Suspended);
                         if limits.stacks && matches!(reason, Reason::Total | Reason::Quiet) {
                             stacks = stacks::of(pid);
                         }

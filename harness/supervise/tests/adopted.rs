@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use supervise::{Cancel, Ended, Limits, Observed, Reason, run};
+use supervise::{Cancel, Ended, Limits, Observed, Reason, Suspension, run};
 
 /// One test at a time, as each has all children of this process for itself.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -65,5 +65,8 @@ fn who_left_the_group_is_found_and_ended() {
     check("exit 0", &[]);
     // One that somebody suspended is no silent one.
     let seen = watch("kill -STOP $$", Duration::from_millis(300));
-    assert!(matches!(seen.ended, Ended::Stopped { reason: Reason::Suspended, .. }), "{seen:?}");
+    assert!(
+        matches!(seen.ended, Ended::Stopped { reason: Reason::Suspended(Suspension::Stopped), .. }),
+        "{seen:?}"
+    );
 }

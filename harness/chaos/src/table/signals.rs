@@ -1,6 +1,6 @@
 //! Signals from outside to the worker and to the command.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use rustix::process::{Signal, kill_process};
 
@@ -59,6 +59,9 @@ pub(crate) const ROWS: &[Row] = &[
         NOTHING,
     ),
     row("signal/worker-stopped-for-a-while", stopped_for_a_while, &["pass"]),
+    row("signal/worker-in-a-frozen-cgroup", frozen, &["no-verdict no-verdict:lost"])
+        .says(&["its cgroup was frozen"])
+        .alone(),
     row("signal/library-kills-itself", |s| s.trouble("signal=9@body"), NOTHING),
     row("signal/library-terminates-itself", |s| s.trouble("signal=15@body"), NOTHING),
     row("signal/library-raises-an-alarm", |s| s.trouble("alarm@body"), NOTHING),
@@ -174,6 +177,41 @@ fn stopped_for_a_while(setup: &mut RunSetup<'_>) {
             std::thread::sleep(Duration::from_millis(700));
             let _ = kill_process(worker, Signal::CONT);
         }
+    });
+}
+
+/// As a batch system suspends a job.
+fn frozen(setup: &mut RunSetup<'_>) {
+    let name = format!("rocrepro-chaos-{}", std::process::id());
+    let make = |place: &&str| {
+        let folder = Path::new(place).join(&name);
+        std::fs::create_dir(&folder).ok()?;
+        let made = folder.join("cgroup.freeze").exists().then(|| folder.clone());
+        if made.is_none() {
+            let _ = std::fs::remove_dir(&folder);
+        }
+        made
+    };
+    let Some(folder) = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].iter().find_map(make) else {
+        setup.impossible = Some("no cgroup can be frozen by this user".into());
+        return;
+    };
+    let made = folder.clone();
+    setup.hangs();
+    setup.at_worker("body", move |_, worker| {
+        let set = |file: &str, text: String| std::fs::write(folder.join(file), text);
+        let _ = set("cgroup.procs", worker.as_raw_pid().to_string());
+        let _ = set("cgroup.freeze", "1".to_owned());
+    });
+    setup.afterwards(move |_| {
+        let _ = std::fs::write(made.join("cgroup.freeze"), "0");
+        for _ in 0..200 {
+            if std::fs::remove_dir(&made).is_ok() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Some(format!("a process is still in {}", made.display()))
     });
 }
 

@@ -2,7 +2,7 @@ mod factors;
 
 use std::process::ExitCode;
 
-use judge::Kind;
+use judge::{Kind, may_be_same};
 use report::{
     Record,
     evidence::{Evidence, Factor, FactorKind, FactorVerdict, Mitigations, Rate, Setting},
@@ -129,7 +129,7 @@ fn seen(record: &Record, signature: &str, rewritten: Option<&Rewritten>) -> Seen
     match outcome.kind {
         Kind::Pass => Seen::Pass,
         Kind::Skip | Kind::NoVerdict => Seen::NoVerdict,
-        _ if outcome.signature == signature => Seen::Same,
+        _ if may_be_same(&outcome.signature, signature) => Seen::Same,
         _ if rewritten.is_some_and(answer) => {
             Seen::Invalid(outcome.signature.clone(), InvalidReason::Answer)
         }

@@ -264,8 +264,13 @@ fn again(args: &Report, session: &Session, subject: &Subject<'_>, form: Option<F
 /// A record without names of people and machines.
 fn redacted(mut record: Record, who: &Identity) -> Record {
     let outcome = &mut record.outcome;
-    let texts =
-        [&mut outcome.summary, &mut record.again, &mut record.stack.spec, &mut record.stack.root];
+    let texts = [
+        &mut outcome.signature,
+        &mut outcome.summary,
+        &mut record.again,
+        &mut record.stack.spec,
+        &mut record.stack.root,
+    ];
     texts.into_iter().chain(&mut outcome.details).for_each(|text| *text = redact(text, who));
     record
 }
@@ -314,7 +319,8 @@ fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) -> Str
     }
     text.push_str(&format!("  rate        {}\n", findings.rate));
     for control in &findings.controls {
-        text.push_str(&format!("  control     {}: {}\n", control.what, control.rate));
+        let failure = control.failure(&findings.record.outcome.signature);
+        text.push_str(&format!("  control     {}: {}; {failure}\n", control.what, control.rate));
     }
     let missing =
         [(findings.minimised.is_none(), "minimise"), (findings.mitigations.is_none(), "mitigate")];

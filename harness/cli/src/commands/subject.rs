@@ -46,16 +46,16 @@ impl Runs {
     pub(crate) fn with_signature(records: Vec<Record>, signature: Option<String>) -> Runs {
         let others = failures(&records)
             .into_iter()
-            .filter(|other| Some(&other.signature) != signature.as_ref())
+            .filter(|other| !is_wanted(&other.signature, signature.as_deref()))
             .collect();
-        let failed = records.iter().filter(|r| Some(&r.outcome.signature) == signature.as_ref());
+        let failed = records.iter().filter(|r| is_wanted_failure(r, signature.as_deref()));
         let rate = Rate { failed: failed.count() as u32, runs: verdicts(&records) };
         Runs { records, signature, rate, others }
     }
 
     /// A run that failed with the signature.
     pub(crate) fn failed(&self) -> Option<&Record> {
-        self.records.iter().find(|r| Some(&r.outcome.signature) == self.signature.as_ref())
+        self.records.iter().find(|r| is_wanted_failure(r, self.signature.as_deref()))
     }
 }
 
@@ -64,6 +64,15 @@ impl Runs {
 pub(crate) fn states_an_answer(plan: &Plan, outcome: &Outcome) -> bool {
     let step = outcome.at.step.and_then(|id| plan.step(id));
     step.is_some_and(|step| step.returns.is_some() || step.gives.is_some())
+}
+
+fn is_wanted_failure(record: &Record, wanted: Option<&str>) -> bool {
+    record.outcome.kind.is_failure() && is_wanted(&record.outcome.signature, wanted)
+}
+
+/// Returns whether a failure is the one in question, as far as anything is known of it.
+fn is_wanted(signature: &str, wanted: Option<&str>) -> bool {
+    wanted.is_some_and(|wanted| judge::may_be_same(signature, wanted))
 }
 
 /// Runs that prove something.

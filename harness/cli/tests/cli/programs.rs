@@ -176,7 +176,7 @@ fn each_way_in_which_a_program_ends_has_its_outcome() {
     assert_eq!(records.len(), expected.len());
     for (what, wanted) in expected {
         let record = &records[&format!("outcomes[what={what}]")];
-        assert_eq!(signature(record), wanted, "{what}: {record:#}");
+        assert!(judge::signature_fits(wanted, signature(record)), "{what}: {record:#}");
     }
     // What ran it and what it checked is recorded, and who proved the device.
     let pass = &records["outcomes[what=pass]"];
@@ -190,6 +190,16 @@ fn each_way_in_which_a_program_ends_has_its_outcome() {
     assert!(libraries.iter().any(|l| l["name"].as_str().unwrap().starts_with("libamdhip64.so")));
     // The line is one of the case.
     let raised = &records["outcomes[what=raise]"];
+    let of_program = |text: &str| {
+        let lines = OUTCOMES.lines().skip_while(|line| !line.contains("python: |")).skip(1);
+        lines.enumerate().find(|(_, line)| line.contains(text)).expect("a line").0 + 1
+    };
+    // Its identity is the line of the program.
+    let place = format!("program.py:{}", of_program("['absent']"));
+    assert_eq!(signature(raised), format!("exception:KeyError:{place}"));
+    let place = format!("program.py:{}", of_program("os.kill"));
+    let crashed = signature(&records["outcomes[what=crash]"]);
+    assert_eq!(crashed, format!("crash:middle:SIGSEGV:{place}"));
     let line = OUTCOMES.lines().position(|line| line.contains("['absent']")).unwrap() + 1;
     assert_eq!(raised["outcome"]["at"]["line"], line);
 
@@ -359,7 +369,8 @@ fn faults_at_calls_are_planted_in_cpp_programs() {
             continue;
         }
         let outcome = &records["byte"]["outcome"];
-        assert_eq!(signature(&records["byte"]), signature_wanted, "{fault}: {outcome}");
+        let got = signature(&records["byte"]);
+        assert!(judge::signature_fits(signature_wanted, got), "{fault}: {outcome}");
     }
 }
 
@@ -389,7 +400,8 @@ fn cpp_programs_link_libraries_of_the_stack() {
             continue;
         }
         let outcome = &records["linked"]["outcome"];
-        assert_eq!(signature(&records["linked"]), wanted, "{library}: {outcome}");
+        let got = signature(&records["linked"]);
+        assert!(judge::signature_fits(wanted, got), "{library}: {outcome}");
     }
 }
 
@@ -415,6 +427,6 @@ fn a_check_that_is_wrong_is_never_lost() {
     assert_eq!(records.len(), WRONG.len());
     for (name, line, wanted) in WRONG {
         let record = &records[&format!("wrong[what={name}]")];
-        assert_eq!(signature(record), *wanted, "{line}: {}", record["outcome"]);
+        assert!(judge::signature_fits(wanted, signature(record)), "{line}: {}", record["outcome"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Everything that an issue is written from.
 
-use judge::Known;
+use judge::{Known, Likeness, likeness};
 use plan::Library;
 
 use super::Environment;
@@ -104,8 +104,24 @@ pub struct Control {
     pub rate: Rate,
     /// Its most frequent failure, where it has one.
     pub signature: Option<String>,
+    /// Likeness of that to the reported failure, where both were compared before they were quoted.
+    pub likeness: Option<Likeness>,
     /// The command that runs it.
     pub again: String,
+}
+
+impl Control {
+    /// Returns its failure beside the reported one, in words.
+    pub fn failure(&self, reported: &str) -> String {
+        let Some(signature) = &self.signature else { return "passes".to_owned() };
+        match self.likeness.unwrap_or_else(|| likeness(reported, signature)) {
+            Likeness::Same => format!("`{signature}`"),
+            Likeness::Different => format!("another failure: `{signature}`"),
+            Likeness::Unknown => {
+                format!("`{signature}`, an exit status alone: not known to be the same failure")
+            }
+        }
+    }
 }
 
 /// A log.

@@ -1,5 +1,7 @@
 //! Texts of others, made harmless before any part of an issue is written, so that no part has to remember it.
 
+use judge::likeness;
+
 use super::Findings;
 use crate::{
     evidence::{
@@ -12,6 +14,10 @@ use crate::{
 /// in fences, which are longer than any fence in it, stays.
 pub(super) fn in_markdown(findings: &Findings) -> Findings {
     let mut findings = findings.clone();
+    let reported = findings.record.outcome.signature.clone();
+    for control in &mut findings.controls {
+        control.likeness = control.signature.as_ref().map(|other| likeness(&reported, other));
+    }
     let record = &mut findings.record;
     prose([&mut record.title, &mut record.outcome.summary, &mut record.device.name]);
     if let Some(program) = &mut record.program {

@@ -65,6 +65,7 @@ fn planted() -> Findings {
             what: "host=pinned instead of host=pageable".to_owned(),
             rate: rate(0, 5),
             signature: None,
+            likeness: None,
             again: "rocrepro run x".to_owned(),
         }],
         minimised: Some(Minimised {

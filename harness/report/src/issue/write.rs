@@ -290,9 +290,9 @@ pub(super) fn rate_and_controls(findings: &Findings) -> String {
         findings.rate, findings.record.outcome.signature
     );
     text.push_str(&failing);
-    for Control { what, rate, signature, .. } in &findings.controls {
-        let signature = signature.as_ref().map_or("passes".to_owned(), |s| format!("`{s}`"));
-        let _ = write!(text, "\n| {what} | {rate} | {signature} |");
+    for control in &findings.controls {
+        let shown = control.failure(&findings.record.outcome.signature);
+        let _ = write!(text, "\n| {} | {} | {shown} |", control.what, control.rate);
     }
     text
 }

@@ -11,7 +11,7 @@ use std::{
 use builds::Obtained;
 use case::{Body, Case, Lowered, Trial};
 use device::{Planted, WITNESS_VARIABLE};
-use judge::Kind as Outcome;
+use judge::{FailureIdentity, Kind as Outcome};
 use plan::program::Packages;
 use regex::Regex;
 use report::Record;
@@ -398,6 +398,9 @@ fn of_record(record: Record) -> Ran {
     Ran { shown, why: outcome.summary.clone(), time, record: Some(record) }
 }
 
+/// The phase of a command, which names none.
+const PROGRAM: &str = "program";
+
 fn of_command(
     words: &[String],
     variables: &[(OsString, OsString)],
@@ -415,10 +418,9 @@ fn of_command(
     });
     let tail = seen.stderr.to_text();
     let output = output.text();
-    let last = says::last_words(&tail).or_else(|| says::last_words(&output)).unwrap_or_default();
-    let signature = |ended: &str| says::signature(ended, &tail, &output, wanted);
-    let failed = |kind, ended: &str| {
-        let signature = signature(ended);
+    let last = judge::last_words(&tail).or_else(|| judge::last_words(&output)).unwrap_or_default();
+    let failed = |kind, identity: FailureIdentity| {
+        let signature = says::signature(identity, &tail, &output, wanted);
         // With a text to look for, what does not say it is another failure.
         let kind =
             if wanted.is_some() && !signature.starts_with("match:") { Outcome::Skip } else { kind };
@@ -431,14 +433,17 @@ fn of_command(
             (Shown::Untestable, format!("the command cannot be started: exit code {code}"))
         }
         Ended::Exited(code) => {
-            (failed(Outcome::ApiError, &format!("exit:{code}")), format!("exit code {code}"))
+            let identity = FailureIdentity::of_exit(*code, &tail, &output);
+            (failed(Outcome::ApiError, identity), format!("exit code {code}"))
         }
         Ended::Signalled { signal, .. } => {
-            (failed(Outcome::Crash, &format!("signal:{signal}")), format!("signal {signal}"))
+            let identity = FailureIdentity::of_signal(PROGRAM, *signal, &tail);
+            (failed(Outcome::Crash, identity), format!("signal {signal}"))
         }
         Ended::Stopped { reason: Reason::Cancelled, .. } => return None,
         Ended::Stopped { reason: Reason::Total, .. } => {
-            (failed(Outcome::Hang, "timeout"), "out of time".to_owned())
+            let identity = FailureIdentity::Named(format!("hang:{PROGRAM}"));
+            (failed(Outcome::Hang, identity), "out of time".to_owned())
         }
         Ended::SpawnFailed(error) => (Shown::Trouble, format!("cannot start `{program}`: {error}")),
         other => (Shown::Trouble, format!("{other:?}")),

@@ -1,6 +1,6 @@
 //! Which runs show the failure that is looked for.
 
-use judge::Kind;
+use judge::{Kind, may_be_same};
 use search::bisect::{Event, Seen};
 
 use super::{
@@ -72,7 +72,9 @@ impl Verdicts {
             Shown::Failed { signature, kind, started } => {
                 // Before the bad end has failed only the good one is run besides, to see whether they are exchanged.
                 let first = self.reference.is_none() && (bad_end || *started);
-                let same = first || self.reference.as_ref() == Some(signature);
+                // A command whose exit status is all that is known of its failure is the user's own answer, as for git bisect.
+                let same = first
+                    || self.reference.as_ref().is_some_and(|wanted| may_be_same(wanted, signature));
                 // A build whose runtime does not find its device is broken in a way of its own, unless that is what is
                 // looked for.
                 if !started && !same {

@@ -8,7 +8,7 @@ use std::{
 
 use device::{Config, Place, Planted};
 use export::{Form, Header, Trace};
-use judge::{Kind, Outcome};
+use judge::{Kind, Outcome, may_be_same};
 use report::evidence::Rate;
 use supervise::{Cancel, Ended, Limits};
 
@@ -165,7 +165,7 @@ pub(crate) fn exported(
     let interrupted = || Stop::no_verdict("interrupted");
     let mut record = run_trial(session, &logged, cancel).ok_or_else(interrupted)?;
     for run in 1..TRIES {
-        if goal.is_none_or(|goal| goal.signature == record.outcome.signature) {
+        if goal.is_none_or(|goal| may_be_same(&goal.signature, &record.outcome.signature)) {
             break;
         }
         record = run_trial(session, &logged.of_run(run), cancel).ok_or_else(interrupted)?;

@@ -8,7 +8,7 @@ use std::{
 
 use device::Planted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use judge::{Kind, Outcome};
+use judge::{Kind, Outcome, may_be_same};
 use plan::Call;
 use report::{Record, count};
 use serde::{Deserialize, Serialize};
@@ -204,7 +204,7 @@ impl<'s> Runs<'s> {
         let outcome = record.outcome.clone();
         self.remember(key, &outcome);
         let wanted = match &self.signature {
-            Some(signature) => *signature == outcome.signature,
+            Some(signature) => may_be_same(signature, &outcome.signature),
             None => outcome.kind.is_failure(),
         };
         if wanted || self.example.is_none() {
@@ -347,7 +347,7 @@ impl<'s> Runs<'s> {
 
     /// Whether a candidate failed in the way in question: with its signature, in the same call, after the same call.
     pub(super) fn is_wanted(&self, candidate: &Candidate, outcome: &Outcome) -> bool {
-        self.signature.as_deref() == Some(outcome.signature.as_str())
+        self.signature.as_deref().is_some_and(|wanted| may_be_same(wanted, &outcome.signature))
             && self.identity.as_ref().is_none_or(|identity| identity.fits(candidate, outcome))
     }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use case::Body;
-use judge::{Kind, Outcome};
+use judge::{FailureIdentity, Kind, Likeness, Outcome};
 use plan::program::ProgramBody;
 use report::{Record, count, evidence::CASE_FILE};
 use search::shorten::{ShortenedText, shorten};
@@ -79,6 +79,13 @@ pub(super) fn minimise(
             "error: it failed as `{}` in {} of {RUNS} runs; minimise can shorten only a program that fails in the same way every \
              time",
             failed.outcome.signature, runs.rate.failed
+        )));
+    }
+    if FailureIdentity::parse(&failed.outcome.signature).is_bare_exit() {
+        return Err(Stop::no_verdict(format!(
+            "error: `{}` is all that is known of the failure, so a shorter program may fail for another reason\n\
+             hint: have the program check by the helper, or write what is wrong as its last line",
+            failed.outcome.signature
         )));
     }
     let job = subject.job()?;
@@ -279,18 +286,16 @@ impl Search<'_> {
     }
 }
 
-/// Whether two failures are the same. An exit status and a refusal of the compiler say little: what was said last has to be the same
-/// too, so that a text which does not parse is no shorter program.
+/// Compares two failures where lines of the program were left out. A refusal of the compiler says little: its
+/// first error has to be the same too, so that a text which does not parse is not taken for a shorter program.
 fn alike(one: &Outcome, other: &Outcome) -> bool {
-    let vague = one.kind == Kind::CompileError || one.signature.starts_with("exit:");
-    let said = |outcome: &Outcome| {
+    let identity = |outcome: &Outcome| FailureIdentity::parse(&outcome.signature);
+    let error = |outcome: &Outcome| {
         let line = |line: &String| line.split_once("error: ").map(|(_, text)| text.to_owned());
-        match outcome.kind {
-            Kind::CompileError => outcome.details.iter().find_map(line).into_iter().collect(),
-            _ => outcome.details.clone(),
-        }
+        let refused = outcome.kind == Kind::CompileError;
+        refused.then(|| outcome.details.iter().find_map(line)).flatten()
     };
-    one.signature == other.signature && (!vague || said(one) == said(other))
+    identity(one).compare_edited(&identity(other)) == Likeness::Same && error(one) == error(other)
 }
 
 fn told(

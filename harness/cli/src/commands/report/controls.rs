@@ -33,7 +33,13 @@ pub(super) fn controls(
 pub(super) fn control(what: String, runs: Runs) -> Control {
     let failed = runs.rate.failed + runs.others.iter().map(|other| other.count).sum::<u32>();
     let again = runs.records.first().map_or(String::new(), |r| r.again.clone());
-    Control { what, rate: Rate { failed, runs: runs.rate.runs }, signature: runs.signature, again }
+    Control {
+        what,
+        rate: Rate { failed, runs: runs.rate.runs },
+        signature: runs.signature,
+        likeness: None,
+        again,
+    }
 }
 
 /// Trials of the same case that pass, the most similar first.

@@ -52,7 +52,7 @@ fn a_program_that_fails_gets_an_issue_with_counts_that_are_true() {
         "**Nothing that was seen shows that ROCm did this.**",
         "it failed as described in 2 of 3. Its rate is 2/3 (95 %",
         // Of the next three runs the fifth fails.
-        "| the same on ROCm 7.2.4 on the emulated gfx90a | 1/3 | `exit:7` |",
+        "| the same program on ROCm 7.2.4 on the emulated gfx90a | 1/3 | `exit:7:run-#-password` |",
         "run 1 password=<secret>",
         "python3 some.py 1 3 5\n```",
         "rocrepro exec --rocm debian:7.2.4 --device emulated --gfx gfx1151 --env \"LICENCE=$LICENCE\" -- python3 some.py 1 3 5\n```",
@@ -65,6 +65,45 @@ fn a_program_that_fails_gets_an_issue_with_counts_that_are_true() {
     assert!(!report.contains("hunter"), "{report}");
     let records = fs::read_to_string(folder.path().join("rocrepro-some/record.jsonl")).unwrap();
     assert_eq!(records.lines().count(), 3);
+}
+
+/// Both releases see exit status 1.
+#[test]
+fn another_failure_elsewhere_is_not_counted_as_the_same() {
+    if !namespaces() {
+        return;
+    }
+    let used = "import ctypes, os\nhip = ctypes.CDLL('libamdhip64.so')\nplace = ctypes.c_void_p()\n\
+                hip.hipMalloc(ctypes.byref(place), ctypes.c_size_t(64))\nelsewhere = os.path.exists('before')\n\
+                open('before', 'w').close()\n";
+    let check = |end: &str, reported: &str, control: &str| {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("some.py"), format!("{used}{end}")).expect("a program");
+        let also = ["--report", "--repeat", "1", "--also", "debian:7.2.4@gfx90a"];
+        let output = exec(folder.path(), &[&also[..], &["--", "python3", "some.py"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+        let report = fs::read_to_string(folder.path().join("rocrepro-some/report.md")).unwrap();
+        let on = "| the same program on ROCm 7.2.4 on the emulated gfx90a | 1/1 |";
+        for text in
+            [&format!("| as reported | **1/1** | `{reported}` |"), &format!("{on} {control} |")]
+        {
+            assert!(report.contains(text), "{text}: {report}");
+        }
+        assert!(
+            shown(&output).contains(&control.replace('`', "")) || shown(&output).contains(control)
+        );
+    };
+    check(
+        "def f():\n    open('/none') if elsewhere else hip.x\nf()\n",
+        "exception:AttributeError:some.py:8:f",
+        "another failure: `exception:FileNotFoundError:some.py:8:f`",
+    );
+    check("{}['a']\n", "exception:KeyError:some.py:7", "`exception:KeyError:some.py:7`");
+    check(
+        "os._exit(3)\n",
+        "exit:3",
+        "`exit:3`, an exit status alone: not known to be the same failure",
+    );
 }
 
 #[test]

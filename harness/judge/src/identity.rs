@@ -1,0 +1,404 @@
+//! The identity of a failure: by it runs of one trial, releases, nights and shorter programs are compared.
+//!
+//! A signature is the text of an identity, as records and `known` entries have it. Workers and checks name a place in the
+//! plan or in the program, so their signature is the identity. A program that just ends has to be known by what it leaves:
+//! the type of an exception and its place, the signal and the last call, or the last line that it wrote. An exit status
+//! alone identifies nothing.
+
+mod endings;
+
+use std::fmt;
+
+use crate::words;
+
+pub use endings::last_words;
+pub(crate) use endings::{function, raised};
+
+/// A place in a program of the user's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcePlace {
+    /// The name of the file, without its folder.
+    pub file: String,
+    /// The line, from 1 on.
+    pub line: u32,
+    /// The function; empty where it is not known.
+    pub function: String,
+}
+
+/// The identity of a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FailureIdentity {
+    /// An exception that was not caught.
+    Exception {
+        /// The type, without the module.
+        name: String,
+        /// The innermost place in the user's own files; none where it is not known.
+        place: Option<SourcePlace>,
+    },
+    /// A signal ended the process.
+    Crash {
+        /// The phase of a program, or the call of a worker.
+        during: String,
+        /// The name of the signal; none for a worker, whose call says enough.
+        signal: Option<String>,
+        /// The last call: its place in the user's own files, or what the process said as it gave up.
+        last: Option<LastCall>,
+    },
+    /// The program chose an exit status.
+    Exit {
+        /// The status.
+        status: i32,
+        /// The last line that it wrote, without what changes from run to run; none where it wrote nothing.
+        said: Option<String>,
+    },
+    /// Anything else: the signature names a check, a call or a buffer.
+    Named(String),
+}
+
+/// Where a process was when a signal ended it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LastCall {
+    /// A place in a file of the user's.
+    Place(SourcePlace),
+    /// The type of a C++ exception, or the text of an assertion.
+    Words(String),
+}
+
+/// The answer to the question whether two failures are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    /// The same failure.
+    Same,
+    /// Two failures.
+    Different,
+    /// One exit status, and nothing else is known of either.
+    Unknown,
+}
+
+impl FailureIdentity {
+    /// Returns the identity of a process that chose an exit status: the exception that Python reports, or the last line that
+    /// the process wrote.
+    pub fn of_exit(status: i32, stderr: &str, stdout: &str) -> FailureIdentity {
+        // Python ends with 1 after an exception; with any other status the program went on after a traceback.
+        if let (1, Some(raised)) = (status, endings::raised(stderr)) {
+            return FailureIdentity::Exception { name: raised.name, place: raised.place };
+        }
+        let said = endings::last_words(stderr).or_else(|| endings::last_words(stdout));
+        FailureIdentity::Exit {
+            status,
+            said: said.map(endings::normalised).filter(|said| !said.is_empty()),
+        }
+    }
+
+    /// Returns the identity of a program that a signal ended during a phase.
+    pub fn of_signal(during: &str, signal: i32, stderr: &str) -> FailureIdentity {
+        let last = endings::last_place(stderr).map(LastCall::Place);
+        let last = last.or_else(|| endings::gave_up(stderr).map(LastCall::Words));
+        FailureIdentity::Crash {
+            during: during.to_owned(),
+            signal: Some(words::signal(signal)),
+            last,
+        }
+    }
+
+    /// Reads a signature, in the spelling of today or of an earlier version.
+    pub fn parse(signature: &str) -> FailureIdentity {
+        let named = || FailureIdentity::Named(signature.to_owned());
+        let Some((kind, rest)) = signature.split_once(':') else {
+            return match signature {
+                "timeout" => FailureIdentity::Named("hang:program".to_owned()),
+                _ => named(),
+            };
+        };
+        let (first, more) = match rest.split_once(':') {
+            Some((first, more)) => (first, Some(more)),
+            None => (rest, None),
+        };
+        match kind {
+            "exception" => {
+                let place = more.and_then(SourcePlace::parse);
+                FailureIdentity::Exception { name: first.to_owned(), place }
+            }
+            "exit" => match first.parse() {
+                Ok(status) => exit(status, more),
+                Err(_) => named(),
+            },
+            "crash" => {
+                let (signal, last) =
+                    match more.map(|more| more.split_once(':').unwrap_or((more, ""))) {
+                        Some((signal, last)) => (Some(signal.to_owned()), last),
+                        None => (None, ""),
+                    };
+                let place = SourcePlace::parse(last).map(LastCall::Place);
+                let words = || (!last.is_empty()).then(|| LastCall::Words(last.to_owned()));
+                FailureIdentity::Crash {
+                    during: first.to_owned(),
+                    signal,
+                    last: place.or_else(words),
+                }
+            }
+            // `bisect` wrote these until 0.2.
+            "signal" => match first.parse() {
+                Ok(number) => FailureIdentity::Crash {
+                    during: "program".to_owned(),
+                    signal: Some(words::signal(number)),
+                    last: None,
+                },
+                Err(_) => named(),
+            },
+            "timeout" => FailureIdentity::Named("hang:program".to_owned()),
+            _ => named(),
+        }
+    }
+
+    /// Returns whether nothing is known but an exit status.
+    pub fn is_bare_exit(&self) -> bool {
+        matches!(self, FailureIdentity::Exit { said: None, .. })
+    }
+
+    /// Compares two failures of the same program. What only one of them knows, as of an earlier version that recorded less,
+    /// does not count.
+    pub fn compare(&self, other: &FailureIdentity) -> Likeness {
+        self.compare_by(other, |one, other| one == other)
+    }
+
+    /// Compares the failures of two versions of a program whose lines may have moved.
+    pub fn compare_edited(&self, other: &FailureIdentity) -> Likeness {
+        self.compare_by(other, |one, other| one.function == other.function)
+    }
+
+    fn compare_by(
+        &self,
+        other: &FailureIdentity,
+        is_there: fn(&SourcePlace, &SourcePlace) -> bool,
+    ) -> Likeness {
+        let is_same = match (self, other) {
+            (
+                FailureIdentity::Exception { name, place },
+                FailureIdentity::Exception { name: name_2, place: place_2 },
+            ) => name == name_2 && both(place, place_2, is_there),
+            (
+                FailureIdentity::Crash { during, signal, last },
+                FailureIdentity::Crash { during: during_2, signal: signal_2, last: last_2 },
+            ) => {
+                let is_last = |one: &LastCall, other: &LastCall| match (one, other) {
+                    (LastCall::Place(one), LastCall::Place(other)) => is_there(one, other),
+                    (LastCall::Words(one), LastCall::Words(other)) => alike(one, other),
+                    _ => false,
+                };
+                during == during_2
+                    && both(signal, signal_2, |one, other| one == other)
+                    && both(last, last_2, is_last)
+            }
+            (
+                FailureIdentity::Exit { status, said },
+                FailureIdentity::Exit { status: status_2, said: said_2 },
+            ) => match (said, said_2) {
+                _ if status != status_2 => false,
+                (None, None) => return Likeness::Unknown,
+                (Some(one), Some(other)) => alike(one, other),
+                _ => false,
+            },
+            (FailureIdentity::Named(one), FailureIdentity::Named(other)) => one == other,
+            _ => false,
+        };
+        if is_same { Likeness::Same } else { Likeness::Different }
+    }
+}
+
+/// Compares the failures of one program by their signatures.
+pub fn likeness(one: &str, other: &str) -> Likeness {
+    FailureIdentity::parse(one).compare(&FailureIdentity::parse(other))
+}
+
+/// Returns whether two failures are the same, or nothing is known of them but one exit status.
+pub fn may_be_same(one: &str, other: &str) -> bool {
+    likeness(one, other) != Likeness::Different
+}
+
+/// An exit status with what was said; an exception where an earlier version wrote one down as the last line.
+fn exit(status: i32, said: Option<&str>) -> FailureIdentity {
+    let name = said.and_then(|said| said.split_once(':')).map(|(name, _)| name);
+    let is_exception = |name: &&str| {
+        ["Error", "Exception", "Interrupt"].iter().any(|end| name.ends_with(end))
+            && name.chars().all(|c| c.is_alphanumeric() || "._".contains(c))
+    };
+    match name.filter(is_exception) {
+        Some(name) if status == 1 => FailureIdentity::Exception {
+            name: endings::without_module(name).to_owned(),
+            place: None,
+        },
+        _ => FailureIdentity::Exit { status, said: said.map(str::to_owned) },
+    }
+}
+
+/// Returns whether two values agree, or one of them is not known.
+fn both<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => agree(one, other),
+        _ => true,
+    }
+}
+
+/// A signature of a record is one word; that of a bisected command is not.
+fn alike(one: &str, other: &str) -> bool {
+    let word = |text: &str| text.replace(' ', "-");
+    word(one) == word(other)
+}
+
+impl SourcePlace {
+    fn parse(text: &str) -> Option<SourcePlace> {
+        let mut parts = text.splitn(3, ':');
+        let (file, line, function) =
+            (parts.next()?, parts.next()?, parts.next().unwrap_or_default());
+        let line = line.parse().ok()?;
+        Some(SourcePlace { file: file.to_owned(), line, function: function.to_owned() })
+    }
+}
+
+impl fmt::Display for SourcePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)?;
+        if self.function.is_empty() { Ok(()) } else { write!(f, ":{}", self.function) }
+    }
+}
+
+/// Writes the signature.
+impl fmt::Display for FailureIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FailureIdentity::Exception { name, place } => {
+                write!(f, "exception:{name}")?;
+                place.as_ref().map_or(Ok(()), |place| write!(f, ":{place}"))
+            }
+            FailureIdentity::Crash { during, signal, last } => {
+                write!(f, "crash:{during}")?;
+                signal.as_ref().map_or(Ok(()), |signal| write!(f, ":{signal}"))?;
+                match last {
+                    Some(LastCall::Place(place)) => write!(f, ":{place}"),
+                    Some(LastCall::Words(words)) => write!(f, ":{words}"),
+                    None => Ok(()),
+                }
+            }
+            FailureIdentity::Exit { status, said } => {
+                write!(f, "exit:{status}")?;
+                said.as_ref().map_or(Ok(()), |said| write!(f, ":{said}"))
+            }
+            FailureIdentity::Named(signature) => f.write_str(signature),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACEBACK: &str = "warming up\nTraceback (most recent call last):\n  File \"/home/a/train.py\", line 30, in <module>\n    \
+        main()\n  File \"/home/a/train.py\", line 12, in main\n    y = torch.relu(x)\n  File \
+        \"/venv/lib/python3.12/site-packages/torch/functional.py\", line 9, in relu\n    return f(x)\nRuntimeError: HIP error: \
+        invalid device function\nCompile with `TORCH_USE_HIP_DSA` to see more.\n";
+
+    #[track_caller]
+    fn check(one: &str, other: &str, expected: Likeness) {
+        assert_eq!(likeness(one, other), expected, "{one} and {other}");
+        assert_eq!(likeness(other, one), expected, "{other} and {one}");
+    }
+
+    #[test]
+    fn exceptions_have_one_identity_however_the_program_was_run() {
+        let by_exit = FailureIdentity::of_exit(1, TRACEBACK, "");
+        assert_eq!(by_exit.to_string(), "exception:RuntimeError:train.py:12:main");
+        // Spellings of earlier versions: of the helper, and of bisect.
+        for old in
+            ["exception:RuntimeError", "exit:1:RuntimeError: HIP error: invalid device function"]
+        {
+            check(&by_exit.to_string(), old, Likeness::Same);
+        }
+        check(&by_exit.to_string(), "exception:KeyError", Likeness::Different);
+        check(&by_exit.to_string(), "exception:RuntimeError:train.py:30:main", Likeness::Different);
+        check(&by_exit.to_string(), "exit:1", Likeness::Different);
+    }
+
+    #[test]
+    fn two_exceptions_behind_the_same_exit_status_are_two_failures() {
+        let raised = |last: &str| {
+            let text = format!(
+                "Traceback (most recent call last):\n  File \"x.py\", line 3, in <module>\n    f()\n{last}\n"
+            );
+            FailureIdentity::of_exit(1, &text, "").to_string()
+        };
+        check(&raised("RuntimeError: a"), &raised("RuntimeError: b"), Likeness::Same);
+        check(
+            &raised("RuntimeError: a"),
+            &raised("FileNotFoundError: [Errno 2]"),
+            Likeness::Different,
+        );
+    }
+
+    #[test]
+    fn bare_exit_statuses_are_not_known_to_be_the_same() {
+        check("exit:1", "exit:1", Likeness::Unknown);
+        check("exit:1", "exit:2", Likeness::Different);
+        check("exit:1:wrong bytes", "exit:1:wrong-bytes", Likeness::Same);
+        check("exit:1:wrong bytes", "exit:1:no device", Likeness::Different);
+        check("exit:1:wrong bytes", "exit:1", Likeness::Different);
+        assert!(FailureIdentity::of_exit(1, "", "\n").is_bare_exit());
+        assert_eq!(
+            FailureIdentity::of_exit(2, "", "sum 7 wrong\n").to_string(),
+            "exit:2:sum # wrong"
+        );
+        // A traceback that the program survived is not why it ended.
+        assert_eq!(
+            FailureIdentity::of_exit(3, TRACEBACK, "").to_string().split(':').next(),
+            Some("exit")
+        );
+    }
+
+    #[test]
+    fn crashes_are_known_by_signal_and_last_call() {
+        let of = |signal, stderr| FailureIdentity::of_signal("copy", signal, stderr).to_string();
+        assert_eq!(of(11, ""), "crash:copy:SIGSEGV");
+        let python = "Fatal Python error: Segmentation fault\n\nThread 0x7f01 (most recent call first):\n  File \"/a/other.py\", line 2 in \
+            wait\n\nCurrent thread 0x7f00 (most recent call first):\n  File \"/usr/lib/python3.12/ctypes/__init__.py\", line 5 in \
+            string_at\n  File \"/a/b/train.py\", line 8 in launch\n  File \"/a/b/train.py\", line 20 in <module>\n\nExtension modules: x\n";
+        assert_eq!(of(11, python), "crash:copy:SIGSEGV:train.py:8:launch");
+        let thrown = "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no device 7\n";
+        assert_eq!(of(6, thrown), "crash:copy:SIGABRT:std::runtime_error");
+        let assertion = "a.out: /src/a.cpp:12: int main(): Assertion `n == 3' failed.\n";
+        assert_eq!(of(6, assertion), "crash:copy:SIGABRT:Assertion `n == #' failed.");
+        check(&of(6, thrown), &of(6, assertion), Likeness::Different);
+        check(&of(6, ""), &of(11, ""), Likeness::Different);
+        check(&of(11, ""), "crash:copy", Likeness::Same);
+        check("signal:11", "crash:program:SIGSEGV:x.py:3:f", Likeness::Same);
+        check("crash:hipMalloc", "crash:hipFree", Likeness::Different);
+        check("timeout:last line", "hang:program", Likeness::Same);
+    }
+
+    #[test]
+    fn lines_may_move_in_an_edited_program() {
+        let (one, other) = ("exception:KeyError:x.py:12:main", "exception:KeyError:x.py:7:main");
+        let compare =
+            |one, other| FailureIdentity::parse(one).compare_edited(&FailureIdentity::parse(other));
+        assert_eq!(compare(one, other), Likeness::Same);
+        assert_eq!(compare(one, "exception:KeyError:x.py:12:load"), Likeness::Different);
+        check(one, other, Likeness::Different);
+    }
+
+    #[test]
+    fn signatures_that_were_read_are_written_as_they_were() {
+        for signature in [
+            "exception:KeyError",
+            "exception:KeyError:x.py:3",
+            "exception:hipErrorUnknown:program.cpp:7",
+            "crash:hipMalloc",
+            "crash:copy:SIGABRT:std::runtime_error",
+            "crash:copy:SIGSEGV:x.py:8:launch",
+            "exit:7",
+            "exit:1:wrong at #: #",
+            "wrong-data:dst.back:zero",
+            "match:invalid \\w+",
+        ] {
+            assert_eq!(FailureIdentity::parse(signature).to_string(), signature);
+        }
+    }
+}

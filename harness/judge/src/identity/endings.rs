@@ -1,0 +1,228 @@
+//! Reads from what a process wrote why it ended.
+
+use super::SourcePlace;
+
+/// Longest text of a last line, in characters.
+const LONGEST: usize = 100;
+
+/// Begins the report of an exception in Python.
+const TRACEBACK: &str = "Traceback (most recent call last):";
+
+/// Folders of files that are not the user's own: Python's library, installed packages and rocrepro's helper.
+const INSTALLED: [&str; 5] =
+    ["/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "/rocrepro.py"];
+
+/// Words of names whose values are not shown.
+const SECRET: [&str; 7] =
+    ["passw", "secret", "token", "api_key", "access_key", "credential", "authorization"];
+
+/// An exception of Python, as its report says.
+pub(crate) struct Raised {
+    /// The type, without the module.
+    pub(crate) name: String,
+    /// The text.
+    pub(crate) text: String,
+    /// The innermost place in the user's own files.
+    pub(crate) place: Option<SourcePlace>,
+}
+
+/// Returns the last exception that Python reported.
+pub(crate) fn raised(text: &str) -> Option<Raised> {
+    let (_, report) = text.rsplit_once(TRACEBACK)?;
+    let mut lines = report.lines().skip(1);
+    let mut places = Vec::new();
+    let last = loop {
+        let line = lines.next()?;
+        if line.is_empty() || line.starts_with(' ') {
+            places.extend(frame(line, ", in "));
+        } else {
+            break line;
+        }
+    };
+    let (name, text) = last.split_once(':').unwrap_or((last, ""));
+    let name = name.trim();
+    let is_name = |c: char| c.is_alphanumeric() || "._".contains(c);
+    (!name.is_empty() && name.chars().all(is_name)).then(|| Raised {
+        name: without_module(name).to_owned(),
+        text: text.trim().to_owned(),
+        place: own(places.into_iter().rev()),
+    })
+}
+
+/// Returns the innermost place in the user's own files of the thread that a signal ended, as Python's faulthandler says.
+pub(super) fn last_place(text: &str) -> Option<SourcePlace> {
+    let (_, report) = text.split_once("Fatal Python error: ")?;
+    let (_, thread) = report.split_once("Current thread ")?;
+    let frames = thread.lines().skip(1).map_while(|line| frame(line, " in "));
+    own(frames)
+}
+
+/// Returns why a C++ program ended itself: the type of an exception that was not caught, or an assertion.
+pub(super) fn gave_up(text: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let thrown = line.split_once("terminate called after throwing an instance of '");
+        if let Some((_, name)) = thrown {
+            return Some(name.trim_end().trim_end_matches('\'').to_owned());
+        }
+        line.find("Assertion `").map(|at| normalised(&line[at..]))
+    })
+}
+
+/// Reads `  File "PATH", line 12, in main`, with the whole path.
+fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
+    let (file, rest) = line.strip_prefix("  File \"")?.split_once("\", line ")?;
+    let (number, name) = rest.split_once(before_function).unwrap_or((rest, ""));
+    Some(SourcePlace {
+        file: file.to_owned(),
+        line: number.trim().parse().ok()?,
+        function: function(name),
+    })
+}
+
+/// Returns the first of these places that is in a file of the user's own, and where none is the first, with the name of
+/// the file.
+fn own(places: impl Iterator<Item = SourcePlace>) -> Option<SourcePlace> {
+    let places: Vec<SourcePlace> = places.collect();
+    let is_own = |place: &&SourcePlace| {
+        let file = format!("/{}", place.file);
+        !INSTALLED.iter().any(|part| file.contains(part))
+    };
+    let place = places.iter().find(is_own).or(places.first())?;
+    let file = place.file.rsplit('/').next().unwrap_or_default().replace(':', "-");
+    let file = file.trim_matches(['<', '>']).to_owned();
+    Some(SourcePlace { file, ..place.clone() })
+}
+
+/// Returns the name of a type without its module.
+pub(super) fn without_module(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+/// Returns the last line of a text that is not empty; of a Python program that ended with an exception, the exception.
+pub fn last_words(text: &str) -> Option<&str> {
+    let lines = || text.lines().map(str::trim_end).filter(|line| !line.trim().is_empty());
+    let traceback = lines().enumerate().filter(|(_, line)| line.trim() == TRACEBACK).last();
+    let exception =
+        traceback.and_then(|(at, _)| lines().skip(at + 1).find(|line| !line.starts_with(' ')));
+    exception.or_else(|| lines().next_back()).map(str::trim)
+}
+
+/// Returns a line without addresses, numbers, folders, times and the values of secrets: what is left is the same in every
+/// run of the same failure.
+pub(super) fn normalised(line: &str) -> String {
+    let mut words = Vec::new();
+    let mut is_value = false;
+    for word in line.split_whitespace() {
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        if let Some(name) = secret(word) {
+            is_value = word.len() == name.len() + 1;
+            words.push(numbers_out(name));
+            continue;
+        }
+        let path = word.trim_start_matches(['\'', '"', '`', '(']);
+        // Of a path its last part.
+        let word = match path.starts_with('/') && path.len() > 1 {
+            true => path.trim_end_matches('/').rsplit('/').next().unwrap_or(path),
+            false => word,
+        };
+        words.push(numbers_out(word));
+    }
+    let text = words.join(" ");
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+/// Returns the name in `name=value` or `name:` where it says that the value is a secret.
+fn secret(word: &str) -> Option<&str> {
+    let (name, _) = word.split_once(['=', ':'])?;
+    let lower = name.to_lowercase();
+    SECRET.iter().any(|part| lower.contains(part)).then_some(name)
+}
+
+/// Returns the name of a function; nothing for the code of a file, which Python calls `<module>`.
+pub(crate) fn function(name: &str) -> String {
+    let name = name.trim().trim_matches(['<', '>']);
+    if name == "module" { String::new() } else { name.to_owned() }
+}
+
+/// Replaces every number by `#`, in hexadecimal too.
+fn numbers_out(word: &str) -> String {
+    let (mut out, mut rest) = (String::new(), word);
+    while let Some(first) = rest.chars().next() {
+        let digits = |text: &str, of: fn(char) -> bool| text.find(|c| !of(c)).unwrap_or(text.len());
+        let hexadecimal = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X"));
+        let taken = match hexadecimal.map_or(0, |tail| digits(tail, |c| c.is_ascii_hexdigit())) {
+            0 => digits(rest, |c| c.is_ascii_digit()),
+            n => n + 2,
+        };
+        if taken == 0 {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+        } else {
+            out.push('#');
+            rest = &rest[taken..];
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_out_what_changes_from_run_to_run() {
+        let check = |line: &str, expected: &str| assert_eq!(normalised(line), expected, "{line}");
+        check("error at 0x7f12ab: 17 of 4096 differ", "error at #: # of # differ");
+        check("/tmp/x.3/repro: cannot open '/tmp/ab/data.bin'", "repro: cannot open data.bin'");
+        check("max diff 1.25e-3", "max diff #.#e-#");
+        check("0x is short", "#x is short");
+        check("run 1 password=hunter2 token: b2", "run # password token");
+        assert!(normalised(&"ü ".repeat(300)).ends_with("..."));
+    }
+
+    #[test]
+    fn python_programs_are_known_by_their_exception() {
+        let text = "warming up\nTraceback (most recent call last):\n  File \"x.py\", line 3, in <module>\n    f()\n\
+                    RuntimeError: HIP error: invalid device function\nCompile with `TORCH_USE_HIP_DSA` to see more.\n\n";
+        assert_eq!(last_words(text), Some("RuntimeError: HIP error: invalid device function"));
+        assert_eq!(last_words("a\n b \n\n"), Some("b"));
+        assert_eq!(last_words("\n"), None);
+        let found = raised(text).expect("an exception");
+        assert_eq!(
+            (&*found.name, &*found.text),
+            ("RuntimeError", "HIP error: invalid device function")
+        );
+        assert_eq!(found.place.expect("a place").to_string(), "x.py:3");
+    }
+
+    #[test]
+    fn the_place_of_an_exception_is_in_the_users_own_files() {
+        let report = |frames: &[&str], last: &str| {
+            let frames: String =
+                frames.iter().map(|f| format!("  File \"{f}\", line 4, in g\n    x\n")).collect();
+            format!(
+                "{TRACEBACK}\n  File \"/a/old.py\", line 1, in h\nOSError: x\n\n{TRACEBACK}\n{frames}{last}\n"
+            )
+        };
+        let place = |frames: &[&str]| {
+            let found = raised(&report(frames, "torch.cuda.OutOfMemoryError: HIP")).expect("one");
+            (found.name, found.place.map(|place| place.file))
+        };
+        let named = |file: &str| ("OutOfMemoryError".to_owned(), Some(file.to_owned()));
+        assert_eq!(place(&["/a/x.py", "/v/lib/python3.12/site-packages/t.py"]), named("x.py"));
+        assert_eq!(place(&["/a/x.py", "/t/rocrepro.py"]), named("x.py"));
+        assert_eq!(
+            place(&["/usr/lib/python3.12/runpy.py", "<frozen runpy>"]),
+            named("frozen runpy")
+        );
+        assert_eq!(place(&[]), ("OutOfMemoryError".to_owned(), None));
+        assert!(raised(&report(&[], "not a name of one: x")).is_none());
+        assert!(raised(TRACEBACK).is_none());
+        assert!(raised("KeyError: 1").is_none());
+    }
+}

@@ -1,0 +1,359 @@
+//! Time in which a child could not make progress, whatever its code does: it was stopped, traced or frozen, the machine
+//! was suspended, or the process that watches it did not run either. Such time counts toward no limit.
+//!
+//! A batch system suspends a job by a signal or by its cgroup. A cgroup freezer leaves no trace in the state of a process:
+//! it is `D` with version 1 and `S` with version 2, and only the files of the cgroup say more
+//! (<https://docs.kernel.org/admin-guide/cgroup-v1/freezer-subsystem.html>,
+//! <https://docs.kernel.org/admin-guide/cgroup-v2.html>, `cgroup.events`).
+//!
+//! Only processes of this machine are looked at: a child below a launcher that starts it on another machine is not.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::group;
+
+/// Time between two looks at a child, at most a quarter of its shortest limit.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A look that comes so much too late says that this process did not run: it was stopped or frozen with the child, or its
+/// virtual machine was paused.
+const ABSENT: Duration = Duration::from_secs(1);
+
+/// The machine was suspended where the clock that counts such time gained so much on the one that does not.
+const ASLEEP: Duration = Duration::from_millis(100);
+
+/// Processes that are looked at each time; a program may have started many.
+const PROCESSES: usize = 16;
+
+/// Functions of the kernel in which a frozen thread sleeps; see `kernel/freezer.c` and `kernel/signal.c` of Linux.
+const FREEZERS: [&str; 3] = ["__refrigerator", "do_freezer_trap", "cgroup_enter_frozen"];
+
+/// The cause that keeps a process from making progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspension {
+    /// A signal stopped it: SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU.
+    Stopped,
+    /// A debugger holds it.
+    Traced,
+    /// The cgroup of the process is frozen.
+    Frozen,
+}
+
+impl fmt::Display for Suspension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Suspension::Stopped => "a signal had stopped it",
+            Suspension::Traced => "a debugger held it",
+            Suspension::Frozen => "its cgroup was frozen",
+        })
+    }
+}
+
+/// Decides by the state of a process (`proc_pid_stat(5)`), the function of the kernel in which it sleeps, and what the
+/// files of its cgroups say.
+fn decide(state: &str, sleeps_in: &str, cgroup_is_frozen: bool) -> Option<Suspension> {
+    match state {
+        "T" => Some(Suspension::Stopped),
+        "t" => Some(Suspension::Traced),
+        _ if cgroup_is_frozen || FREEZERS.contains(&sleeps_in) => Some(Suspension::Frozen),
+        _ => None,
+    }
+}
+
+/// Returns whether a `freezer.state` or a `cgroup.events` says that the cgroup is frozen, by itself or by one above it.
+fn says_frozen(text: &str) -> bool {
+    text.lines().any(|line| matches!(line.trim(), "FROZEN" | "FREEZING" | "frozen 1"))
+}
+
+/// The file of each hierarchy that says whether the cgroups of a `/proc/PID/cgroup` are frozen. `mounts` is a
+/// `/proc/PID/mountinfo`.
+fn freezer_files(cgroup: &str, mounts: &str) -> Vec<PathBuf> {
+    let mount = |version: &str, option: &str| {
+        mounts.lines().find_map(|line| {
+            let (before, after) = line.split_once(" - ")?;
+            let fields: Vec<&str> = before.split(' ').collect();
+            let mut after = after.split(' ');
+            let (kind, options) = (after.next()?, after.nth(1).unwrap_or_default());
+            let has = option.is_empty() || options.split(',').any(|one| one == option);
+            (kind == version && has).then(|| (fields.get(3).copied(), fields.get(4).copied()))
+        })
+    };
+    let file = |path: &str, mount: Option<(Option<&str>, Option<&str>)>, name: &str| {
+        let (root, folder) = mount?;
+        let path = Path::new(path).strip_prefix(root?).unwrap_or(Path::new(path));
+        let path = path.strip_prefix("/").unwrap_or(path);
+        Some(Path::new(folder?).join(path).join(name))
+    };
+    let of_line = |line: &str| {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        match controllers {
+            "" => file(path, mount("cgroup2", ""), "cgroup.events"),
+            _ if controllers.split(',').any(|one| one == "freezer") => {
+                file(path, mount("cgroup", "freezer"), "freezer.state")
+            }
+            _ => None,
+        }
+    };
+    cgroup.lines().filter_map(of_line).collect()
+}
+
+fn cgroup_is_frozen(pid: i32) -> bool {
+    static MOUNTS: OnceLock<String> = OnceLock::new();
+    let mounts =
+        MOUNTS.get_or_init(|| fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+    let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let says = |file: PathBuf| fs::read_to_string(file).is_ok_and(|text| says_frozen(&text));
+    freezer_files(&cgroup, mounts).into_iter().any(says)
+}
+
+/// Returns the cause for the first of these processes that is suspended.
+fn of(pids: impl IntoIterator<Item = i32>) -> Option<Suspension> {
+    pids.into_iter().find_map(|pid| {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let stat = String::from_utf8_lossy(&stat);
+        let (_, state, _) = group::parse_stat(&stat)?;
+        let sleeps_in = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+        decide(state, sleeps_in.trim(), cgroup_is_frozen(pid))
+    })
+}
+
+/// Returns the cause if the leader of a group or another of its members is suspended. Reads all of /proc.
+pub(crate) fn of_group(leader: Pid) -> Option<Suspension> {
+    of(group::numbers(leader))
+}
+
+/// Returns the cause if the leader or one of its descendants is suspended; of many, the first ones are looked at.
+pub(crate) fn of_family(leader: Pid) -> Option<Suspension> {
+    let mut family = vec![leader.as_raw_pid()];
+    let mut next = 0;
+    while let Some(pid) = family.get(next).copied().filter(|_| family.len() < PROCESSES) {
+        next += 1;
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks.take(PROCESSES) {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            family.extend(
+                children.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()),
+            );
+        }
+    }
+    family.truncate(PROCESSES);
+    of(family)
+}
+
+/// Returns how long the machine was suspended since it was started.
+pub(crate) fn asleep() -> Duration {
+    let now = |clock| {
+        let now = clock_gettime(clock);
+        Duration::try_from(now).unwrap_or_default()
+    };
+    // In this order the difference is never too large.
+    let with = now(ClockId::Boottime);
+    with.saturating_sub(now(ClockId::Monotonic))
+}
+
+/// The facts of one look at a child.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Look {
+    /// The cause that suspends it, if any.
+    pub(crate) suspension: Option<Suspension>,
+    /// Processor time of the child; none where the kernel does not say.
+    pub(crate) cpu: Option<Duration>,
+    /// Time for which the machine was suspended in all, as [`asleep`] gives it.
+    pub(crate) asleep: Duration,
+}
+
+/// The time that counts toward the limits of a child. All times are since its start.
+pub(crate) struct Clock {
+    pause: Duration,
+    /// The last look: when it was, and what it saw.
+    at: Duration,
+    last: Look,
+    /// Time that does not count.
+    excluded: Duration,
+    /// Since when the child has been suspended, as this process saw it.
+    suspended_for: Duration,
+    /// The last line of the child, by the wall clock and by this one.
+    line: (Duration, Duration),
+}
+
+impl Clock {
+    /// `shortest` is the shortest limit of the child.
+    pub(crate) fn new(shortest: Duration, asleep: Duration) -> Clock {
+        Clock {
+            pause: PAUSE.min(shortest / 4),
+            at: Duration::ZERO,
+            last: Look { asleep, ..Look::default() },
+            excluded: Duration::ZERO,
+            suspended_for: Duration::ZERO,
+            line: (Duration::ZERO, Duration::ZERO),
+        }
+    }
+
+    /// Returns when to look again, by the wall clock.
+    pub(crate) fn next(&self) -> Duration {
+        self.at.saturating_add(self.pause)
+    }
+
+    /// Takes what was seen at `now`.
+    pub(crate) fn see(&mut self, now: Duration, look: Look) {
+        let passed = now.saturating_sub(self.at);
+        let expected = passed.min(self.pause);
+        let absent = if passed >= self.pause.saturating_add(ABSENT) {
+            passed - expected
+        } else {
+            Duration::ZERO
+        };
+        let slept = look.asleep >= self.last.asleep.saturating_add(ASLEEP);
+        // A process under strace is stopped now and then, and goes on.
+        let rests = look.cpu == self.last.cpu;
+        let held = look.suspension.is_some() && self.last.suspension.is_some() && rests;
+        self.excluded += if held || slept { passed } else { absent };
+        self.suspended_for =
+            if held { self.suspended_for + passed - absent } else { Duration::ZERO };
+        (self.at, self.last) = (now, look);
+    }
+
+    /// Returns what counts of the time up to `now`.
+    pub(crate) fn counted(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.excluded)
+    }
+
+    /// Returns the time by the wall clock at which so much time counts, if nothing else is excluded.
+    pub(crate) fn wall(&self, counted: Duration) -> Duration {
+        counted.saturating_add(self.excluded)
+    }
+
+    /// Returns by this clock when the last line came, which by the wall clock was at `line`.
+    pub(crate) fn line(&mut self, line: Duration) -> Duration {
+        if line != self.line.0 {
+            self.line = (line, line.saturating_sub(self.excluded).max(self.line.1));
+        }
+        self.line.1
+    }
+
+    /// Returns the cause if the child has been suspended for so long without a break.
+    pub(crate) fn suspended_for(&self, limit: Duration) -> Option<Suspension> {
+        self.last.suspension.filter(|_| self.suspended_for >= limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn every_source_of_a_suspension_is_recognised() {
+        for (state, sleeps_in, frozen, expected) in [
+            ("S", "futex_do_wait", false, None),
+            ("D", "amdgpu_fence_wait", false, None),
+            ("R", "0", false, None),
+            ("T", "do_signal_stop", false, Some(Suspension::Stopped)),
+            ("t", "ptrace_stop", false, Some(Suspension::Traced)),
+            ("D", "hrtimer_nanosleep", true, Some(Suspension::Frozen)),
+            ("S", "get_signal", true, Some(Suspension::Frozen)),
+            ("D", "__refrigerator", false, Some(Suspension::Frozen)),
+            ("S", "do_freezer_trap", false, Some(Suspension::Frozen)),
+        ] {
+            assert_eq!(decide(state, sleeps_in, frozen), expected, "{state} {sleeps_in} {frozen}");
+        }
+        for (text, expected) in [
+            ("THAWED\n", false),
+            ("FREEZING\n", true),
+            ("FROZEN\n", true),
+            ("populated 1\nfrozen 0\n", false),
+            ("populated 1\nfrozen 1\n", true),
+            ("", false),
+        ] {
+            assert_eq!(says_frozen(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_files_of_both_freezers_are_found() {
+        let check = |cgroup: &str, mounts: &str, expected: &[&str]| {
+            let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
+            assert_eq!(freezer_files(cgroup, mounts), expected, "{cgroup}");
+        };
+        let one = "25 30 0:23 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+        check("0::/job_7/step\n", one, &["/sys/fs/cgroup/job_7/step/cgroup.events"]);
+        let both = "31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                    32 30 0:28 /docker/a /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer\n\
+                    33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        check(
+            "6:freezer:/docker/a/b\n1:cpu:/c\n0::/\n",
+            both,
+            &["/sys/fs/cgroup/freezer/b/freezer.state", "/sys/fs/cgroup/unified/cgroup.events"],
+        );
+        check("6:freezer:/a\n", "", &[]);
+        check("", both, &[]);
+    }
+
+    /// Looks at times, with or without a suspension, with the processor time and the sleep of the machine so far; and what
+    /// counts in the end. All in milliseconds.
+    #[track_caller]
+    fn check(looks: &[(u64, bool, u64, u64)], expected: u64) -> Clock {
+        let mut clock = Clock::new(ms(10_000), ms(5000));
+        let mut end = Duration::ZERO;
+        for (now, suspended, cpu, asleep) in looks {
+            end = ms(*now);
+            let suspension = suspended.then_some(Suspension::Frozen);
+            clock.see(end, Look { suspension, cpu: Some(ms(*cpu)), asleep: ms(5000 + asleep) });
+        }
+        assert_eq!(clock.counted(end), ms(expected), "{looks:?}");
+        clock
+    }
+
+    #[test]
+    fn time_between_two_looks_that_find_a_suspension_does_not_count() {
+        check(&[(200, false, 0, 0), (400, false, 0, 0)], 400);
+        let clock = check(&[(200, true, 0, 0), (400, true, 0, 0), (600, true, 0, 0)], 200);
+        assert_eq!(clock.suspended_for(ms(400)), Some(Suspension::Frozen));
+        assert_eq!(clock.suspended_for(ms(401)), None);
+        let clock = check(&[(200, true, 0, 0), (400, true, 0, 0), (600, false, 0, 0)], 400);
+        assert_eq!(clock.suspended_for(Duration::ZERO), None);
+        // It goes on in between, as a process does that is traced.
+        check(&[(200, true, 0, 0), (400, true, 10, 0), (600, true, 20, 0)], 600);
+    }
+
+    #[test]
+    fn time_in_which_nobody_could_look_does_not_count() {
+        check(&[(200, false, 0, 0), (3_600_000, false, 0, 0)], 400);
+        // A busy machine is late, and not absent.
+        check(&[(200, false, 0, 0), (1000, false, 0, 0)], 1000);
+        // Nor is that a suspension which this process saw.
+        let clock = check(&[(200, true, 0, 0), (3_600_000, true, 0, 0)], 200);
+        assert_eq!(clock.suspended_for(ms(201)), None);
+    }
+
+    #[test]
+    fn the_sleep_of_the_machine_does_not_count() {
+        check(&[(200, false, 0, 0), (500, false, 0, 60_000), (700, false, 0, 60_000)], 400);
+        check(&[(200, false, 0, 50), (400, false, 0, 50)], 400);
+    }
+
+    #[test]
+    fn last_line_keeps_its_place_between_the_limits() {
+        let mut clock = check(&[(200, false, 0, 0)], 200);
+        assert_eq!(clock.line(ms(150)), ms(150));
+        clock.see(
+            ms(10_200),
+            Look { cpu: Some(Duration::ZERO), asleep: ms(5000), ..Look::default() },
+        );
+        assert_eq!(clock.counted(ms(10_200)), ms(400));
+        assert_eq!(clock.line(ms(150)), ms(150), "it came before the absence");
+        assert_eq!(clock.line(ms(10_190)), ms(390));
+        assert_eq!(clock.wall(ms(500)), ms(10_300));
+    }
+}
