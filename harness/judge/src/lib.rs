@@ -21,6 +21,7 @@ mod places;
 mod program;
 mod proof;
 mod rate;
+mod reached;
 mod trail;
 mod usage;
 mod verdict;
@@ -50,6 +51,7 @@ pub use program::{
 };
 pub use proof::NOT_STARTED;
 pub use rate::Rate;
+pub use reached::brought;
 pub use usage::{PhaseUse, body_ns, phases};
 pub use verdict::{Ground, Known, Verdict, VerdictKind, signature_fits, verdict};
 pub use words::signal;

@@ -46,3 +46,4 @@ mod stored;
 mod textures;
 mod trust;
 mod versions;
+mod wheels;
