@@ -4,6 +4,7 @@
 //! libraries of stack and device lie over those of the machine, `/opt/rocm` is the stack, and `/sys/class/kfd` shows the emulated
 //! GPUs; so whatever is started there runs on them.
 
+mod preload;
 mod quirks;
 mod stand_in;
 
@@ -18,6 +19,7 @@ use device::Config;
 use rocm::Stack;
 use supervise::{Laid, Made, Start, View};
 
+pub(crate) use self::preload::allow_preloading;
 use self::quirks::{QUIRKS, Quirk};
 use crate::helper;
 
@@ -117,6 +119,7 @@ impl Home<'_> {
         {
             view.made.insert("rocm/.info/version".into(), Made::Text(format!("{version}\n")));
         }
+        self.preload(&mut view)?;
         self.show(&mut view, "opt", Path::new("/opt"));
         if let Some(config) = self.config {
             for (name, text) in hsa_runtime64::kfd::topology(config) {
@@ -151,8 +154,10 @@ impl Home<'_> {
         Ok(names)
     }
 
-    /// Where a program has no view, the loader of its stack finds these names too: in a folder of the cache.
+    /// Prepares a program that has no view: the loader of its stack finds the other names in a folder of the cache, and the device is
+    /// preloaded by a variable.
     pub(crate) fn without_view(&self, start: &mut Start) -> Result<(), String> {
+        start.preload = self.preloaded_by_variable()?;
         let Some(path) = start.through.iter().position(|word| word == "--library-path") else {
             return Ok(());
         };

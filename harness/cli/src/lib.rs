@@ -11,6 +11,7 @@
 mod args;
 mod baseline;
 mod batch;
+mod bundled;
 mod cache;
 mod card;
 mod commands;

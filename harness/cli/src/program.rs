@@ -22,13 +22,13 @@ use supervise::{Cancel, Ended, Reason, Start};
 
 use self::packages::Environment;
 use crate::{
-    DeviceChoice, Job, Session,
+    DeviceChoice, Job, Session, bundled,
     compiled::Unready,
     execute::unless_troubled,
     helper,
     home::with_path,
     prerequisites,
-    record::{record, skipped},
+    record::{judged, record, skipped},
     told::{not_started, observation},
 };
 
@@ -97,6 +97,9 @@ pub(crate) fn run(
         Ok(start) => start,
         Err(why) => return without(no_verdict("not-started", why)),
     };
+    if let Some(why) = bundled::refused(session, &start) {
+        return without(no_verdict("symbol", why));
+    }
     let command = session.command(&start);
     let seen = supervise::run(command, b"", &session.limits_of_programs(), cancel, &mut |_| {});
     session.processes.note(&seen, None);
@@ -142,7 +145,13 @@ pub(crate) fn run(
         .map(|(name, value)| (name.to_string_lossy().into(), value.to_string_lossy().into()))
         .collect();
     let outcome = unless_troubled(session, outcome, places.own, &environment);
-    let told = record(session, job, nonce, observation, usage, (outcome, red));
+    let brought = judge::brought(&witnesses, context.runtime);
+    let brought = brought.map(|hip| bundled::stack(hip, &observation));
+    let mut told = record(session, job, nonce, observation, usage, (outcome, red));
+    if let Some(stack) = brought {
+        told.stack = stack;
+        told.verdict = judged(session, job, &told);
+    }
     let limits = start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let program = Some(Box::new(told_of(program, &ready, &said)));
     Some(Record { program, environment, limits, ..told })
@@ -279,6 +288,8 @@ fn start(
         let mut view = session.home(Some(config))?;
         with_path(&mut view, &start, session.variables());
         start.view = Some(view);
+    } else {
+        session.without_home(&mut start)?;
     }
     Ok(start)
 }

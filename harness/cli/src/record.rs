@@ -82,7 +82,7 @@ pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdi
     let device = &record.device;
     let on = Ground {
         gfx: &device.gfx,
-        rocm: session.rocm.as_ref(),
+        rocm: record.stack.rocm.as_ref(),
         card: device.card.as_ref().map(|card| card.name.as_str()),
         driver: Some(device.driver.as_str()).filter(|driver| !driver.is_empty()),
     };

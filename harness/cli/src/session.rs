@@ -30,7 +30,7 @@ use crate::{
     args::On,
     compiled::{Compiler, Unready},
     device_library,
-    home::Home,
+    home::{self, Home},
     library::CasesFrom,
     machine::{self, Trouble},
     own_program::OwnProgram,
@@ -386,7 +386,11 @@ impl Session {
         device_config: Option<&str>,
         variables: &BTreeMap<String, String>,
     ) -> Start {
-        self.start_in(&self.stack, program, device_config, variables)
+        let mut start = self.start_in(&self.stack, program, device_config, variables);
+        if self.device_folder.is_some() {
+            home::allow_preloading(&mut start.environment);
+        }
+        start
     }
 
     fn start_in(
@@ -427,6 +431,7 @@ impl Session {
             program: program.to_owned(),
             through: stack.through(self.device_folder.as_deref()),
             view: None,
+            preload: Vec::new(),
             arguments: Vec::new(),
             environment,
             directory: None,
@@ -442,7 +447,7 @@ impl Session {
         self.home_of(config).view()
     }
 
-    /// Lets a program that is started without such a view find what it can.
+    /// Prepares a program for a start without such a view: it finds the libraries that it can find then.
     pub(crate) fn without_home(&self, start: &mut Start) -> Result<(), String> {
         self.home_of(None).without_view(start)
     }

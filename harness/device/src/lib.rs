@@ -25,4 +25,4 @@ pub use fault::{Fault, Parameter, Place, UnknownFault, Values};
 pub use planted::{Amount, BadPlanted, Per, Planted, mix};
 pub use sanitize::{Sanitize, UnknownSanitize};
 pub use schedule::{Schedule, UnknownSchedule};
-pub use witness::{Mapped, WITNESS_VARIABLE, Witness};
+pub use witness::{Mapped, RUNTIME_VARIABLE, WITNESS_VARIABLE, Witness};

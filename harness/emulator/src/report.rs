@@ -43,6 +43,11 @@ pub(crate) fn bad_configuration(problem: impl Display) {
     line(format_args!("bad configuration: {problem}"));
 }
 
+/// A process whose work does not reach this device, or reaches it from other libraries than was requested.
+pub(crate) fn note(what: impl Display) {
+    line(format_args!("note: {what}"));
+}
+
 /// Whether tracing is on.
 pub(crate) fn tracing() -> bool {
     // The variable, and standard error, are those of the process.

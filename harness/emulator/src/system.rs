@@ -44,7 +44,7 @@ extern "C" fn hsa_init() -> Status {
                 Ok(0) => {
                     report::abort_on_panic();
                     trace!("init {} with {} bytes", config.arch, config.memory);
-                    witness::tell(&identity());
+                    witness::initialised(&identity());
                     rest::before_exit();
                     Status::SUCCESS
                 }
@@ -253,7 +253,7 @@ extern "C" fn hsa_amd_coherency_get_type(agent: Agent, kind: Out<u32>) -> Status
     }
 }
 
-fn identity() -> Identity {
+pub(crate) fn identity() -> Identity {
     Identity { version: env!("CARGO_PKG_VERSION").to_owned(), config: config::get().clone() }
 }
 

@@ -1,48 +1,192 @@
-//! What the device says of the process that it is in, to whoever started it.
+//! Statements of the device about the process that it is loaded in.
+//!
+//! A program is started with the device loaded before all its libraries, so that calls of the HSA interface bind to the device
+//! whatever copy of libhsa-runtime64 a wheel brings. The loader may still be talked into another copy, for example by `dlopen` with
+//! its path, and then the device is never called. So the device makes a statement when it is initialised, and once more when the
+//! process ends.
 
 use std::{
+    ffi::OsString,
     fs::{self, File},
     io::Write as _,
     path::Path,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
-use device::{Identity, Mapped, WITNESS_VARIABLE, Witness};
+use device::{Identity, Mapped, RUNTIME_VARIABLE, WITNESS_VARIABLE, Witness};
 use object::{
     Object as _,
     read::{ReadCache, elf::ElfFile64},
 };
 
-/// How the names of the libraries begin that come between a program and this device.
-const NAMES: [&str; 3] = ["libamdhip64.so", "libhsa-runtime64.so", "libamd_comgr.so"];
+use crate::{report, system};
 
-/// Adds a line to the file that [`WITNESS_VARIABLE`] names. Where it cannot be written nobody hears of this process, and the run
-/// proves nothing.
-pub(crate) fn tell(identity: &Identity) {
-    let Some(file) = std::env::var_os(WITNESS_VARIABLE) else { return };
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let witness = Witness {
-        pid: std::process::id(),
-        identity: identity.clone(),
-        libraries: libraries(&maps),
-    };
-    let Ok(mut line) = serde_json::to_string(&witness) else { return };
+/// Starts of the names of the libraries that lie between a program and this device.
+const NAMES: [&str; 3] = ["libamdhip64", HSA, "libamd_comgr"];
+
+/// Start of the names of HSA runtimes, also of those that a wheel has renamed, such as `libhsa-runtime64-1a2b3c4d.so.1`.
+const HSA: &str = "libhsa-runtime64";
+
+/// True once this process has initialised the device. A forked child has it from its parent.
+static REACHED: AtomicBool = AtomicBool::new(false);
+
+/// True once this process has reported another HSA runtime.
+static OTHERS_REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// Runs when the process ends, after the handlers of `atexit`.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = ended;
+
+/// Makes the statement that this process uses the device.
+pub(crate) fn initialised(identity: &Identity) {
+    REACHED.store(true, Ordering::SeqCst);
+    let found = Found::here();
+    let witness = found.witness(identity, true);
+    if !write(&witness) {
+        if let (Some(hip), Ok(requested)) = (witness.hip(), std::env::var(RUNTIME_VARIABLE))
+            && hip.build_id.as_deref() != Some(requested.as_str())
+        {
+            let (path, build_id) = (&hip.path, hip.build_id.as_deref().unwrap_or("none"));
+            report::note(format_args!(
+                "the program brings its own HIP, {path} (build id {build_id}); the libamdhip64 of the requested stack does not run"
+            ));
+        }
+        found.report_others();
+    }
+    OTHERS_REPORTED.store(!found.others.is_empty(), Ordering::SeqCst);
+}
+
+extern "C" fn ended() {
+    let reached = REACHED.load(Ordering::SeqCst);
+    if reached && OTHERS_REPORTED.load(Ordering::SeqCst) {
+        return;
+    }
+    let found = Found::here();
+    let hip = found.libraries.iter().find(|path| name_of(path).starts_with(NAMES[0]));
+    if found.others.is_empty() && (reached || hip.is_none()) {
+        return;
+    }
+    if write(&found.witness(&system::identity(), reached)) {
+        return;
+    }
+    found.report_others();
+    if let (Some(hip), false) = (hip, reached) {
+        let pid = std::process::id();
+        report::note(format_args!(
+            "process {pid} loaded {hip} and never reached the emulated device: it ran nothing on it"
+        ));
+    }
+}
+
+/// Adds a line to the file that [`WITNESS_VARIABLE`] names, if it names one. A run whose statement cannot be written proves nothing.
+fn write(witness: &Witness) -> bool {
+    let Some(file) = std::env::var_os(WITNESS_VARIABLE) else { return false };
+    append(file, witness);
+    true
+}
+
+fn append(file: OsString, witness: &Witness) {
+    let Ok(mut line) = serde_json::to_string(witness) else { return };
     line.push('\n');
     // A line in one piece: other processes of the program may write theirs.
     let opened = File::options().append(true).create(true).open(file);
     let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
 }
 
-fn libraries(maps: &str) -> Vec<Mapped> {
-    let mut found: Vec<Mapped> = Vec::new();
-    for path in maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..])) {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let known = found.iter().any(|library| library.path == path);
-        if !known && NAMES.iter().any(|start| name.starts_with(start)) {
-            let build_id = build_id(Path::new(path));
-            found.push(Mapped { name: name.to_owned(), path: path.to_owned(), build_id });
+/// Paths of the libraries of ROCm in a process.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    libraries: Vec<String>,
+    /// Those that are an HSA runtime other than this device.
+    others: Vec<String>,
+}
+
+impl Found {
+    fn here() -> Found {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        Found::read(&maps, ended as *const () as usize)
+    }
+
+    /// Reads the text of `/proc/PID/maps`; this device is the file that is mapped at the address `own`.
+    fn read(maps: &str, own: usize) -> Found {
+        let own = maps.lines().filter_map(Mapping::read).find(|mapping| mapping.holds(own));
+        let own = own.map(|mapping| mapping.file);
+        let mut found = Found::default();
+        for mapping in maps.lines().filter_map(Mapping::read) {
+            let (path, name) = (mapping.path.to_owned(), name_of(mapping.path));
+            if !NAMES.iter().any(|start| name.starts_with(start)) {
+                continue;
+            }
+            // A file that is only read, as by a tool that lists its symbols, answers no call.
+            let runs = mapping.permissions.contains('x');
+            if name.starts_with(HSA)
+                && runs
+                && own.is_some_and(|own| own != mapping.file)
+                && !found.others.contains(&path)
+            {
+                found.others.push(path.clone());
+            }
+            if !found.libraries.contains(&path) {
+                found.libraries.push(path);
+            }
+        }
+        found
+    }
+
+    fn witness(&self, identity: &Identity, reached: bool) -> Witness {
+        let mapped = |paths: &[String]| paths.iter().map(|path| mapped(path)).collect();
+        Witness {
+            pid: std::process::id(),
+            identity: identity.clone(),
+            reached,
+            libraries: mapped(&self.libraries),
+            others: mapped(&self.others),
         }
     }
-    found
+
+    fn report_others(&self) {
+        for other in &self.others {
+            let pid = std::process::id();
+            report::note(format_args!(
+                "process {pid} has another HSA runtime next to the emulated device, {other}: what calls it sees no device"
+            ));
+        }
+    }
+}
+
+/// One line of `/proc/PID/maps` that has a path, see proc_pid_maps(5).
+struct Mapping<'a> {
+    range: (usize, usize),
+    permissions: &'a str,
+    /// Device and inode.
+    file: (&'a str, &'a str),
+    path: &'a str,
+}
+
+impl Mapping<'_> {
+    fn read(line: &str) -> Option<Mapping<'_>> {
+        let path = &line[line.find('/')?..];
+        let mut words = line.split_ascii_whitespace();
+        let (range, permissions) = (words.next()?, words.next()?);
+        let (start, end) = range.split_once('-')?;
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        let file = (words.nth(1)?, words.next()?);
+        Some(Mapping { range: (address(start)?, address(end)?), permissions, file, path })
+    }
+
+    fn holds(&self, address: usize) -> bool {
+        (self.range.0..self.range.1).contains(&address)
+    }
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+fn mapped(path: &str) -> Mapped {
+    let (name, build_id) = (name_of(path).to_owned(), build_id(Path::new(path)));
+    Mapped { name, path: path.to_owned(), build_id }
 }
 
 /// The GNU build id of a file, of which only the parts that are needed are read.
@@ -58,14 +202,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_library_of_rocm_is_named_once() {
-        let maps = "7f00-7f10 r--p 00000000 00:2a 1 /usr/lib/libamdhip64.so.7\n\
-                    7f10-7f20 r-xp 00010000 00:2a 1 /usr/lib/libamdhip64.so.7\n\
+    fn names_each_library_of_rocm_once_and_every_other_hsa_runtime() {
+        let maps = "7f00-7f10 r--p 00000000 00:2a 1                /usr/lib/libamdhip64.so.7\n\
+                    7f10-7f20 r-xp 00010000 00:2a 1                /usr/lib/libamdhip64.so.7\n\
                     7f20-7f30 rw-p 00000000 00:00 0 \n\
-                    7f30-7f40 r--p 00000000 00:2a 2 /usr/lib/libc.so.6\n\
-                    7f40-7f50 r--p 00000000 00:2a 3 /a/libhsa-runtime64.so.1\n";
-        let names: Vec<_> = libraries(maps).into_iter().map(|found| found.path).collect();
-        assert_eq!(names, ["/usr/lib/libamdhip64.so.7", "/a/libhsa-runtime64.so.1"]);
+                    7f30-7f40 r--p 00000000 00:2a 2                /usr/lib/libc.so.6\n\
+                    7f40-7f50 r-xp 00000000 00:2a 3                /a/libhsa-runtime64.so.1\n\
+                    7f50-7f60 r-xp 00000000 00:2a 3                /b/libhsa-runtime64.so.1\n\
+                    7f60-7f70 r-xp 00000000 00:2b 3                /torch/lib/libhsa-runtime64.so\n\
+                    7f70-7f80 r-xp 00000000 00:2a 4                /x.libs/libhsa-runtime64-1a2b.so.1\n\
+                    7f80-7f90 r--p 00000000 00:2a 5                /only/read/libhsa-runtime64.so.1\n";
+        let found = Found::read(maps, 0x7f44);
+        assert_eq!(found.libraries.len(), 6, "{found:?}");
+        assert_eq!(found.libraries[0], "/usr/lib/libamdhip64.so.7");
+        let others = ["/torch/lib/libhsa-runtime64.so", "/x.libs/libhsa-runtime64-1a2b.so.1"];
+        assert_eq!(found.others, others);
+        assert_eq!(Found::read("", 0), Found::default());
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod places;
 mod program;
 mod proof;
 mod rate;
+mod reached;
 mod trail;
 mod usage;
 mod verdict;
@@ -55,6 +56,7 @@ pub use program::{
 };
 pub use proof::NOT_STARTED;
 pub use rate::Rate;
+pub use reached::brought;
 pub use usage::{PhaseUse, body_ns, phases};
 pub use verdict::{Ground, Known, Verdict, VerdictKind, signature_fits, verdict};
 pub use words::signal;

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::identity::function as function_name;
 use crate::proof::other_device;
 use crate::{
-    End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, log, words,
+    End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, log, reached,
+    words,
 };
 
 /// The signature of a program that checked nothing.
@@ -150,7 +151,7 @@ pub struct ProgramContext<'a> {
 ///
 /// The rules, in order:
 /// 1. A gap of the device, a program that was not started or given up, and one that says that something is missing: no verdict or a skip.
-/// 2. No process told of the device, or one of them ran on another or on another runtime: no verdict.
+/// 2. No process reached the device, or one of them may have called another one, or ran on another HIP than the others: no verdict.
 /// 3. The first check that is wrong decides, then an exception, then how the process ended, then what it had to say.
 /// 4. It must have said that it came to its end, and have checked something or have something stated.
 pub fn judge_program(
@@ -158,7 +159,7 @@ pub fn judge_program(
     context: &ProgramContext<'_>,
 ) -> (Outcome, Vec<Location>) {
     if let Some(outcome) = nothing_to_judge(seen) {
-        return (outcome, Vec::new());
+        return (reached::instead_of_skip(seen, context, outcome), Vec::new());
     }
     if let Err(outcome) = proof(seen, context) {
         return (*outcome, Vec::new());
@@ -230,11 +231,14 @@ fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box
     if !seen.said.is_empty() && !matches!(seen.said[0], Said::Begin { .. }) {
         return no("worker", "the program did not begin by answering with its nonce".to_owned());
     }
+    if let Some(outcome) = reached::astray(seen).or_else(|| reached::never(seen)) {
+        return Err(Box::new(outcome.with(last_words(seen))));
+    }
     if seen.witnesses.is_empty() {
         let how = how_it_ended(seen);
         return no("device", format!("the program {how} and never used the device"));
     }
-    for witness in seen.witnesses {
+    for witness in seen.witnesses.iter().filter(|witness| witness.reached) {
         let differs = context.emulated.differences(&witness.identity.config);
         if !differs.is_empty() {
             let all = differs.join(", ");
@@ -250,9 +254,10 @@ fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box
         {
             return no("device", other_device(&other.path, other.build_id.as_deref(), wanted));
         }
-        let hip = witness.libraries.iter().find(|l| l.name.starts_with("libamdhip64.so"));
-        // A program may use HSA without HIP.
-        if let (Some(hip), Some(wanted)) = (hip, context.runtime)
+        // A program may use HSA without HIP, and packages for Python and programs of the user's may bring HIP themselves. A program
+        // that the stack's compiler made does neither.
+        let own = matches!(context.program.what, ProgramBody::Cpp { .. });
+        if let (Some(hip), Some(wanted), true) = (witness.hip(), context.runtime, own)
             && hip.build_id.as_deref() != Some(wanted)
         {
             let spec = context.spec;
@@ -538,7 +543,7 @@ fn last_words(seen: &ProgramSeen<'_>) -> Vec<String> {
 
 /// What the device says of a program, as a worker would say it, for records.
 pub fn told_of_device(witnesses: &[Witness]) -> Vec<Event> {
-    let Some(first) = witnesses.first() else { return Vec::new() };
+    let Some(first) = witnesses.iter().find(|witness| witness.reached) else { return Vec::new() };
     let libraries = first.libraries.iter().map(|library| LoadedLibrary {
         name: library.name.clone(),
         path: library.path.clone(),

@@ -10,7 +10,7 @@ use plan::{
 
 use crate::{
     About, End, Kind, Limit, Location, Observation, Outcome, ProgramContext, ProgramSeen, RaisedAt,
-    Said, Wrong, is_stated, judge_program, told_of_device,
+    Said, Wrong, brought, is_stated, judge_program, told_of_device,
 };
 
 const NONCE: &str = "n0nce";
@@ -59,8 +59,20 @@ fn witness(build_id: &str) -> Witness {
     Witness {
         pid: 7,
         identity: Identity { version: String::new(), config: Config::default() },
+        reached: true,
         libraries: vec![library("libamdhip64.so.7", build_id)],
+        others: Vec::new(),
     }
+}
+
+/// A process whose HIP called another HSA runtime.
+fn astray() -> Witness {
+    let other = Mapped {
+        name: "libhsa-runtime64.so".to_owned(),
+        path: "/torch/lib/libhsa-runtime64.so".to_owned(),
+        build_id: None,
+    };
+    Witness { reached: false, others: vec![other], ..witness("bb") }
 }
 
 struct Run {
@@ -249,6 +261,52 @@ fn the_end_of_the_process_is_judged_by_how_far_it_had_come() {
     let left = |left_behind| Run { left_behind, ..good() }.is("leak:process").summary;
     assert_eq!(left(1), "the program left a process behind");
     assert_eq!(left(2), "the program left 2 processes behind");
+}
+
+#[test]
+fn programs_whose_calls_went_past_the_device_have_no_verdict() {
+    let skip = |why: &str| vec![begin(), Said::Skip { why: why.to_owned() }];
+    Run { said: skip("no GPU"), ..good() }.is("skip:program");
+    Run { said: skip("no torch"), witnesses: Vec::new(), ..good() }.is("skip:program");
+    let never = Witness { reached: false, ..witness("bb") };
+    for (witnesses, names) in [
+        (vec![astray()], "/torch/lib/libhsa-runtime64.so"),
+        (vec![witness("aa"), astray()], "/torch/lib/libhsa-runtime64.so"),
+        (vec![never.clone()], "never reached"),
+    ] {
+        for said in [good().said, skip("no GPU"), vec![begin(), check(Some((About::Data, "x")))]] {
+            let outcome =
+                Run { witnesses: witnesses.clone(), said, ..good() }.is("no-verdict:device");
+            assert!(outcome.summary.contains(names), "{outcome:?}");
+        }
+    }
+    let source = Source { text: String::new(), file: None, above: 6 };
+    let what = ProgramBody::Cpp { source, arch: Vec::new(), options: Vec::new() };
+    let linked = Program { what, ..program() };
+    Run { program: linked, witnesses: vec![never.clone()], said: skip("no driver"), ..good() }
+        .is("skip:program");
+    // A child that only imports a framework uses no device.
+    Run { witnesses: vec![witness("aa"), never], ..good() }.is("pass");
+    let text = "ImportError: /torch/lib/libamdhip64.so: undefined symbol: hsa_of_8, version ROCR_1";
+    let exception = Said::Exception { name: "ImportError".into(), text: text.into(), line: 1 };
+    let missing = Run { said: vec![begin(), exception], end: End::Exited(1), ..good() };
+    let outcome = missing.is("no-verdict:symbol");
+    assert!(outcome.summary.contains("`hsa_of_8`"), "{outcome:?}");
+    Run { said: skip(text), witnesses: Vec::new(), ..good() }.is("no-verdict:symbol");
+}
+
+#[test]
+fn programs_may_bring_their_own_hip() {
+    let brings = Run { witnesses: vec![witness("bb")], ..good() };
+    brings.is("pass");
+    assert_eq!(brought(&brings.witnesses, Some("aa")).unwrap().path, "/usr/lib/libamdhip64.so.7");
+    assert_eq!(brought(&[witness("aa")], Some("aa")), None);
+    assert_eq!(brought(&[astray()], Some("aa")), None);
+    // The compiler of the stack makes programs that bring none.
+    let source = Source { text: String::new(), file: None, above: 6 };
+    let what = ProgramBody::Cpp { source, arch: Vec::new(), options: Vec::new() };
+    let compiled = Program { what, ..program() };
+    Run { program: compiled, witnesses: vec![witness("bb")], ..good() }.is("no-verdict:stack");
 }
 
 #[test]

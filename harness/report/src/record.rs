@@ -189,7 +189,7 @@ pub fn confined(events: &[Event]) -> String {
 /// A ROCm user space.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stack {
-    /// How the user names it, such as `debian:7.2.4`.
+    /// How the user names it, such as `debian:7.2.4`; `bundled:PATH, build id ID` of a program that brought its own HIP.
     pub spec: String,
     /// Its folder.
     pub root: String,

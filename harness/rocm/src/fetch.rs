@@ -1,5 +1,7 @@
 //! Fetching a Debian release: download what its lock names, verify, unpack, publish.
 
+mod previous;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
@@ -8,11 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
+use self::previous::{Goal, Previous, Step};
 use crate::apt::{Apt, Trust};
 use crate::lock::{Group, Lock};
 use crate::packages::Mirrors;
 use crate::planned::{Absent, Planned, verify};
-use crate::unpack::{self, Architectures};
+use crate::unpack;
 use crate::{
     Error, Event, Extra, Manifest, Package, Progress, RELEASES, Release, Spec, Stack, Store,
     locate, mirror, successor,
@@ -238,12 +241,15 @@ fn fetch_release(
     store.clean(release, &lock)?;
     let archives = store.apt(release).join("archives");
     let asked = Asked { stop: &options.stop, progress };
+    let previous = Previous::of(store.root(release));
+    let goal = Goal { wanted: &wanted, previous: previous.as_ref() };
     let (plan, mirror) =
-        download_packages(release, &source, &wanted.with, &archives, store, &lock, &asked)?;
+        download_packages(release, &source, &goal, &archives, store, &lock, &asked)?;
 
     let root = store.new_root(release, &lock)?;
     let architectures: Vec<String> = wanted.architectures.iter().cloned().collect();
-    let built = unpack_all(&plan, &archives, &root, &architectures, &asked).and_then(|done| {
+    let (steps, previous) = (goal.steps(&plan), goal.taken_over(&plan));
+    let built = unpack_all(&steps, previous, &archives, &root, &asked).and_then(|done| {
         let manifest = Manifest {
             spec: release.to_string(),
             rocm: release.version(),
@@ -265,19 +271,23 @@ fn fetch_release(
     locate(&spec, store)
 }
 
-/// Downloads the packages of a stack that are not there yet. Returns them all, with the mirrors that were used.
+/// Downloads the packages of a stack that have files to be unpacked and are not there yet. Returns all packages of the stack, with
+/// the mirrors that were used.
 fn download_packages(
     release: &'static Release,
     source: &Source,
-    with: &BTreeSet<Extra>,
+    goal: &Goal<'_>,
     archives: &Path,
     store: &Store,
     lock: &File,
     asked: &Asked<'_>,
 ) -> Result<(Vec<Planned>, String), Error> {
     let mirrors = Mirrors::new(&source.mirrors);
+    let with = &goal.wanted.with;
     let get = |plan: Vec<Planned>| {
-        let absent = absent(&plan, archives)?;
+        let steps = goal.steps(&plan).into_iter();
+        let missing = steps.filter(|step| step.files.is_some()).map(|step| step.planned);
+        let absent = absent(missing.collect(), archives)?;
         let from = if absent.is_empty() {
             Vec::new()
         } else {
@@ -320,7 +330,7 @@ fn download_packages(
 }
 
 /// The packages that have to be downloaded. A damaged one is removed here.
-fn absent<'a>(plan: &'a [Planned], archives: &Path) -> Result<Vec<&'a Planned>, Error> {
+fn absent<'a>(plan: Vec<&'a Planned>, archives: &Path) -> Result<Vec<&'a Planned>, Error> {
     let mut absent = Vec::new();
     for package in plan {
         let path = archives.join(package.file());
@@ -337,38 +347,41 @@ fn absent<'a>(plan: &'a [Planned], archives: &Path) -> Result<Vec<&'a Planned>, 
     Ok(absent)
 }
 
-/// Verifies and unpacks the packages of a plan, side by side.
+/// Takes over what the previous root holds, then verifies and unpacks what is missing, several packages at once.
 fn unpack_all(
-    plan: &[Planned],
+    steps: &[Step<'_>],
+    previous: Option<&Previous>,
     archives: &Path,
     root: &Path,
-    architectures: &[String],
     asked: &Asked<'_>,
 ) -> Result<Vec<Package>, Error> {
     unpack::prepare(root)?;
-    let total = plan.iter().map(|package| package.size).sum();
-    let architectures = Architectures::new(architectures);
+    let shared = previous.map(|previous| previous.share(root)).transpose()?;
+    let mut order: Vec<_> =
+        steps.iter().filter_map(|step| Some((step.planned, step.files.as_ref()?))).collect();
+    let total = order.iter().map(|(package, _)| package.size).sum();
     // The largest first: it decides when the last one is done.
-    let mut order: Vec<_> = plan.iter().collect();
-    order.sort_by_key(|package| std::cmp::Reverse(package.size));
+    order.sort_by_key(|(package, _)| std::cmp::Reverse(package.size));
     let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
     let failed = AtomicBool::new(false);
     let results = Mutex::new(Vec::new());
-    let one = |package: &Planned| {
+    let one = |package: &Planned, files| {
         let path = archives.join(package.file());
         if let Err(error) = verify(package, &path) {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
-        unpack::unpack(&path, root, &architectures, &|read| {
+        unpack::unpack(&path, root, files, &|read| {
             let done = done.fetch_add(read, Ordering::Relaxed) + read;
             (asked.progress)(Event::Unpack { done: done.min(total), total });
         })
     };
     let work = || {
         while !failed.load(Ordering::Relaxed) && !asked.stop.load(Ordering::Relaxed) {
-            let Some(package) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-            let result = one(package);
+            let Some((package, files)) = order.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                break;
+            };
+            let result = one(package, files);
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             results.lock().unwrap_or_else(|e| e.into_inner()).push((*package, result));
         }
@@ -380,11 +393,15 @@ fn unpack_all(
     }
     let mut results = results.into_inner().unwrap_or_else(|e| e.into_inner());
     results.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
-    let mut packages = Vec::new();
-    let mut links = Vec::new();
+    let mut packages: Vec<Package> = steps.iter().filter_map(|step| step.before.clone()).collect();
+    let mut links = vec![(root.to_owned(), shared.unwrap_or_default())];
     for (package, result) in results {
         let unpacked = result?;
         links.push((archives.join(package.file()), unpacked.links));
+        // What the manifest says of a package that only gets more kernel files stays as it is.
+        if packages.iter().any(|before| before.name == package.name) {
+            continue;
+        }
         packages.push(Package {
             name: package.name.clone(),
             version: package.version.clone(),
@@ -394,6 +411,7 @@ fn unpack_all(
             inside: unpacked.inside.into_iter().collect(),
         });
     }
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
     unpack::link(root, root, &unpack::merged_links())?;
     for (deb, links) in links {
         unpack::link(&deb, root, &links)?;

@@ -12,6 +12,7 @@ mod apt;
 #[cfg(test)]
 mod archive;
 mod budget;
+mod bundle;
 mod error;
 mod extra;
 mod fetch;
@@ -34,6 +35,7 @@ mod unpack;
 mod watch;
 
 pub use budget::{Budget, Packed, Plain};
+pub use bundle::{missing_functions, offered_functions, release_of};
 pub use error::Error;
 pub use extra::Extra;
 pub use fetch::{FetchOptions, fetch, lock};

@@ -7,9 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Extra, Version};
 
-/// File name, in the root of a stack. It is written last: a root without it is not a stack.
-const FILE: &str = "manifest.json";
-
 /// The content of a fetched stack's `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -53,13 +50,16 @@ pub struct Package {
 }
 
 impl Manifest {
+    /// File name, in the root of a stack. It is written last: a root without it is not a stack.
+    pub(crate) const FILE: &str = "manifest.json";
+
     /// Reads a stack's manifest; `None` where there is none.
     pub(crate) fn read(root: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(root.join(FILE)).ok()?).ok()
+        serde_json::from_slice(&fs::read(root.join(Self::FILE)).ok()?).ok()
     }
 
     pub(crate) fn write(&self, root: &Path) -> Result<(), Error> {
-        let path = root.join(FILE);
+        let path = root.join(Self::FILE);
         let mut text = serde_json::to_string_pretty(self)
             .map_err(std::io::Error::from)
             .map_err(Error::io("serialise", &path))?;

@@ -175,7 +175,7 @@ fn open(path: &Path, spec: String) -> Result<Stack, Error> {
 
 /// What `.info/version` (AMD's packages and TheRock) says, or else the name of the library's file; and why neither tells, or
 /// the first is not to be read.
-fn version(root: &Path, libraries: &Path) -> (Option<Version>, Option<String>) {
+pub(crate) fn version(root: &Path, libraries: &Path) -> (Option<Version>, Option<String>) {
     let prefix = libraries.parent().unwrap_or(root);
     let stated = [root, prefix].into_iter().find_map(|directory| {
         let file = directory.join(".info/version");

@@ -18,16 +18,26 @@ const MERGED: &[&str] = &["bin", "sbin", "lib", "lib64"];
 
 /// Which kernel files of the math libraries to unpack.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Architectures(BTreeSet<String>);
+pub(crate) struct Architectures {
+    /// None means all.
+    names: BTreeSet<String>,
+    /// True if all other files of the package are left out.
+    only: bool,
+}
 
 impl Architectures {
     /// These architectures; none means all.
     pub(crate) fn new(names: &[String]) -> Self {
-        Self(names.iter().cloned().collect())
+        Self { names: names.iter().cloned().collect(), only: false }
+    }
+
+    /// The kernel files of these architectures, and nothing else of the package.
+    pub(crate) fn only(names: BTreeSet<String>) -> Self {
+        Self { names, only: true }
     }
 
     fn wants(&self, architecture: &str) -> bool {
-        self.0.is_empty() || self.0.contains(architecture)
+        self.names.is_empty() || self.names.contains(architecture)
     }
 }
 
@@ -203,6 +213,8 @@ impl Unpacker<'_> {
             if !self.architectures.wants(architecture) {
                 return Ok(());
             }
+        } else if self.architectures.only {
+            return Ok(());
         }
         let at = self.root.join(&path);
         let kind = entry.header().entry_type();

@@ -37,6 +37,7 @@ const DIRECTORY: &str = "--directory";
 const FIXED: &str = "--fixed-addresses";
 const LIMIT: &str = "--limit";
 const NOT_FROM: &str = "--not-from";
+const PRELOAD: &str = "--preload";
 const TELL: &str = "--tell-end";
 const THROUGH: &str = "--through";
 const VIEW: &str = "--view";
@@ -51,6 +52,8 @@ pub struct Start {
     pub through: Vec<OsString>,
     /// What it and its children find in place of the machine's folders.
     pub view: Option<View>,
+    /// Libraries to load before all others where it enters no view, in front of those that `LD_PRELOAD` names. A view has its own.
+    pub preload: Vec<OsString>,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// Its environment: these variables, and what a launcher sets itself, nothing else.
@@ -106,7 +109,7 @@ impl Start {
         let mut words = self.through.iter().cloned().chain([self.program.clone().into()]);
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).args(&self.arguments).args(self.limit_words());
-        command.env_clear().envs(&self.environment);
+        command.env_clear().envs(&self.environment).envs(self.preloading());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
@@ -132,6 +135,14 @@ impl Start {
         settle().map_err(|error| not_started(&*error))
     }
 
+    /// `LD_PRELOAD` where libraries are preloaded.
+    fn preloading(&self) -> Option<(OsString, OsString)> {
+        let name = OsString::from("LD_PRELOAD");
+        let given = self.environment.get(&name);
+        let all: Vec<_> = self.preload.iter().chain(given).map(OsString::as_os_str).collect();
+        (!self.preload.is_empty()).then(|| (name, all.join(OsStr::new(":"))))
+    }
+
     fn limit_words(&self) -> impl Iterator<Item = OsString> {
         let limits = self.limits.iter();
         limits.flat_map(|(resource, limit)| [LIMIT.into(), format!("{resource}={limit}").into()])
@@ -149,6 +160,7 @@ impl Start {
         if let Some(view) = &self.view {
             words.extend([VIEW.into(), view.to_word().into()]);
         }
+        words.extend(self.preload.iter().flat_map(|word| [PRELOAD.into(), word.clone()]));
         words.extend(self.through.iter().flat_map(|word| [THROUGH.into(), word.clone()]));
         words.extend(self.environment.iter().map(|(name, value)| assignment(name, value)));
         words.extend([OsString::from(END), self.program.clone().into()]);
@@ -164,6 +176,7 @@ impl Start {
             program: PathBuf::new(),
             through: Vec::new(),
             view: None,
+            preload: Vec::new(),
             arguments: Vec::new(),
             environment: BTreeMap::new(),
             directory: None,
@@ -187,6 +200,8 @@ impl Start {
             } else if word == VIEW {
                 let view = words.next().ok_or_else(bad)?;
                 start.view = Some(View::from_word(&view).map_err(BadWords)?);
+            } else if word == PRELOAD {
+                start.preload.push(words.next().ok_or_else(bad)?);
             } else if word == THROUGH {
                 start.through.push(words.next().ok_or_else(bad)?);
             } else if let Some(marks) = word.as_bytes().strip_prefix(b"--not-from=") {
@@ -233,6 +248,7 @@ impl Start {
             match (inside, &view.otherwise) {
                 (Ok(()), _) => {
                     self.through.clear();
+                    self.preload.clear();
                     let set =
                         view.environment.iter().map(|(name, value)| (name.into(), value.into()));
                     self.environment.extend(set);
@@ -241,6 +257,7 @@ impl Start {
                 (Err(why), None) => return Err(io::Error::other(why.to_string())),
             }
         }
+        self.environment.extend(self.preloading());
         let inherited = launched.inherited.chunks(MARK);
         let launchers = std::env::vars_os().filter(|(name, value)| {
             // What it sets for the loader is meant for programs of its own.
@@ -439,6 +456,7 @@ mod tests {
             program: "/bin/a program".into(),
             through: words(&["/lib/ld.so", "--library-path", "a:b"]),
             view: Some(view),
+            preload: words(&["/a folder/x.so", "y.so"]),
             arguments: words(&["", "--", "A=B", "--limit"]),
             environment: [("A".into(), odd), ("B".into(), "".into()), ("C".into(), "--".into())]
                 .into(),
@@ -458,6 +476,7 @@ mod tests {
             program: "p".into(),
             through: Vec::new(),
             view: None,
+            preload: Vec::new(),
             arguments: Vec::new(),
             environment: BTreeMap::new(),
             directory: None,
@@ -477,6 +496,7 @@ mod tests {
             program: "p".into(),
             through: words(&["ld.so"]),
             view: None,
+            preload: Vec::new(),
             arguments: words(&["work"]),
             environment: [("A".into(), "B".into())].into(),
             directory: Some("/".into()),
@@ -511,6 +531,11 @@ mod tests {
         assert_eq!(command.get_current_dir(), Some(Path::new("/")));
         let set: Vec<_> = command.get_envs().collect();
         assert_eq!(set, [(OsStr::new("A"), Some(OsStr::new("B")))]);
+        let mut preloaded = Start { preload: words(&["/d/x.so"]), ..at_once };
+        let name = OsString::from("LD_PRELOAD");
+        assert_eq!(preloaded.preloading(), Some((name.clone(), "/d/x.so".into())));
+        preloaded.environment.insert(name.clone(), "own.so".into());
+        assert_eq!(preloaded.preloading(), Some((name, "/d/x.so:own.so".into())));
         assert_eq!(Start::settle(words(&["--limit", &stack_word])), Ok(()));
         for bad in [&["limit"][..], &["--limit"], &["--limit", "stack"], &["--limit", "heap=1"]] {
             assert!(Start::settle(words(bad)).is_err(), "{bad:?}");

@@ -24,6 +24,7 @@ A command exits with 0 if all is well, with 125 if it cannot tell, and with anyt
 by the exit code or signal and the last line that the command prints (in Python the exception), without numbers; other failures do
 not count. The command finds the build in ROCREPRO_PREFIX, the folders of its libraries in ROCREPRO_LIBRARIES, and the value of the
 axis in ROCREPRO_VALUE. With `pypi:NAME` each version gets an environment, and the command runs there as under `rocrepro exec --in`.
+The values of an axis `venv` are folders of virtual environments; the command runs as under `rocrepro exec`, with that environment.
 
 Exit codes: 0 found, 1 not reproducible, 2 usage, 3 an end is not what it should be, 4 no single place (the budget is spent, or
 there is more than one change), 5 trouble of this machine.";

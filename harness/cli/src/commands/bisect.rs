@@ -294,7 +294,8 @@ fn command<'a>(args: &Bisect) -> Result<Subject<'a>, Stop> {
                 .to_owned(),
         ));
     }
-    if program.is_none() && !packaged && !args.fault.is_empty() {
+    let venv = args.axis.as_ref().is_some_and(|axis| axis.starts_with("venv="));
+    if program.is_none() && !packaged && !venv && !args.fault.is_empty() {
         return Err(usage(
             "a command runs without our device, so no fault can be planted; use --program"
                 .to_owned(),

@@ -8,13 +8,14 @@ use std::{
     process::ExitCode,
 };
 
-use device::{Config, Place, Planted, WITNESS_VARIABLE};
+use device::{Config, Place, Planted, RUNTIME_VARIABLE, WITNESS_VARIABLE};
 use supervise::Start;
 
 use super::setup::setup;
 use crate::{
     Session, Stop,
     args::{Exec, HomeKind},
+    bundled,
     environments::Environments,
     home::{with_helper, with_path},
     which::{self, Found},
@@ -54,6 +55,13 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
         if !session.variables().any(|(name, _)| name == "PATH") {
             start.environment.insert("PATH".into(), path);
         }
+    }
+    if let Some(why) = bundled::refused(&session, &start) {
+        return Err(no_verdict(why));
+    }
+    let identity = session.stack.identify();
+    if let Some(own) = identity.library("libamdhip64").and_then(|hip| hip.build_id.as_ref()) {
+        start.environment.insert(RUNTIME_VARIABLE.into(), own.into());
     }
     with_helper(&mut start, &session.cache).map_err(no_verdict)?;
     settle(&mut start, args.home, &session, config.as_ref())?;

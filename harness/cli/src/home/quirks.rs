@@ -25,6 +25,7 @@ pub(super) const QUIRKS: &[Quirk] = &[
     Quirk::Missing(StandIn {
         soname: "libroctracer64.so.4",
         version: Some("ROCTRACER_4.0"),
+        needs: None,
         functions: &["roctracer_start", "roctracer_stop"],
         texts: &[],
     }),
@@ -32,6 +33,7 @@ pub(super) const QUIRKS: &[Quirk] = &[
     Quirk::Missing(StandIn {
         soname: "librocprofiler-sdk.so.1",
         version: None,
+        needs: None,
         functions: &[
             "rocprofiler_assign_callback_thread",
             "rocprofiler_configure_buffer_tracing_service",

@@ -19,6 +19,8 @@ pub(crate) struct StandIn {
     pub(crate) soname: &'static str,
     /// The version that they want its functions in, if in one.
     pub(crate) version: Option<&'static str>,
+    /// The library that it needs itself, and whose functions are found by its name, if any.
+    pub(crate) needs: Option<&'static str>,
     /// The functions that they want. Each returns 1, which is an error to all of them.
     pub(crate) functions: &'static [&'static str],
     /// Those that return a text, which is what is told.
@@ -27,8 +29,8 @@ pub(crate) struct StandIn {
 
 const PAGE: u64 = 0x1000;
 
-/// Entries of the dynamic table: the end, six for names and symbols, three for a version.
-const DYNAMIC: usize = 10;
+/// Entries of the dynamic table: the end, six for names and symbols, three for a version, one for what it needs.
+const DYNAMIC: usize = 11;
 
 /// Bytes of [`call`] and [`text`].
 const CALL: u64 = 45;
@@ -57,6 +59,7 @@ impl StandIn {
 
         let soname = file.add_dynamic_string(self.soname.as_bytes());
         let version = self.version.map(|text| (text, file.add_dynamic_string(text.as_bytes())));
+        let needs = self.needs.map(|text| file.add_dynamic_string(text.as_bytes()));
         let names: Vec<_> =
             functions().map(|name| file.add_dynamic_string(name.as_bytes())).collect();
         names.iter().for_each(|_| _ = file.reserve_dynamic_symbol_index());
@@ -164,6 +167,9 @@ impl StandIn {
         file.write(message.as_bytes());
         file.write_align_dynamic();
         file.write_dynamic_string(elf::DT_SONAME, soname)?;
+        if let Some(needs) = needs {
+            file.write_dynamic_string(elf::DT_NEEDED, needs)?;
+        }
         let size = u64::from(file.dynstr_len());
         let mut entries = vec![
             (elf::DT_HASH, hash),
@@ -177,7 +183,7 @@ impl StandIn {
                 [(elf::DT_VERSYM, versions), (elf::DT_VERDEF, definitions), (elf::DT_VERDEFNUM, 2)];
             entries.extend(of_versions);
         }
-        entries.resize(DYNAMIC - 1, (elf::DT_NULL, 0));
+        entries.resize(DYNAMIC - 1 - usize::from(needs.is_some()), (elf::DT_NULL, 0));
         for (tag, value) in entries {
             file.write_dynamic(tag, value)?;
         }
@@ -236,6 +242,7 @@ mod tests {
             let stand_in = StandIn {
                 soname: "libnot.so.4",
                 version,
+                needs: None,
                 functions: &["start", "stop"],
                 texts: &["why"],
             };

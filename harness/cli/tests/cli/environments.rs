@@ -29,7 +29,7 @@ fn check(cache: Option<&Path>, arguments: &[&str], code: i32, said: &str) -> Str
 }
 
 /// Whether this machine's Python can do what `env create` asks of it.
-fn python_makes_environments() -> bool {
+pub(crate) fn python_makes_environments() -> bool {
     let mut command = Command::new("python3");
     command.args(["-c", "import venv, ensurepip"]);
     command.output().is_ok_and(|output| output.status.success())

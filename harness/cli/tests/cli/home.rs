@@ -87,6 +87,30 @@ fn children_run_on_the_stack_and_the_device() {
     assert!(!made.exists());
 }
 
+/// The device is loaded before all libraries of a program; neither a program that never uses it nor the address sanitizer minds.
+#[test]
+fn programs_that_never_use_the_device_run_as_before() {
+    if !namespaces() {
+        return check_told();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("plain.c"), folder.path().join("plain"));
+    fs::write(&source, "int main(void) { return 7; }\n").unwrap();
+    for option in ["-static", "-fsanitize=address"] {
+        let mut cc = Command::new("cc");
+        cc.arg(&source).arg(option).arg("-o").arg(&program).stderr(Stdio::null());
+        if !cc.status().unwrap().success() {
+            println!("not tried: this machine's cc has no {option}");
+            continue;
+        }
+        for given in [&[][..], &["--env", "ASAN_OPTIONS=detect_leaks=0"]] {
+            let output = exec(&[given, &["--", program.to_str().unwrap()]].concat());
+            assert_eq!(output.status.code(), Some(7), "{option} {given:?}: {output:?}");
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{option} {given:?}");
+        }
+    }
+}
+
 #[test]
 fn a_machine_without_namespaces_is_told_what_will_not_work() {
     let refusing = ["--launcher", REFUSING];

@@ -49,3 +49,4 @@ mod stored;
 mod textures;
 mod trust;
 mod versions;
+mod wheels;

@@ -23,6 +23,8 @@ struct World {
     /// Who vouches for the repository; the tests have no keys of their own.
     trust: fn() -> Result<Trust, Error>,
     stop: Arc<AtomicBool>,
+    /// The size of what an unpacking may read, in bytes, where a test knows.
+    unpacks: Option<u64>,
 }
 
 impl World {
@@ -79,6 +81,7 @@ impl World {
             mirrors: vec![mirror],
             trust: || Ok(Trust::Nobody),
             stop: Arc::default(),
+            unpacks: None,
             directory,
         }
     }
@@ -127,6 +130,9 @@ impl World {
             stop: Arc::clone(&self.stop),
         };
         let progress = |event: Event<'_>| {
+            if let (Event::Unpack { total, .. }, Some(expected)) = (&event, self.unpacks) {
+                assert_eq!(*total, expected);
+            }
             let text = format!("{event:?}");
             let word = text.split(' ').next().unwrap_or_default().to_owned();
             let mut events = self.events.lock().unwrap();
@@ -226,6 +232,37 @@ fn libraries_add_up() {
     assert!(error.contains("debian:7.2.4"), "{error}");
     let error = world.fetch(&[Extra::Rocblas], &["1030"]).0.unwrap_err();
     assert!(matches!(error, Error::Architecture { .. }), "{error}");
+}
+
+/// Files that the stack has are shared with the new root; of a package with kernel files only those of the new architecture are unpacked.
+#[test]
+fn adding_an_architecture_unpacks_only_what_is_missing() {
+    let mut world = World::new("5.7.1-6");
+    let before = world.fetch(&[Extra::Rocblas], &["gfx90a"]).0.unwrap();
+    // Neither the mirror nor the archives have the other packages any more.
+    fs::rename(world.mirror(), world.directory.path().join("gone")).unwrap();
+    let (runtime, blas) = (world.archive("libamdhip64-5"), world.archive("librocblas0"));
+    for name in ["libamdhip64-5", "libhiprand1", "librocrand1"] {
+        fs::remove_file(world.archive(name)).unwrap();
+    }
+    let size = fs::metadata(&blas).unwrap().len();
+    world.unpacks = Some(size);
+    let (after, events) = world.fetch(&[Extra::Rocblas], &["gfx1030"]);
+    let after = after.unwrap();
+    assert_eq!(events, ["Unpack"]);
+    assert!(!runtime.exists() && after.root != before.root);
+    let inode = |stack: &Stack, name: &str| {
+        std::os::unix::fs::MetadataExt::ino(&fs::metadata(stack.libraries[0].join(name)).unwrap())
+    };
+    for name in ["libamdhip64.so.5", "rocblas/2.47.0/library/Kernels_gfx90a.hsaco"] {
+        assert_eq!(inode(&before, name), inode(&after, name), "{name}");
+    }
+    assert!(after.root.join("lib/x86_64-linux-gnu/libamdhip64.so.5.7.1").is_file());
+    let kernels = fs::read_dir(after.libraries[0].join("rocblas/2.47.0/library")).unwrap();
+    assert_eq!(kernels.count(), 2);
+    let [before, after] = [before, after].map(|stack| stack.manifest.unwrap());
+    assert_eq!(before.packages, after.packages);
+    assert_eq!(after.architectures, ["gfx1030", "gfx90a"]);
 }
 
 #[test]

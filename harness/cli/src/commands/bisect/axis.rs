@@ -46,7 +46,20 @@ pub(super) enum Kind {
     },
 }
 
+/// The named axis whose values are folders of virtual environments. A command runs in each as under `rocrepro exec`.
+const VENV: &str = "venv";
+
 impl Kind {
+    /// Returns whether a command runs in the stack and on the device, as under `rocrepro exec`, without being named as a program.
+    pub(super) fn runs_on_device(&self) -> bool {
+        self.is_venv() || matches!(self, Kind::Package { .. })
+    }
+
+    /// Returns whether the points are folders of virtual environments.
+    pub(super) fn is_venv(&self) -> bool {
+        matches!(self, Kind::Parameter(name) if name == VENV)
+    }
+
     pub(super) fn package(name: &str) -> Kind {
         Kind::Package { name: name.to_owned(), beside: Vec::new() }
     }

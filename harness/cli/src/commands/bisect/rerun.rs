@@ -34,7 +34,7 @@ pub(super) fn command(
         Kind::Parameter(name) => values(name),
         Kind::Package { name, .. } => values(&format!("{PREFIX}{name}")),
     };
-    let packaged = matches!(axis.kind, Kind::Package { .. });
+    let on_device = axis.kind.runs_on_device() || args.program.is_some();
     // Values stand in the order of the option; builds have one of their own.
     let builds = axis.kind == Kind::Builds;
     let [good_end, bad_end] = [good, bad].map(|point| builds.then(|| end(axis, point)));
@@ -73,9 +73,7 @@ pub(super) fn command(
                 // The one that was there, whatever another machine has.
                 device: match device {
                     // What a command runs on is its own affair.
-                    _ if args.case.is_none() && args.program.is_none() && !packaged => {
-                        DeviceKind::Auto
-                    }
+                    _ if args.case.is_none() && !on_device => DeviceKind::Auto,
                     DeviceChoice::Emulated(_) => DeviceKind::Emulated,
                     DeviceChoice::Gpu => DeviceKind::Gpu,
                 },

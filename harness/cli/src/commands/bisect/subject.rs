@@ -10,7 +10,7 @@ use std::{
 
 use builds::Obtained;
 use case::{Body, Case, Lowered, Trial};
-use device::{Planted, WITNESS_VARIABLE};
+use device::{Planted, WITNESS_VARIABLE, Witness};
 use judge::{FailureIdentity, Kind as Outcome};
 use plan::program::Packages;
 use regex::Regex;
@@ -323,10 +323,24 @@ fn command<'a>(
         options.environment.iter().map(|(k, v)| (k.into(), v.into())).collect();
     variables.push(("ROCREPRO_VALUE".into(), label.into()));
     let mut witness = None;
-    let packaged = matches!(axis.kind, Kind::Package { .. });
-    if packaged || matches!(axis.kind, Kind::Builds | Kind::Stacks) {
+    let on_device = axis.kind.runs_on_device() || wanted.program.is_some();
+    if on_device || matches!(axis.kind, Kind::Builds | Kind::Stacks) {
         let stack = stack(&options)?;
-        if packaged || wanted.program.is_some() {
+        if on_device {
+            let mut options = options.clone();
+            if let Kind::Parameter(_) = axis.kind {
+                options.environment.insert("ROCREPRO_VALUE".to_owned(), label.to_owned());
+            }
+            if axis.kind.is_venv() {
+                let venv = std::path::absolute(label)
+                    .map_err(|e| Stop::usage(format!("error: `{label}` is not a folder: {e}")))?;
+                let mut path = venv.join("bin").into_os_string();
+                path.push(":");
+                path.push(std::env::var_os("PATH").unwrap_or_default());
+                variables.push(("PATH".into(), path));
+                let venv = venv.display().to_string();
+                options.environment.insert("VIRTUAL_ENV".to_owned(), venv);
+            }
             command = exec(wanted.program.as_deref(), &stack, &options, wanted)?;
             if matches!(options.device, DeviceChoice::Emulated(_)) {
                 let file = NamedTempFile::new()
@@ -368,18 +382,34 @@ impl Ready<'_> {
                     return Some(Ran { shown: Shown::Trouble, why, time: 0.0, record: None });
                 }
                 let mut ran = of_command(command, variables, limits, text.as_ref(), cancel)?;
-                let unused = |file: &NamedTempFile| {
-                    file.as_file().metadata().is_ok_and(|file| file.len() == 0)
-                };
                 let judged = matches!(ran.shown, Shown::Passed | Shown::Failed { .. });
-                if judged && witness.as_ref().is_some_and(unused) {
+                let stray = witness.as_ref().filter(|_| judged).and_then(|file| stray(file.path()));
+                if let Some(why) = stray {
                     ran.shown = Shown::Untestable;
-                    ran.why = format!("the program never used the device ({})", ran.why);
+                    ran.why = format!("{why} ({})", ran.why);
                 }
                 Some(ran)
             }
         }
     }
+}
+
+/// Returns why a program that wrote these statements of the device shows nothing; none where its work reached the device.
+fn stray(file: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let read = text.lines().filter_map(|line| serde_json::from_str::<Witness>(line).ok());
+    let witnesses: Vec<_> = read.collect();
+    if let Some(other) = witnesses.iter().find_map(|witness| witness.others.first()) {
+        let path = &other.path;
+        return Some(format!("another HSA runtime ran next to the emulated device, {path}"));
+    }
+    if witnesses.iter().any(|witness| witness.reached) {
+        return None;
+    }
+    Some(match witnesses.iter().find_map(Witness::hip) {
+        Some(hip) => format!("the program loaded {} and never reached the device", hip.path),
+        None => "the program never used the device".to_owned(),
+    })
 }
 
 fn of_record(record: Record) -> Ran {

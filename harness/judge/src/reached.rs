@@ -1,0 +1,94 @@
+//! Decides whether the work of a program reached the emulated device, and by which HIP runtime.
+
+use device::{Mapped, Witness};
+use plan::program::ProgramBody;
+
+use crate::{Kind, Outcome, ProgramContext, ProgramSeen, Said};
+
+/// The loader's and Python's words for a function that no loaded library has.
+const UNDEFINED: &str = "undefined symbol: hsa_";
+
+/// Returns the HIP runtime that a program brought itself; none where it used that of the stack, which has the build id `runtime`, if
+/// any.
+pub fn brought<'a>(witnesses: &'a [Witness], runtime: Option<&str>) -> Option<&'a Mapped> {
+    let reached = witnesses.iter().filter(|witness| witness.reached);
+    reached.filter_map(Witness::hip).find(|hip| hip.build_id.as_deref() != runtime)
+}
+
+/// Returns why a program that says that it has nothing to test may say so only because its calls went elsewhere.
+///
+/// A program that the stack's compiler made is linked to HIP, so that HIP is loaded before the program decides that it skips.
+pub(crate) fn instead_of_skip(
+    seen: &ProgramSeen<'_>,
+    context: &ProgramContext<'_>,
+    skip: Outcome,
+) -> Outcome {
+    if skip.kind != Kind::Skip {
+        return skip;
+    }
+    let linked = matches!(context.program.what, ProgramBody::Cpp { .. });
+    let why = astray(seen).or_else(|| never(seen).filter(|_| !linked));
+    why.map_or(skip.clone(), |outcome| outcome.with([format!("The program: {}", skip.summary)]))
+}
+
+/// Returns why calls of the program went, or could have gone, past the device.
+pub(crate) fn astray(seen: &ProgramSeen<'_>) -> Option<Outcome> {
+    if let Some(symbol) = undefined(seen) {
+        let why = format!(
+            "a library of ROCm in the program needs the function `{symbol}`, which the emulated device does not have"
+        );
+        return Some(Outcome::no_verdict("symbol", why).with([hint_newer()]));
+    }
+    let mut others = seen.witnesses.iter().flat_map(|witness| &witness.others);
+    if let Some(other) = others.next() {
+        let why = format!(
+            "another HSA runtime ran next to the emulated device, `{}`, so calls may not have reached the device",
+            other.path
+        );
+        return Some(Outcome::no_verdict("device", why).with([hint_path()]));
+    }
+    let mut all = seen.witnesses.iter().filter(|witness| witness.reached).filter_map(Witness::hip);
+    let first = all.next()?;
+    let second = all.find(|hip| hip.build_id != first.build_id)?;
+    let why = format!(
+        "processes of the program ran on two builds of HIP, `{}` and `{}`, so the result belongs to neither",
+        first.path, second.path
+    );
+    Some(Outcome::no_verdict("stack", why))
+}
+
+/// Returns that the program loaded HIP and no process of it initialised the device.
+pub(crate) fn never(seen: &ProgramSeen<'_>) -> Option<Outcome> {
+    if seen.witnesses.iter().any(|witness| witness.reached) {
+        return None;
+    }
+    let hip = seen.witnesses.iter().find_map(Witness::hip)?;
+    let why = format!("the program loaded `{}` and never reached the device", hip.path);
+    Some(Outcome::no_verdict("device", why).with([hint_path()]))
+}
+
+fn hint_path() -> String {
+    "Hint: a library that loads its own libhsa-runtime64 by path cannot be redirected; load it by its name".to_owned()
+}
+
+fn hint_newer() -> String {
+    "Hint: use an older version of the package that brings ROCm, or a newer rocrepro".to_owned()
+}
+
+/// The function of HSA that the loader did not find, as it or Python says.
+fn undefined(seen: &ProgramSeen<'_>) -> Option<String> {
+    let exceptions = seen.said.iter().filter_map(|said| match said {
+        Said::Exception { text, .. } => Some(text.as_str()),
+        Said::Skip { why } => Some(why.as_str()),
+        _ => None,
+    });
+    let mut texts = exceptions.chain([seen.observation.stderr.as_str(), seen.stdout]);
+    texts.find_map(undefined_in)
+}
+
+/// Returns the function of HSA that a text of the loader or of Python says is not defined.
+fn undefined_in(text: &str) -> Option<String> {
+    let at = text.find(UNDEFINED)? + UNDEFINED.len() - "hsa_".len();
+    let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    Some(text[at..].chars().take_while(|c| name(*c)).collect())
+}
