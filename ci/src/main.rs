@@ -81,6 +81,12 @@ const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx950", "gfx1151", "gfx1201"];
 const FORMS: &[&str] = &["forms", "gfx908"];
 /// Forms of their encodings, each beside the plain one of the same instruction.
 const WORDS: &[&str] = &["words", "native", "gfx90a", "gfx1100", "gfx1201"];
+/// Random words, of which no bit is lost: on these releases, whose disassemblers leave out other bits than the rest, and these
+/// architectures.
+const BITS: [(&str, &[&str]); 2] = [
+    (STACK, &["bits", "each=1", "gfx90a", "gfx1201"]),
+    ("debian:6.4.3", &["bits", "each=1", "gfx1151"]),
+];
 /// And in `fuzz`: some 100 000 comparisons, more than an hour of one processor.
 const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 
@@ -130,6 +136,8 @@ usage: cargo run -p ci -- TASK
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
   words    forms of vector and scalar instructions, on every architecture: each does what the plain form does with registers that
            are changed before
+  bits     random words of all encodings, on every architecture, by the disassembler of each release: no bit of an instruction is
+           lost; with more words of each instruction: `bits each=8 seed=2`
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   launchers  trials below a Slurm of one node, ssh, bubblewrap, podman and sudo, which must be installed; needs root
   soak     command after command for an hour, or for as many minutes as are given: no process, file or folder is left
@@ -137,7 +145,7 @@ usage: cargo run -p ci -- TASK
   nightly  the newest build on this machine's GPU: news only, new failures bisected
   all      the gate, two parts at a time: lint, test, and of the others a sample: of `stacks` a quarter of the trials, each on one of the older releases, of
            `prove` an eighth of the cases and of `mutate` a twentieth, of `checks` each architecture on one release, of `exports` an eighth,
-           `filed`, half of `amd`, two cases of `frameworks`, and of `fuzz`, `waits`, `races` and `words`
+           `filed`, half of `amd`, two cases of `frameworks`, and of `fuzz`, `waits`, `races`, `words` and `bits`
   part     one of these parts: `part stacks`";
 
 fn main() -> ExitCode {
@@ -189,6 +197,7 @@ fn main() -> ExitCode {
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "races" => shell().and_then(|sh| kernels(&sh, &["races"])),
         "words" => shell().and_then(|sh| kernels(&sh, &["words"])),
+        "bits" => bits(),
         "chaos" => chaos(),
         "launchers" => shell().and_then(|sh| launchers::launchers(&sh)),
         "soak" => soak(std::env::args().nth(2)),
@@ -320,6 +329,7 @@ fn kernels_sample() -> Done {
     kernels(&sh, KERNELS)?;
     kernels(&sh, FORMS)?;
     kernels(&sh, WORDS)?;
+    BITS.into_iter().try_for_each(|(stack, words)| kernels_of(&sh, stack, words))?;
     kernels(&sh, WAITS)?;
     kernels(&sh, RACES)?;
     drawn(&sh, SAMPLE)
@@ -331,10 +341,33 @@ fn drawn(sh: &Shell, words: &[&str]) -> Done {
     kernels(sh, &words)
 }
 
+/// Random words by the disassembler of each release.
+fn bits() -> Done {
+    let sh = shell()?;
+    let more: Vec<String> = std::env::args().skip(2).collect();
+    let mut words = vec!["bits"];
+    words.extend(more.iter().map(String::as_str));
+    if more.is_empty() {
+        words.push("each=4");
+    }
+    STACKS.into_iter().try_for_each(|(stack, _, _)| {
+        println!("{stack}");
+        kernels_of(&sh, stack, &words)
+    })
+}
+
 /// Kernels compiled by the stack, in the interpreter alone.
 fn kernels(sh: &Shell, words: &[&str]) -> Done {
+    kernels_of(sh, STACK, words)
+}
+
+/// Runs the `kernels` example on the given release.
+fn kernels_of(sh: &Shell, stack: &str, words: &[&str]) -> Done {
     let program = product(sh)?;
-    let root = cmd!(sh, "{program} rocm path {STACK}").read()?;
+    if stack != STACK {
+        cmd!(sh, "{program} rocm fetch {stack}").run()?;
+    }
+    let root = cmd!(sh, "{program} rocm path {stack}").read()?;
     // As in `product`, of all packages.
     cmd!(sh, "cargo build --quiet --workspace --locked --example kernels").run()?;
     let kernels = program.with_file_name("examples").join("kernels");

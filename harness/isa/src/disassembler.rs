@@ -126,7 +126,11 @@ pub(crate) fn disassemble(
     if misread::kills(arch, bytes) {
         return Ok(None);
     }
-    let (bytes, right) = misread::instead(arch, bytes);
+    // LLVM dies of constants that would stand behind the end.
+    let mut window = [0; LONGEST];
+    let given = bytes.len().min(LONGEST);
+    window[..given].copy_from_slice(&bytes[..given]);
+    let (bytes, right) = misread::instead(arch, &window);
     let mut infos = library.infos.lock().unwrap_or_else(PoisonError::into_inner);
     let info = match infos.get(&arch) {
         Some(info) => *info,
@@ -157,6 +161,13 @@ pub(crate) fn disassemble(
     let status =
         unsafe { (library.disassemble)(info, address, (&raw mut session).cast(), &mut size) };
     let text = session.text.trim();
-    let named = status == 0 && size > 0 && !text.is_empty();
-    Ok(named.then(|| (right(text), size)))
+    // LLVM 22 names what it refused before: `v129/*Invalid register, operand has 'VGPR_16_Lo128' register class*/`, and older
+    // ones print `/*invalid immediate*/` or warn behind the operands of a register that is another one than is encoded.
+    let refused = ["/*", "; Warning"].iter().any(|mark| text.contains(mark));
+    let whole = size > 0 && size <= given as u64;
+    let named = status == 0 && whole && !text.is_empty() && !refused;
+    Ok(named.then(|| {
+        let text = misread::with_lanes(right(text), &bytes, size);
+        (misread::with_constant(text, &bytes, size), size)
+    }))
 }

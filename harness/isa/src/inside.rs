@@ -37,11 +37,14 @@ pub mod float16 {
 pub mod launch {
     pub use crate::launch::initial_mode;
 }
+pub mod lost_bits {
+    pub use crate::lost_bits::{completed, refusal};
+}
 pub mod machine {
     pub use crate::machine::Machine;
 }
 pub mod misread {
-    pub use crate::misread::{instead, kills};
+    pub use crate::misread::{instead, kills, with_constant, with_lanes};
 }
 pub mod ops {
     pub use crate::ops::{TABLE, memory::Location, moved};

@@ -19,6 +19,7 @@ pub mod image;
 #[doc(hidden)]
 pub mod inside;
 mod launch;
+mod lost_bits;
 mod machine;
 mod masks;
 mod misread;

@@ -9,17 +9,50 @@ use device::{Arch, Generation};
 const MISPRINTED: [u32; 2] = [0x369, 0x36a];
 /// The first source stands in the third dword, with its DPP.
 const DPP16: u32 = 0xfa;
+const SDWA: u32 = 0xf9;
 const LITERAL: u32 = 0xff;
+/// Where vector registers begin among the operands.
+const VECTOR: u32 = 0x100;
 /// `quad_perm:[0,1,2,3]`, which is printed as it is.
 const IN_ORDER: u8 = 0b11_10_01_00;
 
-/// Whether LLVM dies of them: VOP3 and VOP3P with a literal, which GFX9 has not, print a message that is gone by then.
+/// Returns whether LLVM crashes on these words: on reserved values, on literals where an operand cannot be a literal, and on a
+/// 16-bit constant behind the instruction that is 0xff.
 pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     let Some([first, second]) = dwords(bytes) else { return false };
-    let sources = [second, second >> 9, second >> 18];
-    arch.generation().is_gfx9()
-        && first >> 26 == 0x34
-        && sources.iter().any(|source| source & 0x1ff == LITERAL)
+    let generation = arch.generation();
+    let gfx9 = generation.is_gfx9();
+    let is_literal = |operand: u32, at: u32| operand >> at & 0x1ff == LITERAL;
+    let opcode = first >> 16 & 0x3ff;
+    match first >> 26 {
+        // Parts of registers and what becomes of the others (SDWA). A comparison has no result there.
+        0..0x20 if generation < Generation::Rdna3 && first & 0x1ff == SDWA => {
+            let part = |at: u32| second >> at & 7 == 7;
+            let result = first >> 25 != 0x3e && (part(8) || second >> 11 & 3 == 3);
+            result || part(16) || part(24)
+        }
+        // v_madmk_f16, v_madak_f16, v_fmamk_f16 and v_fmaak_f16.
+        0x12 if gfx9 => second == LITERAL,
+        0x1b | 0x1c if !gfx9 => matches!(first >> 25, 0x37 | 0x38) && second == LITERAL,
+        // s_barrier_signal and its like.
+        0x2f => {
+            let opcode = first >> 8 & 0xff;
+            let scalar = generation == Generation::Rdna4 && first >> 23 == 0x17d;
+            scalar && (0x4e..=0x52).contains(&opcode) && first & 0xff == LITERAL
+        }
+        // VOP3, also as the scalar result of a comparison.
+        0x34 if gfx9 => {
+            [0, 9, 18].iter().any(|at| is_literal(second, *at))
+                || opcode < 0x100 && first & 0xff == LITERAL
+                // Scaled conversions of 32 values, of scalar registers.
+                || generation == Generation::Cdna4
+                    && (0x260..=0x263).contains(&opcode)
+                    && second & 0x1ff < VECTOR
+        }
+        // Buffers.
+        0x38 | 0x3a if gfx9 => second >> 24 == LITERAL,
+        _ => false,
+    }
 }
 
 /// What to show the disassembler instead, and what then becomes of its text.
@@ -41,6 +74,48 @@ pub fn instead(arch: Arch, bytes: &[u8]) -> (Cow<'_, [u8]>, impl Fn(&str) -> Str
         None => text.to_owned(),
     };
     (shown, right)
+}
+
+/// The text of an instruction with the lanes of DPP8 that are encoded, in its last dword. LLVM prints those of a VOP1 with a float
+/// as a source otherwise where the lanes from the fourth on are 0: `dpp8:[0,0,0,0,0,0,0,0]` for `dpp8:[0,0,2,0,0,0,0,0]`.
+pub fn with_lanes(text: String, bytes: &[u8], size: u64) -> String {
+    const NAME: &str = "dpp8:[";
+    let last = (size as usize).checked_sub(4).and_then(|at| bytes.get(at..at + 4));
+    let Some(last) = last.and_then(|dword| dword.try_into().ok()) else { return text };
+    let Some(start) = text.find(NAME).map(|at| at + NAME.len()) else { return text };
+    let Some(end) = text[start..].find(']').map(|length| start + length) else { return text };
+    let lanes = u32::from_le_bytes(last);
+    let lanes: Vec<String> = (0..8).map(|at| (lanes >> (8 + 3 * at) & 7).to_string()).collect();
+    format!("{}{}{}", &text[..start], lanes.join(","), &text[end..])
+}
+
+/// Operations that take a constant of 32 bits, by parts of their names, and which operand it is.
+const WITH_CONSTANT: [(&str, usize); 4] =
+    [("madmk_", 2), ("fmamk_", 2), ("madak_", 3), ("fmaak_", 3)];
+/// Numbers that LLVM takes for a source operand, such as the 0 that 0x80 is there.
+const LIKE_OPERANDS: std::ops::RangeInclusive<u32> = 0x80..=0xff;
+
+/// The text of an instruction, or of two at once, with the constant behind it that is encoded, in its last dword. LLVM prints
+/// `v_madak_f32 v0, v1, v2, 0x0` where that is 0x80.
+pub fn with_constant(text: String, bytes: &[u8], size: u64) -> String {
+    let last = (size as usize).checked_sub(4).and_then(|at| bytes.get(at..at + 4));
+    let Some(last) = last.and_then(|dword| dword.try_into().ok()) else { return text };
+    let constant = u32::from_le_bytes(last);
+    let place = |one: &str| {
+        let name = one.split_whitespace().next().unwrap_or_default();
+        WITH_CONSTANT.iter().find(|(part, _)| name.contains(part)).map(|(_, place)| *place)
+    };
+    if !LIKE_OPERANDS.contains(&constant) || !text.split(" :: ").any(|one| place(one).is_some()) {
+        return text;
+    }
+    let right = |one: &str| {
+        let mut operands: Vec<String> = one.split(", ").map(str::to_owned).collect();
+        if let Some(operand) = place(one).and_then(|place| operands.get_mut(place)) {
+            *operand = format!("{constant:#x}");
+        }
+        operands.join(", ")
+    };
+    text.split(" :: ").map(right).collect::<Vec<_>>().join(" :: ")
 }
 
 /// `DPP_CTRL` of an instruction that is misprinted.

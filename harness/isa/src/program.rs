@@ -14,11 +14,11 @@ use crate::{
     AddressSpace, checks,
     disassembler::{self, LONGEST},
     exec::{Bound, Exec, on_machine},
-    ops,
+    lost_bits, ops,
     registers::Row,
     rounding::Field,
     text::{Base, Site, Text, Unsupported, register},
-    unnamed,
+    unnamed::{self, Named},
     wave::Wave,
 };
 
@@ -244,18 +244,18 @@ pub(crate) fn decode(
     address: u64,
     bytes: &[u8],
 ) -> Result<Option<Decoded>, String> {
-    let named = match disassembler::disassemble(arch, address, bytes)? {
-        None => unnamed::name(arch, address, bytes)?,
-        // LLVM has a name for the encoding that hardware promises never to use: a dword of zeros from GFX10 on.
-        Some((text, _)) if text == "v_illegal" => None,
-        named => named,
-    };
-    let Some((text, size)) = named else { return Ok(None) };
+    let name = |bytes: &[u8]| named(arch, address, bytes);
+    let Some((text, size)) = name(bytes)? else { return Ok(None) };
     let immediate = match bytes {
         [low, high, ..] => u16::from_le_bytes([*low, *high]),
         _ => 0,
     };
     let site = Site { arch, lanes, address, size, immediate };
+    let (text, lost) = lost_bits::completed(&site, bytes, text, &name)?;
+    if !lost.is_empty() {
+        let text = lost_bits::refusal(&text, bytes, size, &lost);
+        return Ok(Some(Decoded { text, site, parts: Vec::new(), exec: Err(Unsupported) }));
+    }
     let (parts, exec) = match parse(&text, &site) {
         Ok(parts) => {
             let exec = bind(&parts, ops::bind);
@@ -264,6 +264,16 @@ pub(crate) fn decode(
         Err(Unsupported) => (Vec::new(), Err(Unsupported)),
     };
     Ok(Some(Decoded { text, site, parts, exec }))
+}
+
+/// The text and the size of the instruction that `bytes` begin with.
+fn named(arch: Arch, address: u64, bytes: &[u8]) -> Named {
+    match disassembler::disassemble(arch, address, bytes)? {
+        None => unnamed::name(arch, address, bytes),
+        // LLVM has a name for the encoding that hardware promises never to use: a dword of zeros from GFX10 on.
+        Some((text, _)) if text == "v_illegal" => Ok(None),
+        named => Ok(named),
+    }
 }
 
 /// Reads the text of an instruction, or of two that are issued at once.

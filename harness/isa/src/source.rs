@@ -279,6 +279,10 @@ impl Text {
             _ => self.list("op_sel").and_then(|bits| bits.get(position).copied()),
         };
         let high = self.is_upper(of, operand, bit)?;
+        if high && !register {
+            // No guide says what the upper half of a constant is.
+            return Err(Unsupported);
+        }
         if of.half && register {
             source.part = Some(if high { Part::HIGH } else { Part::LOW });
         }

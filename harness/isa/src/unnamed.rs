@@ -5,7 +5,7 @@
 //! instruction, since without the upper halves no such operand lies above v127. Here the bit is taken away, the rest is
 //! named by the disassembler, and the half is written behind the register as LLVM does: `v5.h`.
 //!
-//! VOP3 has room for three sources, and hardware does not look at those that an instruction lacks. LLVM wrote zeros there; since
+//! VOP3 and VOP3P have room for three sources, and hardware does not look at those that an instruction lacks. LLVM wrote zeros there; since
 //! release 22 it writes the constant 0 (0x80), which disassemblers before it refuse. Here the zeros are put back.
 //!
 //! Source for the encodings: the RDNA 3 and RDNA 4 ISA guides, "VOP1", "VOP2", "VOPC", "DPP16", "DPP8" and "VOP3".
@@ -137,13 +137,15 @@ pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
     })
 }
 
-/// Names an instruction of VOP3 that has the constant 0 for its third source, or for the second as well, where it lacks these.
+/// Names an instruction of VOP3 or VOP3P that has the constant 0 for its third source, or for the second as well, where it lacks these.
 pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     const SOURCE: u64 = 0x1ff;
     const ZERO: u64 = 0x80;
     let Some(Ok(dwords)) = bytes.get(..8).map(<[u8; 8]>::try_from) else { return Ok(None) };
     let all = u64::from_le_bytes(dwords);
-    if all as u32 >> 26 != vop3 {
+    // VOP3P of GFX9 begins as its VOP3 does.
+    let packed = vop3 == 0x35 && all as u32 >> 23 == 0x198;
+    if all as u32 >> 26 != vop3 && !packed {
         return Ok(None);
     }
     let named = |all: u64| {

@@ -12,13 +12,16 @@
 //!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels races [-O3] [gfx90a ...]
 //!
-//! `races` runs kernels whose workgroups touch the same memory, which the sanitizer must tell from those that are right. `waits`
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels bits [seed=1] [each=3] [gfx90a ...]
+//!
+//! `bits` gives random words to the interpreter, which must lose no bit of them. `races` runs kernels whose workgroups touch the same memory, which the sanitizer must tell from those that are right. `waits`
 //! takes one wait, barrier or fence at a time out of the kernels, or makes a store of a load, which the sanitizer must see. `forms` tries every operand form
 //! of some vector instructions instead, against a model of one lane; `words` the forms of nearly all, against the plain form
 //! of the same instruction; `fuzz` kernels drawn at random, against what `cc` makes of the
 //! same text for the host.
 //! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
 
+mod bits;
 mod cdna4;
 mod checks;
 mod code_object;
@@ -94,6 +97,9 @@ fn inside() -> ExitCode {
     }
     if names.first().is_some_and(|name| name == "words") {
         return all_words(&names[1..]);
+    }
+    if names.first().is_some_and(|name| name == "bits") {
+        return all_bits(&names[1..]);
     }
     if names.first().is_some_and(|name| name == "fuzz") {
         return fuzz::serve();
@@ -205,6 +211,37 @@ fn all_words(words: &[String]) -> ExitCode {
     println!("{held} the same, {failures} differ");
     // Nothing tried proves nothing.
     if failures == 0 && held > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Random words on all architectures that the stack knows, or on these.
+fn all_bits(words: &[String]) -> ExitCode {
+    let (options, names): (Vec<&str>, Vec<&str>) =
+        words.iter().map(String::as_str).partition(|word| word.contains('='));
+    let option = |name: &str, usual: u64| {
+        let given = options.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        given.map_or(Some(usual), |value| value.parse().ok())
+    };
+    let (Some(seed), Some(each)) = (option("seed", 1), option("each", 3)) else {
+        println!("not a number: {options:?}");
+        return ExitCode::from(2);
+    };
+    let (mut tried, mut lost) = (0, 0);
+    for arch in Arch::ALL.iter().copied() {
+        if !names.is_empty() && !names.contains(&arch.name()) {
+            continue;
+        }
+        match bits::check(arch, seed, each as usize) {
+            Ok(table) => {
+                println!("{arch}: {table}");
+                (tried, lost) = (tried + table.words, lost + table.lost.len());
+            }
+            // A release does not know all architectures.
+            Err(reason) => println!("{arch}: left out: {reason}"),
+        }
+    }
+    println!("{tried} words, {lost} bits lost");
+    // Nothing tried proves nothing.
+    if lost == 0 && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Kernels with a wait less, on all architectures or on these, at -O3 and -O1 or at these levels.

@@ -6,6 +6,7 @@ mod constants;
 mod float16;
 mod guides;
 mod images;
+mod lost_bits;
 mod malformed;
 mod matrix;
 mod measured;

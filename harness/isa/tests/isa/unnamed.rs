@@ -59,6 +59,9 @@ fn sources_that_an_instruction_lacks_may_be_anything() {
     check(1, [5, 0x80, 0x80], Some("one 5"));
     check(2, [5, 6, 0x80], Some("two 5 6"));
     check(2, [5, 0x80, 0x80], Some("two 5 128"));
+    let packed = (0x198 << 23 | 1 << 16 | 5 << 32 | 0x80 << 41 | 0x80u64 << 50).to_le_bytes();
+    let named = without_sources(0x35, &packed, &strict).unwrap();
+    assert_eq!(named.map(|it| it.0).as_deref(), Some("one 5"), "VOP3P");
     // It has three, so it is not one whose third may be taken away.
     check(3, [5, 6, 0x80], None);
     check(4, [5, 6, 0x80], None);

@@ -155,8 +155,8 @@ const LACKS: [(&str, &[&str]); 8] = [
     ("a scalar source", &["v_mqsad_u32_u8", "v_permlane16_b32", "v_permlanex16_b32", "v_swap_b16"]),
     ("a scaled result", &["v_div_fmas_f32", "v_div_scale_f32", "v_pk_fmac_f16"]),
 ];
-/// LLVM prints bits of `op_sel` for operands that have 32 bits, and so no halves.
-const WHOLE: [&str; 16] = [
+/// Bits of `op_sel`, which LLVM prints or VOP3 has room for, of operands that have 32 bits, and so no halves.
+const WHOLE: [&str; 31] = [
     "v_alignbit_b32",
     "v_alignbyte_b32",
     "v_ashr_pk_i8_i32",
@@ -164,6 +164,18 @@ const WHOLE: [&str; 16] = [
     "v_cvt_f16_f32",
     "v_cvt_f32_f16",
     "v_cvt_i32_i16",
+    "v_cvt_pk_i16_f32",
+    "v_cvt_pk_i16_i32",
+    "v_cvt_pk_norm_i16_f32",
+    "v_cvt_pk_norm_u16_f32",
+    "v_cvt_pk_rtz_f16_f32",
+    "v_cvt_pk_u16_f32",
+    "v_cvt_pk_u16_u32",
+    "v_cvt_pknorm_i16_f32",
+    "v_cvt_pknorm_u16_f32",
+    "v_cvt_pkrtz_f16_f32",
+    "v_dot2_bf16_bf16",
+    "v_dot2_f16_f16",
     "v_cvt_pk_norm_i16_f16",
     "v_cvt_pk_norm_u16_f16",
     "v_cvt_pknorm_i16_f16",
@@ -171,6 +183,9 @@ const WHOLE: [&str; 16] = [
     "v_cvt_u32_u16",
     "v_mad_i32_i16",
     "v_mad_u32_u16",
+    "v_mqsad_pk_u16_u8",
+    "v_qsad_pk_u16_u8",
+    "v_sad_u16",
     "v_pack_b32_f16",
     "v_sat_pk_u8_i16",
 ];
@@ -183,7 +198,9 @@ pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
     let halves = relation.starts_with("an upper half") || relation == "DPP and more";
     let lacks =
         |(start, names): &(&str, &[&str])| relation.starts_with(start) && names.contains(&name);
-    halves && WHOLE.contains(&name) || LACKS.iter().any(lacks)
+    // LLVM 22 does not say of VOP3 what has halves.
+    let has_halves = ["f16", "i16", "u16", "b16"].iter().any(|of| name.contains(of));
+    halves && (WHOLE.contains(&name) || !has_halves) || LACKS.iter().any(lacks)
 }
 
 fn few(relation: &str, found: usize, least: usize) -> Option<String> {

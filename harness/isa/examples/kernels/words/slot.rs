@@ -196,8 +196,9 @@ impl Slot {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let places = isa::listing(self.arch, &bytes).expect("a disassembler");
         let whole = |place: &isa::Place| {
-            // A register of another kind than the operand's is named in a comment.
-            place.offset == 0 && place.size == bytes.len() && !place.text.contains("/*")
+            // Words with bits that mean nothing to the disassembler are refused.
+            let is_refused = place.text.contains("the disassembler leaves out");
+            place.offset == 0 && place.size == bytes.len() && !is_refused
         };
         let text = places.into_iter().find(whole).map(|place| place.text);
         self.texts.insert(words.to_vec(), text.clone());

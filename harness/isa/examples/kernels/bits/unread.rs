@@ -1,0 +1,110 @@
+//! Bits that change nothing, and why: written from AMD's guides to the ISAs, apart from what the interpreter thinks of them.
+
+use std::fmt;
+
+use super::Words;
+
+/// Why a bit changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reason {
+    /// The emulated device has no caches, counters and hazards that these instructions could act on.
+    NoEffect,
+    /// "16-bit operands take the low 16 bits of the literal" (RDNA 3 ISA, 7.1, "Literal constants").
+    UpperHalf,
+    /// `OP_SEL_HI` chooses the half for the upper result (RDNA 3 ISA, "VOP3P"): of a source that is not there, or of an operation
+    /// that takes whole registers, it chooses nothing. Compilers set it there all the same.
+    NoPair,
+    /// A source that the instruction lacks, where LLVM 22 writes the constant 0 and its predecessors the number 0.
+    NoSource,
+    /// The number of a register that the instruction does not take, as data of a load ("Microcode Formats": DS, FLAT, MUBUF and
+    /// their successors have one field for each register that any instruction of theirs takes).
+    NoRegister,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::NoEffect => "of instructions without an effect",
+            Reason::UpperHalf => "of the upper half of a constant for 16 bits",
+            Reason::NoPair => "that select a half of an operand without halves",
+            Reason::NoSource => "that are 0 or the constant 0 for a source that is not there",
+            Reason::NoRegister => "of the numbers of registers that the instruction does not take",
+        })
+    }
+}
+
+const NO_EFFECT: [&str; 20] = [
+    "s_nop",
+    "s_version",
+    "s_waitcnt",
+    "s_wait_",
+    "s_sendmsg",
+    "s_code_end",
+    "s_delay_alu",
+    "s_clause",
+    "s_set_inst_prefetch_distance",
+    "s_inst_prefetch",
+    "s_prefetch_",
+    "s_setprio",
+    "s_ttracedata",
+    "s_wakeup",
+    "s_incperflevel",
+    "s_decperflevel",
+    "s_dcache_",
+    "s_icache_inv",
+    "s_gl1_inv",
+    "v_nop",
+];
+const CACHES: [&str; 9] = [
+    "buffer_gl0_inv",
+    "buffer_gl1_inv",
+    "buffer_wbl2",
+    "buffer_inv",
+    "buffer_wbinvl1",
+    "global_inv",
+    "global_wb",
+    "global_wbinv",
+    "s_dcache_wb",
+];
+
+/// Why a bit of an instruction changes nothing, if that is known.
+pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Option<Reason> {
+    let (name, operands) = text.split_once(' ').unwrap_or((text, ""));
+    if NO_EFFECT.iter().chain(&CACHES).any(|start| name.starts_with(start)) {
+        return Some(Reason::NoEffect);
+    }
+    // 0b110100111 on GFX9, 0b110011000 from GFX10 on.
+    let packed = matches!(words[0] >> 23, 0x1a7 | 0x198);
+    let pairs =
+        name.starts_with("v_pk_") || name.starts_with("v_fma_mix") || name.contains("_mad_mix");
+    if packed && bit == 14 && name.starts_with("v_pk_") && operands.split(", ").count() == 3 {
+        return Some(Reason::NoPair);
+    }
+    if packed && matches!(bit, 14 | 59 | 60) && !pairs && !name.starts_with("v_dot2") {
+        return Some(Reason::NoPair);
+    }
+    // Where the constant is: behind one dword, or behind the two of VOP3 and VOP3P.
+    let long = matches!(words[0] >> 26, 0x33 | 0x35);
+    let narrow = ["f16", "i16", "u16", "b16"].iter().any(|of| name.contains(of));
+    if narrow && size == if long { 12 } else { 8 } && bit >= 8 * size - 16 {
+        return Some(Reason::UpperHalf);
+    }
+    // The second and third dword of DS, FLAT, MUBUF and MTBUF; of VBUFFER; of VFLAT and its kin.
+    let register = match (words[0] >> 26, size) {
+        (0x36 | 0x37, 8) => bit >= 40,
+        (0x38 | 0x3a, 8) => (32..40).contains(&bit),
+        (0x31, 12) => (64..72).contains(&bit),
+        (0x3b, 12) => (32..40).contains(&bit) || (55..72).contains(&bit) && bit != 63,
+        _ => false,
+    };
+    if register && !(words[0] >> 26 == 0x37 && (48..56).contains(&bit)) {
+        return Some(Reason::NoRegister);
+    }
+    // 0 and 0x80 differ by one bit of a source.
+    let long = long || words[0] >> 26 == 0x34;
+    let source = (0..3).any(|source| {
+        let at = 9 * source;
+        bit == 32 + at + 7 && words[1] >> at & 0x1ff & !0x80 == 0
+    });
+    (long && source).then_some(Reason::NoSource)
+}

@@ -1,0 +1,254 @@
+//! Bits of an instruction that the disassembler's text leaves out.
+//!
+//! The interpreter executes what the text says. So each bit that is set must be in it: clearing the bit gives another text, or
+//! no instruction. Where it gives the same text, the bit is taken from the encoding (`op_sel` of VOP3), or it is in the table of
+//! bits that hardware does not read, or the instruction is refused.
+//!
+//! Source for the encodings: "Microcode Formats" of AMD's guides to the ISAs of Vega, CDNA 1 to 3 and RDNA 1 to 4.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt::Write,
+    ops::Range,
+    sync::{LazyLock, Mutex, PoisonError},
+};
+
+use device::{Arch, Generation};
+
+use crate::{
+    disassembler::LONGEST,
+    ops,
+    text::{Base, Site, Text},
+    unnamed::Named,
+};
+
+/// The number of a bit, counted from the lowest one of the first dword.
+pub(crate) type Bit = usize;
+
+/// The bits that are in the texts of one shape.
+type Shown = [bool; 8 * LONGEST];
+
+/// By architecture, shape and mode. What the disassembler prints does not change while a process lives.
+type ByShape = HashMap<(Arch, String, u32), Shown>;
+static SHOWN: LazyLock<Mutex<ByShape>> = LazyLock::new(Mutex::default);
+
+/// Bits that select the encoding: the disassembler reads them in any case.
+const OF_ENCODING: Range<Bit> = 26..32;
+/// Source operands in the second dword of VOP3 and VOP3P.
+const SOURCES: [Bit; 3] = [32, 32 + 9, 32 + 18];
+/// The constant 0 as a source operand: since release 22, LLVM writes it for the sources that an instruction lacks.
+const ZERO: u64 = 0x80;
+/// `op_sel` of VOP3: a bit for each source, and one for the result.
+const OP_SEL: [Bit; 4] = [11, 12, 13, 14];
+/// Types of 16 bits in the names of instructions.
+const HALVES: [&str; 4] = ["f16", "i16", "u16", "b16"];
+/// `op_sel_hi` of VOP3P, from the first source to the third. Set is what the text leaves out.
+const OP_SEL_HI: [Bit; 3] = [32 + 27, 32 + 28, 14];
+/// Operations of VOP3P whose sources are not pairs of halves, by the starts of their names.
+const NO_PAIRS: [&str; 6] = ["v_dot4", "v_dot8", "v_wmma_", "v_swmmac_", "v_mfma_", "v_smfmac_"];
+
+/// Encoding of an instruction of two dwords or more.
+#[derive(Clone, Copy, PartialEq)]
+enum Encoding {
+    Vop3,
+    Vop3p,
+    Other,
+}
+
+fn encoding(arch: Arch, word: u32) -> Encoding {
+    let gfx9 = arch.generation().is_gfx9();
+    match word >> 23 {
+        // Matrices have fields of their own.
+        0x1a7 if gfx9 && word >> 16 & 0x7f < 0x40 => Encoding::Vop3p,
+        0x1a0..0x1a7 if gfx9 => Encoding::Vop3,
+        0x198 if !gfx9 => Encoding::Vop3p,
+        0x1a8..0x1b0 if !gfx9 => Encoding::Vop3,
+        _ => Encoding::Other,
+    }
+}
+
+/// The text of an instruction with what the disassembler left out of it, and the bits that are still in no text.
+///
+/// # Errors
+/// Without a disassembler for the architecture: why.
+pub fn completed(
+    site: &Site,
+    bytes: &[u8],
+    text: String,
+    name: &dyn Fn(&[u8]) -> Named,
+) -> Result<(String, Vec<Bit>), String> {
+    let mnemonic = text.split_whitespace().next().unwrap_or_default();
+    if ops::has_no_effect(mnemonic) {
+        return Ok((text, Vec::new()));
+    }
+    let mut lost = hidden(site, bytes, &text, name)?;
+    lost.retain(|bit| !is_unread(site, bytes, &text, *bit));
+    match op_sel(site, bytes, &text, &lost) {
+        Some((bits, taken)) => {
+            lost.retain(|bit| !taken.contains(bit));
+            Ok((format!("{text} op_sel:[{}]", bits.join(",")), lost.into_iter().collect()))
+        }
+        None => Ok((text, lost.into_iter().collect())),
+    }
+}
+
+/// The bits that the text does not depend on, of those that are not as the text's reader takes them to be.
+fn hidden(
+    site: &Site,
+    bytes: &[u8],
+    text: &str,
+    name: &dyn Fn(&[u8]) -> Named,
+) -> Result<BTreeSet<Bit>, String> {
+    let size = (site.size as usize).min(bytes.len()).min(LONGEST);
+    let key = (site.arch, shape(text), mode(word(bytes, 0)));
+    let lock = || SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shown = lock().get(&key).copied().unwrap_or([false; 8 * LONGEST]);
+    let packed = encoding(site.arch, word(bytes, 0)) == Encoding::Vop3p;
+    let (mut hidden, mut learned) = (BTreeSet::new(), false);
+    for bit in 0..8 * size {
+        if shown[bit]
+            || OF_ENCODING.contains(&bit)
+            || !(is_set(bytes, bit) || packed && OP_SEL_HI.contains(&bit))
+        {
+            continue;
+        }
+        let mut other = bytes.to_vec();
+        other[bit / 8] ^= 1 << (bit % 8);
+        match name(&other)? {
+            Some((same, length)) if same == text && length == site.size => {
+                hidden.insert(bit);
+            }
+            _ => (shown[bit], learned) = (true, true),
+        }
+    }
+    if learned {
+        lock()
+            .entry(key)
+            .and_modify(|known| {
+                known.iter_mut().zip(shown).for_each(|(known, shown)| *known |= shown);
+            })
+            .or_insert(shown);
+    }
+    Ok(hidden)
+}
+
+/// Returns the bits of the first dword that select which field holds an operand: of scalar memory on GFX9, whether the offset
+/// is a number and whether a register is added.
+fn mode(first: u32) -> u32 {
+    if first >> 26 == 0x30 { first & (1 << 14 | 1 << 17) } else { 0 }
+}
+
+/// The text without its numbers: texts of one shape show the same fields.
+fn shape(text: &str) -> String {
+    let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let mut shape = format!("{mnemonic} ");
+    let mut letters = rest.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if !letter.is_ascii_digit() {
+            shape.push(letter);
+        } else if letter == '0' && letters.next_if_eq(&'x').is_some() {
+            shape.push('x');
+            while letters.next_if(char::is_ascii_hexdigit).is_some() {}
+        }
+    }
+    shape
+}
+
+/// Where instructions that access memory have the numbers of vector registers. Few take all of them: a load has no data, and a
+/// buffer without an index no address. Where the text names no register there, the operation has no operand for it.
+fn unused_registers(arch: Arch, first: u32) -> &'static [Range<Bit>] {
+    const ADDRESS: &[Range<Bit>] = std::slice::from_ref(&(32..40));
+    const ADDRESS_OF_GFX12: &[Range<Bit>] = std::slice::from_ref(&(64..72));
+    let gfx12 = arch.generation() == Generation::Rdna4;
+    match first >> 26 {
+        0x36 => &[40..48, 48..56, 56..64],
+        0x37 if !gfx12 => &[40..48, 56..64],
+        0x38 | 0x3a if !gfx12 => ADDRESS,
+        0x31 if gfx12 => ADDRESS_OF_GFX12,
+        0x3b if gfx12 => &[32..40, 55..63, 64..72],
+        _ => &[],
+    }
+}
+
+/// Returns whether hardware is known to ignore a bit that the text leaves out.
+fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
+    let encoding = encoding(site.arch, word(bytes, 0));
+    if unused_registers(site.arch, word(bytes, 0)).iter().any(|field| field.contains(&bit)) {
+        return true;
+    }
+    // An operand that is not there.
+    let absent = |first: Bit| {
+        let all = u64::from(word(bytes, 0)) | u64::from(word(bytes, 4)) << 32;
+        (first..first + 9).contains(&bit) && all >> first & 0x1ff == ZERO
+    };
+    if encoding != Encoding::Other && SOURCES.into_iter().any(absent) {
+        return true;
+    }
+    // A source that is not a pair, or that is absent.
+    if encoding == Encoding::Vop3p && OP_SEL_HI.contains(&bit) {
+        let third = bit == OP_SEL_HI[2];
+        let pairs = Text::parse(text, site).map_or(0, |text| text.operands.len());
+        return NO_PAIRS.iter().any(|start| text.starts_with(start)) || third && pairs == 3;
+    }
+    // An operand of 16 bits is the lower half of a constant that stands behind the instruction.
+    let last = site.size as usize - 4;
+    let behind_operands = match encoding {
+        Encoding::Other => last == 4 && word(bytes, 0) >> 30 != 3,
+        Encoding::Vop3 | Encoding::Vop3p => last == 8,
+    };
+    behind_operands
+        && bit >= 8 * last + 16
+        && text.split([' ', ',']).any(|part| part == format!("{:#x}", word(bytes, last) & 0xffff))
+}
+
+/// The bits of `op_sel` for sources and result, and those of the lost ones that they are.
+fn op_sel(
+    site: &Site,
+    bytes: &[u8],
+    text: &str,
+    lost: &BTreeSet<Bit>,
+) -> Option<(Vec<&'static str>, Vec<Bit>)> {
+    if encoding(site.arch, word(bytes, 0)) != Encoding::Vop3
+        || site.arch.generation() < Generation::Rdna3
+        || !OP_SEL.iter().any(|bit| lost.contains(bit))
+    {
+        return None;
+    }
+    let parsed = Text::parse(text, site).ok()?;
+    // What has whole registers only would not look at `op_sel`.
+    let has_halves = HALVES.iter().any(|of| parsed.mnemonic.contains(of));
+    if parsed.has("op_sel") || !has_halves {
+        return None;
+    }
+    let compares = parsed.mnemonic.starts_with("v_cmp");
+    let gives = matches!(parsed.operands.first()?.base, Base::Vector { .. }) && !compares;
+    // The third source of these is a mask, which has no halves: its bit stays lost.
+    let masks = parsed.mnemonic.starts_with("v_cndmask_");
+    let sources = if compares { 2 } else { parsed.operands.len() - usize::from(gives) };
+    let fields = OP_SEL[..sources.min(3)].iter().chain(gives.then_some(&OP_SEL[3])).copied();
+    let is_taken = |bit: &Bit| !(masks && *bit == OP_SEL[2]);
+    let digit = |bit| if is_taken(&bit) && is_set(bytes, bit) { "1" } else { "0" };
+    Some((fields.clone().map(digit).collect(), fields.filter(is_taken).collect()))
+}
+
+/// Returns the text for an instruction that is refused because of lost bits.
+pub fn refusal(text: &str, bytes: &[u8], size: u64, lost: &[Bit]) -> String {
+    let mut told = format!("{text}, encoded as");
+    for at in (0..size as usize).step_by(4) {
+        // A String takes everything.
+        let _ = write!(told, " {:08x}", word(bytes, at));
+    }
+    let bits: Vec<String> = lost.iter().map(Bit::to_string).collect();
+    let noun = if bits.len() == 1 { "bit" } else { "bits" };
+    let _ = write!(told, ", of which the disassembler leaves out {noun} {}", bits.join(", "));
+    told
+}
+
+fn is_set(bytes: &[u8], bit: Bit) -> bool {
+    bytes[bit / 8] >> (bit % 8) & 1 == 1
+}
+
+/// The dword at a byte; 0 behind the end.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).map_or(0, |word| word.try_into().map_or(0, u32::from_le_bytes))
+}

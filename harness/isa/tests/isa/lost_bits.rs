@@ -1,0 +1,206 @@
+//! Bits that the disassembler's text leaves out, by disassemblers of a few instructions that print them as the released ones do.
+
+use device::Arch::{self, *};
+use isa::inside::{
+    lost_bits::{completed, refusal},
+    text::Site,
+    unnamed::Named,
+    wave::Wave,
+};
+
+use super::{execute, wave};
+
+fn dwords(bytes: &[u8]) -> [u32; 3] {
+    [0, 4, 8].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()))
+}
+
+/// VOP3 as comgr of 7.2.4 prints it for GFX12, and that of 6.4.3 for GFX11: without `op_sel`. The texts are those that both gave.
+fn without_op_sel(bytes: &[u8]) -> Named {
+    let [first, second, _] = dwords(bytes);
+    let [a, b, c] = [0, 9, 18].map(|at| second >> at & 0x1ff);
+    let target = first & 0xff;
+    let register = |operand: u32| format!("v{}", operand & 0xff);
+    let (name, result) = match first >> 16 {
+        0xd762 => ("v_and_b16", register(target)),
+        0xd763 => ("v_or_b16", register(target)),
+        0xd738 => ("v_lshlrev_b16", register(target)),
+        0xd70b => ("v_min_u16", register(target)),
+        0xd70a => ("v_max_i16", register(target)),
+        0xd439 => ("v_cmp_lt_u16_e64", format!("s{target}")),
+        0xd43a => ("v_cmp_eq_u16_e64", format!("s{target}")),
+        // Its third source is the mask s0.
+        0xd65d => {
+            let sources = a >= 256 && b >= 256 && c == 0;
+            let text =
+                format!("v_cndmask_b16 {}, {}, {}, s0", register(target), register(a), register(b));
+            return Ok((sources && second >> 27 == 0).then_some((text, 8)));
+        }
+        _ => return Ok(None),
+    };
+    // Signs and absolute values are of floats, and these instructions have two sources.
+    let whole = a >= 256 && b >= 256 && c == 0 && first & 0x8700 == 0 && second >> 27 == 0;
+    Ok(whole.then(|| (format!("{name} {result}, {}, {}", register(a), register(b)), 8)))
+}
+
+fn bytes(words: &[u32]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.resize(32, 0);
+    bytes
+}
+
+/// The text of words with what was left out, and the bits that are still not in it.
+#[track_caller]
+fn complete(arch: Arch, words: &[u32], name: &dyn Fn(&[u8]) -> Named) -> (String, Vec<usize>) {
+    let bytes = bytes(words);
+    let (text, size) = name(&bytes).unwrap().expect("an instruction");
+    completed(&Site { size, ..Site::of(arch) }, &bytes, text, name).unwrap()
+}
+
+/// v1 and v2 hold these in each lane, and v0 this before.
+const SOURCES: [u32; 2] = [0x8003_00f5, 0x7ff1_9234];
+const BEFORE: u32 = 0xaaaa_5555;
+
+#[track_caller]
+fn executed(arch: Arch, text: &str) -> Wave {
+    let mut wave = wave(arch);
+    for lane in 0..wave.lanes {
+        for (row, value) in [BEFORE, SOURCES[0], SOURCES[1]].into_iter().enumerate() {
+            wave.set_lane(row, lane, value);
+        }
+    }
+    execute(arch, &mut wave, text);
+    wave
+}
+
+/// `v_and_b16 v0.?, v1.?, v2.?` and the like, in all halves, against Rust.
+#[test]
+fn halves_that_the_text_leaves_out_are_those_of_the_encoding() {
+    type Model = fn(u16, u16) -> u16;
+    let models: [(u32, Model); 5] = [
+        (0xd762, |a, b| a & b),
+        (0xd763, |a, b| a | b),
+        // LSHLREV: the first source says how far.
+        (0xd738, |a, b| b << (a & 15)),
+        (0xd70b, |a, b| a.min(b)),
+        (0xd70a, |a, b| (a as i16).max(b as i16) as u16),
+    ];
+    let half = |value: u32, upper: bool| (value >> if upper { 16 } else { 0 }) as u16;
+    for (arch, (opcode, model)) in [Gfx1201, Gfx1200, Gfx1151, Gfx1100]
+        .into_iter()
+        .flat_map(|arch| models.map(|it| (arch, it)))
+    {
+        for halves in 0..8 {
+            let [a, b, result] = [0, 1, 2].map(|at| halves >> at & 1 == 1);
+            let op_sel = u32::from(a) << 11 | u32::from(b) << 12 | u32::from(result) << 14;
+            let words = [opcode << 16 | op_sel, 0x0002_0501];
+            let (text, lost) = complete(arch, &words, &without_op_sel);
+            assert_eq!(lost, [0; 0], "{arch}: {text}");
+            let wave = executed(arch, &text);
+            let value = u32::from(model(half(SOURCES[0], a), half(SOURCES[1], b)));
+            let expected = match result {
+                true => value << 16 | BEFORE & 0xffff,
+                false => BEFORE & 0xffff_0000 | value,
+            };
+            for lane in 0..wave.lanes {
+                assert_eq!(wave.lane(0, lane), expected, "{arch}, {halves:03b}: {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn comparisons_take_the_halves_of_the_encoding() {
+    for arch in [Gfx1201, Gfx1151] {
+        for (opcode, model) in [
+            (0xd439, (|a, b| a < b) as fn(u16, u16) -> bool),
+            (0xd43a, (|a, b| a == b) as fn(u16, u16) -> bool),
+        ] {
+            for halves in 0..4 {
+                let words = [opcode << 16 | 5 | halves << 11, 0x0002_0501];
+                let (text, lost) = complete(arch, &words, &without_op_sel);
+                assert_eq!(lost, [0; 0], "{text}");
+                let half = |at: usize| (SOURCES[at] >> (16 * (halves >> at & 1))) as u16;
+                let expected = if model(half(0), half(1)) { u32::MAX } else { 0 };
+                assert_eq!(executed(arch, &text).scalar[5], expected, "{arch}: {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn selections_write_the_half_of_the_encoding() {
+    for (halves, taken) in [(0, SOURCES[0]), (1, SOURCES[0] >> 16), (2, SOURCES[0])] {
+        for upper in [false, true] {
+            let words = [0xd65d << 16 | halves << 11 | u32::from(upper) << 14, 0x0002_0501];
+            let (text, lost) = complete(Gfx1201, &words, &without_op_sel);
+            assert_eq!(lost, [0; 0], "{text}");
+            // s0 is 0: the first source.
+            let expected = match upper {
+                true => taken << 16 | BEFORE & 0xffff,
+                false => BEFORE & 0xffff_0000 | taken & 0xffff,
+            };
+            assert_eq!(executed(Gfx1201, &text).lane(0, 7), expected, "{text}");
+        }
+    }
+    assert_eq!(complete(Gfx1201, &[0xd65d_2000, 0x0002_0501], &without_op_sel).1, [13]);
+}
+
+/// A third source and the result of a comparison are not there: their bits are refused, and so are all on GFX9, where LLVM
+/// prints `op_sel` of all that have halves.
+#[test]
+fn bits_that_nothing_takes_are_refused_by_name() {
+    let lost = |arch, words: [u32; 2]| complete(arch, &words, &without_op_sel).1;
+    assert_eq!(lost(Gfx1201, [0xd762_2000, 0x0002_0501]), [13]);
+    assert_eq!(lost(Gfx1201, [0xd762_6800, 0x0002_0501]), [13]);
+    assert_eq!(lost(Gfx1201, [0xd439_4005, 0x0002_0501]), [14]);
+    assert_eq!(lost(Gfx1030, [0xd762_0800, 0x0002_0501]), [11]);
+    let bytes = bytes(&[0xd762_2000, 0x0002_0501]);
+    assert_eq!(
+        refusal("v_and_b16 v0, v1, v2", &bytes, 8, &[13]),
+        "v_and_b16 v0, v1, v2, encoded as d7622000 00020501, of which the disassembler leaves out bit 13"
+    );
+}
+
+/// Operations with the constant 0 for a third source, that packed ones without one set as compilers do, and with constants.
+fn of_many(bytes: &[u8]) -> Named {
+    let [first, second, third] = dwords(bytes);
+    let sources = format!("v{}, v{}", second & 0xff, second >> 9 & 0xff);
+    let registers = second & 0x100 != 0 && second & 0x2_0000 != 0;
+    Ok(match first {
+        // Disassemblers since LLVM 22 do not look at sources that are not there.
+        0xd703_0000 if registers && second >> 27 == 0 => {
+            Some((format!("v_add_nc_u16 v0, {sources}"), 8))
+        }
+        // One that forgets which half the upper result takes of its second source.
+        0xcc02_0000 | 0xcc02_4000 if registers && second >> 29 == 0 => {
+            let upper = if second >> 27 & 1 == 1 { "" } else { " op_sel_hi:[0,1]" };
+            Some((format!("v_pk_add_i16 v0, {sources}{upper}"), 8))
+        }
+        0x6400_04ff => Some((format!("v_add_f16_e32 v0, {:#x}, v2", second & 0xffff), 8)),
+        0xd701_0000 if second == 0x0002_04ff => {
+            Some((format!("v_sub_f16_e64 v0, {:#x}, v2", third & 0xffff), 12))
+        }
+        0xbf80_0000..=0xbf80_ffff => Some(("s_nop 0".to_owned(), 4)),
+        _ => None,
+    })
+}
+
+#[test]
+fn accepts_bits_that_hardware_ignores() {
+    #[track_caller]
+    fn check(words: &[u32], expected: &[usize]) {
+        assert_eq!(complete(Gfx1201, words, &of_many).1, expected, "{words:08x?}");
+    }
+    // The constant 0 for a source that is not there, nothing, and another source.
+    check(&[0xd703_0000, 0x0202_0501], &[]);
+    check(&[0xd703_0000, 0x0002_0501], &[]);
+    check(&[0xd703_0000, 0x0206_0501], &[50, 57]);
+    // The half of a third source that is not there, and that of the second one.
+    check(&[0xcc02_4000, 0x1802_0501], &[60]);
+    check(&[0xcc02_0000, 0x0802_0501], &[60]);
+    // The upper half of a constant.
+    check(&[0x6400_04ff, 0xffff_8000], &[]);
+    check(&[0xd701_0000, 0x0002_04ff, 0xffff_8000], &[]);
+    // There is nothing to lose of an instruction without an effect.
+    check(&[0xbf80_0007], &[]);
+}
