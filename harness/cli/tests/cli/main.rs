@@ -14,6 +14,7 @@ mod devices;
 mod differences;
 mod environments;
 mod examples;
+mod expectations;
 mod export;
 mod faults;
 mod hangs;
