@@ -51,7 +51,7 @@ pub struct Expectation {
     pub date: Option<String>,
     /// The trials that it concerns.
     pub on: Selector,
-    /// The signature of the failure that it concerns; a trailing `*` stands for any end. None: all that the case expects.
+    /// The signature of the failure that it concerns; a trailing `*` matches any end. None: all that the case expects.
     pub signature: Option<String>,
 }
 

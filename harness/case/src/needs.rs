@@ -32,7 +32,7 @@ pub struct Needs {
     pub images: bool,
     /// So many devices; 0 for one.
     pub devices: u32,
-    /// What the device must be, by name and value: `large-bar` and `yes`. A value may name axes, as in `$bar`.
+    /// Options of the device, by name and value: `large-bar` and `yes`. A value may name axes, as in `$bar`.
     pub device: Vec<(String, String)>,
     /// So many processes at once, each of which makes the whole plan; 0 for one.
     pub processes: u32,
