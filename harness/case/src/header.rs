@@ -1,14 +1,17 @@
 use std::sync::OnceLock;
 
-use device::{Arch, Fault, Planted};
-use plan::{Library, VersionRange};
+use device::{Fault, Planted};
+use plan::VersionRange;
 
 use crate::{
     At, Diagnostic, Selector, Trial,
-    diagnostic::{finish, nearest, suggest},
+    diagnostic::{finish, suggest},
+    expectation::{Expectation, ExpectationKind, is_document, read_expectations},
     expression::evaluate,
-    matrix::{Matrix, read_matrix, read_selector},
-    names, program,
+    matrix::{Matrix, read_matrix, read_selector, substituted},
+    names,
+    needs::{Needs, read_gfx, read_needs},
+    program,
     read::Reader,
     signature,
     yaml::{self, Node},
@@ -29,6 +32,8 @@ pub struct Case {
     pub related: Vec<String>,
     /// Other sources: documents, header files.
     pub source: Vec<String>,
+    /// Sources of what the case expects, as its file names them.
+    pub expectation: Vec<Expectation>,
     /// What a stack and device must have.
     pub needs: Needs,
     /// Faults that must turn the case red.
@@ -41,29 +46,6 @@ pub struct Case {
     is_program: bool,
     text: String,
     body: OnceLock<Node>,
-}
-
-/// What a case needs; it is skipped elsewhere.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Needs {
-    /// Libraries besides HIP and hipRTC.
-    pub libraries: Vec<Library>,
-    /// Functions by name.
-    pub functions: Vec<String>,
-    /// ROCm versions.
-    pub rocm: Option<VersionRange>,
-    /// Architectures; empty for all.
-    pub gfx: Vec<String>,
-    /// What the stack of a program must have besides, by the names of `rocm fetch --with`.
-    pub groups: Vec<String>,
-    /// No other trial at the same time on a GPU: what it counts is the whole card's.
-    pub alone: bool,
-    /// Arrays and textures.
-    pub images: bool,
-    /// So many devices; 0 for one.
-    pub devices: u32,
-    /// So many processes at once, each of which makes the whole plan; 0 for one.
-    pub processes: u32,
 }
 
 /// A fault that must turn trials red.
@@ -106,6 +88,7 @@ pub(crate) const KEYS: &[&str] = &[
     "upstream",
     "related",
     "source",
+    "expectation",
     "matrix",
     "exclude",
     "needs",
@@ -195,6 +178,38 @@ impl Case {
         self.file = Some(text);
     }
 
+    /// Returns the sources of what the case expects: the documents in `source` and the entries of `expectation`. Entries about
+    /// the whole case come first.
+    pub fn expectations(&self) -> Vec<Expectation> {
+        let documents = self.source.iter().filter(|source| is_document(source));
+        let documented = documents.map(|source| Expectation {
+            kind: ExpectationKind::Documented,
+            source: source.clone(),
+            date: None,
+            on: Selector::default(),
+            signature: None,
+        });
+        let mut all: Vec<_> = documented.chain(self.expectation.iter().cloned()).collect();
+        all.sort_by_key(|entry| entry.signature.is_some());
+        all
+    }
+
+    /// Returns the expectations of a trial that have no source.
+    pub fn differences(&self, trial: &Trial) -> impl Iterator<Item = &Expectation> {
+        let of_trial = |entry: &&Expectation| {
+            entry.kind == ExpectationKind::Difference && entry.on.matches(trial)
+        };
+        self.expectation.iter().filter(of_trial)
+    }
+
+    /// Returns what a trial needs of the device, as options of the command line: `large-bar=yes`.
+    pub fn device_options(&self, trial: &Trial) -> Vec<String> {
+        let option = |(name, value): &(String, String)| {
+            format!("{name}={}", substituted(value, trial).unwrap_or_default())
+        };
+        self.needs.device.iter().map(option).collect()
+    }
+
     /// The points of the matrix; one without values when there is no matrix.
     pub fn trials(&self) -> Vec<Trial> {
         self.matrix.trials()
@@ -252,7 +267,11 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     }
     let matrix = read_matrix(reader, fields.get("matrix"), fields.get("exclude"));
     names::check(reader, &root, &matrix);
-    let needs = fields.get("needs").map(|n| read_needs(reader, n)).unwrap_or_default();
+    let expectation = fields
+        .get("expectation")
+        .map(|n| read_expectations(reader, n, &matrix))
+        .unwrap_or_default();
+    let needs = fields.get("needs").map(|n| read_needs(reader, n, &matrix)).unwrap_or_default();
     let before = reader.mistakes.len();
     let faults: Vec<_> = fields
         .get("faults")
@@ -311,6 +330,7 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         upstream,
         related,
         source,
+        expectation,
         needs,
         faults,
         known,
@@ -325,7 +345,7 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
 /// What trials are made of. The rest was read, and would be gone through for each trial; where it names an axis that is not there, it
 /// stays, as that is told by trial.
 fn without_header(mut root: Node) -> Node {
-    const READ: [&str; 4] = ["matrix", "exclude", "faults", "known"];
+    const READ: [&str; 5] = ["matrix", "exclude", "expectation", "faults", "known"];
     if let yaml::Value::Map(entries) = &mut root.value {
         for (_, node) in entries.iter_mut().filter(|(key, _)| READ.contains(&key.text.as_str())) {
             if !names_axes(node) {
@@ -363,75 +383,6 @@ fn is_issue(link: &str) -> bool {
             && number.parse::<u32>().is_ok()
             && repository.split_once('/').is_some_and(|(owner, repo)| name(owner) && name(repo))
     })
-}
-
-pub(crate) const LIBRARIES: &[(&str, Library)] = &[
-    ("hiprand", Library::Hiprand),
-    ("hipblaslt", Library::Hipblaslt),
-    ("rocblas", Library::Rocblas),
-];
-
-/// The most processes of one trial.
-const MOST_PROCESSES: u32 = 16;
-
-fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
-    const KEYS: &[&str] =
-        &["library", "function", "rocm", "gfx", "with", "alone", "images", "devices", "processes"];
-    let Some(fields) = reader.fields(node, "`needs`", KEYS) else {
-        return Needs::default();
-    };
-    let mut flag = |key| fields.get(key).and_then(|n| reader.flag(n, &format!("`{key}`")));
-    let (alone, images) = (flag("alone"), flag("images"));
-    let libraries = fields
-        .get("library")
-        .map(|n| {
-            reader.list(n).iter().filter_map(|n| reader.choice(n, "a library", LIBRARIES)).collect()
-        })
-        .unwrap_or_default();
-    let mut count = |key, most| {
-        let node = fields.get(key)?;
-        let count = reader.number32(node, &format!("`{key}`"))?;
-        if !(1..=most).contains(&count) {
-            reader.mistake(node.at, format!("`{key}` must be 1 to {most}"));
-        }
-        Some(count)
-    };
-    let devices = count("devices", device::MOST_DEVICES);
-    let processes = count("processes", MOST_PROCESSES);
-    Needs {
-        libraries,
-        functions: fields
-            .get("function")
-            .map(|n| reader.texts(n, "`function`"))
-            .unwrap_or_default(),
-        rocm: fields.get("rocm").and_then(|n| reader.parsed(n, "`rocm`")),
-        gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
-        groups: fields.get("with").map(|n| program::read_groups(reader, n)).unwrap_or_default(),
-        alone: alone.unwrap_or_default(),
-        images: images.unwrap_or_default(),
-        devices: devices.unwrap_or_default(),
-        processes: processes.unwrap_or_default(),
-    }
-}
-
-/// Architectures by the names that LLVM has for them, without target features. That the device cannot be one of them is no
-/// mistake: a case may be about hardware that nobody emulates.
-fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
-    let names = reader.texts(node, "`gfx`");
-    for item in reader.list(node) {
-        let yaml::Value::Scalar(name) = &item.value else { continue };
-        if name.is_empty() || Arch::PROCESSORS.contains(&name.as_str()) {
-            continue;
-        }
-        // A trial knows the processor alone, not `gfx90a:xnack+`.
-        let processor = name.split(':').next().unwrap_or(name).to_ascii_lowercase();
-        let help = match nearest(&processor, Arch::PROCESSORS.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "architectures have LLVM's names, such as `gfx1151`".to_owned(),
-        };
-        reader.mistake_with_help(item.at, format!("`{name}` is no architecture"), Some(help));
-    }
-    names
 }
 
 fn read_fault(

@@ -296,6 +296,17 @@ pub(crate) fn substitute(node: &Node, trial: &Trial, missing: &mut Vec<NoValue>)
     Node { at: node.at, value }
 }
 
+/// Returns the text with the values of the axes that it names.
+///
+/// # Errors
+/// The first axis for which the trial has no value.
+pub(crate) fn substituted(text: &str, trial: &Trial) -> Result<String, String> {
+    let node = Node { at: At::default(), value: Value::Scalar(String::new()) };
+    let mut missing = Vec::new();
+    let text = substitute_text(text, &node, trial, &mut missing);
+    missing.into_iter().next().map_or(Ok(text), |missing| Err(missing.axis))
+}
+
 fn substitute_text(text: &str, node: &Node, trial: &Trial, missing: &mut Vec<NoValue>) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -95,7 +95,7 @@ pub(crate) fn check(reader: &mut Reader, root: &Node) {
         Some(_) => KINDS_OF_PROGRAMS,
         None => KINDS,
     };
-    for list in ["known", "faults"].into_iter().filter_map(of) {
+    for list in ["known", "faults", "expectation"].into_iter().filter_map(of) {
         for item in reader.list(list) {
             let Value::Map(fields) = &item.value else { continue };
             let signature = fields.iter().find(|(key, _)| key.text == "signature");

@@ -16,7 +16,7 @@ use self::{
     steps::Steps,
 };
 use crate::{
-    At, Case, FaultEntry, Kernels, Known, Needs, Trial,
+    At, Case, Expectation, FaultEntry, Kernels, Known, Needs, Trial,
     matrix::substitute,
     signature::can_be,
     yaml::{Node, Value},
@@ -35,6 +35,8 @@ pub struct Header {
     pub related: Vec<String>,
     /// Other sources.
     pub source: Vec<String>,
+    /// Sources of what it expects that are not documents.
+    pub expectation: Vec<Expectation>,
     /// Versions and architectures that it needs; libraries and functions are those of the plan.
     pub needs: Needs,
     /// Faults that turn it red.
@@ -64,7 +66,21 @@ impl Header {
             upstream: case.upstream.clone(),
             related: case.related.clone(),
             source: case.source.iter().map(|s| text(s)).collect(),
-            needs: case.needs.clone(),
+            expectation: case
+                .expectation
+                .iter()
+                .filter(|entry| entry.on.matches(trial))
+                .map(|entry| Expectation { on: Default::default(), ..entry.clone() })
+                .collect(),
+            needs: Needs {
+                device: case
+                    .needs
+                    .device
+                    .iter()
+                    .map(|(name, value)| (name.clone(), text(value)))
+                    .collect(),
+                ..case.needs.clone()
+            },
             // A case without any fault is no case; one that is meant for other trials is better than none.
             faults: if faults.is_empty() {
                 case.faults.iter().map(fault).collect()
@@ -183,6 +199,10 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
     if header.needs.devices > 0 {
         needs.push(("devices", header.needs.devices.to_string()));
     }
+    if !header.needs.device.is_empty() {
+        let options = header.needs.device.iter().map(|(name, value)| (name.as_str(), plain(value)));
+        needs.push(("device", flow_map(options.collect())));
+    }
     if header.needs.processes > 0 {
         needs.push(("processes", header.needs.processes.to_string()));
     }
@@ -194,6 +214,18 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
 fn tail(out: &mut String, plan: &Plan, header: &Header) {
     // What was about a buffer that is no longer there cannot be seen any more.
     let buffers: Vec<&str> = plan.buffers.keys().map(String::as_str).collect();
+    let seen = |entry: &&Expectation| entry.signature.as_ref().is_none_or(|s| can_be(s, &buffers));
+    let expectation: Vec<_> = header.expectation.iter().filter(seen).collect();
+    if !expectation.is_empty() {
+        out.push_str("expectation:\n");
+        for entry in expectation {
+            let mut fields =
+                vec![("kind", entry.kind.word().to_owned()), ("source", plain(&entry.source))];
+            fields.extend(entry.date.as_ref().map(|date| ("date", plain(date))));
+            fields.extend(entry.signature.as_ref().map(|text| ("signature", plain(text))));
+            let _ = writeln!(out, "  - {}", flow_map(fields));
+        }
+    }
     if !header.faults.is_empty() {
         let faults = header.faults.iter().map(|entry| {
             let name = plain(entry.planted.fault.name());

@@ -439,7 +439,7 @@ pub(crate) struct Emulation {
     pub(crate) sanitize: Option<String>,
 
     /// Set up the emulated device: `memory=256M`, `gtt=1G` (memory of an APU besides its carve-out), `devices=2`,
-    /// `large-bar=yes`, `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed
+    /// `large-bar=yes` (the host reaches all device memory; docs/device-options.md has the defaults), `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed
     /// order; the sanitizer uses one), `patience=60` (seconds that a kernel may work without progress before the device reports a
     /// hang; 10)
     #[arg(long, value_name = "NAME=VALUE")]
@@ -480,6 +480,11 @@ pub(crate) struct List {
     /// List the upstream issues that cases could show, and those that are related only
     #[arg(long, conflicts_with_all = ["trials", "faults"])]
     pub(crate) issues: bool,
+
+    /// List the source of each expectation: a document, a measurement on CUDA, releases that differ among themselves, or none of
+    /// these (a difference)
+    #[arg(long, conflicts_with_all = ["trials", "faults", "issues"])]
+    pub(crate) expectations: bool,
 }
 
 #[derive(Args)]

@@ -252,6 +252,7 @@ impl Baseline {
             rocm: VersionRange::ALL,
             signature: how.to_owned(),
             upstream: Some(place.to_string()),
+            difference: None,
         };
         record.verdict = Verdict { kind, known: Some(known) };
     }

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 mod kfd;
 
-pub(crate) use kfd::{Card, cards, first};
+pub(crate) use kfd::{Card, cards, first, large_bar};
 
 /// AMD's PCI vendor id.
 const AMD: &str = "1002";

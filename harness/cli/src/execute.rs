@@ -37,7 +37,7 @@ pub(crate) fn run_here(
     let expected = job.lowered.body.expected();
     let wanted: Vec<_> =
         expected.iter().map(|e| (e.step, e.occurrence, e.digest.clone())).collect();
-    let config = session.device_for(job.case, job.faults_of(Place::Device));
+    let config = session.device_for(job.case, job.trial, job.faults_of(Place::Device));
     let order = Order {
         nonce: nonce.clone(),
         plan: job.lowered.plan.clone(),

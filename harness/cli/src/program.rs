@@ -92,7 +92,7 @@ pub(crate) fn run(
         }
     };
     let faults = job.faults_of(Place::Device);
-    let config = session.device_for(job.case, faults)?;
+    let config = session.device_for(job.case, job.trial, faults)?;
     let start = match start(session, job, program, &ready, &places, &config, nonce) {
         Ok(start) => start,
         Err(why) => return without(no_verdict("not-started", why)),

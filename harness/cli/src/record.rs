@@ -76,7 +76,8 @@ pub(crate) fn record(
 /// What a record means, by what it says of where it ran.
 pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdict {
     let here = job.case.known.iter().filter(|known| known.on.matches(job.trial));
-    let known: Vec<_> = here.map(window).collect();
+    let differences = job.case.differences(job.trial).map(difference);
+    let known: Vec<_> = differences.chain(here.map(window)).collect();
     let asked = record.asked.as_ref().is_some_and(Asked::may_avoid_failures);
     let otherwise = asked || !job.faults.is_empty() || job.late(session).is_some();
     let device = &record.device;
@@ -93,7 +94,21 @@ pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdi
 pub(crate) fn window(known: &case::Known) -> judge::Known {
     let case::Known { gfx, rocm, card, driver, on: _, signature, upstream, about: _ } =
         known.clone();
-    judge::Known { gfx, rocm, card, driver, signature, upstream }
+    judge::Known { gfx, rocm, card, driver, signature, upstream, difference: None }
+}
+
+/// Returns the window of an expectation without a source: it is over all releases.
+fn difference(entry: &case::Expectation) -> judge::Known {
+    judge::Known {
+        gfx: Vec::new(),
+        rocm: plan::VersionRange::ALL,
+        card: None,
+        driver: None,
+        // The reader of the case wants one of every difference.
+        signature: entry.signature.clone().unwrap_or_default(),
+        upstream: None,
+        difference: Some(entry.source.clone()),
+    }
 }
 
 /// How work was late on purpose, and how often, as the worker says.

@@ -10,7 +10,15 @@ use crate::{Job, Session};
 /// The command that repeats a trial.
 pub(crate) fn again(session: &Session, job: &Job<'_>) -> String {
     let late = job.late(session);
-    Rerun { command: "run", what: What::Trial(&job.id()), late, faults: &job.faults }.of(session)
+    let rerun = Rerun { command: "run", what: What::Trial(&job.id()), late, faults: &job.faults };
+    let mut text = rerun.of(session);
+    // The case asks for these itself; a reader of the command is to see on what it runs.
+    if session.gfx().is_some() {
+        for option in session.options_of(job.case, job.trial) {
+            text.push_str(&format!(" --device-option {}", quoted(&option)));
+        }
+    }
+    text
 }
 
 /// What a command is about.

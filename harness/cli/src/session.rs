@@ -1,5 +1,6 @@
 mod build;
 mod confinement;
+mod devices;
 mod options;
 
 use std::{
@@ -16,8 +17,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use case::Case;
-use device::{Config, Planted, Sanitize, Schedule};
+use device::{Config, Sanitize, Schedule};
 use judge::Able;
 use parking_lot::Mutex;
 use plan::{Late, Order};
@@ -71,8 +71,10 @@ pub struct Session {
     pub rocm: Option<plan::Version>,
     /// The device.
     pub device: DeviceChoice,
-    /// How the emulated device is set up, but for its architecture and faults.
+    /// How the emulated device is set up, but for its faults.
     pub emulation: Config,
+    /// Options of the emulated device as typed.
+    device_options: Vec<String>,
     /// Trials at once.
     pub jobs: NonZeroUsize,
     /// Time limits of one trial.
@@ -179,6 +181,7 @@ impl Session {
             rocm,
             device: options.device,
             emulation: options.emulation,
+            device_options: options.device_options,
             jobs,
             limits,
             asked: options.limits,
@@ -216,36 +219,6 @@ impl Session {
     /// The folder of this run's temporary files. It goes with the session.
     pub fn scratch_folder(&self) -> &Path {
         self.scratch.path()
-    }
-
-    /// What the emulated device is told to be; none on a GPU.
-    pub(crate) fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
-        match self.device {
-            DeviceChoice::Emulated(arch) => Some(Config { arch, faults, ..self.emulation.clone() }),
-            DeviceChoice::Gpu => None,
-        }
-    }
-
-    /// The same for a trial of this case, which may need more devices than one, unless somebody said how many there are.
-    pub(crate) fn device_for(&self, case: &Case, faults: Vec<Planted>) -> Option<Config> {
-        let config = self.device_config(faults)?;
-        Some(Config { devices: self.emulated_devices(case), ..config })
-    }
-
-    fn emulated_devices(&self, case: &Case) -> u32 {
-        match self.emulation.devices {
-            1 => case.needs.devices.max(1),
-            said => said,
-        }
-    }
-
-    /// How many devices a trial of this case sees, at least.
-    pub(crate) fn devices_for(&self, case: &Case) -> u32 {
-        match (&self.device, &self.slots[..]) {
-            (DeviceChoice::Emulated(_), _) => self.emulated_devices(case),
-            (DeviceChoice::Gpu, [Slot { card: None, locks }]) => locks.len() as u32,
-            (DeviceChoice::Gpu, _) => 1,
-        }
     }
 
     /// The library that stands in the place of libhsa-runtime64; none on a GPU.

@@ -35,6 +35,7 @@ pub(crate) fn run_trial_and_tell(
 ) -> Option<Record> {
     let unmet = unmet(job.case, session.rocm.as_ref(), session.gfx())
         .or_else(|| too_few(job.case, session.devices_for(job.case)))
+        .or_else(|| session.missing_properties(job.case, job.trial))
         .or_else(|| chooses(&job.lowered.plan.environment, &session.slots))
         .or_else(|| lacks::kernels(job.case, session.stack.manifest.as_ref()?, session.gfx()?));
     if let Some(unmet) = unmet {

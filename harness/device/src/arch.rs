@@ -95,20 +95,22 @@ enum Fact {
     Apu,
     /// Memory and registers have error correction, and a page fault cannot be retried.
     Ecc,
+    /// The host reaches all of the device's memory, because servers give the card a BAR as large as its memory.
+    LargeBar,
 }
 
-// Source: LLVM's AMDGPU usage guide, "Processors" and the table of e_flags.
+// Source: LLVM's AMDGPU usage guide, "Processors" and the table of e_flags. Of `LargeBar`: [`Arch::has_large_bar`].
 architectures! {
     /// Vega 20 (Radeon VII, MI50).
-    Gfx906 "gfx906" Gcn5, 0x02f or 0x051, Ecc;
+    Gfx906 "gfx906" Gcn5, 0x02f or 0x051, Ecc, LargeBar;
     /// CDNA 1 (MI100).
-    Gfx908 "gfx908" Cdna1, 0x030, Ecc;
+    Gfx908 "gfx908" Cdna1, 0x030, Ecc, LargeBar;
     /// CDNA 2 (MI210, MI250).
-    Gfx90a "gfx90a" Cdna2, 0x03f, Ecc;
+    Gfx90a "gfx90a" Cdna2, 0x03f, Ecc, LargeBar;
     /// CDNA 3 (MI300).
-    Gfx942 "gfx942" Cdna3, 0x04c or 0x05f, Ecc;
+    Gfx942 "gfx942" Cdna3, 0x04c or 0x05f, Ecc, LargeBar;
     /// CDNA 4 (MI350).
-    Gfx950 "gfx950" Cdna4, 0x04f or 0x05f, Ecc;
+    Gfx950 "gfx950" Cdna4, 0x04f or 0x05f, Ecc, LargeBar;
     /// RDNA 2 (RX 6800).
     Gfx1030 "gfx1030" Rdna2, 0x036 or 0x053;
     /// RDNA 3 (RX 7900).
@@ -181,6 +183,19 @@ impl Arch {
     /// Whether memory and registers have error correction.
     pub fn has_ecc(self) -> bool {
         self.has(Fact::Ecc)
+    }
+
+    /// Returns whether the host of an ordinary machine reaches all memory of the card directly.
+    ///
+    /// Instinct cards have a BAR as large as their memory: [UCX](https://github.com/openucx/ucx/wiki/Build-and-run-ROCM-UCX-OpenMPI)
+    /// requires it of the MI series, and [Open MPI](https://github.com/open-mpi/ompi/pull/12982) expects it of data centre cards.
+    /// Radeon cards have one only where the firmware of the machine resizes the BAR, which the same source says is not always set;
+    /// `large-bar=yes` makes the emulated device such a machine.
+    ///
+    /// The memory of an APU is memory of the host, which reaches all of it: the aperture is set to all of the VRAM in
+    /// `gmc_v11_0_mc_init` ([Linux](https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdgpu/gmc_v11_0.c)).
+    pub fn has_large_bar(self) -> bool {
+        self.has(Fact::LargeBar) || self.is_apu()
     }
 
     fn has(self, fact: Fact) -> bool {

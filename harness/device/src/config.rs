@@ -111,6 +111,15 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns the healthy device of an architecture, as an ordinary machine has it.
+    ///
+    /// Under the sanitizer it has no large BAR: what the host writes through one cannot be watched, so that all memory would
+    /// count as written.
+    pub fn of(arch: Arch, sanitize: Sanitize) -> Config {
+        let large_bar = arch.has_large_bar() && !sanitize.is_on();
+        Config { arch, large_bar, sanitize, ..Config::default() }
+    }
+
     /// Bytes that can be allocated on each device, wherever they come from.
     pub fn total_memory(&self) -> u64 {
         self.memory.saturating_add(self.gtt)
@@ -167,9 +176,9 @@ impl Config {
         all
     }
 
-    /// The options of the command line that make the default configuration this one, but for schedule and sanitizer.
+    /// The options of the command line that make the device of this architecture this one, but for schedule and sanitizer.
     pub fn options(&self) -> Vec<String> {
-        let usual = Config::default();
+        let usual = Config::of(self.arch, self.sanitize);
         let mut options = Vec::new();
         if self.memory != usual.memory {
             options.push(format!("memory={}", self.memory));
@@ -180,8 +189,9 @@ impl Config {
         if self.devices != usual.devices {
             options.push(format!("devices={}", self.devices));
         }
-        if self.large_bar {
-            options.push("large-bar=yes".to_owned());
+        if self.large_bar != usual.large_bar {
+            let value = if self.large_bar { "yes" } else { "no" };
+            options.push(format!("large-bar={value}"));
         }
         if self.threads != usual.threads {
             options.push(format!("threads={}", self.threads));
@@ -358,15 +368,39 @@ mod tests {
 
     #[test]
     fn options_give_the_configuration_back() {
-        let mut config =
-            Config { memory: 1 << 20, gtt: 4096, devices: 2, large_bar: true, ..Config::default() };
-        let options = config.options();
-        assert_eq!(options, ["memory=1048576", "gtt=4096", "devices=2", "large-bar=yes"]);
-        let mut read = Config::default();
-        for option in options {
-            read.set(&option).unwrap();
+        for (arch, large_bar) in [(Arch::Gfx1100, "yes"), (Arch::Gfx942, "no")] {
+            let config = Config {
+                memory: 1 << 20,
+                gtt: 4096,
+                devices: 2,
+                large_bar: large_bar == "yes",
+                ..Config::of(arch, Sanitize::Off)
+            };
+            let options = config.options();
+            let bar = format!("large-bar={large_bar}");
+            assert_eq!(options, ["memory=1048576", "gtt=4096", "devices=2", bar.as_str()]);
+            let mut read = Config::of(arch, Sanitize::Off);
+            for option in options {
+                read.set(&option).unwrap();
+            }
+            assert_eq!(read, config);
         }
-        config.arch = read.arch;
-        assert_eq!(read, config);
+    }
+
+    /// Instinct cards and APUs have all their memory in reach of the host; of a Radeon card the firmware decides.
+    #[test]
+    fn architectures_have_the_bar_of_their_cards() {
+        let radeon = ["gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201"];
+        for arch in Arch::ALL.iter().copied() {
+            let config = Config::of(arch, Sanitize::Off);
+            assert_eq!(config.large_bar, !radeon.contains(&arch.name()), "{arch}");
+            assert_eq!(config.options(), [""; 0], "{arch}");
+            // The sanitizer must see what the host writes.
+            let watched = Config::of(arch, Sanitize::Stop);
+            assert!(!watched.large_bar && watched.options().is_empty(), "{arch}");
+            // A record of a version before this had none, and says so.
+            let old: Config = serde_json::from_str(&format!("{{\"arch\": \"{arch}\"}}")).unwrap();
+            assert_eq!(old.options().is_empty(), radeon.contains(&arch.name()), "{arch}");
+        }
     }
 }

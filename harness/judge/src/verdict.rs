@@ -24,6 +24,9 @@ pub struct Known {
     /// The upstream issue, such as `ROCm/rocm-systems#10639`; or that line, as `FILE:LINE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
+    /// Facts where neither a document nor CUDA promises what the case expects: a difference, not a fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<String>,
 }
 
 impl Known {
@@ -92,6 +95,8 @@ pub enum VerdictKind {
     Pass,
     /// Failed inside a known window, as the window says.
     Known,
+    /// Did something else than the case expects, where neither a document nor CUDA promises what it expects.
+    Difference,
     /// Failed outside every known window.
     NewsFail,
     /// Failed inside a known window, in another way.
@@ -106,15 +111,21 @@ pub enum VerdictKind {
 
 impl VerdictKind {
     /// Every kind.
-    pub const ALL: [VerdictKind; 7] = [
+    pub const ALL: [VerdictKind; 8] = [
         VerdictKind::Pass,
         VerdictKind::Known,
+        VerdictKind::Difference,
         VerdictKind::NewsFail,
         VerdictKind::NewsChanged,
         VerdictKind::NewsFixed,
         VerdictKind::Skip,
         VerdictKind::NoVerdict,
     ];
+
+    /// Returns whether the trial failed as the case says that it does here.
+    pub const fn fails_as_expected(self) -> bool {
+        matches!(self, VerdictKind::Known | VerdictKind::Difference)
+    }
 
     /// Whether somebody should look at it.
     pub const fn is_news(self) -> bool {
@@ -143,7 +154,8 @@ impl Verdict {
 /// away, so that a pass tells nothing of whether it was fixed.
 pub fn verdict(outcome: &Outcome, known: &[Known], on: &Ground<'_>, otherwise: bool) -> Verdict {
     let windows = || known.iter().filter(|k| k.holds(on));
-    let first = windows().next().cloned();
+    // Where nothing is promised, neither a pass nor another failure says anything of it.
+    let first = windows().find(|k| k.difference.is_none()).cloned();
     match outcome.kind {
         Kind::Skip => Verdict { kind: VerdictKind::Skip, known: None },
         Kind::NoVerdict => Verdict { kind: VerdictKind::NoVerdict, known: None },
@@ -153,7 +165,11 @@ pub fn verdict(outcome: &Outcome, known: &[Known], on: &Ground<'_>, otherwise: b
             Verdict { kind, known: first }
         }
         _ => match (windows().find(|k| signature_fits(&k.signature, &outcome.signature)), first) {
-            (Some(window), _) => Verdict { kind: VerdictKind::Known, known: Some(window.clone()) },
+            (Some(window), _) => {
+                let promised = window.difference.is_none();
+                let kind = if promised { VerdictKind::Known } else { VerdictKind::Difference };
+                Verdict { kind, known: Some(window.clone()) }
+            }
             (None, Some(window)) => Verdict { kind: VerdictKind::NewsChanged, known: Some(window) },
             (None, None) => Verdict { kind: VerdictKind::NewsFail, known: None },
         },
@@ -172,7 +188,30 @@ mod tests {
             driver: None,
             signature: signature.to_owned(),
             upstream: None,
+            difference: None,
         }
+    }
+
+    #[test]
+    fn failure_that_no_document_rules_out_is_a_difference() {
+        let difference = Some("CUDA does the same".to_owned());
+        let window = super::Known { difference, ..known(&[], "*", "wrong-data:back:stale") };
+        let on = Ground { gfx: "gfx1151", ..Ground::default() };
+        let check = |kind, signature: &str, expected| {
+            let windows = [window.clone()];
+            let got = verdict(&outcome(kind, signature), &windows, &on, false);
+            assert_eq!(got.kind, expected, "{signature}");
+            assert!(got.is_news() == (expected == VerdictKind::NewsFail));
+        };
+        check(Kind::WrongData, "wrong-data:back:stale", VerdictKind::Difference);
+        check(Kind::WrongData, "wrong-data:back:zero", VerdictKind::NewsFail);
+        check(Kind::Pass, "pass", VerdictKind::Pass);
+        // A window that has an issue decides what it names.
+        let both = [known(&[], "*", "crash:*"), window.clone()];
+        let got = verdict(&outcome(Kind::Crash, "crash:hipInit"), &both, &on, false);
+        assert_eq!(got.kind, VerdictKind::Known);
+        let got = verdict(&outcome(Kind::Pass, "pass"), &both, &on, false);
+        assert_eq!(got.kind, VerdictKind::NewsFixed);
     }
 
     fn outcome(kind: Kind, signature: &str) -> Outcome {

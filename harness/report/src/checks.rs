@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use judge::VerdictKind;
-
 use crate::Record;
 
 /// The checks of a case's program that hold on the healthy device and turn red under none of the faults that were planted. A case
@@ -15,7 +13,7 @@ pub(crate) fn unturned(records: &[&Record]) -> Vec<String> {
         checks.filter(move |check| check.held == held).map(|check| check.name.as_str())
     };
     // A failure that is known may hide what a fault does.
-    let known = records.iter().any(|r| r.verdict.kind == VerdictKind::Known && r.faults.is_empty());
+    let known = records.iter().any(|r| r.verdict.kind.fails_as_expected() && r.faults.is_empty());
     if known || records.iter().all(|record| record.faults.is_empty()) {
         return Vec::new();
     }

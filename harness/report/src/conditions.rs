@@ -33,7 +33,9 @@ fn of_device(record: &Record) -> Vec<String> {
     let schedule = (config.schedule != Schedule::Eager).then(|| config.schedule.to_string());
     let schedule = schedule.map(|schedule| format!("schedule {schedule}"));
     let sanitize = config.sanitize.is_on().then(|| sanitized(config.sanitize).to_owned());
-    schedule.into_iter().chain(sanitize).chain(config.options()).collect()
+    // Versions that did not write down what was asked had no large BAR unless it was asked for.
+    let options = config.options().into_iter().filter(|option| option != "large-bar=no");
+    schedule.into_iter().chain(sanitize).chain(options).collect()
 }
 
 /// What a trial was given that passed and is known to fail without: `AMD_SERIALIZE_COPY=3, schedule lazy`.

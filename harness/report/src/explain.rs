@@ -150,6 +150,12 @@ pub(crate) fn next(record: &Record) -> Option<String> {
              version and say so in the issue."
         ),
         VerdictKind::NewsChanged => format!("Another failure is known here: {window}."),
+        VerdictKind::Difference => {
+            let why = known.difference.as_deref().unwrap_or_default();
+            format!(
+                "A difference and not a fault of ROCm: no document promises what the case expects. {why}"
+            )
+        }
         _ => format!("Known: {window}."),
     })
 }

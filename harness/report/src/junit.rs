@@ -48,10 +48,19 @@ fn test(record: &Record) -> TestCase {
         .into_iter()
         .filter(|(name, value)| !optional.contains(name) || !value.is_empty());
     test.add_properties(told.map(|(name, value)| Property::new(name, visible(value))));
-    if let Verdict { kind: VerdictKind::Known, known: Some(known) } = &record.verdict {
-        let window = words::window(known);
+    if let Verdict {
+        kind: kind @ (VerdictKind::Known | VerdictKind::Difference),
+        known: Some(known),
+    } = &record.verdict
+    {
         let summary = &record.outcome.summary;
-        test.set_system_out(visible(&format!("Failed as known: {window}\n{summary}")));
+        let text = match (kind, &known.difference) {
+            (VerdictKind::Difference, Some(why)) => {
+                format!("Difference, not a fault of ROCm: {why}")
+            }
+            _ => format!("Failed as known: {}", words::window(known)),
+        };
+        test.set_system_out(visible(&format!("{text}\n{summary}")));
     }
     let stacks = record.stacks.iter().map(String::as_str);
     let error: Vec<&str> = [record.stderr_tail.as_str()].into_iter().chain(stacks).collect();
@@ -64,7 +73,9 @@ fn test(record: &Record) -> TestCase {
 
 fn status(record: &Record) -> TestCaseStatus {
     let mut status = match record.verdict.kind {
-        VerdictKind::Pass | VerdictKind::Known => return TestCaseStatus::success(),
+        VerdictKind::Pass | VerdictKind::Known | VerdictKind::Difference => {
+            return TestCaseStatus::success();
+        }
         VerdictKind::Skip => TestCaseStatus::skipped(),
         VerdictKind::NoVerdict => TestCaseStatus::non_success(NonSuccessKind::Error),
         VerdictKind::NewsFail | VerdictKind::NewsChanged | VerdictKind::NewsFixed => {

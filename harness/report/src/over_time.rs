@@ -53,7 +53,7 @@ pub(crate) fn class(kind: Option<VerdictKind>) -> &'static str {
     match kind {
         None | Some(VerdictKind::Skip) => "none",
         Some(VerdictKind::Pass) => "ok",
-        Some(VerdictKind::Known) => "known",
+        Some(VerdictKind::Known | VerdictKind::Difference) => "known",
         Some(VerdictKind::NoVerdict) => "unknown",
         Some(VerdictKind::NewsFail | VerdictKind::NewsChanged | VerdictKind::NewsFixed) => "news",
     }

@@ -166,7 +166,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
     for record in records {
         cases.entry(&record.case).or_default().push(record);
     }
-    let failing = |r: &&Record| r.faults.is_empty() && r.verdict.kind == VerdictKind::Known;
+    let failing = |r: &&Record| r.faults.is_empty() && r.verdict.kind.fails_as_expected();
     let known: BTreeSet<&str> = records.iter().filter(failing).map(|r| r.trial.as_str()).collect();
     let rows = cases.into_iter().map(|(case, records)| {
         let unhealthy = records

@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use device::Fault;
-use judge::{End, VerdictKind};
+use judge::{End, Known, VerdictKind};
 
 use crate::{
     Record,
@@ -70,6 +70,7 @@ fn trial(record: &Record) -> Line {
     let note = match (kind, &record.verdict.known) {
         (VerdictKind::Pass, None) => String::new(),
         (VerdictKind::Pass, Some(_)) => avoided(record),
+        (VerdictKind::Difference, Some(known)) => nothing_promised(known),
         (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => window(known),
         (VerdictKind::Skip, _) => record.outcome.summary.clone(),
         _ => record.outcome.signature.clone(),
@@ -142,12 +143,18 @@ fn avoided(record: &Record) -> String {
     format!("passes with {}; known to fail without", passes_with(record))
 }
 
+/// Returns the note of a failure that neither a document nor CUDA rules out; the explanation of the case has the reason.
+fn nothing_promised(known: &Known) -> String {
+    format!("{}, which neither a document nor CUDA rules out", known.signature)
+}
+
 /// The one reason for several trials, where it is one.
 fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     let reason = |record: &Record| match (record.verdict.kind, &record.verdict.known) {
         (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => {
             known.upstream.clone().unwrap_or_else(|| known.signature.clone())
         }
+        (VerdictKind::Difference, Some(known)) => nothing_promised(known),
         (VerdictKind::Skip, _) => record.outcome.summary.clone(),
         _ => record.outcome.signature.clone(),
     };

@@ -45,6 +45,7 @@ pub(crate) fn word(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "ok",
         VerdictKind::Known => "known",
+        VerdictKind::Difference => "differs",
         VerdictKind::NewsFail => "FAIL",
         VerdictKind::NewsChanged => "CHANGED",
         VerdictKind::NewsFixed => "FIXED?",
@@ -58,6 +59,7 @@ pub(crate) fn counted(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "passed",
         VerdictKind::Known => "failed as known",
+        VerdictKind::Difference => "differed where nothing is promised",
         VerdictKind::NewsFail => "failed",
         VerdictKind::NewsChanged => "failed in a new way",
         VerdictKind::NewsFixed => "passed against a known bug",
@@ -69,7 +71,7 @@ pub(crate) fn counted(kind: VerdictKind) -> &'static str {
 pub(crate) fn style(kind: VerdictKind) -> Style {
     let color = match kind {
         VerdictKind::Pass => AnsiColor::Green,
-        VerdictKind::Known => AnsiColor::Yellow,
+        VerdictKind::Known | VerdictKind::Difference => AnsiColor::Yellow,
         VerdictKind::NewsFail | VerdictKind::NewsChanged => AnsiColor::Red,
         VerdictKind::NewsFixed => AnsiColor::Cyan,
         VerdictKind::Skip => return DIM,
@@ -87,8 +89,9 @@ pub(crate) fn rank(kind: VerdictKind) -> u8 {
         VerdictKind::NewsFixed => 2,
         VerdictKind::NoVerdict => 3,
         VerdictKind::Known => 4,
-        VerdictKind::Pass => 5,
-        VerdictKind::Skip => 6,
+        VerdictKind::Difference => 5,
+        VerdictKind::Pass => 6,
+        VerdictKind::Skip => 7,
     }
 }
 

@@ -73,6 +73,50 @@ fn every_fault_of_a_case_concerns_something_that_it_does() {
     }
 }
 
+/// Expectations have a document, a measurement or releases as their source; else they are differences.
+#[test]
+fn every_case_has_a_source_of_what_it_expects() {
+    let mut without = Vec::new();
+    for (id, text) in CASES.iter() {
+        let case = with_file(id, text);
+        let entries = case.expectations();
+        for trial in case.trials() {
+            if !entries.iter().any(|entry| entry.on.matches(&trial)) {
+                without.push(format!("{id}{trial}"));
+            }
+            // A difference is not a fault: no expected failure has it, and no issue.
+            for entry in case.differences(&trial) {
+                let pattern = entry.signature.as_deref().unwrap_or_default();
+                let windows = case.known.iter().filter(|known| known.on.matches(&trial));
+                for known in windows {
+                    assert!(known.signature != pattern, "{id}{trial}: {pattern} is known, too");
+                }
+                assert!(case.upstream.is_empty(), "{id}: a difference has an issue");
+            }
+        }
+    }
+    assert!(without.is_empty(), "no document, measurement or release is named by {without:?}");
+    let known_wrong = ["graphs/pageable-copy-after-host-function", "graphs/exec-destroyed-twice"];
+    for id in known_wrong {
+        let case = with_file(id, &CASES[id]);
+        assert!(case.trials().iter().any(|trial| case.differences(trial).next().is_some()), "{id}");
+    }
+}
+
+#[test]
+fn only_a_quoted_place_of_a_document_is_a_source() {
+    let case = |source: &str| {
+        let text = format!(
+            "title: t\nsource: [{source}]\nsteps:\n  - sync: device\nfaults: [copy.zero]\n"
+        );
+        Case::parse("a/b", &text).expect("a case").expectations().len()
+    };
+    assert_eq!(case("HIP runtime API reference (hipMemcpy)"), 1);
+    assert_eq!(case("HIP runtime API reference"), 0);
+    assert_eq!(case("user report on graph replay (2025-12)"), 0);
+    assert_eq!(case("made for this library"), 0);
+}
+
 /// An issue under `upstream` is one that the case shows: a fault that turns it red stands for it, or a release that has it does.
 #[test]
 fn every_issue_that_is_shown_has_a_fault_or_a_release_that_shows_it() {

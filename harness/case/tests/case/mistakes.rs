@@ -49,6 +49,14 @@ fn mistakes_are_told_with_place_and_remedy() {
             "copy.zero",
             "[{fault: launch.slow, with: {factor: 0, ms: 2H}}, {fault: copy.misplaced, with: {bytes: 64K}}, {fault: queue.error, with: {dispatch: 0}}, {fault: call.ignored, with: {call: hipMaloc}}]",
         )),
+        ("needs of a device that cannot be", with(
+            "matrix: {bar: [yes, maybe]}\nneeds: {device: {large-bar: $bar, memory: lots, gtt: $gtt, largebar: yes}}\n",
+            copy,
+        )),
+        ("expectations without a source", with(
+            "expectation: [{kind: cuda, source: x}, {kind: cuda, source: x, date: today}, {kind: difference, source: x}, {kind: folklore, source: x}, {kind: documented}, {kind: difference, source: x, signature: 'wrong-dta:*'}]\n",
+            copy,
+        )),
         ("an upstream link without number", with("upstream: [ROCm/clr, x/y#z]\n", copy)),
         ("an axis that the matrix lacks", with("matrix: {bytes: [1, 2]}\n", "  - sleep: $byte\n")),
         (

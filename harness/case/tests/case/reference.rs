@@ -89,6 +89,7 @@ fn named(definition: &str) -> &'static str {
         "step" => "a step",
         "expected" => "a check",
         "window" => "a window",
+        "expectation" => "an expectation",
         other => panic!("the page has no words for `{other}` of the schema"),
     }
 }
@@ -111,7 +112,7 @@ fn keys(value: &Value, page: &mut String) {
     let lists_of_these: Vec<_> = lists_of_these.copied().collect();
     let others = inner.into_iter().filter(|inner| !lists_of_these.contains(inner));
     for inner in others.chain([&value["items"], &value["additionalProperties"]]) {
-        if let Some(name @ ("expected" | "fault" | "window")) =
+        if let Some(name @ ("expected" | "expectation" | "fault" | "window")) =
             inner["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"))
         {
             keys(&SCHEMA["$defs"][name], page);

@@ -67,7 +67,7 @@ title: 'Odd "title": with, marks # and $n'
 about: "two\nlines"
 source: ["a, b", '- c', "true", "%"]
 matrix: {n: [3]}
-needs: {function: [hipMalloc], rocm: ">=6.0 <7.0", gfx: [gfx90a], devices: 2, processes: 3}
+needs: {function: [hipMalloc], rocm: ">=6.0 <7.0", gfx: [gfx90a], devices: 2, device: {large-bar: yes, memory: "${n}M"}, processes: 3}
 environment: {A_VARIABLE: "1 # 2", OTHER: " x"}
 streams: {s: non_blocking, idle: blocking}
 kernels:
@@ -101,6 +101,9 @@ steps:
         - fill: a
         - sleep: 1
   - copy: {to: b.back, from: b, bytes: 64, to_offset: 64}
+expectation:
+  - {kind: cuda, source: "as measured: it passes", date: 2026-11-27}
+  - {kind: difference, source: odd, signature: "wrong-data:b.back:*", on: {n: 3}}
 faults: [{fault: copy.zero, signature: "wrong-data:*"}, copy.drop, {fault: copy.torn, with: {probability: 0.25, per: process, seed: 3}}]
 known:
   - {gfx: [gfx90a], rocm: "<5.7", signature: "wrong-data:*", upstream: ROCm/hip#1}

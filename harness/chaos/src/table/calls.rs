@@ -2,7 +2,7 @@
 
 use crate::{
     row::{Row, row},
-    scene::Scene,
+    setup::RunSetup,
 };
 
 /// The command says it before a trial.
@@ -11,12 +11,12 @@ const STOPPED: &[&str] = &["stopped"];
 const NOTHING: &[&str] = &["no-verdict no-verdict:worker"];
 
 /// Forbids a call to the command.
-fn everywhere(s: &mut Scene<'_>, call: &str) {
+fn everywhere(s: &mut RunSetup<'_>, call: &str) {
     s.before.extend([s.tools.forbid.clone().into(), call.into()]);
 }
 
 /// Forbids a call to the worker, and has a process left there where that can be.
-fn in_the_worker(s: &mut Scene<'_>, call: &str) {
+fn in_the_worker(s: &mut RunSetup<'_>, call: &str) {
     let words = format!("{} {call}", s.tools.forbid.display());
     s.launcher_words(&words);
 }

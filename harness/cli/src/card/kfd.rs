@@ -61,6 +61,31 @@ pub(crate) fn first(root: &Path) -> Option<String> {
     cards(root).into_iter().next().map(|card| card.gfx)
 }
 
+/// Returns whether the host reaches all memory of the GPUs; none where the driver does not say it, or they differ.
+pub(crate) fn large_bar(root: &Path) -> Option<bool> {
+    let nodes = fs::read_dir(root.join("sys/class/kfd/kfd/topology/nodes")).ok()?;
+    let mut all = Vec::new();
+    for node in nodes.filter_map(|entry| Some(entry.ok()?.path())) {
+        for bank in fs::read_dir(node.join("mem_banks")).into_iter().flatten().flatten() {
+            let properties = fs::read_to_string(bank.path().join("properties")).unwrap_or_default();
+            let heap = properties.lines().find_map(|line| line.strip_prefix("heap_type "));
+            match heap.map(str::trim) {
+                Some(FRAME_BUFFER_PUBLIC) => all.push(true),
+                Some(FRAME_BUFFER_PRIVATE) => all.push(false),
+                _ => {}
+            }
+        }
+    }
+    let first = *all.first()?;
+    all.iter().all(|one| *one == first).then_some(first)
+}
+
+/// `HSA_MEM_HEAP_TYPE_FB_PUBLIC`: the host reaches all of the frame buffer.
+const FRAME_BUFFER_PUBLIC: &str = "1";
+
+/// `HSA_MEM_HEAP_TYPE_FB_PRIVATE`: it does not.
+const FRAME_BUFFER_PRIVATE: &str = "2";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +109,27 @@ mod tests {
         let names: Vec<_> = cards(root.path()).into_iter().map(|card| card.gfx).collect();
         assert_eq!(names, ["gfx1100", "gfx90a"]);
         assert_eq!(first(root.path()).as_deref(), Some("gfx1100"));
+    }
+
+    /// Node 0 is the processor, whose memory is that of the system.
+    #[test]
+    fn large_bar_is_read_from_the_banks_of_memory() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(large_bar(root.path()), None);
+        let bank = |node: u32, heap: u32| {
+            let topology = root.path().join("sys/class/kfd/kfd/topology/nodes");
+            let folder = topology.join(format!("{node}/mem_banks/0"));
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("properties"), format!("heap_type {heap}\nflags 0\n")).unwrap();
+        };
+        bank(0, 0);
+        assert_eq!(large_bar(root.path()), None);
+        bank(1, 1);
+        assert_eq!(large_bar(root.path()), Some(true));
+        bank(2, 2);
+        assert_eq!(large_bar(root.path()), None);
+        bank(1, 2);
+        assert_eq!(large_bar(root.path()), Some(false));
     }
 
     /// Numbers as Linux's `pci_dev_id` puts them together.

@@ -2,6 +2,7 @@ use std::process::ExitCode;
 
 use device::{Fault, Place};
 
+use super::list::in_words;
 use crate::{CaseLibrary, Stop, args::Explain, outputs, rerun::quoted, select};
 
 pub(crate) fn explain(args: &Explain) -> Result<ExitCode, Stop> {
@@ -116,6 +117,10 @@ fn explain_cases(
         for source in &case.source {
             text.push_str(&format!("  source    {source}\n"));
         }
+        for entry in &case.expectation {
+            let words = in_words(entry).replace('\t', "; ");
+            text.push_str(&format!("  expected  {words}\n"));
+        }
         text.push_str(&format!("  trials    {}, from {} on\n", trials.len(), first.id()));
         if let Some(kind) = case.program_kind() {
             let file = case
@@ -133,9 +138,11 @@ fn explain_cases(
         let flags =
             flags.into_iter().filter(|(needed, _)| *needed).map(|(_, name)| name.to_owned());
         let devices = (needs.devices > 1).then(|| format!("{} devices", needs.devices));
+        let properties =
+            needs.device.iter().map(|(name, value)| format!("a device with {name}={value}"));
         let at_once =
             (needs.processes > 1).then(|| format!("{} processes at once", needs.processes));
-        let counts = devices.into_iter().chain(at_once);
+        let counts = devices.into_iter().chain(properties).chain(at_once);
         let wants: Vec<_> = wants.chain(groups).chain(flags).chain(counts).collect();
         if !wants.is_empty() {
             text.push_str(&format!("  needs     {}\n", wants.join(", ")));

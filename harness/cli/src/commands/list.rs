@@ -1,6 +1,9 @@
-use std::{mem::ManuallyDrop, process::ExitCode};
+use std::{collections::BTreeSet, mem::ManuallyDrop, process::ExitCode};
 
-use crate::{Stop, args::List, outputs};
+use case::{Case, Expectation, ExpectationKind, analyse};
+use plan::{ByVersion, Step};
+
+use crate::{CaseLibrary, Selected, Stop, args::List, outputs};
 
 pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
     // The process ends next: to free ten thousands of cases one by one takes longer than to leave them.
@@ -29,6 +32,19 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
         outputs::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if args.expectations {
+        for trials in cases() {
+            let case = trials[0].case;
+            for entry in case.expectations() {
+                text.push_str(&format!("{}\t{}\n", case.id, in_words(&entry)));
+            }
+            for line in deviating(&library, trials) {
+                text.push_str(&format!("{}\t{line}\n", case.id));
+            }
+        }
+        outputs::print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.faults {
         for trials in cases() {
             for declared in &trials[0].case.faults {
@@ -47,4 +63,72 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
     }
     outputs::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns an entry in columns: kind, what it is about, source.
+pub(super) fn in_words(entry: &Expectation) -> String {
+    let on = entry.on.0.iter().map(|(axis, values)| format!("{axis}={}", values.join("|")));
+    let about: Vec<String> = entry.signature.iter().cloned().chain(on).collect();
+    let about = if about.is_empty() { "all".to_owned() } else { about.join(" ") };
+    let date = entry.date.iter().map(|date| format!(" ({date})"));
+    format!("{}\t{about}\t{}{}", entry.kind.word(), entry.source, date.collect::<String>())
+}
+
+/// Returns what the steps of these trials of a case expect other than plain success, each line once.
+fn deviating(library: &CaseLibrary, trials: &[Selected<'_>]) -> Vec<String> {
+    let mut lines = BTreeSet::new();
+    for Selected { case, trial } in trials {
+        if case.is_program() {
+            continue;
+        }
+        // `check` reports trials that cannot be lowered.
+        let Ok(plan) = analyse(case, trial, library.kernels()) else { continue };
+        let mut steps: Vec<&Step> = plan.body.iter().chain(&plan.verify).collect();
+        while let Some(step) = steps.pop() {
+            steps.extend(step.call.body().unwrap_or_default());
+            let wanted = [
+                ("returns", &step.returns, "api-error"),
+                ("gives", &step.gives, "unexpected-value"),
+            ];
+            for (word, values, kind) in wanted {
+                let Some(values) = values.as_ref().filter(|values| deviates(values)) else {
+                    continue;
+                };
+                let api = plan::api(&step.call, &plan);
+                let by = vouched(case, &format!("{kind}:{api}:"), values);
+                let values: Vec<String> = values
+                    .0
+                    .iter()
+                    .map(|(range, values)| format!("{range}: {}", values.join(" or ")))
+                    .collect();
+                let values = values.join(", ");
+                let values = values.strip_prefix("*: ").unwrap_or(&values).to_owned();
+                lines.insert((
+                    step.line,
+                    format!("{by}\tline {}: {api} {word} {values}", step.line),
+                ));
+            }
+        }
+    }
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// Returns whether something else than success is right, or is on some releases.
+fn deviates(values: &ByVersion<Vec<String>>) -> bool {
+    values.0.iter().any(|(_, values)| *values != ["hipSuccess"])
+}
+
+/// Returns the kind of source of a value: that of an entry about this function, else the releases where the case names several,
+/// else that of the whole case.
+fn vouched(case: &Case, signature: &str, values: &ByVersion<Vec<String>>) -> &'static str {
+    let entries = case.expectations();
+    let own = entries.iter().find(|entry| {
+        entry.signature.as_ref().is_some_and(|pattern| pattern.starts_with(signature))
+    });
+    let general = entries.iter().find(|entry| entry.signature.is_none());
+    match (own, values.0.len()) {
+        (Some(entry), _) => entry.kind.word(),
+        (None, 2..) => ExpectationKind::ReleasesDiffer.word(),
+        (None, _) => general.map_or("no source", |entry| entry.kind.word()),
+    }
 }

@@ -1,7 +1,7 @@
 //! A release on which a failing trial passes. Whatever is made of the trial must pass there too: a program that fails
 //! everywhere is wrong itself and shows no bug.
 
-use device::{Arch, Config, Sanitize};
+use device::{Arch, Sanitize};
 use judge::Kind;
 use supervise::Cancel;
 
@@ -66,7 +66,7 @@ impl Elsewhere {
         if like.device == DeviceChoice::Gpu {
             return None;
         }
-        let emulation = Config { sanitize: Sanitize::On, ..self.options.emulation.clone() };
+        let emulation = self.options.sanitized(Sanitize::On);
         let options = SessionOptions {
             rocm: like.stack.spec.clone(),
             with: Vec::new(),
@@ -83,11 +83,7 @@ impl Elsewhere {
             SessionOptions { rocm: spec.to_owned(), with: Vec::new(), ..self.options.clone() };
         let DeviceChoice::Emulated(own) = self.options.device else { return vec![base] };
         let others = OTHERS.into_iter().filter(|arch| *arch != own);
-        [own]
-            .into_iter()
-            .chain(others)
-            .map(|arch| SessionOptions { device: DeviceChoice::Emulated(arch), ..base.clone() })
-            .collect()
+        [own].into_iter().chain(others).map(|arch| base.on(arch)).collect()
     }
 }
 

@@ -89,8 +89,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         // The sanitizer knows which accesses nothing orders, on any schedule. Its run explains a result and is none that was
         // asked for, so it is not recorded.
         let trial: Vec<_> = selected.iter().filter(|s| s.id() == racy.trial).cloned().collect();
-        let config =
-            Config { schedule: racy.schedule, sanitize: Sanitize::On, ..options.emulation.clone() };
+        let config = Config { schedule: racy.schedule, ..options.sanitized(Sanitize::On) };
         let watched = SessionOptions { emulation: config, ..options.clone() };
         let (records, stop) = run_healthy(&library, &trial, watched, None)?;
         racy.watched = records.first().map(report::result);

@@ -5,7 +5,7 @@ mod program;
 
 use std::{path::Path, process::ExitCode};
 
-use judge::{Kind, signature_fits};
+use judge::{Kind, VerdictKind, signature_fits};
 use plan::{Library, Plan};
 use report::{
     Record,
@@ -42,6 +42,17 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let Some(failed) = runs.failed().cloned() else {
         return Err(Stop::no_verdict("error: no run failed"));
     };
+
+    if let Some(known) = &failed.verdict.known
+        && failed.verdict.kind == VerdictKind::Difference
+    {
+        return Err(Stop::usage(format!(
+            "error: {} differs from what the case expects, and no document promises that ({}); a difference is not reported \
+             as a fault",
+            failed.trial,
+            known.difference.as_deref().unwrap_or_default()
+        )));
+    }
 
     // Before hours of runs: one of them may be unreadable.
     let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use case::Body;
-use device::{Config, Sanitize, UnknownSanitize, UnknownSchedule};
+use device::{Arch, Config, Sanitize, UnknownSanitize, UnknownSchedule};
 use report::{Held, Line, Opened, Record, Rows, Shard, count};
 use rustix::{
     fs::{FlockOperation, flock},
@@ -304,19 +304,17 @@ fn resume<'j>(
 }
 
 impl Emulation {
-    /// The configuration that the options describe, or all that is wrong with them.
-    pub(crate) fn config(&self) -> Result<Config, Stop> {
-        let mut config = Config::default();
+    /// The configuration of this architecture that the options describe, or all that is wrong with them.
+    pub(crate) fn config(&self, arch: Arch) -> Result<Config, Stop> {
+        let sanitize = self.sanitize.as_deref().map_or(Ok(Sanitize::Off), str::parse);
+        let mut config = Config::of(arch, *sanitize.as_ref().unwrap_or(&Sanitize::Off));
         let mut problems: Vec<String> =
             self.device_option.iter().filter_map(|option| config.set(option).err()).collect();
         match self.schedule.parse() {
             Ok(schedule) => config.schedule = schedule,
             Err(problem) => problems.push(UnknownSchedule::to_string(&problem)),
         }
-        match self.sanitize.as_deref().map_or(Ok(Sanitize::Off), str::parse) {
-            Ok(sanitize) => config.sanitize = sanitize,
-            Err(problem) => problems.push(UnknownSanitize::to_string(&problem)),
-        }
+        problems.extend(sanitize.err().map(|problem| UnknownSanitize::to_string(&problem)));
         let problems: Vec<_> = problems.iter().map(|text| format!("error: {text}")).collect();
         if problems.is_empty() { Ok(config) } else { Err(Stop::usage(problems.join("\n"))) }
     }

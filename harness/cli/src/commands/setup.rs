@@ -1,6 +1,6 @@
 //! What a command runs on, and the faults that it plants.
 
-use device::{BadPlanted, Config, Fault, Place, Planted};
+use device::{BadPlanted, Config, Fault, Place, Planted, Sanitize};
 
 use crate::{DeviceChoice, SessionOptions, Stop, args::Emulation, named::meant};
 
@@ -17,17 +17,22 @@ where
     SessionOptions: TryFrom<&'a On, Error = Stop>,
 {
     let options = SessionOptions::try_from(on);
-    let emulation = emulation.map_or_else(|| Ok(Config::default()), Emulation::config);
-    let described = Stop::both(options, emulation);
-    let ((options, emulation), faults) = Stop::both(described, faults(texts))?;
+    let arch = options.as_ref().map_or(Config::default().arch, |options| options.emulation.arch);
+    let usual = Config::of(arch, Sanitize::Off);
+    let set_up = emulation.map_or_else(|| Ok(usual.clone()), |options| options.config(arch));
+    let described = Stop::both(options, set_up);
+    let ((options, set_up), faults) = Stop::both(described, faults(texts))?;
     let on_device = faults.iter().any(|planted| planted.fault.place() == Place::Device);
-    if options.device == DeviceChoice::Gpu && (on_device || emulation != Config::default()) {
+    let device_options = emulation.map(|options| options.device_option.clone()).unwrap_or_default();
+    if options.device == DeviceChoice::Gpu
+        && (on_device || set_up != usual || !device_options.is_empty())
+    {
         return Err(Stop::usage(
             "error: faults below the HIP runtime, schedules, the sanitizer and device options are of the emulated \
              device; use `--device emulated`",
         ));
     }
-    Ok((SessionOptions { emulation, ..options }, faults))
+    Ok((SessionOptions { emulation: set_up, device_options, ..options }, faults))
 }
 
 /// Reads all `--fault` options.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::Parser;
-use device::{Arch, Config};
+use device::{Arch, Config, Sanitize};
 use plan::Late;
 use rocm::{Extra, Spec, Stack};
 use supervise::{Limit, Limits, Resource};
@@ -32,8 +32,10 @@ pub struct SessionOptions {
     pub with: Vec<String>,
     /// The device.
     pub device: DeviceChoice,
-    /// How the emulated device is set up, but for its architecture and faults.
+    /// How the emulated device is set up, but for its faults.
     pub emulation: Config,
+    /// Options of the emulated device as typed, which a case's needs do not override.
+    pub device_options: Vec<String>,
     /// Mirrors to fetch from; the usual ones without any.
     pub mirrors: Vec<String>,
     /// Variables of the trials' environment.
@@ -104,7 +106,8 @@ impl TryFrom<&Target> for SessionOptions {
             rocm: on.rocm.clone(),
             with: on.with.clone(),
             device: DeviceChoice::of(on.device, arch),
-            emulation: Config::default(),
+            emulation: Config::of(arch, Sanitize::Off),
+            device_options: Vec::new(),
             mirrors: on.mirrors.mirror.clone(),
             environment,
             launcher,
@@ -194,6 +197,29 @@ const SANITIZER_SLOWS: u32 = 4;
 const CARDS: [&str; 2] = ["ROCREPRO_CARDS", slots::VISIBLE];
 
 impl SessionOptions {
+    /// Returns the same options for another emulated architecture, which has what its own cards have unless an option says
+    /// otherwise.
+    pub(crate) fn on(&self, arch: Arch) -> SessionOptions {
+        SessionOptions {
+            device: DeviceChoice::Emulated(arch),
+            emulation: self.usual(arch, self.emulation.sanitize),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the emulated device under the sanitizer; none of the other options change.
+    pub(crate) fn sanitized(&self, sanitize: Sanitize) -> Config {
+        self.usual(self.emulation.arch, sanitize)
+    }
+
+    fn usual(&self, arch: Arch, sanitize: Sanitize) -> Config {
+        let mut config = Config { arch, sanitize, ..self.emulation.clone() };
+        if !self.device_options.iter().any(|option| option.starts_with("large-bar=")) {
+            config.large_bar = Config::of(arch, sanitize).large_bar;
+        }
+        config
+    }
+
     /// The stack, fetched where it is not there yet.
     pub(crate) fn stack(&self) -> Result<Stack, Stop> {
         let gfx = self.device.gfx().map(str::to_owned).into_iter().collect();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use device::{Arch, Config};
+use device::{Arch, Config, Sanitize};
 use rocrepro::{CaseLibrary, DeviceChoice, Session, SessionOptions};
 use supervise::Cancel;
 
@@ -32,7 +32,7 @@ pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     let mut options = SessionOptions::from_environment(worker).expect("the environment is good");
     options.rocm = "debian:7.2.4".to_owned();
     options.device = DeviceChoice::Emulated(Arch::Gfx1151);
-    options.emulation = Config::default();
+    options.emulation = Config::of(Arch::Gfx1151, Sanitize::Off);
     change(&mut options);
     Session::open(options).expect("the stack can be had")
 }

@@ -115,6 +115,46 @@ fn hip_sees_what_the_device_is() {
     );
 }
 
+/// Kernel arguments of a graph are in device memory where the host reaches it.
+#[test]
+fn case_asks_for_a_device() {
+    let run = |gfx: &str, given: &str, trial: &str| {
+        let mut command = rocrepro(&["run", trial, "--gfx", gfx]);
+        let output = command.args(options(given)).output().expect("it starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let case = "graphs/updates-take-no-memory";
+    for gfx in ["gfx1100", "gfx942"] {
+        let (code, text) = run(gfx, "", case);
+        assert_eq!(code, Some(0), "{gfx}: {text}");
+        assert!(text.contains("1 passed, 1 failed as known"), "{gfx}: {text}");
+    }
+    // The command line decides, and the trial that needs another device says so.
+    let (code, text) = run("gfx942", "large-bar=no", case);
+    assert_eq!(code, Some(0), "{text}");
+    let why =
+        "needs a device with large-bar=yes, and `--device-option large-bar=no` asks for another";
+    assert!(text.contains("1 passed, 1 skipped") && text.contains(why), "{text}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("r.jsonl");
+    let record = record.to_str().expect("a path");
+    let mut command = rocrepro(&["run", &format!("{case}[large_bar=yes]"), "--record", record]);
+    assert!(command.args(["--gfx", "gfx1100"]).output().expect("it starts").status.success());
+    let records = std::fs::read_to_string(record).expect("a record");
+    let record: serde_json::Value = records
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .find(|line: &serde_json::Value| line["outcome"].is_object())
+        .expect("a trial");
+    assert_eq!(record["device"]["identity"]["config"]["large_bar"], true, "{record}");
+    let again = record["again"].as_str().unwrap_or_default();
+    assert!(again.contains("--device-option 'large-bar=yes'"), "{again}");
+    let explain = Command::new(env!("CARGO_BIN_EXE_rocrepro")).args(["explain", case]).output();
+    let text = String::from_utf8_lossy(&explain.expect("it starts").stdout).into_owned();
+    assert!(text.contains("a device with large-bar=$large_bar"), "{text}");
+}
+
 #[test]
 fn only_an_apu_takes_memory_of_the_host() {
     let mut command = rocrepro(&["run", "copies/tensors", "--gfx", "gfx1100"]);

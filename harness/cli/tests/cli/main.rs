@@ -16,6 +16,7 @@ mod differences;
 mod environments;
 mod escapes;
 mod examples;
+mod expectations;
 mod export;
 mod faults;
 mod hangs;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use case::{Body, Case, Kernels, Lowered, Trial, lower};
-use device::{Sanitize, Schedule};
+use device::{Arch, Config, Sanitize, Schedule};
 use plan::{Call, Plan, Step, analyse, races, reference};
 use rocrepro::{Job, Session, run_trial};
 
@@ -47,7 +47,7 @@ impl Frame {
             lower(&case, &trial, library().kernels(), &[]).expect("the frame is well-formed").plan;
         let sessions = SCHEDULES.map(|schedule| {
             session(|options| {
-                options.emulation.sanitize = Sanitize::On;
+                options.emulation = Config::of(Arch::Gfx1151, Sanitize::On);
                 options.emulation.schedule = schedule;
             })
         });

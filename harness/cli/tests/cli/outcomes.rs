@@ -52,6 +52,13 @@ fn outcomes_are_those_of_the_snapshots() {
                 let signatures: BTreeSet<&str> = of_these.map(|other| &*other.signature).collect();
                 format!("known {}", Vec::from_iter(signatures).join(" or "))
             }
+            (Some(_), true) if record.verdict.kind == VerdictKind::Difference => {
+                let entry = first.iter().find(|s| s.case.id == record.case).expect("it was run");
+                let all = entry.case.differences(&entry.trial);
+                let signatures: Vec<&str> =
+                    all.filter_map(|entry| entry.signature.as_deref()).collect();
+                format!("differs {}", signatures.join(" or "))
+            }
             _ => record.outcome.signature,
         };
         match record.faults.first() {

@@ -182,6 +182,7 @@ fn planted() -> Findings {
                 driver: None,
                 signature: "wrong-data:*".to_owned(),
                 upstream: Some("ROCm/rocm-systems#11617".to_owned()),
+                difference: None,
             },
             upstream: vec!["ROCm/rocm-systems#11617".to_owned()],
         }],

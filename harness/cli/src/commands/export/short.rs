@@ -77,7 +77,12 @@ impl Way {
         match self {
             Way::Plain | Way::Calls | Way::All => |config| config,
             Way::Late => |config| Config { schedule: Schedule::Lazy, ..config },
-            Way::Watched => |config| Config { sanitize: Sanitize::Stop, ..config },
+            // As by default under the sanitizer, which cannot watch what the host writes through a large BAR.
+            Way::Watched => |config| Config {
+                sanitize: Sanitize::Stop,
+                large_bar: config.large_bar && !config.arch.has_large_bar(),
+                ..config
+            },
         }
     }
 }

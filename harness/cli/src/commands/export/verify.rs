@@ -314,7 +314,7 @@ pub(super) fn run_program(
     let at_device: Vec<Planted> =
         job.faults.iter().filter(|p| p.fault.place() == Place::Device).cloned().collect();
     let config = session
-        .device_for(job.case, at_device)
+        .device_for(job.case, job.trial, at_device)
         .map(|config| serde_json::to_string(&(how.device)(config)))
         .transpose()
         .map_err(|e| Stop::no_verdict(format!("error: the device cannot be configured: {e}")))?;

@@ -1,0 +1,120 @@
+//! Sources of what a case expects.
+
+use crate::{
+    Selector,
+    matrix::{Matrix, read_selector},
+    read::Reader,
+    yaml::Node,
+};
+
+/// Source of an expectation, by its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectationKind {
+    /// A document promises it.
+    Documented,
+    /// CUDA was measured to do the same with the same program.
+    Cuda,
+    /// Releases of ROCm do different things, and the case says what each does.
+    ReleasesDiffer,
+    /// Neither a document nor CUDA promises it: a release that does something else differs, and has no fault.
+    Difference,
+}
+
+impl ExpectationKind {
+    /// Every kind with its word in a case.
+    pub const ALL: [(&str, ExpectationKind); 4] = [
+        ("documented", ExpectationKind::Documented),
+        ("cuda", ExpectationKind::Cuda),
+        ("releases-differ", ExpectationKind::ReleasesDiffer),
+        ("difference", ExpectationKind::Difference),
+    ];
+
+    /// Returns the word of this kind in a case.
+    pub fn word(self) -> &'static str {
+        match self {
+            ExpectationKind::Documented => "documented",
+            ExpectationKind::Cuda => "cuda",
+            ExpectationKind::ReleasesDiffer => "releases-differ",
+            ExpectationKind::Difference => "difference",
+        }
+    }
+}
+
+/// An entry of `expectation`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expectation {
+    /// Kind of the source.
+    pub kind: ExpectationKind,
+    /// The document with the place in it, or what was measured.
+    pub source: String,
+    /// The day of a measurement, `2026-11-27`.
+    pub date: Option<String>,
+    /// The trials that it concerns.
+    pub on: Selector,
+    /// The signature of the failure that it concerns; a trailing `*` matches any end. None: all that the case expects.
+    pub signature: Option<String>,
+}
+
+/// Returns whether an entry of `source` quotes a place of a document: `HIP runtime API reference (hipMemcpy)`. Notes of users promise
+/// nothing.
+pub fn is_document(source: &str) -> bool {
+    !source.starts_with("user ") && source.contains('(')
+}
+
+/// Reads `expectation`: an entry or a list of them.
+pub(crate) fn read_expectations(
+    reader: &mut Reader,
+    node: &Node,
+    matrix: &Matrix,
+) -> Vec<Expectation> {
+    reader.list(node).iter().filter_map(|node| read_expectation(reader, node, matrix)).collect()
+}
+
+fn read_expectation(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Expectation> {
+    let what = "an expectation";
+    let fields = reader.fields(node, what, &["kind", "source", "date", "on", "signature"])?;
+    let kind = reader
+        .required(&fields, what, "kind")
+        .and_then(|n| reader.choice(n, "a kind of expectation", &ExpectationKind::ALL));
+    let source = reader
+        .required(&fields, what, "source")
+        .and_then(|n| reader.text(n, "`source`").map(str::to_owned));
+    let date = fields.get("date").and_then(|n| reader.text(n, "`date`").map(str::to_owned));
+    if let (Some(node), Some(date)) = (fields.get("date"), &date)
+        && !is_date(date)
+    {
+        reader.mistake(node.at, format!("`{date}` is not a date such as `2026-11-27`"));
+    }
+    let signature =
+        fields.get("signature").and_then(|n| reader.text(n, "a signature").map(str::to_owned));
+    match kind {
+        Some(ExpectationKind::Cuda) if date.is_none() => {
+            reader.mistake(
+                node.at,
+                "an expectation of kind `cuda` needs the `date` of the measurement",
+            );
+        }
+        Some(ExpectationKind::Difference) if signature.is_none() => {
+            reader.mistake_with_help(
+                node.at,
+                "a difference needs the `signature` of what other releases do",
+                Some("any other failure is still a fault".to_owned()),
+            );
+        }
+        _ => {}
+    }
+    Some(Expectation {
+        kind: kind?,
+        source: source?,
+        date,
+        on: fields.get("on").map(|n| read_selector(reader, n, matrix)).unwrap_or_default(),
+        signature,
+    })
+}
+
+/// Returns whether the text has the form `2026-11-27`.
+fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let digits = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+    parts.iter().map(|part| part.len()).eq([4, 2, 2]) && parts.iter().all(digits)
+}

@@ -1,0 +1,167 @@
+//! What a case needs of stacks and devices.
+
+use std::collections::HashSet;
+
+use device::{Arch, Config};
+use plan::{Library, VersionRange};
+
+use crate::{
+    diagnostic::{nearest, suggest},
+    matrix::{Matrix, substituted},
+    program,
+    read::Reader,
+    yaml::{self, Node},
+};
+
+/// What a case needs; it is skipped elsewhere.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Needs {
+    /// Libraries besides HIP and hipRTC.
+    pub libraries: Vec<Library>,
+    /// Functions by name.
+    pub functions: Vec<String>,
+    /// ROCm versions.
+    pub rocm: Option<VersionRange>,
+    /// Architectures; empty for all.
+    pub gfx: Vec<String>,
+    /// What the stack of a program must have besides, by the names of `rocm fetch --with`.
+    pub groups: Vec<String>,
+    /// No other trial at the same time on a GPU: what it counts is the whole card's.
+    pub alone: bool,
+    /// Arrays and textures.
+    pub images: bool,
+    /// So many devices; 0 for one.
+    pub devices: u32,
+    /// Options of the device, by name and value: `large-bar` and `yes`. A value may name axes, as in `$bar`.
+    pub device: Vec<(String, String)>,
+    /// So many processes at once, each of which makes the whole plan; 0 for one.
+    pub processes: u32,
+}
+
+pub(crate) const LIBRARIES: &[(&str, Library)] = &[
+    ("hiprand", Library::Hiprand),
+    ("hipblaslt", Library::Hipblaslt),
+    ("rocblas", Library::Rocblas),
+];
+
+/// The most processes of one trial.
+const MOST_PROCESSES: u32 = 16;
+
+/// Reads `needs`.
+pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Needs {
+    const KEYS: &[&str] = &[
+        "library",
+        "function",
+        "rocm",
+        "gfx",
+        "with",
+        "alone",
+        "images",
+        "devices",
+        "device",
+        "processes",
+    ];
+    let Some(fields) = reader.fields(node, "`needs`", KEYS) else {
+        return Needs::default();
+    };
+    let mut flag = |key| fields.get(key).and_then(|n| reader.flag(n, &format!("`{key}`")));
+    let (alone, images) = (flag("alone"), flag("images"));
+    let libraries = fields
+        .get("library")
+        .map(|n| {
+            reader.list(n).iter().filter_map(|n| reader.choice(n, "a library", LIBRARIES)).collect()
+        })
+        .unwrap_or_default();
+    let mut count = |key, most| {
+        let node = fields.get(key)?;
+        let count = reader.number32(node, &format!("`{key}`"))?;
+        if !(1..=most).contains(&count) {
+            reader.mistake(node.at, format!("`{key}` must be 1 to {most}"));
+        }
+        Some(count)
+    };
+    let devices = count("devices", device::MOST_DEVICES);
+    let processes = count("processes", MOST_PROCESSES);
+    Needs {
+        libraries,
+        functions: fields
+            .get("function")
+            .map(|n| reader.texts(n, "`function`"))
+            .unwrap_or_default(),
+        rocm: fields.get("rocm").and_then(|n| reader.parsed(n, "`rocm`")),
+        gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
+        groups: fields.get("with").map(|n| program::read_groups(reader, n)).unwrap_or_default(),
+        alone: alone.unwrap_or_default(),
+        images: images.unwrap_or_default(),
+        devices: devices.unwrap_or_default(),
+        device: fields.get("device").map(|n| read_device(reader, n, matrix)).unwrap_or_default(),
+        processes: processes.unwrap_or_default(),
+    }
+}
+
+/// Options of the device that a case may need, as `--device-option` has them. How many devices there are is a need of its own,
+/// and how the emulated device does its work is not a property of a card.
+const OF_DEVICE: &[&str] = &["large-bar", "memory", "gtt"];
+
+/// Reads `device`: an option and its value, which may name axes.
+fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String, String)> {
+    let Some(fields) = reader.fields(node, "`device`", OF_DEVICE) else { return Vec::new() };
+    let trials = matrix.trials();
+    let mut options = Vec::new();
+    for name in OF_DEVICE {
+        let Some(node) = fields.get(name) else { continue };
+        let Some(text) = reader.text(node, &format!("`{name}`")).map(str::to_owned) else {
+            continue;
+        };
+        let mut told = HashSet::new();
+        for trial in &trials {
+            let mistake = match substituted(&text, trial) {
+                Ok(value) => {
+                    (Config::default().set(&format!("{name}={value}")).is_err()).then(|| {
+                        let right = if *name == "large-bar" {
+                            "`yes` or `no`"
+                        } else {
+                            "a size such as `256M`"
+                        };
+                        (
+                            format!("`{value}` is not a value of `{name}`"),
+                            Some(format!("write {right}")),
+                        )
+                    })
+                }
+                Err(axis) if matrix.may_have(&axis) => None,
+                Err(axis) => {
+                    let help = suggest(&axis, trial.values.iter().map(|(axis, _)| &**axis));
+                    Some((format!("the matrix has no axis `{axis}`"), help))
+                }
+            };
+            if let Some((message, help)) = mistake
+                && told.insert(message.clone())
+            {
+                reader.mistake_with_help(node.at, message, help);
+            }
+        }
+        options.push(((*name).to_owned(), text));
+    }
+    options
+}
+
+/// Architectures by the names that LLVM has for them, without target features. That the device cannot be one of them is no
+/// mistake: a case may be about hardware that nobody emulates.
+pub(crate) fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
+    let names = reader.texts(node, "`gfx`");
+    for item in reader.list(node) {
+        let yaml::Value::Scalar(name) = &item.value else { continue };
+        if name.is_empty() || Arch::PROCESSORS.contains(&name.as_str()) {
+            continue;
+        }
+        // A trial knows the processor alone, not `gfx90a:xnack+`.
+        let processor = name.split(':').next().unwrap_or(name).to_ascii_lowercase();
+        let help = match nearest(&processor, Arch::PROCESSORS.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "architectures have LLVM's names, such as `gfx1151`".to_owned(),
+        };
+        reader.mistake_with_help(item.at, format!("`{name}` is no architecture"), Some(help));
+    }
+    names
+}
