@@ -41,15 +41,25 @@ impl Held {
 
     /// Records of what is missing, which have no verdict. What they would have run on is what `like` ran on.
     pub fn not_run(&self, like: &Record) -> Vec<Record> {
-        let titles: BTreeMap<&str, &str> =
-            self.records.values().map(|r| (r.case.as_str(), r.title.as_str())).collect();
-        let missing = self.missing().map(|(number, trial)| {
-            let record = not_run(like, number, trial);
-            let title = titles.get(record.case.as_str()).copied().unwrap_or_default().to_owned();
-            Record { title, ..record }
-        });
-        missing.collect()
+        not_run_of(self.missing(), self.records.values(), like)
     }
+}
+
+/// Returns records, without a verdict, of trials that were not run: they would have run where `like` ran. Their titles are those of
+/// other records of the same cases.
+pub fn not_run_of<'r>(
+    missing: impl IntoIterator<Item = (u64, &'r str)>,
+    records: impl IntoIterator<Item = &'r Record>,
+    like: &Record,
+) -> Vec<Record> {
+    let titles: BTreeMap<&str, &str> =
+        records.into_iter().map(|r| (r.case.as_str(), r.title.as_str())).collect();
+    let missing = missing.into_iter().map(|(number, trial)| {
+        let record = not_run(like, number, trial);
+        let title = titles.get(record.case.as_str()).copied().unwrap_or_default().to_owned();
+        Record { title, ..record }
+    });
+    missing.collect()
 }
 
 /// A trial that was not run, of the run that a record is of.

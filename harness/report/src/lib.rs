@@ -50,7 +50,7 @@ pub use conditions::may_be_one_text;
 pub use explain::explain;
 pub use gpu::{Errors, Gpu, Link};
 pub use ground::{Ground, Grounds, by_ground};
-pub use held::{Held, NotOne, shards};
+pub use held::{Held, NotOne, not_run_of, shards};
 pub use history::{Failure, History, Lately, OfTrial, OnGround, Sighting};
 pub use index::{OddLine, OddLines, RecordIndex, RunIdentity, RunIndex, Source};
 pub use junit::junit;

@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use report::{Builds, Held, Record, Rows, count};
+use report::{Builds, Record, Rows, count};
 
 use crate::{
     Stop,
@@ -37,17 +37,30 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
 
     // The first of all as it is: what a trial that was not run would have run on.
     let first = runs.iter().find_map(|(file, run)| file.records(run).next()).transpose()?;
-    let held: Vec<Held> = all(runs.iter().map(|(file, run)| file.held(run, true)))?;
-    let builds: Builds = held.iter().flat_map(|held| held.records.values()).collect();
+    let mut builds = Builds::default();
+    // As many as there are, as growing would need twice the room.
+    let mut records: Vec<Record> =
+        Vec::with_capacity(runs.iter().map(|(_, run)| run.trials()).sum());
+    let mut missing: Vec<(u64, String)> = Vec::new();
+    for (file, run) in &runs {
+        for record in file.records(run) {
+            let mut record = record?;
+            builds.add(&record);
+            record.let_go();
+            records.push(record);
+        }
+        let opened = file.opened(run)?;
+        let left = opened.all().filter(|(number, _)| !run.has(*number));
+        missing.extend(left.map(|(number, trial)| (number, trial.to_owned())));
+    }
     builds.warning().iter().for_each(outputs::note);
     let not_run = match (&junit, &first) {
-        (Some(_), Some(like)) => held.iter().flat_map(|held| held.not_run(like)).collect(),
+        (Some(_), Some(like)) => {
+            let missing = missing.iter().map(|(number, trial)| (*number, trial.as_str()));
+            report::not_run_of(missing, &records, like)
+        }
         _ => Vec::new(),
     };
-    let missing: Vec<String> =
-        held.iter().flat_map(|held| held.missing().map(|(_, trial)| trial.to_owned())).collect();
-    let mut records: Vec<Record> =
-        held.into_iter().flat_map(|held| held.records.into_values()).collect();
     if let Some(path) = &args.write_baseline {
         outputs::new_file(path, &baseline::written(&records))?;
     }
@@ -67,7 +80,7 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
     if missing.is_empty() {
         return Ok(ExitCode::from(status));
     }
-    let named = missing.iter().take(NAMED).map(|trial| format!("\n    {trial}"));
+    let named = missing.iter().take(NAMED).map(|(_, trial)| format!("\n    {trial}"));
     let more = match missing.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!("\n    and {more} more"),
