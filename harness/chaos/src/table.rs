@@ -1,6 +1,7 @@
 //! The table: every kind of trouble.
 
 mod archives;
+mod calls;
 mod cases;
 mod descendants;
 mod disks;
@@ -17,7 +18,7 @@ use crate::row::Row;
 
 /// Every row.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
-    let families: [&'static [Row]; 12] = [
+    let families: [&'static [Row]; 13] = [
         preload::ROWS,
         protocol::ROWS,
         runtime::ROWS,
@@ -30,6 +31,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
         folders::ROWS,
         cases::ROWS,
         archives::ROWS,
+        calls::ROWS,
     ];
     families.into_iter().flatten()
 }

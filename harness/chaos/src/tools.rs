@@ -26,6 +26,8 @@ pub(crate) struct Tools {
     pub(crate) stack: PathBuf,
     /// The preloaded troublemaker.
     pub(crate) trouble: PathBuf,
+    /// The program that forbids a system call to another.
+    pub(crate) forbid: PathBuf,
     /// The same in the place of libamdhip64.
     pub(crate) shim: PathBuf,
     /// A libamdhip64 that is none.
@@ -45,6 +47,7 @@ impl Tools {
         let built = |name: &str| folder.join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
         compile(&source.join("trouble.c"), &built("trouble.so"), &["-shared", "-ldl", "-lpthread"]);
+        compile(&source.join("forbid.c"), &built("forbid"), &[]);
         // The real library is found under another name, which a library without content lends.
         fs::write(built("empty.c"), "int chaos_nothing;\n").expect("the folder is ours");
         let name = ["-shared", "-Wl,-soname,libamdhip64_real.so"];
@@ -75,6 +78,7 @@ impl Tools {
             program,
             stack,
             trouble: built("trouble.so"),
+            forbid: built("forbid"),
             shim: built("shim.so"),
             stub: built("stub.so"),
             base,

@@ -35,6 +35,7 @@ mod named;
 mod on_gpu;
 mod opening;
 mod outputs;
+mod prerequisites;
 mod probe;
 mod processes;
 mod program;

@@ -2,7 +2,9 @@
 
 use device::Config;
 
-use crate::{DeviceChoice, Session, SessionOptions, Stop, cache, device_library, probe};
+use crate::{
+    DeviceChoice, Session, SessionOptions, Stop, cache, device_library, prerequisites, probe,
+};
 
 impl Session {
     /// A session whose trials are compared with each other, so that all must run on one GPU.
@@ -28,6 +30,7 @@ impl Session {
         {
             return Err(Stop::usage(format!("error: {mistake}")));
         }
+        prerequisites::of_every_trial(&options)?;
         let slots = options.slots()?;
         let stack = options.stack()?;
         let cache = cache::folder()?;

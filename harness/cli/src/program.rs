@@ -4,7 +4,7 @@ mod packages;
 
 use std::{
     collections::BTreeMap,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
 };
@@ -27,6 +27,7 @@ use crate::{
     execute::unless_troubled,
     helper,
     home::with_path,
+    prerequisites,
     record::{record, skipped},
     told::{not_started, observation},
 };
@@ -190,6 +191,16 @@ fn prepare(
             let name = file_name(source, "program.py");
             fs::write(places.own.join(&name), &source.text).map_err(trouble)?;
             let python = environment.python()?;
+            if prerequisites::compiles(&program.packages, &source.text) {
+                let given = |name: &str| session.variables().find(|(one, _)| *one == name);
+                let path = given("PATH").map(|(_, path)| OsString::from(path));
+                let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+                let compiler = given("CC").map(|(_, compiler)| compiler.as_str());
+                let missing = prerequisites::compiler_for(&python, compiler, &path, places.ours);
+                if let Some(why) = missing {
+                    return Err(Unready::Missing(why));
+                }
+            }
             let words = ["-X", "faulthandler", "-u", name.as_str()];
             let words = words.map(str::to_owned).to_vec();
             Ok(Ready { file: python, words, environment, stand_ins: None })

@@ -15,11 +15,10 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
-};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::Process;
+use crate::calls::become_subreaper;
 use crate::group::{SETTLE, parse_start, parse_stat};
 
 /// How often a process that is to end is looked at.
@@ -52,8 +51,10 @@ pub(crate) struct Leader {
 /// Starts a child that leads a group of its own.
 pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     let mut running = running();
-    // Kernels since 3.4 have it; on others nobody is adopted and nobody found.
-    let _ = set_child_subreaper(Some(getpid()));
+    become_subreaper().map_err(|error| {
+        let why = format!("processes that it leaves could not be found, as prctl fails: {error}");
+        std::io::Error::new(error.kind(), why)
+    })?;
     static STARTED: AtomicU64 = AtomicU64::new(0);
     let run = format!("{}.{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
     let child = command.env(RUN_VARIABLE, &run).spawn()?;

@@ -20,6 +20,7 @@
 //! Linux 5.3 or later is needed, for `pidfd_open`.
 
 mod adopted;
+mod calls;
 mod cancel;
 mod group;
 mod journal;
@@ -37,6 +38,7 @@ mod suspended;
 mod view;
 
 pub use adopted::RUN_VARIABLE;
+pub use calls::{ForbiddenCall, try_system_calls};
 pub use cancel::{Cancel, PATIENCE};
 pub use group::Process;
 pub use journal::{Durability, Journal, JournalError, Read, Unreadable, read};

@@ -20,6 +20,7 @@ use std::{
 
 use crate::{
     Limit, Resource, View,
+    calls::try_those_of_a_child,
     view::{NoView, TRY},
 };
 
@@ -125,7 +126,7 @@ impl Start {
                 let (resource, limit) = limit_of(&value.ok_or_else(|| BadWords::of(&word))?)?;
                 resource.set(limit)?;
             }
-            adopt();
+            try_those_of_a_child()?;
             Ok::<(), Box<dyn Error>>(())
         };
         settle().map_err(|error| not_started(&*error))
@@ -254,7 +255,7 @@ impl Start {
         if self.fixed_addresses {
             fix_addresses();
         }
-        adopt();
+        try_those_of_a_child().map_err(io::Error::other)?;
         let mut words = self.through.into_iter().chain([self.program.clone().into()]);
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).args(self.arguments).env_clear().envs(environment);
@@ -292,11 +293,6 @@ struct Launched {
     inherited: Vec<u8>,
     /// Whether it is to say how the program ended.
     tell: bool,
-}
-
-/// Whoever leaves the group of this process stays its child, until it has ended.
-fn adopt() {
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
 /// Reads the word behind `--limit`.

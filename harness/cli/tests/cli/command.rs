@@ -409,3 +409,22 @@ fn a_killed_run_leaves_the_name_of_what_it_was_doing() {
         format!("1 trial began in an earlier run and never ended, the last one {}", trial(second));
     assert!(said.contains(&warning), "{said}");
 }
+
+/// Each of 28 workers would find that out by itself.
+#[test]
+fn missing_gpus_are_one_line_before_anything_is_fetched_or_started() {
+    if ["/dev/kfd", "/dev/dxg"].iter().any(|file| std::path::Path::new(file).exists()) {
+        return;
+    }
+    let cache = tempfile::tempdir().expect("a folder");
+    for words in [&["run", "copies/*"][..], &["exec", "true"]] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+        command.args([&words[..1], &["--device", "gpu"], &words[1..]].concat());
+        let output = command.env("XDG_CACHE_HOME", cache.path()).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(matches!(lines[..], [line] if line.contains("`/dev/kfd` is missing")), "{said}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+}

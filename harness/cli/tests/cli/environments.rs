@@ -37,12 +37,17 @@ fn python_makes_environments() -> bool {
 
 /// A wheel of one module that has an answer.
 fn wheel(folder: &Path, version: &str, answer: u32) -> String {
+    wheel_of("tiny", folder, version, answer)
+}
+
+/// A wheel of this name, with the module.
+fn wheel_of(package: &str, folder: &Path, version: &str, answer: u32) -> String {
     let (name, file) =
-        (format!("tiny-{version}.dist-info"), format!("tiny-{version}-py3-none-any.whl"));
+        (format!("{package}-{version}.dist-info"), format!("{package}-{version}-py3-none-any.whl"));
     let info = folder.join(&name);
     fs::create_dir(&info).unwrap();
     fs::write(folder.join("tiny.py"), format!("ANSWER = {answer}\n")).unwrap();
-    let about = format!("Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n");
+    let about = format!("Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n");
     fs::write(info.join("METADATA"), about).unwrap();
     fs::write(info.join("WHEEL"), "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         .unwrap();
@@ -86,6 +91,34 @@ fn an_environment_is_made_used_and_removed() {
     check(cache, &["env", "remove", "b"], 0, "");
     check(cache, &["env", "list"], 0, "");
     assert!(!Path::new(&venv).exists());
+}
+
+/// Triton compiles C as it runs. Without a compiler each trial would fail, by an exception that ROCm has no part in.
+#[test]
+fn programs_of_triton_are_skipped_without_a_compiler() {
+    if !python_makes_environments() || !namespaces() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    wheel_of("triton", folder.path(), "3.9.0", 1);
+    let cache = Some(folder.path());
+    check(cache, &["env", "create", "t", "triton==3.9.0"], 0, "/environments/t/venv");
+    let stack = check(None, &["rocm", "path", "debian:7.2.4"], 0, "/");
+    let case = folder.path().join("kernel.yaml");
+    let text = "title: A kernel of Triton\nsource: [a test]\nprogram:\n  python: |\n    import ctypes, rocrepro\n    \
+                rocrepro.must(ctypes.CDLL('libamdhip64.so').hipInit(0))\n    rocrepro.equal('one', 1, 1)\n    raise RuntimeError('Failed to find C compiler')\n  \
+                packages: [triton==3.9.0]\nfaults: [copy.zero]\n";
+    fs::write(&case, text).unwrap();
+    // A PATH without any compiler.
+    let bare = folder.path().join("bare");
+    fs::create_dir(&bare).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.env("XDG_CACHE_HOME", folder.path()).env("PATH", &bare).stdin(Stdio::null());
+    command.args(["run", "--rocm", &stack, "--device", "emulated", "--trust", "--cases-from"]);
+    let output = command.arg(&case).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(said.contains("PATH has no `gcc` and no `clang`; install a C compiler"), "{said}");
 }
 
 /// Fails from the third version on. It uses the device, without which it would prove nothing.

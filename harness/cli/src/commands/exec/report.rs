@@ -9,6 +9,7 @@ use std::{
 };
 
 use device::Planted;
+use plan::program::Packages;
 use report::{
     Record, count,
     issue::{Control, Form, Own, Program},
@@ -23,7 +24,7 @@ use crate::{
         report::{OwnProgram, control, install, text_of},
         subject::{Runs, Subject},
     },
-    evidence, outputs,
+    evidence, outputs, prerequisites,
     rerun::{Rerun, What},
 };
 
@@ -49,6 +50,11 @@ pub(super) fn report(
     let given = Stop::both(words(args), possible(args, &options));
     let (also, (form, (words, ()))) = Stop::both(also, Stop::both(form, given))?;
     let text = source(args, &words)?;
+    if let Some((.., text, "python")) = &text
+        && prerequisites::compiles(&Packages::None, text)
+    {
+        compiler_is_there(args)?;
+    }
     let name = name(&text.as_ref().map_or_else(|| args.program.clone(), |(file, ..)| file.clone()));
     let folder = evidence::folder(args.reporting.out.as_deref(), &name)?;
     let library = CaseLibrary::of_text(&name, &case(args, &name, &words))?;
@@ -133,6 +139,21 @@ fn possible(args: &Exec, options: &SessionOptions) -> Result<(), Stop> {
         problems.push("error: --report runs the program in a namespace; leave `--home loader` out");
     }
     if problems.is_empty() { Ok(()) } else { Err(Stop::usage(problems.join("\n"))) }
+}
+
+/// Looks for the compiler of a Python program that compiles C as it runs.
+fn compiler_is_there(args: &Exec) -> Result<(), Stop> {
+    let name = args.program.file_name().unwrap_or_default().to_string_lossy();
+    if !name.starts_with("python") {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir()
+        .map_err(|e| Stop::no_verdict(format!("error: no temporary folder: {e}")))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    match prerequisites::compiler_for(&args.program, None, &path, folder.path()) {
+        Some(why) => Err(Stop::no_verdict(format!("error: not run: {why}"))),
+        None => Ok(()),
+    }
 }
 
 /// The command line, as text.
@@ -282,7 +303,7 @@ fn elsewhere(
     }
     let gfx = session.gfx().filter(|gfx| here.gfx() != Some(gfx));
     let gfx = gfx.map_or(String::new(), |gfx| format!(" on the emulated {gfx}"));
-    Ok(Some(control(format!("the same on ROCm {release}{gfx}"), runs)))
+    Ok(Some(control(format!("the same program on ROCm {release}{gfx}"), runs)))
 }
 
 /// Why there is nothing to report.

@@ -1,0 +1,58 @@
+//! System calls that a seccomp filter forbids, to the command and all that it starts or to the worker alone.
+
+use crate::{
+    row::{Row, row},
+    scene::Scene,
+};
+
+/// The command says it before a trial.
+const STOPPED: &[&str] = &["stopped"];
+/// The worker's starter says it.
+const NOTHING: &[&str] = &["no-verdict no-verdict:worker"];
+
+/// Forbids a call to the command.
+fn everywhere(s: &mut Scene<'_>, call: &str) {
+    s.before.extend([s.tools.forbid.clone().into(), call.into()]);
+}
+
+/// Forbids a call to the worker, and has a process left there where that can be.
+fn in_the_worker(s: &mut Scene<'_>, call: &str) {
+    let words = format!("{} {call}", s.tools.forbid.display());
+    s.launcher_words(&words);
+}
+
+pub(crate) const ROWS: &[Row] = &[
+    row("call/getcwd", |s| everywhere(s, "getcwd"), STOPPED).says(&["`getcwd` fails here"]).alone(),
+    row("call/getdents64", |s| everywhere(s, "getdents64"), STOPPED)
+        .says(&["`getdents64` fails here"])
+        .alone(),
+    row(
+        "call/prctl-and-a-daemon",
+        |s| {
+            everywhere(s, "prctl");
+            s.trouble("daemon@body")
+        },
+        STOPPED,
+    )
+    .says(&["`prctl` fails here", "processes that are left behind cannot be found"])
+    .alone(),
+    row("call/pidfd_open", |s| everywhere(s, "pidfd_open"), STOPPED)
+        .says(&["`pidfd_open` fails here"])
+        .alone(),
+    row("call/getcwd-in-the-worker", |s| in_the_worker(s, "getcwd"), NOTHING)
+        .says(&["`getcwd` fails here"])
+        .alone(),
+    row("call/getdents64-in-the-worker", |s| in_the_worker(s, "getdents64"), NOTHING)
+        .says(&["`getdents64` fails here"])
+        .alone(),
+    row(
+        "call/prctl-and-a-daemon-in-the-worker",
+        |s| {
+            in_the_worker(s, "prctl");
+            s.trouble("daemon@body")
+        },
+        NOTHING,
+    )
+    .says(&["`prctl` fails here"])
+    .alone(),
+];

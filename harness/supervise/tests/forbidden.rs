@@ -1,0 +1,68 @@
+//! System calls that a seccomp filter forbids. The filter is of one thread, so each has its own.
+
+use std::process::Command;
+
+use supervise::{Cancel, Ended, Limits, Start, run, try_system_calls};
+
+/// `errno`s by which filters forbid a call.
+const ERRORS: [i32; 2] = [libc::EPERM, libc::ENOSYS];
+
+/// Forbids a call to this thread and its children. See `seccomp(2)`.
+fn forbid(call: libc::c_long, error: i32) {
+    let filter = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut program = [
+        // The number of the call.
+        filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: prctl and seccomp change this thread alone; `program` and the array that it points to live until they return.
+    let set = unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
+    };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Runs something in a thread to which a call is forbidden.
+fn without<T: Send>(call: libc::c_long, error: i32, run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            forbid(call, error);
+            run()
+        });
+        thread.join().unwrap()
+    })
+}
+
+#[test]
+fn each_needed_call_is_tried_by_name() {
+    assert!(try_system_calls().is_ok());
+    assert!(Start::settle([]).is_ok());
+    let calls = [
+        ("getcwd", libc::SYS_getcwd),
+        ("getdents64", libc::SYS_getdents64),
+        ("prctl", libc::SYS_prctl),
+        ("pidfd_open", libc::SYS_pidfd_open),
+    ];
+    for (name, call) in calls {
+        for error in ERRORS {
+            let found = without(call, error, || try_system_calls().unwrap_err().to_string());
+            assert!(found.starts_with(&format!("the system call `{name}` fails here")), "{found}");
+            // Workers do not watch others.
+            let settles = without(call, error, || Start::settle([]).is_ok());
+            assert_eq!(settles, name == "pidfd_open", "{name}");
+        }
+    }
+}
+
+/// A child could leave processes behind that cannot be found.
+#[test]
+fn nothing_is_started_without_a_way_to_find_what_it_leaves() {
+    let seen = without(libc::SYS_prctl, libc::EPERM, || {
+        run(Command::new("true"), b"", &Limits::default(), &Cancel::new().unwrap(), &mut |_| {})
+    });
+    assert!(matches!(seen.ended, Ended::SpawnFailed(_)), "{seen:?}");
+}
