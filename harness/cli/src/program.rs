@@ -206,9 +206,9 @@ fn prepare(
                 let path = given("PATH").map(|(_, path)| OsString::from(path));
                 let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
                 let compiler = given("CC").map(|(_, compiler)| compiler.as_str());
-                match prerequisites::compiler_for(&python, compiler, &path, places.ours) {
-                    Some(why) => return Err(Unready::Missing(why)),
-                    None => {}
+                let missing = prerequisites::compiler_for(&python, compiler, &path, places.ours);
+                if let Some(why) = missing {
+                    return Err(Unready::Missing(why));
                 }
             }
             let words = ["-X", "faulthandler", "-u", name.as_str()];

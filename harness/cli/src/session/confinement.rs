@@ -51,7 +51,7 @@ impl Session {
         }
         let gpu = self.device == DeviceChoice::Gpu;
         let mut readable: Vec<PathBuf> = ALWAYS.iter().map(PathBuf::from).collect();
-        readable.push(self.worker.clone());
+        readable.push(self.worker.clone().unwrap_or_else(|| self.own().to_path_buf()));
         readable.extend(self.device_folder.clone());
         readable.extend(self.stack.libraries.clone());
         // Of a stack among the machine's own files, its libraries are all that is its own.
