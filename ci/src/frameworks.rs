@@ -14,6 +14,8 @@ pub(crate) struct Framework {
     pub packages: &'static [&'static str],
     /// Architectures on which its cases run.
     gfx: &'static [&'static str],
+    /// An older release on which its cases run, too, and the architectures there.
+    older: Option<(&'static str, &'static [&'static str])>,
     /// The cases of the gate, on the first architecture; none where its libraries are too much for one: CuPy's are 1.8 GB.
     sample: &'static [&'static str],
 }
@@ -22,10 +24,18 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
     Framework {
         name: "triton",
         packages: &["triton==3.9.0", "numpy"],
-        gfx: &["gfx1151", "gfx90a"],
+        // Triton's own compiler: on GFX12 and GFX11 it uses upper halves of registers, which that of 7.2.4 and 6.4.3 does not.
+        gfx: &["gfx1151", "gfx90a", "gfx1201", "gfx1200"],
+        older: Some(("debian:6.4.3", &["gfx1151"])),
         sample: &["programs/triton-softmax", "programs/triton-atomics"],
     },
-    Framework { name: "cupy", packages: &["cupy-rocm-7-0==14.2.0"], gfx: &["gfx90a"], sample: &[] },
+    Framework {
+        name: "cupy",
+        packages: &["cupy-rocm-7-0==14.2.0"],
+        gfx: &["gfx90a"],
+        older: None,
+        sample: &[],
+    },
     Framework {
         name: "jax",
         packages: &[
@@ -35,12 +45,14 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
             "jax-rocm7-pjrt==0.10.2",
         ],
         gfx: &["gfx90a", "gfx1151"],
+        older: None,
         sample: &[],
     },
     Framework {
         name: "onnxruntime",
         packages: &["onnxruntime-rocm==1.22.2.post3", "onnx"],
         gfx: &["gfx90a"],
+        older: None,
         sample: &[],
     },
 ];
@@ -55,9 +67,11 @@ pub(crate) fn all(sh: &Shell) -> Done {
     for it in FRAMEWORKS {
         prepared(sh, &program, it)?;
         let cases = format!("programs/{}-*", it.name);
-        for gfx in it.gfx {
-            cmd!(sh, "{program} prove {cases} --rocm {STACK} --gfx {gfx} --device emulated")
-                .run()?;
+        for (stack, gfx) in [(STACK, it.gfx)].into_iter().chain(it.older) {
+            for gfx in gfx {
+                cmd!(sh, "{program} prove {cases} --rocm {stack} --gfx {gfx} --device emulated")
+                    .run()?;
+            }
         }
     }
     Ok(())
@@ -83,9 +97,11 @@ pub(crate) fn prepare(sh: &Shell, name: &str) -> Done {
 
 /// Fetches what it needs and makes its environment.
 fn prepared(sh: &Shell, program: &Path, it: &Framework) -> Done {
-    let Framework { name, packages, gfx, .. } = *it;
-    let gfx = gfx.join(",");
-    cmd!(sh, "{program} rocm fetch {STACK} --with {name} --gfx {gfx}").run()?;
+    let Framework { name, packages, gfx, older, .. } = *it;
+    for (stack, gfx) in [(STACK, gfx)].into_iter().chain(older) {
+        let gfx = gfx.join(",");
+        cmd!(sh, "{program} rocm fetch {stack} --with {name} --gfx {gfx}").run()?;
+    }
     if cmd!(sh, "{program} env path {name}").quiet().ignore_stdout().ignore_stderr().run().is_err()
     {
         cmd!(sh, "{program} env create {name} {packages...}").run()?;
