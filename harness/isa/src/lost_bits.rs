@@ -158,13 +158,13 @@ fn shape(text: &str) -> String {
 /// buffer without an index no address. Where the text names no register there, the operation has no operand for it.
 fn unused_registers(arch: Arch, first: u32) -> &'static [Range<Bit>] {
     const ADDRESS: &[Range<Bit>] = std::slice::from_ref(&(32..40));
-    const ADDRESS_OF_GFX12: &[Range<Bit>] = std::slice::from_ref(&(64..72));
     let gfx12 = arch.generation() == Generation::Rdna4;
     match first >> 26 {
         0x36 => &[40..48, 48..56, 56..64],
         0x37 if !gfx12 => &[40..48, 56..64],
         0x38 | 0x3a if !gfx12 => ADDRESS,
-        0x31 if gfx12 => ADDRESS_OF_GFX12,
+        // LLVM sets the format of all, and hardware reads that of typed ones.
+        0x31 if gfx12 => &[55..62, 64..72],
         0x3b if gfx12 => &[32..40, 55..63, 64..72],
         _ => &[],
     }

@@ -93,7 +93,7 @@ pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Opti
     let register = match (words[0] >> 26, size) {
         (0x36 | 0x37, 8) => bit >= 40,
         (0x38 | 0x3a, 8) => (32..40).contains(&bit),
-        (0x31, 12) => (64..72).contains(&bit),
+        (0x31, 12) => (55..62).contains(&bit) || (64..72).contains(&bit),
         (0x3b, 12) => (32..40).contains(&bit) || (55..72).contains(&bit) && bit != 63,
         _ => false,
     };
