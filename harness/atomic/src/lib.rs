@@ -70,7 +70,7 @@ impl NewFile {
     /// The disk is full, or the folder does not let it.
     pub fn replace(mut self) -> io::Result<()> {
         if let Ok(old) = fs::metadata(&self.target) {
-            self.file.set_permissions(Permissions::from(old.permissions()))?;
+            self.file.set_permissions(old.permissions())?;
         }
         self.file.sync_all()?;
         let temporary = match self.temporary.clone() {

@@ -32,7 +32,6 @@ pub use self::minimise::{Comparison, Simulated, compare};
 
 use std::{path::Path, process::ExitCode};
 
-
 use crate::{
     Stop,
     args::{Cli, Command},

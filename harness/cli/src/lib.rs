@@ -59,7 +59,6 @@ mod which;
 
 use std::{process::ExitCode, sync::Arc};
 
-
 pub use commands::{Comparison, Simulated, compare};
 pub use device_choice::DeviceChoice;
 pub use job::{Job, lower_all, lower_each, with_declared_faults};

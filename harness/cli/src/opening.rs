@@ -5,7 +5,8 @@ use std::path::Path;
 use device::Config;
 
 use crate::{
-    DeviceChoice, Session, SessionOptions, Stop, cache, device_library, machine, prerequisites, probe,
+    DeviceChoice, Session, SessionOptions, Stop, cache, device_library, machine, prerequisites,
+    probe,
 };
 
 impl Session {

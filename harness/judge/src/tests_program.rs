@@ -288,7 +288,8 @@ fn programs_whose_calls_went_past_the_device_have_no_verdict() {
     // A child that only imports a framework uses no device.
     Run { witnesses: vec![witness("aa"), never], ..good() }.is("pass");
     let text = "ImportError: /torch/lib/libamdhip64.so: undefined symbol: hsa_of_8, version ROCR_1";
-    let exception = Said::Exception { name: "ImportError".into(), text: text.into(), line: 1 };
+    let exception =
+        Said::Exception { name: "ImportError".into(), text: text.into(), line: 1, place: None };
     let missing = Run { said: vec![begin(), exception], end: End::Exited(1), ..good() };
     let outcome = missing.is("no-verdict:symbol");
     assert!(outcome.summary.contains("`hsa_of_8`"), "{outcome:?}");

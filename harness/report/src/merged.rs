@@ -51,6 +51,9 @@ pub struct Part {
     pub numbers: BTreeSet<u64>,
 }
 
+/// A planned trial without a record, and the file that lacks the record.
+pub type MissingTrial = (String, String);
+
 /// Puts the shards of a run together, record by record, so that no more than one is in memory.
 #[derive(Debug)]
 pub struct Merging {
@@ -155,7 +158,7 @@ impl Merging {
     ///
     /// # Errors
     /// All reasons why the parts are not the shards of one run by one rocrepro.
-    pub fn end(self) -> Result<(Opened, Vec<(String, String)>), Vec<String>> {
+    pub fn end(self) -> Result<(Opened, Vec<MissingTrial>), Vec<String>> {
         let Merging { parts, order, opened, mut problems, mut wrong, more, versions, .. } = self;
         let more = wrong.len().saturating_sub(NAMED) + more;
         if more > 0 {
