@@ -8,7 +8,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::{self, File, Permissions},
+    fs::{self, File},
     io::{self, ErrorKind, Write},
     os::{
         fd::AsRawFd as _,

@@ -28,7 +28,7 @@ fn writes_a_file_completely_or_not_at_all() {
         let mut first = NewFile::create_with(&target, nameless).unwrap();
         first.write_all(b"first").unwrap();
         first.publish().unwrap();
-        fs::set_permissions(&target, Permissions::from_mode(0o640)).unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
         let mut second = NewFile::create_with(&target, nameless).unwrap();
         second.write_all(b"second").unwrap();
         let refused = NewFile::create_with(&target, nameless).unwrap().publish().unwrap_err();

@@ -72,7 +72,9 @@ fn run(library: &CaseLibrary, entry: &Selected<'_>, shared: &Shared) -> Result<C
     let job = Job { case: entry.case, trial: &entry.trial, lowered, run: 0, faults: Vec::new() };
     let record = run_trial(session, &job, cancel).ok_or("the run was cancelled")?;
     match record.verdict.kind {
-        judge::VerdictKind::Pass | judge::VerdictKind::Known => Ok(Completion::Completed),
+        judge::VerdictKind::Pass | judge::VerdictKind::Known | judge::VerdictKind::Difference => {
+            Ok(Completion::Completed)
+        }
         judge::VerdictKind::Skip => Ok(Completion::ignored_with(record.outcome.summary)),
         _ => Err(Failed::from(report::explain(&record))),
     }

@@ -63,6 +63,10 @@ extern "C" fn ended() {
         return;
     }
     let found = Found::here();
+    // The command contains this code too, and its workers end with this function once more.
+    if !found.is_device {
+        return;
+    }
     let hip = found.libraries.iter().find(|path| name_of(path).starts_with(NAMES[0]));
     if found.others.is_empty() && (reached || hip.is_none()) {
         return;
@@ -97,6 +101,8 @@ fn append(file: OsString, witness: &Witness) {
 /// Paths of the libraries of ROCm in a process.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
+    /// True if this code runs from the device's library, not from a program that is linked with it.
+    is_device: bool,
     libraries: Vec<String>,
     /// Those that are an HSA runtime other than this device.
     others: Vec<String>,
@@ -111,8 +117,9 @@ impl Found {
     /// Reads the text of `/proc/PID/maps`; this device is the file that is mapped at the address `own`.
     fn read(maps: &str, own: usize) -> Found {
         let own = maps.lines().filter_map(Mapping::read).find(|mapping| mapping.holds(own));
+        let is_device = own.as_ref().is_some_and(|own| name_of(own.path).starts_with(HSA));
         let own = own.map(|mapping| mapping.file);
-        let mut found = Found::default();
+        let mut found = Found { is_device, ..Found::default() };
         for mapping in maps.lines().filter_map(Mapping::read) {
             let (path, name) = (mapping.path.to_owned(), name_of(mapping.path));
             if !NAMES.iter().any(|start| name.starts_with(start)) {
@@ -217,6 +224,8 @@ mod tests {
         assert_eq!(found.libraries[0], "/usr/lib/libamdhip64.so.7");
         let others = ["/torch/lib/libhsa-runtime64.so", "/x.libs/libhsa-runtime64-1a2b.so.1"];
         assert_eq!(found.others, others);
+        assert!(found.is_device);
+        assert!(!Found::read(maps, 0x7f34).is_device, "code in libc is not the device");
         assert_eq!(Found::read("", 0), Found::default());
     }
 

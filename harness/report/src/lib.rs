@@ -55,7 +55,7 @@ pub use history::{Failure, History, Lately, OfTrial, OnGround, Sighting};
 pub use index::{OddLine, OddLines, RecordIndex, RunIdentity, RunIndex, Source};
 pub use junit::junit;
 pub use matrix_page::MatrixPage;
-pub use merged::{Merged, Merging, Part};
+pub use merged::{Merged, Merging, MissingTrial, Part};
 pub use mitigations::mitigations;
 pub use must::must_hold;
 pub use over_time::{Column, Past};

@@ -15,7 +15,7 @@ pub struct Merged {
     /// The trials that are over, with their numbers in it.
     pub records: Vec<Record>,
     /// Planned trials without a record, each with the file that lacks it.
-    pub missing: Vec<(String, String)>,
+    pub missing: Vec<MissingTrial>,
 }
 
 impl Merged {

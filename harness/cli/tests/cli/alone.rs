@@ -198,7 +198,7 @@ fn a_mirror_that_lost_the_version_is_told_without_apt() {
             .args(["rocm", "fetch", "debian:7.2.4", "--mirror", mirror])
             .output()
             .unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output));
         text(&output)
     };
     let said = fetch(&server.url("/debian"));
