@@ -431,13 +431,13 @@ impl Store {
             };
         }
         fs::create_dir_all(&folder).map_err(Unusable::io("create", &folder))?;
-        write_atomically(&record, &format!("{sha256}  {url}\n"))
+        atomic::write(&record, format!("{sha256}  {url}\n")).map_err(Unusable::io("write", &record))
     }
 
     fn write_record(&self, prefix: &Path, record: &Record) -> Result<(), Unusable> {
         let path = prefix.join(RECORD);
         let text = serde_json::to_string_pretty(record).map_err(io::Error::from);
-        write_atomically(&path, &text.map_err(Unusable::io("write", &path))?)
+        text.and_then(|text| atomic::write(&path, text)).map_err(Unusable::io("write", &path))
     }
 
     /// The record of a complete prefix that came from one of the build's places. Which one does not matter: a caller that asked
@@ -574,7 +574,7 @@ impl Obtained {
     }
 }
 
-/// The name of a build's prefix: builds of one version for two families are two.
+/// Returns the name of a build's prefix: builds of one version for two families are two.
 fn key(build: &Build) -> String {
     let dash = if build.family.is_empty() { "" } else { "-" };
     cleaned(&format!("{}{dash}{}", build.id, build.family))
@@ -590,16 +590,11 @@ fn cleaned(id: &str) -> String {
 
 /// An empty folder, absolute and without symbolic links.
 fn empty(at: &Path) -> Result<PathBuf, Unusable> {
-    match fs::remove_dir_all(at) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Unusable::io("remove", at)(error));
-        }
-        _ => {}
+    if let Err(error) = fs::remove_dir_all(at)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(Unusable::io("remove", at)(error));
     }
     fs::create_dir_all(at).map_err(Unusable::io("create", at))?;
     fs::canonicalize(at).map_err(Unusable::io("find", at))
-}
-
-fn write_atomically(at: &Path, text: &str) -> Result<(), Unusable> {
-    atomic::write(at, text).map_err(Unusable::io("write", at))
 }

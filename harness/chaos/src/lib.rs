@@ -1,6 +1,6 @@
 //! Disturbs the whole command and checks whether its report is still true.
 //!
-//! Each kind of disturbance is a [`Row`](row::Row) of one table: how it is set up, and which answers a truthful tool
+//! Each kind of disturbance is a `row::Row` of one table: how it is set up, and which answers a truthful tool
 //! may give. After each run, no process and no temporary file may be left, and no foreign file may have been changed.
 //! Mixtures of two or three rows follow; their expectations are derived from those of the rows. This crate shares no
 //! code with the command, so that the same mistake is not made in both.

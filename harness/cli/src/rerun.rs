@@ -10,7 +10,8 @@ use crate::{Job, Session};
 /// The command that repeats a trial.
 pub(crate) fn again(session: &Session, job: &Job<'_>) -> String {
     let late = job.late(session);
-    let rerun = Rerun { command: "run", what: What::Trial(&job.id()), late, faults: &job.faults };
+    let trial = job.id();
+    let rerun = Rerun { command: "run", what: What::Trial(&trial), late, faults: &job.faults };
     let mut text = rerun.of(session);
     // The case asks for these itself; a reader of the command is to see on what it runs.
     if session.gfx().is_some() {

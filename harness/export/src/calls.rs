@@ -1,10 +1,12 @@
 //! Prints each call of a plan as C++.
 
+mod template;
+
 use plan::{
-    Arg, Call, CaptureMode, Choice, Cpp, Field, FieldKind, FirstValueCheck, HostFuncApi, Named,
-    NamedAs, Place, Step, StreamKind, Thing,
+    Arg, Call, CaptureMode, Choice, Cpp, FirstValueCheck, HostFuncApi, NamedAs, Step, StreamKind,
 };
 
+use self::template::enumerator;
 use crate::{
     checks::{is_success, number_fits},
     declarations::{created_variable, type_of},
@@ -177,55 +179,6 @@ impl Printer<'_> {
     pub(crate) fn unsupported_call(&mut self, step: &Step) {
         let function = self.api(&step.call);
         self.line(format!("#error \"rocrepro cannot write {function} in C++\""));
-    }
-
-    /// Prints a call of a single function from the C++ template in the call's declaration.
-    fn templated_call(&mut self, step: &Step, template: &str) {
-        let function = template.split('(').next().unwrap_or_default();
-        let success = self.success(step, function);
-        let fields = step.call.fields();
-        let (mut call, mut given) = (String::new(), None);
-        for (text, inside) in step.call.cpp().parts() {
-            call.push_str(text);
-            let Some(inside) = inside else { continue };
-            if let Some((name, ty)) = inside.split_once(": ") {
-                let variable = self.names.fresh(NameKind::Value, name);
-                self.line(format!("{ty} {variable} = 0;"));
-                call.push_str(&variable);
-                given = Some(variable);
-            } else if let Some(field) = fields.iter().find(|field| field.key == inside) {
-                call.push_str(&self.argument(field));
-            }
-        }
-        match given {
-            None => self.status(step, &call, success),
-            Some(number) => {
-                let got = format!("std::to_string({number})");
-                self.value(step, &call, success, function, &got, |wanted| {
-                    number_fits(&number, wanted)
-                });
-            }
-        }
-        let ended = step.call.named().into_iter().find(|named| named.role == NamedAs::Ended);
-        if let Some(Named { thing, name, .. }) = ended {
-            self.reset_handle(step, thing.into(), name);
-        }
-    }
-
-    /// Returns a field of a call as a C++ argument.
-    fn argument(&mut self, field: &Field<'_>) -> String {
-        match field.holds {
-            FieldKind::Name(thing, NamedAs::Made) => {
-                self.declare_created(thing.into(), &field.value)
-            }
-            FieldKind::Name(Thing::Stream, _) => self.stream(&field.value),
-            FieldKind::Name(thing, _) => self.name(thing.into(), &field.value),
-            FieldKind::Place(offset) => {
-                self.place(&Place { buffer: field.value.to_string(), offset })
-            }
-            FieldKind::Text | FieldKind::Number => field.value.to_string(),
-            FieldKind::Word => enumerator(&field.value),
-        }
     }
 
     /// Returns the success status of a function's library, and adds the helper that names its other statuses.
@@ -597,12 +550,6 @@ impl Printer<'_> {
             format!("{result} == {name}")
         });
     }
-}
-
-/// Returns a word in the spelling of an enumerator, for example `ThreadLocal` for `thread_local`.
-fn enumerator(word: &str) -> String {
-    let part = |part: &str| part[..1].to_ascii_uppercase() + &part[1..];
-    word.split('_').map(part).collect()
 }
 
 /// Returns a `dim3` expression.

@@ -89,7 +89,7 @@ fn an_environment_is_made_used_and_removed() {
     let listed = check(cache, &["env", "list"], 0, "(not finished)");
     assert!(listed.starts_with("a  "), "{listed}");
     let being_made = fs::File::open(mark.parent().unwrap()).unwrap();
-    being_made.lock().unwrap();
+    rustix::fs::flock(&being_made, rustix::fs::FlockOperation::LockExclusive).unwrap();
     check(
         cache,
         &["env", "create", "b", &wheel],
