@@ -9,12 +9,9 @@ mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Arg, Box3d, Call, CopyApi, Memory as Kind, Parameter, Place, Plan, Step, StreamKind};
+use plan::{Call, CopyApi, Memory as Kind, Plan, Step, StreamKind};
 
-use self::{
-    captures::becomes_node,
-    ranges::{box_range, declared},
-};
+use self::{captures::becomes_node, ranges::declared};
 use crate::memory::Block;
 
 /// An operation of the host, a stream or a graph node.

@@ -1,9 +1,9 @@
 //! Byte ranges that calls declare.
 
-use plan::{Box3d, Call, Place};
+use plan::{Arg, Box3d, Call, Parameter, Place};
 
 /// Returns the range from the first byte of a box to the last.
-pub(super) fn box_range(
+fn box_range(
     of: &Box3d,
     [width, height, depth]: [u64; 3],
     write: bool,
