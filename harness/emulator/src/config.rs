@@ -1,6 +1,6 @@
 //! The configuration: of the process's own device it is read once, from the environment.
 
-use device::{CONFIG_VARIABLE, Config};
+use device::{CONFIG_VARIABLE, Config, Identity};
 
 use crate::part::Part as _;
 
@@ -66,6 +66,11 @@ pub(crate) fn result() -> Result<&'static Config, &'static str> {
 /// The configuration in force.
 pub(crate) fn get() -> &'static Config {
     Configuration::here().get()
+}
+
+/// Returns the version and configuration of this process's device.
+pub(crate) fn identity() -> Identity {
+    Identity { version: env!("CARGO_PKG_VERSION").to_owned(), config: get().clone() }
 }
 
 #[cfg(test)]

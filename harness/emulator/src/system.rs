@@ -8,8 +8,6 @@ use std::{
     },
 };
 
-use device::Identity;
-
 use crate::{
     abi::{Agent, Answer, Out, Status},
     clock, config, copy_engine, images, loader,
@@ -44,7 +42,7 @@ extern "C" fn hsa_init() -> Status {
                 Ok(0) => {
                     report::abort_on_panic();
                     trace!("init {} with {} bytes", config.arch, config.memory);
-                    witness::initialised(&identity());
+                    witness::initialised(&config::identity());
                     rest::before_exit();
                     Status::SUCCESS
                 }
@@ -253,15 +251,11 @@ extern "C" fn hsa_amd_coherency_get_type(agent: Agent, kind: Out<u32>) -> Status
     }
 }
 
-pub(crate) fn identity() -> Identity {
-    Identity { version: env!("CARGO_PKG_VERSION").to_owned(), config: config::get().clone() }
-}
-
-/// The JSON of [`Identity`]: what tells a program that this device is emulated, and how.
+/// The JSON of [`Identity`](device::Identity): what tells a program that this device is emulated, and how.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_identity() -> *const c_char {
     let json = System::here().identity.get_or_init(|| {
-        let json = serde_json::to_string(&identity()).unwrap_or_default();
+        let json = serde_json::to_string(&config::identity()).unwrap_or_default();
         CString::new(json).unwrap_or_default()
     });
     json.as_ptr()

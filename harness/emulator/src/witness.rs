@@ -19,7 +19,7 @@ use object::{
     read::{ReadCache, elf::ElfFile64},
 };
 
-use crate::{report, system};
+use crate::{config, report};
 
 /// Starts of the names of the libraries that lie between a program and this device.
 const NAMES: [&str; 3] = ["libamdhip64", HSA, "libamd_comgr"];
@@ -71,7 +71,7 @@ extern "C" fn ended() {
     if found.others.is_empty() && (reached || hip.is_none()) {
         return;
     }
-    if write(&found.witness(&system::identity(), reached)) {
+    if write(&found.witness(&config::identity(), reached)) {
         return;
     }
     found.report_others();

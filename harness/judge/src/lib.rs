@@ -22,7 +22,6 @@ mod places;
 mod program;
 mod proof;
 mod rate;
-mod reached;
 mod trail;
 mod usage;
 mod verdict;
@@ -51,12 +50,11 @@ pub use places::Places;
 use places::Tells;
 pub use plan::api;
 pub use program::{
-    About, NO_CHECK, ProgramContext, ProgramSeen, RaisedAt, Said, Wrong, judge_program,
+    About, NO_CHECK, ProgramContext, ProgramSeen, RaisedAt, Said, Wrong, brought, judge_program,
     told_of_device,
 };
 pub use proof::NOT_STARTED;
 pub use rate::Rate;
-pub use reached::brought;
 pub use usage::{PhaseUse, body_ns, phases};
 pub use verdict::{Ground, Known, Verdict, VerdictKind, signature_fits, verdict};
 pub use words::signal;

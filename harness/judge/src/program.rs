@@ -2,6 +2,8 @@
 //!
 //! A program answers for itself: it says what it checks, and that it came to its end. Who it ran on, the device says.
 
+mod reached;
+
 use device::{Config, Witness};
 use plan::{Event, LoadedLibrary, Program, program::ProgramBody};
 use serde::{Deserialize, Serialize};
@@ -9,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::identity::function as function_name;
 use crate::proof::other_device;
 use crate::{
-    End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, log, reached,
-    words,
+    End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, log, words,
 };
+
+pub use self::reached::brought;
 
 /// The signature of a program that checked nothing.
 pub const NO_CHECK: &str = "no-verdict:no-check";

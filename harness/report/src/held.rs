@@ -1,5 +1,7 @@
 //! What a record file holds of one run, which may have been ended and resumed: what it was to do, what is over, what is left.
 
+pub(crate) mod index;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use judge::{Kind, Location, Outcome, Verdict, VerdictKind};
