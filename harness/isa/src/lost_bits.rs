@@ -38,6 +38,8 @@ const OF_ENCODING: Range<Bit> = 26..32;
 const SOURCES: [Bit; 3] = [32, 32 + 9, 32 + 18];
 /// The constant 0 as a source operand: since release 22, LLVM writes it for the sources that an instruction lacks.
 const ZERO: u64 = 0x80;
+/// The number of the lower half of EXEC as a result.
+const EXEC_LO: u32 = 0x7e;
 /// `op_sel` of VOP3: a bit for each source, and one for the result.
 const OP_SEL: [Bit; 4] = [11, 12, 13, 14];
 /// Types of 16 bits in the names of instructions.
@@ -174,6 +176,16 @@ fn unused_registers(arch: Arch, first: u32) -> &'static [Range<Bit>] {
 fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     let encoding = encoding(site.arch, word(bytes, 0));
     if unused_registers(site.arch, word(bytes, 0)).iter().any(|field| field.contains(&bit)) {
+        return true;
+    }
+    // From RDNA on `v_cmpx` writes EXEC alone. LLVM puts the number of EXEC into the field of the result, and prints none.
+    let result = word(bytes, 0) & 0xff;
+    if encoding == Encoding::Vop3
+        && !site.arch.generation().is_gfx9()
+        && text.starts_with("v_cmpx_")
+        && result == EXEC_LO
+        && bit < 8
+    {
         return true;
     }
     // An operand that is not there.
