@@ -178,6 +178,10 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     if unused_registers(site.arch, word(bytes, 0)).iter().any(|field| field.contains(&bit)) {
         return true;
     }
+    // These share the encoding of packed operations and have one register for a source.
+    if text.starts_with("v_accvgpr_") && OP_SEL_HI.contains(&bit) {
+        return true;
+    }
     // From RDNA on `v_cmpx` writes EXEC alone. LLVM puts the number of EXEC into the field of the result, and prints none.
     let result = word(bytes, 0) & 0xff;
     if encoding == Encoding::Vop3
