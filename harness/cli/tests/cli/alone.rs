@@ -192,18 +192,18 @@ fn a_mirror_that_lost_the_version_is_told_without_apt() {
     let index = b"Package: libamdhip64-7\nVersion: 7.3.0-1\n".to_vec();
     site.file("/debian/dists/sid/main/binary-amd64/Packages", index);
     let server = site.serve();
-    let fetch = |mirror: &str| {
+    let fetch = |mirror: &str, status: i32| {
         let output = alone
             .command()
             .args(["rocm", "fetch", "debian:7.2.4", "--mirror", mirror])
             .output()
             .unwrap();
-        assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+        assert_eq!(output.status.code(), Some(status), "{}", text(&output));
         text(&output)
     };
-    let said = fetch(&server.url("/debian"));
+    let said = fetch(&server.url("/debian"), 3);
     assert!(said.contains("the ROCm in sid and experimental now: 7.3.0; name a mirror"), "{said}");
     assert!(!alone.path("cache/rocrepro/stacks/debian-7.2.4").exists());
-    let said = fetch("mirror.example");
+    let said = fetch("mirror.example", 2);
     assert!(said.contains("\"mirror.example\" is not the address of a mirror"), "{said}");
 }
