@@ -1,8 +1,8 @@
 //! Bits of an instruction that the disassembler's text leaves out.
 //!
 //! The interpreter executes what the text says. So each bit that is set must be in it: clearing the bit gives another text, or
-//! no instruction. Where it gives the same text, the bit is taken from the encoding (`op_sel` of VOP3), or it is in the table of
-//! bits that hardware does not read, or the instruction is refused.
+//! no instruction. Where it gives the same text, the bit is taken from the encoding (`op_sel` of VOP3, the pattern of
+//! `ds_swizzle_b32`), or it is in the table of bits that hardware does not read, or the instruction is refused.
 //!
 //! Source for the encodings: "Microcode Formats" of AMD's guides to the ISAs of Vega, CDNA 1 to 3 and RDNA 1 to 4.
 
@@ -42,6 +42,9 @@ const ZERO: u64 = 0x80;
 const EXEC_LO: u32 = 0x7e;
 /// `op_sel` of VOP3: a bit for each source, and one for the result.
 const OP_SEL: [Bit; 4] = [11, 12, 13, 14];
+/// The offset of DS, which is the pattern of `ds_swizzle_b32`. LLVM prints `or` bits over `and` bits, so several patterns have
+/// one text. The operation takes it from [`Site::immediate`].
+const PATTERN: Range<Bit> = 0..16;
 /// Types of 16 bits in the names of instructions.
 const HALVES: [&str; 4] = ["f16", "i16", "u16", "b16"];
 /// `op_sel_hi` of VOP3P, from the first source to the third. Set is what the text leaves out.
@@ -85,6 +88,9 @@ pub fn completed(
     }
     let mut lost = hidden(site, bytes, &text, name)?;
     lost.retain(|bit| !is_unread(site, bytes, &text, *bit));
+    if mnemonic == "ds_swizzle_b32" {
+        lost.retain(|bit| !PATTERN.contains(bit));
+    }
     match op_sel(site, bytes, &text, &lost) {
         Some((bits, taken)) => {
             lost.retain(|bit| !taken.contains(bit));

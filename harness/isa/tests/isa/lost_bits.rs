@@ -204,3 +204,26 @@ fn accepts_bits_that_hardware_ignores() {
     // There is nothing to lose of an instruction without an effect.
     check(&[0xbf80_0007], &[]);
 }
+
+/// As LLVM prints a pattern: `1` where `or` sets the bit, whatever `and` is.
+fn swizzle(bytes: &[u8]) -> Named {
+    let [first, second, _] = dwords(bytes);
+    let digit = |bit: u32| match [0, 5, 10].map(|mask| first >> mask >> bit & 1) {
+        [_, 1, xor] => ["1", "0"][xor as usize],
+        [0, 0, xor] => ["0", "1"][xor as usize],
+        [_, _, xor] => ["p", "i"][xor as usize],
+    };
+    let mask: String = (0..5).rev().map(digit).collect();
+    let text = format!("ds_swizzle_b32 v2, v2 offset:swizzle(BITMASK_PERM,\"{mask}\")");
+    Ok((first >> 16 == 0xd87a && second == 0x0200_0002).then_some((text, 8)))
+}
+
+#[test]
+fn accepts_patterns_that_share_a_text() {
+    // As drawn kernels had them. The first is `and` 3, `or` 21, `xor` 11.
+    for pattern in [11939, 17919, 0x7fff, 0x03e0] {
+        let words = [0xd87a << 16 | pattern, 0x0200_0002];
+        let (text, lost) = complete(Gfx90a, &words, &swizzle);
+        assert_eq!(lost, [0; 0], "{text}");
+    }
+}
