@@ -11,6 +11,8 @@ const MISPRINTED: [u32; 2] = [0x369, 0x36a];
 const DPP16: u32 = 0xfa;
 const SDWA: u32 = 0xf9;
 const LITERAL: u32 = 0xff;
+/// `v_readlane_b32` of GFX9 in VOP3. Its result is a scalar register.
+const READLANE: u32 = 0x289;
 /// Where vector registers begin among the operands.
 const VECTOR: u32 = 0x100;
 /// `quad_perm:[0,1,2,3]`, which is printed as it is.
@@ -40,10 +42,10 @@ pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
             let scalar = generation == Generation::Rdna4 && first >> 23 == 0x17d;
             scalar && (0x4e..=0x52).contains(&opcode) && first & 0xff == LITERAL
         }
-        // VOP3, also as the scalar result of a comparison.
+        // VOP3, also as the scalar result of a comparison and of v_readlane_b32.
         0x34 if gfx9 => {
             [0, 9, 18].iter().any(|at| is_literal(second, *at))
-                || opcode < 0x100 && first & 0xff == LITERAL
+                || (opcode < 0x100 || opcode == READLANE) && first & 0xff == LITERAL
                 // Scaled conversions of 32 values, of scalar registers.
                 || generation == Generation::Cdna4
                     && (0x260..=0x263).contains(&opcode)
