@@ -48,7 +48,7 @@ pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
                 || (opcode < 0x100 || opcode == READLANE) && first & 0xff == LITERAL
                 // Scaled conversions of 32 values, of scalar registers.
                 || generation == Generation::Cdna4
-                    && (0x260..=0x263).contains(&opcode)
+                    && matches!(opcode, 0x256 | 0x257 | 0x260..=0x263)
                     && second & 0x1ff < VECTOR
         }
         // Buffers.

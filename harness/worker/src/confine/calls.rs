@@ -11,9 +11,7 @@ use seccompiler::{
 /// Calls that are allowed whatever their arguments are.
 #[cfg(target_arch = "x86_64")]
 const CALLS: &[libc::c_long] = &[
-    // Files: Landlock decides which.
-    libc::SYS_open,
-    libc::SYS_openat,
+    // Files: Landlock decides which. `open` and `openat` are below.
     libc::SYS_close,
     libc::SYS_close_range,
     libc::SYS_read,
@@ -170,6 +168,12 @@ const FCNTLS: [libc::c_int; 14] = [
 const PRCTLS: [libc::c_int; 4] =
     [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_CAPBSET_READ, libc::PR_SET_VMA];
 
+/// Mode bits by which a program runs with the rights of its file's owner or group.
+const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
+
+/// Flags of `open` that make a file. Without them the call has no mode.
+const CREATES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
+
 /// Flags of `clone` that a new thread has and a new process has not.
 const THREAD: u64 = (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
 
@@ -223,6 +227,11 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
         }
         // The runtime lets its threads run on all processors.
         rules.insert(libc::SYS_sched_setaffinity, Vec::new());
+    }
+    for (call, flags) in [(libc::SYS_open, 1), (libc::SYS_openat, 2)] {
+        let no_new_file = one(flags, Width::Dword, Is::MaskedEq(CREATES), 0)?;
+        let plain_mode = one(flags + 1, Width::Dword, Is::MaskedEq(SET_ID), 0)?;
+        rules.insert(call, vec![no_new_file, plain_mode]);
     }
     let own = u64::from(std::process::id());
     rules.insert(libc::SYS_ioctl, ioctls);
