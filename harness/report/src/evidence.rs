@@ -1,6 +1,7 @@
-//! Files of an evidence folder: the results of each command about one failing trial, kept for the report.  One folder
-//! is about one failure. Each file is one JSON object that includes the release and device, so that a report never
-//! mixes results of different releases or devices.
+//! Files of an evidence folder: the results of each command about one failing trial, kept for the report.
+//!
+//! One folder is about one failure. Each file is one JSON object that includes the release and device, so that a report
+//! never mixes results of different releases or devices.
 
 use std::cmp::Ordering;
 

@@ -1,5 +1,7 @@
-//! Upstream issue for a failing trial.  The issue follows one upstream form, with exactly its headings, and contains
-//! only measured [`Findings`]. rocrepro never posts it; [`Issue::link`] returns an address that a person may open.
+//! Upstream issue for a failing trial.
+//!
+//! The issue follows one upstream form, with exactly its headings, and contains only measured [`Findings`]. rocrepro
+//! never posts it; [`Issue::link`] returns an address that a person may open.
 
 mod address;
 mod environment;

@@ -11,6 +11,7 @@ use crate::{
 
 /// Writes a JUnit report for CI systems: one suite per case, one test per trial. An unexpected result is a failure, a
 /// missing verdict is an error, and an expected failure passes with a note.
+///
 /// # Errors
 /// Does not fail in practice: the XML is written to memory.
 pub fn junit(records: &[Record]) -> Result<String, quick_junit::SerializeError> {

@@ -1,6 +1,9 @@
-//! Records of trials, and everything that is shown to people.  One [`Record`] is one trial, one line of JSON. All views
-//! are made from records, so a stored run can be shown in another form without running it again. No other crate formats
-//! for people.  Views are text with ANSI styles; [`print()`] removes the styles if the output is not a terminal.
+//! Records of trials, and everything that is shown to people.
+//!
+//! One [`Record`] is one trial, one line of JSON. All views are made from records, so a stored run can be shown in
+//! another form without running it again. No other crate formats for people.
+//!
+//! Views are text with ANSI styles; [`print()`] removes the styles if the output is not a terminal.
 
 mod asked;
 mod bisected;

@@ -21,6 +21,7 @@ pub struct Merged {
 impl Merged {
     /// Merges the shards of one run, each with its file name. All must have the same plan and rocrepro version, and
     /// each trial must be in exactly one.
+    ///
     /// # Errors
     /// Returns all violations of these conditions.
     pub fn of(held: &[(String, Held)]) -> Result<Merged, Vec<String>> {
@@ -155,6 +156,7 @@ impl Merging {
     }
 
     /// Returns the plan of the whole run, and the planned trials without a record.
+    ///
     /// # Errors
     /// Returns all reasons why the parts are not the shards of one run by one version of rocrepro.
     pub fn end(self) -> Result<(Opened, Vec<MissingTrial>), Vec<String>> {

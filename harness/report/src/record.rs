@@ -322,6 +322,7 @@ pub enum RecordError {
 }
 
 /// Serialises a record as one line of JSON, without the newline.
+///
 /// # Errors
 /// Does not fail in practice: every record can be written as JSON.
 pub fn to_line(record: &Record) -> Result<String, RecordError> {

@@ -246,7 +246,7 @@ impl SearchPage<'_> {
         page.push_str("<h2>What moved</h2>\n<p>From the good build to the bad one.</p>\n<dl>\n");
         for Component { name, good, bad, compare_url } in self.moved {
             let name = html(name);
-            // The manifest comes from the network, so only https redacts_addresses become links.
+            // The manifest comes from the network, so only https addresses become links.
             let name = match compare_url.as_ref().filter(|url| url.starts_with("https://")) {
                 Some(url) => format!("<a href=\"{}\">{name}</a>", html(url)),
                 None => name,

@@ -10,6 +10,7 @@ use anstream::{
 use crate::terminal;
 
 /// Writes a view to standard output. Styles are removed if the output is not a terminal or `NO_COLOR` is set.
+///
 /// # Errors
 /// Returns the errors of writing, for example a closed pipe.
 pub fn print(view: &str) -> io::Result<()> {

@@ -1,6 +1,7 @@
-//! Index of a record file: its runs, and the position of each trial's record.  The file is read once, line by line.
-//! Records are read again when they are needed, so memory grows by some tens of bytes per trial, whatever their records
-//! contain.
+//! Index of a record file: its runs, and the position of each trial's record.
+//!
+//! The file is read once, line by line. Records are read again when they are needed, so memory grows by some tens of
+//! bytes per trial, whatever their records contain.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

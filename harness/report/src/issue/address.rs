@@ -2,7 +2,7 @@
 
 use super::{Block, Issue, body, section};
 
-/// Maximum length of the address, in bytes. GitHub rejects redacts_addresses longer than 8191 bytes (github/docs#5136).
+/// Maximum length of the address, in bytes. GitHub rejects addresses longer than 8191 bytes (github/docs#5136).
 pub const LIMIT: usize = 8000;
 
 /// Address of a new issue, and the parts that did not fit into it.
@@ -15,8 +15,9 @@ pub struct Link {
 }
 
 impl Issue {
-    /// Returns the address of a new issue, filled up to [`LIMIT`] bytes. Logs are left out first, the program last.  A
-    /// form whose fields have ids is filled field by field. Other forms cannot be prefilled, so the text goes into a
+    /// Returns the address of a new issue, filled up to [`LIMIT`] bytes. Logs are left out first, the program last.
+    ///
+    /// A form whose fields have ids is filled field by field. Other forms cannot be prefilled, so the text goes into a
     /// blank issue with the same headings.
     pub fn link(&self) -> Link {
         let mut left = self.sections.clone();

@@ -28,8 +28,9 @@ const PREFIXES: [(&str, &str, Option<Library>); 5] = [
     ("rocrand", "rocRAND", None),
 ];
 
-/// Selects the repository by the failing call, the libraries that the trial calls, and the kind of failure.  Since
-/// 2025, issues of the runtime, HIP and RCCL go to ROCm/rocm-systems, those of the math libraries to
+/// Selects the repository by the failing call, the libraries that the trial calls, and the kind of failure.
+///
+/// Since 2025, issues of the runtime, HIP and RCCL go to ROCm/rocm-systems, those of the math libraries to
 /// ROCm/rocm-libraries (observed in ROCm/rccl#2188 and ROCm/rocBLAS#1680), and those of the compiler to
 /// ROCm/llvm-project.
 pub fn home(record: &Record, libraries: &[Library]) -> Home {

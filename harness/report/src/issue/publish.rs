@@ -8,7 +8,7 @@ use super::{
 };
 use crate::text::visible;
 
-/// Prepares a text for publication: removes names, redacts_addresses and secrets, escapes control characters (including those
+/// Prepares a text for publication: removes names, addresses and secrets, escapes control characters (including those
 /// that reorder text), and makes commands runnable for others.
 pub fn publish(text: &str, who: &Identity) -> String {
     visible(&redact(&commands(text), who))

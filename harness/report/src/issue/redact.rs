@@ -23,9 +23,10 @@ pub struct Identity {
 /// Login name that identifies no person.
 const ROOT: &str = "root";
 
-/// Replaces host and login names, folders of the user, serial numbers, mail, MAC and IP redacts_addresses, UUIDs, passwords and
-/// tokens by words in angle brackets. Versions, build ids and PCI redacts_addresses stay, because maintainers need them.  Only
-/// words are replaced, so lines and layout stay.
+/// Replaces host and login names, folders of the user, serial numbers, mail, MAC and IP addresses, UUIDs, passwords and
+/// tokens by words in angle brackets. Versions, build ids and PCI addresses stay, because maintainers need them.
+///
+/// Only words are replaced, so lines and layout stay.
 pub fn redact(text: &str, who: &Identity) -> String {
     let mut text = text.to_owned();
     for serial in who.serials.iter().filter(|s| s.len() >= 4) {
