@@ -8,9 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use builds::{Build, Sources, Wanted};
 use indicatif::{ProgressBar, ProgressStyle};
-use rocm::{Event, Extra, FetchOptions, Spec, Stack, Store, fetch};
+use stacks::{
+    Build, BuildQuery, Extra, FetchEvent, FetchOptions, Sources, Spec, Stack, StackCache, fetch,
+};
 
 use crate::{Stop, card, interrupt, lacks::mb, outputs, stop::chain};
 
@@ -27,13 +28,13 @@ pub(crate) fn get(
     if let Some(night) = night(spec, &one)? {
         return obtained(spec, &night);
     }
-    let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
+    let spec: Spec = spec.parse().map_err(|e: stacks::StackError| usage(&e))?;
     let with = with
         .iter()
         .map(|name| Extra::named(name).map_err(|e| Stop::usage(format!("error: {e}"))))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
-    let store = Store::from_environment().map_err(|e| usage(&e))?;
+    let store = StackCache::from_environment().map_err(|e| usage(&e))?;
     let view = View::new(spec.to_string());
     let stop = interrupt::wish();
     let options = FetchOptions { mirrors, with, architectures, stop };
@@ -62,12 +63,12 @@ fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
 /// The folder of a stack that is there. Nothing is fetched; of a night its source is asked which build is meant.
 pub(crate) fn located(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<PathBuf, Stop> {
     let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
-    let store = Store::from_environment().map_err(|e| usage(&e))?;
+    let store = StackCache::from_environment().map_err(|e| usage(&e))?;
     let Some(night) = night(spec, gfx)? else {
-        let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
-        return Ok(rocm::locate(&spec, &store).map_err(|e| usage(&e))?.root);
+        let spec: Spec = spec.parse().map_err(|e: stacks::StackError| usage(&e))?;
+        return Ok(stacks::locate(&spec, &store).map_err(|e| usage(&e))?.root);
     };
-    if !builds::Store::new(store).has(&night) {
+    if !stacks::BuildStore::new(store).has(&night) {
         let gfx = gfx().map_or_else(String::new, |gfx| format!(" --gfx {gfx}"));
         return Err(Stop::usage(format!(
             "error: {} has not been fetched; run `rocrepro rocm fetch {spec}{gfx}`",
@@ -88,9 +89,9 @@ fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Build>, 
         ))
     })?;
     // All of them, so that a day without a build has neighbours to offer.
-    let wanted = Wanted { from: None, to: None, ..Wanted::between(&gfx, build, build) };
+    let wanted = BuildQuery { from: None, to: None, ..BuildQuery::between(&gfx, build, build) };
     let cancel = interrupt::cancel()?;
-    let mut history = builds::list(&sources, &wanted, cancel.flag()).map_err(unlisted)?;
+    let mut history = stacks::list_builds(&sources, &wanted, cancel.flag()).map_err(unlisted)?;
     let at = history.find(build).map_err(|error| {
         let holes = history.holes.iter().map(|hole| format!("\nbuilds may be missing: {hole}"));
         Stop::usage(format!("error: `{spec}`: {}{}", chain(&error), holes.collect::<String>()))
@@ -99,7 +100,7 @@ fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Build>, 
 }
 
 /// Maps a failed listing of builds to an exit code.
-pub(crate) fn unlisted(error: builds::Error) -> Stop {
+pub(crate) fn unlisted(error: stacks::HistoryError) -> Stop {
     let text = format!("error: {}", chain(&error));
     match error.is_environment() {
         true => Stop::no_verdict(text),
@@ -110,10 +111,10 @@ pub(crate) fn unlisted(error: builds::Error) -> Stop {
 /// The stack of a night, fetched where it is not there yet.
 fn obtained(spec: &str, night: &Build) -> Result<Stack, Stop> {
     let stacks =
-        Store::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+        StackCache::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let fetching = Fetching::default();
     let cancel = interrupt::cancel()?;
-    let store = builds::Store::new(stacks);
+    let store = stacks::BuildStore::new(stacks);
     let obtained = store.obtain_unless(night, cancel.flag(), &|event| fetching.tell(event));
     obtained
         .map(|obtained| obtained.stack)
@@ -138,17 +139,19 @@ impl Fetching {
     /// Between two lines of one download.
     const PAUSE: Duration = Duration::from_secs(10);
 
-    pub(crate) fn tell(&self, event: builds::Event<'_>) {
-        use builds::Event;
+    pub(crate) fn tell(&self, event: stacks::BuildEvent<'_>) {
+        use stacks::BuildEvent;
         match event {
-            Event::Waiting { holder } => {
+            BuildEvent::Waiting { holder } => {
                 outputs::note(format_args!("waiting for {holder}, which is using this build"));
             }
-            Event::Download { name, done, total } => self.download(name, done, total),
-            Event::Retry { reason, after } => {
+            BuildEvent::Download { name, done, total } => self.download(name, done, total),
+            BuildEvent::Retry { reason, after } => {
                 outputs::note(format_args!("{reason}; again in {:.0} s", after.as_secs_f64()));
             }
-            Event::Evicted { id } => outputs::note(format_args!("{id} was removed to make room")),
+            BuildEvent::Evicted { id } => {
+                outputs::note(format_args!("{id} was removed to make room"))
+            }
             _ => {}
         }
     }
@@ -220,20 +223,20 @@ impl View {
         View { spec, bar: ProgressBar::hidden(), terminal, stage: Mutex::new("") }
     }
 
-    fn show(&self, event: Event<'_>) {
+    fn show(&self, event: FetchEvent<'_>) {
         let (stage, text, position) = match event {
-            Event::Waiting { holder } => {
+            FetchEvent::Waiting { holder } => {
                 ("wait", format!("{holder} is fetching it; waiting"), None)
             }
-            Event::Moved { package } => (
+            FetchEvent::Moved { package } => (
                 "moved",
                 format!("no mirror has {package} any more; looking for its current version"),
                 None,
             ),
-            Event::Download { done, total } => {
+            FetchEvent::Download { done, total } => {
                 ("download", format!("downloading {}", mb(total)), Some((done, total)))
             }
-            Event::Unpack { done, total } => {
+            FetchEvent::Unpack { done, total } => {
                 ("unpack", format!("unpacking {}", mb(total)), Some((done, total)))
             }
             _ => return,

@@ -42,8 +42,8 @@ const ZERO: u64 = 0x80;
 const EXEC_LO: u32 = 0x7e;
 /// `op_sel` of VOP3: a bit for each source, and one for the result.
 const OP_SEL: [Bit; 4] = [11, 12, 13, 14];
-/// The offset of DS, which is the pattern of `ds_swizzle_b32`. LLVM prints `or` bits over `and` bits, so several patterns have
-/// one text. The operation takes it from [`Site::immediate`].
+/// The offset of DS, which is the pattern of `ds_swizzle_b32`. LLVM prints a bit that `or` sets as `1`, whatever `and` is, so
+/// several patterns have one text.
 const PATTERN: Range<Bit> = 0..16;
 /// Types of 16 bits in the names of instructions.
 const HALVES: [&str; 4] = ["f16", "i16", "u16", "b16"];
@@ -88,8 +88,13 @@ pub fn completed(
     }
     let mut lost = hidden(site, bytes, &text, name)?;
     lost.retain(|bit| !is_unread(site, bytes, &text, *bit));
-    if mnemonic == "ds_swizzle_b32" {
+    if mnemonic == "ds_swizzle_b32" && lost.iter().any(|bit| PATTERN.contains(bit)) {
         lost.retain(|bit| !PATTERN.contains(bit));
+        let (registers, offset) = text.split_once(" offset:").unwrap_or((&text, ""));
+        let behind = offset.split_once(')').map_or("", |(_, behind)| behind);
+        let pattern = word(bytes, 0) & 0xffff;
+        let text = format!("{registers} offset:{pattern:#x}{behind}");
+        return Ok((text, lost.into_iter().collect()));
     }
     match op_sel(site, bytes, &text, &lost) {
         Some((bits, taken)) => {
@@ -108,7 +113,7 @@ fn hidden(
     name: &dyn Fn(&[u8]) -> Named,
 ) -> Result<BTreeSet<Bit>, String> {
     let size = (site.size as usize).min(bytes.len()).min(LONGEST);
-    let key = (site.arch, shape(text), mode(word(bytes, 0)));
+    let key = (site.arch, shape(text), mode(site.arch, word(bytes, 0)));
     let lock = || SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut shown = lock().get(&key).copied().unwrap_or([false; 8 * LONGEST]);
     let packed = encoding(site.arch, word(bytes, 0)) == Encoding::Vop3p;
@@ -140,10 +145,14 @@ fn hidden(
     Ok(hidden)
 }
 
-/// Returns the bits of the first dword that select which field holds an operand: of scalar memory on GFX9, whether the offset
-/// is a number and whether a register is added.
-fn mode(first: u32) -> u32 {
-    if first >> 26 == 0x30 { first & (1 << 14 | 1 << 17) } else { 0 }
+/// Returns the bits of the first dword on which it depends whether the disassembler looks at others: of scalar memory on GFX9,
+/// whether the offset is a number and whether a register is added; of VOP3, absolute values and `op_sel`.
+fn mode(arch: Arch, first: u32) -> u32 {
+    match encoding(arch, first) {
+        Encoding::Vop3 => first & 0x7f << 8,
+        _ if first >> 26 == 0x30 => first & (1 << 14 | 1 << 17),
+        _ => 0,
+    }
 }
 
 /// The text without its numbers: texts of one shape show the same fields.
