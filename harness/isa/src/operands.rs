@@ -74,7 +74,8 @@ impl<const N: usize> Sources<N> {
         self.control.is_plain() && self.each.iter().all(Source::is_whole)
     }
 
-    /// Returns true if, in addition, no source overlaps the lane mask at `first`, which is written half by half.
+    /// Returns true if [`is_plain`](Self::is_plain) holds and no source overlaps the lane mask at `first`, which is
+    /// written half by half.
     pub(crate) fn is_plain_beside(&self, first: u16) -> bool {
         self.is_plain() && !self.each.iter().any(|source| source.overlaps_mask(first))
     }

@@ -56,7 +56,7 @@ impl Part {
 /// as most instructions.
 pub(crate) type Buffer = MaybeUninit<Half>;
 
-/// Second words of a source that has none.
+/// High words of a source that has only one word per lane: zeros.
 pub(crate) static NO_WORDS: Half = [0; HALF];
 
 /// A source operand.

@@ -23,7 +23,7 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
     fn constant(constant: Constant) -> u64;
     /// True if results of this type that are too large become the largest number under MODE.FP16_OVFL.
     const SATURATES: bool = false;
-    /// Returns the class of a source for that rule.
+    /// Returns the class of a source, which decides whether MODE.FP16_OVFL replaces an infinite result.
     fn class(self) -> Class {
         Class::Other
     }

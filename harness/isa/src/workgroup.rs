@@ -434,9 +434,9 @@ pub(crate) fn race_between(race: between::Race, entry: u64) -> Finding {
     let why = match why {
         between::Why::Unordered => "nothing orders them",
         between::Why::NotCome => {
-            "a wave lets the other know before its earlier write has come to memory"
+            "a wave signals the other before its earlier write has reached memory"
         }
-        between::Why::Stale => "a wave that was let know has not dropped what its caches hold",
+        between::Why::Stale => "a signalled wave has not invalidated its caches",
     };
     Finding::MemoryRace { address, why, first, second }
 }

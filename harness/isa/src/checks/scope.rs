@@ -3,7 +3,6 @@
 //!
 //! Source: LLVM's AMDGPU usage guide, the memory models of GFX6 to GFX9, GFX90A, GFX942 (which also applies to GFX950),
 //! GFX10 and GFX11, and GFX12: code sequences for loads, stores and fences of each scope.
-//! GFX10 and GFX11, and GFX12: the code that loads, stores and fences of each scope become.
 
 use device::{
     Arch,

@@ -132,7 +132,7 @@ impl Shadow {
         }
     }
 
-    /// Checks a branch or a change of the active lanes.
+    /// Reports a branch or a change of the active lanes that depends on uninitialised data.
     pub(crate) fn control(
         &mut self,
         registers: &Registers,
@@ -145,7 +145,7 @@ impl Shadow {
         }
     }
 
-    /// Checks the registers of an address.
+    /// Reports an address that depends on uninitialised data.
     pub(crate) fn address(
         &mut self,
         registers: &Registers,

@@ -11,11 +11,11 @@ pub enum Dimension {
     D1,
     /// Rows of texels.
     D2,
-    /// Slices of rows.
+    /// Slices, each of several rows.
     D3,
-    /// Layers of a single row.
+    /// Layers, each of a single row.
     D1Array,
-    /// Layers of rows.
+    /// Layers, each of several rows.
     D2Array,
 }
 

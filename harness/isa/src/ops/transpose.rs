@@ -73,7 +73,6 @@ const GROUP: usize = 16;
 ///
 /// Source: the CDNA 4 ISA guide, "MFMA Transpose Load from LDS", which specifies the k of the loaded elements for a
 /// matrix product; kernels get correct products with it.
-/// load gets; with these, kernels get their products right.
 #[derive(Clone, Copy)]
 pub(crate) struct Local {
     /// Bits per element.

@@ -14,7 +14,7 @@ use crate::{
 pub(super) struct Meeting {
     /// Clock released by the waves that arrived.
     gathered: Arc<Clock>,
-    /// Part of that clock which waves that are let through acquire.
+    /// Clock that a wave acquires when it is let through: the value of `gathered` when the resource opened.
     opened: Arc<Clock>,
 }
 
