@@ -45,7 +45,7 @@ pub struct Planted {
 pub enum Amount {
     /// A number.
     Number(u64),
-    /// A name.
+    /// One of the names that the parameter allows.
     Name(String),
 }
 

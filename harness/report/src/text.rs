@@ -11,7 +11,7 @@ fn acts(c: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}'..='\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Escapes such characters, except newline and tab: `\u{1b}`.
+/// Escapes characters that affect the display, for example ESC as `\u{1b}`. Newline and tab stay.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
