@@ -17,10 +17,10 @@
 
 mod builds;
 mod debian;
-mod file_error;
 mod hint;
 mod keep;
 mod locate;
+mod path_error;
 mod transfer;
 mod unpack;
 mod watch;
@@ -34,7 +34,6 @@ pub use debian::{
     Extra, ExtraGroup, FetchError, FetchEvent, FetchOptions, FetchProgress, LockReleaseError,
     LockedPackage, Manifest, Package, RELEASES, Release, ReleaseLock, fetch, lock_release,
 };
-pub use file_error::FileError;
 pub use hint::Hint;
 pub use keep::{
     BuildEvent, BuildProgress, BuildStore, Component, FileLock, LONGEST_WAIT, LockError, LockMode,
@@ -45,4 +44,5 @@ pub use locate::{
     StackLibrary, StackListing, build_id, list_stacks, locate, missing_functions,
     offered_functions, release_of, system_stacks,
 };
+pub use path_error::PathError;
 pub use version::Version;

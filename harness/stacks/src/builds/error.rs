@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{FileError, Hint};
+use crate::{Hint, PathError};
 
 /// A configuration of sources that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum SourcesError {
     },
     /// The file could not be read.
     #[error(transparent)]
-    File(#[from] FileError),
+    File(#[from] PathError),
 }
 
 impl SourcesError {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Date, FileError, SourcesError};
+use crate::{Date, PathError, SourcesError};
 
 const DEFAULTS: &str = include_str!("sources.toml");
 
@@ -95,7 +95,7 @@ impl Sources {
             .map(|folder| folder.join("rocrepro/sources.toml"))
             .filter(|path| path.is_file());
         let Some(path) = given.map(Path::to_owned).or(user) else { return Ok(sources) };
-        let text = fs::read_to_string(&path).map_err(FileError::io("read", &path))?;
+        let text = fs::read_to_string(&path).map_err(PathError::io("read", &path))?;
         let changes = Self::parse(&text, &path)?;
         sources.families.extend(changes.families);
         for source in changes.sources {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{FileError, Hint, LocateError, LockError};
+use crate::{Hint, LocateError, LockError, PathError};
 
 /// A Debian release that could not be fetched.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +116,7 @@ pub enum FetchError {
     Cancelled,
     /// A file could not be read or written.
     #[error(transparent)]
-    File(FileError),
+    File(PathError),
 }
 
 impl FetchError {
@@ -143,7 +143,7 @@ impl FetchError {
 
     /// Returns a function for `map_err` that adds the attempted action and its file.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| FileError::new(action, path, source).into()
+        move |source| PathError::new(action, path, source).into()
     }
 }
 
@@ -184,8 +184,8 @@ impl Hint for FetchError {
     }
 }
 
-impl From<FileError> for FetchError {
-    fn from(error: FileError) -> Self {
+impl From<PathError> for FetchError {
+    fn from(error: PathError) -> Self {
         match error.is_disk_full() {
             true => Self::DiskFull { path: error.path().to_owned() },
             false => Self::File(error),
@@ -263,7 +263,7 @@ mod tests {
         for error in machine {
             assert!(error.is_environment() && error.hint().is_some(), "{error}");
         }
-        let missing = || FileError::new("read", Path::new("/x"), io::ErrorKind::NotFound.into());
+        let missing = || PathError::new("read", Path::new("/x"), io::ErrorKind::NotFound.into());
         assert!(FetchError::from(missing()).is_environment());
         assert!(FetchError::from(LocateError::from(missing())).is_environment());
     }

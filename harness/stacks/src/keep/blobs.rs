@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::FileError;
+use crate::PathError;
 use crate::transfer::{CopyError, copy};
 
 /// Folder of files that are named by their content. Prefixes hold hard links to them. A file is linked from a prefix before
@@ -25,11 +25,11 @@ pub(crate) enum AddError {
     /// The content could not be read.
     Read(io::Error),
     /// The file could not be written.
-    Write(FileError),
+    Write(PathError),
 }
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AddError {
-    move |error| AddError::Write(FileError::new(action, path, error))
+    move |error| AddError::Write(PathError::new(action, path, error))
 }
 
 impl Blobs {

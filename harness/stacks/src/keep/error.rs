@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{FileError, Hint, LockError};
+use crate::{Hint, LockError, PathError};
 
 /// A build that cannot be tested. The build is neither good nor bad.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +83,7 @@ pub enum ObtainError {
     },
     /// A file could not be read or written.
     #[error(transparent)]
-    File(FileError),
+    File(PathError),
     /// The lock of the build could not be had.
     #[error(transparent)]
     Lock(LockError),
@@ -115,7 +115,7 @@ impl ObtainError {
 
     /// Returns a function for `map_err` that adds the attempted action and its file.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| FileError::new(action, path, source).into()
+        move |source| PathError::new(action, path, source).into()
     }
 }
 
@@ -134,8 +134,8 @@ impl Hint for ObtainError {
     }
 }
 
-impl From<FileError> for ObtainError {
-    fn from(error: FileError) -> Self {
+impl From<PathError> for ObtainError {
+    fn from(error: PathError) -> Self {
         match error.is_disk_full() {
             true => Self::NoSpace { path: error.path().to_owned() },
             false => Self::File(error),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::{FileError, Hint};
+use crate::{Hint, PathError};
 
 /// Interval between two attempts to take a lock.
 const POLL: Duration = Duration::from_millis(20);
@@ -38,7 +38,7 @@ pub enum LockMode {
 pub enum LockError {
     /// The file of the lock could not be used.
     #[error(transparent)]
-    File(FileError),
+    File(PathError),
     /// Another process had the lock for longer than the time limit.
     #[error("{path} is held by {holder}, and waiting for it took too long")]
     Late {
@@ -61,7 +61,7 @@ impl Hint for LockError {
 
 impl LockError {
     fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::File(FileError::new(action, path, source))
+        move |source| Self::File(PathError::new(action, path, source))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::FileError;
+use crate::PathError;
 
 /// The content of a folder that another one took over.
 #[derive(Debug, Default)]
@@ -27,16 +27,16 @@ pub(crate) fn share(
     from: &Path,
     to: &Path,
     wanted: &dyn Fn(&Path) -> bool,
-) -> Result<Shared, FileError> {
+) -> Result<Shared, PathError> {
     let (mut shared, mut folders) = (Shared::default(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
         let (source, target) = (from.join(&folder), to.join(&folder));
-        fs::create_dir_all(&target).map_err(FileError::io("create", &target))?;
-        for entry in fs::read_dir(&source).map_err(FileError::io("read", &source))? {
-            let entry = entry.map_err(FileError::io("read", &source))?;
+        fs::create_dir_all(&target).map_err(PathError::io("create", &target))?;
+        for entry in fs::read_dir(&source).map_err(PathError::io("read", &source))? {
+            let entry = entry.map_err(PathError::io("read", &source))?;
             let path = folder.join(entry.file_name());
             let (source, target) = (entry.path(), to.join(&path));
-            let kind = entry.file_type().map_err(FileError::io("read", &source))?;
+            let kind = entry.file_type().map_err(PathError::io("read", &source))?;
             if kind.is_dir() {
                 folders.push(path);
                 continue;
@@ -47,13 +47,13 @@ pub(crate) fn share(
             }
             shared.taken += 1;
             if kind.is_symlink() {
-                let leads_to = fs::read_link(&source).map_err(FileError::io("read", &source))?;
+                let leads_to = fs::read_link(&source).map_err(PathError::io("read", &source))?;
                 shared.links.push((path, leads_to));
             } else {
                 // Some file systems have no hard links, and none goes to another file system.
                 fs::hard_link(&source, &target)
                     .or_else(|_| fs::copy(&source, &target).map(drop))
-                    .map_err(FileError::io("create", &target))?;
+                    .map_err(PathError::io("create", &target))?;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{FileError, Hint};
+use crate::{Hint, PathError};
 
 /// A text that names no stack.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ pub enum LocateError {
     },
     /// A file could not be read.
     #[error(transparent)]
-    File(#[from] FileError),
+    File(#[from] PathError),
 }
 
 impl LocateError {

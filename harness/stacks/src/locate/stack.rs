@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{FileError, LocateError, Manifest, Spec, StackCache, Version};
+use crate::{LocateError, Manifest, PathError, Spec, StackCache, Version};
 
 /// Library that makes a directory a stack.
 const RUNTIME: &str = "libamdhip64.so";
@@ -124,7 +124,7 @@ fn system_candidates(rocm_path: Option<OsString>, host: &Path) -> Vec<PathBuf> {
 }
 
 fn open(path: &Path, spec: String) -> Result<Stack, LocateError> {
-    let root = fs::canonicalize(path).map_err(FileError::io("open", path))?;
+    let root = fs::canonicalize(path).map_err(PathError::io("open", path))?;
     // ld.so(8): both characters separate the directories of a library path and cannot be escaped.
     if root.to_string_lossy().contains([':', ';']) {
         return Err(LocateError::Separator { path: root });

@@ -13,7 +13,7 @@ use super::budget::{Budget, Packed, Plain};
 use super::kernels::Targets;
 use super::paths::{LinkError, make_link, make_room, relative, stays_inside};
 use crate::transfer::{CopyError, copy};
-use crate::{FetchError, FileError};
+use crate::{FetchError, PathError};
 
 /// Top-level directories that are links into /usr since Debian 12 (merged-/usr).
 const MERGED: &[&str] = &["bin", "sbin", "lib", "lib64"];
@@ -210,7 +210,7 @@ impl Unpacker<'_> {
             copy(&mut entry, &mut file, |chunk| targets.see(chunk)).map_err(
                 |error| match error {
                     CopyError::Read(error) => damaged(error),
-                    CopyError::Write(error) => FileError::new("write", &at, error).into(),
+                    CopyError::Write(error) => PathError::new("write", &at, error).into(),
                 },
             )?;
             if path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so")) {

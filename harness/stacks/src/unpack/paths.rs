@@ -6,7 +6,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use crate::FileError;
+use crate::PathError;
 
 /// A link that could not be made.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) enum LinkError {
     /// Something else has the name of the link.
     Taken,
     /// The file system refused it.
-    File(FileError),
+    File(PathError),
 }
 
 /// Returns the path of an archive member relative to the folder; nothing if it is absolute or leads out.
@@ -53,7 +53,7 @@ pub(super) fn stays_inside(link: &Path, target: &Path) -> bool {
 pub(super) fn make_link(folder: &Path, path: &Path, target: &Path) -> Result<(), LinkError> {
     let file = |action, at: &Path| {
         let at = at.to_owned();
-        move |error| LinkError::File(FileError::new(action, &at, error))
+        move |error| LinkError::File(PathError::new(action, &at, error))
     };
     let at = folder.join(path);
     let parent = at.parent().unwrap_or(folder);
@@ -77,12 +77,12 @@ pub(super) fn make_link(folder: &Path, path: &Path, target: &Path) -> Result<(),
 ///
 /// # Errors
 /// The file system refuses it.
-pub(super) fn make_room(folder: &Path, at: &Path) -> Result<(), FileError> {
+pub(super) fn make_room(folder: &Path, at: &Path) -> Result<(), PathError> {
     let parent = at.parent().unwrap_or(folder);
-    fs::create_dir_all(parent).map_err(|error| FileError::new("create", parent, error))?;
+    fs::create_dir_all(parent).map_err(|error| PathError::new("create", parent, error))?;
     match fs::remove_file(at) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(FileError::new("replace", at, error))
+            Err(PathError::new("replace", at, error))
         }
         _ => Ok(()),
     }

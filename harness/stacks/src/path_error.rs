@@ -8,13 +8,13 @@ use std::{
 /// A failed operation on a file or folder of this machine.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {path}")]
-pub struct FileError {
+pub struct PathError {
     action: &'static str,
     path: PathBuf,
     source: io::Error,
 }
 
-impl FileError {
+impl PathError {
     pub(crate) fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self { action, path: path.to_owned(), source }
     }
@@ -50,10 +50,10 @@ mod tests {
     fn recognises_a_full_disk() {
         let path = Path::new("/dev/full");
         let mut full = std::fs::File::options().write(true).open(path).unwrap();
-        let error = FileError::new("write", path, full.write_all(b"x").unwrap_err());
+        let error = PathError::new("write", path, full.write_all(b"x").unwrap_err());
         assert!(error.is_disk_full());
         assert_eq!(error.to_string(), "cannot write /dev/full");
         let missing = std::fs::read("/nonexistent").unwrap_err();
-        assert!(!FileError::new("read", Path::new("/nonexistent"), missing).is_disk_full());
+        assert!(!PathError::new("read", Path::new("/nonexistent"), missing).is_disk_full());
     }
 }
