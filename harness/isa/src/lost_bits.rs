@@ -90,9 +90,11 @@ pub fn completed(
     lost.retain(|bit| !is_unread(site, bytes, &text, *bit));
     if mnemonic == "ds_swizzle_b32" && lost.iter().any(|bit| PATTERN.contains(bit)) {
         lost.retain(|bit| !PATTERN.contains(bit));
-        let registers = text.split(" offset:").next().unwrap_or_default();
+        let (registers, offset) = text.split_once(" offset:").unwrap_or((&text, ""));
+        let behind = offset.split_once(')').map_or("", |(_, behind)| behind);
         let pattern = word(bytes, 0) & 0xffff;
-        return Ok((format!("{registers} offset:{pattern:#x}"), lost.into_iter().collect()));
+        let text = format!("{registers} offset:{pattern:#x}{behind}");
+        return Ok((text, lost.into_iter().collect()));
     }
     match op_sel(site, bytes, &text, &lost) {
         Some((bits, taken)) => {
@@ -111,7 +113,7 @@ fn hidden(
     name: &dyn Fn(&[u8]) -> Named,
 ) -> Result<BTreeSet<Bit>, String> {
     let size = (site.size as usize).min(bytes.len()).min(LONGEST);
-    let key = (site.arch, shape(text), mode(word(bytes, 0)));
+    let key = (site.arch, shape(text), mode(site.arch, word(bytes, 0)));
     let lock = || SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut shown = lock().get(&key).copied().unwrap_or([false; 8 * LONGEST]);
     let packed = encoding(site.arch, word(bytes, 0)) == Encoding::Vop3p;
@@ -143,10 +145,14 @@ fn hidden(
     Ok(hidden)
 }
 
-/// Returns the bits of the first dword that select which field holds an operand: of scalar memory on GFX9, whether the offset
-/// is a number and whether a register is added.
-fn mode(first: u32) -> u32 {
-    if first >> 26 == 0x30 { first & (1 << 14 | 1 << 17) } else { 0 }
+/// Returns the bits of the first dword on which it depends whether the disassembler looks at others: of scalar memory on GFX9,
+/// whether the offset is a number and whether a register is added; of VOP3, absolute values and `op_sel`.
+fn mode(arch: Arch, first: u32) -> u32 {
+    match encoding(arch, first) {
+        Encoding::Vop3 => first & 0x7f << 8,
+        _ if first >> 26 == 0x30 => first & (1 << 14 | 1 << 17),
+        _ => 0,
+    }
 }
 
 /// The text without its numbers: texts of one shape show the same fields.

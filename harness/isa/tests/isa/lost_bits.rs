@@ -214,8 +214,9 @@ fn swizzle(bytes: &[u8]) -> Named {
         [_, _, xor] => ["p", "i"][xor as usize],
     };
     let mask: String = (0..5).rev().map(digit).collect();
-    let text = format!("ds_swizzle_b32 v2, v2 offset:swizzle(BITMASK_PERM,\"{mask}\")");
-    Ok((first >> 16 == 0xd87a && second == 0x0200_0002).then_some((text, 8)))
+    let gds = if first >> 16 & 1 == 1 { " gds" } else { "" };
+    let text = format!("ds_swizzle_b32 v2, v2 offset:swizzle(BITMASK_PERM,\"{mask}\"){gds}");
+    Ok((first >> 17 == 0xd87a >> 1 && second == 0x0200_0002).then_some((text, 8)))
 }
 
 #[test]
@@ -228,5 +229,7 @@ fn patterns_that_share_a_text_are_numbers() {
     ] {
         let (text, lost) = complete(Gfx90a, &[0xd87a << 16 | pattern, 0x0200_0002], &swizzle);
         assert_eq!((text.as_str(), lost), (expected, vec![]), "{pattern:#x}");
+        let (text, _) = complete(Gfx90a, &[0xd87b << 16 | pattern, 0x0200_0002], &swizzle);
+        assert_eq!(text, format!("{expected} gds"));
     }
 }
