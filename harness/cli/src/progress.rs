@@ -3,122 +3,15 @@
 use std::{
     collections::HashMap,
     io::IsTerminal,
-    path::{Path, PathBuf},
     sync::Mutex,
     time::{Duration, Instant},
 };
 
-use builds::{Build, Sources, Wanted};
+use engine::lacks::mb;
 use indicatif::{ProgressBar, ProgressStyle};
-use rocm::{Event, Extra, FetchOptions, Spec, Stack, Store, fetch};
+use rocm::Event;
 
-use crate::{Stop, card, interrupt, lacks::mb, outputs, stop::chain};
-
-/// Locates or fetches what a user names.
-pub(crate) fn get(
-    spec: &str,
-    with: &[String],
-    architectures: Vec<String>,
-    mirrors: Vec<String>,
-) -> Result<Stack, Stop> {
-    let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
-    // Packages of a distribution may be for all architectures; a night is for one.
-    let one = || architectures.first().cloned().or_else(|| card::first(Path::new("/")));
-    if let Some(night) = night(spec, &one)? {
-        return obtained(spec, &night);
-    }
-    let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
-    let with = with
-        .iter()
-        .map(|name| Extra::named(name).map_err(|e| Stop::usage(format!("error: {e}"))))
-        .collect::<Result<Vec<_>, _>>()?
-        .concat();
-    let store = Store::from_environment().map_err(|e| usage(&e))?;
-    let view = View::new(spec.to_string());
-    let stop = interrupt::wish();
-    let options = FetchOptions { mirrors, with, architectures, stop };
-    let stack = fetch(&spec, &options, &store, &|event| view.show(event));
-    view.bar.finish_and_clear();
-    // A folder that cannot be read is the wrong one.
-    let fetched = matches!(spec, Spec::Debian(_));
-    stack.map_err(|error| match fetched && error.is_environment() {
-        true => Stop::no_verdict(format!("error: {}", chain(&error))),
-        false => usage(&error),
-    })
-}
-
-/// Whether a name is of a build of a configured source.
-pub(crate) fn is_night(spec: &str) -> bool {
-    spec.split_once(':').is_some_and(|(channel, _)| sources_of(spec, channel).is_some())
-}
-
-fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
-    if ["debian", "dir"].contains(&channel) || Path::new(spec).exists() {
-        return None;
-    }
-    Sources::load(None).ok()?.select(&[channel.to_owned()]).ok()
-}
-
-/// The folder of a stack that is there. Nothing is fetched; of a night its source is asked which build is meant.
-pub(crate) fn located(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<PathBuf, Stop> {
-    let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
-    let store = Store::from_environment().map_err(|e| usage(&e))?;
-    let Some(night) = night(spec, gfx)? else {
-        let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
-        return Ok(rocm::locate(&spec, &store).map_err(|e| usage(&e))?.root);
-    };
-    if !builds::Store::new(store).has(&night) {
-        let gfx = gfx().map_or_else(String::new, |gfx| format!(" --gfx {gfx}"));
-        return Err(Stop::usage(format!(
-            "error: {} has not been fetched; run `rocrepro rocm fetch {spec}{gfx}`",
-            night.id
-        )));
-    }
-    obtained(spec, &night).map(|stack| stack.root)
-}
-
-/// The build that `nightly:2026-07-02` means, of a configured source; none for other names.
-fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Build>, Stop> {
-    let Some((channel, build)) = spec.split_once(':') else { return Ok(None) };
-    let Some(sources) = sources_of(spec, channel) else { return Ok(None) };
-    let gfx = gfx().ok_or_else(|| {
-        Stop::usage(format!(
-            "error: `{spec}` is built for one architecture, and the driver does not tell that of this machine's GPU; fetch it with \
-             `rocrepro rocm fetch {spec} --gfx GFX` and name the folder"
-        ))
-    })?;
-    // All of them, so that a day without a build has neighbours to offer.
-    let wanted = Wanted { from: None, to: None, ..Wanted::between(&gfx, build, build) };
-    let cancel = interrupt::cancel()?;
-    let mut history = builds::list(&sources, &wanted, cancel.flag()).map_err(unlisted)?;
-    let at = history.find(build).map_err(|error| {
-        let holes = history.holes.iter().map(|hole| format!("\nbuilds may be missing: {hole}"));
-        Stop::usage(format!("error: `{spec}`: {}{}", chain(&error), holes.collect::<String>()))
-    })?;
-    Ok(Some(history.builds.swap_remove(at)))
-}
-
-/// Maps a failed listing of builds to an exit code.
-pub(crate) fn unlisted(error: builds::Error) -> Stop {
-    let text = format!("error: {}", chain(&error));
-    match error.is_environment() {
-        true => Stop::no_verdict(text),
-        false => Stop::usage(text),
-    }
-}
-
-/// The stack of a night, fetched where it is not there yet.
-fn obtained(spec: &str, night: &Build) -> Result<Stack, Stop> {
-    let stacks =
-        Store::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
-    let fetching = Fetching::default();
-    let cancel = interrupt::cancel()?;
-    let store = builds::Store::new(stacks);
-    let obtained = store.obtain_unless(night, cancel.flag(), &|event| fetching.tell(event));
-    obtained
-        .map(|obtained| obtained.stack)
-        .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", chain(&error))))
-}
+use crate::outputs;
 
 /// Says how far the downloads of builds are: at once, then now and then, and at the end.
 #[derive(Default)]
@@ -205,7 +98,8 @@ pub(crate) fn how_long(seconds: f64) -> String {
     }
 }
 
-struct View {
+/// The fetch of one stack.
+pub(crate) struct View {
     spec: String,
     bar: ProgressBar,
     terminal: bool,
@@ -214,13 +108,18 @@ struct View {
 }
 
 impl View {
-    fn new(spec: String) -> View {
+    pub(crate) fn new(spec: String) -> View {
         let terminal = std::io::stderr().is_terminal();
         // Nothing is drawn before the first event: a stack that is there costs no line.
         View { spec, bar: ProgressBar::hidden(), terminal, stage: Mutex::new("") }
     }
 
-    fn show(&self, event: Event<'_>) {
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    pub(crate) fn show(&self, event: Event<'_>) {
         let (stage, text, position) = match event {
             Event::Waiting { holder } => {
                 ("wait", format!("{holder} is fetching it; waiting"), None)

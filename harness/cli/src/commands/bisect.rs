@@ -35,14 +35,13 @@ use self::{
     verdict::Verdicts,
 };
 use crate::{
-    CaseLibrary, DeviceChoice, SessionOptions, Stop,
     args::{Bisect, Regress},
-    card,
     commands::setup::setup,
-    evidence, interrupt,
+    interrupt,
     outputs::{self, note},
-    select::select,
-    stop::chain,
+};
+use engine::{
+    CaseLibrary, DeviceChoice, SessionOptions, Stop, card, evidence, select::select, stop::chain,
     which,
 };
 
@@ -259,7 +258,7 @@ fn subject<'a>(
     let free = args.axis.as_deref().and_then(|axis| axis.split('=').next()).unwrap_or_default();
     let mut trials: Vec<_> = selected.iter().collect();
     if let Some(first) = trials.first().map(|s| (s.case.id.clone(), s.trial.clone())) {
-        let same = |s: &crate::Selected<'_>| {
+        let same = |s: &engine::Selected<'_>| {
             s.case.id == first.0
                 && s.trial.values.iter().zip(&first.1.values).all(|(a, b)| *a.0 == *free || a == b)
         };

@@ -12,10 +12,9 @@ use device::{Config, Place, Planted, RUNTIME_VARIABLE, WITNESS_VARIABLE};
 use supervise::Start;
 
 use super::setup::setup;
-use crate::{
-    Session, Stop,
-    args::{Exec, HomeKind},
-    bundled,
+use crate::args::{Exec, HomeKind};
+use engine::{
+    Session, Stop, bundled,
     environments::Environments,
     home::{with_helper, with_path},
     which::{self, Found},

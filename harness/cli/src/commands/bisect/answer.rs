@@ -17,7 +17,7 @@ use super::{
     subject::Subject,
     told::Told,
 };
-use crate::{Stop, evidence, stop::chain};
+use engine::{Stop, evidence, stop::chain};
 
 /// Records of the runs, each with the name of its point.
 const RECORDS: &str = "bisect-records.jsonl";

@@ -12,7 +12,7 @@ use super::{
     finer::{Night, Nights},
     packages,
 };
-use crate::{Stop, named::nearest, progress, stop::chain};
+use engine::{Stop, named::nearest, stack_source, stop::chain};
 
 /// The points of an axis, in its own order.
 pub(super) enum Points {
@@ -403,7 +403,7 @@ impl Points {
 fn unlisted(error: builds::Error) -> Stop {
     match error {
         builds::Error::Cancelled => interrupted(&format!("error: {}", chain(&error))),
-        _ => progress::unlisted(error),
+        _ => stack_source::unlisted(error),
     }
 }
 

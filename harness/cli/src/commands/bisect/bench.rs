@@ -14,7 +14,8 @@ use super::{
     told,
     verdict::{Sees, Verdicts},
 };
-use crate::{SessionOptions, Stop, outputs::note, stop::chain};
+use crate::outputs::note;
+use engine::{SessionOptions, Stop, stop::chain};
 
 /// Attempts at a run that gives no verdict, until the build counts as one that cannot be tested.
 const ATTEMPTS: u32 = 3;

@@ -9,7 +9,8 @@ use super::{
     subject::Ready,
     verdict::Sees,
 };
-use crate::{Stop, progress::Fetching, stop::chain};
+use crate::progress::Fetching;
+use engine::{Stop, stop::chain};
 
 /// Runs of one crossed build at most.
 const MOST_RUNS: u32 = 60;

@@ -10,7 +10,7 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use super::subject::Wanted;
-use crate::Stop;
+use engine::Stop;
 
 /// The sha256 of each file that decides what a command does, by its path.
 pub(super) type Files = BTreeMap<String, String>;

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
 use super::identity::{self, Files};
-use crate::{Stop, evidence, outputs::note, stop::chain};
+use crate::outputs::note;
+use engine::{Stop, evidence, stop::chain};
 
 /// The file in the evidence folder.
 pub(super) const FILE: &str = "bisect.jsonl";

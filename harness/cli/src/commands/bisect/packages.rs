@@ -1,5 +1,6 @@
 //! Versions of a Python package as the points of a search: which there are, and an environment for each.
 
+use crate::console;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -9,7 +10,7 @@ use std::{
 use report::evidence::Component;
 
 use super::{axis::Kind, subject::Refused};
-use crate::{
+use engine::{
     Stop,
     environments::{Environments, normal},
 };
@@ -76,7 +77,7 @@ pub(super) fn environment(wanted: &[String]) -> Result<String, Refused> {
     if all.all().iter().any(|it| it.name == name && !it.mark.is_whole()) {
         all.remove(&name).map_err(trouble)?;
     }
-    match all.create(&name, Path::new(PYTHON), wanted) {
+    match all.create(&name, Path::new(PYTHON), wanted, &console::reporting()) {
         Ok(made) => Ok(made.name),
         Err(stop) => {
             let why = format!("no environment of {}: {}", wanted.join(" "), plain(&stop));

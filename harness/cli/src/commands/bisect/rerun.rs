@@ -4,11 +4,8 @@ use super::{
     axis::{Axis, Kind},
     packages::PREFIX,
 };
-use crate::{
-    DeviceChoice,
-    args::{Bisect, DeviceKind, On, Target},
-    rerun::quoted,
-};
+use crate::args::{Bisect, DeviceKind, On, Target};
+use engine::{DeviceChoice, rerun::quoted};
 
 /// What names a point as an end. The hosts list pushes by their days.
 fn end(axis: &Axis, point: usize) -> String {

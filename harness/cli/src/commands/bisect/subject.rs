@@ -23,9 +23,10 @@ use super::{
     axis::{Axis, Kind},
     packages, says,
 };
-use crate::{
-    CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, own_program, progress::Fetching,
-    run_trial, stop::chain,
+use crate::progress::Fetching;
+use engine::{
+    CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, own_program, run_trial,
+    stop::chain,
 };
 
 /// What one run showed.
@@ -302,7 +303,7 @@ pub(super) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
     let names = trial.values.iter().map(|(axis, _)| &**axis);
     let help = match trial.values.is_empty() {
         true => "it has no matrix".to_owned(),
-        false => crate::named::meant(name, names),
+        false => engine::named::meant(name, names),
     };
     Stop::usage(format!("error: {} has no axis `{name}`; {help}", case.id))
 }

@@ -13,11 +13,10 @@ use std::{
 use conformance::{Differences, ResultDifference, ResultFile};
 
 use crate::{
-    Session, SessionOptions, Stop,
     args::{Compare, ProbeInside},
-    device_library, outputs,
-    stop::chain,
+    outputs,
 };
+use engine::{Session, SessionOptions, Stop, device_library, stop::chain};
 
 /// Names of a list that are told; there may be hundreds.
 const NAMES: usize = 12;

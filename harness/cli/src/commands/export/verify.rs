@@ -13,7 +13,7 @@ use report::evidence::Rate;
 use supervise::{Cancel, Ended, Limits};
 
 use super::seen::Seen;
-use crate::{
+use engine::{
     Job, Session, Stop, execute::at_once, probe, rerun::again, run_trial, toolchain::Toolchain,
 };
 

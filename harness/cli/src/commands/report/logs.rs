@@ -10,7 +10,7 @@ use report::{
 };
 
 use super::super::subject::Subject;
-use crate::{Session, Stop};
+use engine::{Session, Stop};
 
 /// Lines of the runtime's log that are kept, from the failing call on.
 const LINES: usize = 80;
