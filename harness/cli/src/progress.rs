@@ -9,7 +9,7 @@ use std::{
 
 use engine::lacks::mb;
 use indicatif::{ProgressBar, ProgressStyle};
-use rocm::Event;
+use stacks::FetchEvent;
 
 use crate::outputs;
 
@@ -31,17 +31,19 @@ impl Fetching {
     /// Between two lines of one download.
     const PAUSE: Duration = Duration::from_secs(10);
 
-    pub(crate) fn tell(&self, event: builds::Event<'_>) {
-        use builds::Event;
+    pub(crate) fn tell(&self, event: stacks::BuildEvent<'_>) {
+        use stacks::BuildEvent;
         match event {
-            Event::Waiting { holder } => {
+            BuildEvent::Waiting { holder } => {
                 outputs::note(format_args!("waiting for {holder}, which is using this build"));
             }
-            Event::Download { name, done, total } => self.download(name, done, total),
-            Event::Retry { reason, after } => {
+            BuildEvent::Download { name, done, total } => self.download(name, done, total),
+            BuildEvent::Retry { reason, after } => {
                 outputs::note(format_args!("{reason}; again in {:.0} s", after.as_secs_f64()));
             }
-            Event::Evicted { id } => outputs::note(format_args!("{id} was removed to make room")),
+            BuildEvent::Evicted { id } => {
+                outputs::note(format_args!("{id} was removed to make room"))
+            }
             _ => {}
         }
     }
@@ -119,20 +121,20 @@ impl View {
         self.bar.finish_and_clear();
     }
 
-    pub(crate) fn show(&self, event: Event<'_>) {
+    pub(crate) fn show(&self, event: FetchEvent<'_>) {
         let (stage, text, position) = match event {
-            Event::Waiting { holder } => {
+            FetchEvent::Waiting { holder } => {
                 ("wait", format!("{holder} is fetching it; waiting"), None)
             }
-            Event::Moved { package } => (
+            FetchEvent::Moved { package } => (
                 "moved",
                 format!("no mirror has {package} any more; looking for its current version"),
                 None,
             ),
-            Event::Download { done, total } => {
+            FetchEvent::Download { done, total } => {
                 ("download", format!("downloading {}", mb(total)), Some((done, total)))
             }
-            Event::Unpack { done, total } => {
+            FetchEvent::Unpack { done, total } => {
                 ("unpack", format!("unpacking {}", mb(total)), Some((done, total)))
             }
             _ => return,

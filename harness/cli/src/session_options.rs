@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, time::Duratio
 use clap::Parser;
 use device::{Arch, Config, Sanitize};
 use engine::{DeviceChoice, SessionOptions, Stop, environments::Environments, stack_source};
-use rocm::{Extra, Spec};
+use stacks::{Extra, Spec};
 use supervise::{Limit, Limits, Resource};
 
 use crate::{

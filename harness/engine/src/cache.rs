@@ -9,7 +9,7 @@ use crate::{Stop, stop::chain};
 /// # Errors
 /// An environment that names no place for it (usage).
 pub(crate) fn folder() -> Result<PathBuf, Stop> {
-    rocm::Store::from_environment()
+    stacks::StackCache::from_environment()
         .map(|store| store.path().to_path_buf())
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))
 }

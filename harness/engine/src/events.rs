@@ -13,12 +13,12 @@ pub enum Event<'a> {
         /// The stack, as typed.
         spec: &'a str,
         /// The step.
-        step: rocm::Event<'a>,
+        step: stacks::FetchEvent<'a>,
     },
     /// The fetch of a stack has ended, with or without success.
     FetchEnded,
     /// A build of a configured source is being fetched or removed.
-    Build(builds::Event<'a>),
+    Build(stacks::BuildEvent<'a>),
     /// An environment that a killed process left incomplete is made again.
     EnvironmentRemade {
         /// The folder of the environment.

@@ -2,7 +2,7 @@
 
 use judge::{Able, Context, Kind, Outcome};
 use plan::{Event, Order, Plan, Version};
-use rocm::Stack;
+use stacks::Stack;
 use supervise::Cancel;
 
 use crate::{
@@ -119,5 +119,5 @@ fn start_nothing(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Pr
 
 /// Stands in for a release that nobody knows.
 fn assumed() -> Version {
-    rocm::Release::latest().version()
+    stacks::Release::latest().version()
 }

@@ -5,8 +5,9 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use builds::{Build, Sources, Wanted};
-use rocm::{Extra, FetchOptions, Spec, Stack, Store, fetch};
+use stacks::{
+    Build, BuildQuery, Extra, FetchOptions, Sources, Spec, Stack, StackCache, fetch,
+};
 
 use crate::{
     Stop, card,
@@ -32,13 +33,13 @@ pub fn get(
     if let Some(night) = night(spec, &one, stop)? {
         return obtained(spec, &night, stop, reporting);
     }
-    let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
+    let spec: Spec = spec.parse().map_err(|e: stacks::StackError| usage(&e))?;
     let with = with
         .iter()
         .map(|name| Extra::named(name).map_err(|e| Stop::usage(format!("error: {e}"))))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
-    let store = Store::from_environment().map_err(|e| usage(&e))?;
+    let store = StackCache::from_environment().map_err(|e| usage(&e))?;
     let name = spec.to_string();
     let options = FetchOptions { mirrors, with, architectures, stop: Arc::clone(stop) };
     let stack = fetch(&spec, &options, &store, &|step| {
@@ -76,12 +77,12 @@ pub fn located(
     reporting: &Reporting,
 ) -> Result<PathBuf, Stop> {
     let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
-    let store = Store::from_environment().map_err(|e| usage(&e))?;
+    let store = StackCache::from_environment().map_err(|e| usage(&e))?;
     let Some(night) = night(spec, gfx, stop)? else {
-        let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
-        return Ok(rocm::locate(&spec, &store).map_err(|e| usage(&e))?.root);
+        let spec: Spec = spec.parse().map_err(|e: stacks::StackError| usage(&e))?;
+        return Ok(stacks::locate(&spec, &store).map_err(|e| usage(&e))?.root);
     };
-    if !builds::Store::new(store).has(&night) {
+    if !stacks::BuildStore::new(store).has(&night) {
         let gfx = gfx().map_or_else(String::new, |gfx| format!(" --gfx {gfx}"));
         return Err(Stop::usage(format!(
             "error: {} has not been fetched; run `rocrepro rocm fetch {spec}{gfx}`",
@@ -106,8 +107,8 @@ fn night(
         ))
     })?;
     // All of them, so that a day without a build has neighbours to offer.
-    let wanted = Wanted { from: None, to: None, ..Wanted::between(&gfx, build, build) };
-    let mut history = builds::list(&sources, &wanted, stop).map_err(unlisted)?;
+    let wanted = BuildQuery { from: None, to: None, ..BuildQuery::between(&gfx, build, build) };
+    let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
     let at = history.find(build).map_err(|error| {
         let holes = history.holes.iter().map(|hole| format!("\nbuilds may be missing: {hole}"));
         Stop::usage(format!("error: `{spec}`: {}{}", chain(&error), holes.collect::<String>()))
@@ -116,7 +117,7 @@ fn night(
 }
 
 /// Maps a failed listing of builds to an exit code.
-pub fn unlisted(error: builds::Error) -> Stop {
+pub fn unlisted(error: stacks::HistoryError) -> Stop {
     let text = format!("error: {}", chain(&error));
     match error.is_environment() {
         true => Stop::no_verdict(text),
@@ -132,8 +133,8 @@ fn obtained(
     reporting: &Reporting,
 ) -> Result<Stack, Stop> {
     let stacks =
-        Store::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
-    let store = builds::Store::new(stacks);
+        StackCache::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let store = stacks::BuildStore::new(stacks);
     let obtained = store.obtain_unless(night, stop, &|event| reporting.event(Event::Build(event)));
     obtained
         .map(|obtained| obtained.stack)

@@ -42,8 +42,8 @@ const ZERO: u64 = 0x80;
 const EXEC_LO: u32 = 0x7e;
 /// `op_sel` of VOP3: a bit for each source, and one for the result.
 const OP_SEL: [Bit; 4] = [11, 12, 13, 14];
-/// The offset of DS, which is the pattern of `ds_swizzle_b32`. LLVM prints `or` bits over `and` bits, so several patterns have
-/// one text. The operation takes it from [`Site::immediate`].
+/// The offset of DS, which is the pattern of `ds_swizzle_b32`. LLVM prints a bit that `or` sets as `1`, whatever `and` is, so
+/// several patterns have one text.
 const PATTERN: Range<Bit> = 0..16;
 /// Types of 16 bits in the names of instructions.
 const HALVES: [&str; 4] = ["f16", "i16", "u16", "b16"];
@@ -88,8 +88,11 @@ pub fn completed(
     }
     let mut lost = hidden(site, bytes, &text, name)?;
     lost.retain(|bit| !is_unread(site, bytes, &text, *bit));
-    if mnemonic == "ds_swizzle_b32" {
+    if mnemonic == "ds_swizzle_b32" && lost.iter().any(|bit| PATTERN.contains(bit)) {
         lost.retain(|bit| !PATTERN.contains(bit));
+        let registers = text.split(" offset:").next().unwrap_or_default();
+        let pattern = word(bytes, 0) & 0xffff;
+        return Ok((format!("{registers} offset:{pattern:#x}"), lost.into_iter().collect()));
     }
     match op_sel(site, bytes, &text, &lost) {
         Some((bits, taken)) => {

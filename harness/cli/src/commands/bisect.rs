@@ -104,8 +104,8 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         return outputs::print(&outlook::listed(&axis)).map(|()| (0, None));
     }
     if args.dry_run {
-        let stacks = rocm::Store::from_environment();
-        let store = stacks.ok().map(builds::Store::new);
+        let stacks = stacks::StackCache::from_environment();
+        let store = stacks.ok().map(stacks::BuildStore::new);
         let kept = |n: usize| {
             store.as_ref().zip(axis.build(n)).is_some_and(|(store, build)| store.has(build))
         };
@@ -120,7 +120,7 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
     axis.silent.iter().for_each(|silent| note(format_args!("note: {silent}")));
     axis.holes().for_each(|hole| note(format_args!("note: builds may be missing: {hole}")));
 
-    let stacks = rocm::Store::from_environment()
+    let stacks = stacks::StackCache::from_environment()
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let mut state = begun.state();
     past.seen.iter().for_each(|observation| state.observe(observation.event));
@@ -133,8 +133,8 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         axis: &axis,
         options,
         store: match args.disk_budget {
-            Some(gib) => builds::Store::new(stacks).with_budget(u64::from(gib) << 30),
-            None => builds::Store::new(stacks),
+            Some(gib) => stacks::BuildStore::new(stacks).with_budget(u64::from(gib) << 30),
+            None => stacks::BuildStore::new(stacks),
         },
         cancel,
         journal,
@@ -431,7 +431,7 @@ fn lock_device(options: &SessionOptions) -> Result<Option<File>, Stop> {
     if options.device != DeviceChoice::Gpu {
         return Ok(None);
     }
-    let store = rocm::Store::from_environment()
+    let store = stacks::StackCache::from_environment()
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     lock(&store.path().join("gpu-0.lock"), "another bisect has the GPU").map(Some)
 }

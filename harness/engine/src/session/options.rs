@@ -10,7 +10,7 @@ use std::{
 
 use device::{Arch, Config, Sanitize};
 use plan::Late;
-use rocm::Stack;
+use stacks::Stack;
 use supervise::{Limit, Limits, Resource};
 
 use crate::{

@@ -219,11 +219,14 @@ fn swizzle(bytes: &[u8]) -> Named {
 }
 
 #[test]
-fn accepts_patterns_that_share_a_text() {
-    // As drawn kernels had them. The first is `and` 3, `or` 21, `xor` 11.
-    for pattern in [11939, 17919, 0x7fff, 0x03e0] {
-        let words = [0xd87a << 16 | pattern, 0x0200_0002];
-        let (text, lost) = complete(Gfx90a, &words, &swizzle);
-        assert_eq!(lost, [0; 0], "{text}");
+fn patterns_that_share_a_text_are_numbers() {
+    for (pattern, expected) in [
+        // As drawn kernels had them. The first is `and` 3, `or` 21, `xor` 11.
+        (0x2ea3, "ds_swizzle_b32 v2, v2 offset:0x2ea3"),
+        (0x45ff, "ds_swizzle_b32 v2, v2 offset:0x45ff"),
+        (0x2ea2, "ds_swizzle_b32 v2, v2 offset:swizzle(BITMASK_PERM,\"111i0\")"),
+    ] {
+        let (text, lost) = complete(Gfx90a, &[0xd87a << 16 | pattern, 0x0200_0002], &swizzle);
+        assert_eq!((text.as_str(), lost), (expected, vec![]), "{pattern:#x}");
     }
 }

@@ -8,14 +8,14 @@ use std::{
     time::Instant,
 };
 
-use builds::Obtained;
 use case::{Body, Case, Lowered, Trial};
 use device::{Planted, WITNESS_VARIABLE, Witness};
 use judge::{FailureIdentity, Kind as Outcome};
 use plan::program::Packages;
 use regex::Regex;
 use report::Record;
-use rocm::Stack;
+use stacks::ObtainedBuild;
+use stacks::Stack;
 use supervise::{Cancel, Ended, Limits, Reason};
 use tempfile::NamedTempFile;
 
@@ -81,7 +81,7 @@ pub(super) struct Wanted {
 /// A point that can be run.
 pub(super) struct Ready<'a> {
     /// Kept so that the build stays on disk while it is in use.
-    build: Option<Obtained>,
+    build: Option<ObtainedBuild>,
     job: Work<'a>,
 }
 
@@ -151,7 +151,7 @@ impl<'a> Subject<'a> {
         axis: &Axis,
         point: usize,
         options: &SessionOptions,
-        (store, stop): (&builds::Store, &AtomicBool),
+        (store, stop): (&stacks::BuildStore, &AtomicBool),
     ) -> Result<Result<Ready<'a>, Refused>, Stop> {
         let fetching = Fetching::default();
         let mut options = options.clone();
@@ -161,7 +161,7 @@ impl<'a> Subject<'a> {
             Kind::Builds => {
                 let Some(build) = axis.build(point) else { unreachable!("an axis of builds") };
                 let debian = build.places.iter().find_map(|place| match place {
-                    builds::Place::Debian(spec) => Some(spec.clone()),
+                    stacks::BuildLocation::Debian(spec) => Some(spec.clone()),
                     _ => None,
                 });
                 options.rocm = match debian {
@@ -210,7 +210,7 @@ impl<'a> Subject<'a> {
         axis: &Axis,
         label: &str,
         options: SessionOptions,
-        build: Option<Obtained>,
+        build: Option<ObtainedBuild>,
     ) -> Result<Ready<'a>, Stop> {
         let job = match self {
             Subject::Trial { library, case, trial, faults } => {

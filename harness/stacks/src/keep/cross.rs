@@ -1,0 +1,176 @@
+//! A good build with one component of a bad one: which component is to blame?
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::{BuildStore, ObtainError, ObtainedBuild};
+
+/// A part of ROCm that is built from sources of its own and can be exchanged as files, as far as its ABI allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Component {
+    /// The HIP runtime and hipRTC: CLR.
+    Hip,
+    /// The HSA runtime: ROCr.
+    Rocr,
+    /// The compiler, comgr and the device libraries.
+    Compiler,
+    /// The math libraries with their kernels.
+    Libraries,
+}
+
+impl Component {
+    /// All, from the top of the stack to its bottom.
+    pub const ALL: [Self; 4] = [Self::Libraries, Self::Hip, Self::Compiler, Self::Rocr];
+
+    /// As a person types it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hip => "hip",
+            Self::Rocr => "rocr",
+            Self::Compiler => "compiler",
+            Self::Libraries => "libraries",
+        }
+    }
+
+    /// The submodule of TheRock that holds its sources.
+    pub fn submodule(self) -> &'static str {
+        match self {
+            Self::Hip | Self::Rocr => "rocm-systems",
+            Self::Compiler => "amd-llvm",
+            Self::Libraries => "rocm-libraries",
+        }
+    }
+
+    /// Beginnings of file names.
+    fn files(self) -> &'static [&'static str] {
+        match self {
+            Self::Hip => &["libamdhip64.so", "libhiprtc.so", "libhiprtc-builtins.so"],
+            Self::Rocr => &["libhsa-runtime64.so", "libhsa-amd-aqlprofile64.so", "libhsakmt.so"],
+            Self::Compiler => &["libamd_comgr", "libLLVM", "libclang"],
+            Self::Libraries => &[
+                "librocblas.so",
+                "libhipblas",
+                "librocsolver.so",
+                "libhipsolver.so",
+                "librocsparse.so",
+                "libhipsparse",
+                "librocfft.so",
+                "libhipfft.so",
+                "librocrand.so",
+                "libhiprand.so",
+                "libMIOpen.so",
+                "libhipdnn",
+                "librocroller.so",
+            ],
+        }
+    }
+
+    /// Names of folders that are its own with all they hold.
+    fn folders(self) -> &'static [&'static str] {
+        match self {
+            Self::Hip | Self::Rocr => &[],
+            Self::Compiler => &["llvm", "amdgcn"],
+            Self::Libraries => {
+                &["rocblas", "hipblaslt", "hipsparselt", "rocfft", "miopen", ".kpack"]
+            }
+        }
+    }
+
+    /// Whether a file of a prefix, given relative to it, is part of the component.
+    pub fn owns(self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let inside = |folder: &&str| path.parent().is_some_and(|p| p.iter().any(|c| c == *folder));
+        self.folders().iter().any(inside) || self.files().iter().any(|f| name.starts_with(f))
+    }
+}
+
+impl BuildStore {
+    /// Makes a prefix that is the good build but for one component, which is the bad build's.
+    ///
+    /// # Errors
+    /// [`ObtainError::NotFound`] where either build has no file of the component; otherwise as
+    /// [`BuildStore::obtain`].
+    pub fn cross(
+        &self,
+        good: &ObtainedBuild,
+        bad: &ObtainedBuild,
+        component: Component,
+    ) -> Result<ObtainedBuild, ObtainError> {
+        let id = format!("cross-{}-{}-{}", good.id, bad.id, component.name());
+        self.assembled(&id, |prefix| {
+            let left_out = take(&good.prefix, prefix, &|path| !component.owns(path))?.1;
+            let brought = take(&bad.prefix, prefix, &|path| component.owns(path))?.0;
+            for (count, from) in [(left_out, good), (brought, bad)] {
+                if count == 0 {
+                    let url = format!("{} of {}", component.name(), from.id);
+                    return Err(ObtainError::NotFound { url });
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Takes the wanted files of a prefix into another. Returns how many were taken and how many left.
+fn take(
+    from: &Path,
+    to: &Path,
+    wanted: &dyn Fn(&Path) -> bool,
+) -> Result<(usize, usize), ObtainError> {
+    let (mut taken, mut left) = (0, 0);
+    let mut folders = vec![from.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).map_err(ObtainError::io("read", &folder))?;
+        for entry in entries {
+            let entry = entry.map_err(ObtainError::io("read", &folder))?;
+            let path = entry.path();
+            let kind = entry.file_type().map_err(ObtainError::io("read", &path))?;
+            if kind.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let relative = path.strip_prefix(from).unwrap_or(&path);
+            if !wanted(relative) {
+                left += 1;
+                continue;
+            }
+            let at = to.join(relative);
+            let parent = at.parent().unwrap_or(to);
+            fs::create_dir_all(parent).map_err(ObtainError::io("create", parent))?;
+            if kind.is_symlink() {
+                let target = fs::read_link(&path).map_err(ObtainError::io("read", &path))?;
+                symlink(target, &at).map_err(ObtainError::io("create", &at))?;
+            } else if fs::hard_link(&path, &at).is_err() {
+                // Another file system.
+                fs::copy(&path, &at).map_err(ObtainError::io("create", &at))?;
+            }
+            taken += 1;
+        }
+    }
+    Ok((taken, left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_one_owner() {
+        let check = |path: &str, expected: Option<Component>| {
+            let owners: Vec<_> =
+                Component::ALL.into_iter().filter(|c| c.owns(Path::new(path))).collect();
+            assert_eq!(owners, Vec::from_iter(expected), "{path}");
+        };
+        check("lib/libamdhip64.so.7.2", Some(Component::Hip));
+        check("usr/lib/x86_64-linux-gnu/libhiprtc.so.7", Some(Component::Hip));
+        check("_rocm_sdk_core/lib/libhsa-runtime64.so.1", Some(Component::Rocr));
+        check("lib/llvm/bin/clang-22", Some(Component::Compiler));
+        check("lib/libamd_comgr.so.3", Some(Component::Compiler));
+        check("lib/rocblas/library/Kernels_gfx1151.co", Some(Component::Libraries));
+        check(".kpack/blas_gfx1151.kpack", Some(Component::Libraries));
+        check("lib/libhipblaslt.so.1", Some(Component::Libraries));
+        check("lib/rocm_sysdeps/lib/libnuma.so", None);
+        check(".info/version", None);
+    }
+}

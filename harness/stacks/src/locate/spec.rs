@@ -1,0 +1,96 @@
+//! What a person types to name a stack.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::{RELEASES, Release, StackError};
+
+/// Names a stack: `system`, `debian:7.2.4`, `debian:latest`, or a directory.
+#[derive(Clone, Debug)]
+pub enum Spec {
+    /// The ROCm installed on this machine.
+    System,
+    /// A directory that holds a ROCm user space.
+    Directory(PathBuf),
+    /// A release that Debian packages.
+    Debian(&'static Release),
+}
+
+impl FromStr for Spec {
+    type Err = StackError;
+
+    fn from_str(text: &str) -> Result<Self, StackError> {
+        if text == "system" {
+            return Ok(Self::System);
+        }
+        if let Some(version) = text.strip_prefix("debian:") {
+            if version == "latest" {
+                return Ok(Self::Debian(Release::latest()));
+            }
+            return version
+                .parse()
+                .ok()
+                .and_then(|version| Release::find(&version))
+                .map(Self::Debian)
+                .ok_or_else(|| StackError::UnknownRelease { wanted: text.into(), known: known() });
+        }
+        if text.contains('/') || (!text.is_empty() && Path::new(text).is_dir()) {
+            return Ok(Self::Directory(text.into()));
+        }
+        Err(StackError::UnknownSpec { spec: text.into(), known: known() })
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System => f.write_str("system"),
+            Self::Directory(path) => write!(f, "{}", path.display()),
+            Self::Debian(release) => write!(f, "{release}"),
+        }
+    }
+}
+
+fn known() -> String {
+    let releases: Vec<_> = RELEASES.iter().map(Release::to_string).collect();
+    format!("{}, debian:latest", releases.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_parse() {
+        let check = |text: &str, expected: &str| {
+            let got = match text.parse::<Spec>() {
+                Ok(Spec::Directory(path)) => format!("directory {}", path.display()),
+                Ok(spec) => spec.to_string(),
+                Err(error) => format!("error {error}"),
+            };
+            assert!(got.starts_with(expected), "{text:?} gave {got:?}, not {expected:?}");
+        };
+        check("system", "system");
+        check("debian:7.2.4", "debian:7.2.4");
+        check("debian:latest", "debian:7.2.4");
+        check("/opt/rocm", "directory /opt/rocm");
+        check("./roots", "directory ./roots");
+        check("src", "directory src");
+        check("debian:7.9.9", "error there is no stack debian:7.9.9");
+        check("debian:", "error there is no stack debian:");
+        check("debain:7.2.4", "error \"debain:7.2.4\" is not a stack");
+        check("7.2.4", "error \"7.2.4\" is not a stack");
+        check("", "error \"\" is not a stack");
+    }
+
+    #[test]
+    fn errors_list_what_is_possible() {
+        for text in ["debian:9", "nonsense"] {
+            let error = text.parse::<Spec>().unwrap_err().to_string();
+            for possible in ["debian:5.2.3", "debian:7.2.4", "debian:latest"] {
+                assert!(error.contains(possible), "{error}");
+            }
+        }
+    }
+}
