@@ -9,6 +9,7 @@ use std::{
 
 use engine::lacks::mb;
 use indicatif::{ProgressBar, ProgressStyle};
+use report::how_long;
 use stacks::FetchEvent;
 
 use crate::outputs;
@@ -91,15 +92,6 @@ fn so_far(name: &str, done: u64, total: Option<u64>, new: u64, seconds: f64) -> 
     text
 }
 
-/// `25 s`, `8 min`, `3 h`.
-pub(crate) fn how_long(seconds: f64) -> String {
-    match seconds {
-        s if s < 90.0 => format!("{s:.0} s"),
-        s if s < 90.0 * 60.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.0} h", s / 3600.0),
-    }
-}
-
 /// The fetch of one stack.
 pub(crate) struct View {
     spec: String,
@@ -170,7 +162,7 @@ fn style(bar: bool) -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
-    use super::{how_long, so_far};
+    use super::so_far;
 
     #[test]
     fn a_download_tells_bytes_speed_and_time() {
@@ -194,6 +186,5 @@ mod tests {
         );
         check(2_000_000_000, Some(2_000_000_000), 40_000_000, 10.0, "a: 2000.0 MB, 4.0 MB/s");
         check(40_000_000, None, 40_000_000, 10.0, "a: 40.0 MB, 4.0 MB/s");
-        assert_eq!([30.0, 300.0, 9000.0].map(how_long), ["30 s", "5 min", "2 h"]);
     }
 }

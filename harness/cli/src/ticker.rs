@@ -14,9 +14,9 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
-use report::count;
+use report::{count, how_long};
 
-use crate::{outputs, progress::how_long};
+use crate::outputs;
 
 /// Between two lines in a pipe.
 const PAUSE: Duration = Duration::from_secs(30);

@@ -5,9 +5,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use stacks::{
-    Build, BuildQuery, Extra, FetchOptions, Sources, Spec, Stack, StackCache, fetch,
-};
+use stacks::{Build, BuildQuery, Extra, FetchOptions, Sources, Spec, Stack, StackCache, fetch};
 
 use crate::{
     Stop, card,

@@ -52,7 +52,8 @@ fn show_builds(
         Sources::load(file).and_then(|all| all.select(names)).map_err(stack_source::unlisted)?;
     let wanted = BuildQuery { gfx: gfx.to_owned(), from: None, to: None, beside_main: Vec::new() };
     let cancel = interrupt::cancel()?;
-    let history = stacks::list_builds(&sources, &wanted, cancel.flag()).map_err(stack_source::unlisted)?;
+    let history =
+        stacks::list_builds(&sources, &wanted, cancel.flag()).map_err(stack_source::unlisted)?;
     history.builds.iter().for_each(|build| text.push_str(&line(build)));
     history.silent.iter().for_each(|silent| outputs::note(format_args!("note: {silent}")));
     for hole in &history.holes {

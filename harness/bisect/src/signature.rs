@@ -4,7 +4,7 @@ use judge::FailureIdentity;
 use regex::Regex;
 
 /// Returns the identity of a failure, or that the command said what is looked for.
-pub(super) fn signature(
+pub(crate) fn signature(
     identity: FailureIdentity,
     errors: &str,
     output: &str,

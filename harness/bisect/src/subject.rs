@@ -19,67 +19,27 @@ use stacks::Stack;
 use supervise::{Cancel, Ended, Limits, Reason};
 use tempfile::NamedTempFile;
 
-use super::{
-    axis::{Axis, Kind},
-    packages, says,
+use crate::{
+    axis::Axis,
+    kind::AxisKind,
+    packages,
+    run::{Ran, Refused, Shown},
+    signature,
+    wanted::Wanted,
 };
-use crate::progress::Fetching;
 use engine::{
-    CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, own_program, run_trial,
-    stop::chain,
+    CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, events::Event, own_program,
+    run_trial, stop::chain,
 };
-
-/// What one run showed.
-pub(super) enum Shown {
-    Passed,
-    Failed {
-        signature: String,
-        kind: Outcome,
-        /// Whether the runtime came as far as finding its device.
-        started: bool,
-    },
-    /// It says nothing of this build.
-    Untestable,
-    /// It says nothing of any build: the machine is at fault.
-    Trouble,
-}
-
-/// One run.
-pub(super) struct Ran {
-    pub(super) shown: Shown,
-    pub(super) why: String,
-    /// What `--regress perf` compares, in seconds.
-    pub(super) time: f64,
-    pub(super) record: Option<Record>,
-}
-
-/// Why a point is not active.
-pub(super) enum Refused {
-    /// This build cannot be tested.
-    Unusable(String),
-    /// The machine or the network is at fault.
-    Trouble(String),
-}
 
 /// What is bisected.
-pub(super) enum Subject<'a> {
+pub(crate) enum Subject<'a> {
     Trial { library: &'a CaseLibrary, case: &'a Case, trial: Trial, faults: Vec<Planted> },
     Command(Wanted),
 }
 
-/// A command, and how its failure is told.
-pub(super) struct Wanted {
-    pub(super) words: Vec<String>,
-    /// A program that is run like `rocrepro exec` runs it, with the words as its arguments.
-    pub(super) program: Option<PathBuf>,
-    /// What the failure says.
-    pub(super) text: Option<Regex>,
-    /// The options of `exec` that name the device.
-    pub(super) device: Vec<String>,
-}
-
 /// A point that can be run.
-pub(super) struct Ready<'a> {
+pub(crate) struct Ready<'a> {
     /// Kept so that the build stays on disk while it is in use.
     build: Option<ObtainedBuild>,
     job: Work<'a>,
@@ -105,13 +65,13 @@ enum Work<'a> {
 
 impl Subject<'_> {
     /// As the journal names it.
-    pub(super) fn name(&self, axis: &Axis) -> String {
+    pub(crate) fn name(&self, axis: &Axis) -> String {
         match self {
             Subject::Trial { case, trial, faults, .. } => {
                 let faults = faults.iter().map(|planted| format!(" with {planted}"));
                 let ends = [axis.label(0), axis.label(axis.len() - 1)].join("..");
                 let along = match &axis.kind {
-                    Kind::Parameter(name) => trial.with(name, &ends),
+                    AxisKind::Parameter(name) => trial.with(name, &ends),
                     _ => None,
                 };
                 case.trial_id(along.as_ref().unwrap_or(trial)) + &faults.collect::<String>()
@@ -124,7 +84,7 @@ impl Subject<'_> {
     }
 
     /// The packages that the program of a case imports.
-    pub(super) fn imports(&self) -> Result<Vec<String>, Stop> {
+    pub(crate) fn imports(&self) -> Result<Vec<String>, Stop> {
         let Subject::Trial { library, case, trial, faults } = self else { return Ok(Vec::new()) };
         let lowered = lower(library, case, trial, faults)?;
         Ok(match lowered.body {
@@ -137,7 +97,7 @@ impl Subject<'_> {
     }
 
     /// Whether a component can matter to what is run; all may, where that is not known.
-    pub(super) fn depends_on(&self, component: &str) -> bool {
+    pub(crate) fn depends_on(&self, component: &str) -> bool {
         let Subject::Trial { case, .. } = self else { return true };
         // The math libraries are a repository of their own since 2025-08; a case that needs none does not load them.
         component != "rocm-libraries" || !case.needs.libraries.is_empty()
@@ -146,19 +106,18 @@ impl Subject<'_> {
 
 impl<'a> Subject<'a> {
     /// Obtains and activates a point.
-    pub(super) fn prepare(
+    pub(crate) fn prepare(
         &self,
         axis: &Axis,
         point: usize,
         options: &SessionOptions,
         (store, stop): (&stacks::BuildStore, &AtomicBool),
     ) -> Result<Result<Ready<'a>, Refused>, Stop> {
-        let fetching = Fetching::default();
         let mut options = options.clone();
         let label = axis.label(point);
         let mut obtained = None;
         match &axis.kind {
-            Kind::Builds => {
+            AxisKind::Builds => {
                 let Some(build) = axis.build(point) else { unreachable!("an axis of builds") };
                 let debian = build.places.iter().find_map(|place| match place {
                     stacks::BuildLocation::Debian(spec) => Some(spec.clone()),
@@ -166,7 +125,9 @@ impl<'a> Subject<'a> {
                 });
                 options.rocm = match debian {
                     Some(spec) => spec,
-                    None => match store.obtain_unless(build, stop, &|event| fetching.tell(event)) {
+                    None => match store.obtain_unless(build, stop, &|event| {
+                        options.reporting.event(Event::Build(event));
+                    }) {
                         Ok(got) => {
                             let prefix = got.prefix.display().to_string();
                             obtained = Some(got);
@@ -179,20 +140,20 @@ impl<'a> Subject<'a> {
                     },
                 };
             }
-            Kind::Stacks => options.rocm = label.clone(),
-            Kind::Environment(name) => {
+            AxisKind::Stacks => options.rocm = label.clone(),
+            AxisKind::Environment(name) => {
                 options.environment.insert(name.clone(), label.clone());
             }
-            Kind::Parameter(_) => {}
-            Kind::Package { .. } => {
+            AxisKind::Parameter(_) => {}
+            AxisKind::Package { .. } => {
                 let wanted = packages::wanted(&axis.kind, &label, &self.imports()?);
-                match packages::environment(&wanted) {
+                match packages::environment(&wanted, &options.reporting) {
                     Ok(name) => options.packages_in = Some(name),
                     Err(refused) => return Ok(Err(refused)),
                 }
             }
         }
-        if matches!(axis.kind, Kind::Builds | Kind::Stacks)
+        if matches!(axis.kind, AxisKind::Builds | AxisKind::Stacks)
             && let Err(stop) = stack(&options)
         {
             let text = stop.to_string().trim_start_matches("error: ").to_owned();
@@ -205,7 +166,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Activates what the options name.
-    pub(super) fn ready(
+    pub(crate) fn ready(
         &self,
         axis: &Axis,
         label: &str,
@@ -233,7 +194,7 @@ impl<'a> Subject<'a> {
         faults: &[Planted],
     ) -> Result<Work<'a>, Stop> {
         let trial = match &axis.kind {
-            Kind::Parameter(name) => {
+            AxisKind::Parameter(name) => {
                 trial.with(name, label).ok_or_else(|| no_axis(case, trial, name))?
             }
             _ => trial.clone(),
@@ -299,7 +260,7 @@ fn exec(
     Ok(words)
 }
 
-pub(super) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
+pub(crate) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
     let names = trial.values.iter().map(|(axis, _)| &**axis);
     let help = match trial.values.is_empty() {
         true => "it has no matrix".to_owned(),
@@ -325,11 +286,11 @@ fn command<'a>(
     variables.push(("ROCREPRO_VALUE".into(), label.into()));
     let mut witness = None;
     let on_device = axis.kind.runs_on_device() || wanted.program.is_some();
-    if on_device || matches!(axis.kind, Kind::Builds | Kind::Stacks) {
+    if on_device || matches!(axis.kind, AxisKind::Builds | AxisKind::Stacks) {
         let stack = stack(&options)?;
         if on_device {
             let mut options = options.clone();
-            if let Kind::Parameter(_) = axis.kind {
+            if let AxisKind::Parameter(_) = axis.kind {
                 options.environment.insert("ROCREPRO_VALUE".to_owned(), label.to_owned());
             }
             if axis.kind.is_venv() {
@@ -362,13 +323,13 @@ fn command<'a>(
 
 impl Ready<'_> {
     /// What identifies the build beside its name: the sums of its archives; empty where it came in none.
-    pub(super) fn sha256(&self) -> String {
+    pub(crate) fn sha256(&self) -> String {
         let archives = self.build.iter().flat_map(|build| &build.sha256);
         archives.map(|(_, sha256)| sha256.as_str()).collect::<Vec<_>>().join(",")
     }
 
     /// Runs once. None where it was interrupted.
-    pub(super) fn run(&self, number: u32, cancel: &Cancel) -> Option<Ran> {
+    pub(crate) fn run(&self, number: u32, cancel: &Cancel) -> Option<Ran> {
         match &self.job {
             Work::Trial { session, case, trial, lowered, faults } => {
                 let faults = faults.iter().map(|p| p.of_run(number.into())).collect();
@@ -451,7 +412,7 @@ fn of_command(
     let output = output.text();
     let last = judge::last_words(&tail).or_else(|| judge::last_words(&output)).unwrap_or_default();
     let failed = |kind, identity: FailureIdentity| {
-        let signature = says::signature(identity, &tail, &output, wanted);
+        let signature = signature::signature(identity, &tail, &output, wanted);
         // With a text to look for, what does not say it is another failure.
         let kind =
             if wanted.is_some() && !signature.starts_with("match:") { Outcome::Skip } else { kind };

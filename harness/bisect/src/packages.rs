@@ -1,6 +1,5 @@
 //! Versions of a Python package as the points of a search: which there are, and an environment for each.
 
-use crate::console;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -9,20 +8,21 @@ use std::{
 
 use report::evidence::Component;
 
-use super::{axis::Kind, subject::Refused};
+use crate::{kind::AxisKind, run::Refused};
 use engine::{
     Stop,
     environments::{Environments, normal},
+    events::Reporting,
 };
 
 /// In front of a package's name in `--axis` and `--source`.
-pub(super) const PREFIX: &str = "pypi:";
+pub const PREFIX: &str = "pypi:";
 
 /// The Python that environments are made for.
 const PYTHON: &str = "python3";
 
 /// The versions of a package that pip finds for this machine's Python, the oldest first.
-pub(super) fn versions(package: &str) -> Result<Vec<String>, Stop> {
+pub(crate) fn versions(package: &str) -> Result<Vec<String>, Stop> {
     let mut pip = Command::new(PYTHON);
     pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "index", "versions"]);
     let output = pip.arg("--").arg(package).output().map_err(|error| {
@@ -43,8 +43,8 @@ pub(super) fn versions(package: &str) -> Result<Vec<String>, Stop> {
 }
 
 /// What an environment of a point holds: the package in this version, what a program case imports besides, and what was asked for.
-pub(super) fn wanted(kind: &Kind, version: &str, imports: &[String]) -> Vec<String> {
-    let Kind::Package { name: package, beside } = kind else { return Vec::new() };
+pub(crate) fn wanted(kind: &AxisKind, version: &str, imports: &[String]) -> Vec<String> {
+    let AxisKind::Package { name: package, beside } = kind else { return Vec::new() };
     let name = |text: &str| normal(text.split("==").next().unwrap_or(text));
     let mut all = vec![format!("{package}=={version}")];
     for other in imports.iter().filter(|other| name(other) != name(package)).chain(beside) {
@@ -56,13 +56,13 @@ pub(super) fn wanted(kind: &Kind, version: &str, imports: &[String]) -> Vec<Stri
 }
 
 /// Why a case tells nothing of a package: its program has to name it among others, all of which an environment then gets.
-pub(super) fn unrelated(package: &str, imports: &[String]) -> bool {
+pub(crate) fn unrelated(package: &str, imports: &[String]) -> bool {
     let name = |text: &str| normal(text.split("==").next().unwrap_or(text));
     !imports.iter().any(|import| name(import) == normal(package))
 }
 
 /// The environment that was made of just these, or a new one: its name.
-pub(super) fn environment(wanted: &[String]) -> Result<String, Refused> {
+pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<String, Refused> {
     let plain = |stop: &Stop| stop.to_string().trim_start_matches("error: ").to_owned();
     let trouble = |stop: Stop| Refused::Trouble(plain(&stop));
     let all = Environments::open().map_err(trouble)?;
@@ -77,7 +77,7 @@ pub(super) fn environment(wanted: &[String]) -> Result<String, Refused> {
     if all.all().iter().any(|it| it.name == name && !it.mark.is_whole()) {
         all.remove(&name).map_err(trouble)?;
     }
-    match all.create(&name, Path::new(PYTHON), wanted, &console::reporting()) {
+    match all.create(&name, Path::new(PYTHON), wanted, reporting) {
         Ok(made) => Ok(made.name),
         Err(stop) => {
             let why = format!("no environment of {}: {}", wanted.join(" "), plain(&stop));
@@ -92,7 +92,7 @@ pub(super) fn environment(wanted: &[String]) -> Result<String, Refused> {
 }
 
 /// Packages whose versions differ between the environments of two points: others may have come with the one that is searched.
-pub(super) fn moved(good: &[String], bad: &[String]) -> Vec<Component> {
+pub(crate) fn moved(good: &[String], bad: &[String]) -> Vec<Component> {
     let locks = || {
         let all = Environments::open().ok()?.all();
         let lock = |wanted: &[String]| {
@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn an_environment_has_the_version_and_what_stands_beside_it() {
-        let kind = Kind::Package { name: "Some_Thing".to_owned(), beside: vec!["b==2".to_owned()] };
+        let kind =
+            AxisKind::Package { name: "Some_Thing".to_owned(), beside: vec!["b==2".to_owned()] };
         let imports = ["some-thing==1".to_owned(), "numpy".to_owned(), "b==2".to_owned()];
         assert_eq!(wanted(&kind, "3", &imports), ["Some_Thing==3", "numpy", "b==2"]);
         assert!(!unrelated("Some_Thing", &imports) && unrelated("other", &imports));

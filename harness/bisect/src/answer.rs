@@ -2,20 +2,21 @@
 
 use std::{path::Path, sync::atomic::AtomicBool};
 
+use ::search::bisect::{Answer, Edge, Event, Posterior, Seen, State, find_band};
 use report::{
     Dot, Record, SearchPage, Stretch, Tested, count,
     evidence::{Bisected, BuildRate, Component, Crossed, Rate, Setting, Skipped, ThresholdBand},
 };
-use search::bisect::{Answer, Edge, Event, Posterior, Seen, State, find_band};
 use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
-use super::{
-    axis::{Axis, Kind},
-    journal::{Begun, Observation},
+use crate::{
+    axis::Axis,
+    journal::{BisectHeader, PointObservation},
+    kind::AxisKind,
     packages,
+    sentences::Sentences,
     subject::Subject,
-    told::Told,
 };
 use engine::{Stop, evidence, stop::chain};
 
@@ -30,14 +31,15 @@ struct Kept {
 }
 
 /// Keeps the record of a run beside the journal.
-pub(super) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result<(), Stop> {
+pub(crate) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result<(), Stop> {
     let kept = Kept { label: label.to_owned(), record: record.clone() };
     Journal::open(&folder.join(RECORDS), Durability::Process)
         .and_then(|mut journal| journal.write(&kept))
         .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
 }
 
-pub(super) fn exit_code(answer: &Answer) -> u8 {
+/// Returns the exit code of the command for an answer.
+pub fn exit_code(answer: &Answer) -> u8 {
     match answer {
         Answer::Found(_) | Answer::Worse { .. } => 0,
         Answer::NotReproducible { .. } => 1,
@@ -48,31 +50,31 @@ pub(super) fn exit_code(answer: &Answer) -> u8 {
 }
 
 /// A finished search.
-pub(super) struct Found<'a> {
-    pub(super) answer: &'a Answer,
-    pub(super) state: &'a State,
-    pub(super) begun: &'a Begun,
-    pub(super) axis: &'a Axis,
-    pub(super) subject: &'a Subject<'a>,
-    pub(super) observations: &'a [Observation],
-    pub(super) signature: &'a str,
-    pub(super) gfx: &'a str,
-    pub(super) emulated: bool,
-    pub(super) store: &'a stacks::BuildStore,
+pub(crate) struct Found<'a> {
+    pub(crate) answer: &'a Answer,
+    pub(crate) state: &'a State,
+    pub(crate) begun: &'a BisectHeader,
+    pub(crate) axis: &'a Axis,
+    pub(crate) subject: &'a Subject<'a>,
+    pub(crate) observations: &'a [PointObservation],
+    pub(crate) signature: &'a str,
+    pub(crate) gfx: &'a str,
+    pub(crate) emulated: bool,
+    pub(crate) store: &'a stacks::BuildStore,
     /// Ends the waiting for what is only said beside the answer.
-    pub(super) stop: &'a AtomicBool,
-    pub(super) crossed: Vec<Crossed>,
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) crossed: Vec<Crossed>,
     /// The two builds of the search that this one went on from.
-    pub(super) within: Option<(String, String)>,
+    pub(crate) within: Option<(String, String)>,
     /// Whether another search goes on from this one.
-    pub(super) goes_on: bool,
+    pub(crate) goes_on: bool,
     /// The command that searches between two points only, the good one first.
-    pub(super) rerun: &'a dyn Fn((usize, usize)) -> String,
+    pub(crate) rerun: &'a dyn Fn((usize, usize)) -> String,
 }
 
 impl Found<'_> {
     /// The text of the answer, which is there whatever happens to its files, and what went wrong with these.
-    pub(super) fn write(&self, folder: &Path) -> (String, Vec<String>) {
+    pub(crate) fn write(&self, folder: &Path) -> (String, Vec<String>) {
         let mut problems = Vec::new();
         let path = folder.join(RECORDS);
         let kept = match path.exists().then(|| supervise::read::<Kept>(&path)) {
@@ -93,7 +95,7 @@ impl Found<'_> {
         let (good, bad) = (edge.map(|e| e.0), edge.map(|e| e.1));
         let pair = (record(good, false), record(bad, true));
         let name = |point| self.axis.label(point);
-        let told = Told { begun: self.begun, seen: self.observations, name: &name };
+        let told = Sentences { begun: self.begun, seen: self.observations, name: &name };
         let found = self.bisected(&told, edge, pair);
         let sentence = self.with_holes(told.sentence(self.answer));
         let state = self.state;
@@ -128,7 +130,7 @@ impl Found<'_> {
         let names = edge.map(|(older, newer)| (label(older), label(newer)));
         let verified = self.state.tally(self.state.setup().bad()).runs() > 0;
         let posterior = Posterior::from_state(self.state);
-        let stretch = |stretch: &search::bisect::Interval| {
+        let stretch = |stretch: &::search::bisect::Interval| {
             let (older, newer) = ordered(stretch.after, stretch.until);
             Stretch {
                 from: self.place(older),
@@ -138,7 +140,7 @@ impl Found<'_> {
             }
         };
         let stretches: Vec<_> = posterior.intervals().iter().map(stretch).collect();
-        let run = |observation: &Observation| match observation.event {
+        let run = |observation: &PointObservation| match observation.event {
             Event::Ran { build, seen, .. } => Some((
                 self.place(build),
                 match seen {
@@ -207,7 +209,7 @@ impl Found<'_> {
     /// What the archives of a tested build add up to.
     fn sha256(&self, point: usize) -> Option<&str> {
         let label = self.axis.label(point);
-        let known = |o: &&Observation| o.label == label && !o.sha256.is_empty();
+        let known = |o: &&PointObservation| o.label == label && !o.sha256.is_empty();
         self.observations.iter().find(known).map(|o| o.sha256.as_str())
     }
 
@@ -258,7 +260,7 @@ impl Found<'_> {
 
     fn bisected(
         &self,
-        told: &Told<'_>,
+        told: &Sentences<'_>,
         edge: Option<(usize, usize)>,
         pair: (Option<&Record>, Option<&Record>),
     ) -> Bisected {
@@ -311,14 +313,14 @@ impl Found<'_> {
     }
 
     /// What the bad build itself showed; where there is no such build, what was looked for.
-    fn signature(&self, told: &Told<'_>, edge: Option<(usize, usize)>) -> String {
+    fn signature(&self, told: &Sentences<'_>, edge: Option<(usize, usize)>) -> String {
         let shown = edge.and_then(|(_, bad)| told.counted(bad).first().copied());
         shown.unwrap_or(self.signature).to_owned()
     }
 
     /// Where the values of an axis have no sharp step between them. Builds change once; what fails there now and then is flaky.
     fn band(&self) -> Option<ThresholdBand> {
-        if !matches!(self.axis.kind, Kind::Parameter(_) | Kind::Environment(_)) {
+        if !matches!(self.axis.kind, AxisKind::Parameter(_) | AxisKind::Environment(_)) {
             return None;
         }
         let tallies = self.state.tallies().filter(|(_, tally)| !tally.unusable());
@@ -365,7 +367,10 @@ impl Found<'_> {
         // A value beside the case's matrix has no trial of its own.
         match (&self.axis.kind, pair) {
             (
-                Kind::Builds | Kind::Stacks | Kind::Environment(_) | Kind::Package { .. },
+                AxisKind::Builds
+                | AxisKind::Stacks
+                | AxisKind::Environment(_)
+                | AxisKind::Package { .. },
                 (Some(good), Some(bad)),
             ) => {
                 vec![good.again.clone(), bad.again.clone(), search]
@@ -375,7 +380,7 @@ impl Found<'_> {
     }
 
     /// The commits of a build, where it says them.
-    pub(super) fn commits(&self, point: usize) -> Option<stacks::Components> {
+    pub(crate) fn commits(&self, point: usize) -> Option<stacks::Components> {
         let build = self.axis.build(point)?;
         let known = build.components.clone();
         let fetched = build.places.iter().any(|p| !matches!(p, stacks::BuildLocation::Debian(_)));
@@ -390,7 +395,7 @@ impl Found<'_> {
         pair: (Option<&Record>, Option<&Record>),
     ) -> Vec<Component> {
         let Some((good, bad)) = edge else { return Vec::new() };
-        if let kind @ Kind::Package { .. } = &self.axis.kind {
+        if let kind @ AxisKind::Package { .. } = &self.axis.kind {
             let imports = self.subject.imports().unwrap_or_default();
             let [good, bad] =
                 [good, bad].map(|n| packages::wanted(kind, &self.axis.label(n), &imports));

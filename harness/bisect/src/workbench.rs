@@ -2,19 +2,20 @@
 
 use std::{path::Path, time::Instant};
 
-use search::bisect::{Event, State};
+use ::search::bisect::{Event, State};
 use supervise::{Cancel, Journal};
 
-use super::{
-    ahead::Ahead,
+use crate::{
     answer,
     axis::Axis,
-    journal::{self, Entry, Observation},
-    subject::{Ran, Ready, Refused, Shown, Subject},
-    told,
+    events::{BisectEvent, Reporter},
+    interruption::interrupted,
+    journal::{self, Entry, PointObservation},
+    prefetch::NextBuild,
+    run::{Ran, Refused, Shown},
+    subject::{Ready, Subject},
     verdict::{Sees, Verdicts},
 };
-use crate::outputs::note;
 use engine::{SessionOptions, Stop, stop::chain};
 
 /// Attempts at a run that gives no verdict, until the build counts as one that cannot be tested.
@@ -24,37 +25,43 @@ const ATTEMPTS: u32 = 3;
 const MEASURED: u32 = 5;
 
 /// One search under way.
-pub(super) struct Bench<'a> {
-    pub(super) subject: &'a Subject<'a>,
-    pub(super) axis: &'a Axis,
-    pub(super) options: SessionOptions,
-    pub(super) store: stacks::BuildStore,
-    pub(super) cancel: Cancel,
-    pub(super) journal: Journal,
-    pub(super) folder: &'a Path,
-    pub(super) verdicts: Verdicts,
-    pub(super) observations: Vec<Observation>,
-    pub(super) ready: Option<(usize, Ready<'a>)>,
-    pub(super) ahead: Ahead,
+pub(crate) struct Workbench<'a> {
+    pub(crate) subject: &'a Subject<'a>,
+    pub(crate) axis: &'a Axis,
+    pub(crate) options: SessionOptions,
+    pub(crate) store: stacks::BuildStore,
+    pub(crate) cancel: Cancel,
+    pub(crate) journal: Journal,
+    pub(crate) folder: &'a Path,
+    pub(crate) verdicts: Verdicts,
+    pub(crate) observations: Vec<PointObservation>,
+    pub(crate) ready: Option<(usize, Ready<'a>)>,
+    pub(crate) ahead: NextBuild,
+    pub(crate) report: Reporter<'a>,
 }
 
-impl Bench<'_> {
+impl Workbench<'_> {
     /// Writes an observation down, then takes it into account, then shows it.
-    pub(super) fn observe(
+    pub(crate) fn observe(
         &mut self,
         state: &mut State,
-        observation: Observation,
+        observation: PointObservation,
     ) -> Result<(), Stop> {
         journal::write(&mut self.journal, &Entry::Seen(observation.clone()))?;
         state.observe(observation.event);
         self.observations.push(observation.clone());
         let name = |n| self.axis.label(n);
-        note(told::progress(state, &self.observations, &observation, &name));
+        (self.report)(BisectEvent::Observed {
+            state,
+            seen: &self.observations,
+            observation: &observation,
+            name: &name,
+        });
         Ok(())
     }
 
     /// Keeps the last build that passed and the first that failed from being evicted for others.
-    pub(super) fn pin(&self, state: &State) -> Result<(), Stop> {
+    pub(crate) fn pin(&self, state: &State) -> Result<(), Stop> {
         let usable = || state.tallies().filter(|(_, tally)| !tally.unusable());
         let good = usable().filter(|(_, tally)| tally.good > 0 && tally.bad == 0).last();
         let bad = usable().find(|(_, tally)| tally.bad > 0);
@@ -87,7 +94,7 @@ impl Bench<'_> {
     fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), Stop> {
         let label = self.axis.label(point);
         let now = ready.sha256();
-        let known = |o: &&Observation| o.label == label && !o.sha256.is_empty();
+        let known = |o: &&PointObservation| o.label == label && !o.sha256.is_empty();
         match self.observations.iter().find(known) {
             Some(before) if !now.is_empty() && before.sha256 != now => {
                 Err(Stop::no_verdict(format!(
@@ -100,7 +107,7 @@ impl Bench<'_> {
         }
     }
 
-    pub(super) fn install(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
+    pub(crate) fn install(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
         let begun = Instant::now();
         let prepared = self.prepare(point)?;
         let seconds = begun.elapsed().as_secs_f64();
@@ -110,13 +117,16 @@ impl Bench<'_> {
         };
         let label = self.axis.label(point);
         let sha256 = self.ready.as_ref().map(|(_, ready)| ready.sha256()).unwrap_or_default();
-        self.observe(state, Observation { event, label, signature: String::new(), why, sha256 })
+        self.observe(
+            state,
+            PointObservation { event, label, signature: String::new(), why, sha256 },
+        )
     }
 
-    pub(super) fn run(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
+    pub(crate) fn run(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
         let begun = Instant::now();
         let label = self.axis.label(point);
-        let unusable = |seconds, why| Observation {
+        let unusable = |seconds, why| PointObservation {
             event: Event::Unusable { build: point, seconds },
             label: label.clone(),
             signature: String::new(),
@@ -136,7 +146,7 @@ impl Bench<'_> {
             _ => String::new(),
         };
         let observation = match self.verdicts.see(&ran, point == state.setup().bad()) {
-            Sees::Run(seen) => Observation {
+            Sees::Run(seen) => PointObservation {
                 event: Event::Ran { build: point, seen, seconds },
                 label: label.clone(),
                 signature,
@@ -177,7 +187,7 @@ impl Bench<'_> {
     }
 
     /// Finds the time that tells slow from fast.
-    pub(super) fn measure(&mut self) -> Result<(), Stop> {
+    pub(crate) fn measure(&mut self) -> Result<(), Stop> {
         let mut medians = Vec::new();
         for point in [0, self.axis.len() - 1] {
             if let Err(why) = self.prepare(point)? {
@@ -197,11 +207,11 @@ impl Bench<'_> {
             }
             times.sort_by(f64::total_cmp);
             medians.push(times[times.len() / 2]);
-            note(format_args!(
-                "{}: {:.3} s, the median of {MEASURED} runs",
-                self.axis.label(point),
-                times[times.len() / 2]
-            ));
+            (self.report)(BisectEvent::EndMeasured {
+                label: &self.axis.label(point),
+                seconds: times[times.len() / 2],
+                runs: MEASURED,
+            });
         }
         let seconds = between(medians[0], medians[1]);
         journal::write(&mut self.journal, &Entry::Threshold { seconds })?;
@@ -216,12 +226,6 @@ const START: f64 = 0.05;
 /// The time that tells one from the other: as many times the one as the other is of it, but for what a busy machine adds.
 fn between(one: f64, other: f64) -> f64 {
     ((one + START) * (other + START)).sqrt() - START
-}
-
-pub(super) fn interrupted(why: &str) -> Stop {
-    Stop::no_verdict(format!(
-        "{why}\nwhat was seen is kept; the same command with --resume goes on"
-    ))
 }
 
 #[cfg(test)]

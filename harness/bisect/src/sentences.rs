@@ -2,31 +2,30 @@
 
 use std::collections::BTreeSet;
 
-use report::count;
-use search::bisect::{Answer, Edge, Event, Posterior, Seen, State};
+use ::search::bisect::{Answer, Edge, Event, Posterior, Seen, State};
+use report::{count, how_long};
 
-use super::journal::{Begun, LEFT_OUT, Observation};
-use crate::progress::how_long;
+use crate::journal::{BisectHeader, LEFT_OUT, PointObservation};
 
 /// What the sentences are made from.
-pub(super) struct Told<'a> {
-    pub(super) begun: &'a Begun,
-    pub(super) seen: &'a [Observation],
+pub(crate) struct Sentences<'a> {
+    pub(crate) begun: &'a BisectHeader,
+    pub(crate) seen: &'a [PointObservation],
     /// The name of a point.
-    pub(super) name: &'a dyn Fn(usize) -> String,
+    pub(crate) name: &'a dyn Fn(usize) -> String,
 }
 
 /// A way in which a point failed.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Way<'a> {
-    pub(super) signature: &'a str,
-    pub(super) runs: u32,
+pub(crate) struct Way<'a> {
+    pub(crate) signature: &'a str,
+    pub(crate) runs: u32,
     /// Whether it is the failure that is looked for.
-    pub(super) counts: bool,
+    pub(crate) counts: bool,
 }
 
 /// The ways in which a point failed, the most frequent first.
-pub(super) fn ways(seen: &[Observation], point: usize) -> Vec<Way<'_>> {
+pub(crate) fn ways(seen: &[PointObservation], point: usize) -> Vec<Way<'_>> {
     let mut ways: Vec<Way<'_>> = Vec::new();
     for observation in seen {
         let Event::Ran { build, seen, .. } = observation.event else { continue };
@@ -49,9 +48,9 @@ fn listed(ways: &[Way<'_>]) -> String {
     ways.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-impl Told<'_> {
+impl Sentences<'_> {
     /// What was found, in one sentence.
-    pub(super) fn sentence(&self, answer: &Answer) -> String {
+    pub(crate) fn sentence(&self, answer: &Answer) -> String {
         let name = self.name;
         match answer {
             Answer::Found(Edge { last_good, first_bad, .. }) => {
@@ -139,7 +138,7 @@ impl Told<'_> {
     /// Why there are points between the two that say nothing.
     fn between(&self, last_good: usize, first_bad: usize) -> String {
         let points = first_bad - last_good - 1;
-        let asked = |o: &&Observation| {
+        let asked = |o: &&PointObservation| {
             matches!(o.event, Event::Unusable { build, .. } if last_good < build && build < first_bad)
                 && o.why == LEFT_OUT
         };
@@ -167,7 +166,8 @@ impl Told<'_> {
         if let Some(broken) = broken {
             return format!("{name} cannot be tested: {}", broken.why);
         }
-        let of_end = |o: &&Observation| matches!(o.event, Event::Ran { build, .. } if build == end);
+        let of_end =
+            |o: &&PointObservation| matches!(o.event, Event::Ran { build, .. } if build == end);
         let runs = count(self.seen.iter().filter(of_end).count() as u32, "run");
         let ways = ways(self.seen, end);
         let (looked_for, others): (Vec<_>, Vec<_>) = ways.into_iter().partition(|way| way.counts);
@@ -192,7 +192,7 @@ impl Told<'_> {
     }
 
     /// What the answer leaves open, and what else was seen.
-    pub(super) fn notes(&self, answer: &Answer, state: &State) -> Vec<String> {
+    pub(crate) fn notes(&self, answer: &Answer, state: &State) -> Vec<String> {
         let mut notes = Vec::new();
         let (Answer::Found(edge) | Answer::Worse { edge, .. }) = answer else { return notes };
         let (name, fix) = (self.name, self.begun.fix);
@@ -240,7 +240,7 @@ impl Told<'_> {
     }
 
     /// The signatures that count of a point, the most frequent first. Runs that are slow have none.
-    pub(super) fn counted(&self, point: usize) -> Vec<&str> {
+    pub(crate) fn counted(&self, point: usize) -> Vec<&str> {
         let ways = ways(self.seen, point).into_iter();
         ways.filter(|way| way.counts && !way.signature.is_empty())
             .map(|way| way.signature)
@@ -295,7 +295,7 @@ impl Told<'_> {
 }
 
 /// An observation, as a replay shows it.
-pub(super) fn line(observation: &Observation) -> String {
+pub(crate) fn line(observation: &PointObservation) -> String {
     let (what, seconds) = match observation.event {
         Event::Installed { seconds, .. } => ("ready", seconds),
         Event::Unusable { seconds, .. } => ("skipped", seconds),
@@ -311,7 +311,7 @@ pub(super) fn line(observation: &Observation) -> String {
 }
 
 /// About what a search will still take, by what its runs and builds took so far.
-fn left(posterior: &Posterior, state: &State, seen: &[Observation]) -> String {
+fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> String {
     let left = posterior.remaining(state);
     let mean = |of: &dyn Fn(&Event) -> Option<f64>| {
         let each: Vec<f64> = seen.iter().filter_map(|o| of(&o.event)).collect();
@@ -339,10 +339,10 @@ fn left(posterior: &Posterior, state: &State, seen: &[Observation]) -> String {
 }
 
 /// An observation with what is known after it; it is the last of those that were seen.
-pub(super) fn progress(
+pub fn progress(
     state: &State,
-    seen: &[Observation],
-    observation: &Observation,
+    seen: &[PointObservation],
+    observation: &PointObservation,
     name: &dyn Fn(usize) -> String,
 ) -> String {
     let mut text = format!("[run {:>3}] {}", state.runs(), line(observation));
@@ -361,8 +361,8 @@ pub(super) fn progress(
 }
 
 /// The name of a point in a journal, as far as the journal has it.
-pub(super) fn label_of(begun: &Begun, seen: &[Observation], point: usize) -> String {
-    let of = |o: &&Observation| match o.event {
+pub(crate) fn label_of(begun: &BisectHeader, seen: &[PointObservation], point: usize) -> String {
+    let of = |o: &&PointObservation| match o.event {
         Event::Installed { build, .. }
         | Event::Unusable { build, .. }
         | Event::Ran { build, .. } => build == point,
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn a_fix_has_words_of_its_own() {
         let ends = ("new".to_owned(), "old".to_owned());
-        let mut begun = Begun::new("trial".to_owned(), "builds".to_owned(), ends, 10);
+        let mut begun = BisectHeader::new("trial".to_owned(), "builds".to_owned(), ends, 10);
         let name = |point: usize| format!("b{point}");
         let edge = |last_good: usize| Edge {
             last_good,
@@ -397,7 +397,7 @@ mod tests {
         let several = Answer::Several { edges: vec![edge(2), edge(6)] };
         let mut check = |fix: bool, answer: &Answer, expected: &str| {
             begun.fix = fix;
-            let got = Told { begun: &begun, seen: &[], name: &name }.sentence(answer);
+            let got = Sentences { begun: &begun, seen: &[], name: &name }.sentence(answer);
             assert!(got.starts_with(expected), "{got}");
         };
         check(

@@ -1,26 +1,26 @@
 //! Fetching the likelier next build while the current one runs.
 
-use search::bisect::{Action, Event, Seen, State, next};
+use ::search::bisect::{Action, Event, Seen, State, next};
 use stacks::{BuildLocation, BuildStore, Prefetch};
 
-use super::axis::{Axis, Kind};
+use crate::{axis::Axis, kind::AxisKind};
 
 /// How many runs of the same kind are imagined to come. A flaky build takes more, and is looked at again after these.
 const RUNS: u32 = 8;
 
 /// The fetch that is under way, and what it was guessed from.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub(crate) struct NextBuild {
     fetch: Option<Prefetch>,
     guessed: Option<(usize, Seen, u32)>,
 }
 
-impl Ahead {
+impl NextBuild {
     /// Imagines that the active build goes on as it began, and fetches what the search would then want.
     ///
     /// Passes accumulate on a good build and one failure nearly decides on a bad one, so nothing seen yet counts as passing.
-    pub(super) fn look(&mut self, state: &State, point: usize, axis: &Axis, store: &BuildStore) {
-        if axis.kind != Kind::Builds {
+    pub(crate) fn look(&mut self, state: &State, point: usize, axis: &Axis, store: &BuildStore) {
+        if axis.kind != AxisKind::Builds {
             return;
         }
         let tally = state.tally(point);
@@ -55,7 +55,7 @@ impl Ahead {
     }
 
     /// The fetch of this build, if it is under way; that of another is called off.
-    pub(super) fn take(&mut self, axis: &Axis, point: usize) -> Option<Prefetch> {
+    pub(crate) fn take(&mut self, axis: &Axis, point: usize) -> Option<Prefetch> {
         self.guessed = None;
         let id = axis.build(point).map(|build| build.id.as_str());
         self.fetch.take().filter(|fetch| Some(fetch.id()) == id)

@@ -1,27 +1,27 @@
 //! Which runs show the failure that is looked for.
 
+use ::search::bisect::{Event, Seen};
 use judge::{Kind, may_be_same};
-use search::bisect::{Event, Seen};
 
-use super::{
-    journal::Observation,
-    subject::{Ran, Shown},
+use crate::{
+    journal::PointObservation,
+    options::FailureFilter,
+    run::{Ran, Shown},
 };
-use crate::args::Regress;
 
 /// The signature of a run that is too slow.
 const SLOW: &str = "slow";
 
 /// What a run means for the search.
-pub(super) enum Sees {
+pub(crate) enum Sees {
     Run(Seen),
     /// The build cannot be tested.
     Nothing,
 }
 
 /// Tells the failure that is looked for from others.
-pub(super) struct Verdicts {
-    regress: Regress,
+pub(crate) struct Verdicts {
+    regress: FailureFilter,
     /// The signature of the bad end's first failure.
     reference: Option<String>,
     /// Seconds above which a run is slow.
@@ -30,30 +30,30 @@ pub(super) struct Verdicts {
 
 impl Verdicts {
     /// `followed` is the signature of a failure that another search found already.
-    pub(super) fn new(
-        regress: Regress,
+    pub(crate) fn new(
+        regress: FailureFilter,
         threshold: Option<f64>,
         followed: Option<String>,
     ) -> Verdicts {
-        let reference = (regress == Regress::Perf).then(|| SLOW.to_owned()).or(followed);
+        let reference = (regress == FailureFilter::Perf).then(|| SLOW.to_owned()).or(followed);
         Verdicts { regress, reference, threshold }
     }
 
-    pub(super) fn has_threshold(&self) -> bool {
+    pub(crate) fn has_threshold(&self) -> bool {
         self.threshold.is_some()
     }
 
-    pub(super) fn set_threshold(&mut self, seconds: f64) {
+    pub(crate) fn set_threshold(&mut self, seconds: f64) {
         self.threshold = Some(seconds);
     }
 
     /// The signature that is followed; empty before the bad end has failed.
-    pub(super) fn signature(&self) -> &str {
+    pub(crate) fn signature(&self) -> &str {
         self.reference.as_deref().unwrap_or_default()
     }
 
     /// The first failure of the bad end is the one to look for.
-    pub(super) fn learn(&mut self, observation: &Observation, bad_end: usize) {
+    pub(crate) fn learn(&mut self, observation: &PointObservation, bad_end: usize) {
         if let Event::Ran { build, seen: Seen::Bad, .. } = observation.event
             && build == bad_end
             && self.reference.is_none()
@@ -62,9 +62,9 @@ impl Verdicts {
         }
     }
 
-    pub(super) fn see(&self, ran: &Ran, bad_end: bool) -> Sees {
+    pub(crate) fn see(&self, ran: &Ran, bad_end: bool) -> Sees {
         match &ran.shown {
-            Shown::Passed if self.regress == Regress::Perf => {
+            Shown::Passed if self.regress == FailureFilter::Perf => {
                 let slow = self.threshold.is_some_and(|limit| ran.time > limit);
                 Sees::Run(if slow { Seen::Bad } else { Seen::Good })
             }
@@ -83,19 +83,19 @@ impl Verdicts {
                 let counts = match self.regress {
                     // A failure that does not say what --match asks for.
                     _ if *kind == Kind::Skip => false,
-                    Regress::Signature => same,
-                    Regress::Any => true,
-                    Regress::Crash => matches!(
+                    FailureFilter::Signature => same,
+                    FailureFilter::Any => true,
+                    FailureFilter::Crash => matches!(
                         kind,
                         Kind::Crash | Kind::TeardownCrash | Kind::MemoryFault | Kind::LibraryExit
                     ),
-                    Regress::Hang => *kind == Kind::Hang,
-                    Regress::Wrong => {
+                    FailureFilter::Hang => *kind == Kind::Hang,
+                    FailureFilter::Wrong => {
                         *kind == Kind::WrongData
                             || (*kind == Kind::ApiError
                                 && signature.starts_with("unexpected-value"))
                     }
-                    Regress::Perf => false,
+                    FailureFilter::Perf => false,
                 };
                 Sees::Run(if counts { Seen::Bad } else { Seen::Other })
             }
@@ -114,12 +114,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(regress: Regress, run: Ran, expected: Option<Seen>) {
+    fn check(regress: FailureFilter, run: Ran, expected: Option<Seen>) {
         let mut verdicts = Verdicts::new(regress, None, None);
         let event = Event::Ran { build: 3, seen: Seen::Bad, seconds: 0.0 };
         let signature = "crash:hipMalloc".to_owned();
         verdicts.learn(
-            &Observation {
+            &PointObservation {
                 event,
                 label: String::new(),
                 signature,
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn failures_are_told_apart() {
-        use Regress::*;
+        use FailureFilter::*;
         check(Signature, ran("crash:hipMalloc", Kind::Crash, true), Some(Seen::Bad));
         check(Signature, ran("crash:hipFree", Kind::Crash, true), Some(Seen::Other));
         check(Signature, ran("crash:hipInit", Kind::Crash, false), None);
@@ -151,7 +151,7 @@ mod tests {
     /// The good end is asked when the bad one only passes: what it shows then is no other failure, for there is none yet.
     #[test]
     fn a_failure_of_the_good_end_counts_before_any_of_the_bad_one() {
-        let verdicts = Verdicts::new(Regress::Signature, None, None);
+        let verdicts = Verdicts::new(FailureFilter::Signature, None, None);
         let failed = |started| verdicts.see(&ran("crash:hipInit", Kind::Crash, started), false);
         assert!(matches!(failed(true), Sees::Run(Seen::Bad)));
         assert!(matches!(failed(false), Sees::Nothing));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn slow_runs_are_above_the_threshold() {
-        let verdicts = Verdicts::new(Regress::Perf, Some(2.0), None);
+        let verdicts = Verdicts::new(FailureFilter::Perf, Some(2.0), None);
         for (time, expected) in [(1.0, Seen::Good), (3.0, Seen::Bad)] {
             let run = Ran { shown: Shown::Passed, why: String::new(), time, record: None };
             assert!(matches!(verdicts.see(&run, false), Sees::Run(seen) if seen == expected));

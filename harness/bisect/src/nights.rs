@@ -2,53 +2,40 @@
 
 use std::path::PathBuf;
 
-use report::evidence::Bisected;
 use stacks::Date;
 
-use crate::args::Bisect;
-
 /// What the first phase leaves to the second.
-pub(super) struct Nights {
-    pub(super) good: Night,
-    pub(super) bad: Night,
+pub struct Nights {
+    /// The build that passes.
+    pub good: Night,
+    /// The build that fails.
+    pub bad: Night,
     /// The failure that is followed; none where every failure of a kind counts.
-    pub(super) signature: Option<String>,
-    pub(super) folder: PathBuf,
+    pub(crate) signature: Option<String>,
+    /// The folder of the answer.
+    pub folder: PathBuf,
 }
 
 /// A build, as far as it tells which pushes it holds.
-pub(super) struct Night {
-    pub(super) id: String,
-    pub(super) day: Option<Date>,
+pub struct Night {
+    /// Its name.
+    pub id: String,
+    pub(crate) day: Option<Date>,
     /// The commit in its manifest.
-    pub(super) commit: Option<String>,
+    pub(crate) commit: Option<String>,
 }
 
 impl Nights {
     /// Both, as the answer of the second phase names them.
-    pub(super) fn names(&self) -> (String, String) {
+    pub(crate) fn names(&self) -> (String, String) {
         (self.good.id.clone(), self.bad.id.clone())
-    }
-
-    /// The same search between the two, over the builds of another source.
-    pub(super) fn search(&self, args: &Bisect, to: &str) -> Bisect {
-        Bisect {
-            good: Some(self.good.id.clone()),
-            bad: Some(self.bad.id.clone()),
-            source: vec![to.to_owned()],
-            // Names of nights are none of pushes.
-            skip: Vec::new(),
-            out: Some(self.folder.join(Bisected::FINER)),
-            to: None,
-            ..args.clone()
-        }
     }
 }
 
 impl Night {
     /// The build of another source that this one is the same as: the push that its manifest names, or else the last that was
     /// there when it was built.
-    pub(super) fn among(
+    pub(crate) fn among(
         &self,
         history: &stacks::History,
         source: &str,

@@ -7,15 +7,16 @@ use std::{
 
 use stacks::{Build, BuildQuery, History, ListingGap, Sources};
 
-use super::{
-    bench::interrupted,
-    finer::{Night, Nights},
+use crate::{
+    interruption::interrupted,
+    kind::AxisKind,
+    nights::{Night, Nights},
     packages,
 };
 use engine::{Stop, named::nearest, stack_source, stop::chain};
 
 /// The points of an axis, in its own order.
-pub(super) enum Points {
+pub(crate) enum Points {
     /// Builds of a history.
     Builds(Vec<Build>),
     /// Stacks as a person names them.
@@ -25,62 +26,28 @@ pub(super) enum Points {
 }
 
 /// Values, listed or counted.
-pub(super) enum Values {
+pub(crate) enum Values {
     Listed(Vec<String>),
     Range(u64, u64),
 }
 
-/// What the name of an axis means.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
-    Builds,
-    Stacks,
-    /// A variable of the trials' environment.
-    Environment(String),
-    /// An axis of the case's matrix, or whatever a command makes of it.
-    Parameter(String),
-    /// Versions of a Python package, each in an environment with these beside it.
-    Package {
-        name: String,
-        beside: Vec<String>,
-    },
-}
-
-/// The named axis whose values are folders of virtual environments. A command runs in each as under `rocrepro exec`.
-const VENV: &str = "venv";
-
-impl Kind {
-    /// Returns whether a command runs in the stack and on the device, as under `rocrepro exec`, without being named as a program.
-    pub(super) fn runs_on_device(&self) -> bool {
-        self.is_venv() || matches!(self, Kind::Package { .. })
-    }
-
-    /// Returns whether the points are folders of virtual environments.
-    pub(super) fn is_venv(&self) -> bool {
-        matches!(self, Kind::Parameter(name) if name == VENV)
-    }
-
-    pub(super) fn package(name: &str) -> Kind {
-        Kind::Package { name: name.to_owned(), beside: Vec::new() }
-    }
-}
-
 /// A stretch of an axis.
-pub(super) struct Axis {
-    pub(super) kind: Kind,
+pub struct Axis {
+    /// The meaning of its points.
+    pub kind: AxisKind,
     points: Points,
     /// Positions in the axis' own order.
     good: usize,
     bad: usize,
     /// What else is to be known about the history.
-    pub(super) silent: Vec<String>,
+    pub silent: Vec<String>,
     /// Where builds may be missing from it.
     holes: Vec<ListingGap>,
 }
 
 impl Axis {
     /// The builds that sources offer between two of them.
-    pub(super) fn builds(
+    pub(crate) fn builds(
         names: &[String],
         file: Option<&Path>,
         gfx: &str,
@@ -108,7 +75,7 @@ impl Axis {
     }
 
     /// The builds of another source between two that were found.
-    pub(super) fn finer(
+    pub(crate) fn finer(
         source: &str,
         file: Option<&Path>,
         gfx: &str,
@@ -156,12 +123,12 @@ impl Axis {
             }
         }
         let History { builds, silent, holes } = history;
-        Axis::between(Kind::Builds, Points::Builds(builds), ends, silent)
+        Axis::between(AxisKind::Builds, Points::Builds(builds), ends, silent)
             .map(|axis| Axis { holes, ..axis })
     }
 
     /// Reads `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
-    pub(super) fn parse(text: &str, good: Option<&str>, bad: Option<&str>) -> Result<Axis, Stop> {
+    pub(crate) fn parse(text: &str, good: Option<&str>, bad: Option<&str>) -> Result<Axis, Stop> {
         let usage = |message: String| Stop::usage(format!("error: `--axis {text}`: {message}"));
         let (name, values) = text
             .split_once('=')
@@ -170,13 +137,13 @@ impl Axis {
         let listed = || values.split(',').map(str::to_owned).collect::<Vec<_>>();
         let listed_values = || Points::Values(Values::Listed(listed()));
         let (kind, points) = if name == "rocm" {
-            (Kind::Stacks, Points::Stacks(listed()))
+            (AxisKind::Stacks, Points::Stacks(listed()))
         } else if let Some(variable) = name.strip_prefix("env:") {
-            (Kind::Environment(variable.to_owned()), listed_values())
+            (AxisKind::Environment(variable.to_owned()), listed_values())
         } else if let Some(package) = name.strip_prefix(packages::PREFIX) {
-            (Kind::package(package), listed_values())
+            (AxisKind::package(package), listed_values())
         } else {
-            (Kind::Parameter(name.to_owned()), Points::Values(range(values).map_err(usage)?))
+            (AxisKind::Parameter(name.to_owned()), Points::Values(range(values).map_err(usage)?))
         };
         let last = points.len().saturating_sub(1);
         let mut labels: Vec<String> = Vec::new();
@@ -202,7 +169,7 @@ impl Axis {
     }
 
     /// All versions of a Python package that pip finds, between two of them.
-    pub(super) fn versions(package: &str, (good, bad): (&str, &str)) -> Result<Axis, Stop> {
+    pub(crate) fn versions(package: &str, (good, bad): (&str, &str)) -> Result<Axis, Stop> {
         let points = Points::Values(Values::Listed(packages::versions(package)?));
         let last = points.len() - 1;
         let find = |what: &str, text: &str| match text {
@@ -219,11 +186,11 @@ impl Axis {
             }),
         };
         let ends = (find("good", good), find("bad", bad));
-        Axis::between(Kind::package(package), points, ends, Vec::new())
+        Axis::between(AxisKind::package(package), points, ends, Vec::new())
     }
 
     fn between(
-        kind: Kind,
+        kind: AxisKind,
         points: Points,
         ends: (Result<usize, String>, Result<usize, String>),
         silent: Vec<String>,
@@ -242,12 +209,12 @@ impl Axis {
     }
 
     /// Points from the good end to the bad one, both included.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.good.abs_diff(self.bad) + 1
     }
 
     /// Whether the bad end comes first, so that the change is a fix.
-    pub(super) fn is_fix(&self) -> bool {
+    pub(crate) fn is_fix(&self) -> bool {
         self.bad < self.good
     }
 
@@ -256,19 +223,19 @@ impl Axis {
     }
 
     /// The name of a point, counted from the good end.
-    pub(super) fn label(&self, n: usize) -> String {
+    pub fn label(&self, n: usize) -> String {
         self.points.label(self.position(n))
     }
 
     /// Where a point of this name is, counted from the good end; none outside the searched stretch.
-    pub(super) fn position_of(&self, label: &str) -> Option<usize> {
+    pub(crate) fn position_of(&self, label: &str) -> Option<usize> {
         let at = self.points.find(label)?;
         let (low, high) = (self.good.min(self.bad), self.good.max(self.bad));
         (low..=high).contains(&at).then(|| at.abs_diff(self.good))
     }
 
     /// The points that a person names, by name or day; all that are none of the searched stretch, or an end of it, are mistakes.
-    pub(super) fn points_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
+    pub(crate) fn points_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
         let (mut points, mut problems) = (Vec::new(), Vec::new());
         for name in names {
             let day = name.parse::<stacks::Date>().ok();
@@ -319,7 +286,7 @@ impl Axis {
     }
 
     /// The build of a point, where the points are builds.
-    pub(super) fn build(&self, n: usize) -> Option<&Build> {
+    pub fn build(&self, n: usize) -> Option<&Build> {
         match &self.points {
             Points::Builds(builds) => builds.get(self.position(n)),
             _ => None,
@@ -327,12 +294,12 @@ impl Axis {
     }
 
     /// Every source that did not say what it has.
-    pub(super) fn holes(&self) -> impl Iterator<Item = &ListingGap> {
+    pub fn holes(&self) -> impl Iterator<Item = &ListingGap> {
         self.holes.iter()
     }
 
     /// Those of them whose builds could be between two points, seen from the good end.
-    pub(super) fn holes_between(&self, good: usize, bad: usize) -> Vec<&ListingGap> {
+    pub(crate) fn holes_between(&self, good: usize, bad: usize) -> Vec<&ListingGap> {
         let (older, newer) = if self.is_fix() { (bad, good) } else { (good, bad) };
         let Some((older, newer)) = self.build(older).zip(self.build(newer)) else {
             return Vec::new();
@@ -341,7 +308,7 @@ impl Axis {
     }
 
     /// How many builds a hole may hide between two points: one for each day between theirs, and at least one.
-    pub(super) fn hidden(&self, good: usize, bad: usize) -> u32 {
+    pub(crate) fn hidden(&self, good: usize, bad: usize) -> u32 {
         if self.holes_between(good, bad).is_empty() {
             return 0;
         }
@@ -352,7 +319,7 @@ impl Axis {
 
     /// How likely each point is to bring the change, where that differs: one whose relevant components did not move against
     /// its neighbour is an unlikely place.
-    pub(super) fn weights(&self, relevant: &dyn Fn(&str) -> bool) -> Option<Vec<f64>> {
+    pub(crate) fn weights(&self, relevant: &dyn Fn(&str) -> bool) -> Option<Vec<f64>> {
         const UNMOVED: f64 = 0.05;
         let weight = |n: usize| {
             let moved = || {

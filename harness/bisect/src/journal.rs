@@ -2,114 +2,117 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use search::bisect::{Action, Event, SearchBudget, Setup, State, next};
+use ::search::bisect::{Action, Event, SearchBudget, Setup, State, next};
 use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
-use super::identity::{self, Files};
-use crate::outputs::note;
+use crate::{
+    events::{BisectEvent, Reporter},
+    identity::{self, Files},
+};
 use engine::{Stop, evidence, stop::chain};
 
 /// The file in the evidence folder.
-pub(super) const FILE: &str = "bisect.jsonl";
+pub(crate) const FILE: &str = "bisect.jsonl";
 
 const FORMAT: u32 = 1;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "kebab-case")]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// The first line.
-    Begun(Begun),
+    Begun(BisectHeader),
     /// The time above which a run counts as slow, in seconds, measured at both ends.
     Threshold { seconds: f64 },
     /// A later command of the same bisect goes on, over another history or with another budget.
     Placed(Placed),
     /// An observation.
-    Seen(Observation),
+    Seen(PointObservation),
 }
 
 /// What a later command has, and where what was seen before is in its history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Placed {
+pub(crate) struct Placed {
     /// Points from one end to the other, both included.
     points: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     weights: Option<Vec<f64>>,
-    budget: Limits,
+    budget: JournalBudget,
     /// The place of each point that something was seen of; those that are no longer there have none.
     places: BTreeMap<String, usize>,
 }
 
 /// What a bisect was asked to do. A journal is continued only by the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Begun {
-    pub(super) format: u32,
+pub struct BisectHeader {
+    pub(crate) format: u32,
     /// The trial with its faults, or the command.
-    pub(super) subject: String,
+    pub subject: String,
     /// The axis with what else decides what a point is.
-    pub(super) axis: String,
+    pub(crate) axis: String,
     /// Names of the two ends.
-    pub(super) good: String,
-    pub(super) bad: String,
+    pub(crate) good: String,
+    pub(crate) bad: String,
     /// Points from one to the other, both included.
-    pub(super) points: usize,
+    pub points: usize,
     /// Which failures count.
-    pub(super) regress: String,
-    pub(super) install_cost: f64,
+    pub(crate) regress: String,
+    /// The cost of obtaining a build, in runs.
+    pub install_cost: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
     /// The failure that is followed, where another search found it already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) followed: Option<String>,
+    pub(crate) followed: Option<String>,
     /// Whether a fix was looked for: the good end is then the later one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) fix: bool,
+    pub(crate) fix: bool,
     /// What the program was.
     #[serde(default, skip_serializing_if = "Files::is_empty")]
-    pub(super) files: Files,
+    pub(crate) files: Files,
     /// Prior weights of the points, where they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) weights: Option<Vec<f64>>,
+    pub(crate) weights: Option<Vec<f64>>,
     /// May differ when a journal is continued.
-    pub(super) budget: Limits,
+    pub(crate) budget: JournalBudget,
 }
 
 /// The budget, in the journal's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Limits {
-    pub(super) runs: Option<u32>,
-    pub(super) installs: Option<u32>,
-    pub(super) seconds: Option<f64>,
+pub struct JournalBudget {
+    pub(crate) runs: Option<u32>,
+    pub(crate) installs: Option<u32>,
+    pub(crate) seconds: Option<f64>,
 }
 
 /// What was seen of one point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Observation {
+pub struct PointObservation {
     #[serde(flatten)]
-    pub(super) event: Event,
+    pub(crate) event: Event,
     /// The point's name.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// The signature of the run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) signature: String,
+    pub(crate) signature: String,
     /// Why a point cannot be tested, or what a run showed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) why: String,
+    pub(crate) why: String,
     /// Of the archives that an obtained build came in, in hexadecimal, with commas between.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) sha256: String,
+    pub(crate) sha256: String,
 }
 
-impl Begun {
-    pub(super) fn new(
+impl BisectHeader {
+    pub(crate) fn new(
         subject: String,
         axis: String,
         ends: (String, String),
         points: usize,
     ) -> Self {
         let (good, bad) = ends;
-        Begun {
+        BisectHeader {
             format: FORMAT,
             subject,
             axis,
@@ -123,29 +126,29 @@ impl Begun {
             fix: false,
             files: Files::new(),
             weights: None,
-            budget: Limits::default(),
+            budget: JournalBudget::default(),
         }
     }
 
     /// The search that this begins.
-    pub(super) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         let mut setup = Setup::new(self.points - 1);
         if let Some(weights) = &self.weights {
             setup = setup.weighted(weights);
         }
         setup.install_cost = self.install_cost;
         setup.rate = self.rate;
-        let Limits { runs, installs, seconds } = self.budget;
+        let JournalBudget { runs, installs, seconds } = self.budget;
         setup.budget = SearchBudget { runs, installs, seconds };
         State::new(setup)
     }
 
-    fn same(&self, other: &Begun) -> bool {
+    fn same(&self, other: &BisectHeader) -> bool {
         // Nights come and go; what was seen is kept by the names of the builds.
-        let history = |begun: &Begun| Begun {
+        let history = |begun: &BisectHeader| BisectHeader {
             points: 0,
             weights: None,
-            budget: Limits::default(),
+            budget: JournalBudget::default(),
             // They are compared for themselves, and those of older journals are not known.
             fix: false,
             files: Files::new(),
@@ -156,24 +159,22 @@ impl Begun {
 }
 
 /// A journal that was read.
-pub(super) struct Past {
-    pub(super) begun: Begun,
-    pub(super) threshold: Option<f64>,
-    pub(super) seen: Vec<Observation>,
+pub(crate) struct Past {
+    pub(crate) begun: BisectHeader,
+    pub(crate) threshold: Option<f64>,
+    pub(crate) seen: Vec<PointObservation>,
     /// Later commands, each with how many observations came before.
     placed: Vec<(usize, Placed)>,
 }
 
 impl Past {
     /// Gives every observation the place that its build has now; those of builds that are no longer there are left out.
-    fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>) {
+    fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>, report: Reporter<'_>) {
         let mut gone: Vec<&str> = Vec::new();
         for observation in &self.seen {
             let label = observation.label.as_str();
             if position(label).is_none() && !gone.contains(&label) {
-                note(format_args!(
-                    "note: {label} is no longer in the history; what it showed is left out"
-                ));
+                report(BisectEvent::PointGone { label });
                 gone.push(label);
             }
         }
@@ -181,9 +182,9 @@ impl Past {
     }
 
     /// The places of what was seen, in the history of a command.
-    fn placed_in(&self, begun: &Begun) -> Placed {
+    fn placed_in(&self, begun: &BisectHeader) -> Placed {
         let place =
-            |observation: &Observation| (observation.label.clone(), build(&observation.event));
+            |observation: &PointObservation| (observation.label.clone(), build(&observation.event));
         Placed {
             points: begun.points,
             weights: begun.weights.clone(),
@@ -196,7 +197,7 @@ impl Past {
     ///
     /// # Errors
     /// A line that the search would not have asked for: the journal is of another version, or was edited.
-    pub(super) fn decide_again(&mut self) -> Result<State, Stop> {
+    pub(crate) fn decide_again(&mut self) -> Result<State, Stop> {
         let all = std::mem::take(&mut self.seen);
         let mut state = self.begun.state();
         let mut placed = std::mem::take(&mut self.placed).into_iter().peekable();
@@ -226,7 +227,7 @@ impl Past {
     fn listed_anew(&mut self, now: Placed) -> State {
         let Placed { points, weights, budget, places } = now;
         place(&mut self.seen, &|label| places.get(label).copied());
-        self.begun = Begun { points, weights, budget, ..self.begun.clone() };
+        self.begun = BisectHeader { points, weights, budget, ..self.begun.clone() };
         let mut state = self.begun.state();
         self.seen.iter().for_each(|observation| state.observe(observation.event));
         state
@@ -235,15 +236,11 @@ impl Past {
 
 impl Past {
     /// Says which points an earlier command of this bisect left out and this one does not: what was decided without them stays.
-    pub(super) fn stays_left_out(&self, skipped: &[usize]) {
+    pub(crate) fn stays_left_out(&self, skipped: &[usize], report: Reporter<'_>) {
         for observation in &self.seen {
             let asked = matches!(observation.event, Event::Unusable { build, .. } if skipped.contains(&build));
             if observation.why == LEFT_OUT && !asked {
-                note(format_args!(
-                    "note: {} stays left out: an earlier command of this bisect had `--skip` for it; to take it in, begin anew in another \
-                     folder (--out)",
-                    observation.label
-                ));
+                report(BisectEvent::StaysLeftOut { label: &observation.label });
             }
         }
     }
@@ -257,7 +254,7 @@ fn build(event: &Event) -> usize {
 }
 
 /// Puts what was seen where its point is now; what has no place any more goes.
-fn place(seen: &mut Vec<Observation>, position: &dyn Fn(&str) -> Option<usize>) {
+fn place(seen: &mut Vec<PointObservation>, position: &dyn Fn(&str) -> Option<usize>) {
     seen.retain_mut(|observation| {
         let (Event::Installed { build, .. }
         | Event::Unusable { build, .. }
@@ -269,7 +266,7 @@ fn place(seen: &mut Vec<Observation>, position: &dyn Fn(&str) -> Option<usize>) 
 }
 
 /// Reads a journal; none where it is not there or its first line was not finished.
-pub(super) fn read(path: &Path) -> Result<Option<Past>, Stop> {
+pub(crate) fn read(path: &Path) -> Result<Option<Past>, Stop> {
     if !path.exists() {
         return Ok(None);
     }
@@ -303,17 +300,17 @@ pub(super) fn read(path: &Path) -> Result<Option<Past>, Stop> {
 }
 
 /// What `--skip` says of a point.
-pub(super) const LEFT_OUT: &str = "left out by --skip";
+pub(crate) const LEFT_OUT: &str = "left out by --skip";
 
 /// A point that a person leaves out: nobody asked for it.
-pub(super) fn left_out(point: usize, label: String) -> Observation {
+pub(crate) fn left_out(point: usize, label: String) -> PointObservation {
     let event = Event::Unusable { build: point, seconds: 0.0 };
     let (signature, sha256) = Default::default();
-    Observation { event, label, signature, why: LEFT_OUT.to_owned(), sha256 }
+    PointObservation { event, label, signature, why: LEFT_OUT.to_owned(), sha256 }
 }
 
 /// Whether an observation is what the search wanted next.
-fn asked(action: &Action, observation: &Observation) -> bool {
+fn asked(action: &Action, observation: &PointObservation) -> bool {
     match (action, observation.event) {
         (_, Event::Unusable { .. }) if observation.why == LEFT_OUT => true,
         (Action::Install(want), Event::Installed { build, .. } | Event::Unusable { build, .. })
@@ -327,11 +324,12 @@ fn asked(action: &Action, observation: &Observation) -> bool {
 /// Opens the journal of a folder, new or to continue it.
 ///
 /// What was seen is put where `position` says that its point is now.
-pub(super) fn open(
+pub(crate) fn open(
     folder: &Path,
-    begun: &Begun,
+    begun: &BisectHeader,
     resume: bool,
     position: &dyn Fn(&str) -> Option<usize>,
+    report: Reporter<'_>,
 ) -> Result<(Journal, Past), Stop> {
     let path = folder.join(FILE);
     evidence::make(folder)?;
@@ -360,7 +358,7 @@ pub(super) fn open(
     let mut journal = journal.map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let past = match past {
         Some(mut past) => {
-            past.place(position);
+            past.place(position, report);
             let last = past.placed.last().map(|(_, placed)| placed);
             let before = last.map_or_else(
                 || (past.begun.points, &past.begun.weights, past.begun.budget),
@@ -381,6 +379,6 @@ pub(super) fn open(
 }
 
 /// Appends a line. What is not in the journal did not happen.
-pub(super) fn write(journal: &mut Journal, entry: &Entry) -> Result<(), Stop> {
+pub(crate) fn write(journal: &mut Journal, entry: &Entry) -> Result<(), Stop> {
     journal.write(entry).map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
 }

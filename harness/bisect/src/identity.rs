@@ -9,15 +9,15 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::subject::Wanted;
+use crate::wanted::Wanted;
 use engine::Stop;
 
 /// The sha256 of each file that decides what a command does, by its path.
-pub(super) type Files = BTreeMap<String, String>;
+pub(crate) type Files = BTreeMap<String, String>;
 
 /// The program; or the command's own file; or, where the command is found in PATH and so is an interpreter or a tool of the
 /// machine, the first file among its words. Files behind it may be data that every run writes anew.
-pub(super) fn files(wanted: &Wanted) -> Result<Files, Stop> {
+pub(crate) fn files(wanted: &Wanted) -> Result<Files, Stop> {
     let first = wanted.words.first().map(PathBuf::from);
     let own = wanted.program.clone().or_else(|| first.filter(|word| word.components().count() > 1));
     let named = || wanted.words.iter().skip(1).map(PathBuf::from).find(|word| word.is_file());
@@ -44,7 +44,7 @@ fn sha256(path: &Path) -> io::Result<String> {
 }
 
 /// Refuses to go on where a file is another one than before.
-pub(super) fn same(before: &Files, now: &Files) -> Result<(), Stop> {
+pub(crate) fn same(before: &Files, now: &Files) -> Result<(), Stop> {
     let changed = now.iter().filter_map(|(path, now)| {
         let before = before.get(path).filter(|before| *before != now)?;
         Some(format!(

@@ -1,16 +1,11 @@
 //! Which component brings the change: the good build with one component of the bad one, and the same trial.
 
+use ::search::bisect::{Edge, Seen};
 use report::evidence::{Crossed, Rate};
-use search::bisect::{Edge, Seen};
 use stacks::{Component, ObtainedBuild};
 
-use super::{
-    bench::{Bench, interrupted},
-    subject::Ready,
-    verdict::Sees,
-};
-use crate::progress::Fetching;
-use engine::{Stop, stop::chain};
+use crate::{interruption::interrupted, subject::Ready, verdict::Sees, workbench::Workbench};
+use engine::{Stop, events::Event, stop::chain};
 
 /// Runs of one crossed build at most.
 const MOST_RUNS: u32 = 60;
@@ -18,18 +13,19 @@ const MOST_RUNS: u32 = 60;
 /// A component that still passes brings the change with less than this probability.
 const DOUBT: f64 = 0.01;
 
-impl Bench<'_> {
+impl Workbench<'_> {
     /// Runs the last good build with each component of the first bad one, as often as the failure's rate asks for.
-    pub(super) fn cross(&mut self, edge: &Edge, rate: f64) -> Result<Vec<Crossed>, Stop> {
+    pub(crate) fn cross(&mut self, edge: &Edge, rate: f64) -> Result<Vec<Crossed>, Stop> {
         self.ready = None;
-        let fetching = Fetching::default();
         let (good, bad) = (edge.last_good, edge.first_bad);
         let obtain = |point: usize| {
             let build = self.axis.build(point).ok_or_else(|| {
                 Stop::usage("error: --cross exchanges components of builds, and this axis is not one of builds; leave it out")
             })?;
             self.store
-                .obtain_unless(build, self.cancel.flag(), &|event| fetching.tell(event))
+                .obtain_unless(build, self.cancel.flag(), &|event| {
+                    self.options.reporting.event(Event::Build(event));
+                })
                 .map_err(|e| interrupted(&format!("error: {}", chain(&e))))
         };
         let (good, bad) = (obtain(good)?, obtain(bad)?);
