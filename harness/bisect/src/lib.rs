@@ -38,6 +38,6 @@ pub use events::{BisectEvent, Reporter};
 pub use journal::{BisectHeader, JournalBudget, PointObservation};
 pub use kind::AxisKind;
 pub use nights::{Night, Nights};
-pub use options::{BisectOptions, FailureFilter};
+pub use options::{BisectOptions, FailureFilter, INSTALL_COST};
 pub use packages::PREFIX as PACKAGE_PREFIX;
 pub use replay::replay;

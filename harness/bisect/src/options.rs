@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use device::Planted;
 use engine::SessionOptions;
 
+/// The usual cost of obtaining a build, in runs.
+pub const INSTALL_COST: f64 = 5.0;
+
 /// The failures that are the one that is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureFilter {
@@ -79,4 +82,39 @@ pub struct BisectOptions {
     pub resume: bool,
     /// The stack and device of the trials.
     pub session: SessionOptions,
+}
+
+impl BisectOptions {
+    /// Returns the options of a search for the failure of a trial, with every other option at its default.
+    pub fn new(case: String, session: SessionOptions) -> BisectOptions {
+        BisectOptions {
+            case: Some(case),
+            command: Vec::new(),
+            program: None,
+            matching: None,
+            faults: Vec::new(),
+            device_options: Vec::new(),
+            gfx: String::new(),
+            good: None,
+            bad: None,
+            fixed: false,
+            source: Vec::new(),
+            sources_file: None,
+            axis: None,
+            packages: Vec::new(),
+            skip: Vec::new(),
+            regress: FailureFilter::Signature,
+            rate: None,
+            install_cost: INSTALL_COST,
+            budget_runs: None,
+            budget_installs: None,
+            budget_seconds: None,
+            disk_budget: None,
+            cross: false,
+            goes_on: false,
+            out: None,
+            resume: false,
+            session,
+        }
+    }
 }

@@ -65,29 +65,15 @@ impl TryFrom<&Target> for SessionOptions {
         if !problems.is_empty() {
             return Err(Stop::usage(problems.join("\n")));
         }
+        let device = device(on.device, arch);
         Ok(SessionOptions {
-            rocm: on.rocm.clone(),
             with: on.with.clone(),
-            device: device(on.device, arch),
-            emulation: Config::of(arch, Sanitize::Off),
-            device_options: Vec::new(),
             mirrors: on.mirrors.mirror.clone(),
             environment,
             launcher,
-            recovery: Vec::new(),
-            cases_from: None,
-            packages_in: None,
-            programs_in: None,
-            cards: Vec::new(),
-            jobs: None,
-            limits: Limits::default(),
-            hangs_on_purpose: false,
-            late: None,
-            resources: BTreeMap::new(),
-            program: None,
-            worker: None,
             reporting: console::reporting(),
             stop: interrupt::flag_for(&on.rocm),
+            ..SessionOptions::new(on.rocm.clone(), device, arch)
         })
     }
 }

@@ -23,8 +23,22 @@ use crate::{
     told::{Told, not_started, observe},
 };
 
-/// Runs a trial in a fresh process and judges it; on a GPU, in its slot. None where the run was cancelled before the trial was over.
+/// Runs a trial by the session's runner, or else in a fresh process, and judges it; on a GPU, in its slot. None where the run was
+/// cancelled before the trial was over.
 pub(crate) fn run_here(
+    session: &Session,
+    job: &Job<'_>,
+    limits: &Limits,
+    slot: Option<&Slot>,
+    cancel: &Cancel,
+) -> Option<Record> {
+    match &session.runner {
+        Some(runner) => runner.run(session, job, limits, slot, cancel),
+        None => in_a_process(session, job, limits, slot, cancel),
+    }
+}
+
+fn in_a_process(
     session: &Session,
     job: &Job<'_>,
     limits: &Limits,
@@ -33,7 +47,7 @@ pub(crate) fn run_here(
 ) -> Option<Record> {
     let nonce = nonce();
     let before = (session.device == DeviceChoice::Gpu).then(Before::now);
-    let folder = session.scratch.trial();
+    let folder = session.folders.scratch.trial();
     let spool = folder.as_ref().map(|f| f.path().to_path_buf()).unwrap_or_default();
     let expected = job.lowered.body.expected();
     let wanted: Vec<_> =
@@ -43,7 +57,7 @@ pub(crate) fn run_here(
         nonce: nonce.clone(),
         plan: job.lowered.plan.clone(),
         faults: job.faults_of(Place::Call),
-        late: job.late(session),
+        late: job.late(session.late),
         // The folder that it starts in: a path need not be text.
         spool: ".".to_owned(),
         code_cache: session.cache_name().to_str().map(str::to_owned),

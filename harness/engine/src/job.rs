@@ -3,7 +3,7 @@
 use case::{Body, Case, Lowered, Trial, lower};
 use device::{Place, Planted};
 
-use crate::{CaseLibrary, Selected, Session, Stop};
+use crate::{CaseLibrary, Selected, Stop};
 
 /// One trial to run once.
 #[derive(Clone)]
@@ -47,9 +47,9 @@ impl Job<'_> {
         self.faults.iter().filter(|planted| planted.fault.place() == place).cloned().collect()
     }
 
-    /// How late its work is on purpose.
-    pub fn late(&self, session: &Session) -> Option<plan::Late> {
-        session.late.map(|late| late.of_run(self.run.into()))
+    /// Returns the injected delays of this run, where trials have these.
+    pub fn late(&self, late: Option<plan::Late>) -> Option<plan::Late> {
+        late.map(|late| late.of_run(self.run.into()))
     }
 
     /// The same for the n-th of several runs, see [`Planted::of_run`].

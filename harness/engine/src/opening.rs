@@ -36,7 +36,7 @@ impl Session {
         prerequisites::of_every_trial(&options)?;
         let slots = options.slots()?;
         let stack = options.stack()?;
-        let cache = cache::folder()?;
+        let cache = options.cache.clone().map_or_else(cache::folder, Ok)?;
         let device_folder = match &options.device {
             DeviceChoice::Emulated(_) => Some(device_library::install(&cache)?),
             DeviceChoice::Gpu => None,

@@ -73,7 +73,7 @@ pub fn release_of_programs(session: &Session) -> Version {
 /// None where nothing could be started, or the run was cancelled.
 fn start_nothing(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Probe> {
     let nonce = nonce();
-    let folder = session.scratch.trial().ok()?;
+    let folder = session.folders.scratch.trial().ok()?;
     let config = session.device_config(Vec::new());
     let order = Order {
         nonce: nonce.clone(),

@@ -69,7 +69,8 @@ pub(crate) fn run(
     };
     let prepared =
         cannot_here(session, job, program).map_or(Ok(()), |why| Err(Unready::Missing(why)));
-    let folders = session.scratch.trial().and_then(|own| Ok((own, session.scratch.trial()?)));
+    let folders =
+        session.folders.scratch.trial().and_then(|own| Ok((own, session.folders.scratch.trial()?)));
     let prepared = prepared.and_then(|()| {
         let folders = folders.as_ref();
         let (own, ours) =
@@ -185,7 +186,7 @@ fn prepare(
 ) -> Result<Ready, Unready> {
     let trouble =
         |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
-    let environment = packages::find(&program.packages, session.packages_in.as_deref())?;
+    let environment = packages::find(&program.packages, session.given.packages_in.as_deref())?;
     fs::write(places.ours.join(helper::PYTHON.0), helper::PYTHON.1).map_err(trouble)?;
     // A compiled program runs on the stack's own loader too; an interpreter, and what a command starts, would run on this machine's
     // libraries.

@@ -10,8 +10,8 @@ use supervise::Usage;
 
 use crate::{Job, Session, rerun::again, told::not_started};
 
-/// The record of a trial of which this was seen.
-pub(crate) fn record(
+/// Returns the record of a trial of which this was observed.
+pub fn record(
     session: &Session,
     job: &Job<'_>,
     nonce: &str,
@@ -79,7 +79,7 @@ pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdi
     let differences = job.case.differences(job.trial).map(difference);
     let known: Vec<_> = differences.chain(here.map(window)).collect();
     let asked = record.asked.as_ref().is_some_and(Asked::may_avoid_failures);
-    let otherwise = asked || !job.faults.is_empty() || job.late(session).is_some();
+    let otherwise = asked || !job.faults.is_empty() || job.late(session.late).is_some();
     let device = &record.device;
     let on = Ground {
         gfx: &device.gfx,
@@ -113,7 +113,7 @@ fn difference(entry: &case::Expectation) -> judge::Known {
 
 /// How work was late on purpose, and how often, as the worker says.
 fn late(job: &Job<'_>, session: &Session, events: &[Event]) -> Option<report::Lateness> {
-    let asked = job.late(session)?.to_string();
+    let asked = job.late(session.late)?.to_string();
     let times = events.iter().find_map(|event| match event {
         Event::Delayed { times } => Some(*times),
         _ => None,

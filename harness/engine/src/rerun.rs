@@ -9,7 +9,7 @@ use crate::{Job, Session};
 
 /// The command that repeats a trial.
 pub fn again(session: &Session, job: &Job<'_>) -> String {
-    let late = job.late(session);
+    let late = job.late(session.late);
     let trial = job.id();
     let rerun = Rerun { command: "run", what: What::Trial(&trial), late, faults: &job.faults };
     let mut text = rerun.of(session);

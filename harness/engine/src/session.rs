@@ -4,6 +4,7 @@ mod build;
 mod confinement;
 mod devices;
 mod options;
+mod runner;
 
 use std::{
     collections::{BTreeMap, BTreeSet, hash_map::RandomState},
@@ -26,7 +27,7 @@ use plan::{Late, Order};
 use stacks::Stack;
 use supervise::{Limit, Limits, Resource, Start, View};
 
-pub use self::options::SessionOptions;
+pub use self::{options::SessionOptions, runner::TrialRunner};
 use crate::{
     DeviceChoice, STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
     compiled::{Compiler, Unready},
@@ -70,8 +71,9 @@ const TEMPORARY: &str = "tmp";
 
 /// A stack, a device and a worker: what every trial of a run shares.
 pub struct Session {
-    /// What tells this run from every other.
+    /// The id of the run.
     pub run: String,
+    /// Trials that have begun.
     begun: AtomicU64,
     /// The stack.
     pub stack: Stack,
@@ -79,56 +81,96 @@ pub struct Session {
     pub rocm: Option<plan::Version>,
     /// The device.
     pub device: DeviceChoice,
-    /// How the emulated device is set up, but for its faults.
-    pub emulation: Config,
-    /// Options of the emulated device as typed.
-    device_options: Vec<String>,
     /// Trials at once.
     pub jobs: NonZeroUsize,
     /// Time limits of one trial.
     pub limits: Limits,
-    /// The receiver of events.
-    pub(crate) reporting: Reporting,
-    /// Those that were asked for.
-    asked: Limits,
-    /// Whether work is late on purpose.
+    /// Injected delays.
     pub late: Option<Late>,
-    environment: BTreeMap<String, String>,
-    launcher: Vec<String>,
-    /// The command to run where the GPU no longer works; none without words.
-    pub(crate) recovery: Vec<String>,
-    resources: BTreeMap<Resource, Limit>,
-    cases_from: Option<CasesFrom>,
-    /// The environment in which programs of cases run, whatever versions of packages they name.
-    pub(crate) packages_in: Option<String>,
-    programs_in: Option<PathBuf>,
-    program: Arc<OwnProgram>,
-    /// The program that executes plans, where it is another one.
-    worker: Option<PathBuf>,
-    device_folder: Option<PathBuf>,
-    /// The build id of the library in it, as the session began.
-    device_build: Option<String>,
-    /// The folder of everything that is kept between runs.
-    pub cache: PathBuf,
-    /// The GPUs that trials run on; none where they run on the emulated device.
-    pub(crate) slots: Vec<Slot>,
-    /// The first locks of those of which this run knows what a health check came to, and how often it has asked.
-    pub(crate) checked: Mutex<BTreeMap<String, u32>>,
-    /// The first locks of those that the command of `recovery` was run for.
-    pub(crate) mended: Mutex<BTreeSet<String>>,
-    /// Those of which the user was told that nothing runs there any more.
-    pub(crate) left_out: Mutex<BTreeSet<String>>,
-    /// Compiled kernels, kept between runs.
-    pub code_cache: PathBuf,
-    /// The folder of temporary files of workers.
-    pub temporary: Temporary,
-    /// The folder of temporary files of this run.
-    pub scratch: Scratch,
+    /// Options that a command which repeats a trial needs.
+    pub given: Given,
+    /// The emulated device.
+    pub(crate) emulated: Emulated,
+    /// The GPUs that trials run on.
+    pub(crate) gpus: Gpus,
+    /// The programs that run and compile trials.
+    pub(crate) programs: Programs,
+    /// The folders that it writes to.
+    pub folders: Folders,
     /// The processes that it started.
     pub processes: Processes,
+    /// The receiver of events.
+    pub(crate) reporting: Reporting,
+    /// What executes trials, where it is not a worker process.
+    pub(crate) runner: Option<Arc<dyn TrialRunner>>,
+}
+
+/// Options of a session as they were given.
+pub struct Given {
+    /// Time limits, before they are adapted to the device.
+    limits: Limits,
+    /// Limits of resources.
+    resources: BTreeMap<Resource, Limit>,
+    /// Variables of the trials' environment.
+    environment: BTreeMap<String, String>,
+    /// Command words before the worker's own.
+    launcher: Vec<String>,
+    /// The folder or file of the cases; none for the built-in library.
+    cases_from: Option<CasesFrom>,
+    /// The environment in which programs of cases run, whatever versions of packages they name.
+    pub packages_in: Option<String>,
+    /// The folder in which programs of cases start; a fresh one for each without.
+    programs_in: Option<PathBuf>,
+}
+
+/// The set-up of the emulated device.
+pub(crate) struct Emulated {
+    /// Its configuration without faults.
+    pub(crate) config: Config,
+    /// Options as typed.
+    options: Vec<String>,
+    /// The folder of its library; none on a GPU.
+    folder: Option<PathBuf>,
+    /// The build id of the library, as the session began.
+    build: Option<String>,
+}
+
+/// The GPUs of a session, and what it has done about them.
+pub(crate) struct Gpus {
+    /// None where trials run on the emulated device.
+    pub(crate) slots: Vec<Slot>,
+    /// The command to run where a GPU no longer works; none without words.
+    pub(crate) recovery: Vec<String>,
+    /// The first locks of those whose health check was made or read, and how often.
+    pub(crate) checked: Mutex<BTreeMap<String, u32>>,
+    /// The first locks of those that the recovery command was run for.
+    pub(crate) mended: Mutex<BTreeSet<String>>,
+    /// Those that were reported as left out.
+    pub(crate) left_out: Mutex<BTreeSet<String>>,
+}
+
+/// The programs of a session.
+pub(crate) struct Programs {
+    /// This program.
+    own: Arc<OwnProgram>,
+    /// The program that executes plans, where it is another one.
+    worker: Option<PathBuf>,
     /// Whether programs can have a view here, and why not.
-    inside: OnceLock<Result<(), String>>,
+    views: OnceLock<Result<(), String>>,
+    /// The compiler of programs of cases.
     compiler: OnceLock<Result<Compiler, Unready>>,
+}
+
+/// The folders of a session.
+pub struct Folders {
+    /// Everything that is kept between runs.
+    pub cache: PathBuf,
+    /// Compiled kernels, kept between runs.
+    pub code: PathBuf,
+    /// Temporary files of workers.
+    pub temporary: Temporary,
+    /// Temporary files of this run.
+    pub scratch: Scratch,
 }
 
 impl Session {
@@ -192,35 +234,41 @@ impl Session {
             stack,
             rocm,
             device: options.device,
-            emulation: options.emulation,
-            device_options: options.device_options,
             jobs,
             limits,
-            reporting: options.reporting,
-            asked: options.limits,
             late: options.late,
-            environment: options.environment,
-            launcher: options.launcher,
-            recovery: options.recovery,
-            resources,
-            cases_from: options.cases_from,
-            packages_in: options.packages_in,
-            programs_in: options.programs_in,
-            program,
-            worker: options.worker,
-            device_folder,
-            device_build,
-            cache,
-            slots,
-            checked: Mutex::default(),
-            mended: Mutex::default(),
-            left_out: Mutex::default(),
-            code_cache,
-            temporary,
-            scratch,
+            given: Given {
+                limits: options.limits,
+                resources,
+                environment: options.environment,
+                launcher: options.launcher,
+                cases_from: options.cases_from,
+                packages_in: options.packages_in,
+                programs_in: options.programs_in,
+            },
+            emulated: Emulated {
+                config: options.emulation,
+                options: options.device_options,
+                folder: device_folder,
+                build: device_build,
+            },
+            gpus: Gpus {
+                slots,
+                recovery: options.recovery,
+                checked: Mutex::default(),
+                mended: Mutex::default(),
+                left_out: Mutex::default(),
+            },
+            programs: Programs {
+                own: program,
+                worker: options.worker,
+                views: OnceLock::new(),
+                compiler: OnceLock::new(),
+            },
+            folders: Folders { cache, code: code_cache, temporary, scratch },
             processes: Processes::default(),
-            inside: OnceLock::new(),
-            compiler: OnceLock::new(),
+            reporting: options.reporting,
+            runner: options.runner,
         })
     }
 
@@ -231,35 +279,35 @@ impl Session {
 
     /// The folder of this run's temporary files. It goes with the session.
     pub fn scratch_folder(&self) -> &Path {
-        self.scratch.path()
+        self.folders.scratch.path()
     }
 
     /// The library that stands in the place of libhsa-runtime64; none on a GPU.
     pub fn device_library(&self) -> Option<PathBuf> {
-        self.device_folder.as_ref().map(|folder| folder.join("libhsa-runtime64.so.1"))
+        self.emulated.folder.as_ref().map(|folder| folder.join("libhsa-runtime64.so.1"))
     }
 
     /// Variables of the trials' environment that were given on the command line.
     pub fn variables(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.environment.iter()
+        self.given.environment.iter()
     }
 
     /// What was given for this machine alone: values of variables that do not concern ROCm, and words of the launcher.
     pub fn private_values(&self) -> Vec<String> {
         let foreign =
-            self.environment.iter().filter(|(name, _)| !report::issue::concerns_rocm(name));
-        let words = self.launcher.iter().flat_map(|word| word.split('=')).skip(1);
+            self.given.environment.iter().filter(|(name, _)| !report::issue::concerns_rocm(name));
+        let words = self.given.launcher.iter().flat_map(|word| word.split('=')).skip(1);
         foreign.map(|(_, value)| value.clone()).chain(words.map(str::to_owned)).collect()
     }
 
     /// Where trials start whose bodies are programs; a fresh folder for each without.
     pub(crate) fn programs_in(&self) -> Option<&Path> {
-        self.programs_in.as_deref()
+        self.given.programs_in.as_deref()
     }
 
     /// Where its cases come from, as it was given on the command line.
     pub(crate) fn cases_from(&self) -> Vec<(&'static str, String)> {
-        let Some(from) = &self.cases_from else { return Vec::new() };
+        let Some(from) = &self.given.cases_from else { return Vec::new() };
         let trust = from.trusted.then(|| ("--trust", String::new()));
         let path = ("--cases-from", from.path.display().to_string());
         std::iter::once(path).chain(trust).collect()
@@ -267,35 +315,36 @@ impl Session {
 
     /// The GPUs that were chosen: each trial says on which it was, and is the same on another.
     pub(crate) fn cards(&self) -> Option<(&'static str, String)> {
-        let cards = slots::names(&self.slots);
+        let cards = slots::names(&self.gpus.slots);
         (!cards.is_empty()).then(|| ("--cards", cards.join(",")))
     }
 
     /// What else was given on the command line that a trial depends on.
     pub fn given(&self) -> Vec<(&'static str, String)> {
-        let environment = self.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
-        let launcher =
-            (!self.launcher.is_empty()).then(|| ("--launcher", shell_words::join(&self.launcher)));
-        let limits = self.resources.iter().filter(|(r, limit)| !USUAL.contains(&(**r, **limit)));
+        let environment = self.given.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
+        let launcher = (!self.given.launcher.is_empty())
+            .then(|| ("--launcher", shell_words::join(&self.given.launcher)));
+        let limits =
+            self.given.resources.iter().filter(|(r, limit)| !USUAL.contains(&(**r, **limit)));
         let limits = limits.map(|(resource, limit)| ("--limit", format!("{resource}={limit}")));
         let times = [
-            ("--timeout", self.asked.total, TIMEOUT),
-            ("--quiet-timeout", self.asked.quiet, QUIET_TIMEOUT),
+            ("--timeout", self.given.limits.total, TIMEOUT),
+            ("--quiet-timeout", self.given.limits.quiet, QUIET_TIMEOUT),
         ];
         let times =
             times.into_iter().filter(|(_, asked, usual)| asked.as_secs() != u64::from(*usual));
         let times = times.map(|(option, asked, _)| (option, asked.as_secs().to_string()));
         let mut given: Vec<_> = environment.chain(launcher).chain(limits).chain(times).collect();
-        if self.emulation.schedule != Schedule::Eager {
-            given.push(("--schedule", self.emulation.schedule.to_string()));
+        if self.emulated.config.schedule != Schedule::Eager {
+            given.push(("--schedule", self.emulated.config.schedule.to_string()));
         }
-        given.extend(self.packages_in.iter().map(|name| ("--in", name.clone())));
-        match self.emulation.sanitize {
+        given.extend(self.given.packages_in.iter().map(|name| ("--in", name.clone())));
+        match self.emulated.config.sanitize {
             Sanitize::Off => {}
             Sanitize::On => given.push(("--sanitize", String::new())),
             Sanitize::Stop => given.push(("--sanitize=stop", String::new())),
         }
-        given.extend(self.emulation.options().into_iter().map(|o| ("--device-option", o)));
+        given.extend(self.emulated.config.options().into_iter().map(|o| ("--device-option", o)));
         given
     }
 
@@ -310,14 +359,14 @@ impl Session {
         folder: &Path,
         device_config: Option<&str>,
     ) -> Result<Start, String> {
-        let worker = self.worker.as_deref().unwrap_or(self.own());
+        let worker = self.programs.worker.as_deref().unwrap_or(self.own());
         let mut start = self.start_in(stack, worker, device_config, &order.plan.environment);
         start.arguments.push(WORKER_ARGUMENT.into());
         start.directory = Some(folder.to_owned());
         self.name_cache(&mut start, folder)?;
         start.tell_end = true;
         // A worker that somebody names may be any program.
-        start.settles = self.worker.is_none();
+        start.settles = self.programs.worker.is_none();
         start.limits = self.limits(&order.plan.limits)?;
         Ok(start)
     }
@@ -325,18 +374,18 @@ impl Session {
     /// What a worker calls the cache of compiled kernels. comgr writes names of folders into texts that it splits again and crashes
     /// where they are not plain, and an order is text; such a folder has another name in the one that the worker starts in.
     pub(crate) fn cache_name(&self) -> &Path {
-        if is_plain(&self.code_cache) { &self.code_cache } else { Path::new("cache") }
+        if is_plain(&self.folders.code) { &self.folders.code } else { Path::new("cache") }
     }
 
     fn name_cache(&self, start: &mut Start, folder: &Path) -> Result<(), String> {
         let name = self.cache_name();
-        if *name == self.code_cache {
+        if *name == self.folders.code {
             return Ok(());
         }
-        std::os::unix::fs::symlink(&self.code_cache, folder.join(name))
-            .map_err(|error| format!("no name for `{}`: {error}", self.code_cache.display()))?;
+        std::os::unix::fs::symlink(&self.folders.code, folder.join(name))
+            .map_err(|error| format!("no name for `{}`: {error}", self.folders.code.display()))?;
         for value in start.environment.values_mut() {
-            if let Ok(below) = Path::new(value).strip_prefix(&self.code_cache) {
+            if let Ok(below) = Path::new(value).strip_prefix(&self.folders.code) {
                 *value = name.join(below).into();
             }
         }
@@ -345,8 +394,9 @@ impl Session {
 
     /// Time limits of a trial whose body is a program: it may compile, or read libraries of gigabytes, for long without a word.
     pub(crate) fn limits_of_programs(&self) -> Limits {
-        let usual = self.asked.quiet.as_secs() == u64::from(QUIET_TIMEOUT);
-        let quiet = if usual { self.limits.quiet.max(SILENT_PROGRAM) } else { self.asked.quiet };
+        let usual = self.given.limits.quiet.as_secs() == u64::from(QUIET_TIMEOUT);
+        let quiet =
+            if usual { self.limits.quiet.max(SILENT_PROGRAM) } else { self.given.limits.quiet };
         Limits { quiet, ..self.limits }
     }
 
@@ -355,7 +405,7 @@ impl Session {
         &self,
         of_plan: &BTreeMap<String, String>,
     ) -> Result<BTreeMap<Resource, Limit>, String> {
-        let mut limits = self.resources.clone();
+        let mut limits = self.given.resources.clone();
         for (name, limit) in of_plan {
             let resource = name.parse()?;
             limits.insert(resource, Limit::parse(resource, limit)?);
@@ -373,7 +423,7 @@ impl Session {
         variables: &BTreeMap<String, String>,
     ) -> Start {
         let mut start = self.start_in(&self.stack, program, device_config, variables);
-        if self.device_folder.is_some() {
+        if self.emulated.folder.is_some() {
             home::allow_preloading(&mut start.environment);
         }
         start
@@ -386,7 +436,7 @@ impl Session {
         device_config: Option<&str>,
         variables: &BTreeMap<String, String>,
     ) -> Start {
-        let inner = stack.command(program, self.device_folder.as_deref());
+        let inner = stack.command(program, self.emulated.folder.as_deref());
         let mut environment = BTreeMap::new();
         let mut set = |name: &OsStr, value: &OsStr| {
             environment.insert(name.to_owned(), value.to_owned());
@@ -403,26 +453,26 @@ impl Session {
         }
         // The folder of temporary files is part of the keys of comgr's cache: with one that is new in each trial, the
         // runtime compiles its own copy kernels every time, which takes three times as long as the rest of a trial.
-        set("TMPDIR".as_ref(), self.code_cache.join(TEMPORARY).as_ref());
+        set("TMPDIR".as_ref(), self.folders.code.join(TEMPORARY).as_ref());
         // Without it HIP's compiler shares ~/.cache/comgr with every other program of the user.
-        set(COMGR_CACHE.as_ref(), self.code_cache.join("comgr").as_ref());
+        set(COMGR_CACHE.as_ref(), self.folders.code.join("comgr").as_ref());
         set("AMD_COMGR_CACHE_POLICY".as_ref(), "prune_interval=1m:cache_size_bytes=32m".as_ref());
         if let Some(config) = device_config {
             set(device::CONFIG_VARIABLE.as_ref(), config.as_ref());
         }
-        for (name, value) in self.environment.iter().chain(variables) {
+        for (name, value) in self.given.environment.iter().chain(variables) {
             set(name.as_ref(), value.as_ref());
         }
         Start {
             program: program.to_owned(),
-            through: stack.through(self.device_folder.as_deref()),
+            through: stack.through(self.emulated.folder.as_deref()),
             view: None,
             preload: Vec::new(),
             arguments: Vec::new(),
             environment,
             directory: None,
             limits: BTreeMap::new(),
-            fixed_addresses: self.emulation.schedule != Schedule::Eager,
+            fixed_addresses: self.emulated.config.schedule != Schedule::Eager,
             tell_end: false,
             settles: false,
         }
@@ -439,13 +489,13 @@ impl Session {
     }
 
     fn home_of<'a>(&'a self, config: Option<&'a Config>) -> Home<'a> {
-        let (stack, device) = (&self.stack, self.device_folder.as_deref());
-        Home { stack, device, config, cache: &self.cache }
+        let (stack, device) = (&self.stack, self.emulated.folder.as_deref());
+        Home { stack, device, config, cache: &self.folders.cache }
     }
 
     /// Whether programs can have such a view here, or why not. A program that does nothing tries it once.
     pub(crate) fn views(&self) -> Result<(), String> {
-        let tried = self.inside.get_or_init(|| {
+        let tried = self.programs.views.get_or_init(|| {
             let mut start = self.start(Path::new("/bin/true"), None, &BTreeMap::new());
             start.view = Some(self.home(None)?);
             let output = self.command(&start).stdin(Stdio::null()).output();
@@ -461,26 +511,27 @@ impl Session {
     /// Where compiled programs of cases and the caches of frameworks are kept, for each stack.
     pub(crate) fn programs_folder(&self) -> PathBuf {
         let stack = plan::digest(self.stack.root.to_string_lossy().as_bytes());
-        self.code_cache.join("programs").join(&stack[..16])
+        self.folders.code.join("programs").join(&stack[..16])
     }
 
     /// What compiles programs of cases, looked for when there is the first.
     pub(crate) fn compiler(&self) -> Result<&Compiler, Unready> {
-        let headers = || self.scratch.path().join("compiler");
+        let headers = || self.folders.scratch.path().join("compiler");
         let kept = || self.programs_folder().join("compiled");
-        let found = self.compiler.get_or_init(|| Compiler::find(&self.stack, headers(), kept()));
+        let found =
+            self.programs.compiler.get_or_init(|| Compiler::find(&self.stack, headers(), kept()));
         found.as_ref().map_err(Unready::clone)
     }
 
     /// The command that starts what is described.
     pub fn command(&self, start: &Start) -> Command {
-        start.command(&[self.own().into(), STARTER_ARGUMENT.into()], &self.launcher)
+        start.command(&[self.own().into(), STARTER_ARGUMENT.into()], &self.given.launcher)
     }
 
     /// What the kernel calls a worker: the first 15 bytes of its file's name; see proc_pid_comm(5).
     pub(crate) fn process_name(&self) -> String {
-        let through = self.stack.through(self.device_folder.as_deref());
-        let worker = self.worker.as_deref().unwrap_or(self.own());
+        let through = self.stack.through(self.emulated.folder.as_deref());
+        let worker = self.programs.worker.as_deref().unwrap_or(self.own());
         let program = through.first().map_or(worker, |word| Path::new(word));
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         name.chars().take(15).collect()
@@ -511,7 +562,7 @@ impl Session {
         spool: &Path,
         environment: &BTreeMap<String, String>,
     ) -> Option<Trouble> {
-        let mut folders = vec![spool.to_owned(), self.code_cache.clone()];
+        let mut folders = vec![spool.to_owned(), self.folders.code.clone()];
         // Those of the compilers may be others than ours. Where the second is missing they make it.
         let [temporary, cache] = ["TMPDIR", COMGR_CACHE].map(|name| environment.get(name));
         folders.extend(temporary.map(|folder| spool.join(folder)));
@@ -521,11 +572,11 @@ impl Session {
 
     /// Whether trials share their GPU with nobody.
     pub(crate) fn takes_turns(&self) -> bool {
-        self.device == DeviceChoice::Gpu && self.jobs.get() <= self.slots.len()
+        self.device == DeviceChoice::Gpu && self.jobs.get() <= self.gpus.slots.len()
     }
 
     pub(crate) fn is_launched(&self) -> bool {
-        !self.launcher.is_empty()
+        !self.given.launcher.is_empty()
     }
 
     /// What trials run on, in one line.
@@ -537,7 +588,7 @@ impl Session {
             }
             DeviceChoice::Gpu => {
                 let turns = if self.takes_turns() { ", one trial at a time" } else { "" };
-                let names = slots::names(&self.slots);
+                let names = slots::names(&self.gpus.slots);
                 match names.len() {
                     0 => format!("the AMD GPU of this machine{turns}"),
                     1 => format!("the AMD GPU {} of this machine{turns}", names[0]),

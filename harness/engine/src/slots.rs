@@ -14,7 +14,7 @@ const UNLISTED: &str = "turn-on-the-gpu";
 
 /// Where one trial at a time runs.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Slot {
+pub struct Slot {
     /// The GPU that is all that a trial sees; none where it sees every one, and takes the first.
     pub(crate) card: Option<Named>,
     /// The names of the locks that a trial here takes, in the order in which everybody takes them.

@@ -36,7 +36,7 @@ pub(crate) fn run_trial_and_tell(
     let unmet = unmet(job.case, session.rocm.as_ref(), session.gfx())
         .or_else(|| too_few(job.case, session.devices_for(job.case)))
         .or_else(|| session.missing_properties(job.case, job.trial))
-        .or_else(|| chooses(&job.lowered.plan.environment, &session.slots))
+        .or_else(|| chooses(&job.lowered.plan.environment, &session.gpus.slots))
         .or_else(|| lacks::kernels(job.case, session.stack.manifest.as_ref()?, session.gfx()?));
     if let Some(unmet) = unmet {
         let nothing = not_started(String::new());

@@ -62,10 +62,10 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     if let Some(own) = identity.library("libamdhip64").and_then(|hip| hip.build_id.as_ref()) {
         start.environment.insert(RUNTIME_VARIABLE.into(), own.into());
     }
-    with_helper(&mut start, &session.cache).map_err(no_verdict)?;
+    with_helper(&mut start, &session.folders.cache).map_err(no_verdict)?;
     settle(&mut start, args.home, &session, config.as_ref())?;
     let mut command = session.command(&start);
-    let _uses = session.temporary.of_the_next_program();
+    let _uses = session.folders.temporary.of_the_next_program();
     // The command starts this program, whose file stays open until then.
     let _program = session.own_program();
     // What the session made for trials goes; this process becomes the program.

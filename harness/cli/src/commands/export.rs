@@ -147,7 +147,7 @@ fn line(id: &str, result: &Result<&Exported, &Stop>) -> String {
 
 /// A folder for the compiler's things, as long as programs are compiled.
 pub(crate) fn tools(session: &Session) -> Result<tempfile::TempDir, Stop> {
-    let folder = session.scratch.trial();
+    let folder = session.folders.scratch.trial();
     folder.map_err(|e| Stop::no_verdict(format!("error: no folder for the compiler: {e}")))
 }
 

@@ -219,7 +219,7 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> Stri
         add(&value);
     }
     for job in jobs {
-        add(&format!("{:?} {:?} {:?}", job.case, job.late(session), job.faults));
+        add(&format!("{:?} {:?} {:?}", job.case, job.late(session.late), job.faults));
         add(&serde_json::to_string(&job.lowered.plan).unwrap_or_default());
         if let Body::Program(program) = &job.lowered.body {
             add(&serde_json::to_string(program).unwrap_or_default());

@@ -57,13 +57,13 @@ enum Blamed {
 impl Session {
     /// The locks of a slot. Cases from elsewhere may write to their own cache of kernels, and not here.
     fn locks(&self, slot: &Slot) -> Vec<PathBuf> {
-        slot.locks.iter().map(|name| self.cache.join(name)).collect()
+        slot.locks.iter().map(|name| self.folders.cache.join(name)).collect()
     }
 
     /// What is known of the GPU that trials take there.
     fn health(&self, slot: &Slot) -> Health {
         let stack = self.stack.root.display().to_string();
-        let file = self.cache.join(format!("{}.json", slot.first_lock()));
+        let file = self.folders.cache.join(format!("{}.json", slot.first_lock()));
         Health::new(file, machine::boot(), stack)
     }
 
@@ -73,12 +73,12 @@ impl Session {
     /// # Errors
     /// A cache that cannot be written.
     pub(crate) fn turn(&self, alone: bool, cancel: &Cancel) -> io::Result<Option<Gated<'_>>> {
-        if let [slot] = &self.slots[..] {
+        if let [slot] = &self.gpus.slots[..] {
             return self.gate(slot, alone, Some(cancel), cancel);
         }
         while !cancel.is_cancelled() {
             let mut closed = Vec::new();
-            for slot in &self.slots {
+            for slot in &self.gpus.slots {
                 match self.gate(slot, alone, None, cancel)? {
                     None => {}
                     Some(Gated::Closed(why)) => {
@@ -88,7 +88,7 @@ impl Session {
                     Some(open) => return Ok(Some(open)),
                 }
             }
-            if closed.len() == self.slots.len() {
+            if closed.len() == self.gpus.slots.len() {
                 return Ok(Some(Gated::Closed(closed.join("; "))));
             }
             std::thread::sleep(A_MOMENT);
@@ -99,7 +99,7 @@ impl Session {
     /// Says once that trials go on without a GPU.
     fn leave_out(&self, slot: &Slot, why: &str) {
         let name = slot.card.as_ref().map_or("it", |card| &card.name).to_owned();
-        let mut left_out = self.left_out.lock();
+        let mut left_out = self.gpus.left_out.lock();
         if !left_out.contains(&name) {
             self.reporting.event(Event::GpuLeftOut { name: &name, why });
             left_out.insert(name);
@@ -148,7 +148,7 @@ impl Session {
     /// Whose doing it is that the health check does not pass on a GPU: the stack's, or its own. The others of the run tell; on a machine
     /// that is not known to run ROCm, a check that fails says nothing until another has passed.
     fn blamed(&self, slot: &Slot, health: &Health, gate: &Gate) -> io::Result<Blamed> {
-        let mut checked = self.checked.lock();
+        let mut checked = self.gpus.checked.lock();
         let times = checked.entry(slot.first_lock().to_owned()).or_default();
         *times += 1;
         let times = *times;
@@ -156,7 +156,7 @@ impl Session {
         if passes == Some(true) || matches!(gate, Gate::Closed(_)) {
             return Ok(Blamed::Nobody);
         }
-        let others = self.slots.iter().filter(|other| *other != slot);
+        let others = self.gpus.slots.iter().filter(|other| *other != slot);
         let others: Vec<_> = others.map(|other| (other, self.health(other).passes())).collect();
         let works = others.iter().find(|(_, passes)| *passes == Some(true));
         if let (Some(false), Some((other, _))) = (passes, works) {
@@ -231,7 +231,7 @@ impl Session {
 
     /// Whether nobody has tried to mend this GPU in this run.
     fn is_mended_first(&self, slot: &Slot) -> bool {
-        let mut mended = self.mended.lock();
+        let mut mended = self.gpus.mended.lock();
         mended.insert(slot.first_lock().to_owned())
     }
 
@@ -259,7 +259,7 @@ impl Session {
 
     /// Runs the command that somebody named for a GPU that no longer works, and says what came of it.
     fn recover(&self, slot: &Slot, cancel: &Cancel) -> Option<String> {
-        let (program, arguments) = self.recovery.split_first()?;
+        let (program, arguments) = self.gpus.recovery.split_first()?;
         let mut command = std::process::Command::new(program);
         command.args(arguments);
         if let Some(card) = &slot.card {
@@ -273,7 +273,7 @@ impl Session {
             supervise::Ended::SpawnFailed(error) => format!("did not start: {error}"),
             _ => format!("was ended after {} s", seen.wall.as_secs()),
         };
-        let words = shell_words::join(&self.recovery);
+        let words = shell_words::join(&self.gpus.recovery);
         let stderr = seen.stderr.to_text();
         let event = Event::Recovered { command: &words, ended: &ended, stderr: &stderr };
         self.reporting.event(event);

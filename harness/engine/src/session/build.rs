@@ -8,26 +8,30 @@ use crate::own_program::OwnProgram;
 impl Session {
     /// Returns this program, which commands of the session need until they have started.
     pub fn own_program(&self) -> Arc<OwnProgram> {
-        Arc::clone(&self.program)
+        Arc::clone(&self.programs.own)
     }
 
     /// Returns the path of this program, for the processes that are started from it.
     pub fn own(&self) -> &Path {
-        if self.launcher.is_empty() { self.program.held() } else { self.program.path() }
+        if self.given.launcher.is_empty() {
+            self.programs.own.held()
+        } else {
+            self.programs.own.path()
+        }
     }
 
     /// Returns the identity of this build of rocrepro.
     pub fn build(&self) -> &str {
-        self.program.build()
+        self.programs.own.build()
     }
 
     /// The build id that workers must have; none where nothing is known of them.
     pub(crate) fn worker_build(&self) -> Option<&str> {
-        self.program.build_id().filter(|_| self.worker.is_none())
+        self.programs.own.build_id().filter(|_| self.programs.worker.is_none())
     }
 
     /// The build id that the emulated device's library must have; none where it has none, and on a GPU.
     pub(crate) fn device_build(&self) -> Option<&str> {
-        self.device_build.as_deref()
+        self.emulated.build.as_deref()
     }
 }

@@ -41,7 +41,7 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/kfd", "/dev/dri", "/dev/shm"];
 impl Session {
     /// Returns true if the cases come from elsewhere and are not trusted.
     pub fn is_foreign(&self) -> bool {
-        self.cases_from.as_ref().is_some_and(|from| !from.trusted)
+        self.given.cases_from.as_ref().is_some_and(|from| !from.trusted)
     }
 
     /// Returns the confinement of workers; none where the cases are trusted.
@@ -51,8 +51,8 @@ impl Session {
         }
         let gpu = self.device == DeviceChoice::Gpu;
         let mut readable: Vec<PathBuf> = ALWAYS.iter().map(PathBuf::from).collect();
-        readable.push(self.worker.clone().unwrap_or_else(|| self.own().to_path_buf()));
-        readable.extend(self.device_folder.clone());
+        readable.push(self.programs.worker.clone().unwrap_or_else(|| self.own().to_path_buf()));
+        readable.extend(self.emulated.folder.clone());
         readable.extend(self.stack.libraries.clone());
         // Of a stack among the machine's own files, its libraries are all that is its own.
         if !["/", "/usr"].map(Path::new).contains(&self.stack.root.as_path()) {
@@ -63,7 +63,7 @@ impl Session {
             let own = env::var_os("LD_LIBRARY_PATH");
             readable.extend(own.iter().flat_map(env::split_paths));
         }
-        let asked = self.environment.get("LD_LIBRARY_PATH").map(OsStr::new);
+        let asked = self.given.environment.get("LD_LIBRARY_PATH").map(OsStr::new);
         readable.extend(asked.into_iter().flat_map(env::split_paths));
         if gpu {
             readable.extend(OF_GPU.iter().map(PathBuf::from));
@@ -87,7 +87,7 @@ impl Session {
             // A runtime on a GPU reserves addresses for all memory of the machine.
             let unbounded = resource == Resource::Memory && self.device == DeviceChoice::Gpu;
             let usual = if unbounded { Limit::NONE } else { usual };
-            let given = self.resources.get(&resource).filter(|given| **given != Limit::NONE);
+            let given = self.given.resources.get(&resource).filter(|given| **given != Limit::NONE);
             let most = given.copied().unwrap_or(usual);
             let limit = limits.entry(resource).or_insert(most);
             *limit = (*limit).min(most);

@@ -12,7 +12,9 @@ impl Session {
     /// What the emulated device is told to be; none on a GPU.
     pub fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
         match self.device {
-            DeviceChoice::Emulated(arch) => Some(Config { arch, faults, ..self.emulation.clone() }),
+            DeviceChoice::Emulated(arch) => {
+                Some(Config { arch, faults, ..self.emulated.config.clone() })
+            }
             DeviceChoice::Gpu => None,
         }
     }
@@ -39,7 +41,7 @@ impl Session {
     /// Returns the option of the command line about the same property as this one.
     fn said(&self, option: &str) -> Option<&String> {
         let name = option.split('=').next();
-        self.device_options.iter().rev().find(|said| said.split('=').next() == name)
+        self.emulated.options.iter().rev().find(|said| said.split('=').next() == name)
     }
 
     /// Returns the skip reason if the trial needs a device that this session does not have.
@@ -60,7 +62,8 @@ impl Session {
                 };
                 return Some(format!("needs a device with {option}, and {why}"));
             }
-            let (mut said, mut needed) = (self.emulation.clone(), self.emulation.clone());
+            let (mut said, mut needed) =
+                (self.emulated.config.clone(), self.emulated.config.clone());
             if let Some(typed) = self.said(&option)
                 && said.set(typed).and(needed.set(&option)).is_ok()
                 && said != needed
@@ -74,7 +77,7 @@ impl Session {
     }
 
     fn emulated_devices(&self, case: &Case) -> u32 {
-        match self.emulation.devices {
+        match self.emulated.config.devices {
             1 => case.needs.devices.max(1),
             said => said,
         }
@@ -82,7 +85,7 @@ impl Session {
 
     /// How many devices a trial of this case sees, at least.
     pub(crate) fn devices_for(&self, case: &Case) -> u32 {
-        match (&self.device, &self.slots[..]) {
+        match (&self.device, &self.gpus.slots[..]) {
             (DeviceChoice::Emulated(_), _) => self.emulated_devices(case),
             (DeviceChoice::Gpu, [Slot { card: None, locks }]) => locks.len() as u32,
             (DeviceChoice::Gpu, _) => 1,

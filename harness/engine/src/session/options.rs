@@ -13,6 +13,7 @@ use plan::Late;
 use stacks::Stack;
 use supervise::{Limit, Limits, Resource};
 
+use super::TrialRunner;
 use crate::{
     DeviceChoice, Stop, card,
     events::Reporting,
@@ -64,6 +65,10 @@ pub struct SessionOptions {
     pub program: Option<PathBuf>,
     /// The program that executes plans; this one without.
     pub worker: Option<PathBuf>,
+    /// The folder that is kept between runs; the user's cache without.
+    pub cache: Option<PathBuf>,
+    /// What executes trials; worker processes without.
+    pub runner: Option<Arc<dyn TrialRunner>>,
     /// The receiver of events.
     pub reporting: Reporting,
     /// Ends the fetch of a stack when it becomes true.
@@ -82,6 +87,36 @@ const SANITIZER_SLOWS: u32 = 4;
 const CARDS: [&str; 2] = ["ROCREPRO_CARDS", slots::VISIBLE];
 
 impl SessionOptions {
+    /// Returns the options for a stack and a device, with every other option at its default.
+    pub fn new(rocm: String, device: DeviceChoice, arch: Arch) -> SessionOptions {
+        SessionOptions {
+            rocm,
+            with: Vec::new(),
+            device,
+            emulation: Config::of(arch, Sanitize::Off),
+            device_options: Vec::new(),
+            mirrors: Vec::new(),
+            environment: BTreeMap::new(),
+            launcher: Vec::new(),
+            recovery: Vec::new(),
+            cases_from: None,
+            packages_in: None,
+            programs_in: None,
+            cards: Vec::new(),
+            jobs: None,
+            limits: Limits::default(),
+            hangs_on_purpose: false,
+            late: None,
+            resources: BTreeMap::new(),
+            program: None,
+            worker: None,
+            cache: None,
+            runner: None,
+            reporting: Reporting::default(),
+            stop: Arc::default(),
+        }
+    }
+
     /// Returns the same options for another emulated architecture, which has what its own cards have unless an option says
     /// otherwise.
     pub fn on(&self, arch: Arch) -> SessionOptions {

@@ -155,6 +155,7 @@ pub(crate) fn exported(
         ));
     }
     let folder = session
+        .folders
         .scratch
         .trial()
         .map_err(|e| Stop::no_verdict(format!("error: no folder for the program: {e}")))?;

@@ -32,6 +32,7 @@ pub(super) fn logs(
         return Ok(vec![Log { title, text: redact(&text, who) }]);
     }
     let folder = session
+        .folders
         .scratch
         .trial()
         .map_err(|e| Stop::no_verdict(format!("error: no folder for the logs: {e}")))?;
