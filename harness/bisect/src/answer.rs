@@ -112,7 +112,7 @@ impl Found<'_> {
             evidence::write(folder, &found).err(),
             evidence::write_text(folder, PICTURE, &picture).err(),
         ];
-        problems.extend(written.into_iter().flatten().map(|stop| stop.to_string()));
+        problems.extend(written.into_iter().flatten().map(|error| Stop::from(error).to_string()));
         (format!("{text}{:<11} {}\n", "files", folder.display()), problems)
     }
 

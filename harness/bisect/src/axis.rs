@@ -13,7 +13,7 @@ use crate::{
     nights::{Night, Nights},
     packages,
 };
-use engine::{Stop, named::nearest, stack_source, stop::chain};
+use engine::{Stop, case_names::nearest, stack_source, stop::chain};
 
 /// The points of an axis, in its own order.
 pub(crate) enum Points {

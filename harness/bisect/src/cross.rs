@@ -5,7 +5,7 @@ use report::evidence::{Crossed, Rate};
 use stacks::{Component, ObtainedBuild};
 
 use crate::{interruption::interrupted, subject::Ready, verdict::Sees, workbench::Workbench};
-use engine::{Stop, events::Event, stop::chain};
+use engine::{Stop, events::EngineEvent, stop::chain};
 
 /// Runs of one crossed build at most.
 const MOST_RUNS: u32 = 60;
@@ -24,7 +24,7 @@ impl Workbench<'_> {
             })?;
             self.store
                 .obtain_unless(build, self.cancel.flag(), &|event| {
-                    self.options.reporting.event(Event::Build(event));
+                    self.options.reporting.event(EngineEvent::Build(event));
                 })
                 .map_err(|e| interrupted(&format!("error: {}", chain(&e))))
         };

@@ -24,14 +24,14 @@ pub enum BisectEvent<'a> {
         /// Builds that it installed.
         builds: u32,
     },
-    /// A point of the earlier search is no longer in the history, and its runs no longer count.
+    /// A point of the earlier search has left the history, and its runs no longer count.
     PointGone {
-        /// Its name.
+        /// The name of the point.
         label: &'a str,
     },
     /// A point that an earlier command of this search left out stays so.
     StaysLeftOut {
-        /// Its name.
+        /// The name of the point.
         label: &'a str,
     },
     /// A point was installed or run, or cannot be tested.
@@ -45,7 +45,7 @@ pub enum BisectEvent<'a> {
         /// Returns the name of a point.
         name: &'a dyn Fn(usize) -> String,
     },
-    /// The time of an end is known, by which slow runs are told from fast ones.
+    /// The time of an end is known, which separates slow runs from fast ones.
     EndMeasured {
         /// The name of the end.
         label: &'a str,

@@ -28,8 +28,8 @@ use crate::{
     wanted::Wanted,
 };
 use engine::{
-    CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, events::Event, own_program,
-    run_trial, stop::chain,
+    CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, events::EngineEvent,
+    own_program, run_trial, stop::chain,
 };
 
 /// What is bisected.
@@ -126,7 +126,7 @@ impl<'a> Subject<'a> {
                 options.rocm = match debian {
                     Some(spec) => spec,
                     None => match store.obtain_unless(build, stop, &|event| {
-                        options.reporting.event(Event::Build(event));
+                        options.reporting.event(EngineEvent::Build(event));
                     }) {
                         Ok(got) => {
                             let prefix = got.prefix.display().to_string();
@@ -264,7 +264,7 @@ pub(crate) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
     let names = trial.values.iter().map(|(axis, _)| &**axis);
     let help = match trial.values.is_empty() {
         true => "it has no matrix".to_owned(),
-        false => engine::named::meant(name, names),
+        false => engine::case_names::meant(name, names),
     };
     Stop::usage(format!("error: {} has no axis `{name}`; {help}", case.id))
 }

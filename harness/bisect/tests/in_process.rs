@@ -13,7 +13,7 @@ use engine::{
 use judge::{End, Kind, Location, Observation, Outcome, VerdictKind};
 use report::Record;
 use search::bisect::Answer;
-use standin::fake::{Entry, Fake};
+use standin::{Entry, Fake};
 use std::sync::Arc;
 use supervise::Limits;
 
@@ -140,7 +140,7 @@ fn run_all(options: SessionOptions) -> Batch {
 }
 
 #[test]
-fn a_known_failure_is_as_expected_and_another_one_is_not() {
+fn expects_a_known_failure_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Scripted::new(|id| match id {
         "copies/whole[bytes=1]" => None,
@@ -181,7 +181,7 @@ fn nothing_runs_on_a_gpu_that_fails_the_health_check() {
 }
 
 #[test]
-fn a_bisect_finds_the_first_value_that_fails() {
+fn finds_the_first_value_that_fails() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Scripted::new(|id| {
         let bytes: u32 = id.split(['=', ']']).nth(1)?.parse().ok()?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::events::{Event, Reporting, Sink};
+use engine::events::{EngineEvent, EventSink, Reporting};
 use parking_lot::Mutex;
 use report::count;
 
@@ -25,24 +25,26 @@ struct Console {
     batch: Mutex<Option<Arc<Ticker>>>,
 }
 
-impl Sink for Console {
-    fn event(&self, event: Event<'_>) {
+impl EventSink for Console {
+    fn event(&self, event: EngineEvent<'_>) {
         match event {
-            Event::Fetch { spec, step } => {
+            EngineEvent::Fetch { spec, step } => {
                 let mut view = self.stack.lock();
                 view.get_or_insert_with(|| View::new(spec.to_owned())).show(step);
             }
-            Event::FetchEnded => {
+            EngineEvent::FetchEnded => {
                 if let Some(view) = self.stack.lock().take() {
                     view.finish();
                 }
             }
-            Event::Build(event) => self.builds.tell(event),
-            Event::BatchBegins { trials } => *self.batch.lock() = Some(Ticker::start(trials)),
-            Event::TrialBegins { number, trial } => self.in_batch(|t| t.begins(number, trial)),
-            Event::TrialEnds { number } => self.in_batch(|t| t.ends(number)),
-            Event::TrialOver { trial } => self.in_batch(|t| t.over(trial)),
-            Event::BatchEnds => {
+            EngineEvent::Build(event) => self.builds.tell(event),
+            EngineEvent::BatchBegins { trials } => *self.batch.lock() = Some(Ticker::start(trials)),
+            EngineEvent::TrialBegins { number, trial } => {
+                self.in_batch(|t| t.begins(number, trial))
+            }
+            EngineEvent::TrialEnds { number } => self.in_batch(|t| t.ends(number)),
+            EngineEvent::TrialOver { trial } => self.in_batch(|t| t.over(trial)),
+            EngineEvent::BatchEnds => {
                 if let Some(ticker) = self.batch.lock().take() {
                     ticker.finish();
                 }
@@ -67,12 +69,12 @@ impl Console {
 }
 
 /// Returns the sentence for an event.
-fn text(event: &Event<'_>) -> Option<String> {
+fn text(event: &EngineEvent<'_>) -> Option<String> {
     Some(match event {
-        Event::EnvironmentRemade { folder } => {
+        EngineEvent::EnvironmentRemade { folder } => {
             format!("`{}` was never finished and is made again", folder.display())
         }
-        Event::UnfinishedTrials { file, trials, last } => {
+        EngineEvent::UnfinishedTrials { file, trials, last } => {
             let file = file.display();
             format!(
                 "warning: `{file}`: {} began in an earlier run and never ended, the last one {last}; `rocrepro unfinished {file}` \
@@ -80,13 +82,13 @@ fn text(event: &Event<'_>) -> Option<String> {
                 count(*trials, "trial")
             )
         }
-        Event::ReleaseByName { doubt, version } => {
+        EngineEvent::ReleaseByName { doubt, version } => {
             format!("warning: {doubt}; ROCm {version} is what the name of its libamdhip64 says")
         }
-        Event::ReleaseByRuntime { doubt, version } => {
+        EngineEvent::ReleaseByRuntime { doubt, version } => {
             format!("warning: {doubt}; ROCm {version} is what its HIP runtime says")
         }
-        Event::ReleaseUnknown { doubt, why, assumed } => {
+        EngineEvent::ReleaseUnknown { doubt, why, assumed } => {
             let why = why.map_or_else(String::new, |why| format!(" ({why})"));
             format!(
                 "warning: the ROCm version is not known: {doubt}, and its HIP runtime does not say it{why}. Of known \
@@ -94,12 +96,12 @@ fn text(event: &Event<'_>) -> Option<String> {
                  programs are exported as for ROCm {assumed}"
             )
         }
-        Event::GpuLeftOut { name, why } => format!("no further trial runs on {name}: {why}"),
-        Event::HealthCheckFails { why } => format!(
+        EngineEvent::GpuLeftOut { name, why } => format!("no further trial runs on {name}: {why}"),
+        EngineEvent::HealthCheckFails { why } => format!(
             "warning: the health check does not pass on this stack ({why}), so a GPU that no longer works after a \
              trial is not told from ROCm's own failures"
         ),
-        Event::Recovered { command, ended, stderr } => {
+        EngineEvent::Recovered { command, ended, stderr } => {
             format!("`{command}` {ended}\n{}", stderr.trim_end()).trim_end().to_owned()
         }
         _ => return None,

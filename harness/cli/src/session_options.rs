@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::Parser;
-use device::{Arch, Config, Sanitize};
+use device::Arch;
 use engine::{DeviceChoice, SessionOptions, Stop, environments::Environments, stack_source};
 use stacks::{Extra, Spec};
 use supervise::{Limit, Limits, Resource};

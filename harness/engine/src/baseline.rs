@@ -12,7 +12,7 @@ use plan::VersionRange;
 use regex::Regex;
 use report::{Record, count};
 
-use crate::{CaseLibrary, Selected, Stop, named, select};
+use crate::{CaseLibrary, Selected, Stop, case_names, select};
 
 /// How a trial failed, in the words of deqp-runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,7 +269,7 @@ impl Baseline {
 /// What is told of lines, by their places, that name none of these trials.
 fn without_a_trial(level: &str, lines: &[(String, String)], ids: &BTreeSet<String>) -> Vec<String> {
     let told = lines.iter().take(TOLD).map(|(place, line)| {
-        let help = named::nearest(line, ids.iter().map(String::as_str))
+        let help = case_names::nearest(line, ids.iter().map(String::as_str))
             .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
         format!("{level}: {place}: `{line}` names no trial of the library{help}")
     });

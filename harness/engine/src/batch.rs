@@ -14,7 +14,7 @@ use serde::Serialize;
 use supervise::{Cancel, Journal, for_each, in_order};
 
 use crate::{
-    Job, Session, Stop, baseline::Baseline, events::Event, health, machine,
+    Job, Session, Stop, baseline::Baseline, events::EngineEvent, health, machine,
     record::not_run as not_run_record, rerun::again, stop::chain, trial::run_trial_and_tell,
 };
 
@@ -151,7 +151,7 @@ pub fn run_batch(
         }
         records.extend(record);
     });
-    reporting.event(Event::BatchBegins { trials: jobs.len() as u64 });
+    reporting.event(EngineEvent::BatchBegins { trials: jobs.len() as u64 });
     {
         for_each(
             jobs,
@@ -166,7 +166,7 @@ pub fn run_batch(
                 if !journal.keep(|| begun(session, job, number), cancel) {
                     return None;
                 }
-                reporting.event(Event::TrialBegins { number, trial: &job.id() });
+                reporting.event(EngineEvent::TrialBegins { number, trial: &job.id() });
                 let judged = |record: Record| {
                     let mut record = Record { number, ..record };
                     patience.known.judge(&mut record);
@@ -176,7 +176,7 @@ pub fn run_batch(
                     journal.keep(|| ended(judged(record)), cancel);
                 };
                 let record = run_trial_and_tell(session, job, &tell, cancel);
-                reporting.event(Event::TrialEnds { number });
+                reporting.event(EngineEvent::TrialEnds { number });
                 let mut record = judged(record?);
                 // Before the next trial begins: whatever ends this program then has ended that one and no other.
                 if !course.over(&record) {
@@ -188,12 +188,12 @@ pub fn run_batch(
             },
             |index, record: Option<Record>| {
                 let trial = record.as_ref().map(|record| record.trial.as_str());
-                reporting.event(Event::TrialOver { trial });
+                reporting.event(EngineEvent::TrialOver { trial });
                 keep(index, record);
             },
         );
     }
-    reporting.event(Event::BatchEnds);
+    reporting.event(EngineEvent::BatchEnds);
     drop(keep);
     journal.keep(|| over(&session.run), cancel);
     let trouble = journal.trouble.into_inner();

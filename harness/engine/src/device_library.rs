@@ -9,7 +9,9 @@ use std::{
 use flate2::read::ZlibDecoder;
 use hsa_runtime64::install::FILE_NAME;
 
-use crate::{Stop, cache, stop::chain};
+use thiserror::Error;
+
+use crate::{Failure, FailureClass, Stop, cache, stop::chain};
 
 /// The library as it was built with this program: its digest, its length in bytes, and itself, packed.
 const BUILT: (&str, usize, &[u8]) = embed::file!("ROCREPRO_BUILT_DEVICE");
@@ -24,20 +26,66 @@ fn unpacked() -> io::Result<Vec<u8>> {
 /// Beside the library: the digest of what was installed, by which a file is known that was damaged or replaced.
 const DIGEST: &str = "digest";
 
+/// The failure to install the library of the emulated device.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DeviceLibraryError {
+    /// The dynamic loader cannot search the folder.
+    #[error(
+        "the dynamic loader cannot be told of `{}`, as its path has a colon, semicolon or dollar; name \
+         another cache in XDG_CACHE_HOME",
+        folder.display()
+    )]
+    UnusablePath {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The library cannot be written.
+    #[error("cannot install the emulated device in {}: {why}", folder.display())]
+    NotInstalled {
+        /// The folder.
+        folder: PathBuf,
+        /// The cause.
+        why: String,
+        /// What the user can do about it.
+        hint: &'static str,
+    },
+    /// The library that the user names cannot be read.
+    #[error("cannot read the library that ROCREPRO_DEVICE_LIBRARY names, {}: {why}", path.display())]
+    Unreadable {
+        /// The library.
+        path: PathBuf,
+        /// The cause.
+        why: String,
+    },
+}
+
+impl Failure for DeviceLibraryError {
+    fn class(&self) -> FailureClass {
+        match self {
+            DeviceLibraryError::UnusablePath { .. } => FailureClass::Usage,
+            _ => FailureClass::NoVerdict,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            DeviceLibraryError::NotInstalled { hint, .. } => Some((*hint).to_owned()),
+            _ => None,
+        }
+    }
+}
+
 /// Unpacks the device library below the cache folder, where it is not yet or is not what was installed, and returns the folder that
 /// holds it as `libhsa-runtime64.so.1`. Each build of it has a folder of its own, so that nothing that runs is disturbed.
-pub(crate) fn install(cache: &Path) -> Result<PathBuf, Stop> {
+pub(crate) fn install(cache: &Path) -> Result<PathBuf, DeviceLibraryError> {
     let given = given()?;
     let build = given.as_deref().map_or_else(|| BUILT.0.to_owned(), plan::digest);
     let folder = cache.join("device").join(build);
     // ld.so(8): two of these characters separate the folders of a library path, one begins a name that is replaced, and there is
     // no escape.
     if folder.to_string_lossy().contains([':', ';', '$']) {
-        return Err(Stop::usage(format!(
-            "error: the dynamic loader cannot be told of `{}`, as its path has a colon, semicolon or dollar; name \
-             another cache in XDG_CACHE_HOME",
-            folder.display()
-        )));
+        return Err(DeviceLibraryError::UnusablePath { folder });
     }
     if is_as_installed(&folder) {
         return Ok(folder);
@@ -53,8 +101,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Stop> {
             true => "ROCREPRO_DEVICE_LIBRARY names the library as cargo builds it, libhsa_runtime64.so",
             false => "give this folder room and leave to write there, or name another cache in XDG_CACHE_HOME",
         };
-        let folder = folder.display();
-        Stop::no_verdict(format!("error: cannot install the emulated device in {folder}: {why}\nhelp: {what}"))
+        DeviceLibraryError::NotInstalled { folder: folder.clone(), why, hint: what }
     })?;
     Ok(folder)
 }
@@ -76,7 +123,7 @@ fn is_as_installed(folder: &Path) -> bool {
 }
 
 /// A library that somebody names instead of the one that is built in.
-fn given() -> Result<Option<Vec<u8>>, Stop> {
+fn given() -> Result<Option<Vec<u8>>, DeviceLibraryError> {
     let Some(path) = std::env::var_os("ROCREPRO_DEVICE_LIBRARY").filter(|path| !path.is_empty())
     else {
         return Ok(None);
@@ -86,12 +133,7 @@ fn given() -> Result<Option<Vec<u8>>, Stop> {
         Ok(_) => fs::read(&path).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
-    read.map(Some).map_err(|why| {
-        let path = Path::new(&path).display();
-        Stop::no_verdict(format!(
-            "error: cannot read the library that ROCREPRO_DEVICE_LIBRARY names, {path}: {why}"
-        ))
-    })
+    read.map(Some).map_err(|why| DeviceLibraryError::Unreadable { path: path.into(), why })
 }
 
 /// The file of the device library below the cache folder of this user, unpacked where it is not yet.

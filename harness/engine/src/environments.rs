@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Stop, cache,
-    events::{Event, Reporting},
+    events::{EngineEvent, Reporting},
     which,
 };
 
@@ -33,18 +33,18 @@ pub struct Environments {
 }
 
 /// A Python environment that rocrepro made.
-pub struct Environment {
+pub struct PythonEnvironment {
     /// The name that the user gave it.
     pub name: String,
     folder: PathBuf,
     /// Its content, as the mark in its folder says.
-    pub mark: Mark,
+    pub mark: EnvironmentMark,
 }
 
 /// The file that marks a folder as an environment of rocrepro.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mark {
+pub struct EnvironmentMark {
     /// What made it.
     made_by: String,
     /// The Python, as it was named.
@@ -76,7 +76,7 @@ impl Environments {
     }
 
     /// The environment of a name, whole.
-    pub fn whole(&self, name: &str) -> Result<Environment, Stop> {
+    pub fn whole(&self, name: &str) -> Result<PythonEnvironment, Stop> {
         let found = self.find(name)?;
         if found.mark.whole {
             return Ok(found);
@@ -86,7 +86,7 @@ impl Environments {
         )))
     }
 
-    fn find(&self, name: &str) -> Result<Environment, Stop> {
+    fn find(&self, name: &str) -> Result<PythonEnvironment, Stop> {
         let folder = self.folder(name)?;
         if fs::symlink_metadata(&folder).is_err() {
             let names: Vec<_> = self.all().into_iter().map(|e| format!("`{}`", e.name)).collect();
@@ -100,7 +100,7 @@ impl Environments {
     }
 
     /// All, in the order of their names.
-    pub fn all(&self) -> Vec<Environment> {
+    pub fn all(&self) -> Vec<PythonEnvironment> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut all: Vec<_> = entries.filter_map(|entry| read(&entry.path())).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -114,7 +114,7 @@ impl Environments {
         python: &Path,
         packages: &[String],
         reporting: &Reporting,
-    ) -> Result<Environment, Stop> {
+    ) -> Result<PythonEnvironment, Stop> {
         let folder = self.folder(name)?;
         let python = which::file(python)?;
         let cannot = |what: &str, error: &dyn std::error::Error| {
@@ -149,12 +149,14 @@ impl Environments {
         folder: &Path,
         reporting: &Reporting,
     ) -> Result<(), Stop> {
-        let Some(Environment { mark: Mark { whole: false, .. }, .. }) = read(folder) else {
+        let Some(PythonEnvironment { mark: EnvironmentMark { whole: false, .. }, .. }) =
+            read(folder)
+        else {
             return Ok(());
         };
         match locked_folder(folder) {
             Ok(_lock) => {
-                reporting.event(Event::EnvironmentRemade { folder });
+                reporting.event(EngineEvent::EnvironmentRemade { folder });
                 self.remove(name)
             }
             Err(Errno::WOULDBLOCK) => Err(Stop::no_verdict(format!(
@@ -181,14 +183,14 @@ impl Environments {
     }
 }
 
-impl Mark {
+impl EnvironmentMark {
     /// Returns true if everything that was asked for was installed.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
 }
 
-impl Environment {
+impl PythonEnvironment {
     /// What was installed: each package with its version and the hash of its file.
     pub fn lock(&self) -> String {
         fs::read_to_string(self.folder.join(LOCK)).unwrap_or_default()
@@ -210,7 +212,7 @@ pub fn normal(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
-fn read(folder: &Path) -> Option<Environment> {
+fn read(folder: &Path) -> Option<PythonEnvironment> {
     let plain = |path: &Path| fs::symlink_metadata(path).ok();
     let mark = folder.join(MARK);
     if !plain(folder)?.is_dir() || !plain(&mark)?.is_file() {
@@ -218,10 +220,10 @@ fn read(folder: &Path) -> Option<Environment> {
     }
     let mark = serde_json::from_slice(&fs::read(mark).ok()?).ok()?;
     let name = folder.file_name()?.to_str()?.to_owned();
-    (!name.starts_with('.')).then(|| Environment { name, folder: folder.to_owned(), mark })
+    (!name.starts_with('.')).then(|| PythonEnvironment { name, folder: folder.to_owned(), mark })
 }
 
-fn write_mark(folder: &Path, mark: &Mark) -> io::Result<()> {
+fn write_mark(folder: &Path, mark: &EnvironmentMark) -> io::Result<()> {
     atomic::write(&folder.join(MARK), serde_json::to_string_pretty(mark)? + "\n")
 }
 
@@ -241,7 +243,7 @@ fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), Stop> {
     let cannot = |what: &str, error: &dyn std::error::Error| {
         Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
     };
-    let mut mark = Mark {
+    let mut mark = EnvironmentMark {
         made_by: format!("rocrepro {}", env!("CARGO_PKG_VERSION")),
         python: python.to_owned(),
         packages: packages.to_vec(),
@@ -342,7 +344,7 @@ mod tests {
             let at = folder.path().join(name);
             fs::create_dir(&at).unwrap();
             fs::write(at.join("file"), "").unwrap();
-            let made = Mark {
+            let made = EnvironmentMark {
                 made_by: String::new(),
                 python: "p".into(),
                 packages: Vec::new(),

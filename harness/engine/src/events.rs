@@ -7,7 +7,7 @@ use plan::Version;
 /// An event of a running operation.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Event<'a> {
+pub enum EngineEvent<'a> {
     /// A stack of a distribution is being fetched.
     Fetch {
         /// The stack, as typed.
@@ -63,19 +63,19 @@ pub enum Event<'a> {
     },
     /// A trial of the batch begins.
     TrialBegins {
-        /// Its number in the run.
+        /// The number of the trial in the run.
         number: u64,
-        /// Its id.
+        /// The id of the trial.
         trial: &'a str,
     },
     /// A trial of the batch has ended.
     TrialEnds {
-        /// Its number in the run.
+        /// The number of the trial in the run.
         number: u64,
     },
     /// One more trial of the batch needs no further work.
     TrialOver {
-        /// Its id; none where it did not run.
+        /// The id of the trial; none where it did not run.
         trial: Option<&'a str>,
     },
     /// The batch is over.
@@ -94,33 +94,33 @@ pub enum Event<'a> {
     },
     /// The recovery command has ended.
     Recovered {
-        /// Its words as one line.
+        /// The command as one line.
         command: &'a str,
-        /// How it ended.
+        /// The end, such as an exit code.
         ended: &'a str,
-        /// Its standard error.
+        /// The standard error.
         stderr: &'a str,
     },
 }
 
 /// A receiver of events. Threads of one operation call it at the same time.
-pub trait Sink: Send + Sync {
+pub trait EventSink: Send + Sync {
     /// Receives an event. The operation waits until this returns.
-    fn event(&self, event: Event<'_>);
+    fn event(&self, event: EngineEvent<'_>);
 }
 
 /// The receiver that an operation reports to; by default events are dropped.
 #[derive(Clone, Default)]
-pub struct Reporting(Option<Arc<dyn Sink>>);
+pub struct Reporting(Option<Arc<dyn EventSink>>);
 
 impl Reporting {
     /// Returns the handle of a receiver.
-    pub fn to(sink: Arc<dyn Sink>) -> Reporting {
+    pub fn to(sink: Arc<dyn EventSink>) -> Reporting {
         Reporting(Some(sink))
     }
 
     /// Reports an event.
-    pub fn event(&self, event: Event<'_>) {
+    pub fn event(&self, event: EngineEvent<'_>) {
         if let Some(sink) = &self.0 {
             sink.event(event);
         }

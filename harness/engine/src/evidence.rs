@@ -7,7 +7,52 @@ use std::{
 
 use report::evidence::{Bisected, Evidence, Exported, Minimised, Mitigations, folder_name};
 
-use crate::Stop;
+use thiserror::Error;
+
+use crate::{Failure, FailureClass};
+
+/// The failure to use a folder of evidence.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EvidenceError {
+    /// The folder has files that rocrepro did not write.
+    #[error(
+        "`{}` has files that are no evidence of rocrepro; give `--out` a new or an empty folder, or one that an \
+         earlier command made",
+        folder.display()
+    )]
+    Foreign {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A file is of another version of rocrepro.
+    #[error(
+        "`{}` is not what this version writes: {error}; make it anew, or remove it",
+        path.display()
+    )]
+    OtherVersion {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        error: String,
+    },
+    /// A file cannot be made, read or written.
+    #[error("cannot {what} `{}`: {error}", path.display())]
+    Failed {
+        /// The operation.
+        what: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        error: String,
+    },
+}
+
+impl Failure for EvidenceError {
+    fn class(&self) -> FailureClass {
+        FailureClass::Usage
+    }
+}
 
 /// The file that says which of the others are private.
 const PRIVATE_FILE: &str = "PRIVATE.txt";
@@ -28,7 +73,7 @@ const FOUND: [&str; 6] = [
 
 /// The folder that was given, or the one named after the case in the current folder. One that has files, and was not made for
 /// evidence, is somebody else's.
-pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, Stop> {
+pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> {
     let folder = out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf);
     let files = || folder.read_dir().map_or(0, Iterator::count);
     let foreign = match std::fs::read_to_string(folder.join(PRIVATE_FILE)) {
@@ -39,18 +84,14 @@ pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, Stop> {
         Err(_) => files() > 0,
     };
     if foreign {
-        return Err(Stop::usage(format!(
-            "error: `{}` has files that are no evidence of rocrepro; give `--out` a new or an empty folder, or one that an \
-             earlier command made",
-            folder.display()
-        )));
+        return Err(EvidenceError::Foreign { folder });
     }
     Ok(folder)
 }
 
 /// Makes the folder where it is missing, and marks it as one of evidence. A mark that is there is not written again: whoever is ended
 /// meanwhile would leave none.
-pub fn make(folder: &Path) -> Result<(), Stop> {
+pub fn make(folder: &Path) -> Result<(), EvidenceError> {
     let mark = folder.join(PRIVATE_FILE);
     if std::fs::read_to_string(&mark).is_ok_and(|text| text == PRIVATE) {
         return Ok(());
@@ -61,13 +102,13 @@ pub fn make(folder: &Path) -> Result<(), Stop> {
 }
 
 /// Writes a finding into its file; the folder is made where it is missing.
-pub fn write<E: Evidence>(folder: &Path, found: &E) -> Result<PathBuf, Stop> {
+pub fn write<E: Evidence>(folder: &Path, found: &E) -> Result<PathBuf, EvidenceError> {
     let text = found.to_json().map_err(|e| cannot("write", &folder.join(E::FILE), &e))?;
     write_text(folder, E::FILE, &text)
 }
 
 /// Writes a file of the folder, which is made where it is missing. An earlier file of that name stays until the new one is whole.
-pub fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Stop> {
+pub fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, EvidenceError> {
     make(folder)?;
     let path = folder.join(name);
     atomic::write(&path, text).map_err(|e| cannot("write", &path, &e))?;
@@ -75,22 +116,19 @@ pub fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Stop
 }
 
 /// Reads a finding; none where the folder does not have it.
-pub fn read<E: Evidence>(folder: &Path) -> Result<Option<E>, Stop> {
+pub fn read<E: Evidence>(folder: &Path) -> Result<Option<E>, EvidenceError> {
     let path = folder.join(E::FILE);
     match std::fs::read_to_string(&path) {
-        Ok(text) => E::from_json(&text).map(Some).map_err(|error| {
-            Stop::usage(format!(
-                "error: `{}` is not what this version writes: {error}; make it anew, or remove it",
-                path.display()
-            ))
-        }),
+        Ok(text) => E::from_json(&text)
+            .map(Some)
+            .map_err(|error| EvidenceError::OtherVersion { path, error: error.to_string() }),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(cannot("read", &path, &e)),
     }
 }
 
-fn cannot(what: &str, path: &Path, error: &dyn std::error::Error) -> Stop {
-    Stop::usage(format!("error: cannot {what} `{}`: {error}", path.display()))
+fn cannot(what: &'static str, path: &Path, error: &dyn std::error::Error) -> EvidenceError {
+    EvidenceError::Failed { what, path: path.to_owned(), error: error.to_string() }
 }
 
 #[cfg(test)]

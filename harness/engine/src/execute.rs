@@ -20,7 +20,7 @@ use crate::{
     session::nonce,
     slots::Slot,
     spool::Spool,
-    told::{Told, not_started, observe},
+    worker_process::{Told, not_started, observe},
 };
 
 /// Runs a trial by the session's runner, or else in a fresh process, and judges it; on a GPU, in its slot. None where the run was

@@ -13,7 +13,7 @@ use std::{
 use case::{Case, Kernels, Trial, analyse};
 use include_dir::{Dir, include_dir};
 
-use crate::{Stop, diagnostics, named::named_by};
+use crate::{Stop, case_names::named_by, diagnostics};
 
 static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");

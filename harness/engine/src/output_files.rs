@@ -2,33 +2,100 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{ErrorKind, Read},
-    path::Path,
+    io::{self, ErrorKind, Read},
+    path::{Path, PathBuf},
 };
 
 use report::Record;
+use thiserror::Error;
 
-use crate::Stop;
+use crate::{Failure, FailureClass};
+
+/// The failure to open or write a file of results.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OutputFileError {
+    /// An earlier file cannot be read.
+    #[error("cannot read `{}`: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
+    /// There is a file that rocrepro did not write.
+    #[error(
+        "`{}` is there, and is not {what} of rocrepro's; name another file, or move that one away",
+        path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The content that rocrepro would write there.
+        what: &'static str,
+    },
+    /// There is a file where a new one is to be written.
+    #[error("cannot write `{}`: it is there already; name another", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file cannot be created.
+    #[error("cannot write `{}`: {error}", path.display())]
+    NotCreated {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
+    /// A file cannot be written after the trials.
+    #[error("cannot write `{}`: {error}", path.display())]
+    NotWritten {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
+    /// The JUnit report would overwrite the records.
+    #[error("`{}` is the file of the records; JUnit needs another", path.display())]
+    SameAsRecords {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The JUnit report cannot be made.
+    #[error("cannot make the JUnit report: {0}")]
+    Junit(String),
+}
+
+impl Failure for OutputFileError {
+    fn class(&self) -> FailureClass {
+        match self {
+            OutputFileError::NotWritten { .. } | OutputFileError::Junit(_) => {
+                FailureClass::NoVerdict
+            }
+            _ => FailureClass::Usage,
+        }
+    }
+}
 
 /// What a file that rocrepro wrote says at its beginning; others are never written over.
 #[derive(Clone, Copy)]
-pub struct Mark {
+pub struct FileMark {
     what: &'static str,
     says: &'static str,
 }
 
 /// Records of a run, a line for each.
-pub(crate) const RECORDS: Mark = Mark { what: "a file of records", says: "{\"format\":" };
-const JUNIT: Mark = Mark { what: "a JUnit report", says: "<testsuites name=\"rocrepro\"" };
+pub(crate) const RECORDS: FileMark = FileMark { what: "a file of records", says: "{\"format\":" };
+const JUNIT: FileMark = FileMark { what: "a JUnit report", says: "<testsuites name=\"rocrepro\"" };
 /// A page of `matrix`.
-pub const PAGE: Mark = Mark { what: "a page", says: "<title>rocrepro: " };
+pub const PAGE: FileMark = FileMark { what: "a page", says: "<title>rocrepro: " };
 /// What `export` prints.
-pub const PROGRAM: Mark = Mark { what: "a program", says: "Printed by rocrepro from " };
+pub const PROGRAM: FileMark = FileMark { what: "a program", says: "Printed by rocrepro from " };
 
 /// Refuses a file that somebody else wrote. One that is empty is nobody's; a device or a pipe keeps nothing.
-pub fn ours(path: &Path, mark: Mark) -> Result<(), Stop> {
-    let cannot =
-        |e: std::io::Error| Stop::usage(format!("error: cannot read `{}`: {e}", path.display()));
+pub fn ours(path: &Path, mark: FileMark) -> Result<(), OutputFileError> {
+    let cannot = |error| OutputFileError::Unreadable { path: path.to_owned(), error };
     if !path.is_file() {
         return Ok(());
     }
@@ -39,28 +106,22 @@ pub fn ours(path: &Path, mark: Mark) -> Result<(), Stop> {
     if says.starts_with(&head) || head.windows(says.len()).any(|text| text == says) {
         return Ok(());
     }
-    Err(Stop::usage(format!(
-        "error: `{}` is there, and is not {} of rocrepro's; name another file, or move that one away",
-        path.display(),
-        mark.what
-    )))
+    Err(OutputFileError::Foreign { path: path.to_owned(), what: mark.what })
 }
 
 /// Writes a file, in the place of an earlier one of ours, which stays until the new one is whole.
-pub fn replace(path: &Path, mark: Mark, text: &str) -> Result<(), Stop> {
+pub fn replace(path: &Path, mark: FileMark, text: &str) -> Result<(), OutputFileError> {
     ours(path, mark)?;
     atomic::write(path, text)
-        .map_err(|e| Stop::no_verdict(format!("error: cannot write `{}`: {e}", path.display())))
+        .map_err(|error| OutputFileError::NotWritten { path: path.to_owned(), error })
 }
 
 /// Writes a file that is not there yet, whole or not at all.
-pub fn new_file(path: &Path, text: &str) -> Result<(), Stop> {
-    let cannot = |e: std::io::Error| {
-        let why = match e.kind() {
-            ErrorKind::AlreadyExists => "it is there already; name another".to_owned(),
-            _ => e.to_string(),
-        };
-        Stop::usage(format!("error: cannot write `{}`: {why}", path.display()))
+pub fn new_file(path: &Path, text: &str) -> Result<(), OutputFileError> {
+    let path_of = || path.to_owned();
+    let cannot = |error: io::Error| match error.kind() {
+        ErrorKind::AlreadyExists => OutputFileError::Exists { path: path_of() },
+        _ => OutputFileError::NotCreated { path: path_of(), error },
     };
     atomic::write_new(path, text).map_err(cannot)
 }
@@ -70,22 +131,19 @@ pub struct Junit<'a>(&'a Path);
 
 impl<'a> Junit<'a> {
     /// Opens it. It is none of the files that the records are in.
-    pub fn open(path: &'a Path, records: &[&Path]) -> Result<Junit<'a>, Stop> {
+    pub fn open(path: &'a Path, records: &[&Path]) -> Result<Junit<'a>, OutputFileError> {
         let place = |path: &Path| path.canonicalize().ok();
         if records.iter().any(|record| {
             *record == path || (place(path).is_some() && place(record) == place(path))
         }) {
-            let path = path.display();
-            return Err(Stop::usage(format!(
-                "error: `{path}` is the file of the records; JUnit needs another"
-            )));
+            return Err(OutputFileError::SameAsRecords { path: path.to_owned() });
         }
         ours(path, JUNIT)?;
         OpenOptions::new()
             .create(true)
             .append(true)
             .open(path)
-            .map_err(|e| Stop::usage(format!("error: cannot write `{}`: {e}", path.display())))?;
+            .map_err(|error| OutputFileError::NotCreated { path: path.to_owned(), error })?;
         Ok(Junit(path))
     }
 
@@ -93,10 +151,10 @@ impl<'a> Junit<'a> {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub fn write(self, records: &[Record]) -> Result<(), Stop> {
+    pub fn write(self, records: &[Record]) -> Result<(), OutputFileError> {
         let Junit(path) = self;
-        let xml = report::junit(records)
-            .map_err(|e| Stop::no_verdict(format!("error: cannot make the JUnit report: {e}")))?;
+        let xml =
+            report::junit(records).map_err(|error| OutputFileError::Junit(error.to_string()))?;
         replace(path, JUNIT, &xml)
     }
 }

@@ -100,7 +100,7 @@ fn missing_compiler(
     // As Triton looks for one.
     let names = compiler.map_or(vec!["gcc", "clang"], |named| vec![named]);
     let find = |name: &&str| match which::program(Path::new(name), path) {
-        Ok(which::Found::Here(file)) => Some(file),
+        Ok(which::ProgramLocation::Here(file)) => Some(file),
         _ => None,
     };
     let Some(file) = names.iter().find_map(find) else {

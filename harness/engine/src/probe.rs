@@ -8,7 +8,7 @@ use supervise::Cancel;
 use crate::{
     Session, Stop, events, lacks, machine,
     session::nonce,
-    told::{Told, observe},
+    worker_process::{Told, observe},
 };
 
 /// What a worker without work said and came to.
@@ -40,7 +40,7 @@ pub(crate) fn able(session: &Session, cancel: &Cancel) -> Able {
 pub(crate) fn ask_for_the_release(session: &mut Session) -> Result<(), Stop> {
     let Some(doubt) = &session.stack.doubt else { return Ok(()) };
     if let Some(version) = &session.rocm {
-        session.reporting.event(events::Event::ReleaseByName { doubt, version });
+        session.reporting.event(events::EngineEvent::ReleaseByName { doubt, version });
         return Ok(());
     }
     let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
@@ -50,12 +50,12 @@ pub(crate) fn ask_for_the_release(session: &mut Session) -> Result<(), Stop> {
     }
     match probe.as_ref().and_then(|probe| probe.runtime.as_ref()) {
         Some(version) => {
-            session.reporting.event(events::Event::ReleaseByRuntime { doubt, version });
+            session.reporting.event(events::EngineEvent::ReleaseByRuntime { doubt, version });
             session.rocm = Some(version.clone());
         }
         None => {
             let why = probe.as_ref().map(|probe| probe.outcome.summary.as_str());
-            session.reporting.event(events::Event::ReleaseUnknown {
+            session.reporting.event(events::EngineEvent::ReleaseUnknown {
                 doubt,
                 why,
                 assumed: assumed(),

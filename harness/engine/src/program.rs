@@ -29,7 +29,7 @@ use crate::{
     home::with_path,
     prerequisites,
     record::{judged, record, skipped},
-    told::{not_started, observation},
+    worker_process::{not_started, observation},
 };
 
 /// What the helper writes to. It lies beside the helper, in a folder of their own: a program may clear the one that it starts in.

@@ -8,7 +8,7 @@ use plan::Event;
 use report::{Asked, Begun, Device, Record};
 use supervise::Usage;
 
-use crate::{Job, Session, rerun::again, told::not_started};
+use crate::{Job, Session, rerun::again, worker_process::not_started};
 
 /// Returns the record of a trial of which this was observed.
 pub fn record(

@@ -7,14 +7,66 @@ use std::{
 };
 
 use report::{Begun, Held, OddLine, Opened, Record, RecordIndex, RunIndex, count};
-use supervise::{Durability, Journal};
+use supervise::{Durability, Journal, JournalError};
+use thiserror::Error;
 
 use crate::{
-    DeviceChoice, Stop,
-    events::{Event, Reporting},
-    machine, output_files,
+    DeviceChoice, Failure, FailureClass,
+    events::{EngineEvent, Reporting},
+    machine,
+    output_files::{self, OutputFileError},
     stop::chain,
 };
+
+/// The failure to read or open a record file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RecordFileError {
+    /// The file cannot be written to.
+    #[error(transparent)]
+    Output(#[from] OutputFileError),
+    /// The journal cannot be opened.
+    #[error("{}", chain(.0))]
+    Journal(JournalError),
+    /// The file cannot be opened.
+    #[error("cannot read `{name}`: {error}")]
+    NotOpened {
+        /// The file.
+        name: String,
+        /// The cause.
+        error: io::Error,
+    },
+    /// The file is a device, a pipe or a folder.
+    #[error("`{name}` is not a plain file, and records need one")]
+    NotPlain {
+        /// The file.
+        name: String,
+    },
+    /// The file has no run.
+    #[error("`{name}` has no run with a plan; `rocrepro run --record FILE` writes one")]
+    NoRun {
+        /// The file.
+        name: String,
+    },
+    /// A record cannot be read.
+    #[error("cannot read `{name}`: {error}")]
+    Unreadable {
+        /// The file.
+        name: String,
+        /// The cause.
+        error: io::Error,
+    },
+}
+
+impl Failure for RecordFileError {
+    fn class(&self) -> FailureClass {
+        match self {
+            RecordFileError::Output(error) => error.class(),
+            RecordFileError::Unreadable { .. } => FailureClass::NoVerdict,
+            _ => FailureClass::Usage,
+        }
+    }
+}
 
 /// Opens the journal of records to append to. Trials that an earlier run began there and never ended are reported. A trial on a
 /// GPU may take the machine down, so its records are written through to the disk.
@@ -25,7 +77,7 @@ pub fn open(
     path: Option<&Path>,
     device: &DeviceChoice,
     reporting: &Reporting,
-) -> Result<Option<Journal>, Stop> {
+) -> Result<Option<Journal>, RecordFileError> {
     // A device or a pipe has no end.
     if let Some(path) = path.filter(|path| path.is_file()) {
         report_unfinished(path, reporting);
@@ -35,9 +87,7 @@ pub fn open(
         DeviceChoice::Gpu => Durability::Machine,
         DeviceChoice::Emulated(_) => Durability::Process,
     };
-    path.map(|path| Journal::open(path, durability))
-        .transpose()
-        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))
+    path.map(|path| Journal::open(path, durability)).transpose().map_err(RecordFileError::Journal)
 }
 
 /// Reports the trials of a record file that began and never ended.
@@ -47,7 +97,7 @@ fn report_unfinished(path: &Path, reporting: &Reporting) {
     let lost: Vec<_> = found.iter().filter(|begun| Fate::of(begun) != Fate::Runs).collect();
     if let Some(last) = lost.last() {
         let (trials, last) = (lost.len(), last.trial.as_str());
-        reporting.event(Event::UnfinishedTrials { file: path, trials, last });
+        reporting.event(EngineEvent::UnfinishedTrials { file: path, trials, last });
     }
 }
 
@@ -58,13 +108,11 @@ pub fn lines(file: File) -> impl Iterator<Item = String> {
 }
 
 /// Opens a file of records to read it. A device or a pipe has no end.
-pub fn plain(path: &Path) -> Result<File, Stop> {
-    let name = path.display();
-    let read = |e: io::Error| Stop::usage(format!("error: cannot read `{name}`: {e}"));
+pub fn plain(path: &Path) -> Result<File, RecordFileError> {
+    let name = || path.display().to_string();
+    let read = |error| RecordFileError::NotOpened { name: name(), error };
     if !fs::metadata(path).map_err(read)?.is_file() {
-        return Err(Stop::usage(format!(
-            "error: `{name}` is not a plain file, and records need one"
-        )));
+        return Err(RecordFileError::NotPlain { name: name() });
     }
     File::open(path).map_err(read)
 }
@@ -80,42 +128,39 @@ pub struct RecordFile {
 
 impl RecordFile {
     /// Reads which runs a file holds.
-    pub fn open(path: &Path) -> Result<RecordFile, Stop> {
+    pub fn open(path: &Path) -> Result<RecordFile, RecordFileError> {
         let (name, file) = (path.display().to_string(), plain(path)?);
         let index = RecordIndex::read(BufReader::new(&file))
-            .map_err(|e| Stop::usage(format!("error: cannot read `{name}`: {e}")))?;
+            .map_err(|error| RecordFileError::NotOpened { name: name.clone(), error })?;
         Ok(RecordFile { name, file, index })
     }
 
     /// The last run, with all its shards that are there.
-    pub fn last(&self) -> Result<Vec<&RunIndex>, Stop> {
+    pub fn last(&self) -> Result<Vec<&RunIndex>, RecordFileError> {
         let last = self.index.last();
         if last.is_empty() { Err(self.no_run()) } else { Ok(last) }
     }
 
     /// There is nothing in the file to show.
-    pub fn no_run(&self) -> Stop {
-        Stop::usage(format!(
-            "error: `{}` has no run with a plan; `rocrepro run --record FILE` writes one",
-            self.name
-        ))
+    pub fn no_run(&self) -> RecordFileError {
+        RecordFileError::NoRun { name: self.name.clone() }
     }
 
-    fn unread(&self, error: &io::Error) -> Stop {
-        Stop::no_verdict(format!("error: cannot read `{}`: {error}", self.name))
+    fn unread(&self, error: io::Error) -> RecordFileError {
+        RecordFileError::Unreadable { name: self.name.clone(), error }
     }
 
     /// Reads the plan of a run.
-    pub fn opened(&self, run: &RunIndex) -> Result<Opened, Stop> {
-        run.opened(&self.file).map_err(|e| self.unread(&e))
+    pub fn opened(&self, run: &RunIndex) -> Result<Opened, RecordFileError> {
+        run.opened(&self.file).map_err(|e| self.unread(e))
     }
 
     /// The records of a run of it, by their numbers, one at a time.
     pub fn records<'f>(
         &'f self,
         run: &'f RunIndex,
-    ) -> impl Iterator<Item = Result<Record, Stop>> + 'f {
-        run.records(&self.file).map(move |record| record.map_err(|e| self.unread(&e)))
+    ) -> impl Iterator<Item = Result<Record, RecordFileError>> + 'f {
+        run.records(&self.file).map(move |record| record.map_err(|e| self.unread(e)))
     }
 
     /// The same, for a store.
@@ -127,8 +172,8 @@ impl RecordFile {
     }
 
     /// A run of it, in memory.
-    pub fn held(&self, run: &RunIndex, trim: bool) -> Result<Held, Stop> {
-        run.held(&self.file, trim).map_err(|e| self.unread(&e))
+    pub fn held(&self, run: &RunIndex, trim: bool) -> Result<Held, RecordFileError> {
+        run.held(&self.file, trim).map_err(|e| self.unread(e))
     }
 
     /// Returns notes about incomplete lines.

@@ -22,7 +22,35 @@ use tempfile::TempDir;
 
 use self::mark::Mark;
 pub(crate) use self::temporary::Temporary;
-use crate::Stop;
+use thiserror::Error;
+
+use crate::{Failure, FailureClass};
+
+/// The failure to make the folder of temporary files of a run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub(crate) enum ScratchError {
+    /// The folder cannot be created.
+    #[error(
+        "cannot make a temporary folder in `{}`: {error}; TMPDIR names another place",
+        base.display()
+    )]
+    NotCreated {
+        /// The place for temporary files.
+        base: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
+    /// The file system has too little space.
+    #[error("{0}")]
+    Full(String),
+}
+
+impl Failure for ScratchError {
+    fn class(&self) -> FailureClass {
+        FailureClass::NoVerdict
+    }
+}
 
 /// Below this many free bytes a trial's failure is put down to the full disk: HIP's compiler writes some
 /// hundred KiB for each kernel.
@@ -71,16 +99,12 @@ impl Drop for Scratch {
 }
 
 /// Makes a fresh folder. What killed runs left is removed.
-pub(crate) fn create() -> Result<Scratch, Stop> {
+pub(crate) fn create() -> Result<Scratch, ScratchError> {
     let base = std::env::temp_dir();
-    let scratch = create_in(&base).map_err(|e| {
-        Stop::no_verdict(format!(
-            "error: cannot make a temporary folder in `{}`: {e}; TMPDIR names another place",
-            base.display()
-        ))
-    })?;
+    let scratch =
+        create_in(&base).map_err(|error| ScratchError::NotCreated { base: base.clone(), error })?;
     match scratch.full() {
-        Some(full) => Err(Stop::no_verdict(format!("error: {full}"))),
+        Some(full) => Err(ScratchError::Full(full)),
         None => Ok(scratch),
     }
 }

@@ -6,7 +6,7 @@ use case::{Case, Trial};
 
 use crate::{
     CaseLibrary, Stop,
-    named::{Named, meant, nearest},
+    case_names::{Named, meant, nearest},
 };
 
 /// One trial of the library.

@@ -3,6 +3,7 @@
 mod build;
 mod confinement;
 mod devices;
+mod error;
 mod options;
 mod runner;
 
@@ -27,7 +28,7 @@ use plan::{Late, Order};
 use stacks::Stack;
 use supervise::{Limit, Limits, Resource, Start, View};
 
-pub use self::{options::SessionOptions, runner::TrialRunner};
+pub use self::{error::SessionError, options::SessionOptions, runner::TrialRunner};
 use crate::{
     DeviceChoice, STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
     compiled::{Compiler, Unready},
@@ -197,24 +198,16 @@ impl Session {
         if let Some(card) = slots.iter().find_map(|slot| slot.card.as_ref())
             && jobs.get() > slots.len()
         {
-            return Err(Stop::usage(format!(
-                "error: `--jobs {jobs}`: each chosen GPU ({}) runs one trial at a time; leave out `--jobs`, or `--cards`, \
-                 without which trials share all GPUs",
-                match slots.len() {
-                    1 => card.name.clone(),
-                    n => format!("{n} of them"),
-                }
-            )));
+            let gpus = match slots.len() {
+                1 => card.name.clone(),
+                n => format!("{n} of them"),
+            };
+            return Err(SessionError::TooManyJobs { jobs: jobs.get(), gpus }.into());
         }
-        let program = OwnProgram::open(options.program).map(Arc::new).map_err(|e| {
-            Stop::no_verdict(format!("error: cannot read this program's own file: {e}"))
-        })?;
+        let program = OwnProgram::open(options.program).map(Arc::new);
+        let program = program.map_err(SessionError::OwnProgram)?;
         if !options.launcher.is_empty() && program.is_replaced() {
-            return Err(Stop::no_verdict(format!(
-                "error: `{}` is not the build of rocrepro any more that this process runs, and a launcher would start what is there \
-                 now\nhint: start the command again",
-                program.path().display()
-            )));
+            return Err(SessionError::Replaced { path: program.path().to_owned() }.into());
         }
         let device_build = device_folder.as_deref().and_then(device_library::build_id);
         let mut resources = BTreeMap::from(USUAL);
@@ -224,9 +217,8 @@ impl Session {
         let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
         // What a case from elsewhere may write to is not read by others.
         let code_cache = cache.join(if foreign { "code-from-elsewhere" } else { "code" });
-        let temporary = Temporary::open(&code_cache, TEMPORARY).map_err(|e| {
-            let folder = code_cache.join(TEMPORARY);
-            Stop::no_verdict(format!("error: cannot create `{}`: {e}", folder.display()))
+        let temporary = Temporary::open(&code_cache, TEMPORARY).map_err(|error| {
+            SessionError::NoTemporaryFolder { folder: code_cache.join(TEMPORARY), error }
         })?;
         Ok(Session {
             run: run_id(),

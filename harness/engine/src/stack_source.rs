@@ -9,7 +9,7 @@ use stacks::{Build, BuildQuery, Extra, FetchOptions, Sources, Spec, Stack, Stack
 
 use crate::{
     Stop, card,
-    events::{Event, Reporting},
+    events::{EngineEvent, Reporting},
     stop::chain,
 };
 
@@ -41,9 +41,9 @@ pub fn get(
     let name = spec.to_string();
     let options = FetchOptions { mirrors, with, architectures, stop: Arc::clone(stop) };
     let stack = fetch(&spec, &options, &store, &|step| {
-        reporting.event(Event::Fetch { spec: &name, step });
+        reporting.event(EngineEvent::Fetch { spec: &name, step });
     });
-    reporting.event(Event::FetchEnded);
+    reporting.event(EngineEvent::FetchEnded);
     // A folder that cannot be read is the wrong one.
     let fetched = matches!(spec, Spec::Debian(_));
     stack.map_err(|error| match fetched && error.is_environment() {
@@ -133,7 +133,8 @@ fn obtained(
     let stacks =
         StackCache::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let store = stacks::BuildStore::new(stacks);
-    let obtained = store.obtain_unless(night, stop, &|event| reporting.event(Event::Build(event)));
+    let obtained =
+        store.obtain_unless(night, stop, &|event| reporting.event(EngineEvent::Build(event)));
     obtained
         .map(|obtained| obtained.stack)
         .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", chain(&error))))

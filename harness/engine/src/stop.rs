@@ -50,6 +50,37 @@ impl Stop {
     }
 }
 
+/// The meaning of a failed operation for the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureClass {
+    /// The user asked for something impossible.
+    Usage,
+    /// The machine did not let the operation finish.
+    NoVerdict,
+}
+
+/// A failed operation.
+pub trait Failure: std::error::Error {
+    /// Returns the meaning of the failure for the command.
+    fn class(&self) -> FailureClass;
+
+    /// Returns what the user can do about it.
+    fn hint(&self) -> Option<String> {
+        None
+    }
+}
+
+impl<F: Failure> From<F> for Stop {
+    fn from(failure: F) -> Stop {
+        let hint = failure.hint().map_or_else(String::new, |hint| format!("\nhint: {hint}"));
+        let message = format!("error: {failure}{hint}");
+        match failure.class() {
+            FailureClass::Usage => Stop::usage(message),
+            FailureClass::NoVerdict => Stop::no_verdict(message),
+        }
+    }
+}
+
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -16,7 +16,7 @@ use crate::{
     record::{record, skipped},
     session::nonce,
     slots::{self, Slot},
-    told::not_started,
+    worker_process::not_started,
 };
 
 /// Runs one trial in a fresh process and judges it; a trial whose needs the stack does not meet is skipped. None

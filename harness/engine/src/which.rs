@@ -13,13 +13,13 @@ use crate::Stop;
 /// knows by the name that it was started by.
 pub fn file(name: &Path) -> Result<PathBuf, Stop> {
     match program(name, &search(None))? {
-        Found::Here(file) => Ok(file),
-        Found::Nowhere(absent) => Err(absent),
+        ProgramLocation::Here(file) => Ok(file),
+        ProgramLocation::Nowhere(absent) => Err(absent),
     }
 }
 
 /// Where a program is.
-pub enum Found {
+pub enum ProgramLocation {
     /// The file on this machine.
     Here(PathBuf),
     /// Not on this machine; a stack may have it. And what to say where it has not.
@@ -40,15 +40,15 @@ pub fn search(venv: Option<&Path>) -> OsString {
 ///
 /// # Errors
 /// What is there and cannot be run.
-pub fn program(name: &Path, path: &OsStr) -> Result<Found, Stop> {
+pub fn program(name: &Path, path: &OsStr) -> Result<ProgramLocation, Stop> {
     let named = env::split_paths(path).map(|folder| folder.join(name));
     let found = if is_bare(name) { named.into_iter().find(|file| runs(file)) } else { None };
     let file = found.unwrap_or_else(|| name.to_owned());
     let cannot = |error| Stop::usage(format!("error: cannot run `{}`: {error}", name.display()));
     match file.metadata() {
-        Ok(it) if it.is_file() => absolute(file).map(Found::Here).map_err(cannot),
+        Ok(it) if it.is_file() => absolute(file).map(ProgramLocation::Here).map_err(cannot),
         Ok(_) => Err(Stop::usage(format!("error: `{}` is not a file", name.display()))),
-        Err(error) if is_bare(name) => Ok(Found::Nowhere(cannot(error))),
+        Err(error) if is_bare(name) => Ok(ProgramLocation::Nowhere(cannot(error))),
         Err(error) => Err(cannot(error)),
     }
 }

@@ -12,7 +12,7 @@ pub(crate) fn env(args: &Env) -> Result<ExitCode, Stop> {
             format!("{}\n", made.venv().display())
         }
         Env::List => {
-            let line = |it: &engine::environments::Environment| {
+            let line = |it: &engine::environments::PythonEnvironment| {
                 format!("{:14} {}{}\n", it.name, it.mark.packages.join(" "), it.doubt())
             };
             all.all().iter().map(line).collect()

@@ -17,7 +17,7 @@ use engine::{
     Session, Stop, bundled,
     environments::Environments,
     home::{with_helper, with_path},
-    which::{self, Found},
+    which::{self, ProgramLocation},
 };
 
 /// Runs a program of the user's in the stack and on the device, with this terminal as its own.
@@ -36,8 +36,8 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     }
     let session = Session::open_on_one(options)?;
     let program = match program {
-        Found::Here(file) => file,
-        Found::Nowhere(absent) => of_the_stack(&args.program, &session).ok_or(absent)?,
+        ProgramLocation::Here(file) => file,
+        ProgramLocation::Nowhere(absent) => of_the_stack(&args.program, &session).ok_or(absent)?,
     };
     let config = session.device_config(faults);
     let text = config.as_ref().map(serde_json::to_string).transpose();

@@ -155,5 +155,5 @@ fn write(out: &Path, text: &str) -> Result<(), Stop> {
     if out.as_os_str() == "-" {
         return outputs::data(text);
     }
-    output_files::replace(out, output_files::PROGRAM, text)
+    Ok(output_files::replace(out, output_files::PROGRAM, text)?)
 }

@@ -229,5 +229,5 @@ fn read(record: &Path) -> Result<(Vec<Record>, Vec<String>), Stop> {
 fn write(out: &Path, columns: &[Column]) -> Result<(), Stop> {
     let date = report::date(SystemTime::now());
     let page = MatrixPage { columns, date: &date }.html();
-    output_files::replace(&out.join("index.html"), output_files::PAGE, &page)
+    Ok(output_files::replace(&out.join("index.html"), output_files::PAGE, &page)?)
 }

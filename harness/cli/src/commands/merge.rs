@@ -20,7 +20,9 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
         .paths
         .iter()
         .filter_map(|path| {
-            RecordFile::open(path).map_err(|stop| problems.push(stop.to_string())).ok()
+            RecordFile::open(path)
+                .map_err(|error| problems.push(Stop::from(error).to_string()))
+                .ok()
         })
         .collect();
     let mut runs: Vec<(&RecordFile, &RunIndex)> = Vec::new();
@@ -29,7 +31,7 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
         problems.extend(file.foreign_lines());
         match file.last() {
             Ok(last) => runs.extend(last.into_iter().map(|run| (file, run))),
-            Err(stop) => problems.push(stop.to_string()),
+            Err(error) => problems.push(Stop::from(error).to_string()),
         }
     }
     if args.out.symlink_metadata().is_ok() {

@@ -3,7 +3,7 @@
 use device::{BadPlanted, Config, Fault, Place, Planted, Sanitize};
 
 use crate::args::Emulation;
-use engine::{DeviceChoice, SessionOptions, Stop, named::meant};
+use engine::{DeviceChoice, SessionOptions, Stop, case_names::meant};
 
 /// Reads the options that say what to run on, how the emulated device is set up, and what is planted.
 ///

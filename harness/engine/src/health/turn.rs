@@ -13,7 +13,7 @@ use supervise::{Cancel, Limits};
 use super::{After, Check, Checked, Gate, Health, Suspect, may_have_broken};
 use crate::{
     Job, Session, card,
-    events::Event,
+    events::EngineEvent,
     execute::run_here,
     machine::{self, A_MOMENT, Locks},
     slots::{self, Slot},
@@ -101,7 +101,7 @@ impl Session {
         let name = slot.card.as_ref().map_or("it", |card| &card.name).to_owned();
         let mut left_out = self.gpus.left_out.lock();
         if !left_out.contains(&name) {
-            self.reporting.event(Event::GpuLeftOut { name: &name, why });
+            self.reporting.event(EngineEvent::GpuLeftOut { name: &name, why });
             left_out.insert(name);
         }
     }
@@ -137,7 +137,7 @@ impl Session {
             return Ok(Some(match gate {
                 Gate::Open => Gated::Open(turn),
                 Gate::Unwatched(why) => {
-                    self.reporting.event(Event::HealthCheckFails { why: &why });
+                    self.reporting.event(EngineEvent::HealthCheckFails { why: &why });
                     Gated::Open(turn)
                 }
                 Gate::Closed(why) => Gated::Closed(why),
@@ -275,7 +275,7 @@ impl Session {
         };
         let words = shell_words::join(&self.gpus.recovery);
         let stderr = seen.stderr.to_text();
-        let event = Event::Recovered { command: &words, ended: &ended, stderr: &stderr };
+        let event = EngineEvent::Recovered { command: &words, ended: &ended, stderr: &stderr };
         self.reporting.event(event);
         Some(format!("`{words}`, which {ended}"))
     }

@@ -25,7 +25,7 @@ use crate::{
 const ASKED: Duration = Duration::from_secs(10);
 
 /// Where a program's packages come from; none for a program that imports none.
-pub(super) struct Environment(Option<environments::Environment>);
+pub(super) struct Environment(Option<environments::PythonEnvironment>);
 
 /// The environment that has what is asked for; or the one that the command line names, which must have it in whatever versions.
 pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environment, Unready> {
@@ -164,7 +164,7 @@ impl Environment {
 
     /// The packages with their versions, without their hashes.
     pub(super) fn packages(&self) -> Vec<String> {
-        let lock = self.0.as_ref().map(environments::Environment::lock).unwrap_or_default();
+        let lock = self.0.as_ref().map(environments::PythonEnvironment::lock).unwrap_or_default();
         let first = |line: &str| line.split(" --hash").next().unwrap_or_default().to_owned();
         lock.lines().map(first).collect()
     }

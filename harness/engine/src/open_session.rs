@@ -6,7 +6,7 @@ use device::Config;
 
 use crate::{
     DeviceChoice, Session, SessionOptions, Stop, cache, device_library, machine, prerequisites,
-    probe,
+    probe, session::SessionError,
 };
 
 impl Session {
@@ -17,9 +17,7 @@ impl Session {
     pub fn open_on_one(options: SessionOptions) -> Result<Session, Stop> {
         match options.slots()?.len() {
             0 | 1 => Session::open(options),
-            several => Err(Stop::usage(format!(
-                "error: {several} GPUs are chosen, and this compares runs with each other; `--cards` must name the one"
-            ))),
+            several => Err(SessionError::SeveralGpus(several).into()),
         }
     }
 
@@ -31,7 +29,7 @@ impl Session {
         if let DeviceChoice::Emulated(arch) = options.device
             && let Some(mistake) = (Config { arch, ..options.emulation.clone() }).mistake()
         {
-            return Err(Stop::usage(format!("error: {mistake}")));
+            return Err(SessionError::DeviceOptions(mistake).into());
         }
         prerequisites::of_every_trial(&options)?;
         let slots = options.slots()?;
@@ -47,10 +45,7 @@ impl Session {
                 true => "name a folder on another file system in XDG_CACHE_HOME",
                 false => "move the stack to another file system",
             };
-            return Err(Stop::no_verdict(format!(
-                "error: `{}` is on a file system that is mounted noexec, so no program or library there can be run\nhint: {hint}",
-                folder.display()
-            )));
+            return Err(SessionError::Noexec { folder: folder.to_owned(), hint }.into());
         }
         let mut session = Session::new(options, stack, slots, device_folder, cache)?;
         probe::ask_for_the_release(&mut session)?;
