@@ -11,12 +11,8 @@ use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
 use crate::{
-    axis::Axis,
-    journal::{BisectHeader, PointObservation},
-    kind::AxisKind,
-    packages,
-    sentences::Sentences,
-    subject::Subject,
+    axis::Axis, journal::BisectHeader, kind::AxisKind, observation::PointObservation, packages,
+    sentences::Sentences, subject::Subject,
 };
 use engine::{Stop, evidence, stop::chain};
 

@@ -3,7 +3,7 @@
 use ::search::bisect::State;
 use stacks::ListingGap;
 
-use crate::journal::PointObservation;
+use crate::observation::PointObservation;
 
 /// An event of a running search.
 #[non_exhaustive]

@@ -9,6 +9,7 @@ use supervise::{Durability, Journal};
 use crate::{
     events::{BisectEvent, Reporter},
     identity::{self, Files},
+    observation::PointObservation,
 };
 use engine::{Stop, evidence, stop::chain};
 
@@ -84,24 +85,6 @@ pub struct JournalBudget {
     pub(crate) runs: Option<u32>,
     pub(crate) installs: Option<u32>,
     pub(crate) seconds: Option<f64>,
-}
-
-/// What was seen of one point.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PointObservation {
-    #[serde(flatten)]
-    pub(crate) event: Event,
-    /// The point's name.
-    pub(crate) label: String,
-    /// The signature of the run.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) signature: String,
-    /// Why a point cannot be tested, or what a run showed.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) why: String,
-    /// Of the archives that an obtained build came in, in hexadecimal, with commas between.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) sha256: String,
 }
 
 impl BisectHeader {

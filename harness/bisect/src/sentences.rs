@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use ::search::bisect::{Answer, Edge, Event, Posterior, Seen, State};
 use report::{count, how_long};
 
-use crate::journal::{BisectHeader, LEFT_OUT, PointObservation};
+use crate::{
+    journal::{BisectHeader, LEFT_OUT},
+    observation::PointObservation,
+};
 
 /// What the sentences are made from.
 pub(crate) struct Sentences<'a> {

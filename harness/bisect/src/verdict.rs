@@ -4,7 +4,7 @@ use ::search::bisect::{Event, Seen};
 use judge::{Kind, may_be_same};
 
 use crate::{
-    journal::PointObservation,
+    observation::PointObservation,
     options::FailureFilter,
     run::{Ran, Shown},
 };

@@ -11,7 +11,7 @@ use hsa_runtime64::install::FILE_NAME;
 
 use thiserror::Error;
 
-use crate::{Failure, FailureClass, Stop, cache, stop::chain};
+use crate::{FailedOperation, FailureClass, Stop, cache, stop::chain};
 
 /// The library as it was built with this program: its digest, its length in bytes, and itself, packed.
 const BUILT: (&str, usize, &[u8]) = embed::file!("ROCREPRO_BUILT_DEVICE");
@@ -60,7 +60,7 @@ pub enum DeviceLibraryError {
     },
 }
 
-impl Failure for DeviceLibraryError {
+impl FailedOperation for DeviceLibraryError {
     fn class(&self) -> FailureClass {
         match self {
             DeviceLibraryError::UnusablePath { .. } => FailureClass::Usage,

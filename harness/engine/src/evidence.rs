@@ -9,7 +9,7 @@ use report::evidence::{Bisected, Evidence, Exported, Minimised, Mitigations, fol
 
 use thiserror::Error;
 
-use crate::{Failure, FailureClass};
+use crate::{FailedOperation, FailureClass};
 
 /// The failure to use a folder of evidence.
 #[derive(Debug, Error)]
@@ -48,7 +48,7 @@ pub enum EvidenceError {
     },
 }
 
-impl Failure for EvidenceError {
+impl FailedOperation for EvidenceError {
     fn class(&self) -> FailureClass {
         FailureClass::Usage
     }

@@ -62,7 +62,7 @@ pub use library::{CaseLibrary, CasesFrom};
 pub use select::{Selected, select};
 pub use session::{Session, SessionOptions, TrialRunner};
 pub use slots::Slot;
-pub use stop::{Failure, FailureClass, Stop};
+pub use stop::{FailedOperation, FailureClass, Stop};
 pub use supervise::Cancel;
 pub use trial::run_trial;
 

@@ -9,7 +9,7 @@ use std::{
 use report::Record;
 use thiserror::Error;
 
-use crate::{Failure, FailureClass};
+use crate::{FailedOperation, FailureClass};
 
 /// The failure to open or write a file of results.
 #[derive(Debug, Error)]
@@ -67,7 +67,7 @@ pub enum OutputFileError {
     Junit(String),
 }
 
-impl Failure for OutputFileError {
+impl FailedOperation for OutputFileError {
     fn class(&self) -> FailureClass {
         match self {
             OutputFileError::NotWritten { .. } | OutputFileError::Junit(_) => {

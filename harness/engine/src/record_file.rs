@@ -11,7 +11,7 @@ use supervise::{Durability, Journal, JournalError};
 use thiserror::Error;
 
 use crate::{
-    DeviceChoice, Failure, FailureClass,
+    DeviceChoice, FailedOperation, FailureClass,
     events::{EngineEvent, Reporting},
     machine,
     output_files::{self, OutputFileError},
@@ -58,7 +58,7 @@ pub enum RecordFileError {
     },
 }
 
-impl Failure for RecordFileError {
+impl FailedOperation for RecordFileError {
     fn class(&self) -> FailureClass {
         match self {
             RecordFileError::Output(error) => error.class(),

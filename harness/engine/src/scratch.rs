@@ -24,7 +24,7 @@ use self::mark::Mark;
 pub(crate) use self::temporary::Temporary;
 use thiserror::Error;
 
-use crate::{Failure, FailureClass};
+use crate::{FailedOperation, FailureClass};
 
 /// The failure to make the folder of temporary files of a run.
 #[derive(Debug, Error)]
@@ -46,7 +46,7 @@ pub(crate) enum ScratchError {
     Full(String),
 }
 
-impl Failure for ScratchError {
+impl FailedOperation for ScratchError {
     fn class(&self) -> FailureClass {
         FailureClass::NoVerdict
     }

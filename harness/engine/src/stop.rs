@@ -60,7 +60,7 @@ pub enum FailureClass {
 }
 
 /// A failed operation.
-pub trait Failure: std::error::Error {
+pub trait FailedOperation: std::error::Error {
     /// Returns the meaning of the failure for the command.
     fn class(&self) -> FailureClass;
 
@@ -70,7 +70,7 @@ pub trait Failure: std::error::Error {
     }
 }
 
-impl<F: Failure> From<F> for Stop {
+impl<F: FailedOperation> From<F> for Stop {
     fn from(failure: F) -> Stop {
         let hint = failure.hint().map_or_else(String::new, |hint| format!("\nhint: {hint}"));
         let message = format!("error: {failure}{hint}");

@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use thiserror::Error;
 
-use crate::{Failure, FailureClass};
+use crate::{FailedOperation, FailureClass};
 
 /// The failure to open a session on a stack and a device that are there.
 #[derive(Debug, Error)]
@@ -63,7 +63,7 @@ pub enum SessionError {
     },
 }
 
-impl Failure for SessionError {
+impl FailedOperation for SessionError {
     fn class(&self) -> FailureClass {
         match self {
             SessionError::DeviceOptions(_)
