@@ -11,7 +11,7 @@ use ::search::bisect::{Action, Answer, next};
 use device::Planted;
 use engine::{
     Cancel, CaseLibrary, DeviceChoice, SessionOptions, Stop, card, evidence, select::select,
-    stop::chain, which,
+    stop::explained, which,
 };
 
 use crate::{
@@ -123,7 +123,7 @@ impl<'a> Bisection<'a> {
         axis.holes().for_each(|hole| report(BisectEvent::BuildsMissing(hole)));
 
         let stacks = stacks::StackCache::from_environment()
-            .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+            .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
         let mut state = begun.state();
         past.seen.iter().for_each(|observation| state.observe(observation.event));
         if !past.seen.is_empty() {
@@ -405,7 +405,7 @@ fn lock_device(options: &SessionOptions) -> Result<Option<File>, Stop> {
         return Ok(None);
     }
     let store = stacks::StackCache::from_environment()
-        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
     lock(&store.path().join("gpu-0.lock"), "another bisect has the GPU").map(Some)
 }
 

@@ -29,7 +29,7 @@ use crate::{
 };
 use engine::{
     CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, events::EngineEvent,
-    own_program, run_trial, stop::chain,
+    own_program, run_trial, stop::in_one_line,
 };
 
 /// What is bisected.
@@ -134,9 +134,9 @@ impl<'a> Subject<'a> {
                             prefix
                         }
                         Err(error) if error.is_environment() => {
-                            return Ok(Err(Refused::Trouble(chain(&error))));
+                            return Ok(Err(Refused::Trouble(in_one_line(&error))));
                         }
-                        Err(error) => return Ok(Err(Refused::Unusable(chain(&error)))),
+                        Err(error) => return Ok(Err(Refused::Unusable(in_one_line(&error)))),
                     },
                 };
             }

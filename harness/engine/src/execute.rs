@@ -61,7 +61,7 @@ fn in_a_process(
         // The folder that it starts in: a path need not be text.
         spool: ".".to_owned(),
         code_cache: session.cache_name().to_str().map(str::to_owned),
-        confinement: session.confinement(),
+        confinement: session.confinement(&session.stack),
         wanted: wanted.clone(),
     };
     let told = folder

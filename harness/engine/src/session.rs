@@ -5,10 +5,11 @@ mod confinement;
 mod devices;
 mod error;
 mod options;
+mod parts;
 mod runner;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, hash_map::RandomState},
+    collections::{BTreeMap, hash_map::RandomState},
     ffi::OsStr,
     hash::{BuildHasher, Hasher},
     num::NonZeroUsize,
@@ -28,18 +29,23 @@ use plan::{Late, Order};
 use stacks::Stack;
 use supervise::{Limit, Limits, Resource, Start, View};
 
-pub use self::{error::SessionError, options::SessionOptions, runner::TrialRunner};
+use self::parts::{Emulated, Gpus, Programs};
+pub use self::{
+    error::SessionError,
+    options::SessionOptions,
+    parts::{Folders, Given},
+    runner::TrialRunner,
+};
 use crate::{
     DeviceChoice, STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
     compiled::{Compiler, Unready},
     device_library,
     events::Reporting,
     home::{self, Home},
-    library::CasesFrom,
     machine::{self, Trouble},
     own_program::OwnProgram,
     processes::Processes,
-    scratch::{self, Scratch, Temporary},
+    scratch::{self, Temporary},
     slots::{self, Slot},
 };
 
@@ -104,74 +110,6 @@ pub struct Session {
     pub(crate) reporting: Reporting,
     /// What executes trials, where it is not a worker process.
     pub(crate) runner: Option<Arc<dyn TrialRunner>>,
-}
-
-/// Options of a session as they were given.
-pub struct Given {
-    /// Time limits, before they are adapted to the device.
-    limits: Limits,
-    /// Limits of resources.
-    resources: BTreeMap<Resource, Limit>,
-    /// Variables of the trials' environment.
-    environment: BTreeMap<String, String>,
-    /// Command words before the worker's own.
-    launcher: Vec<String>,
-    /// The folder or file of the cases; none for the built-in library.
-    cases_from: Option<CasesFrom>,
-    /// The environment in which programs of cases run, whatever versions of packages they name.
-    pub packages_in: Option<String>,
-    /// The folder in which programs of cases start; a fresh one for each without.
-    programs_in: Option<PathBuf>,
-}
-
-/// The set-up of the emulated device.
-pub(crate) struct Emulated {
-    /// Its configuration without faults.
-    pub(crate) config: Config,
-    /// Options as typed.
-    options: Vec<String>,
-    /// The folder of its library; none on a GPU.
-    folder: Option<PathBuf>,
-    /// The build id of the library, as the session began.
-    build: Option<String>,
-}
-
-/// The GPUs of a session, and what it has done about them.
-pub(crate) struct Gpus {
-    /// None where trials run on the emulated device.
-    pub(crate) slots: Vec<Slot>,
-    /// The command to run where a GPU no longer works; none without words.
-    pub(crate) recovery: Vec<String>,
-    /// The first locks of those whose health check was made or read, and how often.
-    pub(crate) checked: Mutex<BTreeMap<String, u32>>,
-    /// The first locks of those that the recovery command was run for.
-    pub(crate) mended: Mutex<BTreeSet<String>>,
-    /// Those that were reported as left out.
-    pub(crate) left_out: Mutex<BTreeSet<String>>,
-}
-
-/// The programs of a session.
-pub(crate) struct Programs {
-    /// This program.
-    own: Arc<OwnProgram>,
-    /// The program that executes plans, where it is another one.
-    worker: Option<PathBuf>,
-    /// Whether programs can have a view here, and why not.
-    views: OnceLock<Result<(), String>>,
-    /// The compiler of programs of cases.
-    compiler: OnceLock<Result<Compiler, Unready>>,
-}
-
-/// The folders of a session.
-pub struct Folders {
-    /// Everything that is kept between runs.
-    pub cache: PathBuf,
-    /// Compiled kernels, kept between runs.
-    pub code: PathBuf,
-    /// Temporary files of workers.
-    pub temporary: Temporary,
-    /// Temporary files of this run.
-    pub scratch: Scratch,
 }
 
 impl Session {

@@ -10,7 +10,7 @@ use stacks::{Build, BuildQuery, Extra, FetchOptions, Sources, Spec, Stack, Stack
 use crate::{
     Stop, card,
     events::{EngineEvent, Reporting},
-    stop::chain,
+    stop::{chain, explained},
 };
 
 /// Locates or fetches the stack that a user names. The fetch ends early when `stop` becomes true.
@@ -25,13 +25,13 @@ pub fn get(
     stop: &Arc<AtomicBool>,
     reporting: &Reporting,
 ) -> Result<Stack, Stop> {
-    let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
+    let usage = |error: &dyn stacks::Hint| Stop::usage(format!("error: {}", explained(error)));
     // Packages of a distribution may be for all architectures; a night is for one.
     let one = || architectures.first().cloned().or_else(|| card::first(Path::new("/")));
     if let Some(night) = night(spec, &one, stop)? {
         return obtained(spec, &night, stop, reporting);
     }
-    let spec: Spec = spec.parse().map_err(|e: stacks::StackError| usage(&e))?;
+    let spec: Spec = spec.parse().map_err(|e: stacks::SpecError| usage(&e))?;
     let with = with
         .iter()
         .map(|name| Extra::named(name).map_err(|e| Stop::usage(format!("error: {e}"))))
@@ -47,7 +47,7 @@ pub fn get(
     // A folder that cannot be read is the wrong one.
     let fetched = matches!(spec, Spec::Debian(_));
     stack.map_err(|error| match fetched && error.is_environment() {
-        true => Stop::no_verdict(format!("error: {}", chain(&error))),
+        true => Stop::no_verdict(format!("error: {}", explained(&error))),
         false => usage(&error),
     })
 }
@@ -74,16 +74,16 @@ pub fn located(
     stop: &Arc<AtomicBool>,
     reporting: &Reporting,
 ) -> Result<PathBuf, Stop> {
-    let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
+    let usage = |error: &dyn stacks::Hint| Stop::usage(format!("error: {}", explained(error)));
     let store = StackCache::from_environment().map_err(|e| usage(&e))?;
     let Some(night) = night(spec, gfx, stop)? else {
-        let spec: Spec = spec.parse().map_err(|e: stacks::StackError| usage(&e))?;
+        let spec: Spec = spec.parse().map_err(|e: stacks::SpecError| usage(&e))?;
         return Ok(stacks::locate(&spec, &store).map_err(|e| usage(&e))?.root);
     };
     if !stacks::BuildStore::new(store).has(&night) {
         let gfx = gfx().map_or_else(String::new, |gfx| format!(" --gfx {gfx}"));
         return Err(Stop::usage(format!(
-            "error: {} has not been fetched; run `rocrepro rocm fetch {spec}{gfx}`",
+            "error: {} has not been fetched\nhint: run `rocrepro rocm fetch {spec}{gfx}`",
             night.id
         )));
     }
@@ -114,9 +114,18 @@ fn night(
     Ok(Some(history.builds.swap_remove(at)))
 }
 
+/// Maps a configuration of sources that cannot be used to an exit code.
+pub fn bad_sources(error: stacks::SourcesError) -> Stop {
+    let text = format!("error: {}", explained(&error));
+    match error.is_environment() {
+        true => Stop::no_verdict(text),
+        false => Stop::usage(text),
+    }
+}
+
 /// Maps a failed listing of builds to an exit code.
-pub fn unlisted(error: stacks::HistoryError) -> Stop {
-    let text = format!("error: {}", chain(&error));
+pub fn unlisted(error: stacks::ListError) -> Stop {
+    let text = format!("error: {}", explained(&error));
     match error.is_environment() {
         true => Stop::no_verdict(text),
         false => Stop::usage(text),
@@ -130,12 +139,12 @@ fn obtained(
     stop: &AtomicBool,
     reporting: &Reporting,
 ) -> Result<Stack, Stop> {
-    let stacks =
-        StackCache::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let stacks = StackCache::from_environment()
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
     let store = stacks::BuildStore::new(stacks);
     let obtained =
         store.obtain_unless(night, stop, &|event| reporting.event(EngineEvent::Build(event)));
     obtained
         .map(|obtained| obtained.stack)
-        .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", chain(&error))))
+        .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", explained(&error))))
 }
