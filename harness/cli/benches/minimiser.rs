@@ -4,7 +4,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use device::Planted;
-use rocrepro::{CaseLibrary, Job, Session, SessionOptions, Stop, compare, lower_all, select};
+use rocrepro::{CaseLibrary, Job, Session, Stop, compare, lower_all, select};
 
 const BUGS: &[(&str, &str)] = &[
     ("copies/round-trip-in-one-stream", "copy.zero"),
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let library = CaseLibrary::load(None)?;
     let mut options =
-        SessionOptions::from_environment(PathBuf::from(env!("CARGO_BIN_EXE_rocrepro")))?;
+        rocrepro::options_from_environment(PathBuf::from(env!("CARGO_BIN_EXE_rocrepro")))?;
     options.with = vec!["hiprand".to_owned()];
     options.limits.quiet = Duration::from_secs(5);
     let session = Session::open(options)?;

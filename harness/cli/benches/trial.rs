@@ -160,7 +160,7 @@ fn process(criterion: &mut Criterion) {
     let lib = stack.path().join("lib");
     std::fs::create_dir(&lib).expect("a folder");
     std::fs::write(lib.join("libamdhip64.so.7"), b"").expect("a file");
-    let defaults = SessionOptions::from_environment("/bin/true".into()).expect("no bad variable");
+    let defaults = rocrepro::options_from_environment("/bin/true".into()).expect("no bad variable");
     let session = Session::open(SessionOptions {
         rocm: stack.path().display().to_string(),
         device: DeviceChoice::Gpu,

@@ -14,6 +14,7 @@ mod minimise;
 mod mitigate;
 mod redact;
 mod report;
+mod selection;
 mod show;
 mod store;
 mod unfinished;
@@ -23,7 +24,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::library::CasesFrom;
+use engine::library::CasesFrom;
 
 pub(crate) use self::device::{Audit, Compare, DeviceCommand, ProbeInside};
 pub(crate) use self::help::{command, parse};
@@ -357,9 +358,9 @@ pub(crate) struct On {
 
 impl On {
     /// Seconds that a trial may take unless others are given.
-    pub(crate) const TIMEOUT: u32 = 300;
+    pub(crate) const TIMEOUT: u32 = engine::session::TIMEOUT;
     /// Seconds that it may be silent.
-    pub(crate) const QUIET_TIMEOUT: u32 = 30;
+    pub(crate) const QUIET_TIMEOUT: u32 = engine::session::QUIET_TIMEOUT;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -33,10 +33,10 @@ pub use self::minimise::{Comparison, Simulated, compare};
 use std::{path::Path, process::ExitCode};
 
 use crate::{
-    Stop,
     args::{Cli, Command},
     outputs,
 };
+use engine::Stop;
 
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
     match cli.command {

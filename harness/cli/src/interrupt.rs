@@ -1,29 +1,42 @@
-//! The wish of whoever sits before the machine to stop: one for the whole process, whatever it waits for.
+//! The request of the user to stop: one for the whole process.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
+use engine::{Stop, stop::chain};
 use parking_lot::Mutex;
-
 use supervise::Cancel;
 
-use crate::{Stop, stop::chain};
+/// The request, and whether signals make it.
+static REQUEST: Mutex<Option<(Cancel, bool)>> = Mutex::new(None);
 
-static ASKED: Mutex<Option<Cancel>> = Mutex::new(None);
-
-/// What the first signal asks for, from the first call on; the signal that comes a second later ends the process.
+/// Returns the request that the first signal makes, from the first call on. A signal that comes a second later ends the process.
 pub(crate) fn cancel() -> Result<Cancel, Stop> {
-    let mut asked = ASKED.lock();
-    if let Some(cancel) = &*asked {
-        return Ok(cancel.clone());
-    }
-    let made = Cancel::new().and_then(|cancel| cancel.on_signals().map(|()| cancel));
+    let mut request = REQUEST.lock();
+    let made = match &*request {
+        Some((cancel, true)) => return Ok(cancel.clone()),
+        Some((cancel, false)) => Ok(cancel.clone()),
+        None => Cancel::new(),
+    };
+    let made = made.and_then(|cancel| cancel.on_signals().map(|()| cancel));
     let cancel = made.map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;
-    Ok(asked.insert(cancel).clone())
+    *request = Some((cancel.clone(), true));
+    Ok(cancel)
 }
 
-/// What becomes true at the first signal where a command looks at it. Where none does yet, the signal ends the process,
-/// which is as quick.
-pub(crate) fn wish() -> Arc<AtomicBool> {
-    let asked = ASKED.lock();
-    asked.as_ref().map(|cancel| Arc::clone(cancel.flag())).unwrap_or_default()
+/// Returns the flag of the request. Until [`cancel`] is called a signal ends the process instead, which is as quick.
+pub(crate) fn flag() -> Arc<AtomicBool> {
+    let mut request = REQUEST.lock();
+    if request.is_none() {
+        *request = Cancel::new().ok().map(|cancel| (cancel, false));
+    }
+    request.as_ref().map(|(cancel, _)| Arc::clone(cancel.flag())).unwrap_or_default()
+}
+
+/// Returns the flag for the fetch of a stack. A signal must not end the process in the middle of the fetch of a build.
+pub(crate) fn flag_for(spec: &str) -> Arc<AtomicBool> {
+    if engine::stack_source::is_night(spec) {
+        // Without it a signal ends the process.
+        let _ = cancel();
+    }
+    flag()
 }

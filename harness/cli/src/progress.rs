@@ -3,137 +3,16 @@
 use std::{
     collections::HashMap,
     io::IsTerminal,
-    path::{Path, PathBuf},
     sync::Mutex,
     time::{Duration, Instant},
 };
 
+use engine::lacks::mb;
 use indicatif::{ProgressBar, ProgressStyle};
-use stacks::{
-    Build, BuildQuery, Extra, FetchEvent, FetchOptions, Sources, Spec, Stack, StackCache, fetch,
-};
+use report::how_long;
+use stacks::FetchEvent;
 
-use crate::{
-    Stop, card, interrupt,
-    lacks::mb,
-    outputs,
-    stop::{chain, explained},
-};
-
-/// Locates or fetches what a user names.
-pub(crate) fn get(
-    spec: &str,
-    with: &[String],
-    architectures: Vec<String>,
-    mirrors: Vec<String>,
-) -> Result<Stack, Stop> {
-    let usage = |error: &dyn stacks::Hint| Stop::usage(format!("error: {}", explained(error)));
-    // Packages of a distribution may be for all architectures; a night is for one.
-    let one = || architectures.first().cloned().or_else(|| card::first(Path::new("/")));
-    if let Some(night) = night(spec, &one)? {
-        return obtained(spec, &night);
-    }
-    let spec: Spec = spec.parse().map_err(|e: stacks::SpecError| usage(&e))?;
-    let with = with
-        .iter()
-        .map(|name| Extra::named(name).map_err(|e| Stop::usage(format!("error: {e}"))))
-        .collect::<Result<Vec<_>, _>>()?
-        .concat();
-    let store = StackCache::from_environment().map_err(|e| usage(&e))?;
-    let view = View::new(spec.to_string());
-    let stop = interrupt::wish();
-    let options = FetchOptions { mirrors, with, architectures, stop };
-    let stack = fetch(&spec, &options, &store, &|event| view.show(event));
-    view.bar.finish_and_clear();
-    // A folder that cannot be read is the wrong one.
-    let fetched = matches!(spec, Spec::Debian(_));
-    stack.map_err(|error| match fetched && error.is_environment() {
-        true => Stop::no_verdict(format!("error: {}", explained(&error))),
-        false => usage(&error),
-    })
-}
-
-/// Whether a name is of a build of a configured source.
-pub(crate) fn is_night(spec: &str) -> bool {
-    spec.split_once(':').is_some_and(|(channel, _)| sources_of(spec, channel).is_some())
-}
-
-fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
-    if ["debian", "dir"].contains(&channel) || Path::new(spec).exists() {
-        return None;
-    }
-    Sources::load(None).ok()?.select(&[channel.to_owned()]).ok()
-}
-
-/// The folder of a stack that is there. Nothing is fetched; of a night its source is asked which build is meant.
-pub(crate) fn located(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<PathBuf, Stop> {
-    let usage = |error: &dyn stacks::Hint| Stop::usage(format!("error: {}", explained(error)));
-    let store = StackCache::from_environment().map_err(|e| usage(&e))?;
-    let Some(night) = night(spec, gfx)? else {
-        let spec: Spec = spec.parse().map_err(|e: stacks::SpecError| usage(&e))?;
-        return Ok(stacks::locate(&spec, &store).map_err(|e| usage(&e))?.root);
-    };
-    if !stacks::BuildStore::new(store).has(&night) {
-        let gfx = gfx().map_or_else(String::new, |gfx| format!(" --gfx {gfx}"));
-        return Err(Stop::usage(format!(
-            "error: {} has not been fetched\nhint: run `rocrepro rocm fetch {spec}{gfx}`",
-            night.id
-        )));
-    }
-    obtained(spec, &night).map(|stack| stack.root)
-}
-
-/// The build that `nightly:2026-07-02` means, of a configured source; none for other names.
-fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Build>, Stop> {
-    let Some((channel, build)) = spec.split_once(':') else { return Ok(None) };
-    let Some(sources) = sources_of(spec, channel) else { return Ok(None) };
-    let gfx = gfx().ok_or_else(|| {
-        Stop::usage(format!(
-            "error: `{spec}` is built for one architecture, and the driver does not tell that of this machine's GPU; fetch it with \
-             `rocrepro rocm fetch {spec} --gfx GFX` and name the folder"
-        ))
-    })?;
-    // All of them, so that a day without a build has neighbours to offer.
-    let wanted = BuildQuery { from: None, to: None, ..BuildQuery::between(&gfx, build, build) };
-    let cancel = interrupt::cancel()?;
-    let mut history = stacks::list_builds(&sources, &wanted, cancel.flag()).map_err(unlisted)?;
-    let at = history.find(build).map_err(|error| {
-        let holes = history.holes.iter().map(|hole| format!("\nbuilds may be missing: {hole}"));
-        Stop::usage(format!("error: `{spec}`: {}{}", chain(&error), holes.collect::<String>()))
-    })?;
-    Ok(Some(history.builds.swap_remove(at)))
-}
-
-/// Maps a configuration of sources that cannot be used to an exit code.
-pub(crate) fn bad_sources(error: stacks::SourcesError) -> Stop {
-    let text = format!("error: {}", explained(&error));
-    match error.is_environment() {
-        true => Stop::no_verdict(text),
-        false => Stop::usage(text),
-    }
-}
-
-/// Maps a failed listing of builds to an exit code.
-pub(crate) fn unlisted(error: stacks::ListError) -> Stop {
-    let text = format!("error: {}", explained(&error));
-    match error.is_environment() {
-        true => Stop::no_verdict(text),
-        false => Stop::usage(text),
-    }
-}
-
-/// The stack of a night, fetched where it is not there yet.
-fn obtained(spec: &str, night: &Build) -> Result<Stack, Stop> {
-    let stacks = StackCache::from_environment()
-        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
-    let fetching = Fetching::default();
-    let cancel = interrupt::cancel()?;
-    let store = stacks::BuildStore::new(stacks);
-    let obtained = store.obtain_unless(night, cancel.flag(), &|event| fetching.tell(event));
-    obtained
-        .map(|obtained| obtained.stack)
-        .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", explained(&error))))
-}
+use crate::outputs;
 
 /// Says how far the downloads of builds are: at once, then now and then, and at the end.
 #[derive(Default)]
@@ -213,16 +92,8 @@ fn so_far(name: &str, done: u64, total: Option<u64>, new: u64, seconds: f64) -> 
     text
 }
 
-/// `25 s`, `8 min`, `3 h`.
-pub(crate) fn how_long(seconds: f64) -> String {
-    match seconds {
-        s if s < 90.0 => format!("{s:.0} s"),
-        s if s < 90.0 * 60.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.0} h", s / 3600.0),
-    }
-}
-
-struct View {
+/// The fetch of one stack.
+pub(crate) struct View {
     spec: String,
     bar: ProgressBar,
     terminal: bool,
@@ -231,13 +102,18 @@ struct View {
 }
 
 impl View {
-    fn new(spec: String) -> View {
+    pub(crate) fn new(spec: String) -> View {
         let terminal = std::io::stderr().is_terminal();
         // Nothing is drawn before the first event: a stack that is there costs no line.
         View { spec, bar: ProgressBar::hidden(), terminal, stage: Mutex::new("") }
     }
 
-    fn show(&self, event: FetchEvent<'_>) {
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    pub(crate) fn show(&self, event: FetchEvent<'_>) {
         let (stage, text, position) = match event {
             FetchEvent::Waiting { holder } => {
                 ("wait", format!("{holder} is fetching it; waiting"), None)
@@ -286,7 +162,7 @@ fn style(bar: bool) -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
-    use super::{how_long, so_far};
+    use super::so_far;
 
     #[test]
     fn a_download_tells_bytes_speed_and_time() {
@@ -310,6 +186,5 @@ mod tests {
         );
         check(2_000_000_000, Some(2_000_000_000), 40_000_000, 10.0, "a: 2000.0 MB, 4.0 MB/s");
         check(40_000_000, None, 40_000_000, 10.0, "a: 40.0 MB, 4.0 MB/s");
-        assert_eq!([30.0, 300.0, 9000.0].map(how_long), ["30 s", "5 min", "2 h"]);
     }
 }

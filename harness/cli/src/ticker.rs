@@ -4,16 +4,19 @@ use std::{
     collections::BTreeMap,
     fmt,
     io::IsTerminal,
-    sync::mpsc::{RecvTimeoutError, channel},
+    sync::{
+        Arc,
+        mpsc::{RecvTimeoutError, Sender, channel},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
-use report::count;
+use report::{count, how_long};
 
-use crate::{outputs, progress::how_long};
+use crate::outputs;
 
 /// Between two lines in a pipe.
 const PAUSE: Duration = Duration::from_secs(30);
@@ -23,10 +26,12 @@ pub(crate) struct Ticker {
     bar: ProgressBar,
     begun: Instant,
     running: Mutex<BTreeMap<u64, (Instant, String)>>,
+    /// Ends the thread that prints lines, when it is dropped.
+    lines: Mutex<Option<(Sender<()>, thread::JoinHandle<()>)>>,
 }
 
 impl Ticker {
-    pub(crate) fn new(total: u64) -> Ticker {
+    fn new(total: u64) -> Ticker {
         let target = if std::io::stderr().is_terminal() && total > 1 {
             ProgressDrawTarget::stderr()
         } else {
@@ -42,35 +47,43 @@ impl Ticker {
             .unwrap_or_else(|_| ProgressStyle::default_bar())
             .with_key("left", left);
         let bar = ProgressBar::with_draw_target(Some(total), target).with_style(style);
-        Ticker { bar, begun: Instant::now(), running: Mutex::default() }
+        Ticker { bar, begun: Instant::now(), running: Mutex::default(), lines: Mutex::default() }
     }
 
-    /// Does the work, and tells how far it is.
-    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Begins to show how far so many trials are.
+    pub(crate) fn start(total: u64) -> Arc<Ticker> {
+        let ticker = Arc::new(Ticker::new(total));
         if std::io::stderr().is_terminal() {
-            self.bar.enable_steady_tick(Duration::from_secs(1));
-            let done = work();
-            self.bar.finish_and_clear();
-            return done;
+            ticker.bar.enable_steady_tick(Duration::from_secs(1));
+            return ticker;
         }
         let (over, wait) = channel::<()>();
-        thread::scope(|scope| {
-            // Where no thread is left nobody is told how far it is.
-            let teller = thread::Builder::new().spawn_scoped(scope, move || {
-                while wait.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                    outputs::note(self.line(Instant::now()));
-                }
-            });
-            let done = work();
-            drop(over);
-            drop(teller);
-            done
-        })
+        let shown = Arc::clone(&ticker);
+        // Where no thread is left there are no lines.
+        let thread = thread::Builder::new().spawn(move || {
+            while wait.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+                outputs::note(shown.line(Instant::now()));
+            }
+        });
+        *ticker.lines.lock() = thread.ok().map(|thread| (over, thread));
+        ticker
     }
 
-    pub(crate) fn begins(&self, number: u64, trial: String) {
+    /// Removes the bar, or ends the lines.
+    pub(crate) fn finish(&self) {
+        if std::io::stderr().is_terminal() {
+            self.bar.finish_and_clear();
+        }
+        if let Some((over, thread)) = self.lines.lock().take() {
+            drop(over);
+            // A thread that panicked has printed why.
+            let _ = thread.join();
+        }
+    }
+
+    pub(crate) fn begins(&self, number: u64, trial: &str) {
         let mut running = self.running.lock();
-        running.insert(number, (Instant::now(), trial));
+        running.insert(number, (Instant::now(), trial.to_owned()));
     }
 
     pub(crate) fn ends(&self, number: u64) {
@@ -112,8 +125,8 @@ mod tests {
         let ticker = Ticker::new(3);
         let after = |seconds| ticker.begun + Duration::from_secs(seconds);
         assert_eq!(ticker.line(after(30)), "0 of 3 trials over after 30 s");
-        ticker.begins(7, "a[n=1]".to_owned());
-        ticker.begins(8, "b".to_owned());
+        ticker.begins(7, "a[n=1]");
+        ticker.begins(8, "b");
         ticker.over(Some("c"));
         assert!(ticker.line(after(5)).ends_with("1 of 3 trials over after 5 s"));
         assert_eq!(

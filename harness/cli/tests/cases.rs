@@ -10,7 +10,7 @@ use std::{
 };
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use rocrepro::{CaseLibrary, Job, Selected, Session, SessionOptions, lower_all, run_trial, select};
+use rocrepro::{CaseLibrary, Job, Selected, Session, lower_all, run_trial, select};
 use supervise::Cancel;
 
 fn main() -> ExitCode {
@@ -23,11 +23,11 @@ fn main() -> ExitCode {
     // The tests live as long as the process; so do what they borrow.
     let library: &'static CaseLibrary = match CaseLibrary::load_named(None, &named) {
         Ok(library) => Box::leak(Box::new(library)),
-        Err(stop) => return stop.report(),
+        Err(stop) => return rocrepro::stopped(&stop),
     };
     let selected = match select(library, &[]) {
         Ok(selected) => selected,
-        Err(stop) => return stop.report(),
+        Err(stop) => return rocrepro::stopped(&stop),
     };
     let shared = Arc::<Shared>::default();
     let tests = selected
@@ -57,7 +57,7 @@ type Shared = OnceLock<Result<(Session, Cancel), String>>;
 fn open(shared: &Shared) -> Result<&(Session, Cancel), Failed> {
     let opened = shared.get_or_init(|| {
         let worker = PathBuf::from(env!("CARGO_BIN_EXE_rocrepro"));
-        let options = SessionOptions::from_environment(worker).map_err(|e| e.to_string())?;
+        let options = rocrepro::options_from_environment(worker).map_err(|e| e.to_string())?;
         let session = Session::open(options).map_err(|e| e.to_string())?;
         Ok((session, Cancel::new().map_err(|e| e.to_string())?))
     });

@@ -71,4 +71,4 @@ pub use shard::Shard;
 pub use sink::{note, print};
 pub use table::{Rows, run_view, sentence};
 pub use text::{terminal, visible};
-pub use words::{count, without_lines};
+pub use words::{count, how_long, without_lines};

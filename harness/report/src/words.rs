@@ -182,9 +182,23 @@ pub fn count<N: From<u8> + PartialEq + Display>(n: N, what: &str) -> String {
     format!("{n} {what}{}", if n == N::from(1) { "" } else { "s" })
 }
 
+/// Returns a duration in words: `25 s`, `8 min`, `3 h`.
+pub fn how_long(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 90.0 * 60.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} h", s / 3600.0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_have_the_unit_that_suits_them() {
+        assert_eq!([30.0, 300.0, 9000.0].map(how_long), ["30 s", "5 min", "2 h"]);
+    }
 
     #[test]
     fn removes_line_numbers() {

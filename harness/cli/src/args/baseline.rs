@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use engine::baseline::BaselineFiles;
 
 /// Files that say what is known of trials, as deqp-runner has them.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -18,4 +19,11 @@ pub(crate) struct Baselines {
     /// Trials to leave out, in lines as for `--flakes`. If a line names no trial of the library, nothing runs
     #[arg(long, value_name = "FILE")]
     pub(crate) skips: Vec<PathBuf>,
+}
+
+impl From<&Baselines> for BaselineFiles {
+    fn from(args: &Baselines) -> BaselineFiles {
+        let Baselines { baseline, flakes, skips } = args.clone();
+        BaselineFiles { fails: baseline, flakes, skips }
+    }
 }

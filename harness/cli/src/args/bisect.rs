@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use bisect::INSTALL_COST;
 use clap::{Args, ValueEnum};
 
 use super::{On, Origin};
@@ -28,9 +29,6 @@ The values of an axis `venv` are folders of virtual environments; the command ru
 
 Exit codes: 0 found, 1 not reproducible, 2 usage, 3 an end is not what it should be, 4 no single place (the budget is spent, or
 there is more than one change), 5 trouble of this machine.";
-
-/// What obtaining a build costs, in runs, where nobody says so.
-pub(super) const INSTALL_COST: f64 = 5.0;
 
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Bisect {

@@ -5,7 +5,9 @@ use std::fmt::Display;
 
 use clap::ValueEnum;
 
-use super::{Bisect, DeviceKind, On, Origin, Target, bisect::INSTALL_COST};
+use bisect::INSTALL_COST;
+
+use super::{Bisect, DeviceKind, On, Origin, Target};
 
 /// Words of one command.
 #[derive(Default)]

@@ -2,7 +2,8 @@ use std::{collections::BTreeSet, process::ExitCode};
 
 use report::count;
 
-use crate::{CaseLibrary, Stop, args::Selection, job::with_declared_faults, outputs, select};
+use crate::{args::Selection, outputs};
+use engine::{CaseLibrary, Stop, job::with_declared_faults, select};
 
 /// Reads and analyses everything selected: no stack is needed to see that a case is well-formed.
 pub(crate) fn check(args: &Selection) -> Result<ExitCode, Stop> {

@@ -7,10 +7,8 @@ mod table;
 
 use std::process::ExitCode;
 
-use crate::{
-    Stop,
-    args::{Device, DeviceCommand},
-};
+use crate::args::{Device, DeviceCommand};
+use engine::Stop;
 
 pub(crate) fn device(args: &Device) -> Result<ExitCode, Stop> {
     match &args.command {

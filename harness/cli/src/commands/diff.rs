@@ -3,7 +3,8 @@ use std::{path::Path, process::ExitCode};
 use report::{Changes, Side};
 
 use super::store;
-use crate::{Stop, args::Diff, outputs, record_file::RecordFile};
+use crate::{args::Diff, outputs};
+use engine::{Stop, record_file::RecordFile};
 
 pub(crate) fn diff(args: &Diff) -> Result<ExitCode, Stop> {
     let (old, new) = match &args.store {

@@ -9,7 +9,8 @@ use std::{
 use report::issue::{Environment, Identity, NotRead, StackFound, Variable, concerns_rocm};
 use supervise::{Cancel, Ended, Limits};
 
-use crate::{Stop, args::Doctor, card, kernel_log, outputs};
+use crate::{args::Doctor, outputs};
+use engine::{Stop, card, kernel_log};
 
 /// Longest time that PyTorch may take to describe itself.
 const TORCH: Duration = Duration::from_secs(60);

@@ -1,17 +1,18 @@
 use std::process::ExitCode;
 
-use crate::{Stop, args::Env, environments::Environments, outputs};
+use crate::{args::Env, console, outputs};
+use engine::{Stop, environments::Environments};
 
 /// Makes, lists and removes environments of Python packages.
 pub(crate) fn env(args: &Env) -> Result<ExitCode, Stop> {
     let all = Environments::open()?;
     let text = match args {
         Env::Create { name, python, packages } => {
-            let made = all.create(name, python, packages)?;
+            let made = all.create(name, python, packages, &console::reporting())?;
             format!("{}\n", made.venv().display())
         }
         Env::List => {
-            let line = |it: &crate::environments::Environment| {
+            let line = |it: &engine::environments::PythonEnvironment| {
                 format!("{:14} {}{}\n", it.name, it.mark.packages.join(" "), it.doubt())
             };
             all.all().iter().map(line).collect()

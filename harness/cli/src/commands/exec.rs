@@ -12,13 +12,12 @@ use device::{Config, Place, Planted, RUNTIME_VARIABLE, WITNESS_VARIABLE};
 use supervise::Start;
 
 use super::setup::setup;
-use crate::{
-    Session, Stop,
-    args::{Exec, HomeKind},
-    bundled,
+use crate::args::{Exec, HomeKind};
+use engine::{
+    Session, Stop, bundled,
     environments::Environments,
     home::{with_helper, with_path},
-    which::{self, Found},
+    which::{self, ProgramLocation},
 };
 
 /// Runs a program of the user's in the stack and on the device, with this terminal as its own.
@@ -37,8 +36,8 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     }
     let session = Session::open_on_one(options)?;
     let program = match program {
-        Found::Here(file) => file,
-        Found::Nowhere(absent) => of_the_stack(&args.program, &session).ok_or(absent)?,
+        ProgramLocation::Here(file) => file,
+        ProgramLocation::Nowhere(absent) => of_the_stack(&args.program, &session).ok_or(absent)?,
     };
     let config = session.device_config(faults);
     let text = config.as_ref().map(serde_json::to_string).transpose();
@@ -63,10 +62,10 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     if let Some(own) = identity.library("libamdhip64").and_then(|hip| hip.build_id.as_ref()) {
         start.environment.insert(RUNTIME_VARIABLE.into(), own.into());
     }
-    with_helper(&mut start, &session.cache).map_err(no_verdict)?;
+    with_helper(&mut start, &session.folders.cache).map_err(no_verdict)?;
     settle(&mut start, args.home, &session, config.as_ref())?;
     let mut command = session.command(&start);
-    let _uses = session.temporary.of_the_next_program();
+    let _uses = session.folders.temporary.of_the_next_program();
     // The command starts this program, whose file stays open until then.
     let _program = session.own_program();
     // What the session made for trials goes; this process becomes the program.

@@ -3,7 +3,8 @@ use std::process::ExitCode;
 use device::{Fault, Place};
 
 use super::list::in_words;
-use crate::{CaseLibrary, Stop, args::Explain, outputs, rerun::quoted, select};
+use crate::{args::Explain, outputs};
+use engine::{CaseLibrary, Stop, rerun::quoted, select};
 
 pub(crate) fn explain(args: &Explain) -> Result<ExitCode, Stop> {
     let mut text = String::new();

@@ -12,8 +12,9 @@ use supervise::{for_each, in_order};
 
 use self::verify::{Exported, exported, printed};
 use super::setup::setup;
-use crate::{
-    Job, Selected, Session, Stop, args::Export, interrupt, lower_each, outputs, select::plans_only,
+use crate::{args::Export, interrupt, outputs};
+use engine::{
+    Job, Selected, Session, Stop, lower_each, output_files, select::plans_only,
     toolchain::Toolchain,
 };
 
@@ -146,7 +147,7 @@ fn line(id: &str, result: &Result<&Exported, &Stop>) -> String {
 
 /// A folder for the compiler's things, as long as programs are compiled.
 pub(crate) fn tools(session: &Session) -> Result<tempfile::TempDir, Stop> {
-    let folder = session.scratch.trial();
+    let folder = session.folders.scratch.trial();
     folder.map_err(|e| Stop::no_verdict(format!("error: no folder for the compiler: {e}")))
 }
 
@@ -154,5 +155,5 @@ fn write(out: &Path, text: &str) -> Result<(), Stop> {
     if out.as_os_str() == "-" {
         return outputs::data(text);
     }
-    outputs::replace(out, outputs::PROGRAM, text)
+    Ok(output_files::replace(out, output_files::PROGRAM, text)?)
 }

@@ -3,7 +3,8 @@ use std::{collections::BTreeSet, mem::ManuallyDrop, process::ExitCode};
 use case::{Case, Expectation, ExpectationKind, analyse};
 use plan::{ByVersion, Step};
 
-use crate::{CaseLibrary, Selected, Stop, args::List, outputs};
+use crate::{args::List, outputs};
+use engine::{CaseLibrary, Selected, Stop};
 
 pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
     // The process ends next: to free ten thousands of cases one by one takes longer than to leave them.

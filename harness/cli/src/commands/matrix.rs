@@ -15,11 +15,12 @@ use supervise::Cancel;
 
 use super::{show, store};
 use crate::{
-    Selected, Stop, args,
+    args,
     args::{DeviceKind, Matrix},
-    environments::Environments,
-    interrupt, outputs, own_program,
-    record_file::RecordFile,
+    interrupt, outputs,
+};
+use engine::{
+    Selected, Stop, environments::Environments, output_files, own_program, record_file::RecordFile,
 };
 
 /// A run that becomes a column.
@@ -41,7 +42,7 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
     let selected: HashSet<String> = selected.iter().map(Selected::id).collect();
     // What is kept of cases that the library no longer has is shown with all.
     let wanted = |trial: &str| every || selected.contains(trial);
-    outputs::ours(&args.out.join("index.html"), outputs::PAGE)?;
+    output_files::ours(&args.out.join("index.html"), output_files::PAGE)?;
     fs::create_dir_all(&args.out).map_err(|e| {
         Stop::usage(format!("error: cannot make the folder `{}`: {e}", args.out.display()))
     })?;
@@ -228,5 +229,5 @@ fn read(record: &Path) -> Result<(Vec<Record>, Vec<String>), Stop> {
 fn write(out: &Path, columns: &[Column]) -> Result<(), Stop> {
     let date = report::date(SystemTime::now());
     let page = MatrixPage { columns, date: &date }.html();
-    outputs::replace(&out.join("index.html"), outputs::PAGE, &page)
+    Ok(output_files::replace(&out.join("index.html"), output_files::PAGE, &page)?)
 }

@@ -8,7 +8,8 @@ use std::{
 use atomic::NewFile;
 use report::{Builds, Line, Merging, Over, Part, RunIndex, count};
 
-use crate::{Stop, args::Merge, outputs, record_file::RecordFile};
+use crate::{args::Merge, outputs};
+use engine::{Stop, record_file::RecordFile};
 
 /// Trials without a record whose names are printed.
 const NAMED: usize = 10;
@@ -19,15 +20,18 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
         .paths
         .iter()
         .filter_map(|path| {
-            RecordFile::open(path).map_err(|stop| problems.push(stop.to_string())).ok()
+            RecordFile::open(path)
+                .map_err(|error| problems.push(Stop::from(error).to_string()))
+                .ok()
         })
         .collect();
     let mut runs: Vec<(&RecordFile, &RunIndex)> = Vec::new();
     for file in &files {
+        file.incomplete_lines().iter().for_each(outputs::note);
         problems.extend(file.foreign_lines());
         match file.last() {
             Ok(last) => runs.extend(last.into_iter().map(|run| (file, run))),
-            Err(stop) => problems.push(stop.to_string()),
+            Err(error) => problems.push(Stop::from(error).to_string()),
         }
     }
     if args.out.symlink_metadata().is_ok() {

@@ -34,12 +34,10 @@ use self::{
     space::{Candidate, Plans, calls, every},
 };
 use super::{oracle::Elsewhere, setup::setup, subject::states_an_answer};
-use crate::{
-    CaseLibrary, Selected, Session, Stop,
-    args::Minimise,
-    evidence, interrupt,
+use crate::{args::Minimise, interrupt, outputs};
+use engine::{
+    CaseLibrary, Selected, Session, Stop, evidence,
     job::{Job, lower_all},
-    outputs,
     rerun::{Rerun, What, again},
     stop::chain,
     trial::run_trial,

@@ -13,10 +13,8 @@ use search::{
 };
 
 use super::subject::{first_failing, run, states_an_answer};
-use crate::{
-    CaseLibrary, Session, Stop, args::Mitigate, commands::setup::setup, evidence, job::Job,
-    outputs, select,
-};
+use crate::{args::Mitigate, commands::setup::setup, outputs};
+use engine::{CaseLibrary, Session, Stop, evidence, job::Job, select};
 use factors::{Change, Rewritten, Tried};
 
 pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {

@@ -5,7 +5,7 @@ use device::{Arch, Sanitize};
 use judge::Kind;
 use supervise::Cancel;
 
-use crate::{DeviceChoice, Session, SessionOptions, Stop, job::Job, trial::run_trial};
+use engine::{DeviceChoice, Session, SessionOptions, Stop, job::Job, trial::run_trial};
 
 /// Passes in a row that make a release an oracle.
 const PASSES: u32 = 3;

@@ -8,12 +8,12 @@ use report::{Record, count};
 use rewrite::statements::can_act;
 use supervise::Journal;
 
-use crate::{
+use crate::{args::Prove, interrupt, outputs};
+use engine::{
     CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop,
-    args::Prove,
     batch::run_jobs,
     job::{Job, lower_all, lower_each, with_declared_faults},
-    outputs, record_file,
+    record_file,
 };
 
 /// Runs every selected trial on the healthy device, and under each fault that its case declares for it.
@@ -30,7 +30,8 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     options.hangs_on_purpose = true;
     let (planned, left_out) = plantable(with_declared_faults(&selected), &options.device);
     let lowered = lower_each(&library, planned.iter().cloned())?;
-    let journal = record_file::open(args.on.record.as_deref(), &options.device)?;
+    let journal =
+        record_file::open(args.on.record.as_deref(), &options.device, &options.reporting)?;
     options.cases_from = args.selection.from.chosen();
     let session = Session::open(options.clone())?;
     // What a case states may depend on the release; a fault of an answer is planted where this one has it.
@@ -52,7 +53,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
             faults: fault.into_iter().collect(),
         })
         .collect();
-    let (records, mut trouble) = run_jobs(&session, jobs, journal)?;
+    let (records, mut trouble) = run_jobs(&session, jobs, journal, &interrupt::cancel()?);
     let mut orders = Vec::new();
     for schedule in schedules(args.schedules) {
         if trouble.is_some() {
@@ -60,7 +61,8 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         }
         let emulation = Config { schedule, ..options.emulation.clone() };
         let options = SessionOptions { emulation, ..options.clone() };
-        let journal = record_file::open(args.on.record.as_deref(), &options.device)?;
+        let journal =
+            record_file::open(args.on.record.as_deref(), &options.device, &options.reporting)?;
         let (records, stop) = run_healthy(&library, &selected, options, journal)?;
         orders.push((schedule, records));
         trouble = stop;
@@ -139,7 +141,7 @@ fn run_healthy(
         run: 0,
         faults: Vec::new(),
     });
-    run_jobs(&session, jobs.collect(), journal)
+    Ok(run_jobs(&session, jobs.collect(), journal, &interrupt::cancel()?))
 }
 
 /// The schedules besides the eager one that a proof tries.
@@ -157,7 +159,7 @@ mod tests {
     #[test]
     fn a_gpu_gets_the_faults_at_calls() {
         let library = CaseLibrary::load(None).unwrap();
-        let selected = crate::select(&library, &[]).unwrap();
+        let selected = engine::select(&library, &[]).unwrap();
         let all = with_declared_faults(&selected);
         let (planned, left_out) = plantable(all.clone(), &DeviceChoice::Gpu);
         let places = |planned: &[Planned<'_, '_>]| {

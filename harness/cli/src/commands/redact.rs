@@ -6,7 +6,8 @@ use report::issue::{Identity, publish, publish_json};
 use serde_json::Value;
 
 use super::doctor;
-use crate::{Stop, args::Redact, outputs};
+use crate::{args::Redact, outputs};
+use engine::Stop;
 
 pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
     let who = doctor::whose();

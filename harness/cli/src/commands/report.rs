@@ -18,11 +18,9 @@ use super::{
     oracle::Elsewhere,
     subject::{Runs, Subject, first_failing},
 };
-use crate::{
-    CaseLibrary, Session, SessionOptions, Stop,
-    args::Report,
-    commands::setup::setup,
-    evidence, kernel_log, outputs, record,
+use crate::{args::Report, commands::setup::setup, outputs};
+use engine::{
+    CaseLibrary, Session, SessionOptions, Stop, evidence, kernel_log, record,
     rerun::{Rerun, What},
     select,
 };

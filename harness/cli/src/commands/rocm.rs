@@ -2,7 +2,8 @@ use std::{path::Path, process::ExitCode};
 
 use stacks::{Build, BuildQuery, Extra, Sources, Stack, StackCache, list_stacks};
 
-use crate::{Stop, args::Rocm, card, interrupt, lacks::mb, outputs, progress, stop::explained};
+use crate::{args::Rocm, console, interrupt, outputs};
+use engine::{Stop, card, lacks::mb, stack_source, stop::explained};
 
 pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     let mut text = String::new();
@@ -12,12 +13,17 @@ pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
             show_builds(&source, sources_file.as_deref(), &gfx, &mut text)?;
         }
         Rocm::Fetch { spec, with, gfx, mirrors } => {
-            let stack = progress::get(&spec, &with, architectures(&spec, gfx), mirrors.mirror)?;
+            let (flag, architectures) = (interrupt::flag_for(&spec), architectures(&spec, gfx));
+            let reporting = console::reporting();
+            let stack =
+                stack_source::get(&spec, &with, architectures, mirrors.mirror, &flag, &reporting)?;
             describe(&stack, &mut text);
         }
         Rocm::Path { spec, gfx } => {
             let gfx = || architectures(&spec, gfx.clone().into_iter().collect()).into_iter().next();
-            text.push_str(&format!("{}\n", progress::located(&spec, &gfx)?.display()));
+            let (flag, reporting) = (interrupt::flag_for(&spec), console::reporting());
+            let folder = stack_source::located(&spec, &gfx, &flag, &reporting)?;
+            text.push_str(&format!("{}\n", folder.display()));
         }
     }
     outputs::print(&text)?;
@@ -26,7 +32,7 @@ pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
 
 /// What is fetched for: what was said, or what is here, or what the built-in cases are tried on.
 fn architectures(spec: &str, said: Vec<String>) -> Vec<String> {
-    let here = || card::first(Path::new("/")).filter(|_| progress::is_night(spec));
+    let here = || card::first(Path::new("/")).filter(|_| stack_source::is_night(spec));
     match said.is_empty() {
         false => said,
         true => {
@@ -43,11 +49,11 @@ fn show_builds(
     text: &mut String,
 ) -> Result<(), Stop> {
     let sources =
-        Sources::load(file).and_then(|all| all.select(names)).map_err(progress::bad_sources)?;
+        Sources::load(file).and_then(|all| all.select(names)).map_err(stack_source::bad_sources)?;
     let wanted = BuildQuery { gfx: gfx.to_owned(), from: None, to: None, beside_main: Vec::new() };
     let cancel = interrupt::cancel()?;
     let history =
-        stacks::list_builds(&sources, &wanted, cancel.flag()).map_err(progress::unlisted)?;
+        stacks::list_builds(&sources, &wanted, cancel.flag()).map_err(stack_source::unlisted)?;
     history.builds.iter().for_each(|build| text.push_str(&line(build)));
     history.silent.iter().for_each(|silent| outputs::note(format_args!("note: {silent}")));
     for hole in &history.holes {

@@ -18,14 +18,17 @@ use sha2::{Digest, Sha256};
 
 use super::setup::setup;
 use crate::{
-    CaseLibrary, Session, Stop,
     args::{Baselines, Emulation, Run},
+    interrupt, outputs,
+};
+use engine::{
+    CaseLibrary, Session, Stop,
     baseline::Baseline,
     batch::{Batch, Patience, over, run_batch},
     card,
     job::{Job, lower_all},
     machine,
-    outputs::{self, Junit},
+    output_files::Junit,
     record,
     record_file::{self, RecordFile},
 };
@@ -39,7 +42,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     };
     let selected = args.selection.select(&library);
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
-    let known = Baseline::read(&args.known, &library);
+    let known = Baseline::read(&(&args.known).into(), &library);
     let (selected, setup) = Stop::both(selected, Stop::both(setup, known))?;
     let (mut selected, ((mut options, faults), known)) = (selected, setup);
     known.idle.iter().for_each(outputs::note);
@@ -54,7 +57,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     if let Some(path) = record.filter(|path| args.resume && path.exists()) {
         record_file::plain(path)?;
     }
-    let journal = record_file::open(record, &options.device)?;
+    let journal = record_file::open(record, &options.device, &options.reporting)?;
     let _lock =
         record.filter(|path| path.is_file()).map(|path| lock(path, args.resume)).transpose()?;
     let session = Session::open(options)?;
@@ -104,8 +107,9 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let lines = lines.map(|record| Line::Trial(Box::new(record.clone())));
     let killed = killed.iter().map(|run| Line::Over(over(run)));
     let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(killed).chain(lines).collect();
+    let (cancel, patience) = (interrupt::cancel()?, args.patience(known));
     let Batch { mut records, not_run, left_out, trouble } =
-        run_batch(&session, &jobs, &args.patience(known), &head, journal, Record::let_go)?;
+        run_batch(&session, &jobs, &patience, &head, journal, &cancel, Record::let_go);
     // In front, without a copy of the others where there are none.
     records.splice(0..0, held.into_iter().chain(not_looked).chain(lost));
 
@@ -215,7 +219,7 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> Stri
         add(&value);
     }
     for job in jobs {
-        add(&format!("{:?} {:?} {:?}", job.case, job.late(session), job.faults));
+        add(&format!("{:?} {:?} {:?}", job.case, job.late(session.late), job.faults));
         add(&serde_json::to_string(&job.lowered.plan).unwrap_or_default());
         if let Body::Program(program) = &job.lowered.body {
             add(&serde_json::to_string(program).unwrap_or_default());

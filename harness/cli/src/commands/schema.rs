@@ -1,6 +1,7 @@
 use std::process::ExitCode;
 
-use crate::{Stop, args::Schema, outputs};
+use crate::{args::Schema, outputs};
+use engine::Stop;
 
 /// The schema that editors use for case files.
 const CASE_SCHEMA: &str = include_str!("../../../../cases/schema.json");

@@ -2,7 +2,8 @@
 
 use device::{BadPlanted, Config, Fault, Place, Planted, Sanitize};
 
-use crate::{DeviceChoice, SessionOptions, Stop, args::Emulation, named::meant};
+use crate::args::Emulation;
+use engine::{DeviceChoice, SessionOptions, Stop, case_names::meant};
 
 /// Reads the options that say what to run on, how the emulated device is set up, and what is planted.
 ///

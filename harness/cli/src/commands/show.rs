@@ -7,11 +7,10 @@ use std::{
 
 use report::{Builds, Record, Rows, count};
 
-use crate::{
-    Stop,
-    args::Show,
-    baseline,
-    outputs::{self, Junit},
+use crate::{args::Show, outputs};
+use engine::{
+    Stop, baseline,
+    output_files::{self, Junit},
     record_file::RecordFile,
 };
 
@@ -62,7 +61,7 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
         _ => Vec::new(),
     };
     if let Some(path) = &args.write_baseline {
-        outputs::new_file(path, &baseline::written(&records))?;
+        output_files::new_file(path, &baseline::written(&records))?;
     }
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
     let shown = outputs::print(&report::run_view(&records, rows, None));

@@ -12,11 +12,10 @@ use store::{Kept, Store, Trouble};
 
 use super::show;
 use crate::{
-    Stop,
     args::{self, StoreFile},
     outputs,
-    record_file::RecordFile,
 };
+use engine::{Stop, record_file::RecordFile};
 
 pub(crate) fn store(args: &args::Store) -> Result<ExitCode, Stop> {
     match args {
@@ -88,12 +87,13 @@ pub(crate) fn stop(trouble: Trouble) -> Stop {
 /// Opens a record file with runs, and refuses lines that rocrepro did not write. Incomplete lines are noted and left out.
 pub(crate) fn whole(path: &Path) -> Result<RecordFile, Stop> {
     let file = RecordFile::open(path)?;
+    file.incomplete_lines().iter().for_each(outputs::note);
     let foreign = file.foreign_lines();
     if !foreign.is_empty() {
         return Err(Stop::usage(foreign.join("\n")));
     }
     if file.index.runs.is_empty() {
-        return Err(file.no_run());
+        return Err(file.no_run().into());
     }
     if file.index.left_out > 0 {
         outputs::note(format!(
@@ -143,7 +143,7 @@ pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
     let history = History::of(&args.case, &on);
     if history.trials == 0 {
         let cases = store.cases().map_err(stop)?;
-        let help = crate::named::nearest(case, cases.iter().map(String::as_str))
+        let help = engine::case_names::nearest(case, cases.iter().map(String::as_str))
             .filter(|name| *name != case)
             .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
         return Err(Stop::nothing(format!(
@@ -187,10 +187,11 @@ pub(crate) fn side(store: &Store, name: &str) -> Result<Side, Stop> {
         }
     }
     if !found {
-        let help = crate::named::nearest(name, grounds.iter().map(String::as_str)).map_or_else(
-            || "`rocrepro store list` shows all".to_owned(),
-            |name| format!("did you mean `{name}`?"),
-        );
+        let help = engine::case_names::nearest(name, grounds.iter().map(String::as_str))
+            .map_or_else(
+                || "`rocrepro store list` shows all".to_owned(),
+                |name| format!("did you mean `{name}`?"),
+            );
         return Err(Stop::usage(format!(
             "error: the store has no run, and nothing that a run stood on, called `{name}`; {help}"
         )));

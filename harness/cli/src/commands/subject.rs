@@ -1,5 +1,6 @@
 //! The one failing trial that a command is about.
 
+use crate::interrupt;
 use std::collections::BTreeMap;
 
 use device::Planted;
@@ -10,7 +11,7 @@ use report::{
     evidence::{OtherFailure, Rate},
 };
 
-use crate::{
+use engine::{
     CaseLibrary, Selected, Session, Stop,
     batch::run_jobs,
     job::{Job, lower_all},
@@ -134,7 +135,7 @@ impl<'a> Subject<'a> {
 
 /// Runs jobs; the records of those that could not be run are an error.
 pub(crate) fn run(session: &Session, jobs: Vec<Job<'_>>) -> Result<Vec<Record>, Stop> {
-    match run_jobs(session, jobs, None)? {
+    match run_jobs(session, jobs, None, &interrupt::cancel()?) {
         (records, None) => Ok(records),
         (_, Some(stop)) => Err(stop),
     }

@@ -4,10 +4,9 @@ use std::{fs::File, process::ExitCode};
 
 use report::Begun;
 
-use crate::{
+use crate::{args::Unfinished, outputs};
+use engine::{
     Stop,
-    args::Unfinished,
-    outputs,
     record_file::{self, Fate},
 };
 

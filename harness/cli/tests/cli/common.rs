@@ -29,7 +29,7 @@ pub(crate) fn library() -> CaseLibrary {
 /// ROCm 7.2.4 on the emulated gfx1151, whatever this machine has and its environment says, with some options changed.
 pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     let worker = PathBuf::from(env!("CARGO_BIN_EXE_rocrepro"));
-    let mut options = SessionOptions::from_environment(worker).expect("the environment is good");
+    let mut options = rocrepro::options_from_environment(worker).expect("the environment is good");
     options.rocm = "debian:7.2.4".to_owned();
     options.device = DeviceChoice::Emulated(Arch::Gfx1151);
     options.emulation = Config::of(Arch::Gfx1151, Sanitize::Off);

@@ -108,7 +108,7 @@ fn reports_that_it_waits_for_a_locked_store() {
 fn exits_3_for_a_damaged_download() {
     let folder = tempfile::tempdir().expect("a folder");
     let (at, mirror) = (folder.path(), folder.path().join("mirror"));
-    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rocm/locks/5.2.3.json");
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stacks/locks/5.2.3.json");
     let lock = fs::read_to_string(lock).expect("it is a part of the project");
     for path in lock.split("\"path\":\"").skip(1).filter_map(|rest| rest.split('"').next()) {
         let file = mirror.join(path);

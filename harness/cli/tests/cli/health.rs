@@ -31,7 +31,7 @@ fn records(path: &Path) -> Vec<Record> {
 /// The health check is a case of which each part was proven: without one of its checks a fault would pass.
 #[test]
 fn the_health_check_notices_its_faults() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/health/check.yaml");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/src/health/check.yaml");
     let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
     let proven = rocrepro(&["prove", "--mutate", "--cases-from", file]).args(on).output();
     let proven = proven.expect("it starts");

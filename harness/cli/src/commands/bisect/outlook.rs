@@ -5,7 +5,7 @@ use std::fmt::Write;
 use report::count;
 use search::bisect::{Action, Event, Seen, Setup, State, next};
 
-use super::{axis::Axis, journal::Begun};
+use bisect::{Axis, BisectHeader};
 
 /// Rates at which bad builds may fail, and how that is said.
 const RATES: [(u32, &str); 3] =
@@ -25,7 +25,7 @@ pub(super) fn listed(axis: &Axis) -> String {
 
 /// What it would take.
 pub(super) fn dry_run(
-    begun: &Begun,
+    begun: &BisectHeader,
     axis: &Axis,
     kept: &dyn Fn(usize) -> bool,
     to: Option<&str>,
@@ -70,7 +70,7 @@ pub(super) fn dry_run(
 }
 
 /// Runs and builds of searches in which bad builds fail at so many tenths of their runs, on average.
-fn mean_of(begun: &Begun, rate: u32) -> (f64, f64) {
+fn mean_of(begun: &BisectHeader, rate: u32) -> (f64, f64) {
     let (mut runs, mut builds) = (0, 0);
     // Any sequence without a pattern will do; the same each time, so that the same command says the same.
     let mut state = 1_u64;

@@ -1,14 +1,8 @@
 //! The command that searches between two points of a search, and so repeats what its answer rests on.
 
-use super::{
-    axis::{Axis, Kind},
-    packages::PREFIX,
-};
-use crate::{
-    DeviceChoice,
-    args::{Bisect, DeviceKind, On, Target},
-    rerun::quoted,
-};
+use crate::args::{Bisect, DeviceKind, On, Target};
+use bisect::{Axis, AxisKind, PACKAGE_PREFIX};
+use engine::{DeviceChoice, rerun::quoted};
 
 /// What names a point as an end. The hosts list pushes by their days.
 fn end(axis: &Axis, point: usize) -> String {
@@ -28,15 +22,15 @@ pub(super) fn command(
     let pair = [axis.label(good), axis.label(bad)];
     let values = |name: &str| Some(format!("{name}={}", pair.join(",")));
     let along = match &axis.kind {
-        Kind::Builds => None,
-        Kind::Stacks => values("rocm"),
-        Kind::Environment(name) => values(&format!("env:{name}")),
-        Kind::Parameter(name) => values(name),
-        Kind::Package { name, .. } => values(&format!("{PREFIX}{name}")),
+        AxisKind::Builds => None,
+        AxisKind::Stacks => values("rocm"),
+        AxisKind::Environment(name) => values(&format!("env:{name}")),
+        AxisKind::Parameter(name) => values(name),
+        AxisKind::Package { name, .. } => values(&format!("{PACKAGE_PREFIX}{name}")),
     };
     let on_device = axis.kind.runs_on_device() || args.program.is_some();
     // Values stand in the order of the option; builds have one of their own.
-    let builds = axis.kind == Kind::Builds;
+    let builds = axis.kind == AxisKind::Builds;
     let [good_end, bad_end] = [good, bad].map(|point| builds.then(|| end(axis, point)));
     let between = skipped.iter().filter(|point| builds && good < **point && **point < bad);
     let again = Bisect {
@@ -87,7 +81,7 @@ pub(super) fn command(
         command: args.command.clone(),
     };
     let mut words = again.words();
-    if matches!(axis.kind, Kind::Builds | Kind::Stacks) {
+    if matches!(axis.kind, AxisKind::Builds | AxisKind::Stacks) {
         // The points are the stacks.
         let stack = format!("--rocm={}", args.on.target.rocm);
         words.iter().position(|word| *word == stack).map(|at| words.remove(at));

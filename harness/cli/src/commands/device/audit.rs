@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use stacks::Stack;
 
 use super::{code_objects, table};
-use crate::{Stop, args::Audit, device_library, outputs, own_program, progress, stop::chain};
+use crate::{args::Audit, console, interrupt, outputs};
+use engine::{Stop, device_library, own_program, stack_source, stop::chain};
 
 /// The libraries with kernels, each with its files (by the start of their names) and its folder of kernel files.
 const LIBRARIES: [(&str, &[&str], &str); 3] = [
@@ -98,7 +99,14 @@ pub(super) fn audit(args: &Audit) -> Result<ExitCode, Stop> {
         return Err(Stop::usage(problems.join("\n")));
     }
     let names = arches.iter().map(|arch| arch.name().to_owned()).collect();
-    let stack = progress::get(&args.rocm, &args.with, names, args.mirrors.mirror.clone())?;
+    let stack = stack_source::get(
+        &args.rocm,
+        &args.with,
+        names,
+        args.mirrors.mirror.clone(),
+        &interrupt::flag_for(&args.rocm),
+        &console::reporting(),
+    )?;
     let libraries = libraries(&stack, &args.lib)?;
     if libraries.iter().all(|library| library.files.is_empty()) {
         return Err(Stop::nothing(format!(

@@ -13,11 +13,10 @@ use std::{
 use conformance::{Differences, ResultDifference, ResultFile};
 
 use crate::{
-    Session, SessionOptions, Stop,
     args::{Compare, ProbeInside},
-    device_library, outputs,
-    stop::chain,
+    outputs,
 };
+use engine::{Session, SessionOptions, Stop, device_library, stop::chain};
 
 /// Names of a list that are told; there may be hundreds.
 const NAMES: usize = 12;
@@ -94,7 +93,7 @@ fn probed(args: &Compare) -> Result<ResultFile, Stop> {
     let session = Session::open_on_one(options)?;
     let config = session.device_config(Vec::new()).map(|c| serde_json::to_string(&c)).transpose();
     let config = config.map_err(|e| failed("cannot be told of the device", &e))?;
-    let folder = session.scratch.trial().map_err(|e| failed("has no folder", &e))?;
+    let folder = session.folders.scratch.trial().map_err(|e| failed("has no folder", &e))?;
     let mut start = session.start(session.own(), config.as_deref(), &BTreeMap::new());
     let to = folder.path().join("probe");
     let name = match &session.rocm {

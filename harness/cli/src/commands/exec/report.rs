@@ -18,13 +18,15 @@ use serde_json::json;
 use supervise::Limits;
 
 use crate::{
-    CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop,
     args::{Exec, HomeKind, On},
     commands::{
         report::{OwnProgram, control, install, text_of},
         subject::{Runs, Subject},
     },
-    evidence, outputs, prerequisites,
+    outputs,
+};
+use engine::{
+    CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop, evidence, prerequisites,
     rerun::{Rerun, What},
 };
 

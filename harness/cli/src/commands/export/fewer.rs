@@ -7,7 +7,7 @@ use judge::Kind;
 use search::reduce::{Made, ReduceSettings, Reduced, Seen as Look, Space, Tree, reduce};
 
 use super::short::{MOST_RUNS, Runs};
-use crate::Stop;
+use engine::Stop;
 
 /// A program, by the lines of a longer one that are left.
 #[derive(Clone)]

@@ -28,7 +28,7 @@ use super::{
         run_program,
     },
 };
-use crate::{Job, Session, Stop, toolchain::Toolchain};
+use engine::{Job, Session, Stop, toolchain::Toolchain};
 
 /// Most tries, each one run of a program, in making it smaller. A number of tries, and no time, so that the result is the same on a
 /// busy machine.

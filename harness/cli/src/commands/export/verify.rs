@@ -13,7 +13,7 @@ use report::evidence::Rate;
 use supervise::{Cancel, Ended, Limits};
 
 use super::seen::Seen;
-use crate::{
+use engine::{
     Job, Session, Stop, execute::at_once, probe, rerun::again, run_trial, toolchain::Toolchain,
 };
 
@@ -151,6 +151,7 @@ pub(crate) fn exported(
 ) -> Result<Exported, Stop> {
     session.require_trust()?;
     let folder = session
+        .folders
         .scratch
         .trial()
         .map_err(|e| Stop::no_verdict(format!("error: no folder for the program: {e}")))?;

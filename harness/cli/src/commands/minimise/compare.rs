@@ -13,7 +13,7 @@ use super::{
     no_verdict, prepare,
     space::{Candidate, Plans, calls, every},
 };
-use crate::{CaseLibrary, Session, Stop, job::Job};
+use engine::{CaseLibrary, Session, Stop, job::Job};
 
 /// One planted bug, reduced in several ways.
 pub struct Comparison {

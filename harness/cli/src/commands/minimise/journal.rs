@@ -17,7 +17,7 @@ use supervise::{Cancel, Durability, Journal};
 use super::{
     super::oracle::Elsewhere, MinimiseOptions, identity::Identity, no_verdict, space::Candidate,
 };
-use crate::{Session, Stop, job::Job, trial::run_trial};
+use engine::{Session, Stop, job::Job, trial::run_trial};
 
 /// Name of the journal in the evidence folder.
 pub(super) const FILE: &str = "minimise.jsonl";

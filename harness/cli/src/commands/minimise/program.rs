@@ -18,11 +18,12 @@ use super::super::{
     subject::{Subject, first_failing, run},
 };
 use crate::{
-    CaseLibrary, Selected, Session, Stop,
     args::{Minimise, Reducer},
-    evidence, interrupt,
+    interrupt, outputs,
+};
+use engine::{
+    CaseLibrary, Selected, Session, Stop, evidence,
     job::Job,
-    outputs,
     rerun::{Rerun, What as Again},
 };
 

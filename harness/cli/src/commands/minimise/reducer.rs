@@ -18,7 +18,8 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::{Stop, args::Reducer, own_program, rerun::quoted, which};
+use crate::args::Reducer;
+use engine::{Stop, own_program, rerun::quoted, which};
 
 /// The first argument that makes this program ask for a verdict on the file that stands in the folder that it is started in.
 pub(crate) const ASK_ARGUMENT: &str = "__still";

@@ -7,7 +7,7 @@ use report::{Record, evidence::NotTried};
 use rewrite::mitigations::{Reader, rewrites, variables};
 
 use super::super::subject::Subject;
-use crate::{Session, Stop};
+use engine::{Session, Stop};
 
 /// A change that is tried.
 pub(super) struct Tried {

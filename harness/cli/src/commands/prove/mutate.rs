@@ -5,6 +5,7 @@
 //! statement taken away. A copy that misbehaves at a check's own line is the one that the check brings with it, and shows nothing of
 //! the case.
 
+use crate::interrupt;
 use case::Body;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use judge::{End, Kind, VerdictKind};
 use report::{Mutation, Record, Unnoticed};
 use rewrite::statements::{Statement, StatementKind, statements, without};
 
-use crate::{
+use engine::{
     CaseLibrary, Selected, Session, Stop,
     batch::run_jobs,
     job::{Job, lower_each},
@@ -244,7 +245,7 @@ impl<'s, 'a> Search<'s, 'a> {
                     faults: vec![fault.clone()],
                 }
             });
-        run_jobs(self.session, jobs.collect(), None)
+        Ok(run_jobs(self.session, jobs.collect(), None, &interrupt::cancel()?))
     }
 
     fn result(self) -> Mutation {

@@ -4,7 +4,7 @@ use case::Trial;
 use report::{Record, evidence::Rate, issue::Control};
 
 use super::super::subject::{Runs, Subject};
-use crate::{Selected, Session, SessionOptions, Stop};
+use engine::{Selected, Session, SessionOptions, Stop};
 
 /// Neighbours in the matrix that are tried.
 const NEIGHBOURS: usize = 12;

@@ -10,7 +10,7 @@ use report::{
 };
 
 use super::super::subject::Subject;
-use crate::{Session, Stop};
+use engine::{Session, Stop};
 
 /// Lines of the runtime's log that are kept, from the failing call on.
 const LINES: usize = 80;
@@ -32,6 +32,7 @@ pub(super) fn logs(
         return Ok(vec![Log { title, text: redact(&text, who) }]);
     }
     let folder = session
+        .folders
         .scratch
         .trial()
         .map_err(|e| Stop::no_verdict(format!("error: no folder for the logs: {e}")))?;

@@ -11,11 +11,10 @@ use report::{
 
 use super::{machine, packages, redacted, stood, summary, write};
 use crate::{
-    Session, Stop,
     commands::subject::{Runs, Subject},
     outputs,
-    rerun::quoted,
 };
+use engine::{Session, Stop, rerun::quoted};
 
 /// The longest text of a program that an issue shows.
 const LONGEST: u64 = 64 << 10;

@@ -21,8 +21,9 @@ use super::super::{
     oracle::Elsewhere,
     subject::{Runs, Subject},
 };
-use crate::{
-    CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence, outputs::note,
+use crate::outputs::note;
+use engine::{
+    CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence,
     probe::release_of_programs, toolchain::Toolchain,
 };
 

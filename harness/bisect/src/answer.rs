@@ -1,0 +1,437 @@
+//! From what was observed to what people read.
+
+use std::{path::Path, sync::atomic::AtomicBool};
+
+use ::search::bisect::{Answer, Edge, Event, Posterior, Seen, State, find_band};
+use report::{
+    Dot, Record, SearchPage, Stretch, Tested, count,
+    evidence::{Bisected, BuildRate, Component, Crossed, Rate, Setting, Skipped, ThresholdBand},
+};
+use serde::{Deserialize, Serialize};
+use supervise::{Durability, Journal};
+
+use crate::{
+    axis::Axis, journal::BisectHeader, kind::AxisKind, observation::PointObservation, packages,
+    sentences::Sentences, subject::Subject,
+};
+use engine::{Stop, evidence, stop::chain};
+
+/// Records of the runs, each with the name of its point.
+const RECORDS: &str = "bisect-records.jsonl";
+const PICTURE: &str = "bisect.html";
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    label: String,
+    record: Record,
+}
+
+/// Keeps the record of a run beside the journal.
+pub(crate) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result<(), Stop> {
+    let kept = Kept { label: label.to_owned(), record: record.clone() };
+    Journal::open(&folder.join(RECORDS), Durability::Process)
+        .and_then(|mut journal| journal.write(&kept))
+        .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
+}
+
+/// Returns the exit code of the command for an answer.
+pub fn exit_code(answer: &Answer) -> u8 {
+    match answer {
+        Answer::Found(_) | Answer::Worse { .. } => 0,
+        Answer::NotReproducible { .. } => 1,
+        Answer::GoodEndFails { .. } | Answer::EndUnusable { .. } | Answer::Exchanged { .. } => 3,
+        Answer::Range { .. } | Answer::Several { .. } => 4,
+        Answer::Wedged { .. } => 5,
+    }
+}
+
+/// A finished search.
+pub(crate) struct Found<'a> {
+    pub(crate) answer: &'a Answer,
+    pub(crate) state: &'a State,
+    pub(crate) begun: &'a BisectHeader,
+    pub(crate) axis: &'a Axis,
+    pub(crate) subject: &'a Subject<'a>,
+    pub(crate) observations: &'a [PointObservation],
+    pub(crate) signature: &'a str,
+    pub(crate) gfx: &'a str,
+    pub(crate) emulated: bool,
+    pub(crate) store: &'a stacks::BuildStore,
+    /// Ends the waiting for what is only said beside the answer.
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) crossed: Vec<Crossed>,
+    /// The two builds of the search that this one went on from.
+    pub(crate) within: Option<(String, String)>,
+    /// Whether another search goes on from this one.
+    pub(crate) goes_on: bool,
+    /// The command that searches between two points only, the good one first.
+    pub(crate) rerun: &'a dyn Fn((usize, usize)) -> String,
+}
+
+impl Found<'_> {
+    /// The text of the answer, which is there whatever happens to its files, and what went wrong with these.
+    pub(crate) fn write(&self, folder: &Path) -> (String, Vec<String>) {
+        let mut problems = Vec::new();
+        let path = folder.join(RECORDS);
+        let kept = match path.exists().then(|| supervise::read::<Kept>(&path)) {
+            Some(Ok(read)) => read.records,
+            Some(Err(error)) => {
+                problems.push(format!("error: {}", chain(&error)));
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        let record = |point: Option<usize>, failing: bool| {
+            let label = self.axis.label(point?);
+            let fits =
+                |k: &&Kept| k.label == label && k.record.outcome.kind.is_failure() == failing;
+            kept.iter().find(fits).map(|k| &k.record)
+        };
+        let edge = self.edge();
+        let (good, bad) = (edge.map(|e| e.0), edge.map(|e| e.1));
+        let pair = (record(good, false), record(bad, true));
+        let name = |point| self.axis.label(point);
+        let told = Sentences { begun: self.begun, seen: self.observations, name: &name };
+        let found = self.bisected(&told, edge, pair);
+        let sentence = self.with_holes(told.sentence(self.answer));
+        let state = self.state;
+        let spent = format!(
+            "{}, {} of {}, {:.0} s",
+            count(state.runs(), "run"),
+            state.installs(),
+            count(self.begun.points, "point"),
+            state.seconds()
+        );
+        let text = report::bisected(&found, &sentence, &spent);
+        let picture = self.page(&found, &sentence, &spent, &text);
+        let written = [
+            evidence::write(folder, &found).err(),
+            evidence::write_text(folder, PICTURE, &picture).err(),
+        ];
+        problems.extend(written.into_iter().flatten().map(|error| Stop::from(error).to_string()));
+        (format!("{text}{:<11} {}\n", "files", folder.display()), problems)
+    }
+
+    /// Where in the history a point is, 0 for the oldest and 1 for the newest.
+    fn place(&self, point: usize) -> f64 {
+        let place = point as f64 / self.state.setup().bad() as f64;
+        if self.axis.is_fix() { 1.0 - place } else { place }
+    }
+
+    /// The page of the search.
+    fn page(&self, found: &Bisected, sentence: &str, spent: &str, text: &str) -> String {
+        let label = |point| self.axis.label(point);
+        let ordered = |a: usize, b: usize| if self.axis.is_fix() { (b, a) } else { (a, b) };
+        let edge = self.edge().map(|(good, bad)| ordered(good, bad));
+        let names = edge.map(|(older, newer)| (label(older), label(newer)));
+        let verified = self.state.tally(self.state.setup().bad()).runs() > 0;
+        let posterior = Posterior::from_state(self.state);
+        let stretch = |stretch: &::search::bisect::Interval| {
+            let (older, newer) = ordered(stretch.after, stretch.until);
+            Stretch {
+                from: self.place(older),
+                to: self.place(newer),
+                labels: (label(older), label(newer)),
+                mass: posterior.confidence_in(self.state, stretch),
+            }
+        };
+        let stretches: Vec<_> = posterior.intervals().iter().map(stretch).collect();
+        let run = |observation: &PointObservation| match observation.event {
+            Event::Ran { build, seen, .. } => Some((
+                self.place(build),
+                match seen {
+                    Seen::Good => Dot::Passed,
+                    Seen::Bad => Dot::Failed,
+                    Seen::Other => Dot::Other,
+                },
+            )),
+            _ => None,
+        };
+        let runs: Vec<_> = self.observations.iter().filter_map(run).collect();
+        let (oldest, newest) = ordered(0, self.state.setup().bad());
+        let (on, back) = (format!("{}/{PICTURE}", Bisected::FINER), format!("../{PICTURE}"));
+        SearchPage {
+            title: &found.trial,
+            sentence,
+            spent,
+            answer: text,
+            ends: (&label(oldest), &label(newest)),
+            edge: edge.zip(names.as_ref()).map(|((older, newer), (a, b))| {
+                (self.place(older), self.place(newer), a.as_str(), b.as_str())
+            }),
+            stretches: if verified { &stretches } else { &[] },
+            runs: &runs,
+            tested: &self.tested(),
+            moved: &found.components,
+            other: match (&self.within, self.goes_on) {
+                (Some(_), _) => Some((&back, "The search that this one went on from")),
+                (None, true) => Some((&on, "The search between these two, once it has an answer")),
+                (None, false) => None,
+            },
+        }
+        .html()
+    }
+
+    /// What a hole of the history leaves of the answer: the change is between the two builds, which may be no neighbours.
+    fn with_holes(&self, sentence: String) -> String {
+        let Answer::Found(Edge { last_good, first_bad, confidence, .. }) = self.answer else {
+            return sentence;
+        };
+        let holes = self.axis.holes_between(*last_good, *first_bad);
+        if holes.is_empty() {
+            return sentence;
+        }
+        let names: Vec<_> = holes.iter().map(|hole| hole.source.as_str()).collect();
+        format!(
+            "with {:.1} % the change is between {} and {}; there may be builds between these two, because {} did not list all of \
+             its builds",
+            100.0 * confidence,
+            self.axis.label(*last_good),
+            self.axis.label(*first_bad),
+            names.join(" and ")
+        )
+    }
+
+    /// What the confidence is of, where builds may be hidden.
+    fn share(&self, (good, bad): (usize, usize)) -> Option<String> {
+        let hidden = self.axis.hidden(good, bad);
+        let newer = self.axis.label(if self.axis.is_fix() { good } else { bad });
+        (hidden > 0).then(|| {
+            let hidden = count(hidden, "build");
+            format!("the confidence is that {newer} brings the change, and not one of {hidden} that may be hidden before it")
+        })
+    }
+
+    /// What the archives of a tested build add up to.
+    fn sha256(&self, point: usize) -> Option<&str> {
+        let label = self.axis.label(point);
+        let known = |o: &&PointObservation| o.label == label && !o.sha256.is_empty();
+        self.observations.iter().find(known).map(|o| o.sha256.as_str())
+    }
+
+    fn edge(&self) -> Option<(usize, usize)> {
+        match self.answer {
+            Answer::Found(edge) | Answer::Worse { edge, .. } => {
+                Some((edge.last_good, edge.first_bad))
+            }
+            Answer::Several { edges } => edges.first().map(|e| (e.last_good, e.first_bad)),
+            Answer::Range { last_good, first_bad, mass, .. } if *mass > 0.0 => {
+                Some((*last_good, *first_bad))
+            }
+            _ => None,
+        }
+    }
+
+    fn why(&self, point: usize) -> Option<String> {
+        let tally = self.state.tally(point);
+        if !tally.unusable() {
+            return None;
+        }
+        let label = self.axis.label(point);
+        let last = self.observations.iter().rev().find(|o| {
+            o.label == label
+                && matches!(o.event, Event::Unusable { .. } | Event::Ran { seen: Seen::Other, .. })
+        });
+        let why = last.map(|o| if o.why.is_empty() { o.signature.clone() } else { o.why.clone() });
+        Some(why.unwrap_or_default().lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// Tested points in the order of the axis.
+    fn tested(&self) -> Vec<Tested> {
+        let mut tested: Vec<_> = self
+            .state
+            .tallies()
+            .map(|(point, tally)| Tested {
+                label: self.axis.label(point),
+                failed: tally.bad,
+                passed: tally.good,
+                skipped: self.why(point),
+            })
+            .collect();
+        if self.axis.is_fix() {
+            tested.reverse();
+        }
+        tested
+    }
+
+    fn bisected(
+        &self,
+        told: &Sentences<'_>,
+        edge: Option<(usize, usize)>,
+        pair: (Option<&Record>, Option<&Record>),
+    ) -> Bisected {
+        let tested = self.tested();
+        let rates = tested.iter().filter(|t| t.skipped.is_none()).map(|t| BuildRate {
+            version: t.label.clone(),
+            rate: Rate { failed: t.failed, runs: t.failed + t.passed },
+        });
+        let skipped = tested
+            .iter()
+            .filter_map(|t| Some(Skipped { version: t.label.clone(), why: t.skipped.clone()? }));
+        let confidence = match self.answer {
+            Answer::Found(edge) | Answer::Worse { edge, .. } => {
+                let hidden = self.axis.hidden(edge.last_good, edge.first_bad);
+                Some(edge.confidence_in_first_bad(hidden))
+            }
+            Answer::Several { edges } => edges.first().map(|edge| edge.confidence),
+            Answer::Range { mass, .. } if *mass > 0.0 => Some(*mass),
+            _ => None,
+        };
+        let rerun = self.rerun(edge, pair);
+        Bisected {
+            trial: self.begun.subject.clone(),
+            axis: self.begun.axis.clone(),
+            last_good: edge.map(|(good, _)| self.axis.label(good)),
+            first_bad: edge.map(|(_, bad)| self.axis.label(bad)),
+            band: self.band(),
+            rates: rates.collect(),
+            notes: told
+                .notes(self.answer, self.state)
+                .into_iter()
+                .chain(edge.and_then(|edge| self.share(edge)))
+                .chain(self.axis.silent.iter().cloned())
+                .chain(self.axis.holes().map(|hole| format!("builds may be missing: {hole}")))
+                .chain(edge.into_iter().flat_map(|(good, bad)| [good, bad]).filter_map(|point| {
+                    let sha256 = self.sha256(point)?;
+                    Some(format!("{} has sha256 {sha256}", self.axis.label(point)))
+                }))
+                .collect(),
+            fix: self.axis.is_fix(),
+            confidence,
+            signature: self.signature(told, edge),
+            on: self.setting(edge, pair.1, &rerun),
+            components: self.components(edge, pair),
+            crossed: self.crossed.clone(),
+            skipped: skipped.collect(),
+            rerun,
+            within: self.within.clone(),
+        }
+    }
+
+    /// What the bad build itself showed; where there is no such build, what was looked for.
+    fn signature(&self, told: &Sentences<'_>, edge: Option<(usize, usize)>) -> String {
+        let shown = edge.and_then(|(_, bad)| told.counted(bad).first().copied());
+        shown.unwrap_or(self.signature).to_owned()
+    }
+
+    /// Where the values of an axis have no sharp step between them. Builds change once; what fails there now and then is flaky.
+    fn band(&self) -> Option<ThresholdBand> {
+        if !matches!(self.axis.kind, AxisKind::Parameter(_) | AxisKind::Environment(_)) {
+            return None;
+        }
+        let tallies = self.state.tallies().filter(|(_, tally)| !tally.unusable());
+        let found = find_band(tallies.map(|(point, tally)| (point, tally.good, tally.bad)))?;
+        let label = |point| self.axis.label(point);
+        let [never, first, always] =
+            [found.last_passing, found.first_failing, found.always_failing].map(label);
+        Some(ThresholdBand { never, first, always })
+    }
+
+    fn setting(
+        &self,
+        edge: Option<(usize, usize)>,
+        bad: Option<&Record>,
+        rerun: &[String],
+    ) -> Setting {
+        match bad {
+            Some(record) => Setting::of(record),
+            None => Setting {
+                rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
+                date: report::date(std::time::SystemTime::now()),
+                stack: edge.map_or(self.begun.bad.clone(), |(_, bad)| self.axis.label(bad)),
+                rocm: None,
+                // What a command runs on is its own affair.
+                gfx: match self.subject {
+                    Subject::Command(_) => String::new(),
+                    Subject::Trial { .. } => self.gfx.to_owned(),
+                },
+                emulated: self.emulated,
+                faults: Vec::new(),
+                again: rerun.last().cloned().unwrap_or_default(),
+            },
+        }
+    }
+
+    /// Commands that repeat the two decisive runs, and the search between them.
+    fn rerun(
+        &self,
+        edge: Option<(usize, usize)>,
+        pair: (Option<&Record>, Option<&Record>),
+    ) -> Vec<String> {
+        let Some(edge) = edge else { return Vec::new() };
+        let search = (self.rerun)(edge);
+        // A value beside the case's matrix has no trial of its own.
+        match (&self.axis.kind, pair) {
+            (
+                AxisKind::Builds
+                | AxisKind::Stacks
+                | AxisKind::Environment(_)
+                | AxisKind::Package { .. },
+                (Some(good), Some(bad)),
+            ) => {
+                vec![good.again.clone(), bad.again.clone(), search]
+            }
+            _ => vec![search],
+        }
+    }
+
+    /// The commits of a build, where it says them.
+    pub(crate) fn commits(&self, point: usize) -> Option<stacks::Components> {
+        let build = self.axis.build(point)?;
+        let known = build.components.clone();
+        let fetched = build.places.iter().any(|p| !matches!(p, stacks::BuildLocation::Debian(_)));
+        let obtain = || self.store.obtain_unless(build, self.stop, &|_| ());
+        known.or_else(|| fetched.then(|| obtain().ok()?.components)?)
+    }
+
+    /// What differs between the two builds: commits where the builds say them, else the libraries that the trial loaded.
+    fn components(
+        &self,
+        edge: Option<(usize, usize)>,
+        pair: (Option<&Record>, Option<&Record>),
+    ) -> Vec<Component> {
+        let Some((good, bad)) = edge else { return Vec::new() };
+        if let kind @ AxisKind::Package { .. } = &self.axis.kind {
+            let imports = self.subject.imports().unwrap_or_default();
+            let [good, bad] =
+                [good, bad].map(|n| packages::wanted(kind, &self.axis.label(n), &imports));
+            return packages::moved(&good, &bad);
+        }
+        // Oldest first, which for a fix is the bad one.
+        let (older, newer) = if self.axis.is_fix() { (bad, good) } else { (good, bad) };
+        if let (Some(from), Some(to)) = (self.commits(older), self.commits(newer)) {
+            let unknown = || "none".to_owned();
+            let moved =
+                from.moved(&to).into_iter().filter(|m| self.subject.depends_on(&m.component));
+            let moved = moved.map(|moved| {
+                let (from, to) =
+                    (moved.from.unwrap_or_else(unknown), moved.to.unwrap_or_else(unknown));
+                let (good, bad) = if self.axis.is_fix() { (to, from) } else { (from, to) };
+                Component { name: moved.component, good, bad, compare_url: moved.compare }
+            });
+            return moved.collect();
+        }
+        let (Some(good), Some(bad)) = pair else { return Vec::new() };
+        let stem = |name: &str| name.split(".so").next().unwrap_or(name).to_owned();
+        let build = |library: &report::Library| {
+            let file =
+                Path::new(&library.path).file_name().map(|n| n.to_string_lossy().into_owned());
+            let id = library.build_id.as_deref().unwrap_or("no build id");
+            format!("{} ({})", file.unwrap_or_default(), &id[..id.len().min(12)])
+        };
+        good.stack
+            .libraries
+            .iter()
+            .filter_map(|old| {
+                let name = stem(&old.name);
+                let new = bad.stack.libraries.iter().find(|l| stem(&l.name) == name)?;
+                (old.build_id != new.build_id).then(|| Component {
+                    name,
+                    good: build(old),
+                    bad: build(new),
+                    compare_url: None,
+                })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,444 @@
+//! What a bisect searches along: an ordered row of points, seen from the good end to the bad one.
+
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use stacks::{Build, BuildQuery, History, ListingGap, Sources};
+
+use crate::{
+    interruption::interrupted,
+    kind::AxisKind,
+    nights::{Night, Nights},
+    packages,
+};
+use engine::{Stop, case_names::nearest, stack_source, stop::chain};
+
+/// The points of an axis, in its own order.
+pub(crate) enum Points {
+    /// Builds of a history.
+    Builds(Vec<Build>),
+    /// Stacks as a person names them.
+    Stacks(Vec<String>),
+    /// Values of a named axis.
+    Values(Values),
+}
+
+/// Values, listed or counted.
+pub(crate) enum Values {
+    Listed(Vec<String>),
+    Range(u64, u64),
+}
+
+/// A stretch of an axis.
+pub struct Axis {
+    /// The meaning of its points.
+    pub kind: AxisKind,
+    points: Points,
+    /// Positions in the axis' own order.
+    good: usize,
+    bad: usize,
+    /// What else is to be known about the history.
+    pub silent: Vec<String>,
+    /// Where builds may be missing from it.
+    holes: Vec<ListingGap>,
+}
+
+impl Axis {
+    /// The builds that sources offer between two of them.
+    pub(crate) fn builds(
+        names: &[String],
+        file: Option<&Path>,
+        gfx: &str,
+        (good, bad): (&str, &str),
+        stop: &AtomicBool,
+    ) -> Result<Axis, Stop> {
+        let names = if names.is_empty() { &["debian".to_owned()] } else { names };
+        let sources = Sources::load(file)
+            .and_then(|all| all.select(names))
+            .map_err(stack_source::bad_sources)?;
+        let wanted = BuildQuery::between(gfx, good, bad);
+        let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
+        let find = |history: &History, what: &str, text: &str| {
+            history.find(text).map_err(|e| format!("error: `--{what} {text}`: {}", chain(&e)))
+        };
+        let ends = (find(&history, "good", good), find(&history, "bad", bad));
+        for text in [good, bad] {
+            if let [builds @ .., last] = history.of_day(text).as_slice()
+                && !builds.is_empty()
+            {
+                let several = format!("{text} has {} builds", builds.len() + 1);
+                let meant = format!("{several}; taking the last, {}", last.id);
+                history.silent.push(meant);
+            }
+        }
+        Axis::of_history(&sources, history, ends, stop)
+    }
+
+    /// The builds of another source between two that were found.
+    pub(crate) fn finer(
+        source: &str,
+        file: Option<&Path>,
+        gfx: &str,
+        nights: &Nights,
+        stop: &AtomicBool,
+    ) -> Result<Axis, Stop> {
+        let sources = Sources::load(file).and_then(|all| all.select(&[source.to_owned()]));
+        let sources = sources.map_err(stack_source::bad_sources)?;
+        let days = nights.good.day.zip(nights.bad.day);
+        let wanted = BuildQuery {
+            from: days.map(|(a, b)| a.min(b)),
+            to: days.map(|(a, b)| a.max(b)),
+            ..BuildQuery::between(gfx, "", "")
+        };
+        let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
+        let mut notes = Vec::new();
+        let mut find = |night: &Night| {
+            night.among(&history, source, &mut notes).map_err(|why| format!("error: {why}"))
+        };
+        let ends = (find(&nights.good), find(&nights.bad));
+        if let (Ok(good), Ok(bad)) = &ends
+            && good == bad
+        {
+            return Err(Stop::usage(format!(
+                "error: {} and {} both hold {} as their last build of {source}",
+                nights.good.id, nights.bad.id, history.builds[*good].id
+            )));
+        }
+        history.silent.extend(notes);
+        Axis::of_history(&sources, history, ends, stop)
+    }
+
+    fn of_history(
+        sources: &Sources,
+        mut history: History,
+        ends: (Result<usize, String>, Result<usize, String>),
+        stop: &AtomicBool,
+    ) -> Result<Axis, Stop> {
+        if let (Ok(good), Ok(bad)) = &ends {
+            // Builds whose commits are known without fetching them get their prior weights.
+            let range = *good.min(bad)..good.max(bad) + 1;
+            stacks::read_components(sources, &mut history, range, stop);
+            if stop.load(Ordering::Relaxed) {
+                return Err(unlisted(stacks::ListError::Cancelled));
+            }
+        }
+        let History { builds, silent, holes } = history;
+        Axis::between(AxisKind::Builds, Points::Builds(builds), ends, silent)
+            .map(|axis| Axis { holes, ..axis })
+    }
+
+    /// Reads `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
+    pub(crate) fn parse(text: &str, good: Option<&str>, bad: Option<&str>) -> Result<Axis, Stop> {
+        let usage = |message: String| Stop::usage(format!("error: `--axis {text}`: {message}"));
+        let (name, values) = text
+            .split_once('=')
+            .filter(|(name, values)| !name.is_empty() && !values.is_empty())
+            .ok_or_else(|| usage("write NAME=V1,V2,... or NAME=LOW..HIGH".to_owned()))?;
+        let listed = || values.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let listed_values = || Points::Values(Values::Listed(listed()));
+        let (kind, points) = if name == "rocm" {
+            (AxisKind::Stacks, Points::Stacks(listed()))
+        } else if let Some(variable) = name.strip_prefix("env:") {
+            (AxisKind::Environment(variable.to_owned()), listed_values())
+        } else if let Some(package) = name.strip_prefix(packages::PREFIX) {
+            (AxisKind::package(package), listed_values())
+        } else {
+            (AxisKind::Parameter(name.to_owned()), Points::Values(range(values).map_err(usage)?))
+        };
+        let last = points.len().saturating_sub(1);
+        let mut labels: Vec<String> = Vec::new();
+        if !matches!(points, Points::Values(Values::Range(..))) {
+            for n in 0..=last {
+                let label = points.label(n);
+                if labels.contains(&label) {
+                    return Err(usage(format!("`{label}` is given twice")));
+                }
+                labels.push(label);
+            }
+        }
+        let find = |what: &str, given: Option<&str>, default: usize| match given {
+            None => Ok(default),
+            Some("first") => Ok(0),
+            Some("last") => Ok(last),
+            Some(value) => points
+                .find(value)
+                .ok_or_else(|| format!("error: `--{what} {value}` is not one of {values}")),
+        };
+        let ends = (find("good", good, 0), find("bad", bad, last));
+        Axis::between(kind, points, ends, Vec::new())
+    }
+
+    /// All versions of a Python package that pip finds, between two of them.
+    pub(crate) fn versions(package: &str, (good, bad): (&str, &str)) -> Result<Axis, Stop> {
+        let points = Points::Values(Values::Listed(packages::versions(package)?));
+        let last = points.len() - 1;
+        let find = |what: &str, text: &str| match text {
+            "first" => Ok(0),
+            "last" => Ok(last),
+            _ => points.find(text).ok_or_else(|| {
+                let all = (0..=last).map(|n| points.label(n)).collect::<Vec<_>>();
+                let near = nearest(text, all.iter().map(String::as_str));
+                let near = near.map(|near| format!("; did you mean `{near}`?"));
+                format!(
+                    "error: `--{what} {text}`: pip finds no such version of {package}{}",
+                    near.unwrap_or_default()
+                )
+            }),
+        };
+        let ends = (find("good", good), find("bad", bad));
+        Axis::between(AxisKind::package(package), points, ends, Vec::new())
+    }
+
+    fn between(
+        kind: AxisKind,
+        points: Points,
+        ends: (Result<usize, String>, Result<usize, String>),
+        silent: Vec<String>,
+    ) -> Result<Axis, Stop> {
+        match ends {
+            (Ok(good), Ok(bad)) if good == bad => Err(Stop::usage(format!(
+                "error: the good and the bad end are both {}; a search needs two points",
+                points.label(good)
+            ))),
+            (Ok(good), Ok(bad)) => Ok(Axis { kind, points, good, bad, silent, holes: Vec::new() }),
+            (good, bad) => {
+                let problems: Vec<_> = good.err().into_iter().chain(bad.err()).collect();
+                Err(Stop::usage(problems.join("\n")))
+            }
+        }
+    }
+
+    /// Points from the good end to the bad one, both included.
+    pub fn len(&self) -> usize {
+        self.good.abs_diff(self.bad) + 1
+    }
+
+    /// Whether the bad end comes first, so that the change is a fix.
+    pub(crate) fn is_fix(&self) -> bool {
+        self.bad < self.good
+    }
+
+    fn position(&self, n: usize) -> usize {
+        if self.is_fix() { self.good - n } else { self.good + n }
+    }
+
+    /// The name of a point, counted from the good end.
+    pub fn label(&self, n: usize) -> String {
+        self.points.label(self.position(n))
+    }
+
+    /// Where a point of this name is, counted from the good end; none outside the searched stretch.
+    pub(crate) fn position_of(&self, label: &str) -> Option<usize> {
+        let at = self.points.find(label)?;
+        let (low, high) = (self.good.min(self.bad), self.good.max(self.bad));
+        (low..=high).contains(&at).then(|| at.abs_diff(self.good))
+    }
+
+    /// The points that a person names, by name or day; all that are none of the searched stretch, or an end of it, are mistakes.
+    pub(crate) fn points_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
+        let (mut points, mut problems) = (Vec::new(), Vec::new());
+        for name in names {
+            let day = name.parse::<stacks::Date>().ok();
+            let of_day = |n: &usize| day.is_some() && self.build(*n).is_some_and(|b| b.date == day);
+            let named: Vec<usize> = match self.named(name) {
+                Some(point) => vec![point],
+                None => (0..self.len()).filter(of_day).collect(),
+            };
+            let near = || self.nearest(name).map(|near| format!("; did you mean `{near}`?"));
+            match named.iter().any(|point| *point == 0 || *point + 1 == self.len()) {
+                true => problems.push(format!(
+                    "error: `--skip {name}`: this is an end of the search, which cannot be left out"
+                )),
+                false if named.is_empty() => problems.push(format!(
+                    "error: `--skip {name}`: there is no such point between {} and {}{}",
+                    self.label(0),
+                    self.label(self.len() - 1),
+                    near().unwrap_or_else(|| "; `--list` shows all".to_owned())
+                )),
+                false => points.extend(named),
+            }
+        }
+        if problems.is_empty() { Ok(points) } else { Err(Stop::usage(problems.join("\n"))) }
+    }
+
+    /// Where the point is that a person means: by its name, or what stands behind the source's (`6.4.3` of `debian:6.4.3`).
+    fn named(&self, text: &str) -> Option<usize> {
+        let behind = |label: &str| label.split_once(':').is_some_and(|(_, name)| name == text);
+        let called = |n: &usize| match &self.points {
+            Points::Builds(_) => self.build(*n).is_some_and(|build| build.is_called(text)),
+            Points::Stacks(_) => behind(&self.label(*n)),
+            Points::Values(_) => false,
+        };
+        self.position_of(text).or_else(|| match self.points {
+            Points::Values(_) => None,
+            _ => (0..self.len()).find(called),
+        })
+    }
+
+    /// The name that is most like another.
+    fn nearest(&self, text: &str) -> Option<String> {
+        if matches!(self.points, Points::Values(Values::Range(..))) {
+            return None;
+        }
+        let labels: Vec<String> = (0..self.len()).map(|n| self.label(n)).collect();
+        let behind = labels.iter().filter_map(|label| Some(label.split_once(':')?.1));
+        nearest(text, labels.iter().map(String::as_str).chain(behind)).map(str::to_owned)
+    }
+
+    /// The build of a point, where the points are builds.
+    pub fn build(&self, n: usize) -> Option<&Build> {
+        match &self.points {
+            Points::Builds(builds) => builds.get(self.position(n)),
+            _ => None,
+        }
+    }
+
+    /// Every source that did not say what it has.
+    pub fn holes(&self) -> impl Iterator<Item = &ListingGap> {
+        self.holes.iter()
+    }
+
+    /// Those of them whose builds could be between two points, seen from the good end.
+    pub(crate) fn holes_between(&self, good: usize, bad: usize) -> Vec<&ListingGap> {
+        let (older, newer) = if self.is_fix() { (bad, good) } else { (good, bad) };
+        let Some((older, newer)) = self.build(older).zip(self.build(newer)) else {
+            return Vec::new();
+        };
+        self.holes.iter().filter(|hole| hole.between(older, newer)).collect()
+    }
+
+    /// How many builds a hole may hide between two points: one for each day between theirs, and at least one.
+    pub(crate) fn hidden(&self, good: usize, bad: usize) -> u32 {
+        if self.holes_between(good, bad).is_empty() {
+            return 0;
+        }
+        let day = |point| self.build(point).and_then(|build| build.date);
+        let days = day(good).zip(day(bad)).map_or(0, |(a, b)| a.until(b).unsigned_abs());
+        u32::try_from(days).unwrap_or(u32::MAX).saturating_sub(1).max(1)
+    }
+
+    /// How likely each point is to bring the change, where that differs: one whose relevant components did not move against
+    /// its neighbour is an unlikely place.
+    pub(crate) fn weights(&self, relevant: &dyn Fn(&str) -> bool) -> Option<Vec<f64>> {
+        const UNMOVED: f64 = 0.05;
+        let weight = |n: usize| {
+            let moved = || {
+                let (before, at) = (self.build(n - 1)?, self.build(n)?);
+                let (before, at) = (before.components.as_ref()?, at.components.as_ref()?);
+                Some(before.moved(at).iter().any(|moved| relevant(&moved.component)))
+            };
+            if n > 0 && moved() == Some(false) { UNMOVED } else { 1.0 }
+        };
+        let Points::Builds(_) = self.points else { return None };
+        let weights: Vec<f64> = (0..self.len()).map(weight).collect();
+        weights.iter().any(|w| *w < 1.0).then_some(weights)
+    }
+}
+
+impl Points {
+    fn len(&self) -> usize {
+        match self {
+            Points::Builds(builds) => builds.len(),
+            Points::Stacks(values) | Points::Values(Values::Listed(values)) => values.len(),
+            Points::Values(Values::Range(low, high)) => (high - low) as usize + 1,
+        }
+    }
+
+    fn label(&self, n: usize) -> String {
+        match self {
+            Points::Builds(builds) => builds[n].id.clone(),
+            Points::Stacks(values) | Points::Values(Values::Listed(values)) => values[n].clone(),
+            Points::Values(Values::Range(low, _)) => (low + n as u64).to_string(),
+        }
+    }
+
+    fn find(&self, value: &str) -> Option<usize> {
+        match self {
+            Points::Builds(builds) => builds.iter().position(|build| build.id == value),
+            Points::Stacks(values) | Points::Values(Values::Listed(values)) => {
+                values.iter().position(|v| v == value)
+            }
+            Points::Values(Values::Range(low, high)) => {
+                let n: u64 = value.parse().ok()?;
+                (*low..=*high).contains(&n).then(|| (n - low) as usize)
+            }
+        }
+    }
+}
+
+/// Why there is no history to search.
+fn unlisted(error: stacks::ListError) -> Stop {
+    match error {
+        stacks::ListError::Cancelled => interrupted(&format!("error: {}", chain(&error))),
+        _ => stack_source::unlisted(error),
+    }
+}
+
+/// `1..30000`, both ends included, or a list.
+fn range(text: &str) -> Result<Values, String> {
+    let Some((low, high)) = text.split_once("..") else {
+        return Ok(Values::Listed(text.split(',').map(str::to_owned).collect()));
+    };
+    let number = |text: &str| {
+        text.trim_start_matches('=')
+            .parse::<u64>()
+            .map_err(|_| format!("`{text}` is not a whole number"))
+    };
+    match (number(low)?, number(high)?) {
+        (low, high) if low < high && high - low < u64::from(u32::MAX) => {
+            Ok(Values::Range(low, high))
+        }
+        (low, high) => Err(format!("{low}..{high} has to go up, over fewer than 2^32 values")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, good: Option<&str>, bad: Option<&str>, expected: Result<&[&str], &str>) {
+        let got = Axis::parse(text, good, bad)
+            .map(|axis| (0..axis.len()).map(|n| axis.label(n)).collect::<Vec<_>>())
+            .map_err(|stop| stop.to_string());
+        match (got, expected) {
+            (Ok(got), Ok(expected)) => assert_eq!(got, expected, "{text}"),
+            (Err(got), Err(expected)) => assert!(got.contains(expected), "{text}: {got}"),
+            (got, _) => panic!("{text}: {got:?}"),
+        }
+    }
+
+    #[test]
+    fn axes_are_seen_from_the_good_end() {
+        check("env:A=1,2,4", None, None, Ok(&["1", "2", "4"]));
+        check("bytes=7..10", None, None, Ok(&["7", "8", "9", "10"]));
+        check("bytes=7..10", Some("9"), Some("7"), Ok(&["9", "8", "7"]));
+        check("rocm=a,b,c", Some("last"), Some("b"), Ok(&["c", "b"]));
+        check("x=a,b,c", None, Some("b"), Ok(&["a", "b"]));
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        check("bytes", None, None, Err("write NAME="));
+        check("bytes=9..7", None, None, Err("has to go up"));
+        check("bytes=1..x", None, None, Err("`x` is not a whole number"));
+        check("x=a,a", None, None, Err("`a` is given twice"));
+        check("x=a", None, None, Err("needs two points"));
+        check("x=a,b", Some("c"), Some("d"), Err("`--bad d` is not one of a,b"));
+    }
+
+    #[test]
+    fn a_point_is_left_out_by_its_name_or_what_stands_behind_its_source() {
+        let axis = Axis::parse("rocm=debian:5.7.1,debian:6.4.3,debian:7.2.4", None, None).unwrap();
+        let points = |name: &str| {
+            let points = axis.points_of(&[name.to_owned()]);
+            points.map_err(|stop| stop.to_string())
+        };
+        assert_eq!(points("6.4.3"), Ok(vec![1]));
+        assert_eq!(points("debian:6.4.3"), Ok(vec![1]));
+        assert!(points("7.2.4").is_err_and(|told| told.contains("this is an end")));
+        assert!(points("6.4.4").is_err_and(|told| told.contains("did you mean `6.4.3`?")));
+    }
+}

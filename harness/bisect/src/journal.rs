@@ -1,0 +1,367 @@
+//! The journal of a bisect: how it was begun, and every observation. It is all that a resume or a replay needs.
+
+use std::{collections::BTreeMap, path::Path};
+
+use ::search::bisect::{Action, Event, SearchBudget, Setup, State, next};
+use serde::{Deserialize, Serialize};
+use supervise::{Durability, Journal};
+
+use crate::{
+    events::{BisectEvent, Reporter},
+    identity::{self, Files},
+    observation::PointObservation,
+};
+use engine::{Stop, evidence, stop::chain};
+
+/// The file in the evidence folder.
+pub(crate) const FILE: &str = "bisect.jsonl";
+
+const FORMAT: u32 = 1;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "kebab-case")]
+pub(crate) enum Entry {
+    /// The first line.
+    Begun(BisectHeader),
+    /// The time above which a run counts as slow, in seconds, measured at both ends.
+    Threshold { seconds: f64 },
+    /// A later command of the same bisect goes on, over another history or with another budget.
+    Placed(Placed),
+    /// An observation.
+    Seen(PointObservation),
+}
+
+/// What a later command has, and where what was seen before is in its history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Placed {
+    /// Points from one end to the other, both included.
+    points: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    weights: Option<Vec<f64>>,
+    budget: JournalBudget,
+    /// The place of each point that something was seen of; those that are no longer there have none.
+    places: BTreeMap<String, usize>,
+}
+
+/// What a bisect was asked to do. A journal is continued only by the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BisectHeader {
+    pub(crate) format: u32,
+    /// The trial with its faults, or the command.
+    pub subject: String,
+    /// The axis with what else decides what a point is.
+    pub(crate) axis: String,
+    /// Names of the two ends.
+    pub(crate) good: String,
+    pub(crate) bad: String,
+    /// Points from one to the other, both included.
+    pub points: usize,
+    /// Which failures count.
+    pub(crate) regress: String,
+    /// The cost of obtaining a build, in runs.
+    pub install_cost: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rate: Option<f64>,
+    /// The failure that is followed, where another search found it already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) followed: Option<String>,
+    /// Whether a fix was looked for: the good end is then the later one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) fix: bool,
+    /// What the program was.
+    #[serde(default, skip_serializing_if = "Files::is_empty")]
+    pub(crate) files: Files,
+    /// Prior weights of the points, where they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) weights: Option<Vec<f64>>,
+    /// May differ when a journal is continued.
+    pub(crate) budget: JournalBudget,
+}
+
+/// The budget, in the journal's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JournalBudget {
+    pub(crate) runs: Option<u32>,
+    pub(crate) installs: Option<u32>,
+    pub(crate) seconds: Option<f64>,
+}
+
+impl BisectHeader {
+    pub(crate) fn new(
+        subject: String,
+        axis: String,
+        ends: (String, String),
+        points: usize,
+    ) -> Self {
+        let (good, bad) = ends;
+        BisectHeader {
+            format: FORMAT,
+            subject,
+            axis,
+            good,
+            bad,
+            points,
+            regress: String::new(),
+            install_cost: 0.0,
+            rate: None,
+            followed: None,
+            fix: false,
+            files: Files::new(),
+            weights: None,
+            budget: JournalBudget::default(),
+        }
+    }
+
+    /// The search that this begins.
+    pub(crate) fn state(&self) -> State {
+        let mut setup = Setup::new(self.points - 1);
+        if let Some(weights) = &self.weights {
+            setup = setup.weighted(weights);
+        }
+        setup.install_cost = self.install_cost;
+        setup.rate = self.rate;
+        let JournalBudget { runs, installs, seconds } = self.budget;
+        setup.budget = SearchBudget { runs, installs, seconds };
+        State::new(setup)
+    }
+
+    fn same(&self, other: &BisectHeader) -> bool {
+        // Nights come and go; what was seen is kept by the names of the builds.
+        let history = |begun: &BisectHeader| BisectHeader {
+            points: 0,
+            weights: None,
+            budget: JournalBudget::default(),
+            // They are compared for themselves, and those of older journals are not known.
+            fix: false,
+            files: Files::new(),
+            ..begun.clone()
+        };
+        history(self) == history(other)
+    }
+}
+
+/// A journal that was read.
+pub(crate) struct Past {
+    pub(crate) begun: BisectHeader,
+    pub(crate) threshold: Option<f64>,
+    pub(crate) seen: Vec<PointObservation>,
+    /// Later commands, each with how many observations came before.
+    placed: Vec<(usize, Placed)>,
+}
+
+impl Past {
+    /// Gives every observation the place that its build has now; those of builds that are no longer there are left out.
+    fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>, report: Reporter<'_>) {
+        let mut gone: Vec<&str> = Vec::new();
+        for observation in &self.seen {
+            let label = observation.label.as_str();
+            if position(label).is_none() && !gone.contains(&label) {
+                report(BisectEvent::PointGone { label });
+                gone.push(label);
+            }
+        }
+        place(&mut self.seen, position);
+    }
+
+    /// The places of what was seen, in the history of a command.
+    fn placed_in(&self, begun: &BisectHeader) -> Placed {
+        let place =
+            |observation: &PointObservation| (observation.label.clone(), build(&observation.event));
+        Placed {
+            points: begun.points,
+            weights: begun.weights.clone(),
+            budget: begun.budget,
+            places: self.seen.iter().map(place).collect(),
+        }
+    }
+
+    /// Makes the decisions of the journal again; afterwards all that was seen is in its last history.
+    ///
+    /// # Errors
+    /// A line that the search would not have asked for: the journal is of another version, or was edited.
+    pub(crate) fn decide_again(&mut self) -> Result<State, Stop> {
+        let all = std::mem::take(&mut self.seen);
+        let mut state = self.begun.state();
+        let mut placed = std::mem::take(&mut self.placed).into_iter().peekable();
+        for (n, observation) in all.into_iter().enumerate() {
+            while let Some((_, now)) = placed.next_if(|(before, _)| *before == n) {
+                state = self.listed_anew(now);
+            }
+            if !asked(&next(&state), &observation) {
+                return Err(Stop::no_verdict(format!(
+                    "error: observation {} of the journal is of {}, but the search asks for {:?}",
+                    n + 1,
+                    observation.label,
+                    next(&state)
+                )));
+            }
+            state.observe(observation.event);
+            self.seen.push(observation);
+        }
+        // A command that was ended before it saw anything.
+        for (_, now) in placed {
+            state = self.listed_anew(now);
+        }
+        Ok(state)
+    }
+
+    /// The same search as a later command goes on with it.
+    fn listed_anew(&mut self, now: Placed) -> State {
+        let Placed { points, weights, budget, places } = now;
+        place(&mut self.seen, &|label| places.get(label).copied());
+        self.begun = BisectHeader { points, weights, budget, ..self.begun.clone() };
+        let mut state = self.begun.state();
+        self.seen.iter().for_each(|observation| state.observe(observation.event));
+        state
+    }
+}
+
+impl Past {
+    /// Says which points an earlier command of this bisect left out and this one does not: what was decided without them stays.
+    pub(crate) fn stays_left_out(&self, skipped: &[usize], report: Reporter<'_>) {
+        for observation in &self.seen {
+            let asked = matches!(observation.event, Event::Unusable { build, .. } if skipped.contains(&build));
+            if observation.why == LEFT_OUT && !asked {
+                report(BisectEvent::StaysLeftOut { label: &observation.label });
+            }
+        }
+    }
+}
+
+/// The point of an event.
+fn build(event: &Event) -> usize {
+    let (Event::Installed { build, .. } | Event::Unusable { build, .. } | Event::Ran { build, .. }) =
+        event;
+    *build
+}
+
+/// Puts what was seen where its point is now; what has no place any more goes.
+fn place(seen: &mut Vec<PointObservation>, position: &dyn Fn(&str) -> Option<usize>) {
+    seen.retain_mut(|observation| {
+        let (Event::Installed { build, .. }
+        | Event::Unusable { build, .. }
+        | Event::Ran { build, .. }) = &mut observation.event;
+        let now = position(&observation.label);
+        *build = now.unwrap_or(*build);
+        now.is_some()
+    });
+}
+
+/// Reads a journal; none where it is not there or its first line was not finished.
+pub(crate) fn read(path: &Path) -> Result<Option<Past>, Stop> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let read =
+        supervise::read::<Entry>(path).map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let strange = read.unreadable.iter().find(|line| !line.source.is_eof());
+    if let Some(line) = strange {
+        return Err(Stop::usage(format!("error: `{}`: {}", path.display(), chain(line))));
+    }
+    let mut entries = read.records.into_iter();
+    let begun = match entries.next() {
+        None => return Ok(None),
+        Some(Entry::Begun(begun)) if begun.format == FORMAT && begun.points > 1 => begun,
+        Some(_) => {
+            return Err(Stop::usage(format!(
+                "error: `{}` is not the journal of a bisect",
+                path.display()
+            )));
+        }
+    };
+    let mut past = Past { begun, threshold: None, seen: Vec::new(), placed: Vec::new() };
+    for entry in entries {
+        match entry {
+            Entry::Begun(_) => {}
+            Entry::Threshold { seconds } => past.threshold = Some(seconds),
+            Entry::Placed(placed) => past.placed.push((past.seen.len(), placed)),
+            Entry::Seen(observation) => past.seen.push(observation),
+        }
+    }
+    Ok(Some(past))
+}
+
+/// What `--skip` says of a point.
+pub(crate) const LEFT_OUT: &str = "left out by --skip";
+
+/// A point that a person leaves out: nobody asked for it.
+pub(crate) fn left_out(point: usize, label: String) -> PointObservation {
+    let event = Event::Unusable { build: point, seconds: 0.0 };
+    let (signature, sha256) = Default::default();
+    PointObservation { event, label, signature, why: LEFT_OUT.to_owned(), sha256 }
+}
+
+/// Whether an observation is what the search wanted next.
+fn asked(action: &Action, observation: &PointObservation) -> bool {
+    match (action, observation.event) {
+        (_, Event::Unusable { .. }) if observation.why == LEFT_OUT => true,
+        (Action::Install(want), Event::Installed { build, .. } | Event::Unusable { build, .. })
+        | (Action::Run(want), Event::Ran { build, .. } | Event::Unusable { build, .. }) => {
+            *want == build
+        }
+        _ => false,
+    }
+}
+
+/// Opens the journal of a folder, new or to continue it.
+///
+/// What was seen is put where `position` says that its point is now.
+pub(crate) fn open(
+    folder: &Path,
+    begun: &BisectHeader,
+    resume: bool,
+    position: &dyn Fn(&str) -> Option<usize>,
+    report: Reporter<'_>,
+) -> Result<(Journal, Past), Stop> {
+    let path = folder.join(FILE);
+    evidence::make(folder)?;
+    let past = read(&path)?;
+    let past = match past {
+        Some(_) if !resume => {
+            return Err(Stop::usage(format!(
+                "error: there is a bisect in `{}` already; --resume continues it, --out names another folder",
+                folder.display()
+            )));
+        }
+        Some(past) if !begun.same(&past.begun) => {
+            return Err(Stop::usage(format!(
+                "error: the bisect in `{}` is another one: {} on {} from {} to {}",
+                folder.display(),
+                past.begun.subject,
+                past.begun.axis,
+                past.begun.good,
+                past.begun.bad
+            )));
+        }
+        past => past,
+    };
+    past.iter().try_for_each(|past| identity::same(&past.begun.files, &begun.files))?;
+    let journal = Journal::open(&path, Durability::Process);
+    let mut journal = journal.map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let past = match past {
+        Some(mut past) => {
+            past.place(position, report);
+            let last = past.placed.last().map(|(_, placed)| placed);
+            let before = last.map_or_else(
+                || (past.begun.points, &past.begun.weights, past.begun.budget),
+                |placed| (placed.points, &placed.weights, placed.budget),
+            );
+            let same = before == (begun.points, &begun.weights, begun.budget);
+            if !same {
+                write(&mut journal, &Entry::Placed(past.placed_in(begun)))?;
+            }
+            Past { begun: begun.clone(), ..past }
+        }
+        None => {
+            write(&mut journal, &Entry::Begun(begun.clone()))?;
+            Past { begun: begun.clone(), threshold: None, seen: Vec::new(), placed: Vec::new() }
+        }
+    };
+    Ok((journal, past))
+}
+
+/// Appends a line. What is not in the journal did not happen.
+pub(crate) fn write(journal: &mut Journal, entry: &Entry) -> Result<(), Stop> {
+    journal.write(entry).map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
+}

@@ -1,0 +1,45 @@
+//! Bisects: the search along an axis for the point at which a trial or a command breaks.
+//!
+//! [`Bisection::prepare`] reads [`BisectOptions`]: the subject, the [`Axis`] with its points, the folder of the answer.
+//! [`Bisection::run`] then installs and runs points, in the order that the crate `search` asks for. Each observation is written
+//! to a journal before it counts, so that an interrupted search can be resumed and replayed.
+//!
+//! Nothing here prints or reads a command line. A search reports [`BisectEvent`]s and stops when a `Cancel` says so.
+//!
+//! Modules use each other in one direction: the kinds of axes, runs and their verdicts at the bottom; the axis, the journal and
+//! the subject above; then the workbench that carries out what the search asks for, the answer, and the search.
+
+mod answer;
+mod axis;
+mod cross;
+mod events;
+mod identity;
+mod interruption;
+mod journal;
+mod kind;
+mod nights;
+mod observation;
+mod options;
+mod packages;
+mod prefetch;
+mod replay;
+mod run;
+mod search;
+pub mod sentences;
+mod signature;
+mod subject;
+mod verdict;
+mod wanted;
+mod workbench;
+
+pub use self::search::{BisectResult, Bisection, RerunCommand};
+pub use answer::exit_code;
+pub use axis::Axis;
+pub use events::{BisectEvent, Reporter};
+pub use journal::{BisectHeader, JournalBudget};
+pub use kind::AxisKind;
+pub use nights::{Night, Nights};
+pub use observation::PointObservation;
+pub use options::{BisectOptions, FailureFilter, INSTALL_COST};
+pub use packages::PREFIX as PACKAGE_PREFIX;
+pub use replay::replay;

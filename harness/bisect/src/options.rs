@@ -1,0 +1,120 @@
+//! Options of a search.
+
+use std::path::PathBuf;
+
+use device::Planted;
+use engine::SessionOptions;
+
+/// The usual cost of obtaining a build, in runs.
+pub const INSTALL_COST: f64 = 5.0;
+
+/// The failures that are the one that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureFilter {
+    /// Those with the signature of the bad end.
+    Signature,
+    /// All.
+    Any,
+    /// Signals, memory faults, and a library that ends the process.
+    Crash,
+    /// Time limits.
+    Hang,
+    /// Wrong bytes and values.
+    Wrong,
+    /// Runs that take longer than those of the good end.
+    Perf,
+}
+
+/// Options of a search, as a user or a test chose them.
+#[derive(Clone, Debug)]
+pub struct BisectOptions {
+    /// The trial; without one a command is bisected.
+    pub case: Option<String>,
+    /// The words of the command, or the arguments of the program.
+    pub command: Vec<String>,
+    /// A program that runs on the device.
+    pub program: Option<PathBuf>,
+    /// The regular expression that the output of a failure matches.
+    pub matching: Option<String>,
+    /// Injected faults.
+    pub faults: Vec<Planted>,
+    /// Options of `rocrepro exec` that choose the device and its faults for a program.
+    pub device_options: Vec<String>,
+    /// The architecture of builds where the driver does not name that of the GPU.
+    pub gfx: String,
+    /// A point that passes.
+    pub good: Option<String>,
+    /// A point that fails.
+    pub bad: Option<String>,
+    /// Refuses a good end that comes before the bad one.
+    pub fixed: bool,
+    /// Sources of builds.
+    pub source: Vec<String>,
+    /// A file of further sources.
+    pub sources_file: Option<PathBuf>,
+    /// An axis other than builds, as `NAME=VALUES`.
+    pub axis: Option<String>,
+    /// Further packages of each environment.
+    pub packages: Vec<String>,
+    /// Points to leave out.
+    pub skip: Vec<String>,
+    /// The failures that count.
+    pub regress: FailureFilter,
+    /// The rate at which bad builds fail, if it is known.
+    pub rate: Option<f64>,
+    /// The cost of obtaining a build, in runs.
+    pub install_cost: f64,
+    /// Most runs.
+    pub budget_runs: Option<u32>,
+    /// Most builds.
+    pub budget_installs: Option<u32>,
+    /// Most seconds.
+    pub budget_seconds: Option<f64>,
+    /// Most gibibytes of kept builds.
+    pub disk_budget: Option<u32>,
+    /// Also runs the last good build with each component of the first bad one.
+    pub cross: bool,
+    /// Another search goes on from this one.
+    pub goes_on: bool,
+    /// The folder of the journal and the answer.
+    pub out: Option<PathBuf>,
+    /// Continues the search whose journal is in the folder.
+    pub resume: bool,
+    /// The stack and device of the trials.
+    pub session: SessionOptions,
+}
+
+impl BisectOptions {
+    /// Returns the options of a search for the failure of a trial, with every other option at its default.
+    pub fn new(case: String, session: SessionOptions) -> BisectOptions {
+        BisectOptions {
+            case: Some(case),
+            command: Vec::new(),
+            program: None,
+            matching: None,
+            faults: Vec::new(),
+            device_options: Vec::new(),
+            gfx: String::new(),
+            good: None,
+            bad: None,
+            fixed: false,
+            source: Vec::new(),
+            sources_file: None,
+            axis: None,
+            packages: Vec::new(),
+            skip: Vec::new(),
+            regress: FailureFilter::Signature,
+            rate: None,
+            install_cost: INSTALL_COST,
+            budget_runs: None,
+            budget_installs: None,
+            budget_seconds: None,
+            disk_budget: None,
+            cross: false,
+            goes_on: false,
+            out: None,
+            resume: false,
+            session,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Versions of a Python package as the points of a search: which there are, and an environment for each.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    process::Command,
+};
+
+use report::evidence::Component;
+
+use crate::{kind::AxisKind, run::Refused};
+use engine::{
+    Stop,
+    environments::{Environments, normal},
+    events::Reporting,
+};
+
+/// In front of a package's name in `--axis` and `--source`.
+pub const PREFIX: &str = "pypi:";
+
+/// The Python that environments are made for.
+const PYTHON: &str = "python3";
+
+/// The versions of a package that pip finds for this machine's Python, the oldest first.
+pub(crate) fn versions(package: &str) -> Result<Vec<String>, Stop> {
+    let mut pip = Command::new(PYTHON);
+    pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "index", "versions"]);
+    let output = pip.arg("--").arg(package).output().map_err(|error| {
+        Stop::no_verdict(format!("error: cannot start `{PYTHON}`, which lists versions: {error}"))
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let listed = text.lines().find_map(|line| line.strip_prefix("Available versions: "));
+    let Some(listed) = listed.filter(|_| output.status.success()) else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let why = said.lines().find(|line| line.starts_with("ERROR")).unwrap_or("it lists none");
+        return Err(Stop::no_verdict(format!(
+            "error: pip finds no versions of `{package}` for {PYTHON}: {why}"
+        )));
+    };
+    let mut versions: Vec<_> = listed.split(", ").map(|word| word.trim().to_owned()).collect();
+    versions.reverse();
+    Ok(versions)
+}
+
+/// What an environment of a point holds: the package in this version, what a program case imports besides, and what was asked for.
+pub(crate) fn wanted(kind: &AxisKind, version: &str, imports: &[String]) -> Vec<String> {
+    let AxisKind::Package { name: package, beside } = kind else { return Vec::new() };
+    let name = |text: &str| normal(text.split("==").next().unwrap_or(text));
+    let mut all = vec![format!("{package}=={version}")];
+    for other in imports.iter().filter(|other| name(other) != name(package)).chain(beside) {
+        if !all.contains(other) {
+            all.push(other.clone());
+        }
+    }
+    all
+}
+
+/// Why a case tells nothing of a package: its program has to name it among others, all of which an environment then gets.
+pub(crate) fn unrelated(package: &str, imports: &[String]) -> bool {
+    let name = |text: &str| normal(text.split("==").next().unwrap_or(text));
+    !imports.iter().any(|import| name(import) == normal(package))
+}
+
+/// The environment that was made of just these, or a new one: its name.
+pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<String, Refused> {
+    let plain = |stop: &Stop| stop.to_string().trim_start_matches("error: ").to_owned();
+    let trouble = |stop: Stop| Refused::Trouble(plain(&stop));
+    let all = Environments::open().map_err(trouble)?;
+    let there = all.all().into_iter().find(|it| it.mark.is_whole() && it.mark.packages == wanted);
+    if let Some(there) = there {
+        return Ok(there.name);
+    }
+    let digest = plan::digest(wanted.join(" ").as_bytes());
+    let first = wanted[0].replace("==", "-");
+    let name = format!("{first}-{}", digest.get(..8).unwrap_or(&digest));
+    // What an interrupted search began.
+    if all.all().iter().any(|it| it.name == name && !it.mark.is_whole()) {
+        all.remove(&name).map_err(trouble)?;
+    }
+    match all.create(&name, Path::new(PYTHON), wanted, reporting) {
+        Ok(made) => Ok(made.name),
+        Err(stop) => {
+            let why = format!("no environment of {}: {}", wanted.join(" "), plain(&stop));
+            // Where pip can still list what there is, it is this version that does not install.
+            let package = wanted[0].split("==").next().unwrap_or_default();
+            Err(match versions(package) {
+                Ok(_) => Refused::Unusable(why),
+                Err(_) => Refused::Trouble(why),
+            })
+        }
+    }
+}
+
+/// Packages whose versions differ between the environments of two points: others may have come with the one that is searched.
+pub(crate) fn moved(good: &[String], bad: &[String]) -> Vec<Component> {
+    let locks = || {
+        let all = Environments::open().ok()?.all();
+        let lock = |wanted: &[String]| {
+            let made = all.iter().find(|it| it.mark.is_whole() && it.mark.packages == wanted)?;
+            Some(made.lock())
+        };
+        Some((lock(good)?, lock(bad)?))
+    };
+    let Some((good, bad)) = locks() else { return Vec::new() };
+    differing(&good, &bad)
+}
+
+fn differing(good: &str, bad: &str) -> Vec<Component> {
+    let read = |lock: &str| -> BTreeMap<String, String> {
+        let words = lock.lines().filter_map(|line| line.split_whitespace().next());
+        words
+            .map(|word| word.split_once("==").unwrap_or((word, "")))
+            .map(|(name, version)| (normal(name), version.to_owned()))
+            .collect()
+    };
+    let (good, bad) = (read(good), read(bad));
+    let names: BTreeSet<&String> = good.keys().chain(bad.keys()).collect();
+    let of = |all: &BTreeMap<String, String>, name: &str| {
+        all.get(name).cloned().unwrap_or_else(|| "none".to_owned())
+    };
+    let moved = names.into_iter().filter(|name| good.get(*name) != bad.get(*name));
+    moved
+        .map(|name| Component {
+            name: name.clone(),
+            good: of(&good, name),
+            bad: of(&bad, name),
+            compare_url: None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_environment_has_the_version_and_what_stands_beside_it() {
+        let kind =
+            AxisKind::Package { name: "Some_Thing".to_owned(), beside: vec!["b==2".to_owned()] };
+        let imports = ["some-thing==1".to_owned(), "numpy".to_owned(), "b==2".to_owned()];
+        assert_eq!(wanted(&kind, "3", &imports), ["Some_Thing==3", "numpy", "b==2"]);
+        assert!(!unrelated("Some_Thing", &imports) && unrelated("other", &imports));
+    }
+
+    #[test]
+    fn what_moved_between_two_locks_is_told() {
+        let good = "a==1 --hash=sha256:aa\nb==2 --hash=sha256:bb\ngone==1 --hash=sha256:cc\n";
+        let bad = "A==1 --hash=sha256:aa\nb==3 --hash=sha256:dd\nnew==1 --hash=sha256:ee\n";
+        let moved: Vec<_> =
+            differing(good, bad).into_iter().map(|it| [it.name, it.good, it.bad]).collect();
+        assert_eq!(
+            moved,
+            [["b", "2", "3"], ["gone", "1", "none"], ["new", "none", "1"]]
+                .map(|it| it.map(str::to_owned))
+        );
+    }
+}

@@ -1,0 +1,419 @@
+//! The search: from options to the point at which a trial breaks. What to do next is decided in the crate `search`; here it is
+//! done, written to a journal, and reported.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
+};
+
+use ::search::bisect::{Action, Answer, next};
+use device::Planted;
+use engine::{
+    Cancel, CaseLibrary, DeviceChoice, SessionOptions, Stop, card, evidence, select::select,
+    stop::explained, which,
+};
+
+use crate::{
+    answer::Found,
+    axis::Axis,
+    events::{BisectEvent, Reporter},
+    identity,
+    journal::{self, BisectHeader, JournalBudget},
+    kind::AxisKind,
+    nights::{Night, Nights},
+    options::{BisectOptions, FailureFilter},
+    packages,
+    prefetch::NextBuild,
+    subject::{self, Subject},
+    verdict::Verdicts,
+    wanted::Wanted,
+    workbench::Workbench,
+};
+
+/// Returns the command that searches between two points of an axis only, the good one first. The third argument are the points
+/// that are left out.
+pub type RerunCommand<'a> = &'a dyn Fn(&Axis, &DeviceChoice, &[usize], (usize, usize)) -> String;
+
+/// A search that is ready to run.
+pub struct Bisection<'a> {
+    options: &'a BisectOptions,
+    subject: Subject<'a>,
+    axis: Axis,
+    begun: BisectHeader,
+    folder: PathBuf,
+    skipped: Vec<usize>,
+    gfx: String,
+    before: Option<&'a Nights>,
+    cancel: Cancel,
+}
+
+/// A finished search.
+pub struct BisectResult {
+    /// The answer for people.
+    pub text: String,
+    /// Failures to write its files. The answer is complete without them.
+    pub problems: Vec<String>,
+    /// The answer.
+    pub answer: Answer,
+    /// The two builds, where the answer is between two.
+    pub nights: Option<Nights>,
+}
+
+impl<'a> Bisection<'a> {
+    /// Prepares a search. After a search between nights, `before` are the two that it found.
+    ///
+    /// # Errors
+    /// Options that are not valid (usage), or a history that cannot be listed.
+    pub fn prepare(
+        options: &'a BisectOptions,
+        library: &'a CaseLibrary,
+        before: Option<&'a Nights>,
+        cancel: &Cancel,
+        report: Reporter<'_>,
+    ) -> Result<Bisection<'a>, Stop> {
+        let subject = subject(options, library, options.faults.clone())?;
+        let gfx = match options.session.device {
+            DeviceChoice::Emulated(arch) => arch.name().to_owned(),
+            DeviceChoice::Gpu => card::first(Path::new("/")).unwrap_or_else(|| {
+                report(BisectEvent::ArchitectureAssumed { gfx: &options.gfx });
+                options.gfx.clone()
+            }),
+        };
+        let axis = axis(options, &subject, &gfx, before, cancel.flag())?;
+        let case_name = match &subject {
+            Subject::Trial { case, .. } => case.id.as_str(),
+            Subject::Command(Wanted { program: Some(program), .. }) => {
+                program.file_stem().and_then(|name| name.to_str()).unwrap_or("bisect")
+            }
+            Subject::Command(_) => "bisect",
+        };
+        let folder = evidence::folder(options.out.as_deref(), case_name)?;
+        let mut begun = begun(options, &subject, &axis, &options.session)?;
+        begun.followed = before.and_then(|nights| nights.signature.clone());
+        let skipped = axis.points_of(&options.skip)?;
+        let cancel = cancel.clone();
+        Ok(Bisection { options, subject, axis, begun, folder, skipped, gfx, before, cancel })
+    }
+
+    /// Returns the points that are searched.
+    pub fn axis(&self) -> &Axis {
+        &self.axis
+    }
+
+    /// Returns the description that begins the journal.
+    pub fn begun(&self) -> &BisectHeader {
+        &self.begun
+    }
+
+    /// Searches.
+    ///
+    /// # Errors
+    /// Another search in the folder (usage), trouble of this machine, or a request to stop (no verdict).
+    pub fn run(self, rerun: RerunCommand<'_>, report: Reporter<'_>) -> Result<BisectResult, Stop> {
+        let Bisection { options, subject, axis, begun, folder, skipped, gfx, before, cancel } =
+            self;
+        let (wanted, session) = (options, options.session.clone());
+        let _device = lock_device(&session)?;
+        let position = |label: &str| axis.position_of(label);
+        let (journal, past) = journal::open(&folder, &begun, wanted.resume, &position, report)?;
+        past.stays_left_out(&skipped, report);
+        let _journal_lock = lock(&folder.join(journal::FILE), "this bisect is running already")?;
+        axis.silent.iter().for_each(|silent| report(BisectEvent::HistoryNote(silent)));
+        axis.holes().for_each(|hole| report(BisectEvent::BuildsMissing(hole)));
+
+        let stacks = stacks::StackCache::from_environment()
+            .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
+        let mut state = begun.state();
+        past.seen.iter().for_each(|observation| state.observe(observation.event));
+        if !past.seen.is_empty() {
+            report(BisectEvent::Resumed { runs: state.runs(), builds: state.installs() });
+        }
+        let device = session.device.clone();
+        let mut bench = Workbench {
+            subject: &subject,
+            axis: &axis,
+            options: session,
+            store: match wanted.disk_budget {
+                Some(gib) => stacks::BuildStore::new(stacks).with_budget(u64::from(gib) << 30),
+                None => stacks::BuildStore::new(stacks),
+            },
+            cancel,
+            journal,
+            folder: &folder,
+            verdicts: Verdicts::new(wanted.regress, past.threshold, begun.followed.clone()),
+            observations: Vec::new(),
+            ready: None,
+            ahead: NextBuild::default(),
+            report,
+        };
+        for observation in past.seen {
+            bench.verdicts.learn(&observation, begun.points - 1);
+            bench.observations.push(observation);
+        }
+        for &point in &skipped {
+            if state.tally(point).broken {
+                continue;
+            }
+            bench.observe(&mut state, journal::left_out(point, axis.label(point)))?;
+        }
+        if wanted.regress == FailureFilter::Perf && !bench.verdicts.has_threshold() {
+            bench.measure()?;
+        }
+        let keep = wanted.disk_budget.is_some();
+        let answer = loop {
+            match next(&state) {
+                Action::Finish(answer) => break answer,
+                Action::Install(point) => bench.install(&mut state, point)?,
+                Action::Run(point) => {
+                    bench.ahead.look(&state, point, &axis, &bench.store);
+                    bench.run(&mut state, point)?;
+                    if keep {
+                        bench.pin(&state)?;
+                    }
+                }
+            }
+        };
+        let crossed = match &answer {
+            Answer::Found(edge) if wanted.cross => {
+                let tally = state.tally(edge.first_bad);
+                bench.cross(edge, f64::from(tally.bad) / f64::from(tally.runs().max(1)))?
+            }
+            _ => Vec::new(),
+        };
+        let found = Found {
+            answer: &answer,
+            state: &state,
+            begun: &begun,
+            axis: &axis,
+            subject: &subject,
+            observations: &bench.observations,
+            signature: bench.verdicts.signature(),
+            gfx: &gfx,
+            emulated: bench.options.device != DeviceChoice::Gpu,
+            store: &bench.store,
+            stop: bench.cancel.flag(),
+            crossed,
+            within: before.map(Nights::names),
+            goes_on: wanted.goes_on,
+            rerun: &|ends| rerun(&axis, &device, &skipped, ends),
+        };
+        let (text, problems) = found.write(&folder);
+        let nights = match &answer {
+            Answer::Found(edge) | Answer::Worse { edge, .. } => {
+                let night = |point: usize| {
+                    axis.build(point).map(|build| Night {
+                        id: build.id.clone(),
+                        day: build.date,
+                        commit: found.commits(point).map(|commits| commits.therock),
+                    })
+                };
+                let signature = bench.verdicts.signature();
+                let followed = wanted.regress == FailureFilter::Signature && !signature.is_empty();
+                night(edge.last_good).zip(night(edge.first_bad)).map(|(good, bad)| Nights {
+                    good,
+                    bad,
+                    signature: followed.then(|| signature.to_owned()),
+                    folder: folder.clone(),
+                })
+            }
+            _ => None,
+        };
+        Ok(BisectResult { text, problems, answer, nights })
+    }
+}
+
+fn subject<'a>(
+    options: &BisectOptions,
+    library: &'a CaseLibrary,
+    faults: Vec<Planted>,
+) -> Result<Subject<'a>, Stop> {
+    let Some(wanted) = &options.case else { return command(options) };
+    let selected = select(library, std::slice::from_ref(wanted))?;
+    // An axis of the case takes its values from the axis, so any trial that fits the other values will do.
+    let free = options.axis.as_deref().and_then(|axis| axis.split('=').next()).unwrap_or_default();
+    let mut trials: Vec<_> = selected.iter().collect();
+    if let Some(first) = trials.first().map(|s| (s.case.id.clone(), s.trial.clone())) {
+        let same = |s: &engine::Selected<'_>| {
+            s.case.id == first.0
+                && s.trial.values.iter().zip(&first.1.values).all(|(a, b)| *a.0 == *free || a == b)
+        };
+        if trials.iter().all(|s| same(s)) {
+            trials.truncate(1);
+        }
+    }
+    match trials.as_slice() {
+        [one] => Ok(Subject::Trial { library, case: one.case, trial: one.trial.clone(), faults }),
+        many => {
+            let some: Vec<_> = many.iter().take(3).map(|s| format!("'{}'", s.id())).collect();
+            Err(Stop::usage(format!(
+                "error: `{wanted}` names {} trials; bisect takes one, such as {}",
+                many.len(),
+                some.join(", ")
+            )))
+        }
+    }
+}
+
+/// The command or the program that is bisected.
+fn command<'a>(options: &BisectOptions) -> Result<Subject<'a>, Stop> {
+    let usage = |text: String| Stop::usage(format!("error: {text}"));
+    let text = options.matching.as_ref().map(|text| regex::Regex::new(text)).transpose();
+    let text = text.map_err(|e| usage(format!("`--match`: {e}")));
+    let program = options.program.as_deref().map(which::file).transpose();
+    let (text, program) = Stop::both(text, program)?;
+    let packaged = along_packages(options).is_some();
+    if packaged && program.is_some() {
+        return Err(usage(
+            "`--program` cannot be used with versions of a package; put the program and its arguments behind `--`"
+                .to_owned(),
+        ));
+    }
+    let venv = options.axis.as_ref().is_some_and(|axis| axis.starts_with("venv="));
+    if program.is_none() && !packaged && !venv && !options.faults.is_empty() {
+        return Err(usage(
+            "a command runs without our device, so no fault can be planted; use --program"
+                .to_owned(),
+        ));
+    }
+    let device = options.device_options.clone();
+    Ok(Subject::Command(Wanted { words: options.command.clone(), program, text, device }))
+}
+
+/// The Python package whose versions are searched, where they are.
+fn along_packages(options: &BisectOptions) -> Option<&str> {
+    let named = options
+        .axis
+        .iter()
+        .chain(&options.source)
+        .find_map(|text| text.strip_prefix(packages::PREFIX))?;
+    named.split('=').next()
+}
+
+fn axis(
+    options: &BisectOptions,
+    subject: &Subject<'_>,
+    gfx: &str,
+    before: Option<&Nights>,
+    stop: &AtomicBool,
+) -> Result<Axis, Stop> {
+    let file = options.sources_file.as_deref();
+    if along_packages(options).is_some() && options.source.len() > 1 {
+        return Err(Stop::usage(
+            "error: versions of a package cannot be searched together with another source; name one `--source`",
+        ));
+    }
+    let mut axis = match (before, &options.axis, &options.good, &options.bad) {
+        (Some(nights), ..) => Axis::finer(&options.source.concat(), file, gfx, nights, stop)?,
+        (None, Some(text), good, bad) => Axis::parse(text, good.as_deref(), bad.as_deref())?,
+        (None, None, Some(good), Some(bad)) => match along_packages(options) {
+            Some(package) => Axis::versions(package, (good, bad))?,
+            None => Axis::builds(&options.source, file, gfx, (good, bad), stop)?,
+        },
+        _ => {
+            return Err(Stop::usage(
+                "error: a bisect between builds needs both --good and --bad, such as `--good debian:6.4.3 --bad debian:7.2.4`",
+            ));
+        }
+    };
+    match &mut axis.kind {
+        AxisKind::Package { beside, .. } => beside.clone_from(&options.packages),
+        _ if !options.packages.is_empty() => {
+            return Err(Stop::usage(
+                "error: `--packages` needs versions of a package (`pypi:NAME`): it adds other packages to each environment",
+            ));
+        }
+        _ => {}
+    }
+    if options.fixed && !axis.is_fix() {
+        return Err(Stop::usage(format!(
+            "error: with --fixed the bad end comes first, but {} is after {}; leave --fixed out, or exchange --good and --bad",
+            axis.label(axis.len() - 1),
+            axis.label(0)
+        )));
+    }
+    if let (AxisKind::Package { name, .. }, Subject::Trial { case, .. }) = (&axis.kind, subject)
+        && packages::unrelated(name, &subject.imports()?)
+    {
+        let id = &case.id;
+        return Err(Stop::usage(format!(
+            "error: `{id}` has no program whose `packages` name {name}, so its version changes nothing there"
+        )));
+    }
+    if let (AxisKind::Parameter(name), Subject::Trial { case, trial, .. }) = (&axis.kind, subject)
+        && trial.value(name).is_none()
+    {
+        return Err(subject::no_axis(case, trial, name));
+    }
+    Ok(axis)
+}
+
+fn begun(
+    wanted: &BisectOptions,
+    subject: &Subject<'_>,
+    axis: &Axis,
+    options: &SessionOptions,
+) -> Result<BisectHeader, Stop> {
+    let place = match &axis.kind {
+        AxisKind::Builds => "builds".to_owned(),
+        AxisKind::Stacks => "rocm".to_owned(),
+        AxisKind::Environment(name) => format!("env:{name} on {}", options.rocm),
+        AxisKind::Parameter(name) => format!("{name} on {}", options.rocm),
+        AxisKind::Package { name, beside } => {
+            let beside: String = beside.iter().map(|other| format!(" with {other}")).collect();
+            format!("versions of {name}{beside} on {}", options.rocm)
+        }
+    };
+    let device = match &options.device {
+        DeviceChoice::Emulated(arch) => format!("the emulated {}", arch.name()),
+        DeviceChoice::Gpu => "the GPU".to_owned(),
+    };
+    let last = axis.len() - 1;
+    let ends = (axis.label(0), axis.label(last));
+    let name = axis_name(&place, &device, options);
+    let mut begun = BisectHeader::new(subject.name(axis), name, ends, axis.len());
+    begun.regress = format!("{:?}", wanted.regress).to_lowercase();
+    if let Some(text) = &wanted.matching {
+        begun.regress.push_str(&format!(", match {text}"));
+    }
+    begun.install_cost = wanted.install_cost;
+    begun.rate = wanted.rate;
+    begun.weights = axis.weights(&|component| subject.depends_on(component));
+    begun.budget = JournalBudget {
+        runs: Some(wanted.budget_runs.unwrap_or(::search::bisect::DEFAULT_RUNS)),
+        installs: wanted.budget_installs,
+        seconds: wanted.budget_seconds,
+    };
+    begun.fix = axis.is_fix();
+    if let Subject::Command(command) = subject {
+        begun.files = identity::files(command)?;
+    }
+    Ok(begun)
+}
+
+fn axis_name(place: &str, device: &str, options: &SessionOptions) -> String {
+    let mut name = format!("{place}, {device}");
+    for (key, value) in &options.environment {
+        name.push_str(&format!(", {key}={value}"));
+    }
+    name
+}
+
+/// One search at a time on a GPU; emulated devices do not disturb each other.
+fn lock_device(options: &SessionOptions) -> Result<Option<File>, Stop> {
+    if options.device != DeviceChoice::Gpu {
+        return Ok(None);
+    }
+    let store = stacks::StackCache::from_environment()
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
+    lock(&store.path().join("gpu-0.lock"), "another bisect has the GPU").map(Some)
+}
+
+fn lock(path: &std::path::Path, otherwise: &str) -> Result<File, Stop> {
+    let open = File::options().append(true).create(true).open(path);
+    let file = open
+        .map_err(|e| Stop::no_verdict(format!("error: cannot open `{}`: {e}", path.display())))?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| Stop::no_verdict(format!("error: {otherwise} (`{}`)", path.display())))?;
+    Ok(file)
+}

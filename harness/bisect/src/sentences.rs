@@ -1,0 +1,425 @@
+//! What was seen, in sentences.
+
+use std::collections::BTreeSet;
+
+use ::search::bisect::{Answer, Edge, Event, Posterior, Seen, State};
+use report::{count, how_long};
+
+use crate::{
+    journal::{BisectHeader, LEFT_OUT},
+    observation::PointObservation,
+};
+
+/// What the sentences are made from.
+pub(crate) struct Sentences<'a> {
+    pub(crate) begun: &'a BisectHeader,
+    pub(crate) seen: &'a [PointObservation],
+    /// The name of a point.
+    pub(crate) name: &'a dyn Fn(usize) -> String,
+}
+
+/// A way in which a point failed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Way<'a> {
+    pub(crate) signature: &'a str,
+    pub(crate) runs: u32,
+    /// Whether it is the failure that is looked for.
+    pub(crate) counts: bool,
+}
+
+/// The ways in which a point failed, the most frequent first.
+pub(crate) fn ways(seen: &[PointObservation], point: usize) -> Vec<Way<'_>> {
+    let mut ways: Vec<Way<'_>> = Vec::new();
+    for observation in seen {
+        let Event::Ran { build, seen, .. } = observation.event else { continue };
+        let (signature, counts) = (observation.signature.as_str(), seen == Seen::Bad);
+        if build != point || seen == Seen::Good {
+            continue;
+        }
+        match ways.iter_mut().find(|way| way.signature == signature && way.counts == counts) {
+            Some(way) => way.runs += 1,
+            None => ways.push(Way { signature, runs: 1, counts }),
+        }
+    }
+    ways.sort_by_key(|way| std::cmp::Reverse(way.runs));
+    ways
+}
+
+/// `a in 3, b in 1`.
+fn listed(ways: &[Way<'_>]) -> String {
+    let one = |way: &Way<'_>| format!("{} in {}", way.signature, way.runs);
+    ways.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+impl Sentences<'_> {
+    /// What was found, in one sentence.
+    pub(crate) fn sentence(&self, answer: &Answer) -> String {
+        let name = self.name;
+        match answer {
+            Answer::Found(Edge { last_good, first_bad, .. }) => {
+                let (good, bad) = match self.begun.fix {
+                    true => ("first good", "last bad"),
+                    false => ("last good", "first bad"),
+                };
+                let between = self.between(*last_good, *first_bad);
+                format!("{good} {}, {bad} {}{between}", name(*last_good), name(*first_bad))
+            }
+            Answer::Worse { after, until, rate, edge } if self.begun.fix => {
+                format!(
+                    "it gets better between {} and {}; after that it still fails, in about {:.0} % of runs, and \
+                     that ends between {} and {}",
+                    name(edge.first_bad),
+                    name(edge.last_good),
+                    100.0 * rate,
+                    name(*until),
+                    name(*after)
+                )
+            }
+            Answer::Worse { after, until, rate, edge } => {
+                format!(
+                    "it gets worse between {} and {}; before that it fails more rarely, in about {:.0} % of runs, and that begins \
+                     between {} and {}",
+                    name(edge.last_good),
+                    name(edge.first_bad),
+                    100.0 * rate,
+                    name(*after),
+                    name(*until)
+                )
+            }
+            Answer::Several { edges } if self.begun.fix => {
+                // The oldest first, which is the farthest from the good end.
+                let places: Vec<_> = edges
+                    .iter()
+                    .rev()
+                    .map(|e| format!("between {} and {}", name(e.first_bad), name(e.last_good)))
+                    .collect();
+                format!("not one change: it is fixed {}", places.join(", and again "))
+            }
+            Answer::Several { edges } => {
+                let places: Vec<_> = edges
+                    .iter()
+                    .map(|e| format!("between {} and {}", name(e.last_good), name(e.first_bad)))
+                    .collect();
+                format!("not one change: it breaks {}", places.join(", and again "))
+            }
+            Answer::Range { last_good, first_bad, mass, spent } if *mass > 0.0 => format!(
+                "the budget of {spent} is spent; with {:.1} % the change is between {} and {}",
+                100.0 * mass,
+                name(*last_good),
+                name(*first_bad)
+            ),
+            Answer::Range { spent, .. } => {
+                format!("the budget of {spent} is spent before the ends were verified")
+            }
+            Answer::NotReproducible { runs, bad: 0 } => format!(
+                "not reproducible: none of {} of the bad end failed, so its rate is below {:.1} % (95 %)",
+                count(*runs, "run"),
+                300.0 / f64::from(*runs)
+            ),
+            Answer::NotReproducible { runs, bad } => {
+                let runs = count(*runs, "run");
+                format!("hardly reproducible: {bad} of {runs} of the bad end failed")
+            }
+            Answer::GoodEndFails { runs, bad } => {
+                let (runs, same) = (count(*runs, "run"), self.same_way(0, self.begun.points - 1));
+                format!("the good end is not good: {bad} of its {runs} failed {same}")
+            }
+            Answer::Exchanged { passes, failures } => format!(
+                "the ends seem to be exchanged: the bad one passed {} and the good one failed {}; exchange --good and --bad",
+                count(*passes, "time"),
+                count(*failures, "time")
+            ),
+            Answer::EndUnusable { end } => self.unusable(*end),
+            Answer::Wedged { passes, failures } => format!(
+                "the good end passed {} and then failed {} in a row: the device may be broken",
+                count(*passes, "time"),
+                count(*failures, "time")
+            ),
+        }
+    }
+
+    /// Why there are points between the two that say nothing.
+    fn between(&self, last_good: usize, first_bad: usize) -> String {
+        let points = first_bad - last_good - 1;
+        let asked = |o: &&PointObservation| {
+            matches!(o.event, Event::Unusable { build, .. } if last_good < build && build < first_bad)
+                && o.why == LEFT_OUT
+        };
+        match (points, self.seen.iter().filter(asked).count()) {
+            (0, _) => String::new(),
+            (1, 0) => "; the one between cannot be tested".to_owned(),
+            (1, _) => "; the one between was left out on request".to_owned(),
+            (n, 0) => format!("; none of the {n} between can be tested"),
+            (n, left) if left >= n => format!("; the {n} between were left out on request"),
+            (n, left) => format!(
+                "; of the {n} between {left} {} left out on request, and none of the others can be tested",
+                if left == 1 { "was" } else { "were" }
+            ),
+        }
+    }
+
+    /// Why the search cannot go on from an end.
+    fn unusable(&self, end: usize) -> String {
+        let name = (self.name)(end);
+        let broken = self
+            .seen
+            .iter()
+            .rev()
+            .find(|o| matches!(o.event, Event::Unusable { build, .. } if build == end));
+        if let Some(broken) = broken {
+            return format!("{name} cannot be tested: {}", broken.why);
+        }
+        let of_end =
+            |o: &&PointObservation| matches!(o.event, Event::Ran { build, .. } if build == end);
+        let runs = count(self.seen.iter().filter(of_end).count() as u32, "run");
+        let ways = ways(self.seen, end);
+        let (looked_for, others): (Vec<_>, Vec<_>) = ways.into_iter().partition(|way| way.counts);
+        if looked_for.is_empty() {
+            let failures: u32 = others.iter().map(|way| way.runs).sum();
+            return format!(
+                "{name} cannot be tested: {failures} of its {runs} failed, in another way than the one that is looked for: {}",
+                listed(&others)
+            );
+        }
+        let help = match self.begun.regress.contains("match") {
+            true => "",
+            false => "; --regress any lets all count",
+        };
+        format!(
+            "{name} fails in {} ways, of {runs} {}; only {} counts, and the search stops when so many runs fail in another \
+             way{help}",
+            looked_for.len() + others.len(),
+            listed(&[&looked_for[..], &others[..]].concat()),
+            looked_for.iter().map(|way| way.signature).collect::<Vec<_>>().join(" or "),
+        )
+    }
+
+    /// What the answer leaves open, and what else was seen.
+    pub(crate) fn notes(&self, answer: &Answer, state: &State) -> Vec<String> {
+        let mut notes = Vec::new();
+        let (Answer::Found(edge) | Answer::Worse { edge, .. }) = answer else { return notes };
+        let (name, fix) = (self.name, self.begun.fix);
+        let percent = |share: f64| format!("{:.0} %", (100.0 * share).ceil());
+        notes.push(format!(
+            "{} fails in less than {} of runs (99 %, by its own {}); a failure rarer than that may {}",
+            name(edge.last_good),
+            percent(edge.last_good_rate_below),
+            count(state.tally(edge.last_good).runs(), "run"),
+            if fix { "still be there" } else { "be older" }
+        ));
+        notes.extend(self.several_ways(edge.first_bad));
+        notes.extend(self.others(state));
+        let earlier =
+            || state.tallies().filter(|(point, t)| *point < edge.first_bad && !t.unusable());
+        let ran = earlier().filter(|(_, tally)| tally.runs() > 0);
+        let tested: Vec<usize> = ran.map(|(point, _)| point).collect();
+        let gap = tested.windows(2).map(|pair| pair[1] - pair[0] - 1).max();
+        if let Some(gap) = gap.filter(|gap| *gap > 0) {
+            let from_good = if fix { "after" } else { "before" };
+            notes.push(format!(
+                "{} of the {} {from_good} the change were tested; another bad stretch of up to {gap} could hide between them",
+                tested.len(),
+                count(edge.first_bad, "point")
+            ));
+        }
+        for (point, tally) in earlier().filter(|(_, tally)| tally.bad > 0) {
+            let same = self.same_way(point, edge.first_bad);
+            notes.push(format!(
+                "{} failed {same}, in {} of {}",
+                name(point),
+                tally.bad,
+                count(tally.runs(), "run")
+            ));
+        }
+        if let Some(told) = state.setup().rate
+            && Posterior::from_state(state).supports_rate(told) < 0.01
+        {
+            notes.push(format!(
+                "the runs speak against --rate {told}: bad builds fail in about {} of runs",
+                percent(edge.rate)
+            ));
+        }
+        notes
+    }
+
+    /// The signatures that count of a point, the most frequent first. Runs that are slow have none.
+    pub(crate) fn counted(&self, point: usize) -> Vec<&str> {
+        let ways = ways(self.seen, point).into_iter();
+        ways.filter(|way| way.counts && !way.signature.is_empty())
+            .map(|way| way.signature)
+            .collect()
+    }
+
+    /// Whether a point failed as another did, and else how.
+    fn same_way(&self, point: usize, other: usize) -> String {
+        let (ways, others) = (self.counted(point), self.counted(other));
+        match ways.iter().all(|way| others.contains(way)) {
+            true => "in the same way".to_owned(),
+            false => format!("as {}", ways.join(" and as ")),
+        }
+    }
+
+    /// Failures that count for nothing, of points that were tested all the same.
+    fn others(&self, state: &State) -> Option<String> {
+        let tested = state.tallies().filter(|(_, tally)| tally.other > 0 && !tally.unusable());
+        let each: Vec<_> = tested
+            .map(|(point, _)| {
+                let ways = ways(self.seen, point).into_iter().filter(|way| !way.counts);
+                format!("{}: {}", (self.name)(point), listed(&ways.collect::<Vec<_>>()))
+            })
+            .collect();
+        let (some, rest) = each.split_at(each.len().min(3));
+        let more = match rest.len() {
+            0 => String::new(),
+            n => format!("; and {} more", count(n, "point")),
+        };
+        (!each.is_empty()).then(|| {
+            format!("other failures count neither as good nor as bad: {}{more}", some.join("; "))
+        })
+    }
+
+    /// That the point, or another, failed in more ways than the answer has room for: `--regress any` and its like let all of
+    /// them count.
+    fn several_ways(&self, first_bad: usize) -> Option<String> {
+        let one = self.counted(first_bad);
+        let all = |point: usize| {
+            let ways = ways(self.seen, point).into_iter().filter(|way| way.counts);
+            listed(&ways.collect::<Vec<_>>())
+        };
+        let last = self.begun.points - 1;
+        let end = self.counted(last);
+        let name = self.name;
+        if one.len() > 1 {
+            return Some(format!("{} failed in several ways: {}", name(first_bad), all(first_bad)));
+        }
+        (last != first_bad && !end.is_empty() && one != end)
+            .then(|| format!("{} failed in other ways: {}", name(last), all(last)))
+    }
+}
+
+/// An observation, as a replay shows it.
+pub(crate) fn line(observation: &PointObservation) -> String {
+    let (what, seconds) = match observation.event {
+        Event::Installed { seconds, .. } => ("ready", seconds),
+        Event::Unusable { seconds, .. } => ("skipped", seconds),
+        Event::Ran { seen: Seen::Good, seconds, .. } => ("good", seconds),
+        Event::Ran { seen: Seen::Bad, seconds, .. } => ("bad", seconds),
+        Event::Ran { seen: Seen::Other, seconds, .. } => ("other", seconds),
+    };
+    let detail = match what {
+        "skipped" => &observation.why,
+        _ => &observation.signature,
+    };
+    format!("{:<28} {what:<8} {seconds:>6.1} s  {detail}", observation.label).trim_end().to_owned()
+}
+
+/// About what a search will still take, by what its runs and builds took so far.
+fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> String {
+    let left = posterior.remaining(state);
+    let mean = |of: &dyn Fn(&Event) -> Option<f64>| {
+        let each: Vec<f64> = seen.iter().filter_map(|o| of(&o.event)).collect();
+        each.iter().sum::<f64>() / each.len().max(1) as f64
+    };
+    let run = mean(&|event| match event {
+        Event::Ran { seconds, .. } => Some(*seconds),
+        _ => None,
+    });
+    // To go back to a build takes no time to speak of, so each counts once.
+    let mut known = BTreeSet::new();
+    let mut install = 0.0;
+    for observation in seen {
+        if let Event::Installed { build, seconds } = observation.event
+            && known.insert(build)
+        {
+            install += seconds;
+        }
+    }
+    let seconds = left.runs * run + left.builds * install / known.len().max(1) as f64;
+    let (runs, builds) = (left.runs.round() as u32, left.builds.round() as u32);
+    let of =
+        if builds > 0 { format!(" and {}", count(builds, "new build")) } else { String::new() };
+    format!("about {}{of} left, {}", count(runs, "run"), how_long(seconds))
+}
+
+/// An observation with what is known after it; it is the last of those that were seen.
+pub fn progress(
+    state: &State,
+    seen: &[PointObservation],
+    observation: &PointObservation,
+    name: &dyn Fn(usize) -> String,
+) -> String {
+    let mut text = format!("[run {:>3}] {}", state.runs(), line(observation));
+    if let Event::Ran { build, .. } = observation.event {
+        let tally = state.tally(build);
+        text.push_str(&format!("  ({} good, {} bad)", tally.good, tally.bad));
+        let last = state.setup().bad();
+        if state.tally(0).runs() > 0 && state.tally(last).bad > 0 {
+            let posterior = Posterior::from_state(state);
+            let (good, bad, _) = posterior.range();
+            let (good, bad, left) = (name(good), name(bad), left(&posterior, state, seen));
+            text.push_str(&format!("  if stopped now: between {good} and {bad}; {left}"));
+        }
+    }
+    text
+}
+
+/// The name of a point in a journal, as far as the journal has it.
+pub(crate) fn label_of(begun: &BisectHeader, seen: &[PointObservation], point: usize) -> String {
+    let of = |o: &&PointObservation| match o.event {
+        Event::Installed { build, .. }
+        | Event::Unusable { build, .. }
+        | Event::Ran { build, .. } => build == point,
+    };
+    match (seen.iter().find(of), point) {
+        (Some(observation), _) => observation.label.clone(),
+        (None, 0) => begun.good.clone(),
+        (None, point) if point + 1 == begun.points => begun.bad.clone(),
+        (None, point) => format!("point {point}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is seen from the good end is told in the order of time, in the words of what was looked for.
+    #[test]
+    fn a_fix_has_words_of_its_own() {
+        let ends = ("new".to_owned(), "old".to_owned());
+        let mut begun = BisectHeader::new("trial".to_owned(), "builds".to_owned(), ends, 10);
+        let name = |point: usize| format!("b{point}");
+        let edge = |last_good: usize| Edge {
+            last_good,
+            first_bad: last_good + 1,
+            confidence: 0.9,
+            rate: 0.9,
+            noise: 0.0,
+            last_good_rate_below: 0.1,
+        };
+        let worse = Answer::Worse { after: 2, until: 3, rate: 0.1, edge: edge(6) };
+        let several = Answer::Several { edges: vec![edge(2), edge(6)] };
+        let mut check = |fix: bool, answer: &Answer, expected: &str| {
+            begun.fix = fix;
+            let got = Sentences { begun: &begun, seen: &[], name: &name }.sentence(answer);
+            assert!(got.starts_with(expected), "{got}");
+        };
+        check(
+            false,
+            &worse,
+            "it gets worse between b6 and b7; before that it fails more rarely, in about 10 %",
+        );
+        let better = "it gets better between b7 and b6; after that it still fails, in about 10 % of runs, and that \
+                      ends between b3 and b2";
+        check(true, &worse, better);
+        check(
+            false,
+            &several,
+            "not one change: it breaks between b2 and b3, and again between b6 and b7",
+        );
+        check(
+            true,
+            &several,
+            "not one change: it is fixed between b7 and b6, and again between b3 and b2",
+        );
+    }
+}

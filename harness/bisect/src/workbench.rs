@@ -1,0 +1,246 @@
+//! Where the search's wishes are carried out: builds obtained, runs made, each written down before it counts.
+
+use std::{path::Path, time::Instant};
+
+use ::search::bisect::{Event, State};
+use supervise::{Cancel, Journal};
+
+use crate::{
+    answer,
+    axis::Axis,
+    events::{BisectEvent, Reporter},
+    interruption::interrupted,
+    journal::{self, Entry},
+    observation::PointObservation,
+    prefetch::NextBuild,
+    run::{Ran, Refused, Shown},
+    subject::{Ready, Subject},
+    verdict::{Sees, Verdicts},
+};
+use engine::{SessionOptions, Stop, stop::chain};
+
+/// Attempts at a run that gives no verdict, until the build counts as one that cannot be tested.
+const ATTEMPTS: u32 = 3;
+
+/// Runs of each end by which `--regress perf` finds what is slow.
+const MEASURED: u32 = 5;
+
+/// One search under way.
+pub(crate) struct Workbench<'a> {
+    pub(crate) subject: &'a Subject<'a>,
+    pub(crate) axis: &'a Axis,
+    pub(crate) options: SessionOptions,
+    pub(crate) store: stacks::BuildStore,
+    pub(crate) cancel: Cancel,
+    pub(crate) journal: Journal,
+    pub(crate) folder: &'a Path,
+    pub(crate) verdicts: Verdicts,
+    pub(crate) observations: Vec<PointObservation>,
+    pub(crate) ready: Option<(usize, Ready<'a>)>,
+    pub(crate) ahead: NextBuild,
+    pub(crate) report: Reporter<'a>,
+}
+
+impl Workbench<'_> {
+    /// Writes an observation down, then takes it into account, then shows it.
+    pub(crate) fn observe(
+        &mut self,
+        state: &mut State,
+        observation: PointObservation,
+    ) -> Result<(), Stop> {
+        journal::write(&mut self.journal, &Entry::Seen(observation.clone()))?;
+        state.observe(observation.event);
+        self.observations.push(observation.clone());
+        let name = |n| self.axis.label(n);
+        (self.report)(BisectEvent::Observed {
+            state,
+            seen: &self.observations,
+            observation: &observation,
+            name: &name,
+        });
+        Ok(())
+    }
+
+    /// Keeps the last build that passed and the first that failed from being evicted for others.
+    pub(crate) fn pin(&self, state: &State) -> Result<(), Stop> {
+        let usable = || state.tallies().filter(|(_, tally)| !tally.unusable());
+        let good = usable().filter(|(_, tally)| tally.good > 0 && tally.bad == 0).last();
+        let bad = usable().find(|(_, tally)| tally.bad > 0);
+        let pair = [good, bad].into_iter().flatten();
+        let builds: Vec<_> = pair.filter_map(|(point, _)| self.axis.build(point)).collect();
+        self.store.pin(&builds).map_err(|e| interrupted(&format!("error: {}", chain(&e))))
+    }
+
+    fn prepare(&mut self, point: usize) -> Result<Result<(), String>, Stop> {
+        self.ready = None;
+        // What was fetched ahead is waited for if it is this build, and called off if it is another.
+        let _ahead = self.ahead.take(self.axis, point);
+        match self.subject.prepare(
+            self.axis,
+            point,
+            &self.options,
+            (&self.store, self.cancel.flag()),
+        )? {
+            Ok(ready) => {
+                self.refuse_rebuilt(point, &ready)?;
+                self.ready = Some((point, ready));
+                Ok(Ok(()))
+            }
+            Err(Refused::Unusable(why)) => Ok(Err(why)),
+            Err(Refused::Trouble(why)) => Err(interrupted(&format!("error: {why}"))),
+        }
+    }
+
+    /// What was seen of a build is not mixed with what another of the same name shows.
+    fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), Stop> {
+        let label = self.axis.label(point);
+        let now = ready.sha256();
+        let known = |o: &&PointObservation| o.label == label && !o.sha256.is_empty();
+        match self.observations.iter().find(known) {
+            Some(before) if !now.is_empty() && before.sha256 != now => {
+                Err(Stop::no_verdict(format!(
+                    "error: {label} was built again: its sha256 is {now}, and was {} when this bisect ran it; results of the two \
+                     must not be mixed, so begin anew in another folder (--out)",
+                    before.sha256
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn install(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
+        let begun = Instant::now();
+        let prepared = self.prepare(point)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let (event, why) = match prepared {
+            Ok(()) => (Event::Installed { build: point, seconds }, String::new()),
+            Err(why) => (Event::Unusable { build: point, seconds }, why),
+        };
+        let label = self.axis.label(point);
+        let sha256 = self.ready.as_ref().map(|(_, ready)| ready.sha256()).unwrap_or_default();
+        self.observe(
+            state,
+            PointObservation { event, label, signature: String::new(), why, sha256 },
+        )
+    }
+
+    pub(crate) fn run(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
+        let begun = Instant::now();
+        let label = self.axis.label(point);
+        let unusable = |seconds, why| PointObservation {
+            event: Event::Unusable { build: point, seconds },
+            label: label.clone(),
+            signature: String::new(),
+            why,
+            sha256: String::new(),
+        };
+        // After a resume nothing is active yet.
+        if self.ready.as_ref().is_none_or(|(active, _)| *active != point)
+            && let Err(why) = self.prepare(point)?
+        {
+            return self.observe(state, unusable(begun.elapsed().as_secs_f64(), why));
+        }
+        let ran = self.attempt(state.runs())?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let signature = match &ran.shown {
+            Shown::Failed { signature, .. } => signature.clone(),
+            _ => String::new(),
+        };
+        let observation = match self.verdicts.see(&ran, point == state.setup().bad()) {
+            Sees::Run(seen) => PointObservation {
+                event: Event::Ran { build: point, seen, seconds },
+                label: label.clone(),
+                signature,
+                why: ran.why,
+                sha256: String::new(),
+            },
+            Sees::Nothing => unusable(seconds, ran.why),
+        };
+        self.verdicts.learn(&observation, state.setup().bad());
+        self.observe(state, observation)
+    }
+
+    /// Runs the active point until there is a verdict.
+    fn attempt(&mut self, number: u32) -> Result<Ran, Stop> {
+        let Some((point, ready)) = &self.ready else { unreachable!("a point was prepared") };
+        let label = self.axis.label(*point);
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            let Some(ran) = ready.run(number, &self.cancel) else {
+                return Err(interrupted("interrupted"));
+            };
+            if let Some(record) = &ran.record {
+                answer::keep_record(self.folder, &label, record)?;
+            }
+            if matches!(ran.shown, Shown::Trouble) {
+                return Err(interrupted(&format!("error: {}", ran.why)));
+            }
+            let no_verdict = ran
+                .record
+                .as_ref()
+                .is_some_and(|record| record.outcome.kind == judge::Kind::NoVerdict);
+            last = Some(ran);
+            if !no_verdict {
+                break;
+            }
+        }
+        Ok(last.unwrap_or_else(|| unreachable!("at least one attempt was made")))
+    }
+
+    /// Finds the time that tells slow from fast.
+    pub(crate) fn measure(&mut self) -> Result<(), Stop> {
+        let mut medians = Vec::new();
+        for point in [0, self.axis.len() - 1] {
+            if let Err(why) = self.prepare(point)? {
+                return Err(Stop::no_verdict(format!("error: {}: {why}", self.axis.label(point))));
+            }
+            let mut times = Vec::new();
+            for number in 0..MEASURED {
+                let ran = self.attempt(number)?;
+                if !matches!(ran.shown, Shown::Passed) {
+                    return Err(Stop::no_verdict(format!(
+                        "error: {} does not pass, so its time says nothing: {}",
+                        self.axis.label(point),
+                        ran.why
+                    )));
+                }
+                times.push(ran.time);
+            }
+            times.sort_by(f64::total_cmp);
+            medians.push(times[times.len() / 2]);
+            (self.report)(BisectEvent::EndMeasured {
+                label: &self.axis.label(point),
+                seconds: times[times.len() / 2],
+                runs: MEASURED,
+            });
+        }
+        let seconds = between(medians[0], medians[1]);
+        journal::write(&mut self.journal, &Entry::Threshold { seconds })?;
+        self.verdicts.set_threshold(seconds);
+        Ok(())
+    }
+}
+
+/// How much later a process may begin on a busy machine, in seconds.
+const START: f64 = 0.05;
+
+/// The time that tells one from the other: as many times the one as the other is of it, but for what a busy machine adds.
+fn between(one: f64, other: f64) -> f64 {
+    ((one + START) * (other + START)).sqrt() - START
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between;
+
+    #[test]
+    fn a_late_start_is_not_slow() {
+        let check = |one: f64, other: f64, least: f64, most: f64| {
+            let time = between(one, other);
+            assert!((least..most).contains(&time), "{one} and {other}: {time}");
+            assert_eq!(time, between(other, one));
+        };
+        check(0.001, 0.4, 0.08, 0.2);
+        check(1.0, 4.0, 1.99, 2.02);
+    }
+}

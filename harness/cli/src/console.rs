@@ -1,0 +1,109 @@
+//! Shows the events of the engine on standard error.
+
+use std::sync::Arc;
+
+use engine::events::{EngineEvent, EventSink, Reporting};
+use parking_lot::Mutex;
+use report::count;
+
+use crate::{
+    outputs::note,
+    progress::{Fetching, View},
+    ticker::Ticker,
+};
+
+/// Returns a receiver that shows events to the user.
+pub(crate) fn reporting() -> Reporting {
+    Reporting::to(Arc::new(Console::default()))
+}
+
+/// The state of what is shown.
+#[derive(Default)]
+struct Console {
+    stack: Mutex<Option<View>>,
+    builds: Fetching,
+    batch: Mutex<Option<Arc<Ticker>>>,
+}
+
+impl EventSink for Console {
+    fn event(&self, event: EngineEvent<'_>) {
+        match event {
+            EngineEvent::Fetch { spec, step } => {
+                let mut view = self.stack.lock();
+                view.get_or_insert_with(|| View::new(spec.to_owned())).show(step);
+            }
+            EngineEvent::FetchEnded => {
+                if let Some(view) = self.stack.lock().take() {
+                    view.finish();
+                }
+            }
+            EngineEvent::Build(event) => self.builds.tell(event),
+            EngineEvent::BatchBegins { trials } => *self.batch.lock() = Some(Ticker::start(trials)),
+            EngineEvent::TrialBegins { number, trial } => {
+                self.in_batch(|t| t.begins(number, trial))
+            }
+            EngineEvent::TrialEnds { number } => self.in_batch(|t| t.ends(number)),
+            EngineEvent::TrialOver { trial } => self.in_batch(|t| t.over(trial)),
+            EngineEvent::BatchEnds => {
+                if let Some(ticker) = self.batch.lock().take() {
+                    ticker.finish();
+                }
+            }
+            event => {
+                if let Some(text) = text(&event) {
+                    note(text);
+                }
+            }
+        }
+    }
+}
+
+impl Console {
+    fn in_batch(&self, tell: impl FnOnce(&Ticker)) {
+        // Events of other trials are not to wait for this one.
+        let ticker = self.batch.lock().clone();
+        if let Some(ticker) = ticker {
+            tell(&ticker);
+        }
+    }
+}
+
+/// Returns the sentence for an event.
+fn text(event: &EngineEvent<'_>) -> Option<String> {
+    Some(match event {
+        EngineEvent::EnvironmentRemade { folder } => {
+            format!("`{}` was never finished and is made again", folder.display())
+        }
+        EngineEvent::UnfinishedTrials { file, trials, last } => {
+            let file = file.display();
+            format!(
+                "warning: `{file}`: {} began in an earlier run and never ended, the last one {last}; `rocrepro unfinished {file}` \
+                 tells more",
+                count(*trials, "trial")
+            )
+        }
+        EngineEvent::ReleaseByName { doubt, version } => {
+            format!("warning: {doubt}; ROCm {version} is what the name of its libamdhip64 says")
+        }
+        EngineEvent::ReleaseByRuntime { doubt, version } => {
+            format!("warning: {doubt}; ROCm {version} is what its HIP runtime says")
+        }
+        EngineEvent::ReleaseUnknown { doubt, why, assumed } => {
+            let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+            format!(
+                "warning: the ROCm version is not known: {doubt}, and its HIP runtime does not say it{why}. Of known \
+                 windows only those of every version count, no case is skipped for a version that it needs, and \
+                 programs are exported as for ROCm {assumed}"
+            )
+        }
+        EngineEvent::GpuLeftOut { name, why } => format!("no further trial runs on {name}: {why}"),
+        EngineEvent::HealthCheckFails { why } => format!(
+            "warning: the health check does not pass on this stack ({why}), so a GPU that no longer works after a \
+             trial is not told from ROCm's own failures"
+        ),
+        EngineEvent::Recovered { command, ended, stderr } => {
+            format!("`{command}` {ended}\n{}", stderr.trim_end()).trim_end().to_owned()
+        }
+        _ => return None,
+    })
+}

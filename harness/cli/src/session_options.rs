@@ -1,0 +1,137 @@
+//! Reads the options of a session.
+
+use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, time::Duration};
+
+use clap::Parser;
+use device::Arch;
+use engine::{DeviceChoice, SessionOptions, Stop, environments::Environments, stack_source};
+use stacks::{Extra, Spec};
+use supervise::{Limit, Limits, Resource};
+
+use crate::{
+    args::{DeviceKind, On, Target},
+    console, interrupt,
+};
+
+/// Returns the options that the command of this file has without arguments; options in the environment count.
+///
+/// # Errors
+/// Values of the environment that are not valid.
+pub fn options_from_environment(program: PathBuf) -> Result<SessionOptions, Stop> {
+    let on = On::try_parse_from(["rocrepro"]).map_err(Stop::usage)?;
+    Ok(SessionOptions { program: Some(program), ..SessionOptions::try_from(&on)? })
+}
+
+/// Returns the device that an option chooses. The architecture is that of the emulated device.
+fn device(kind: DeviceKind, arch: Arch) -> DeviceChoice {
+    match kind {
+        DeviceKind::Auto => DeviceChoice::detect(arch),
+        DeviceKind::Emulated => DeviceChoice::Emulated(arch),
+        DeviceKind::Gpu => DeviceChoice::Gpu,
+    }
+}
+
+impl TryFrom<&Target> for SessionOptions {
+    type Error = Stop;
+
+    fn try_from(on: &Target) -> Result<Self, Stop> {
+        let mut problems = Vec::new();
+        let arch = on.gfx.parse::<Arch>().map_err(|e| problems.push(format!("error: {e}")));
+        if !stack_source::is_night(&on.rocm)
+            && let Err(error) = on.rocm.parse::<Spec>()
+        {
+            problems.push(format!("error: {error}"));
+        }
+        for name in &on.with {
+            if let Err(error) = Extra::named(name) {
+                problems.push(format!("error: {error}"));
+            }
+        }
+        let mut environment = BTreeMap::new();
+        for pair in &on.env {
+            match pair.split_once('=') {
+                Some((name, value)) if !name.is_empty() => {
+                    environment.insert(name.to_owned(), value.to_owned());
+                }
+                _ => problems.push(format!("error: `--env {pair}` is not NAME=VALUE")),
+            }
+        }
+        let launcher = shell_words::split(on.launcher.as_deref().unwrap_or_default());
+        let launcher = launcher.unwrap_or_else(|error| {
+            problems.push(format!("error: `--launcher` is no command of a shell: {error}"));
+            Vec::new()
+        });
+        let Ok(arch) = arch else { return Err(Stop::usage(problems.join("\n"))) };
+        if !problems.is_empty() {
+            return Err(Stop::usage(problems.join("\n")));
+        }
+        let device = device(on.device, arch);
+        Ok(SessionOptions {
+            with: on.with.clone(),
+            mirrors: on.mirrors.mirror.clone(),
+            environment,
+            launcher,
+            reporting: console::reporting(),
+            stop: interrupt::flag_for(&on.rocm),
+            ..SessionOptions::new(on.rocm.clone(), device, arch)
+        })
+    }
+}
+
+impl TryFrom<&On> for SessionOptions {
+    type Error = Stop;
+
+    fn try_from(on: &On) -> Result<Self, Stop> {
+        let late = on.late.as_deref().map(str::parse).transpose();
+        let late = late.map_err(|problem: String| Stop::usage(format!("error: {problem}")));
+        let recovery = shell_words::split(on.recover.as_deref().unwrap_or_default());
+        let recovery = match recovery {
+            Ok(words) if words.is_empty() && on.recover.is_some() => {
+                Err(Stop::usage("error: `--recover` names no command"))
+            }
+            words => words.map_err(|error| {
+                Stop::usage(format!("error: `--recover` is no command of a shell: {error}"))
+            }),
+        };
+        // A name that is none is a mistake now, and not a reason to skip each trial.
+        let named = on.environment.as_ref().map(|name| Environments::open()?.whole(name));
+        let given = Stop::both(late, Stop::both(resources(&on.limit), recovery));
+        let given = Stop::both(given, named.transpose());
+        let (options, ((late, (resources, recovery)), _)) =
+            Stop::both(SessionOptions::try_from(&on.target), given)?;
+        Ok(SessionOptions {
+            resources,
+            late,
+            recovery,
+            cards: on.cards.clone(),
+            jobs: on.jobs.and_then(|n| NonZeroUsize::new(n.into())),
+            limits: Limits {
+                total: Duration::from_secs(on.timeout.into()),
+                quiet: Duration::from_secs(on.quiet_timeout.into()),
+                ..Limits::default()
+            },
+            worker: on.worker.clone(),
+            packages_in: on.environment.clone(),
+            ..options
+        })
+    }
+}
+
+/// Reads all `--limit` options.
+fn resources(texts: &[String]) -> Result<BTreeMap<Resource, Limit>, Stop> {
+    let read = |text: &String| {
+        let (name, limit) = text
+            .split_once('=')
+            .ok_or_else(|| format!("`--limit {text}` is not NAME=VALUE, such as stack=64M"))?;
+        let resource: Resource = name.parse()?;
+        Ok((resource, Limit::parse(resource, limit)?))
+    };
+    let (mut limits, mut problems) = (BTreeMap::new(), Vec::new());
+    for result in texts.iter().map(read) {
+        match result {
+            Ok((resource, limit)) => _ = limits.insert(resource, limit),
+            Err::<_, String>(problem) => problems.push(format!("error: {problem}")),
+        }
+    }
+    if problems.is_empty() { Ok(limits) } else { Err(Stop::usage(problems.join("\n"))) }
+}

@@ -1,0 +1,48 @@
+//! ROCm that a program brings itself, in the place of the stack's.
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use device::Mapped;
+use judge::Observation;
+use supervise::Start;
+
+use crate::Session;
+
+/// The start of a record's name of a stack that a program brought.
+const NAME: &str = "bundled:";
+
+/// Returns why the emulated device cannot run a program of a virtual environment: the ROCm there needs functions that the device does
+/// not have. They would be missing, or those of another device.
+pub fn refused(session: &Session, start: &Start) -> Option<String> {
+    let (device, venv) = (session.device_library()?, environment_of(start)?);
+    let missing = stacks::missing_functions(&venv, &stacks::offered_functions(&device));
+    let (library, _) = missing.first()?;
+    let names: Vec<_> =
+        missing.iter().filter(|(other, _)| other == library).map(|(_, name)| &**name).collect();
+    let (library, names) = (library.display(), names.join(", "));
+    Some(format!(
+        "`{library}` needs {names} of the HSA runtime, which the emulated device does not have; use an older version of the \
+         package that brings it, or a newer rocrepro"
+    ))
+}
+
+/// The virtual environment of a program.
+fn environment_of(start: &Start) -> Option<PathBuf> {
+    let named = start.environment.get(OsStr::new("VIRTUAL_ENV")).map(PathBuf::from);
+    named.or_else(|| {
+        let folder = start.program.parent()?.parent()?;
+        folder.join("pyvenv.cfg").is_file().then(|| folder.to_owned())
+    })
+}
+
+/// Returns the stack of a program that brought this HIP runtime, for its record.
+pub(crate) fn stack(hip: &Mapped, observation: &Observation) -> report::Stack {
+    let file = Path::new(&hip.path);
+    let root = file.parent().unwrap_or(file).display().to_string();
+    let build_id = hip.build_id.as_deref().map_or(String::new(), |id| format!(", build id {id}"));
+    let name = format!("{NAME}{}{build_id}", hip.path);
+    report::Stack::seen(&name, &root, stacks::release_of(file), &observation.events)
+}

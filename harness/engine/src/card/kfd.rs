@@ -1,0 +1,162 @@
+//! The GPUs as the driver lists them for compute:
+//! <https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdkfd/kfd_topology.c>.
+
+use std::{fs, path::Path};
+
+/// A GPU, or a partition of one, as the driver lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Card {
+    /// The minor number of its render node.
+    pub(crate) minor: u32,
+    /// Such as `gfx1151`.
+    pub(crate) gfx: String,
+    /// The PCI address; empty where the driver does not tell it.
+    pub(crate) bdf: String,
+    /// Which part of the GPU it is, where that is partitioned; else 0.
+    pub(crate) partition: u32,
+    /// What ROCR_VISIBLE_DEVICES calls it; none where the hardware has no number of its own.
+    pub(crate) uuid: Option<String>,
+}
+
+/// The GPUs below a root folder, in the order in which the runtime counts them.
+pub fn cards(root: &Path) -> Vec<Card> {
+    let nodes = fs::read_dir(root.join("sys/class/kfd/kfd/topology/nodes"));
+    let number = |entry: fs::DirEntry| {
+        entry.file_name().to_str()?.parse::<u32>().ok().zip(Some(entry.path()))
+    };
+    let mut nodes: Vec<_> = nodes.into_iter().flatten().filter_map(|e| number(e.ok()?)).collect();
+    nodes.sort();
+    let card = |(_, node): &(u32, std::path::PathBuf)| {
+        let properties = fs::read_to_string(node.join("properties")).ok()?;
+        let long = |name: &str| {
+            properties.lines().find_map(|line| {
+                line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok()
+            })
+        };
+        let value = |name: &str| long(name).and_then(|value| u32::try_from(value).ok());
+        // The target version is that of LLVM: major * 10000 + minor * 100 + stepping, the stepping in hexadecimal in the name.
+        let target = value("gfx_target_version").filter(|v| *v > 0)?;
+        let gfx = format!("gfx{}{}{:x}", target / 10_000, target / 100 % 100, target % 100);
+        // As `pci_dev_id` puts it together, with the number of a partition above.
+        let place = value("location_id").filter(|place| *place > 0);
+        let bdf = place.map(|place| {
+            let domain = value("domain").unwrap_or(0);
+            let [bus, slot, function] = [place >> 8 & 0xff, place >> 3 & 0x1f, place & 7];
+            format!("{domain:04x}:{bus:02x}:{slot:02x}.{function:x}")
+        });
+        let uuid = long("unique_id").filter(|id| *id > 0).map(|id| format!("GPU-{id:016x}"));
+        Some(Card {
+            minor: value("drm_render_minor")?,
+            gfx,
+            bdf: bdf.unwrap_or_default(),
+            partition: place.map_or(0, |place| place >> 28),
+            uuid,
+        })
+    };
+    nodes.iter().filter_map(card).collect()
+}
+
+/// The architecture of the GPU that programs get.
+pub fn first(root: &Path) -> Option<String> {
+    cards(root).into_iter().next().map(|card| card.gfx)
+}
+
+/// Returns whether the host reaches all memory of the GPUs; none where the driver does not say it, or they differ.
+pub fn large_bar(root: &Path) -> Option<bool> {
+    let nodes = fs::read_dir(root.join("sys/class/kfd/kfd/topology/nodes")).ok()?;
+    let mut all = Vec::new();
+    for node in nodes.filter_map(|entry| Some(entry.ok()?.path())) {
+        for bank in fs::read_dir(node.join("mem_banks")).into_iter().flatten().flatten() {
+            let properties = fs::read_to_string(bank.path().join("properties")).unwrap_or_default();
+            let heap = properties.lines().find_map(|line| line.strip_prefix("heap_type "));
+            match heap.map(str::trim) {
+                Some(FRAME_BUFFER_PUBLIC) => all.push(true),
+                Some(FRAME_BUFFER_PRIVATE) => all.push(false),
+                _ => {}
+            }
+        }
+    }
+    let first = *all.first()?;
+    all.iter().all(|one| *one == first).then_some(first)
+}
+
+/// `HSA_MEM_HEAP_TYPE_FB_PUBLIC`: the host reaches all of the frame buffer.
+const FRAME_BUFFER_PUBLIC: &str = "1";
+
+/// `HSA_MEM_HEAP_TYPE_FB_PRIVATE`: it does not.
+const FRAME_BUFFER_PRIVATE: &str = "2";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes what the driver says of a node.
+    fn node(root: &Path, number: u32, target: u32) {
+        let folder = root.join(format!("sys/class/kfd/kfd/topology/nodes/{number}"));
+        fs::create_dir_all(&folder).unwrap();
+        let text = format!("simd_count 1\ngfx_target_version {target}\ndrm_render_minor 128\n");
+        fs::write(folder.join("properties"), text).unwrap();
+    }
+
+    #[test]
+    fn cards_come_in_the_order_of_their_nodes() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(first(root.path()), None);
+        // A processor, and two GPUs whose nodes sort otherwise by their letters.
+        for (number, target) in [(0, 0), (10, 90_010), (2, 110_000)] {
+            node(root.path(), number, target);
+        }
+        let names: Vec<_> = cards(root.path()).into_iter().map(|card| card.gfx).collect();
+        assert_eq!(names, ["gfx1100", "gfx90a"]);
+        assert_eq!(first(root.path()).as_deref(), Some("gfx1100"));
+    }
+
+    /// Node 0 is the processor, whose memory is that of the system.
+    #[test]
+    fn large_bar_is_read_from_the_banks_of_memory() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(large_bar(root.path()), None);
+        let bank = |node: u32, heap: u32| {
+            let topology = root.path().join("sys/class/kfd/kfd/topology/nodes");
+            let folder = topology.join(format!("{node}/mem_banks/0"));
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("properties"), format!("heap_type {heap}\nflags 0\n")).unwrap();
+        };
+        bank(0, 0);
+        assert_eq!(large_bar(root.path()), None);
+        bank(1, 1);
+        assert_eq!(large_bar(root.path()), Some(true));
+        bank(2, 2);
+        assert_eq!(large_bar(root.path()), None);
+        bank(1, 2);
+        assert_eq!(large_bar(root.path()), Some(false));
+    }
+
+    /// Numbers as Linux's `pci_dev_id` puts them together.
+    #[test]
+    fn a_card_has_its_address_and_its_number() {
+        let root = tempfile::tempdir().unwrap();
+        node(root.path(), 1, 90_402);
+        let file = root.path().join("sys/class/kfd/kfd/topology/nodes/1/properties");
+        let card = |more: &str| {
+            let text = format!("gfx_target_version 90402\ndrm_render_minor 128\n{more}");
+            fs::write(&file, text).unwrap();
+            cards(root.path()).remove(0)
+        };
+        // Bus 0x43, slot 2, function 1 of domain 1; the third partition of six.
+        let one = card("location_id 536888081\ndomain 1\nunique_id 18446744073709551614\n");
+        assert_eq!((one.bdf.as_str(), one.partition), ("0001:43:02.1", 2));
+        assert_eq!(one.uuid.as_deref(), Some("GPU-fffffffffffffffe"));
+        let none = card("location_id 0\nunique_id 0\n");
+        assert_eq!((none.bdf.as_str(), none.partition, none.uuid), ("", 0, None));
+    }
+
+    #[test]
+    fn the_stepping_of_an_architecture_is_hexadecimal() {
+        for (target, expected) in [(90_010, "gfx90a"), (90_402, "gfx942"), (110_501, "gfx1151")] {
+            let root = tempfile::tempdir().unwrap();
+            node(root.path(), 0, target);
+            assert_eq!(first(root.path()).as_deref(), Some(expected));
+        }
+    }
+}

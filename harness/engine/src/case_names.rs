@@ -1,0 +1,116 @@
+//! What words name: cases, folders, patterns and values of trials, and what was perhaps meant where they name nothing.
+
+use std::collections::BTreeSet;
+
+/// What one word names.
+pub(crate) struct Named<'t> {
+    /// A case, a folder of them, or a pattern.
+    pub(crate) case: &'t str,
+    /// Axes with the values that trials must have.
+    pub(crate) values: Vec<(&'t str, &'t str)>,
+}
+
+impl<'t> Named<'t> {
+    /// Reads `copies/small-sizes[bytes=2]`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn read(text: &'t str) -> Result<Self, String> {
+        let Some((case, rest)) = text.split_once('[') else {
+            return Ok(Named { case: text.trim_end_matches('/'), values: Vec::new() });
+        };
+        let inner = rest.strip_suffix(']').ok_or_else(|| {
+            format!("error: `{text}` lacks its `]`; write `case[axis=value,...]`")
+        })?;
+        let values = inner
+            .split(',')
+            .map(|pair| {
+                pair.split_once('=')
+                    .ok_or_else(|| format!("error: `{pair}` in `{text}` is not `axis=value`"))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Named { case, values })
+    }
+
+    /// Whether a case is one of those.
+    pub(crate) fn names(&self, id: &str) -> bool {
+        names(self.case, id)
+    }
+}
+
+/// The cases that selections name; none where there is no selection, or one of them names no case.
+pub(crate) fn named_by<'i>(
+    wanted: &[&str],
+    ids: impl Iterator<Item = &'i String> + Clone,
+) -> Option<BTreeSet<String>> {
+    let named = wanted.iter().map(|text| {
+        let named = Named::read(text).ok()?;
+        let named: Vec<_> = ids.clone().filter(|id| named.names(id)).cloned().collect();
+        (!named.is_empty()).then_some(named)
+    });
+    let named: BTreeSet<String> =
+        named.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
+    (!named.is_empty()).then_some(named)
+}
+
+/// What somebody who wrote `word` perhaps meant, or else all that there is.
+pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
+    match nearest(word, names.clone()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// The name that a word is most like, where one is like it at all.
+pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    names
+        .map(|name| (strsim::damerau_levenshtein(word, name), name))
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Whether a selection names a case: by id, by folder or by a pattern.
+fn names(selection: &str, id: &str) -> bool {
+    if selection.contains('*') {
+        return matches_pattern(selection, id);
+    }
+    id == selection || id.strip_prefix(selection).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// `*` stands for any text.
+fn matches_pattern(pattern: &str, text: &str) -> bool {
+    let parts: Vec<&str> = pattern.split('*').collect();
+    let (first, last) = (parts[0], parts[parts.len() - 1]);
+    let Some(rest) = text.strip_prefix(first) else { return false };
+    let Some(mut rest) = rest.strip_suffix(last) else { return false };
+    for part in &parts[1..parts.len() - 1] {
+        match rest.find(part) {
+            Some(i) => rest = &rest[i + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(selection: &str, id: &str, expected: bool) {
+        assert_eq!(names(selection, id), expected, "{selection} names {id}");
+    }
+
+    #[test]
+    fn selections_name_cases_folders_and_patterns() {
+        check("copies", "copies/small", true);
+        check("cop", "copies/small", false);
+        check("copies/small", "copies/small", true);
+        check("copies/small", "copies/small-sizes", false);
+        check("*small*", "copies/small-sizes", true);
+        check("copies/*-sizes", "copies/small-sizes", true);
+        check("graphs/*", "copies/small-sizes", false);
+        check("a*a", "a", false);
+    }
+}

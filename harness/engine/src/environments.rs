@@ -1,0 +1,369 @@
+//! Environments of Python packages that the user asked for: made by Python's own venv and pip, each in a folder that says whose it is.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Stop, cache,
+    events::{EngineEvent, Reporting},
+    which,
+};
+
+/// Beside what an environment holds: it is ours, and may be removed.
+const MARK: &str = "rocrepro-environment.json";
+
+/// What was installed, as pip reads it.
+const LOCK: &str = "requirements.txt";
+
+/// All environments of this user.
+pub struct Environments {
+    folder: PathBuf,
+}
+
+/// A Python environment that rocrepro made.
+pub struct PythonEnvironment {
+    /// The name that the user gave it.
+    pub name: String,
+    folder: PathBuf,
+    /// Its content, as the mark in its folder says.
+    pub mark: EnvironmentMark,
+}
+
+/// The file that marks a folder as an environment of rocrepro.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnvironmentMark {
+    /// What made it.
+    made_by: String,
+    /// The Python, as it was named.
+    python: PathBuf,
+    /// What was asked for.
+    pub packages: Vec<String>,
+    /// Whether all of that was installed.
+    whole: bool,
+}
+
+impl Environments {
+    /// Returns the environments of this user.
+    ///
+    /// # Errors
+    /// No folder for caches.
+    pub fn open() -> Result<Self, Stop> {
+        Ok(Self { folder: cache::folder()?.join("environments") })
+    }
+
+    /// The folder of a name.
+    fn folder(&self, name: &str) -> Result<PathBuf, Stop> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if name.is_empty() || name.starts_with(['.', '-']) || !name.bytes().all(plain) {
+            return Err(Stop::usage(format!(
+                "error: `{name}` is no name of an environment: letters, digits, `.`, `_` and `-`, first a letter or digit"
+            )));
+        }
+        Ok(self.folder.join(name))
+    }
+
+    /// The environment of a name, whole.
+    pub fn whole(&self, name: &str) -> Result<PythonEnvironment, Stop> {
+        let found = self.find(name)?;
+        if found.mark.whole {
+            return Ok(found);
+        }
+        Err(Stop::usage(format!(
+            "error: the environment `{name}` was not finished; `rocrepro env remove {name}` removes it"
+        )))
+    }
+
+    fn find(&self, name: &str) -> Result<PythonEnvironment, Stop> {
+        let folder = self.folder(name)?;
+        if fs::symlink_metadata(&folder).is_err() {
+            let names: Vec<_> = self.all().into_iter().map(|e| format!("`{}`", e.name)).collect();
+            let there =
+                if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+            return Err(Stop::usage(format!("error: no environment is called `{name}`: {there}")));
+        }
+        read(&folder).ok_or_else(|| {
+            Stop::usage(format!("error: `{}` is not an environment of rocrepro", folder.display()))
+        })
+    }
+
+    /// All, in the order of their names.
+    pub fn all(&self) -> Vec<PythonEnvironment> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut all: Vec<_> = entries.filter_map(|entry| read(&entry.path())).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    /// Makes one, or nothing. What a process left that was killed meanwhile is removed first.
+    pub fn create(
+        &self,
+        name: &str,
+        python: &Path,
+        packages: &[String],
+        reporting: &Reporting,
+    ) -> Result<PythonEnvironment, Stop> {
+        let folder = self.folder(name)?;
+        let python = which::file(python)?;
+        let cannot = |what: &str, error: &dyn std::error::Error| {
+            Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
+        };
+        fs::create_dir_all(&self.folder).map_err(|e| cannot("create", &e))?;
+        self.remove_unfinished(name, &folder, reporting)?;
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Stop::usage(format!(
+                    "error: there is `{}` already; `rocrepro env remove {name}` removes it if it is an environment",
+                    folder.display()
+                )));
+            }
+            done => done.map_err(|e| cannot("create", &e))?,
+        }
+        // The kernel lets go of it however this process ends.
+        let _lock = locked_folder(&folder).map_err(|e| cannot("lock", &e))?;
+        let made = fill(&folder, &python, packages);
+        if made.is_err() {
+            // Why it failed counts, and not that it could not be removed.
+            let _ = self.remove(name);
+        }
+        made?;
+        self.whole(name)
+    }
+
+    /// Removes what a process that made an environment left when it was killed.
+    fn remove_unfinished(
+        &self,
+        name: &str,
+        folder: &Path,
+        reporting: &Reporting,
+    ) -> Result<(), Stop> {
+        let Some(PythonEnvironment { mark: EnvironmentMark { whole: false, .. }, .. }) =
+            read(folder)
+        else {
+            return Ok(());
+        };
+        match locked_folder(folder) {
+            Ok(_lock) => {
+                reporting.event(EngineEvent::EnvironmentRemade { folder });
+                self.remove(name)
+            }
+            Err(Errno::WOULDBLOCK) => Err(Stop::no_verdict(format!(
+                "error: another process is making the environment `{name}`; wait until it has ended"
+            ))),
+            Err(error) => {
+                Err(Stop::no_verdict(format!("error: cannot lock `{}`: {error}", folder.display())))
+            }
+        }
+    }
+    /// Removes one, which must have our mark.
+    pub fn remove(&self, name: &str) -> Result<(), Stop> {
+        let environment = self.find(name)?;
+        // Out of the way in one step; a name with a dot is nobody's.
+        let gone = self.folder.join(format!(".{name}.{}", std::process::id()));
+        fs::rename(&environment.folder, &gone).and_then(|()| fs::remove_dir_all(&gone)).map_err(
+            |error| {
+                Stop::no_verdict(format!(
+                    "error: cannot remove `{}`: {error}",
+                    environment.folder.display()
+                ))
+            },
+        )
+    }
+}
+
+impl EnvironmentMark {
+    /// Returns true if everything that was asked for was installed.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+}
+
+impl PythonEnvironment {
+    /// What was installed: each package with its version and the hash of its file.
+    pub fn lock(&self) -> String {
+        fs::read_to_string(self.folder.join(LOCK)).unwrap_or_default()
+    }
+
+    /// The folder of the virtual environment itself.
+    pub fn venv(&self) -> PathBuf {
+        self.folder.join("venv")
+    }
+
+    /// What is to be said of one that is not whole.
+    pub fn doubt(&self) -> &'static str {
+        if self.mark.whole { "" } else { "  (not finished)" }
+    }
+}
+
+/// One spelling for the names that PyPI takes for the same (PEP 503).
+pub fn normal(name: &str) -> String {
+    name.to_ascii_lowercase().replace(['_', '.'], "-")
+}
+
+fn read(folder: &Path) -> Option<PythonEnvironment> {
+    let plain = |path: &Path| fs::symlink_metadata(path).ok();
+    let mark = folder.join(MARK);
+    if !plain(folder)?.is_dir() || !plain(&mark)?.is_file() {
+        return None;
+    }
+    let mark = serde_json::from_slice(&fs::read(mark).ok()?).ok()?;
+    let name = folder.file_name()?.to_str()?.to_owned();
+    (!name.starts_with('.')).then(|| PythonEnvironment { name, folder: folder.to_owned(), mark })
+}
+
+fn write_mark(folder: &Path, mark: &EnvironmentMark) -> io::Result<()> {
+    atomic::write(&folder.join(MARK), serde_json::to_string_pretty(mark)? + "\n")
+}
+
+/// Locks the folder of an environment for as long as it is being made.
+fn locked_folder(folder: &Path) -> Result<File, Errno> {
+    let open = File::open(folder);
+    let file = open.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        // A file system without locks.
+        Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(file),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes an environment in its folder.
+fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), Stop> {
+    let cannot = |what: &str, error: &dyn std::error::Error| {
+        Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
+    };
+    let mut mark = EnvironmentMark {
+        made_by: format!("rocrepro {}", env!("CARGO_PKG_VERSION")),
+        python: python.to_owned(),
+        packages: packages.to_vec(),
+        whole: false,
+    };
+    write_mark(folder, &mark).map_err(|e| cannot("mark", &e))?;
+    let venv = folder.join("venv");
+    run(Command::new(python).args(["-m", "venv"]).arg(&venv))?;
+    let report = folder.join("report.json");
+    let mut pip = Command::new(venv.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
+    run(pip.arg("--report").arg(&report).arg("--").args(packages))?;
+    let lock = fs::read(&report).map_err(|e| cannot("lock", &e)).and_then(|text| {
+        locked(&text).map_err(|e| Stop::no_verdict(format!("error: pip's report: {e}")))
+    })?;
+    atomic::write(&folder.join(LOCK), lock).map_err(|e| cannot("lock", &e))?;
+    mark.whole = true;
+    write_mark(folder, &mark).map_err(|e| cannot("mark", &e))
+}
+
+/// Runs a tool that makes a part of it. What the tool has to say goes to standard error.
+/// The largest file that pip may write, which bounds each of its downloads. The largest wheel of PyTorch for ROCm has 5 GB.
+const LARGEST_FILE: u64 = 16 << 30;
+
+fn run(command: &mut Command) -> Result<(), Stop> {
+    let shown = command.get_program().display().to_string();
+    let most =
+        |limit: Option<u64>| Some(limit.map_or(LARGEST_FILE, |limit| limit.min(LARGEST_FILE)));
+    let before = getrlimit(Resource::Fsize);
+    let bound = Rlimit { current: most(before.current), maximum: most(before.maximum) };
+    // SAFETY: it makes one system call, which is allowed between fork and exec.
+    unsafe { command.pre_exec(move || Ok(setrlimit(Resource::Fsize, bound)?)) };
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Stop::no_verdict(format!("error: `{shown}` ended: {status}"))),
+        Err(error) => Err(Stop::no_verdict(format!("error: cannot start `{shown}`: {error}"))),
+    }
+}
+
+/// The lock, out of pip's report ("Installation Report" in pip's reference): each package with the hash of the file that it came from.
+fn locked(report: &[u8]) -> Result<String, String> {
+    let report: serde_json::Value = serde_json::from_slice(report).map_err(|e| e.to_string())?;
+    let packages = report["install"].as_array().ok_or("no list of packages")?;
+    let mut lines = Vec::new();
+    for package in packages {
+        let text = |pointer: &str| package.pointer(pointer).and_then(|value| value.as_str());
+        let name = text("/metadata/name").ok_or("a package without a name")?;
+        let from = match (package["is_direct"].as_bool(), text("/metadata/version")) {
+            (Some(true), _) => format!(" @ {}", text("/download_info/url").ok_or("no address")?),
+            (_, Some(version)) => format!("=={version}"),
+            (_, None) => return Err(format!("{name} without a version")),
+        };
+        let hash = text("/download_info/archive_info/hashes/sha256");
+        let hash = hash.ok_or_else(|| format!("{name} without a hash"))?;
+        lines.push(format!("{name}{from} --hash=sha256:{hash}\n"));
+    }
+    lines.sort();
+    Ok(lines.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_the_files_that_pip_writes() {
+        let with_bound = |test: &str| run(Command::new("sh").args(["-c", test])).is_ok();
+        assert!(with_bound("[ \"$(ulimit -f)\" != unlimited ]"));
+        assert!(with_bound("[ \"$(ulimit -H -f)\" != unlimited ]"));
+    }
+
+    #[test]
+    fn what_pip_installed_is_locked_by_hash() {
+        let report = br#"{"version":"1","install":[
+            {"download_info":{"url":"https://x/b.whl","archive_info":{"hashes":{"sha256":"bb"}}},"is_direct":false,"metadata":{"name":"b","version":"2.0"}},
+            {"download_info":{"url":"file:///a.whl","archive_info":{"hashes":{"sha256":"aa"}}},"is_direct":true,"metadata":{"name":"a","version":"1"}}]}"#;
+        let lock = "a @ file:///a.whl --hash=sha256:aa\nb==2.0 --hash=sha256:bb\n";
+        assert_eq!(locked(report), Ok(lock.to_owned()));
+        for (report, why) in [
+            ("{}", "no list"),
+            ("[", "EOF"),
+            (
+                r#"{"install":[{"metadata":{"name":"a","version":"1"},"is_direct":false}]}"#,
+                "a without a hash",
+            ),
+        ] {
+            let error = locked(report.as_bytes()).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_marked_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = Environments { folder: folder.path().to_owned() };
+        let make = |name: &str, mark: bool| {
+            let at = folder.path().join(name);
+            fs::create_dir(&at).unwrap();
+            fs::write(at.join("file"), "").unwrap();
+            let made = EnvironmentMark {
+                made_by: String::new(),
+                python: "p".into(),
+                packages: Vec::new(),
+                whole: false,
+            };
+            if mark {
+                write_mark(&at, &made).unwrap();
+            }
+            at
+        };
+        let (ours, other) = (make("ours", true), make("other", false));
+        std::os::unix::fs::symlink(&ours, folder.path().join("link")).unwrap();
+        for name in ["other", "link", "none", "../ours", ".ours", ""] {
+            assert!(all.remove(name).is_err(), "{name}");
+        }
+        assert!(ours.join("file").exists() && other.join("file").exists());
+        assert!(all.whole("ours").is_err(), "it is not whole");
+        assert_eq!(all.all().len(), 1);
+        all.remove("ours").unwrap();
+        assert!(!ours.exists() && other.join("file").exists());
+    }
+}

@@ -1,0 +1,176 @@
+//! The evidence folder on disk.
+
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use report::evidence::{Bisected, Evidence, Exported, Minimised, Mitigations, folder_name};
+
+use thiserror::Error;
+
+use crate::{FailedOperation, FailureClass};
+
+/// The failure to use a folder of evidence.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EvidenceError {
+    /// The folder has files that rocrepro did not write.
+    #[error(
+        "`{}` has files that are no evidence of rocrepro; give `--out` a new or an empty folder, or one that an \
+         earlier command made",
+        folder.display()
+    )]
+    Foreign {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A file is of another version of rocrepro.
+    #[error(
+        "`{}` is not what this version writes: {error}; make it anew, or remove it",
+        path.display()
+    )]
+    OtherVersion {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        error: String,
+    },
+    /// A file cannot be made, read or written.
+    #[error("cannot {what} `{}`: {error}", path.display())]
+    Failed {
+        /// The operation.
+        what: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        error: String,
+    },
+}
+
+impl FailedOperation for EvidenceError {
+    fn class(&self) -> FailureClass {
+        FailureClass::Usage
+    }
+}
+
+/// The file that says which of the others are private.
+const PRIVATE_FILE: &str = "PRIVATE.txt";
+const PRIVATE: &str = "\
+report.md and the program beside it are for others to read. Everything else in this folder is as it was measured: it may name people, machines
+and paths. `rocrepro redact FOLDER --out NEW` makes a copy that can be published.
+";
+
+/// What only a folder of evidence has, also one that was copied or published without its private files.
+const FOUND: [&str; 6] = [
+    Minimised::FILE,
+    Mitigations::FILE,
+    Bisected::FILE,
+    Exported::FILE,
+    "minimise.jsonl",
+    "bisect.jsonl",
+];
+
+/// The folder that was given, or the one named after the case in the current folder. One that has files, and was not made for
+/// evidence, is somebody else's.
+pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> {
+    let folder = out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf);
+    let files = || folder.read_dir().map_or(0, Iterator::count);
+    let foreign = match std::fs::read_to_string(folder.join(PRIVATE_FILE)) {
+        Ok(text) if text == PRIVATE => false,
+        // Whoever made the folder was ended while it wrote its first file.
+        Ok(text) => !PRIVATE.starts_with(&text) || files() > 1,
+        Err(_) if FOUND.iter().any(|file| folder.join(file).exists()) => false,
+        Err(_) => files() > 0,
+    };
+    if foreign {
+        return Err(EvidenceError::Foreign { folder });
+    }
+    Ok(folder)
+}
+
+/// Makes the folder where it is missing, and marks it as one of evidence. A mark that is there is not written again: whoever is ended
+/// meanwhile would leave none.
+pub fn make(folder: &Path) -> Result<(), EvidenceError> {
+    let mark = folder.join(PRIVATE_FILE);
+    if std::fs::read_to_string(&mark).is_ok_and(|text| text == PRIVATE) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder)
+        .and_then(|()| atomic::write(&mark, PRIVATE))
+        .map_err(|e| cannot("make", folder, &e))
+}
+
+/// Writes a finding into its file; the folder is made where it is missing.
+pub fn write<E: Evidence>(folder: &Path, found: &E) -> Result<PathBuf, EvidenceError> {
+    let text = found.to_json().map_err(|e| cannot("write", &folder.join(E::FILE), &e))?;
+    write_text(folder, E::FILE, &text)
+}
+
+/// Writes a file of the folder, which is made where it is missing. An earlier file of that name stays until the new one is whole.
+pub fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, EvidenceError> {
+    make(folder)?;
+    let path = folder.join(name);
+    atomic::write(&path, text).map_err(|e| cannot("write", &path, &e))?;
+    Ok(path)
+}
+
+/// Reads a finding; none where the folder does not have it.
+pub fn read<E: Evidence>(folder: &Path) -> Result<Option<E>, EvidenceError> {
+    let path = folder.join(E::FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => E::from_json(&text)
+            .map(Some)
+            .map_err(|error| EvidenceError::OtherVersion { path, error: error.to_string() }),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(cannot("read", &path, &e)),
+    }
+}
+
+fn cannot(what: &'static str, path: &Path, error: &dyn std::error::Error) -> EvidenceError {
+    EvidenceError::Failed { what, path: path.to_owned(), error: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A writer that is killed in the middle leaves the earlier file.
+    #[test]
+    fn keeps_an_earlier_file_until_the_new_one_is_complete() {
+        use std::io::Read as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = write_text(folder.path(), "report.md", "old").unwrap();
+        let mut earlier = std::fs::File::open(&path).unwrap();
+        write_text(folder.path(), "report.md", "new").unwrap();
+        let mut text = String::new();
+        earlier.read_to_string(&mut text).unwrap();
+        assert_eq!(
+            (text.as_str(), std::fs::read_to_string(path).unwrap().as_str()),
+            ("old", "new")
+        );
+    }
+
+    #[test]
+    fn a_folder_is_ours_from_its_first_byte_on_and_nobody_elses_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_ours = || super::folder(Some(folder.path()), "a/b").is_ok();
+        let mark = folder.path().join(PRIVATE_FILE);
+        assert!(is_ours());
+        for begun in [0, 1, PRIVATE.len() / 2] {
+            std::fs::write(&mark, &PRIVATE[..begun]).unwrap();
+            assert!(is_ours(), "{begun}");
+        }
+        std::fs::write(folder.path().join("theirs"), "").unwrap();
+        assert!(!is_ours());
+        std::fs::write(&mark, "Keep out").unwrap();
+        assert!(!is_ours());
+        std::fs::remove_file(folder.path().join("theirs")).unwrap();
+        assert!(!is_ours());
+        std::fs::write(&mark, PRIVATE).unwrap();
+        let written = mark.metadata().unwrap().modified().unwrap();
+        make(folder.path()).unwrap_or_else(|stop| panic!("{stop:?}"));
+        assert!(is_ours() && mark.metadata().unwrap().modified().unwrap() == written);
+    }
+}

@@ -1,0 +1,357 @@
+//! A home for real programs: what a program of the user's and its children find where they look for ROCm.
+//!
+//! A stack of Debian has its own libc, so a program starts through the stack's loader. Its children would not. In a [`View`] the
+//! libraries of stack and device lie over those of the machine, `/opt/rocm` is the stack, and `/sys/class/kfd` shows the emulated
+//! GPUs; so whatever is started there runs on them.
+
+mod preload;
+mod quirks;
+mod stand_in;
+
+use std::{
+    ffi::OsStr,
+    fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use device::Config;
+use stacks::Stack;
+use supervise::{Laid, Made, Start, View};
+
+pub(crate) use self::preload::allow_preloading;
+use self::quirks::{QUIRKS, Quirk};
+use crate::helper;
+
+/// Where the libraries of Debian and of what comes from it are, of a machine as of a stack.
+const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+
+/// The loader that every program of x86-64 names.
+const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+
+/// Where frameworks look for ROCm.
+const PREFIX: &str = "/opt/rocm";
+
+/// Where programs are found where nobody says.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The folder, below the cache, in whose place a view keeps what it makes. It stays empty.
+const PLACE: &str = "home";
+
+/// What a view is made for.
+pub(crate) struct Home<'a> {
+    pub(crate) stack: &'a Stack,
+    /// The folder of the device's library; none on a GPU.
+    pub(crate) device: Option<&'a Path>,
+    /// How the emulated device is set up; none on a GPU.
+    pub(crate) config: Option<&'a Config>,
+    /// The folder for what is kept between runs.
+    pub(crate) cache: &'a Path,
+}
+
+impl Home<'_> {
+    /// The view, or why this stack cannot have one on this machine.
+    pub(crate) fn view(&self) -> Result<View, String> {
+        let place = self.cache.join(PLACE);
+        fs::create_dir_all(&place)
+            .map_err(|error| format!("cannot create `{}`: {error}", place.display()))?;
+        let mut view = View { place: place.clone(), ..View::default() };
+        let mut link = |name: &str, target: PathBuf| {
+            view.made.insert(name.into(), Made::Link(target));
+        };
+        let root = &self.stack.root;
+        // Packages of AMD for several releases stand side by side, and a cache of the loader may name any of them.
+        for name in installed(Path::new("/opt"), root) {
+            link(&format!("opt/{name}"), place.join("rocm"));
+        }
+        if self.stack.loader.is_some() {
+            same_layout(root)?;
+            let usr = root.join("usr");
+            link("rocm/lib", LIBRARIES.into());
+            for name in ["bin", "libexec", "share"] {
+                link(&format!("rocm/{name}"), usr.join(name));
+            }
+            // Those of C and C++ are the system's, which a prefix of ROCm does not have.
+            for (name, folder) in headers(&usr.join("include")) {
+                link(&format!("rocm/include/{name}"), as_seen(folder, root));
+            }
+            if let Some(folder) = bitcode(&usr) {
+                link("rocm/amdgcn", as_seen(folder, root));
+            }
+            if let Some(folder) = llvm(&usr) {
+                // AMD's packages have it below `lib`, and Debian's hipcc looks there by the name that Debian gives it.
+                let own = folder.file_name().unwrap_or_default().display().to_string();
+                for name in ["rocm/llvm", "libraries/llvm", &format!("libraries/{own}")] {
+                    link(name, as_seen(folder.clone(), root));
+                }
+            }
+            for (name, file) in self.other_names()? {
+                // The loader takes a file by two paths for two, so that of the stack is named as it is seen.
+                let own = file.file_name().filter(|_| file.starts_with(root)).map(PathBuf::from);
+                link(&format!("libraries/{name}"), own.unwrap_or(file));
+            }
+            let (first, inner) =
+                self.stack.libraries.split_first().ok_or("the stack has no libraries")?;
+            // Folders below another one cannot be laid over it; their files can be named there.
+            for folder in inner {
+                let within = folder.strip_prefix(first).map_err(|error| error.to_string())?;
+                for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+                    let name = file.file_name();
+                    link(&format!("libraries/{}", name.display()), within.join(name));
+                }
+            }
+            let own = place.join("libraries");
+            let over = [own.as_path()].into_iter().chain(self.device).chain([first.as_path()]);
+            view.laid = vec![
+                // Compilers and data of the release are found where Debian has them; what the machine has too stays its own.
+                Laid { folder: "/usr".into(), over: Vec::new(), under: vec![usr] },
+                Laid {
+                    folder: LIBRARIES.into(),
+                    over: over.map(Path::to_owned).collect(),
+                    under: Vec::new(),
+                },
+            ];
+        } else {
+            link("rocm", root.clone());
+        }
+        if let Some(version) = &self.stack.rocm
+            && self.stack.loader.is_some()
+        {
+            view.made.insert("rocm/.info/version".into(), Made::Text(format!("{version}\n")));
+        }
+        self.preload(&mut view)?;
+        self.show(&mut view, "opt", Path::new("/opt"));
+        if let Some(config) = self.config {
+            for (name, text) in hsa_runtime64::kfd::topology(config) {
+                view.made.insert(Path::new("kfd/kfd/topology").join(name), Made::Text(text));
+            }
+            view.made.insert("class/kfd".into(), Made::Link(place.join("kfd")));
+            self.show(&mut view, "class", Path::new("/sys/class"));
+        }
+        let names = ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"];
+        view.environment = names.map(|name| (name.to_owned(), PREFIX.to_owned())).into();
+        Ok(view)
+    }
+
+    /// Lays a folder that the view makes over one of the machine.
+    fn show(&self, view: &mut View, made: &str, folder: &Path) {
+        let over = vec![view.place.join(made)];
+        view.laid.push(Laid { folder: folder.into(), over, under: Vec::new() });
+    }
+
+    /// What programs load and the stack lacks by that name: the name, and the stack's file for it or our stand-in.
+    fn other_names(&self) -> Result<Vec<(&'static str, PathBuf)>, String> {
+        let mut names = Vec::new();
+        for quirk in QUIRKS {
+            if let Some(file) = quirk.other_name(self.stack) {
+                names.push((quirk.name(), file));
+            } else if let Quirk::Missing(stand_in) = quirk
+                && self.stack.library(stand_in.soname).is_none()
+            {
+                names.push((quirk.name(), self.kept(stand_in)?));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Prepares a program that has no view: the loader of its stack finds the other names in a folder of the cache, and the device is
+    /// preloaded by a variable.
+    pub(crate) fn without_view(&self, start: &mut Start) -> Result<(), String> {
+        start.preload = self.preloaded_by_variable()?;
+        let Some(path) = start.through.iter().position(|word| word == "--library-path") else {
+            return Ok(());
+        };
+        let names = self.other_names()?;
+        let folder =
+            self.cache.join("stand-ins").join(plan::digest(format!("{names:?}").as_bytes()));
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(&folder)?;
+            for (name, file) in &names {
+                match symlink(file, folder.join(name)) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                        return Err(error);
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        };
+        write().map_err(|error| format!("cannot write `{}`: {error}", folder.display()))?;
+        let folders = &mut start.through[path + 1];
+        folders.push(":");
+        folders.push(folder);
+        Ok(())
+    }
+
+    fn kept(&self, stand_in: &stand_in::StandIn) -> Result<PathBuf, String> {
+        let library = stand_in.library().map_err(|error| error.to_string())?;
+        kept(self.cache, "stand-ins", stand_in.soname, &library)
+    }
+}
+
+/// A file that the command carries, as one of a folder of the cache. Each text of it has a folder of its own.
+fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, String> {
+    let folder = cache.join(folder).join(plan::digest(text));
+    let file = folder.join(name);
+    if !file.exists() {
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(&folder)?;
+            atomic::write(&file, text)
+        };
+        write().map_err(|error| format!("cannot write `{}`: {error}", file.display()))?;
+    }
+    Ok(file)
+}
+
+/// Makes `import rocrepro` work in a program and its children, behind what they import already.
+pub fn with_helper(start: &mut Start, cache: &Path) -> Result<(), String> {
+    let (name, text) = helper::PYTHON;
+    let file = kept(cache, "helper", name, text.as_bytes())?;
+    let mut path = start.environment.remove(OsStr::new("PYTHONPATH")).unwrap_or_default();
+    if !path.is_empty() {
+        path.push(":");
+    }
+    path.push(file.parent().unwrap_or(cache));
+    start.environment.insert("PYTHONPATH".into(), path);
+    Ok(())
+}
+
+/// Makes what is started in the view find the stack's own tools, behind those of the machine. Variables that were given
+/// on the command line stand.
+pub fn with_path<'n>(
+    view: &mut View,
+    start: &Start,
+    given: impl Iterator<Item = (&'n String, &'n String)>,
+) {
+    let path = start.environment.get(OsStr::new("PATH")).and_then(|path| path.to_str());
+    let path = format!("{}:{PREFIX}/bin", path.unwrap_or(USUAL_PATH));
+    view.environment.insert("PATH".to_owned(), path);
+    for (name, _) in given {
+        view.environment.remove(name);
+    }
+}
+
+/// Names in `/opt` that stand for the stack inside: `rocm`, and every installed ROCm that is not itself the stack.
+fn installed(opt: &Path, root: &Path) -> Vec<String> {
+    let entries = fs::read_dir(opt).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let others = names.filter(|name| name.starts_with("rocm-"));
+    ["rocm".to_owned()]
+        .into_iter()
+        .chain(others)
+        .filter(|name| {
+            !root.starts_with(fs::canonicalize(opt.join(name)).unwrap_or_else(|_| opt.join(name)))
+        })
+        .collect()
+}
+
+/// Whether programs of this machine can run on the C library of the stack, and look for libraries where the stack has them.
+fn same_layout(root: &Path) -> Result<(), String> {
+    let loader = fs::canonicalize(LOADER).map_err(|error| format!("no `{LOADER}`: {error}"))?;
+    if loader.parent() != Some(Path::new(LIBRARIES)) {
+        return Err(format!(
+            "this machine's loader is `{}` and not in `{LIBRARIES}`",
+            loader.display()
+        ));
+    }
+    let [of_stack, of_host] =
+        [root.join(&LIBRARIES[1..]), LIBRARIES.into()].map(|folder| c_library(&folder));
+    let (of_stack, of_host) = (of_stack?, of_host?);
+    if of_stack < of_host {
+        let text = |(major, minor)| format!("{major}.{minor}");
+        return Err(format!(
+            "the C library of the stack is {}, older than this machine's {}, for which its programs are built",
+            text(of_stack),
+            text(of_host)
+        ));
+    }
+    Ok(())
+}
+
+/// The version of the C library in a folder, as it says of itself: `GNU C Library (Debian GLIBC 2.43-7) stable release version 2.43.`
+fn c_library(folder: &Path) -> Result<(u32, u32), String> {
+    let file = folder.join("libc.so.6");
+    let bytes =
+        fs::read(&file).map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
+    let words = b" release version ";
+    let version = memchr::memmem::find(&bytes, words).and_then(|at| {
+        let text = &bytes[at + words.len()..];
+        let end = text.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
+        let (major, minor) = str::from_utf8(&text[..end]).ok()?.split_once('.')?;
+        Some((major.parse().ok()?, minor.trim_end_matches('.').split('.').next()?.parse().ok()?))
+    });
+    version.ok_or_else(|| format!("`{}` does not say its version", file.display()))
+}
+
+/// The path by which a folder below `usr` of the stack is seen in the view: that of the machine, where it has none of its own. A compiler
+/// takes one folder by two paths for two, and may then miss what it looks for behind the first.
+fn as_seen(folder: PathBuf, root: &Path) -> PathBuf {
+    let seen = folder.strip_prefix(root).map(|within| Path::new("/").join(within));
+    seen.ok().filter(|seen| !seen.exists()).unwrap_or(folder)
+}
+
+/// The folders of ROCm's own headers, by their names.
+fn headers(include: &Path) -> impl Iterator<Item = (String, PathBuf)> {
+    const OWN: [&str; 8] = ["amd_comgr", "hip", "hsa", "miopen", "rccl", "roc", "thrust", "cub"];
+    let entries = fs::read_dir(include).into_iter().flatten().flatten();
+    let own = |name: &String| OWN.iter().any(|start| name.starts_with(start));
+    let named =
+        entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())));
+    named.filter(move |(name, _)| own(name))
+}
+
+/// The stack's own clang, of several the newest.
+fn llvm(usr: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(usr.join("lib")).ok()?.flatten();
+    let number = |entry: fs::DirEntry| {
+        let number: u32 = entry.file_name().to_str()?.strip_prefix("llvm-")?.parse().ok()?;
+        Some((number, entry.path()))
+    };
+    entries.filter_map(number).max().map(|(_, folder)| folder)
+}
+
+/// The folder that holds the device libraries in `bitcode`.
+fn bitcode(usr: &Path) -> Option<PathBuf> {
+    let versions = fs::read_dir(llvm(usr)?.join("lib/clang")).ok()?.flatten();
+    let beside_clang = versions.map(|entry| entry.path().join("amdgcn"));
+    let others = [usr.join("lib/x86_64-linux-gnu/amdgcn"), usr.join("amdgcn")];
+    beside_clang.chain(others).find(|folder| folder.join("bitcode").is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_c_library_says_its_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("libc.so.6");
+        for (text, version) in [
+            ("\0GNU C Library (X 2.36-9) stable release version 2.36.\nCopyright", Some((2, 36))),
+            ("\0GNU C Library development release version 2.43.9000.\n", Some((2, 43))),
+            ("\0musl\0", None),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(c_library(folder.path()).ok(), version, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_installed_releases_are_the_stack_too() {
+        let opt = tempfile::tempdir().unwrap();
+        let opt = fs::canonicalize(opt.path()).unwrap();
+        for name in ["rocm-6.4.1", "rocm-7.0.2", "other"] {
+            fs::create_dir(opt.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink("rocm-7.0.2", opt.join("rocm")).unwrap();
+        let names = |root: &Path| {
+            let mut names = installed(&opt, root);
+            names.sort();
+            names
+        };
+        assert_eq!(names(Path::new("/a/stack")), ["rocm", "rocm-6.4.1", "rocm-7.0.2"]);
+        assert_eq!(names(&opt.join("rocm-6.4.1")), ["rocm", "rocm-7.0.2"]);
+        // The one that it is stays where it is, whatever it is called by.
+        assert_eq!(names(&opt.join("rocm-7.0.2")), ["rocm-6.4.1"]);
+    }
+}

@@ -1,0 +1,99 @@
+//! Trials that are ready to run: lowered, with the faults that are planted in them.
+
+use case::{Body, Case, Lowered, Trial, lower};
+use device::{Place, Planted};
+
+use crate::{CaseLibrary, Selected, Stop};
+
+/// One trial to run once.
+#[derive(Clone)]
+pub struct Job<'a> {
+    /// Its case.
+    pub case: &'a Case,
+    /// The point of the matrix.
+    pub trial: &'a Trial,
+    /// Its calls and their right results.
+    pub lowered: Lowered,
+    /// Which of several runs this is, counted from 0: each draws its own lateness.
+    pub run: u32,
+    /// Planted faults. Where those at calls concern the plan is already part of it, how often is not.
+    pub faults: Vec<Planted>,
+}
+
+impl Job<'_> {
+    /// The trial's id.
+    pub fn id(&self) -> String {
+        self.case.trial_id(self.trial)
+    }
+
+    /// A digest of what it does: the same for the same calls or program, wherever they stand in the case's file.
+    pub(crate) fn text(&self) -> String {
+        let mut plan = self.lowered.plan.clone();
+        let steps = [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown];
+        for step in steps.into_iter().flatten() {
+            step.line = 0;
+            // Faults are told by themselves.
+            step.planted.clear();
+        }
+        let mut text = serde_json::to_string(&plan).unwrap_or_default();
+        if let Body::Program(program) = &self.lowered.body {
+            text.push_str(&serde_json::to_string(&program.without_places()).unwrap_or_default());
+        }
+        plan::digest(text.as_bytes())
+    }
+
+    /// The planted faults of one place: the device is told of some, and the worker of the others.
+    pub(crate) fn faults_of(&self, place: Place) -> Vec<Planted> {
+        self.faults.iter().filter(|planted| planted.fault.place() == place).cloned().collect()
+    }
+
+    /// Returns the injected delays of this run, where trials have these.
+    pub fn late(&self, late: Option<plan::Late>) -> Option<plan::Late> {
+        late.map(|late| late.of_run(self.run.into()))
+    }
+
+    /// The same for the n-th of several runs, see [`Planted::of_run`].
+    pub fn of_run(&self, n: u32) -> Self {
+        let faults = self.faults.iter().map(|planted| planted.of_run(n.into())).collect();
+        Job { faults, run: n, ..self.clone() }
+    }
+}
+
+/// Each trial without a fault, and under each fault that its case declares for it.
+pub fn with_declared_faults<'s, 'a>(
+    selected: &'s [Selected<'a>],
+) -> Vec<(&'s Selected<'a>, Option<Planted>)> {
+    let each = selected.iter().flat_map(|entry| {
+        let declared = entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial));
+        let faults = declared.map(|f| Some(f.planted.clone()));
+        [None].into_iter().chain(faults).map(move |fault| (entry, fault))
+    });
+    each.collect()
+}
+
+/// Lowers trials, all with the same planted faults.
+///
+/// # Errors
+/// Those of [`lower_each`].
+pub fn lower_all(
+    library: &CaseLibrary,
+    selected: &[Selected<'_>],
+    faults: impl IntoIterator<Item = Planted> + Clone,
+) -> Result<Vec<Lowered>, Stop> {
+    lower_each(library, selected.iter().map(|entry| (entry, faults.clone())))
+}
+
+/// Lowers trials, each with its planted faults.
+///
+/// # Errors
+/// All mistakes of all cases, shown at their place.
+pub fn lower_each<'s, 'a: 's>(
+    library: &CaseLibrary,
+    planned: impl IntoIterator<Item = (&'s Selected<'a>, impl IntoIterator<Item = Planted>)>,
+) -> Result<Vec<Lowered>, Stop> {
+    let planned = planned.into_iter().map(|(entry, faults)| (entry.case, (&entry.trial, faults)));
+    library.each(planned, |case, (trial, faults)| {
+        let faults: Vec<Planted> = faults.into_iter().collect();
+        lower(case, trial, library.kernels(), &faults)
+    })
+}

@@ -1,0 +1,126 @@
+//! The kernel's log, as far as it is about GPUs.
+
+use std::{collections::BTreeSet, fs, io::Read, os::unix::fs::OpenOptionsExt};
+
+use report::issue::{Identity, NotRead, is_gpu_line};
+
+/// Lines of it that are kept.
+const LOG_LINES: usize = 30;
+
+/// The lines of the kernel log about the GPU.
+pub fn last(not_read: &mut Vec<NotRead>) -> Vec<String> {
+    match messages() {
+        Ok(text) => {
+            let lines: Vec<&str> = text.lines().filter(|line| is_gpu_line(line)).collect();
+            let from = lines.len().saturating_sub(LOG_LINES);
+            lines[from..].iter().map(|line| (*line).to_owned()).collect()
+        }
+        Err(error) => {
+            not_read.push(NotRead { what: "kernel log".to_owned(), why: error.to_string() });
+            Vec::new()
+        }
+    }
+}
+
+/// Time since the machine started, in seconds: the clock of the kernel log.
+pub fn uptime() -> f64 {
+    let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    text.split_whitespace().next().and_then(|t| t.parse().ok()).unwrap_or(0.0)
+}
+
+/// The lines about the GPU and one of these processes that the kernel has logged since then; none where the log cannot be read.
+/// Within a container the kernel knows processes by other numbers, so that nothing is found there.
+pub fn of_processes(then: f64, processes: &BTreeSet<u32>, who: &Identity) -> Vec<String> {
+    let lines = since(then).unwrap_or_default().into_iter();
+    let lines = lines.filter(|line| names_one(line, processes));
+    lines.map(|line| report::issue::redact(&line, who)).collect()
+}
+
+/// The lines about the GPU that the kernel has logged since then.
+///
+/// # Errors
+/// A log that this user may not read.
+pub(crate) fn since(then: f64) -> std::io::Result<Vec<String>> {
+    let time = |line: &str| -> Option<f64> {
+        line.trim_start_matches('[').split(']').next()?.trim().parse().ok()
+    };
+    let text = messages()?;
+    let lines = text.lines().filter(|line| is_gpu_line(line));
+    let lines = lines.filter(|line| time(line).is_some_and(|t| t >= then));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+/// Whether a line speaks of one of these processes: `repro[17]: segfault`, `process repro pid 17`.
+fn names_one(line: &str, processes: &BTreeSet<u32>) -> bool {
+    let text = line.split_once("] ").map_or(line, |(_, text)| text);
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '[');
+    let mut words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.insert(0, "");
+    words.windows(2).any(|pair| {
+        let number = match pair[1].split_once('[') {
+            Some((_, number)) => number,
+            None if pair[0].eq_ignore_ascii_case("pid") => pair[1],
+            None => return false,
+        };
+        number.parse().is_ok_and(|pid| processes.contains(&pid))
+    })
+}
+
+/// All messages that /dev/kmsg still has; a read gives one record.
+fn messages() -> std::io::Result<String> {
+    let mut log = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+        .open("/dev/kmsg")?;
+    let mut text = String::new();
+    let mut record = [0; 8192];
+    loop {
+        match log.read(&mut record) {
+            Ok(0) => return Ok(text),
+            Ok(len) => text.push_str(&message(&String::from_utf8_lossy(&record[..len]))),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(text),
+            // A record that was overwritten meanwhile.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::PIPE.raw_os_error()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// `priority,sequence,microseconds,flags;text`, as the kernel's documentation of /dev/kmsg has it, in the form of dmesg.
+fn message(record: &str) -> String {
+    let Some((head, text)) = record.split_once(';') else { return String::new() };
+    let time: u64 = head.split(',').nth(2).and_then(|t| t.parse().ok()).unwrap_or(0);
+    // Lines that begin with a space are keys of the device, not text.
+    let text: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
+    format!("[{:5}.{:06}] {}\n", time / 1_000_000, time % 1_000_000, text.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_becomes_a_line() {
+        assert_eq!(
+            message("6,339,5140900,-;amdgpu: ring gfx timeout\n SUBSYSTEM=pci\n"),
+            "[    5.140900] amdgpu: ring gfx timeout\n"
+        );
+    }
+
+    #[test]
+    fn a_line_is_of_a_run_where_it_names_its_process() {
+        let check = |line: &str, expected: bool| {
+            assert_eq!(names_one(line, &BTreeSet::from([17])), expected, "{line}");
+        };
+        check(
+            "[    1.000000] repro[17]: segfault at 0 ip 1 sp 2 error 4 in libamdhip64.so.7",
+            true,
+        );
+        check(
+            "[    1.000000] amdgpu 0000:03:00.0:  for process repro pid 17 thread repro pid 19",
+            true,
+        );
+        check("[   17.000000] amdgpu: ring gfx timeout, signaled seq=17, emitted seq=18", false);
+        check("[    1.000000] repro[171]: segfault", false);
+    }
+}

@@ -1,0 +1,122 @@
+//! What gives a stack a library that it lacks.
+
+use case::Case;
+use stacks::{Extra, Manifest, Spec};
+
+/// In words that end a message: a command with what it downloads, where there is one.
+pub(crate) fn adding(spec: &str, library: &str) -> String {
+    let Ok(Spec::Debian(release)) = spec.parse() else {
+        return format!("install {library} in `{spec}`");
+    };
+    match library.parse::<Extra>().ok().filter(|extra| release.extra(*extra).is_some()) {
+        Some(extra) => format!(
+            "`rocrepro rocm fetch {spec} --with {extra}` adds it ({})",
+            mb(release.size_of(extra))
+        ),
+        None => format!("`{spec}` comes without it"),
+    }
+}
+
+/// Why the libraries of a fetched stack have no kernels for the architecture: those of hipBLASLt and rocBLAS are files, of
+/// which only the wanted ones are unpacked; those of hipRAND are inside rocRAND.
+pub(crate) fn kernels(case: &Case, manifest: &Manifest, gfx: &str) -> Option<String> {
+    let names = case.needs.libraries.iter().map(|library| library.name());
+    names.into_iter().find_map(|name| kernels_of(name, manifest, gfx))
+}
+
+fn kernels_of(name: &str, manifest: &Manifest, gfx: &str) -> Option<String> {
+    let carrier = if name == "hiprand" { "rocrand" } else { name };
+    let packages = || manifest.packages.iter().filter(|p| is_library(&p.name, carrier));
+    let none = |version: &str| Some(format!("{name} {version} has no kernels for {gfx}"));
+    let for_it = |architecture: &String| architecture == gfx || architecture.ends_with("generic");
+    let Some(offered) = packages().find(|package| !package.architectures.is_empty()) else {
+        let library = packages().find(|package| !package.inside.is_empty())?;
+        return if library.inside.iter().any(for_it) { None } else { none(&library.version) };
+    };
+    if !offered.architectures.iter().any(|a| a == gfx) {
+        return none(&offered.version);
+    }
+    let unpacked =
+        manifest.architectures.is_empty() || manifest.architectures.iter().any(|a| a == gfx);
+    let spec = &manifest.spec;
+    (!unpacked).then(|| {
+        format!(
+            "{name} was fetched without kernels for {gfx}; `rocrepro rocm fetch {spec} --with {name} --gfx {gfx}` adds \
+             them"
+        )
+    })
+}
+
+/// Whether `librocrand1` is a package of rocrand, and not `librocrand1-tests` or `librocrand-dev`.
+fn is_library(package: &str, name: &str) -> bool {
+    let number = package.strip_prefix("lib").and_then(|rest| rest.strip_prefix(name));
+    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// `257 MB`.
+pub fn mb(bytes: u64) -> String {
+    format!("{} MB", (bytes + 500_000) / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use stacks::Package;
+
+    use super::*;
+
+    /// A library of a stack that was fetched for gfx90a.
+    fn manifest(package: &str, files: &[&str], inside: &[&str]) -> Manifest {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let of = |name: &str, files: &[&str], inside: &[&str]| Package {
+            name: name.to_owned(),
+            version: "1-2".to_owned(),
+            sha256: String::new(),
+            size: 1,
+            architectures: owned(files),
+            inside: owned(inside),
+        };
+        Manifest {
+            spec: "debian:6.4.3".to_owned(),
+            rocm: "6.4.3".parse().unwrap(),
+            fetched: 1,
+            mirror: String::new(),
+            suites: Vec::new(),
+            with: Vec::new(),
+            architectures: owned(&["gfx90a"]),
+            packages: vec![of("librocrand1-tests", &[], &["gfx906"]), of(package, files, inside)],
+        }
+    }
+
+    #[test]
+    fn kernels_that_a_library_does_not_have_are_told() {
+        let check = |name: &str, manifest: &Manifest, gfx: &str, expected: &str| {
+            let said = kernels_of(name, manifest, gfx).unwrap_or_default();
+            assert!(said.starts_with(expected) && said.is_empty() == expected.is_empty(), "{said}");
+        };
+        let rand = manifest("librocrand1", &[], &["gfx1030", "gfx90a"]);
+        check("hiprand", &rand, "gfx1030", "");
+        check("hiprand", &rand, "gfx1151", "hiprand 1-2 has no kernels for gfx1151");
+        check("hiprand", &manifest("librocrand1", &[], &["gfx11-generic"]), "gfx1151", "");
+        check("hiprand", &manifest("librocrand1", &[], &[]), "gfx1151", "");
+        // A few are inside as well.
+        let blas = manifest("librocblas4", &["gfx1030", "gfx90a"], &["gfx1030", "gfx1151"]);
+        check("rocblas", &blas, "gfx90a", "");
+        check("rocblas", &blas, "gfx1030", "rocblas was fetched without kernels for gfx1030");
+        check("rocblas", &blas, "gfx1151", "rocblas 1-2 has no kernels for gfx1151");
+    }
+
+    #[test]
+    fn a_library_is_a_command_away_where_there_is_one() {
+        let check = |spec, library, expected: &str| {
+            let said = adding(spec, library);
+            assert!(said.contains(expected), "{spec} {library}: {said}");
+        };
+        check("debian:7.2.4", "hipblaslt", "fetch debian:7.2.4 --with hipblaslt` adds it (2");
+        check("debian:6.4.3", "hiprand", "--with hiprand` adds it (4");
+        check("debian:5.2.3", "hipblaslt", "`debian:5.2.3` comes without it");
+        check("debian:7.2.4", "rocfft", "--with rocfft` adds it (");
+        check("debian:7.2.4", "rocalution", "`debian:7.2.4` comes without it");
+        check("/opt/rocm", "hiprand", "install hiprand in `/opt/rocm`");
+        check("system", "rocblas", "install rocblas in `system`");
+    }
+}

@@ -1,0 +1,316 @@
+//! The case library: the built-in cases, or those of a folder.
+
+mod files;
+
+use std::{
+    borrow::Borrow,
+    collections::BTreeMap,
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    thread,
+};
+
+use case::{Case, Kernels, Trial, analyse};
+use include_dir::{Dir, include_dir};
+
+use crate::{Stop, case_names::named_by, diagnostics};
+
+static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
+static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");
+
+/// Cases that are not the built-in ones.
+#[derive(Clone, Debug)]
+pub struct CasesFrom {
+    /// A folder, or one file.
+    pub path: PathBuf,
+    /// Whether they may do all that a program may.
+    pub trusted: bool,
+}
+
+/// The text of a case file.
+struct Source {
+    /// As the user sees it.
+    path: String,
+    text: String,
+}
+
+/// Cases and kernels. The ones of the project are part of the program, so that it runs from anywhere.
+pub struct CaseLibrary {
+    cases: BTreeMap<String, Case>,
+    sources: BTreeMap<String, Source>,
+    kernels: Kernels,
+}
+
+impl CaseLibrary {
+    /// The built-in cases, or those from elsewhere; kernels (`*.hip`) beside these are added to the built-in ones.
+    ///
+    /// # Errors
+    /// All mistakes of all files.
+    pub fn load(from: Option<&CasesFrom>) -> Result<CaseLibrary, Stop> {
+        CaseLibrary::load_named(from, &[])
+    }
+
+    /// The same, but of the built-in cases those alone that these selections name: the others take longer to read than a trial
+    /// does. All of them where there is no selection, or one names no case.
+    ///
+    /// # Errors
+    /// All mistakes of all files.
+    pub fn load_named(from: Option<&CasesFrom>, named: &[&str]) -> Result<CaseLibrary, Stop> {
+        let mut kernels = Kernels::new();
+        embedded(&KERNELS, "hip", "", &mut |id, _, text| {
+            kernels.insert(id, text.to_owned());
+        });
+        let (mut sources, mut programs) = (BTreeMap::new(), BTreeMap::new());
+        let mut mistakes = Vec::new();
+        match from {
+            None => {
+                let mut all = BTreeMap::new();
+                embedded(&CASES, "yaml", "", &mut |id, path, text| {
+                    all.insert(id, (path, text));
+                });
+                if let Some(ids) = named_by(named, all.keys()) {
+                    all.retain(|id, _| ids.contains(id));
+                }
+                for (id, (path, text)) in all {
+                    let source = Source { path: format!("cases/{path}"), text: text.to_owned() };
+                    sources.insert(id, source);
+                }
+                for ending in files::PROGRAMS {
+                    embedded(&CASES, ending, "", &mut |_, path, text| {
+                        programs.insert(format!("cases/{path}"), text.to_owned());
+                    });
+                }
+            }
+            Some(from) => {
+                files::read(from, &mut sources, &mut programs, &mut kernels, &mut mistakes)?;
+            }
+        }
+        let trusted = from.is_none_or(|from| from.trusted);
+        let mut cases = BTreeMap::new();
+        let read =
+            in_parallel(&sources, |id, source| one(id, source, trusted, &programs, &kernels));
+        for (id, (case, found)) in sources.keys().zip(read) {
+            cases.extend(case.map(|case| (id.clone(), case)));
+            mistakes.extend(found);
+        }
+        let library = CaseLibrary { cases, sources, kernels };
+        if mistakes.is_empty() {
+            return Ok(library);
+        }
+        // Mistakes of other files may only show when they are lowered.
+        let all =
+            library.cases().flat_map(|case| case.trials().into_iter().map(move |t| (case, t)));
+        if let Err(more) = library.analyse(all) {
+            mistakes.push(more.to_string());
+        }
+        Err(Stop::usage(mistakes.join("\n\n")))
+    }
+
+    /// One case that is no file, such as one that was made of a command line.
+    ///
+    /// # Errors
+    /// Its mistakes.
+    pub fn of_text(id: &str, text: &str) -> Result<CaseLibrary, Stop> {
+        let kernels = Kernels::new();
+        let source = Source { path: id.to_owned(), text: text.to_owned() };
+        let shown = |found: &[case::Diagnostic]| {
+            Stop::usage(diagnostics::render(&source.path, &source.text, found))
+        };
+        let case = Case::parse(id, text).map_err(|_| shown(&case::mistakes(id, text, &kernels)))?;
+        let cases = BTreeMap::from([(id.to_owned(), case)]);
+        Ok(CaseLibrary { cases, sources: BTreeMap::from([(id.to_owned(), source)]), kernels })
+    }
+
+    /// All cases, by id.
+    pub fn cases(&self) -> impl Iterator<Item = &Case> + Clone {
+        self.cases.values()
+    }
+
+    /// The case of this id.
+    pub fn case(&self, id: &str) -> Option<&Case> {
+        self.cases.get(id)
+    }
+
+    /// Kernel sources by name.
+    pub fn kernels(&self) -> &Kernels {
+        &self.kernels
+    }
+
+    /// The mistakes of a case, shown at their place.
+    pub fn show(&self, id: &str, mistakes: &[case::Diagnostic]) -> String {
+        match self.sources.get(id) {
+            Some(source) => diagnostics::render(&source.path, &source.text, mistakes),
+            None => String::new(),
+        }
+    }
+
+    /// Makes the checks of lowering, without computing what buffers hold. What can be planted changes nothing about
+    /// them.
+    ///
+    /// # Errors
+    /// Those of [`CaseLibrary::each`].
+    pub fn analyse<'c>(
+        &self,
+        trials: impl IntoIterator<Item = (&'c Case, impl Borrow<Trial>)>,
+    ) -> Result<(), Stop> {
+        let checked = |case, trial: &Trial| analyse(case, trial, &self.kernels).map(drop);
+        self.each(trials, |case, trial| checked(case, trial.borrow())).map(drop)
+    }
+
+    /// What is made of these cases, each of them with something of its own, such as a trial.
+    ///
+    /// # Errors
+    /// All mistakes of all cases, shown at their place.
+    pub(crate) fn each<'c, Own, T>(
+        &self,
+        all: impl IntoIterator<Item = (&'c Case, Own)>,
+        make: impl Fn(&'c Case, Own) -> Result<T, Vec<case::Diagnostic>>,
+    ) -> Result<Vec<T>, Stop> {
+        let mut good = Vec::new();
+        let mut mistakes = BTreeMap::<&str, Vec<case::Diagnostic>>::new();
+        for (case, own) in all {
+            match make(case, own) {
+                Ok(one) => good.push(one),
+                Err(found) => mistakes.entry(&case.id).or_default().extend(found),
+            }
+        }
+        if mistakes.is_empty() {
+            return Ok(good);
+        }
+        let shown: Vec<_> = mistakes
+            .into_iter()
+            .map(|(id, mut found)| {
+                found.sort();
+                // The same mistake shows in many trials; the first one's help names its trial.
+                found.dedup_by(|a, b| (a.at, &a.message) == (b.at, &b.message));
+                self.show(id, &found)
+            })
+            .collect();
+        Err(Stop::usage(shown.join("\n\n")))
+    }
+
+    /// The text of a case file.
+    pub fn text(&self, id: &str) -> &str {
+        self.sources.get(id).map_or("", |s| s.text.as_str())
+    }
+
+    /// The path of a case file, as the user sees it.
+    pub fn path(&self, id: &str) -> &str {
+        self.sources.get(id).map_or("", |s| s.path.as_str())
+    }
+}
+
+/// Reads one case, as far as it can be read, and shows its mistakes.
+fn one(
+    id: &str,
+    source: &Source,
+    trusted: bool,
+    programs: &BTreeMap<String, String>,
+    kernels: &Kernels,
+) -> (Option<Case>, Option<String>) {
+    let shown = |found: &[case::Diagnostic]| {
+        (!found.is_empty()).then(|| diagnostics::render(&source.path, &source.text, found))
+    };
+    let Ok(mut case) = Case::parse(id, &source.text) else {
+        return (None, shown(&case::mistakes(id, &source.text, kernels)));
+    };
+    if let Some(name) = case.file_beside() {
+        case.give_file(programs.get(&beside(&source.path, &name)).cloned());
+    }
+    let foreign = if trusted { Vec::new() } else { case::foreign(&case) };
+    case.let_go();
+    (Some(case), shown(&foreign))
+}
+
+/// Files below which another thread costs more than it gains.
+const FEW: usize = 64;
+
+/// What all sources give, in their order, on all processors: somebody may have ten thousands of cases.
+fn in_parallel<F: Sync, T: Send>(
+    sources: &BTreeMap<String, F>,
+    give: impl Fn(&str, &F) -> T + Sync,
+) -> Vec<T> {
+    let sources: Vec<_> = sources.iter().collect();
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let part = sources.len().div_ceil(processors).max(FEW);
+    let (first, others) = sources.split_at(part.min(sources.len()));
+    let give = |part: &[(&String, &F)]| -> Vec<T> {
+        part.iter().map(|(id, source)| give(id, source)).collect()
+    };
+    thread::scope(|scope| {
+        let threads = others.chunks(part).map(|part| {
+            // Where no thread is left this one does it.
+            thread::Builder::new().spawn_scoped(scope, move || give(part)).map_err(|_| part)
+        });
+        let threads: Vec<_> = threads.collect();
+        let mut all = give(first);
+        for thread in threads {
+            all.extend(match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|why| resume_unwind(why)),
+                Err(part) => give(part),
+            });
+        }
+        all
+    })
+}
+
+/// The path of a file in the folder of another one.
+fn beside(path: &str, name: &str) -> String {
+    Path::new(path).with_file_name(name).display().to_string()
+}
+
+fn embedded(
+    dir: &'static Dir<'static>,
+    ending: &str,
+    prefix: &str,
+    add: &mut dyn FnMut(String, String, &'static str),
+) {
+    for file in dir.files() {
+        let path = file.path();
+        let (Some(stem), Some(text)) = (path.file_stem(), file.contents_utf8()) else { continue };
+        if path.extension().is_some_and(|e| e == ending) {
+            let id = format!("{prefix}{}", stem.to_string_lossy());
+            add(id, path.display().to_string(), text);
+        }
+    }
+    for sub in dir.dirs() {
+        let name = sub.path().file_name().unwrap_or_default().to_string_lossy();
+        embedded(sub, ending, &format!("{prefix}{name}/"), add);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CaseLibrary;
+
+    /// What is read for these words, beside what all of it has to say of the same cases.
+    #[track_caller]
+    fn check(named: &[&str], expected: impl Fn(&str) -> bool) {
+        let all = CaseLibrary::load(None).unwrap();
+        let some = CaseLibrary::load_named(None, named).unwrap();
+        let shown = |library: &CaseLibrary| -> Vec<String> {
+            let cases = library.cases().filter(|case| expected(&case.id));
+            cases.map(|case| format!("{case:?} {}", library.text(&case.id))).collect()
+        };
+        assert_eq!(shown(&some), shown(&all), "{named:?}");
+        let read = some.cases().count();
+        assert_eq!(read, all.cases().filter(|case| expected(&case.id)).count(), "{named:?}");
+    }
+
+    #[test]
+    fn what_is_named_is_read_as_with_all_others() {
+        let long = |id: &str| id == "graphs/long-chain";
+        check(&["graphs/long-chain"], long);
+        check(&["graphs/long-chain[nodes=30000]"], long);
+        check(&["graphs/long-chain", "copies/arrays"], |id| long(id) || id == "copies/arrays");
+        check(&["programs/"], |id| id.starts_with("programs/"));
+        check(&["*long*"], |id| id.contains("long"));
+    }
+
+    #[test]
+    fn all_is_read_where_a_word_names_nothing() {
+        for named in [&[][..], &["graphs/long-chian"], &["copies", "coppies"], &["copies[bytes"]] {
+            check(named, |_| true);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What this machine does to trials: whether it is able to run them at all, whether it lets them write, whose turn it is.
+
+mod crowd;
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+    time::Duration,
+};
+
+use judge::Able;
+use parking_lot::Mutex;
+use rustix::fs::{Access, FlockOperation, StatVfs, StatVfsMountFlags, access, flock, statvfs};
+use supervise::Cancel;
+
+use crate::DeviceChoice;
+
+/// Below this many free bytes or files a trial's failure is put down to the full disk: HIP's compiler writes some hundred KiB for
+/// each kernel, in a few files.
+const LEAST_BYTES: u64 = 4 << 20;
+const LEAST_FILES: u64 = 64;
+
+/// Between two looks at a lock that somebody has.
+pub(crate) const A_MOMENT: Duration = Duration::from_millis(5);
+
+/// Why a trial may have failed because of the machine: a folder that its worker writes to is in a bad state, or threads are short.
+pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
+    let of_folders = folders.iter().find_map(|folder| {
+        let at = folder.display();
+        if !folder.is_dir() {
+            return Some(format!("`{at}`, which the worker writes to, is gone"));
+        }
+        if let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+            let error = std::io::Error::from(error);
+            return Some(format!("the worker cannot write to `{at}`: {error}"));
+        }
+        let left = left(&statvfs(folder).ok()?)?;
+        Some(format!("no space is left in `{at}` ({left}); free some, or name another place"))
+    });
+    let of_folders = of_folders.map(|why| Trouble { signature: "no-verdict:disk", why });
+    of_folders
+        .or_else(|| crowd::trouble().map(|why| Trouble { signature: "no-verdict:threads", why }))
+}
+
+/// Returns true if the file system of a folder is mounted `noexec`, so that no program or library in it can be started or loaded.
+pub(crate) fn is_noexec(folder: &Path) -> bool {
+    statvfs(folder).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOEXEC))
+}
+
+/// What the machine may have done to a trial.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Trouble {
+    /// Of a trial that came to nothing because of it.
+    pub(crate) signature: &'static str,
+    /// In words.
+    pub(crate) why: String,
+}
+
+/// What is left in a file system, where that is too little. One that does not count its files has no end of them.
+fn left(system: &StatVfs) -> Option<String> {
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    if free < LEAST_BYTES {
+        return Some(format!("{} KiB free", free >> 10));
+    }
+    (system.f_files > 0 && system.f_favail < LEAST_FILES)
+        .then(|| format!("{} files more", system.f_favail))
+}
+
+/// The stacks whose runtime has started in a worker of this process, each with the kind of device.
+static STARTED: Mutex<BTreeSet<(bool, PathBuf)>> = Mutex::new(BTreeSet::new());
+
+/// Remembers that a stack's runtime has started on the device.
+pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
+    let key = (*device == DeviceChoice::Gpu, root.to_owned());
+    STARTED.lock().insert(key);
+}
+
+/// What is known of this machine, with this stack and device.
+pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
+    let gpu = *device == DeviceChoice::Gpu;
+    let started = STARTED.lock();
+    if started.contains(&(gpu, root.to_owned())) {
+        Able::ThisStack
+    } else if started.iter().any(|(other, _)| *other == gpu) {
+        Able::AnotherStack
+    } else {
+        Able::Unknown
+    }
+}
+
+/// The kernel's id of the time since the machine was started.
+pub fn boot() -> String {
+    // This process sees no other one.
+    static BOOT: OnceLock<String> = OnceLock::new();
+    let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    BOOT.get_or_init(|| read().trim().to_owned()).clone()
+}
+
+/// Locks on files, alone or beside others that are not alone; they end when this is dropped, and however this process ends.
+pub(crate) struct Locks(
+    #[allow(dead_code, reason = "that they are open is what counts")] Vec<File>,
+);
+
+/// Locks files in their order, whatever process of this user has them: `cargo nextest` starts one for each trial. None where somebody has
+/// one of them and nobody is to wait, or where the run was cancelled meanwhile.
+///
+/// # Errors
+/// A file that cannot be made.
+pub(crate) fn lock(
+    files: &[PathBuf],
+    alone: bool,
+    wait: Option<&Cancel>,
+) -> std::io::Result<Option<Locks>> {
+    let operation = match alone {
+        true => FlockOperation::NonBlockingLockExclusive,
+        false => FlockOperation::NonBlockingLockShared,
+    };
+    let mut locks = Vec::new();
+    for file in files {
+        let lock = File::options().create(true).truncate(false).write(true).open(file)?;
+        loop {
+            match flock(&lock, operation) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if wait.is_none_or(Cancel::is_cancelled) {
+                return Ok(None);
+            }
+            std::thread::sleep(A_MOMENT);
+        }
+        locks.push(lock);
+    }
+    Ok(Some(Locks(locks)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use device::Arch;
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_trouble() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().to_owned();
+        assert_eq!(trouble(std::slice::from_ref(&there)), None);
+        let gone = folder.path().join("gone");
+        let told = trouble(&[there, gone]).unwrap().why;
+        assert!(told.contains("gone`, which the worker writes to, is gone"), "{told}");
+        // The kernel lets nobody write here, root neither.
+        let told = trouble(&["/proc/self/task".into()]).unwrap().why;
+        assert!(told.contains("/proc/self/task"), "{told}");
+    }
+
+    #[test]
+    fn too_little_space_is_told() {
+        let of = |bytes: u64, files: u64, free: u64| {
+            let mut system = statvfs("/").unwrap();
+            (system.f_frsize, system.f_bavail) = (1, bytes);
+            (system.f_files, system.f_favail) = (files, free);
+            left(&system)
+        };
+        assert_eq!(of(1 << 30, 1000, 900), None);
+        assert_eq!(of(1 << 30, 0, 0), None);
+        assert_eq!(of(2048, 1000, 900).as_deref(), Some("2 KiB free"));
+        assert_eq!(of(1 << 30, 1000, 3).as_deref(), Some("3 files more"));
+    }
+
+    #[test]
+    fn a_start_says_something_of_its_own_kind_of_device() {
+        let emulated = DeviceChoice::Emulated(Arch::Gfx1151);
+        let (a, b) = (Path::new("/a stack of this test"), Path::new("/another stack"));
+        has_started(a, &emulated);
+        assert_eq!(able(a, &emulated), Able::ThisStack);
+        assert_eq!(able(a, &DeviceChoice::Emulated(Arch::Gfx90a)), Able::ThisStack);
+        assert_eq!(able(b, &emulated), Able::AnotherStack);
+        assert_eq!(able(a, &DeviceChoice::Gpu), Able::Unknown);
+    }
+
+    #[test]
+    fn who_needs_to_be_alone_waits_for_all_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = [folder.path().join("turn")];
+        let cancel = Cancel::new().unwrap();
+        let others = [(); 2].map(|()| lock(&file, false, Some(&cancel)).unwrap());
+        assert!(others.iter().all(Option::is_some));
+        let mut others = others.into_iter();
+        std::thread::scope(|scope| {
+            let alone = scope.spawn(|| lock(&file, true, Some(&cancel)).unwrap());
+            for other in others.by_ref() {
+                std::thread::sleep(Duration::from_millis(50));
+                assert!(!alone.is_finished());
+                drop(other);
+            }
+            let alone = alone.join().unwrap();
+            assert!(alone.is_some());
+            let other = scope.spawn(|| lock(&file, false, Some(&cancel)).unwrap().is_some());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!other.is_finished());
+            drop(alone);
+            assert!(other.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn turns_are_taken_one_after_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = [folder.path().join("turn")];
+        let cancel = Cancel::new().unwrap();
+        let first = lock(&file, true, Some(&cancel)).unwrap();
+        assert!(first.is_some());
+        // Nobody waits who does not want to.
+        assert!(lock(&file, true, None).unwrap().is_none());
+        let second = std::thread::scope(|scope| {
+            let second = scope.spawn(|| lock(&file, true, Some(&cancel)).unwrap().is_some());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!second.is_finished());
+            drop(first);
+            second.join().unwrap()
+        });
+        assert!(second);
+        let held = lock(&file, true, Some(&cancel)).unwrap();
+        cancel.cancel();
+        assert!(lock(&file, true, Some(&cancel)).unwrap().is_none());
+        drop(held);
+    }
+
+    /// Of several locks, who waits keeps those that he has: whoever comes later for one of them waits for him.
+    #[test]
+    fn who_needs_all_is_not_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["a", "b"].map(|name| folder.path().join(name));
+        let cancel = Cancel::new().unwrap();
+        let b = lock(&files[1..], true, None).unwrap();
+        assert!(b.is_some());
+        std::thread::scope(|scope| {
+            let both = scope.spawn(|| lock(&files, true, Some(&cancel)).unwrap());
+            while lock(&files[..1], true, None).unwrap().is_some() {}
+            assert!(!both.is_finished());
+            drop(b);
+            let both = both.join().unwrap();
+            assert!(both.is_some() && lock(&files[1..], true, None).unwrap().is_none());
+        });
+    }
+}

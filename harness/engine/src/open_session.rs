@@ -1,0 +1,54 @@
+//! Opens sessions: the stack is there, the device is installed, and what no file tells of the stack is asked.
+
+use std::path::Path;
+
+use device::Config;
+
+use crate::{
+    DeviceChoice, Session, SessionOptions, Stop, cache, device_library, machine, prerequisites,
+    probe, session::SessionError,
+};
+
+impl Session {
+    /// A session whose trials are compared with each other, so that all must run on one GPU.
+    ///
+    /// # Errors
+    /// Those of [`Session::open`], and several GPUs (usage).
+    pub fn open_on_one(options: SessionOptions) -> Result<Session, Stop> {
+        match options.slots()?.len() {
+            0 | 1 => Session::open(options),
+            several => Err(SessionError::SeveralGpus(several).into()),
+        }
+    }
+
+    /// Locates the stack, fetching it first when it is not there, and installs the device library.
+    ///
+    /// # Errors
+    /// A stack that cannot be had (usage), or a machine that does not let us work (no verdict).
+    pub fn open(options: SessionOptions) -> Result<Session, Stop> {
+        if let DeviceChoice::Emulated(arch) = options.device
+            && let Some(mistake) = (Config { arch, ..options.emulation.clone() }).mistake()
+        {
+            return Err(SessionError::DeviceOptions(mistake).into());
+        }
+        prerequisites::of_every_trial(&options)?;
+        let slots = options.slots()?;
+        let stack = options.stack()?;
+        let cache = options.cache.clone().map_or_else(cache::folder, Ok)?;
+        let device_folder = match &options.device {
+            DeviceChoice::Emulated(_) => Some(device_library::install(&cache)?),
+            DeviceChoice::Gpu => None,
+        };
+        let noexec = |folder: &&Path| machine::is_noexec(folder);
+        if let Some(folder) = [stack.root.as_path(), &cache].into_iter().find(noexec) {
+            let hint = match folder.starts_with(&cache) {
+                true => "name a folder on another file system in XDG_CACHE_HOME",
+                false => "move the stack to another file system",
+            };
+            return Err(SessionError::Noexec { folder: folder.to_owned(), hint }.into());
+        }
+        let mut session = Session::new(options, stack, slots, device_folder, cache)?;
+        probe::ask_for_the_release(&mut session)?;
+        Ok(session)
+    }
+}

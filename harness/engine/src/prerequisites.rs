@@ -1,0 +1,214 @@
+//! Prerequisites of trials on this machine, apart from the stack. Each is looked for by name before a trial, and never found out by the
+//! failure of one: ROCm is not to blame for them.
+//!
+//! | needed | by | looked for in |
+//! | --- | --- | --- |
+//! | basic system calls | every trial | `supervise::try_system_calls` here, and again by each worker and starter |
+//! | a GPU | trials on one | here |
+//! | a C compiler, Python's headers | programs that compile as they run, such as those of Triton | here |
+//! | an interpreter, an environment, a command, groups of the stack | programs | `program/packages.rs` |
+//! | a view of the stack | programs that are not compiled | `program.rs` |
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    io::{Error, ErrorKind},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use plan::program::Packages;
+use supervise::{Cancel, Ended, Limits, Observed};
+
+use crate::{DeviceChoice, SessionOptions, Stop, which};
+
+/// The files by which programs reach an AMD GPU: of amdkfd, and of the paravirtual GPU of WSL.
+const GPUS: [&str; 2] = ["dev/kfd", "dev/dxg"];
+
+/// Time that a compiler or an interpreter has to answer.
+const ASKED: Duration = Duration::from_secs(20);
+
+/// Looks for what every trial with these options needs.
+///
+/// # Errors
+/// What is missing.
+pub(crate) fn of_every_trial(options: &SessionOptions) -> Result<(), Stop> {
+    supervise::try_system_calls().map_err(|why| Stop::no_verdict(format!("error: {why}")))?;
+    // A launcher may start the workers on another machine, and a worker that was named may be anything.
+    let here = options.launcher.is_empty() && options.worker.is_none();
+    match options.device == DeviceChoice::Gpu && here {
+        true => gpu(Path::new("/")).map_err(Stop::no_verdict),
+        false => Ok(()),
+    }
+}
+
+/// Tries to open a file of a GPU.
+fn gpu(root: &Path) -> Result<(), String> {
+    let open = |name: &&str| File::options().read(true).write(true).open(root.join(name));
+    let errors: Vec<Error> = GPUS.iter().map(open).filter_map(Result::err).collect();
+    if errors.len() < GPUS.len() {
+        return Ok(());
+    }
+    Err(match errors.iter().find(|error| error.kind() != ErrorKind::NotFound) {
+        None => "error: no GPU for HIP: `/dev/kfd` is missing, as the driver amdgpu is not loaded or the container was not \
+                 given it; `--device emulated` needs none"
+            .to_owned(),
+        Some(error) => format!(
+            "error: `/dev/kfd` cannot be used: {error}; it belongs to the group `render` or `video`. `--device emulated` needs no GPU"
+        ),
+    })
+}
+
+/// Returns whether a Python program compiles C as it runs: Triton does for each launcher of a kernel, and PyTorch's compiler uses it.
+pub fn compiles(packages: &Packages, text: &str) -> bool {
+    let is_triton = |package: &String| {
+        matches!(package.split("==").next(), Some("triton" | "pytorch-triton-rocm"))
+    };
+    let listed = matches!(packages, Packages::These(all) if all.iter().any(is_triton));
+    let imports = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with("import triton") || line.starts_with("from triton")
+    };
+    listed || text.lines().any(|line| imports(line) || line.contains("torch.compile("))
+}
+
+/// Returns what is missing for a program that compiles C as it runs by this interpreter, if anything is: a compiler along `path`, or
+/// the one that `compiler` names, and Python's headers. It writes into `folder`.
+pub fn compiler_for(
+    python: &Path,
+    compiler: Option<&str>,
+    path: &OsStr,
+    folder: &Path,
+) -> Option<String> {
+    type Key = (PathBuf, Option<String>, OsString);
+    static KNOWN: Mutex<BTreeMap<Key, Option<String>>> = Mutex::new(BTreeMap::new());
+    let key = (python.to_owned(), compiler.map(str::to_owned), path.to_owned());
+    // Others wait for the first answer.
+    let mut known = KNOWN.lock();
+    known.entry(key).or_insert_with(|| missing_compiler(python, compiler, path, folder)).clone()
+}
+
+fn missing_compiler(
+    python: &Path,
+    compiler: Option<&str>,
+    path: &OsStr,
+    folder: &Path,
+) -> Option<String> {
+    // As Triton looks for one.
+    let names = compiler.map_or(vec!["gcc", "clang"], |named| vec![named]);
+    let find = |name: &&str| match which::program(Path::new(name), path) {
+        Ok(which::ProgramLocation::Here(file)) => Some(file),
+        _ => None,
+    };
+    let Some(file) = names.iter().find_map(find) else {
+        let names = names.join("` and no `");
+        return Some(format!(
+            "the program compiles C as it runs, and PATH has no `{names}`; install a C compiler"
+        ));
+    };
+    const WHERE: &str = "import sys, sysconfig as s; d = s.get_default_scheme()\n\
+        sys.stderr.write(s.get_paths('posix_prefix' if d == 'posix_local' else d)['include'])";
+    let mut asked = Command::new(python);
+    asked.args(["-I", "-c", WHERE]).env("PATH", path);
+    let headers = match asked_of(asked)? {
+        seen if matches!(seen.ended, Ended::Exited(0)) => PathBuf::from(seen.stderr.to_text()),
+        // What is wrong with the interpreter shows when it runs the program.
+        _ => return None,
+    };
+    if !headers.join("Python.h").is_file() {
+        let at = headers.display();
+        return Some(format!(
+            "the program compiles C as it runs, and `{at}/Python.h` is missing; install Python's headers (`python3-dev`)"
+        ));
+    }
+    let source = folder.join("prerequisite.c");
+    let text =
+        "#include <Python.h>\n#include <stdio.h>\nint prerequisite(void) { return puts(\"\"); }\n";
+    fs::write(&source, text).ok()?;
+    let mut compile = Command::new(&file);
+    compile.arg("-I").arg(&headers).args(["-shared", "-fPIC", "-o"]);
+    compile.arg(folder.join("prerequisite.so")).arg(&source).env("PATH", path);
+    let seen = asked_of(compile)?;
+    let text = seen.stderr.to_text();
+    let error = || text.lines().find(|line| line.contains("error")).or(text.lines().next());
+    (!matches!(seen.ended, Ended::Exited(0))).then(|| {
+        format!(
+            "the program compiles C as it runs, and `{}` cannot compile against Python's headers: {}",
+            file.display(),
+            error().unwrap_or("it gives no reason")
+        )
+    })
+}
+
+fn asked_of(command: Command) -> Option<Observed> {
+    let limits = Limits { total: ASKED, quiet: ASKED, ..Limits::default() };
+    Some(supervise::run(command, b"", &limits, &Cancel::new().ok()?, &mut |_| {}))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn gpus_are_found_by_their_file() {
+        let root = tempfile::tempdir().unwrap();
+        let said = gpu(root.path()).unwrap_err();
+        assert!(said.contains("`/dev/kfd` is missing"), "{said}");
+        fs::create_dir_all(root.path().join("dev/kfd")).unwrap();
+        let said = gpu(root.path()).unwrap_err();
+        assert!(said.contains("`/dev/kfd` cannot be used: "), "{said}");
+        fs::write(root.path().join("dev/dxg"), "").unwrap();
+        assert_eq!(gpu(root.path()), Ok(()));
+    }
+
+    #[test]
+    fn programs_that_compile_as_they_run_are_recognised() {
+        let these = |names: &[&str]| Packages::These(names.iter().map(|n| (*n).into()).collect());
+        assert!(compiles(&these(&["triton==3.9.0", "numpy"]), ""));
+        assert!(compiles(&these(&["torch"]), "import torch\nf = torch.compile(g)\n"));
+        assert!(compiles(&Packages::None, "    import triton.language as tl\n"));
+        assert!(!compiles(&these(&["torch"]), "import torch\n# triton is not used\n"));
+    }
+
+    /// Makes a folder with scripts in the place of programs.
+    fn tools(scripts: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in scripts {
+            let file = folder.path().join(name);
+            fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+            fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn names_a_missing_compiler_and_missing_headers() {
+        let headers = tempfile::tempdir().unwrap();
+        let ask = format!("echo -n '{}' >&2", headers.path().display());
+        let check = |scripts: &[(&str, &str)], compiler: Option<&str>, expected: Option<&str>| {
+            let all = [scripts, &[("python3", ask.as_str())]].concat();
+            let (tools, folder) = (tools(&all), tempfile::tempdir().unwrap());
+            let python = tools.path().join("python3");
+            let found = compiler_for(&python, compiler, tools.path().as_ref(), folder.path());
+            match expected {
+                Some(text) => {
+                    assert!(found.as_ref().is_some_and(|f| f.contains(text)), "{found:?}")
+                }
+                None => assert_eq!(found, None),
+            }
+        };
+        let works = ("clang", "exit 0");
+        check(&[], None, Some("PATH has no `gcc` and no `clang`;"));
+        check(&[works], Some("cc"), Some("PATH has no `cc`;"));
+        check(&[works], None, Some("/Python.h` is missing; install Python's headers"));
+        fs::write(headers.path().join("Python.h"), "").unwrap();
+        check(&[works], None, None);
+        let fails = ("gcc", "echo 'a.c:2: fatal error: stdio.h: none' >&2; exit 1");
+        check(&[fails, works], None, Some("cannot compile against Python's headers: a.c:2: fatal"));
+    }
+}

@@ -1,0 +1,353 @@
+//! A trial whose body is a program: it is prepared, started in the stack's view, and judged by what it and the device say.
+
+mod packages;
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use device::{Config, Place, Planted, WITNESS_VARIABLE};
+use judge::{
+    Kind, Location, Outcome, ProgramContext, ProgramSeen, Said, judge_program, told_of_device,
+};
+use plan::{
+    Program,
+    program::{ProgramBody, Source},
+};
+use report::{CheckRun, ProgramRun, Record};
+use supervise::{Cancel, Ended, Reason, Start};
+
+use self::packages::Environment;
+use crate::{
+    DeviceChoice, Job, Session, bundled,
+    compiled::Unready,
+    execute::unless_troubled,
+    helper,
+    home::with_path,
+    prerequisites,
+    record::{judged, record, skipped},
+    worker_process::{not_started, observation},
+};
+
+/// What the helper writes to. It lies beside the helper, in a folder of their own: a program may clear the one that it starts in.
+const REPORT: &str = "report.jsonl";
+
+/// What the device writes to, there too.
+const WITNESS: &str = "device.jsonl";
+
+/// What is started.
+struct Ready {
+    file: PathBuf,
+    /// Arguments before those of the case.
+    words: Vec<String>,
+    environment: Environment,
+    /// The library that stands in for functions at which faults are planted.
+    stand_ins: Option<PathBuf>,
+}
+
+/// The folders of a run.
+struct Places<'a> {
+    /// The program's: it holds its text, and the program may do there what it likes.
+    own: &'a Path,
+    /// Ours: the helper, and what it and the device tell.
+    ours: &'a Path,
+}
+
+/// Runs the program of a trial and judges it. None where the run was cancelled before it was over.
+pub(crate) fn run(
+    session: &Session,
+    job: &Job<'_>,
+    program: &Program,
+    nonce: &str,
+    cancel: &Cancel,
+) -> Option<Record> {
+    let without = |outcome| {
+        Some(record(session, job, nonce, not_started(String::new()), None, (outcome, Vec::new())))
+    };
+    let prepared =
+        cannot_here(session, job, program).map_or(Ok(()), |why| Err(Unready::Missing(why)));
+    let folders =
+        session.folders.scratch.trial().and_then(|own| Ok((own, session.folders.scratch.trial()?)));
+    let prepared = prepared.and_then(|()| {
+        let folders = folders.as_ref();
+        let (own, ours) =
+            folders.map_err(|e| Unready::Trouble(format!("no folder for the trial: {e}")))?;
+        let places = Places { own: own.path(), ours: ours.path() };
+        let ready = prepare(session, program, &job.faults, &places)?;
+        Ok((places, ready))
+    });
+    let (places, ready) = match prepared {
+        Ok(prepared) => prepared,
+        Err(Unready::Missing(why)) => return without(skipped(why)),
+        Err(Unready::Trouble(why)) => return without(no_verdict("not-started", why)),
+        Err(Unready::Refused(log)) => {
+            return without(unless_troubled(
+                session,
+                refused(program, &log),
+                session.scratch_folder(),
+                &BTreeMap::new(),
+            ));
+        }
+    };
+    let faults = job.faults_of(Place::Device);
+    let config = session.device_for(job.case, job.trial, faults)?;
+    let start = match start(session, job, program, &ready, &places, &config, nonce) {
+        Ok(start) => start,
+        Err(why) => return without(no_verdict("not-started", why)),
+    };
+    if let Some(why) = bundled::refused(session, &start) {
+        return without(no_verdict("symbol", why));
+    }
+    let command = session.command(&start);
+    let seen = supervise::run(command, b"", &session.limits_of_programs(), cancel, &mut |_| {});
+    session.processes.note(&seen, None);
+    if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
+        return None;
+    }
+    let usage = seen.usage;
+    let lines = seen.lines.iter().map(|line| String::from_utf8_lossy(&line.text));
+    let torn = String::from_utf8_lossy(&seen.torn).into_owned();
+    let mut stdout = lines.collect::<Vec<_>>().join("\n");
+    stdout.push('\n');
+    stdout.push_str(&torn);
+    let mut observation = observation(seen, session.is_launched());
+    let (said, unread) = lines_of(&places.ours.join(REPORT));
+    let (witnesses, _) = lines_of(&places.ours.join(WITNESS));
+    observation.events = told_of_device(&witnesses);
+    let identity = session.stack.identify();
+    let context = ProgramContext {
+        program,
+        nonce,
+        emulated: &config,
+        runtime: identity.library("libamdhip64").and_then(|library| library.build_id.as_deref()),
+        device_build: session.device_build(),
+        spec: &session.stack.spec,
+    };
+    let seen = ProgramSeen {
+        said: &said,
+        witnesses: &witnesses,
+        stdout: &stdout,
+        observation: &observation,
+    };
+    let (mut outcome, mut red) = judge_program(&seen, &context);
+    // It may be a check that was wrong.
+    if let (Some(line), true) =
+        (unread, outcome.kind == Kind::Pass || outcome.signature == judge::NO_CHECK)
+    {
+        let why = format!("nobody can read what the program reports: {line}");
+        (outcome, red) = (no_verdict("report", why), Vec::new());
+    }
+    let environment: BTreeMap<String, String> = start
+        .environment
+        .iter()
+        .map(|(name, value)| (name.to_string_lossy().into(), value.to_string_lossy().into()))
+        .collect();
+    let outcome = unless_troubled(session, outcome, places.own, &environment);
+    let brought = judge::brought(&witnesses, context.runtime);
+    let brought = brought.map(|hip| bundled::stack(hip, &observation));
+    let mut told = record(session, job, nonce, observation, usage, (outcome, red));
+    if let Some(stack) = brought {
+        told.stack = stack;
+        told.verdict = judged(session, job, &told);
+    }
+    let limits = start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let program = Some(Box::new(told_of(program, &ready, &said)));
+    Some(Record { program, environment, limits, ..told })
+}
+
+/// Why no program runs in this session.
+fn cannot_here(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {
+    let is_cpp = matches!(program.what, ProgramBody::Cpp { .. });
+    if let Some(why) = job.faults.iter().find_map(|planted| case::refuses(is_cpp, planted)) {
+        return Some(why);
+    }
+    if session.device == DeviceChoice::Gpu {
+        return Some(
+            "a program is held to the device by what the emulated one says, and a GPU says nothing; `rocrepro exec --device gpu` runs \
+             one there"
+                .to_owned(),
+        );
+    }
+    if session.late.is_some() {
+        return Some("`--late` is about the calls of a plan, and a program has none".to_owned());
+    }
+    packages::groups_missing(session, &program.groups)
+}
+
+/// Puts into the folder what is started.
+fn prepare(
+    session: &Session,
+    program: &Program,
+    faults: &[Planted],
+    places: &Places<'_>,
+) -> Result<Ready, Unready> {
+    let trouble =
+        |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
+    let environment = packages::find(&program.packages, session.given.packages_in.as_deref())?;
+    fs::write(places.ours.join(helper::PYTHON.0), helper::PYTHON.1).map_err(trouble)?;
+    // A compiled program runs on the stack's own loader too; an interpreter, and what a command starts, would run on this machine's
+    // libraries.
+    if !matches!(program.what, ProgramBody::Cpp { .. }) {
+        session.views().map_err(|why| {
+            Unready::Missing(format!(
+                "needs a view of the stack, and this machine allows no namespace (docs/programs.md): {why}"
+            ))
+        })?;
+    }
+    match &program.what {
+        ProgramBody::Python(source) => {
+            let name = file_name(source, "program.py");
+            fs::write(places.own.join(&name), &source.text).map_err(trouble)?;
+            let python = environment.python()?;
+            if prerequisites::compiles(&program.packages, &source.text) {
+                let given = |name: &str| session.variables().find(|(one, _)| *one == name);
+                let path = given("PATH").map(|(_, path)| OsString::from(path));
+                let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+                let compiler = given("CC").map(|(_, compiler)| compiler.as_str());
+                let missing = prerequisites::compiler_for(&python, compiler, &path, places.ours);
+                if let Some(why) = missing {
+                    return Err(Unready::Missing(why));
+                }
+            }
+            let words = ["-X", "faulthandler", "-u", name.as_str()];
+            let words = words.map(str::to_owned).to_vec();
+            Ok(Ready { file: python, words, environment, stand_ins: None })
+        }
+        ProgramBody::Cpp { source, arch, options } => {
+            let compiler = session.compiler()?;
+            let own: Vec<String> = session.gfx().map(str::to_owned).into_iter().collect();
+            let arch = if arch.is_empty() { &own } else { arch };
+            let file = compiler.compiled(source, arch, options)?;
+            let stand_ins = compiler.stand_ins(faults)?;
+            Ok(Ready { file, words: Vec::new(), environment, stand_ins })
+        }
+        ProgramBody::Command(words) => {
+            let (first, rest) = words.split_first().ok_or(Unready::Missing("no command".into()))?;
+            let file = environment.program(session, first)?;
+            Ok(Ready { file, words: rest.to_vec(), environment, stand_ins: None })
+        }
+    }
+}
+
+fn file_name(source: &Source, otherwise: &str) -> String {
+    source.file.clone().unwrap_or_else(|| otherwise.to_owned())
+}
+
+/// How it is started: like a program of the user's, with what the helper and the device need to tell of it.
+fn start(
+    session: &Session,
+    job: &Job<'_>,
+    program: &Program,
+    ready: &Ready,
+    places: &Places<'_>,
+    config: &Config,
+    nonce: &str,
+) -> Result<Start, String> {
+    let text = serde_json::to_string(config).map_err(|error| error.to_string())?;
+    let mut start = session.start(&ready.file, Some(&text), &job.lowered.plan.environment);
+    start.arguments = ready.words.iter().chain(&program.arguments).map(Into::into).collect();
+    start.directory = Some(session.programs_in().unwrap_or(places.own).to_owned());
+    start.limits = session.limits(&job.lowered.plan.limits)?;
+    start.tell_end = session.is_launched();
+    let kept = session.programs_folder();
+    // By these it is judged: nothing that the case or the command line says stands in their place.
+    let mut ours = |name: &str, value: &OsStr| {
+        start.environment.insert(name.into(), value.into());
+    };
+    ours(WITNESS_VARIABLE, places.ours.join(WITNESS).as_ref());
+    ours("ROCREPRO_REPORT", places.ours.join(REPORT).as_ref());
+    ours("ROCREPRO_NONCE", nonce.as_ref());
+    for (axis, value) in &program.parameters {
+        ours(&format!("ROCREPRO_PARAMETER_{axis}"), value.as_ref());
+    }
+    // The helper is found first, by children too.
+    let mut path = places.ours.as_os_str().to_owned();
+    if let Some(more) = start.environment.get(OsStr::new("PYTHONPATH")) {
+        path.push(":");
+        path.push(more);
+    }
+    start.environment.insert("PYTHONPATH".into(), path);
+    let mut set = |name: &str, value: &OsStr| {
+        // What the case or the command line says stands.
+        start.environment.entry(name.into()).or_insert_with(|| value.into());
+    };
+    // Neither what a user installed for all of their programs nor what they compiled before decides a trial.
+    set("PYTHONNOUSERSITE", "1".as_ref());
+    set("PYTHONDONTWRITEBYTECODE", "1".as_ref());
+    for name in ["XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR"] {
+        set(name, kept.join(name.to_ascii_lowercase()).as_ref());
+    }
+    // Its functions are found before those of libamdhip64.
+    if let Some(library) = &ready.stand_ins {
+        set("LD_PRELOAD", library.as_ref());
+    }
+    ready.environment.enter(&mut start);
+    if session.views().is_ok() {
+        let mut view = session.home(Some(config))?;
+        with_path(&mut view, &start, session.variables());
+        start.view = Some(view);
+    } else {
+        session.without_home(&mut start)?;
+    }
+    Ok(start)
+}
+
+/// The lines of a file as what they must be, and the first that is none. The last one of a program that died may be torn.
+fn lines_of<T: serde::de::DeserializeOwned>(file: &Path) -> (Vec<T>, Option<String>) {
+    let text = fs::read(file).unwrap_or_default();
+    let (mut read, mut unread) = (Vec::new(), None);
+    for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+        match serde_json::from_slice(line) {
+            Ok(one) => read.push(one),
+            Err(_) => {
+                unread.get_or_insert_with(|| String::from_utf8_lossy(line).trim_end().to_owned());
+            }
+        }
+    }
+    (read, unread)
+}
+
+fn no_verdict(word: &str, summary: String) -> Outcome {
+    Outcome {
+        kind: Kind::NoVerdict,
+        signature: format!("no-verdict:{word}"),
+        at: Location::default(),
+        summary,
+        details: Vec::new(),
+    }
+}
+
+fn refused(program: &Program, log: &str) -> Outcome {
+    Outcome {
+        kind: Kind::CompileError,
+        signature: "compile-error:program".to_owned(),
+        at: Location { line: Some(program.line), ..Location::default() },
+        summary: "the stack's compiler refuses the program".to_owned(),
+        details: log.lines().map(str::to_owned).collect(),
+    }
+}
+
+/// What a record says of the program.
+fn told_of(program: &Program, ready: &Ready, said: &[Said]) -> ProgramRun {
+    let runs_on = said.iter().find_map(|said| match said {
+        Said::Begin { runs_on, .. } => Some(runs_on.clone()),
+        _ => None,
+    });
+    let checks = said.iter().filter_map(|said| match said {
+        Said::Check { name, line, wrong } => {
+            Some(CheckRun { name: name.clone(), line: *line, held: wrong.is_none() })
+        }
+        _ => None,
+    });
+    ProgramRun {
+        kind: program.kind().to_owned(),
+        runs_on,
+        environment: ready.environment.name(),
+        packages: ready.environment.packages(),
+        lock: ready.environment.lock_digest(),
+        checks: checks.collect(),
+    }
+}

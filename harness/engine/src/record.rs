@@ -1,0 +1,169 @@
+//! The record of a trial: what was seen of it, where it ran, and what it means.
+
+use std::time::SystemTime;
+
+use device::Acts;
+use judge::{Ground, Location, Observation, Outcome, Verdict, VerdictKind, verdict};
+use plan::Event;
+use report::{Asked, Begun, Device, Record};
+use supervise::Usage;
+
+use crate::{Job, Session, rerun::again, worker_process::not_started};
+
+/// Returns the record of a trial of which this was observed.
+pub fn record(
+    session: &Session,
+    job: &Job<'_>,
+    nonce: &str,
+    observation: Observation,
+    usage: Option<Usage>,
+    (outcome, red): (Outcome, Vec<Location>),
+) -> Record {
+    let device = Device::seen(
+        &observation.events,
+        session.gfx().unwrap_or_default(),
+        session.gfx().is_some(),
+    );
+    let rocm = session.rocm.clone();
+    let asked = Asked::new(session.given(), job.text());
+    let phases = judge::phases(&observation.events);
+    let (environment, limits) = report::found(&observation.events);
+    let mut record = Record {
+        format: report::FORMAT,
+        run: session.run.clone(),
+        number: 0,
+        date: report::date(SystemTime::now()),
+        rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
+        build: session.build().to_owned(),
+        case: job.case.id.clone(),
+        trial: job.id(),
+        title: job.case.title.clone(),
+        upstream: job.case.upstream.clone(),
+        faults: job.faults.clone(),
+        asked: Some(asked),
+        red,
+        program: None,
+        acts: acts(&observation.events),
+        late: late(job, session, &observation.events),
+        verdict: Verdict { kind: VerdictKind::NoVerdict, known: None },
+        outcome,
+        stack: report::Stack::seen(
+            &session.stack.spec,
+            &session.stack.root.display().to_string(),
+            rocm,
+            &observation.events,
+        ),
+        calls: phases.iter().map(|p| p.calls).sum(),
+        phases,
+        wall_ns: observation.wall.as_nanos() as u64,
+        cpu_ns: usage.map(|u| (u.user_cpu + u.system_cpu).as_nanos() as u64),
+        environment,
+        limits,
+        max_rss_bytes: usage.map(|u| u.max_rss_bytes),
+        stderr_tail: report::stderr_tail(&observation.stderr),
+        stacks: observation.stacks,
+        exit: observation.end,
+        nonce: nonce.to_owned(),
+        confined: report::confined(&observation.events),
+        again: again(session, job),
+        gpu_after: String::new(),
+        device,
+    };
+    record.verdict = judged(session, job, &record);
+    record
+}
+
+/// What a record means, by what it says of where it ran.
+pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdict {
+    let here = job.case.known.iter().filter(|known| known.on.matches(job.trial));
+    let differences = job.case.differences(job.trial).map(difference);
+    let known: Vec<_> = differences.chain(here.map(window)).collect();
+    let asked = record.asked.as_ref().is_some_and(Asked::may_avoid_failures);
+    let otherwise = asked || !job.faults.is_empty() || job.late(session.late).is_some();
+    let device = &record.device;
+    let on = Ground {
+        gfx: &device.gfx,
+        rocm: record.stack.rocm.as_ref(),
+        card: device.card.as_ref().map(|card| card.name.as_str()),
+        driver: Some(device.driver.as_str()).filter(|driver| !driver.is_empty()),
+    };
+    verdict(&record.outcome, &known, &on, otherwise)
+}
+
+/// A window of a case, as trials that it concerns are judged by it.
+pub fn window(known: &case::Known) -> judge::Known {
+    let case::Known { gfx, rocm, card, driver, on: _, signature, upstream, about: _ } =
+        known.clone();
+    judge::Known { gfx, rocm, card, driver, signature, upstream, difference: None }
+}
+
+/// Returns the window of an expectation without a source: it is over all releases.
+fn difference(entry: &case::Expectation) -> judge::Known {
+    judge::Known {
+        gfx: Vec::new(),
+        rocm: plan::VersionRange::ALL,
+        card: None,
+        driver: None,
+        // The reader of the case wants one of every difference.
+        signature: entry.signature.clone().unwrap_or_default(),
+        upstream: None,
+        difference: Some(entry.source.clone()),
+    }
+}
+
+/// How work was late on purpose, and how often, as the worker says.
+fn late(job: &Job<'_>, session: &Session, events: &[Event]) -> Option<report::Lateness> {
+    let asked = job.late(session.late)?.to_string();
+    let times = events.iter().find_map(|event| match event {
+        Event::Delayed { times } => Some(*times),
+        _ => None,
+    });
+    Some(report::Lateness { asked, times })
+}
+
+/// How often planted faults misbehaved, as the worker says.
+fn acts(events: &[Event]) -> Vec<Acts> {
+    let said = events.iter().find_map(|event| match event {
+        Event::Acted { acts } => Some(acts.clone()),
+        _ => None,
+    });
+    said.unwrap_or_default()
+}
+
+/// The record of a trial that was planned and did not come to its end.
+pub(crate) fn not_run(session: &Session, job: &Job<'_>) -> Record {
+    without(session, job, "not-run", "the run ended before this trial was over".to_owned())
+}
+
+/// The record of a trial during which the machine went down.
+pub fn lost(session: &Session, job: &Job<'_>, begun: &Begun) -> Record {
+    let Begun { begun: when, run, .. } = begun;
+    let why = format!(
+        "it began in run {run} at {when} and has no end: the machine was started again after that, or the run was on another one; \
+         `--resume` does not run it again"
+    );
+    without(session, job, "machine-restarted", why)
+}
+
+/// The record of a trial that has no worker.
+pub(crate) fn without(session: &Session, job: &Job<'_>, word: &str, why: String) -> Record {
+    let outcome = Outcome {
+        kind: judge::Kind::NoVerdict,
+        signature: format!("no-verdict:{word}"),
+        at: judge::Location::default(),
+        summary: why.clone(),
+        details: Vec::new(),
+    };
+    record(session, job, "", not_started(why), None, (outcome, Vec::new()))
+}
+
+/// The outcome of a trial that does not apply.
+pub(crate) fn skipped(why: String) -> Outcome {
+    Outcome {
+        kind: judge::Kind::Skip,
+        signature: "skip:needs".to_owned(),
+        at: judge::Location::default(),
+        summary: why,
+        details: Vec::new(),
+    }
+}

@@ -1,0 +1,227 @@
+//! The file that a run writes its records to, and what earlier runs began there and never ended.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufRead, BufReader},
+    path::Path,
+};
+
+use report::{Begun, Held, OddLine, Opened, Record, RecordIndex, RunIndex, count};
+use supervise::{Durability, Journal, JournalError};
+use thiserror::Error;
+
+use crate::{
+    DeviceChoice, FailedOperation, FailureClass,
+    events::{EngineEvent, Reporting},
+    machine,
+    output_files::{self, OutputFileError},
+    stop::chain,
+};
+
+/// The failure to read or open a record file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RecordFileError {
+    /// The file cannot be written to.
+    #[error(transparent)]
+    Output(#[from] OutputFileError),
+    /// The journal cannot be opened.
+    #[error("{}", chain(.0))]
+    Journal(JournalError),
+    /// The file cannot be opened.
+    #[error("cannot read `{name}`: {error}")]
+    NotOpened {
+        /// The file.
+        name: String,
+        /// The cause.
+        error: io::Error,
+    },
+    /// The file is a device, a pipe or a folder.
+    #[error("`{name}` is not a plain file, and records need one")]
+    NotPlain {
+        /// The file.
+        name: String,
+    },
+    /// The file has no run.
+    #[error("`{name}` has no run with a plan; `rocrepro run --record FILE` writes one")]
+    NoRun {
+        /// The file.
+        name: String,
+    },
+    /// A record cannot be read.
+    #[error("cannot read `{name}`: {error}")]
+    Unreadable {
+        /// The file.
+        name: String,
+        /// The cause.
+        error: io::Error,
+    },
+}
+
+impl FailedOperation for RecordFileError {
+    fn class(&self) -> FailureClass {
+        match self {
+            RecordFileError::Output(error) => error.class(),
+            RecordFileError::Unreadable { .. } => FailureClass::NoVerdict,
+            _ => FailureClass::Usage,
+        }
+    }
+}
+
+/// Opens the journal of records to append to. Trials that an earlier run began there and never ended are reported. A trial on a
+/// GPU may take the machine down, so its records are written through to the disk.
+///
+/// # Errors
+/// A file that rocrepro did not write, or that cannot be opened (usage).
+pub fn open(
+    path: Option<&Path>,
+    device: &DeviceChoice,
+    reporting: &Reporting,
+) -> Result<Option<Journal>, RecordFileError> {
+    // A device or a pipe has no end.
+    if let Some(path) = path.filter(|path| path.is_file()) {
+        report_unfinished(path, reporting);
+    }
+    path.map_or(Ok(()), |path| output_files::ours(path, output_files::RECORDS))?;
+    let durability = match device {
+        DeviceChoice::Gpu => Durability::Machine,
+        DeviceChoice::Emulated(_) => Durability::Process,
+    };
+    path.map(|path| Journal::open(path, durability)).transpose().map_err(RecordFileError::Journal)
+}
+
+/// Reports the trials of a record file that began and never ended.
+fn report_unfinished(path: &Path, reporting: &Reporting) {
+    let Ok(file) = File::open(path) else { return };
+    let found = report::unfinished(lines(file));
+    let lost: Vec<_> = found.iter().filter(|begun| Fate::of(begun) != Fate::Runs).collect();
+    if let Some(last) = lost.last() {
+        let (trials, last) = (lost.len(), last.trial.as_str());
+        reporting.event(EngineEvent::UnfinishedTrials { file: path, trials, last });
+    }
+}
+
+/// The lines of a file, one at a time, up to what cannot be read.
+pub fn lines(file: File) -> impl Iterator<Item = String> {
+    let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+    lines.map(|line| String::from_utf8_lossy(&line).into_owned())
+}
+
+/// Opens a file of records to read it. A device or a pipe has no end.
+pub fn plain(path: &Path) -> Result<File, RecordFileError> {
+    let name = || path.display().to_string();
+    let read = |error| RecordFileError::NotOpened { name: name(), error };
+    if !fs::metadata(path).map_err(read)?.is_file() {
+        return Err(RecordFileError::NotPlain { name: name() });
+    }
+    File::open(path).map_err(read)
+}
+
+/// A record file, with what it holds. Its records are read when they are wanted.
+pub struct RecordFile {
+    /// The path, for messages.
+    pub name: String,
+    file: File,
+    /// The runs in it.
+    pub index: RecordIndex,
+}
+
+impl RecordFile {
+    /// Reads which runs a file holds.
+    pub fn open(path: &Path) -> Result<RecordFile, RecordFileError> {
+        let (name, file) = (path.display().to_string(), plain(path)?);
+        let index = RecordIndex::read(BufReader::new(&file))
+            .map_err(|error| RecordFileError::NotOpened { name: name.clone(), error })?;
+        Ok(RecordFile { name, file, index })
+    }
+
+    /// The last run, with all its shards that are there.
+    pub fn last(&self) -> Result<Vec<&RunIndex>, RecordFileError> {
+        let last = self.index.last();
+        if last.is_empty() { Err(self.no_run()) } else { Ok(last) }
+    }
+
+    /// There is nothing in the file to show.
+    pub fn no_run(&self) -> RecordFileError {
+        RecordFileError::NoRun { name: self.name.clone() }
+    }
+
+    fn unread(&self, error: io::Error) -> RecordFileError {
+        RecordFileError::Unreadable { name: self.name.clone(), error }
+    }
+
+    /// Reads the plan of a run.
+    pub fn opened(&self, run: &RunIndex) -> Result<Opened, RecordFileError> {
+        run.opened(&self.file).map_err(|e| self.unread(e))
+    }
+
+    /// The records of a run of it, by their numbers, one at a time.
+    pub fn records<'f>(
+        &'f self,
+        run: &'f RunIndex,
+    ) -> impl Iterator<Item = Result<Record, RecordFileError>> + 'f {
+        run.records(&self.file).map(move |record| record.map_err(|e| self.unread(e)))
+    }
+
+    /// The same, for a store.
+    pub fn unwrapped<'f>(
+        &'f self,
+        run: &'f RunIndex,
+    ) -> impl Iterator<Item = io::Result<Record>> + 'f {
+        run.records(&self.file)
+    }
+
+    /// A run of it, in memory.
+    pub fn held(&self, run: &RunIndex, trim: bool) -> Result<Held, RecordFileError> {
+        run.held(&self.file, trim).map_err(|e| self.unread(e))
+    }
+
+    /// Returns notes about incomplete lines.
+    pub fn incomplete_lines(&self) -> Vec<String> {
+        let (name, torn) = (&self.name, &self.index.torn);
+        let note = |OddLine { line, .. }: &OddLine| {
+            format!("{name}:{line}: this line is incomplete and is ignored")
+        };
+        let mut notes: Vec<String> = torn.first.iter().map(note).collect();
+        if torn.more > 0 {
+            notes.push(format!("{name}: {} ignored", count(torn.more, "more incomplete line")));
+        }
+        notes
+    }
+
+    /// Returns the mistakes of lines that rocrepro did not write.
+    pub fn foreign_lines(&self) -> Vec<String> {
+        let (name, foreign) = (&self.name, &self.index.foreign);
+        let problem = |OddLine { line, what }: &OddLine| format!("error: {name}:{line}: {what}");
+        let mut problems: Vec<String> = foreign.first.iter().map(problem).collect();
+        if foreign.more > 0 {
+            let more = count(foreign.more, "more line");
+            problems.push(format!("error: {name}: {more} that no record file can have"));
+        }
+        problems
+    }
+}
+
+/// What became of the process that ran a trial.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// The machine was started again since.
+    Restarted,
+    /// The process no longer exists.
+    Gone,
+    /// The process is running.
+    Runs,
+}
+
+impl Fate {
+    /// What this machine knows of it.
+    pub fn of(begun: &Begun) -> Fate {
+        if begun.boot != machine::boot() {
+            Fate::Restarted
+        } else if Path::new("/proc").join(begun.pid.to_string()).exists() {
+            Fate::Runs
+        } else {
+            Fate::Gone
+        }
+    }
+}

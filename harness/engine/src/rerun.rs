@@ -1,0 +1,91 @@
+//! Commands that do again what was done here, made from the session and not from what somebody remembers of its options.
+
+use std::path::Path;
+
+use device::Planted;
+use plan::Late;
+
+use crate::{Job, Session};
+
+/// The command that repeats a trial.
+pub fn again(session: &Session, job: &Job<'_>) -> String {
+    let late = job.late(session.late);
+    let trial = job.id();
+    let rerun = Rerun { command: "run", what: What::Trial(&trial), late, faults: &job.faults };
+    let mut text = rerun.of(session);
+    // The case asks for these itself; a reader of the command is to see on what it runs.
+    if session.gfx().is_some() {
+        for option in session.options_of(job.case, job.trial) {
+            text.push_str(&format!(" --device-option {}", quoted(&option)));
+        }
+    }
+    text
+}
+
+/// What a command is about.
+pub enum What<'a> {
+    /// A trial of the library, or of where the session's cases come from.
+    Trial(&'a str),
+    /// All cases of this file.
+    File(&'a Path),
+    /// A program with its arguments, and options of the command.
+    Program(&'a [String], &'a [(&'static str, String)]),
+}
+
+/// A command that does again what a session did.
+pub struct Rerun<'a> {
+    /// The subcommand.
+    pub command: &'static str,
+    /// The trial, file or program.
+    pub what: What<'a>,
+    /// Injected delays.
+    pub late: Option<Late>,
+    /// Injected faults.
+    pub faults: &'a [Planted],
+}
+
+impl Rerun<'_> {
+    /// The command, with every option of the session on which a result depends.
+    pub fn of(&self, session: &Session) -> String {
+        let mut text = format!("rocrepro {}", self.command);
+        let from = match self.what {
+            What::Trial(trial) => {
+                text.push_str(&format!(" {}", quoted(trial)));
+                session.cases_from()
+            }
+            What::Program(_, options) => options.to_vec(),
+            What::File(path) => {
+                let mut from = session.cases_from();
+                from.retain(|(option, _)| *option == "--trust");
+                from.insert(0, ("--cases-from", path.display().to_string()));
+                from
+            }
+        };
+        text.push_str(&format!(" --rocm {}", quoted(&session.stack.spec)));
+        match session.gfx() {
+            Some(gfx) => text.push_str(&format!(" --device emulated --gfx {gfx}")),
+            None => text.push_str(" --device gpu"),
+        }
+        for (option, value) in from.into_iter().chain(session.cards()).chain(session.given()) {
+            text.push_str(&format!(" {option}"));
+            if !value.is_empty() {
+                text.push_str(&format!(" {}", quoted(&value)));
+            }
+        }
+        if let Some(late) = self.late {
+            text.push_str(&format!(" --late {late}"));
+        }
+        for planted in self.faults {
+            text.push_str(&format!(" --fault {}", quoted(&planted.to_string())));
+        }
+        if let What::Program(words, _) = self.what {
+            text.push_str(&format!(" -- {}", shell_words::join(words)));
+        }
+        text
+    }
+}
+
+/// A word of a shell command.
+pub fn quoted(word: &str) -> String {
+    shell_words::quote(word).into_owned()
+}

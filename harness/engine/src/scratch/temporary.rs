@@ -1,0 +1,99 @@
+//! The workers' folder of temporary files. All runs share it, as its path is part of the keys of comgr's cache.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::OwnedFd,
+    path::Path,
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// How the names begin of what comgr makes in it, and leaves there when its process is killed.
+const OF_COMGR: [&str; 2] = ["comgr-", "CompileSource-"];
+
+/// The folder, as long as a run uses it.
+pub struct Temporary {
+    /// None where the cache can only be read.
+    lock: Option<File>,
+}
+
+impl Temporary {
+    /// Makes the folder below the cache of compiled kernels. Where no other run uses it, what killed workers left there is removed.
+    pub(crate) fn open(code_cache: &Path, name: &str) -> io::Result<Temporary> {
+        let folder = code_cache.join(name);
+        fs::create_dir_all(&folder)?;
+        let file = code_cache.join(format!("{name}.lock"));
+        let lock = File::options().write(true).create(true).truncate(false).open(file).ok();
+        if let Some(lock) = &lock {
+            // A file system without locks keeps what was left.
+            if flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                remove_left(&folder);
+            }
+            let _ = flock(lock, FlockOperation::LockShared);
+        }
+        Ok(Temporary { lock })
+    }
+
+    /// What the program that this process becomes uses the folder by, and all that it starts: it stays open there.
+    pub fn of_the_next_program(&self) -> Option<OwnedFd> {
+        rustix::io::dup(self.lock.as_ref()?).ok()
+    }
+}
+
+/// Best effort: what stays does no harm but to space.
+fn remove_left(folder: &Path) {
+    // Not what somebody has linked here.
+    if !fs::symlink_metadata(folder).is_ok_and(|folder| folder.is_dir()) {
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if !OF_COMGR.iter().any(|start| name.starts_with(start)) {
+            continue;
+        }
+        // Neither follows symbolic links.
+        let _ = match entry.file_type() {
+            Ok(kind) if kind.is_dir() => fs::remove_dir_all(entry.path()),
+            _ => fs::remove_file(entry.path()),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_goes_when_nobody_else_is_there() {
+        let cache = tempfile::tempdir().unwrap();
+        let tmp = cache.path().join("tmp");
+        let leave = || {
+            fs::create_dir_all(tmp.join("comgr-17-0-abc/input")).unwrap();
+            fs::write(tmp.join("CompileSource-1.cli"), "").unwrap();
+            fs::write(tmp.join("somebody's"), "").unwrap();
+            std::os::unix::fs::symlink(cache.path(), tmp.join("comgr-link")).unwrap();
+        };
+        let there = || fs::read_dir(&tmp).unwrap().count();
+        let first = Temporary::open(cache.path(), "tmp").unwrap();
+        leave();
+        let second = Temporary::open(cache.path(), "tmp").unwrap();
+        assert_eq!(there(), 4);
+        drop(first);
+        let third = Temporary::open(cache.path(), "tmp").unwrap();
+        assert_eq!(there(), 4);
+        drop(second);
+        let mut program = std::process::Command::new("cat");
+        let kept = third.of_the_next_program().unwrap();
+        let mut program = program.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        drop((third, kept));
+        drop(Temporary::open(cache.path(), "tmp").unwrap());
+        assert_eq!(there(), 4, "a program uses it");
+        drop(program.stdin.take());
+        program.wait().unwrap();
+        let _alone = Temporary::open(cache.path(), "tmp").unwrap();
+        assert_eq!(there(), 1);
+        assert!(tmp.join("somebody's").exists() && cache.path().join("tmp.lock").exists());
+    }
+}

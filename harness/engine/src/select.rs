@@ -1,0 +1,141 @@
+//! Selections of trials by the words of a user.
+
+use std::collections::{BTreeMap, HashSet};
+
+use case::{Case, Trial};
+
+use crate::{
+    CaseLibrary, Stop,
+    case_names::{Named, meant, nearest},
+};
+
+/// One trial of the library.
+#[derive(Clone)]
+pub struct Selected<'a> {
+    /// Its case.
+    pub case: &'a Case,
+    /// The point of the matrix.
+    pub trial: Trial,
+}
+
+impl Selected<'_> {
+    /// Such as `copies/small-sizes[bytes=2]`.
+    pub fn id(&self) -> String {
+        self.case.trial_id(&self.trial)
+    }
+}
+
+/// The trials that the selections name, each once, in the order of the library; all without a selection.
+///
+/// A selection is a case (`copies/small-sizes`), a folder (`copies`), a pattern with `*`, and perhaps values:
+/// `copies/small-sizes[bytes=2]` takes every trial with that value.
+///
+/// # Errors
+/// All selections that name nothing, each with what was perhaps meant.
+pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Selected<'a>>, Stop> {
+    if wanted.is_empty() {
+        let of =
+            |case: &'a Case| case.trials().into_iter().map(move |trial| Selected { case, trial });
+        return Ok(library.cases().flat_map(of).collect());
+    }
+    let mut problems = Vec::new();
+    // By case, which of its trials; none where nothing names it, so that of many cases few are expanded.
+    let mut picked: Vec<Vec<bool>> = library.cases().map(|_| Vec::new()).collect();
+    for text in wanted {
+        match Named::read(text) {
+            Ok(named) => mark(library, text, &named, &mut picked, &mut problems),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Stop::usage(problems.join("\n")));
+    }
+    let named = library.cases().zip(picked).filter(|(_, picked)| !picked.is_empty());
+    let trials = named.flat_map(|(case, picked)| {
+        let trials = case.trials().into_iter().zip(picked).filter(|(_, picked)| *picked);
+        trials.map(move |(trial, _)| Selected { case, trial })
+    });
+    Ok(trials.collect())
+}
+
+/// Refuses trials whose body is a program, for a command that works on the calls of a plan.
+pub fn plans_only(command: &str, selected: &[Selected<'_>]) -> Result<(), Stop> {
+    let Some(program) = selected.iter().find(|entry| entry.case.is_program()) else {
+        return Ok(());
+    };
+    let id = &program.case.id;
+    Err(Stop::usage(format!(
+        "error: `{id}` is a program, and `{command}` needs a case with steps; the program's own file, which `rocrepro explain` \
+         names, can be run as it is"
+    )))
+}
+
+fn mark(
+    library: &CaseLibrary,
+    text: &str,
+    named: &Named<'_>,
+    picked: &mut [Vec<bool>],
+    problems: &mut Vec<String>,
+) {
+    let (mut cases, mut trials) = (0, 0);
+    let mut axes = BTreeMap::<String, Vec<String>>::new();
+    let mut seen = HashSet::new();
+    for (case, picked) in library.cases().zip(picked) {
+        if !named.names(&case.id) {
+            continue;
+        }
+        cases += 1;
+        let all = case.trials();
+        picked.resize(all.len(), false);
+        for (trial, picked) in all.iter().zip(picked) {
+            for (axis, value) in &trial.values {
+                if seen.insert((axis.clone(), value.clone())) {
+                    axes.entry(axis.to_string()).or_default().push(value.to_string());
+                }
+            }
+            if named.values.iter().all(|(axis, value)| trial.value(axis) == Some(value)) {
+                *picked = true;
+                trials += 1;
+            }
+        }
+    }
+    if cases == 0 {
+        let ids = library.cases().map(|case| case.id.as_str());
+        let folders = library.cases().filter_map(|case| Some(case.id.rsplit_once('/')?.0));
+        let help = if named.case.ends_with(".yaml") {
+            format!("to read it from a file, write `--cases-from {}`", named.case)
+        } else {
+            nearest(named.case, ids.chain(folders)).map_or_else(
+                || "`rocrepro list` shows all cases".to_owned(),
+                |name| format!("did you mean `{name}`?"),
+            )
+        };
+        problems.push(format!("error: no case is called `{}`; {help}", named.case));
+    } else if trials == 0 {
+        problems.push(format!("error: no trial fits `{text}`; {}", unfit(&axes, named)));
+    }
+}
+
+/// Which values of a selection no trial has.
+fn unfit(axes: &BTreeMap<String, Vec<String>>, named: &Named<'_>) -> String {
+    if axes.is_empty() {
+        return "the case has no matrix".to_owned();
+    }
+    let mut problems = Vec::new();
+    for (axis, value) in &named.values {
+        match axes.get(*axis) {
+            None => {
+                let help = meant(axis, axes.keys().map(String::as_str));
+                problems.push(format!("no axis is called `{axis}`; {help}"));
+            }
+            Some(values) if !values.iter().any(|v| v == value) => {
+                problems.push(format!("`{axis}` is one of {}", values.join(", ")));
+            }
+            Some(_) => {}
+        }
+    }
+    if problems.is_empty() {
+        problems.push("no trial has these values together".to_owned());
+    }
+    problems.join("; ")
+}

@@ -1,0 +1,114 @@
+//! What the worker of a case from elsewhere is confined to. This is the one place that decides it, for every command that runs cases.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use plan::Confinement;
+use stacks::Stack;
+use supervise::{Limit, Resource};
+
+use super::Session;
+use crate::{DeviceChoice, Stop};
+
+/// The most that a case from elsewhere gets of these, unless the command line says otherwise. The cases of the library need at most
+/// a quarter of each.
+const MOST: [(Resource, Limit); 2] =
+    [(Resource::Memory, Limit(16 << 30)), (Resource::FileSize, Limit(1 << 30))];
+
+/// Files and folders that the C library, the runtime and the compiler read in addition to libraries.
+const ALWAYS: &[&str] = &[
+    "/proc/self/maps",
+    "/proc/self/stat",
+    "/proc/self/status",
+    "/proc/self/statm",
+    "/proc/sys/vm/overcommit_memory",
+    "/sys/devices/system/cpu",
+];
+
+/// Where a program that the machine's own loader starts has its libraries.
+const OF_LOADER: &[&str] =
+    &["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"];
+
+/// Files and folders that the runtime reads of a GPU.
+const OF_GPU: &[&str] = &["/sys", "/proc/cpuinfo", "/proc/meminfo", "/usr/share/libdrm"];
+
+/// Device files of a GPU. The thunk below libhsa-runtime64 keeps state in shared memory.
+const DEVICES: &[&str] = &["/dev/null", "/dev/kfd", "/dev/dri", "/dev/shm"];
+
+impl Session {
+    /// Returns true if the cases come from elsewhere and are not trusted.
+    pub fn is_foreign(&self) -> bool {
+        self.given.cases_from.as_ref().is_some_and(|from| !from.trusted)
+    }
+
+    /// Checks that code of the cases may run outside of a worker, where nothing confines it.
+    ///
+    /// # Errors
+    /// A usage error if the cases come from elsewhere and are not trusted.
+    pub fn require_trust(&self) -> Result<(), Stop> {
+        match self.is_foreign() {
+            false => Ok(()),
+            true => Err(Stop::usage(
+                "error: the exported program of a case from elsewhere would run unconfined; if you trust it, give `--trust`",
+            )),
+        }
+    }
+
+    /// Returns the confinement of workers on this stack; none where the cases are trusted.
+    pub(crate) fn confinement(&self, stack: &Stack) -> Option<Confinement> {
+        if !self.is_foreign() {
+            return None;
+        }
+        let gpu = self.device == DeviceChoice::Gpu;
+        let mut readable: Vec<PathBuf> = ALWAYS.iter().map(PathBuf::from).collect();
+        readable.push(self.programs.worker.clone().unwrap_or_else(|| self.own().to_path_buf()));
+        readable.extend(self.emulated.folder.clone());
+        readable.extend(stack.libraries.clone());
+        // Of a stack among the machine's own files, its libraries are all that is its own.
+        if !["/", "/usr"].map(Path::new).contains(&stack.root.as_path()) {
+            readable.push(stack.root.clone());
+        }
+        if stack.loader.is_none() {
+            readable.extend(OF_LOADER.iter().map(PathBuf::from));
+            let own = env::var_os("LD_LIBRARY_PATH");
+            readable.extend(own.iter().flat_map(env::split_paths));
+        }
+        let asked = self.given.environment.get("LD_LIBRARY_PATH").map(OsStr::new);
+        readable.extend(asked.into_iter().flat_map(env::split_paths));
+        if gpu {
+            readable.extend(OF_GPU.iter().map(PathBuf::from));
+        }
+        // An empty part of a library path means the folder that the worker starts in, which is its scratch.
+        readable.retain(|path| path.is_absolute());
+        let devices = if gpu { DEVICES } else { &[] };
+        Some(Confinement {
+            readable: texts(readable.iter().map(PathBuf::as_path)),
+            writable: texts([Path::new("."), self.cache_name()]),
+            devices: texts(devices.iter().map(Path::new)),
+        })
+    }
+
+    /// Lowers the limits of a trial to what its cases may have.
+    pub(super) fn at_most(&self, limits: &mut BTreeMap<Resource, Limit>) {
+        if !self.is_foreign() {
+            return;
+        }
+        for (resource, usual) in MOST {
+            // A runtime on a GPU reserves addresses for all memory of the machine.
+            let unbounded = resource == Resource::Memory && self.device == DeviceChoice::Gpu;
+            let usual = if unbounded { Limit::NONE } else { usual };
+            let given = self.given.resources.get(&resource).filter(|given| **given != Limit::NONE);
+            let most = given.copied().unwrap_or(usual);
+            let limit = limits.entry(resource).or_insert(most);
+            *limit = (*limit).min(most);
+        }
+    }
+}
+
+fn texts<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Vec<String> {
+    paths.into_iter().filter_map(|path| Some(path.to_str()?.to_owned())).collect()
+}

@@ -1,0 +1,94 @@
+//! The device that a trial gets.
+
+use std::path::Path;
+
+use case::{Case, Trial};
+use device::{Config, Planted};
+
+use super::Session;
+use crate::{DeviceChoice, card, slots::Slot};
+
+impl Session {
+    /// What the emulated device is told to be; none on a GPU.
+    pub fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
+        match self.device {
+            DeviceChoice::Emulated(arch) => {
+                Some(Config { arch, faults, ..self.emulated.config.clone() })
+            }
+            DeviceChoice::Gpu => None,
+        }
+    }
+
+    /// Returns the same for a trial of this case, which may need more devices than one, or another kind of device. An option of
+    /// the command line decides before what the case needs.
+    pub fn device_for(&self, case: &Case, trial: &Trial, faults: Vec<Planted>) -> Option<Config> {
+        let mut config = self.device_config(faults)?;
+        config.devices = self.emulated_devices(case);
+        for option in self.options_of(case, trial) {
+            // The reader of the case has refused values that cannot be.
+            config.set(&option).ok()?;
+        }
+        Some(config)
+    }
+
+    /// Returns what a trial needs of the emulated device and the command line does not say.
+    pub(crate) fn options_of(&self, case: &Case, trial: &Trial) -> Vec<String> {
+        let mut options = case.device_options(trial);
+        options.retain(|option| self.said(option).is_none());
+        options
+    }
+
+    /// Returns the option of the command line about the same property as this one.
+    fn said(&self, option: &str) -> Option<&String> {
+        let name = option.split('=').next();
+        self.emulated.options.iter().rev().find(|said| said.split('=').next() == name)
+    }
+
+    /// Returns the skip reason if the trial needs a device that this session does not have.
+    pub(crate) fn missing_properties(&self, case: &Case, trial: &Trial) -> Option<String> {
+        for option in case.device_options(trial) {
+            if self.device == DeviceChoice::Gpu {
+                let has = card::large_bar(Path::new("/"));
+                let why = match option.as_str() {
+                    "large-bar=yes" if has == Some(true) => continue,
+                    "large-bar=no" if has == Some(false) => continue,
+                    "large-bar=yes" if has == Some(false) => {
+                        "the host does not reach all memory of this GPU"
+                    }
+                    "large-bar=no" if has == Some(true) => {
+                        "the host reaches all memory of this GPU"
+                    }
+                    _ => "only the emulated device can be set up so",
+                };
+                return Some(format!("needs a device with {option}, and {why}"));
+            }
+            let (mut said, mut needed) =
+                (self.emulated.config.clone(), self.emulated.config.clone());
+            if let Some(typed) = self.said(&option)
+                && said.set(typed).and(needed.set(&option)).is_ok()
+                && said != needed
+            {
+                return Some(format!(
+                    "needs a device with {option}, and `--device-option {typed}` asks for another"
+                ));
+            }
+        }
+        self.device_for(case, trial, Vec::new())?.mistake()
+    }
+
+    fn emulated_devices(&self, case: &Case) -> u32 {
+        match self.emulated.config.devices {
+            1 => case.needs.devices.max(1),
+            said => said,
+        }
+    }
+
+    /// How many devices a trial of this case sees, at least.
+    pub(crate) fn devices_for(&self, case: &Case) -> u32 {
+        match (&self.device, &self.gpus.slots[..]) {
+            (DeviceChoice::Emulated(_), _) => self.emulated_devices(case),
+            (DeviceChoice::Gpu, [Slot { card: None, locks }]) => locks.len() as u32,
+            (DeviceChoice::Gpu, _) => 1,
+        }
+    }
+}

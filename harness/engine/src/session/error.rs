@@ -1,0 +1,83 @@
+//! The failure to open a session.
+
+use std::{io, path::PathBuf};
+
+use thiserror::Error;
+
+use crate::{FailedOperation, FailureClass};
+
+/// The failure to open a session on a stack and a device that are there.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The emulated device cannot be set up so.
+    #[error("{0}")]
+    DeviceOptions(String),
+    /// Several GPUs are chosen for runs that are compared.
+    #[error(
+        "{0} GPUs are chosen, and this compares runs with each other; `--cards` must name the one"
+    )]
+    SeveralGpus(usize),
+    /// More trials at once than GPUs.
+    #[error(
+        "`--jobs {jobs}`: each chosen GPU ({gpus}) runs one trial at a time; leave out `--jobs`, or `--cards`, \
+         without which trials share all GPUs"
+    )]
+    TooManyJobs {
+        /// Trials at once.
+        jobs: usize,
+        /// The GPUs in words.
+        gpus: String,
+    },
+    /// Programs in a folder cannot be run.
+    #[error(
+        "`{}` is on a file system that is mounted noexec, so no program or library there can be run",
+        folder.display()
+    )]
+    Noexec {
+        /// The folder.
+        folder: PathBuf,
+        /// What the user can do about it.
+        hint: &'static str,
+    },
+    /// The file of this program cannot be read.
+    #[error("cannot read this program's own file: {0}")]
+    OwnProgram(io::Error),
+    /// The file of this program was replaced.
+    #[error(
+        "`{}` is not the build of rocrepro any more that this process runs, and a launcher would start what is there \
+         now",
+        path.display()
+    )]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The folder of temporary files of workers cannot be created.
+    #[error("cannot create `{}`: {error}", folder.display())]
+    NoTemporaryFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
+}
+
+impl FailedOperation for SessionError {
+    fn class(&self) -> FailureClass {
+        match self {
+            SessionError::DeviceOptions(_)
+            | SessionError::SeveralGpus(_)
+            | SessionError::TooManyJobs { .. } => FailureClass::Usage,
+            _ => FailureClass::NoVerdict,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            SessionError::Noexec { hint, .. } => Some((*hint).to_owned()),
+            SessionError::Replaced { .. } => Some("start the command again".to_owned()),
+            _ => None,
+        }
+    }
+}

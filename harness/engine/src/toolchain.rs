@@ -1,0 +1,314 @@
+//! What compiles HIP programs against headers and libraries of a stack: this machine's compiler, or the stack's own.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use export::Form;
+use plan::{Library, Plan};
+use stacks::Stack;
+
+use crate::Stop;
+
+/// Folders of headers that programs may include. They are linked into a folder of their own: the rest of a stack's
+/// `include` belongs to another C library than the host compiler's.
+const HEADERS: &[&str] = &[
+    "hip",
+    "hiprand",
+    "rocrand",
+    "hipblaslt",
+    "hipblas-common",
+    "hipblas",
+    "rocblas",
+    "hsa",
+    "amd_comgr",
+    "rocm-core",
+];
+
+/// The options of the build line in the program.
+const OPTIONS: [&str; 3] = ["-std=c++17", "-pthread", "-D__HIP_PLATFORM_AMD__"];
+
+/// What compiles: found once for all programs of a run.
+pub struct Toolchain {
+    /// Whose headers and libraries.
+    pub(crate) stack: Stack,
+    compiler: Compiler,
+    include: PathBuf,
+    form: Form,
+}
+
+enum Compiler {
+    /// A compiler of this machine.
+    Host(PathBuf),
+    /// The stack's own clang, by wrappers that start it through the stack's loader.
+    Stack { clang: PathBuf, device_libraries: PathBuf, sysroot: Option<PathBuf> },
+}
+
+impl Toolchain {
+    /// Finds a compiler and the headers, and puts what is needed into `folder`.
+    ///
+    /// # Errors
+    /// A stack without headers, or a machine without a compiler (usage).
+    pub fn find(stack: &Stack, form: Form, folder: &Path) -> Result<Toolchain, Stop> {
+        let roots = ["usr/include", "include", "_rocm_sdk_core/include"];
+        let headers = roots
+            .iter()
+            .map(|place| stack.root.join(place))
+            .find(|place| place.join("hip/hip_runtime.h").is_file());
+        let Some(headers) = headers else {
+            return Err(Stop::usage(format!(
+                "error: {} has no HIP headers to compile with; `--with dev` fetches them for a Debian release",
+                stack.spec
+            )));
+        };
+        let include = folder.join("include");
+        let linked = fs::create_dir_all(&include).and_then(|()| {
+            HEADERS
+                .iter()
+                .filter(|name| headers.join(name).is_dir())
+                .try_for_each(|name| symlink(headers.join(name), include.join(name)))
+        });
+        linked.map_err(|e| cannot("link the headers", &e))?;
+        let host = ["c++", "g++", "clang++"].iter().find_map(|name| on_path(name));
+        let compiler = match (form, host) {
+            (Form::Hiprtc, Some(host)) => Compiler::Host(host),
+            (_, host) => stack_clang(stack, folder, host.is_some())?,
+        };
+        Ok(Toolchain { stack: stack.clone(), compiler, include, form })
+    }
+
+    /// Compiles a program; the text of the compiler's errors where it cannot be.
+    ///
+    /// # Errors
+    /// A compiler that cannot be started.
+    pub fn compile(
+        &self,
+        plan: &Plan,
+        source: &Path,
+        program: &Path,
+        gfx: &str,
+    ) -> Result<Result<(), String>, Stop> {
+        self.compile_behind(None, plan, source, program, gfx)
+    }
+
+    /// Compiles a program that is no exported one, for these architectures.
+    ///
+    /// # Errors
+    /// A compiler that cannot be started.
+    pub(crate) fn compile_program(
+        &self,
+        source: &Path,
+        program: &Path,
+        arch: &[String],
+        options: &[String],
+    ) -> Result<Result<(), String>, Stop> {
+        let mut command = self.command();
+        self.take_hip(&mut command, arch);
+        command.args(options);
+        self.link(command, source, program, &[])
+    }
+
+    /// Compiles headers once for many programs that include them; none where this compiler cannot, or has no need.
+    pub fn precompiled(&self, text: &str, folder: &Path) -> Option<PathBuf> {
+        let Compiler::Host(compiler) = &self.compiler else { return None };
+        let headers: String =
+            text.lines().filter(|l| l.starts_with("#include")).map(|l| format!("{l}\n")).collect();
+        let file = folder.join("headers.h");
+        fs::write(&file, headers).ok()?;
+        let mut command = Command::new(compiler);
+        command.args(OPTIONS).arg("-I").arg(&self.include).args(["-x", "c++-header"]);
+        // Both gcc and clang look for it beside the header that a command line includes.
+        command.arg(&file).arg("-o").arg(folder.join("headers.h.gch"));
+        let done = command.stdin(Stdio::null()).output().ok()?;
+        done.status.success().then_some(file)
+    }
+
+    /// Compiles a program as if it began with these headers.
+    ///
+    /// # Errors
+    /// A compiler that cannot be started.
+    pub fn compile_behind(
+        &self,
+        headers: Option<&Path>,
+        plan: &Plan,
+        source: &Path,
+        program: &Path,
+        gfx: &str,
+    ) -> Result<Result<(), String>, Stop> {
+        let mut command = self.command();
+        if let Some(headers) = headers {
+            command.arg("-include").arg(headers);
+        }
+        self.take_hip(&mut command, std::slice::from_ref(&gfx.to_owned()));
+        self.link(command, source, program, &plan.libraries)
+    }
+
+    /// The compiler with the options of every program.
+    fn command(&self) -> Command {
+        let mut command = match &self.compiler {
+            Compiler::Host(path) => Command::new(path),
+            Compiler::Stack { clang, sysroot, .. } => {
+                let mut command = Command::new(clang);
+                // By /proc/self/exe clang would take the loader for itself.
+                command.arg("-no-canonical-prefixes").arg("-fuse-ld=lld");
+                if let Some(sysroot) = sysroot {
+                    command.arg("--sysroot").arg(sysroot);
+                }
+                command
+            }
+        };
+        command.args(OPTIONS).arg("-I").arg(&self.include);
+        command
+    }
+
+    /// Makes it take HIP, where the program is one.
+    fn take_hip(&self, command: &mut Command, arch: &[String]) {
+        if let (Form::Hipcc, Compiler::Stack { clang, device_libraries, .. }) =
+            (self.form, &self.compiler)
+        {
+            // The runtime is named below, by its file.
+            command.args(["-no-hip-rt", "-x", "hip"]);
+            command.args(arch.iter().map(|gfx| format!("--offload-arch={gfx}")));
+            command.arg(joined("--rocm-device-lib-path=", device_libraries));
+            command.arg(joined("--hip-path=", &self.stack.root.join("usr")));
+            // Clang looks for its bundler on the path, and beside itself for everything else.
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let beside = clang.parent().map(Path::to_path_buf);
+            let folders = beside.into_iter().chain(std::env::split_paths(&path));
+            if let Ok(path) = std::env::join_paths(folders) {
+                command.env("PATH", path);
+            }
+        }
+    }
+
+    /// Compiles and links a program with HIP, hipRTC and these libraries.
+    fn link(
+        &self,
+        mut command: Command,
+        source: &Path,
+        program: &Path,
+        libraries: &[Library],
+    ) -> Result<Result<(), String>, Stop> {
+        command.arg(source).args(["-x", "none", "-o"]).arg(program);
+        let libraries = ["libamdhip64.so".to_owned(), "libhiprtc.so".to_owned()]
+            .into_iter()
+            .chain(libraries.iter().map(|library| format!("lib{}.so", library.name())));
+        // What is missing fails at the link, with the names of the functions.
+        command.args(libraries.filter_map(|name| self.stack.library(&name)));
+        // The stack's libraries need those of its own C library.
+        command.arg("-Wl,--allow-shlib-undefined");
+        let output =
+            command.stdin(Stdio::null()).output().map_err(|e| cannot("start the compiler", &e))?;
+        if output.status.success() {
+            return Ok(Ok(()));
+        }
+        Ok(Err(first_error(&String::from_utf8_lossy(&output.stderr))))
+    }
+}
+
+/// What is quoted of a compiler's words: its first error and what follows it, as headers of some releases have more warnings than
+/// anybody reads.
+fn first_error(words: &str) -> String {
+    let lines: Vec<&str> = words.lines().collect();
+    let first = lines.iter().position(|line| line.contains("error:")).unwrap_or(0);
+    lines[first..].iter().take(30).copied().collect::<Vec<_>>().join("\n")
+}
+
+/// The clang of the stack's development packages, made to run on this machine.
+fn stack_clang(stack: &Stack, folder: &Path, host_headers: bool) -> Result<Compiler, Stop> {
+    let root = &stack.root;
+    let llvm = fs::read_dir(root.join("usr/lib"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.join("bin/clang++").is_file())
+        .or_else(|| Some(root.join("llvm")).filter(|path| path.join("bin/clang++").is_file()));
+    let Some(llvm) = llvm else {
+        return Err(Stop::usage(format!(
+            "error: {} has no clang, and this machine has no compiler that could serve; `--with dev` fetches one for a \
+             Debian release",
+            stack.spec
+        )));
+    };
+    let made = wrappers(stack, &llvm, folder);
+    let device_libraries = device_libraries(root, &llvm).ok_or_else(|| {
+        Stop::usage(format!("error: {} has no device libraries (ocml.bc)", stack.spec))
+    })?;
+    made.map_err(|e| cannot("set up clang", &e))?;
+    Ok(Compiler::Stack {
+        clang: folder.join("llvm/bin/clang++"),
+        device_libraries,
+        sysroot: (!host_headers).then(|| root.clone()),
+    })
+}
+
+/// The folder of ocml.bc: with clang's own files in newer Debian releases, of its own in older ones and in AMD's.
+fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
+    let versions = fs::read_dir(llvm.join("lib/clang")).into_iter().flatten().flatten();
+    let with_clang = versions.map(|entry| entry.path().join("amdgcn/bitcode"));
+    let own = ["usr/lib/x86_64-linux-gnu/amdgcn/bitcode", "usr/amdgcn/bitcode", "amdgcn/bitcode"];
+    with_clang
+        .chain(own.iter().map(|place| root.join(place)))
+        .find(|place| place.join("ocml.bc").is_file())
+}
+
+/// Scripts that start each tool of clang through the stack's loader, beside the folder of clang's own files: clang finds
+/// both by the path that it was started with.
+fn wrappers(stack: &Stack, llvm: &Path, folder: &Path) -> std::io::Result<()> {
+    let bin = folder.join("llvm/bin");
+    fs::create_dir_all(&bin)?;
+    symlink(llvm.join("lib"), folder.join("llvm/lib"))?;
+    for entry in fs::read_dir(llvm.join("bin"))? {
+        let tool = entry?.path();
+        let Some(name) = tool.file_name() else { continue };
+        let at = bin.join(name);
+        let inner = stack.command(&tool, None);
+        let mut words = vec![quoted(inner.get_program())];
+        let arguments: Vec<_> = inner.get_args().collect();
+        if stack.loader.is_some() {
+            words.push("--argv0".to_owned());
+            words.push(quoted(at.as_os_str()));
+        }
+        words.extend(arguments.into_iter().map(quoted));
+        fs::write(&at, format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" ")))?;
+        fs::set_permissions(&at, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
+
+fn quoted(word: &std::ffi::OsStr) -> String {
+    shell_words::quote(&word.to_string_lossy()).into_owned()
+}
+
+fn joined(option: &str, path: &Path) -> std::ffi::OsString {
+    let mut word = std::ffi::OsString::from(option);
+    word.push(path);
+    word
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+fn cannot(what: &str, error: &std::io::Error) -> Stop {
+    Stop::no_verdict(format!("error: cannot {what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_error;
+
+    #[test]
+    fn an_error_is_quoted_behind_any_number_of_warnings() {
+        let warnings: String = (0..40).map(|n| format!("a.h:{n}:1: warning: old\n")).collect();
+        let words = format!("{warnings}p.cpp:7:3: error: no\n    7 | x\n");
+        assert_eq!(first_error(&words), "p.cpp:7:3: error: no\n    7 | x");
+        // Words without that one are quoted from their beginning.
+        assert_eq!(first_error(&warnings).lines().count(), 30);
+        assert!(first_error("killed").starts_with("killed"));
+    }
+}
