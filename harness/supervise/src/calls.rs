@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 
-use rustix::process::{PidfdFlags, getpid, pidfd_open, set_child_subreaper};
+use rustix::process::{getpid, set_child_subreaper};
 
 /// A system call that is needed, the reason, and an attempt to make it.
 struct Needed {
@@ -18,7 +18,7 @@ struct Needed {
     attempt: fn() -> io::Result<()>,
 }
 
-/// The calls that this process and every worker or program need.
+/// The calls that this process and every worker or program need. Where `pidfd_open` fails, a thread waits for each child instead.
 const NEEDED: [Needed; 3] = [
     Needed {
         name: "getcwd",
@@ -45,13 +45,6 @@ const NEEDED: [Needed; 3] = [
     },
 ];
 
-/// The call that only the process which watches others needs.
-const WATCHING: Needed = Needed {
-    name: "pidfd_open",
-    otherwise: "the end of a process cannot be waited for (Linux 5.3 has it)",
-    attempt: || Ok(pidfd_open(getpid(), PidfdFlags::empty()).map(drop)?),
-};
-
 /// A system call that is needed and fails here.
 #[derive(Debug)]
 pub struct ForbiddenCall {
@@ -72,20 +65,12 @@ impl fmt::Display for ForbiddenCall {
 
 impl std::error::Error for ForbiddenCall {}
 
-/// Tries the calls that a worker or a program needs.
-///
-/// # Errors
-/// The first that fails.
-pub(crate) fn try_those_of_a_child() -> Result<(), ForbiddenCall> {
-    NEEDED.iter().try_for_each(Needed::succeeds)
-}
-
 /// Tries the calls that this process and its children need.
 ///
 /// # Errors
 /// The first that fails.
 pub fn try_system_calls() -> Result<(), ForbiddenCall> {
-    NEEDED.iter().chain([&WATCHING]).try_for_each(Needed::succeeds)
+    NEEDED.iter().try_for_each(Needed::succeeds)
 }
 
 impl Needed {
