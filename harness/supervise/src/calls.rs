@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 
-use rustix::process::{PidfdFlags, getpid, pidfd_open, set_child_subreaper};
+use rustix::process::{getpid, set_child_subreaper};
 
 /// A needed system call, the reason, and a function that tries it.
 struct Needed {
@@ -18,7 +18,8 @@ struct Needed {
     attempt: fn() -> io::Result<()>,
 }
 
-/// System calls that this process and every worker or program need.
+/// System calls that this process and every worker or program need. Where `pidfd_open` fails, a thread waits for each child
+/// instead.
 const NEEDED: [Needed; 3] = [
     Needed {
         name: "getcwd",
@@ -45,13 +46,6 @@ const NEEDED: [Needed; 3] = [
     },
 ];
 
-/// System call that only the supervising process needs.
-const WATCHING: Needed = Needed {
-    name: "pidfd_open",
-    otherwise: "the end of a process cannot be waited for (Linux 5.3 has it)",
-    attempt: || Ok(pidfd_open(getpid(), PidfdFlags::empty()).map(drop)?),
-};
-
 /// A needed system call that fails on this machine.
 #[derive(Debug)]
 pub struct ForbiddenCall {
@@ -72,20 +66,12 @@ impl fmt::Display for ForbiddenCall {
 
 impl std::error::Error for ForbiddenCall {}
 
-/// Tries the system calls that a worker or a program needs.
-///
-/// # Errors
-/// Returns the first call that fails.
-pub(crate) fn try_those_of_a_child() -> Result<(), ForbiddenCall> {
-    NEEDED.iter().try_for_each(Needed::succeeds)
-}
-
 /// Tries the system calls that this process and its children need.
 ///
 /// # Errors
 /// Returns the first call that fails.
 pub fn try_system_calls() -> Result<(), ForbiddenCall> {
-    NEEDED.iter().chain([&WATCHING]).try_for_each(Needed::succeeds)
+    NEEDED.iter().try_for_each(Needed::succeeds)
 }
 
 impl Needed {

@@ -3,6 +3,7 @@
 use std::io::{self, pipe};
 use std::os::fd::OwnedFd;
 use std::thread;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
@@ -24,11 +25,22 @@ pub(crate) fn is_unavailable(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::PERM | Errno::ACCESS)
 }
 
-fn by_thread(child: Pid) -> io::Result<OwnedFd> {
+/// Between two looks at a child that another thread of this process has stopped to read its stacks. The kernel reports
+/// such stops to every thread that waits, whatever its options are (`wait_task_stopped` in Linux's kernel/exit.c).
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Returns a descriptor that a thread makes ready when the child has ended.
+pub(crate) fn by_thread(child: Pid) -> io::Result<OwnedFd> {
     let (ready, held) = pipe()?;
     let wait = move || {
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        while matches!(waitid(WaitId::Pid(child), ended), Err(Errno::INTR)) {}
+        loop {
+            match waitid(WaitId::Pid(child), ended) {
+                Err(Errno::INTR) => {}
+                Ok(Some(status)) if status.stopped() || status.trapped() => thread::sleep(LOOK),
+                _ => break,
+            }
+        }
         drop(held);
     };
     thread::Builder::new().name("wait for a child".to_owned()).spawn(wait)?;

@@ -93,7 +93,13 @@ fn describe(pid: i32, tid: i32, name: &str, state: &str, waits: &str, calls: &[S
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
+    use std::process::{Command, Stdio};
+
+    use rustix::event::PollFlags;
+
     use super::*;
+    use crate::ended;
 
     #[track_caller]
     fn check(state: &str, waits: &str, calls: &[&str], expected: &str) {
@@ -118,5 +124,27 @@ mod tests {
         );
         check("T", "", &[], "process 7, thread 8 `a b` is stopped");
         check("S", "0", &[], "process 7, thread 8 `a b` sleeps");
+    }
+
+    /// Only kernels without `pidfd_open` need the thread.
+    #[test]
+    fn stopped_child_has_not_ended() {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("613").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = sleep.spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let ended = ended::by_thread(pid).unwrap();
+        let is_ready = |limit| {
+            let until = Instant::now() + Duration::from_millis(limit);
+            let source = [((), ended.as_fd(), PollFlags::IN)];
+            !group::wait_ready(&source, Some(until)).unwrap().is_empty()
+        };
+        let stopped = Stopped::stop(pid.as_raw_pid()).expect("a parent may look");
+        assert!(!is_ready(200));
+        drop(stopped);
+        assert!(!is_ready(50));
+        child.kill().unwrap();
+        assert!(is_ready(60_000));
+        child.wait().unwrap();
     }
 }

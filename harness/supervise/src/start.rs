@@ -21,7 +21,7 @@ use std::{
 
 use crate::{
     Limit, Resource, View,
-    calls::try_those_of_a_child,
+    calls::try_system_calls,
     view::{NoView, TRY},
 };
 
@@ -130,7 +130,7 @@ impl Start {
                 let (resource, limit) = limit_of(&value.ok_or_else(|| BadWords::of(&word))?)?;
                 resource.set(limit)?;
             }
-            try_those_of_a_child()?;
+            try_system_calls()?;
             Ok::<(), Box<dyn Error>>(())
         };
         settle().map_err(|error| not_started(&*error))
@@ -275,7 +275,7 @@ impl Start {
         if self.fixed_addresses {
             fix_addresses();
         }
-        try_those_of_a_child().map_err(io::Error::other)?;
+        try_system_calls().map_err(io::Error::other)?;
         let mut words = self.through.into_iter().chain([self.program.clone().into()]);
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).args(self.arguments).env_clear().envs(environment);

@@ -308,6 +308,10 @@ fn watches_children_without_pidfd_open() {
         check("kill -9 $$", "Signalled { signal: 9, core: false }", &[], "", "");
         let seen = watch("sleep 611", b"", &Limits { total: SHORT, ..PATIENT });
         assert_stopped(&seen, Reason::Total, false);
+        // The stops by which stacks are read are not its end.
+        let seen = watch("sleep 611", b"", &Limits { total: SHORT, stacks: true, ..PATIENT });
+        assert_stopped(&seen, Reason::Total, false);
+        assert!(!seen.stacks.is_empty(), "{seen:?}");
         // A process that outlives the leader is killed all the same.
         let seen = watch("sleep 612 > /dev/null 2>&1 & exit 0", b"", &PATIENT);
         assert!(matches!(seen.ended, Ended::Exited(0)), "{seen:?}");

@@ -103,6 +103,18 @@ fn every_case_has_sources_of_its_expectations() {
     }
 }
 
+/// In a list without quotes YAML cuts `(a, b)` in two, and each half would pass as a source.
+#[test]
+fn sources_have_both_parentheses() {
+    for (id, text) in CASES.iter() {
+        let case = with_file(id, text);
+        for source in &case.source {
+            let count = |wanted| source.chars().filter(|found| *found == wanted).count();
+            assert_eq!(count('('), count(')'), "{id}: `{source}`");
+        }
+    }
+}
+
 #[test]
 fn only_a_quoted_place_of_a_document_is_a_source() {
     let case = |source: &str| {

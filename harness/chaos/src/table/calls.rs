@@ -36,9 +36,27 @@ pub(crate) const ROWS: &[Row] = &[
     )
     .says(&["`prctl` fails here", "processes that are left behind cannot be found"])
     .alone(),
-    row("call/pidfd_open", |s| everywhere(s, "pidfd_open"), STOPPED)
-        .says(&["`pidfd_open` fails here"])
-        .alone(),
+    // Linux before 5.3 does not have it; a thread waits for each child instead.
+    row("call/pidfd_open", |s| everywhere(s, "pidfd_open"), &["pass"]).alone(),
+    row(
+        "call/pidfd_open-and-a-daemon",
+        |s| {
+            everywhere(s, "pidfd_open");
+            s.trouble("daemon@body")
+        },
+        &["fail leak:process"],
+    )
+    .alone(),
+    row(
+        "call/pidfd_open-and-a-hang",
+        |s| {
+            s.hangs();
+            everywhere(s, "pidfd_open");
+            s.trouble("hang@body")
+        },
+        &["fail hang:*"],
+    )
+    .alone(),
     row("call/getcwd-in-the-worker", |s| in_the_worker(s, "getcwd"), NOTHING)
         .says(&["`getcwd` fails here"])
         .alone(),

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -108,6 +109,23 @@ fn an_environment_is_made_used_and_removed() {
     check(cache, &["env", "remove", "b"], 0, "");
     check(cache, &["env", "list"], 0, "");
     assert!(!Path::new(&venv).exists());
+}
+
+/// The sizes of wheels are unknown before pip has them, so the kernel bounds each file.
+#[test]
+fn pip_may_write_no_endless_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let python = folder.path().join("python");
+    let script =
+        "#!/bin/sh\ngrep 'Max file size' /proc/self/limits > \"$XDG_CACHE_HOME/limits\"\nexit 1\n";
+    fs::write(&python, script).unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    let python = python.to_str().unwrap();
+    check(Some(folder.path()), &["env", "create", "x", "--python", python, "tiny"], 3, "ended: ");
+    let limits = fs::read_to_string(folder.path().join("limits")).unwrap();
+    let limits: Vec<&str> = limits.split_whitespace().skip(3).take(2).collect();
+    let is_bounded = |limit: &str| limit.parse::<u64>().is_ok_and(|limit| limit <= 16 << 30);
+    assert!(limits.len() == 2 && limits.iter().all(|limit| is_bounded(limit)), "{limits:?}");
 }
 
 /// Triton compiles C as it runs. Without a compiler each trial would fail, by an exception that ROCm has no part in.
