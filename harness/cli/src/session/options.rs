@@ -21,6 +21,7 @@ use crate::{
     library::CasesFrom,
     progress,
     slots::{self, Slot},
+    stop::explained,
 };
 
 /// How to set up a session, as the user or a test chose it.
@@ -77,7 +78,7 @@ impl TryFrom<&Target> for SessionOptions {
         if !progress::is_night(&on.rocm)
             && let Err(error) = on.rocm.parse::<Spec>()
         {
-            problems.push(format!("error: {error}"));
+            problems.push(format!("error: {}", explained(&error)));
         }
         for name in &on.with {
             if let Err(error) = Extra::named(name) {
