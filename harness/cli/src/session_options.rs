@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, time::Duratio
 
 use clap::Parser;
 use device::Arch;
-use engine::{DeviceChoice, SessionOptions, Stop, environments::Environments, stack_source};
+use engine::{
+    DeviceChoice, SessionOptions, Stop, environments::Environments, stack_source, stop::explained,
+};
 use stacks::{Extra, Spec};
 use supervise::{Limit, Limits, Resource};
 
@@ -40,7 +42,7 @@ impl TryFrom<&Target> for SessionOptions {
         if !stack_source::is_night(&on.rocm)
             && let Err(error) = on.rocm.parse::<Spec>()
         {
-            problems.push(format!("error: {error}"));
+            problems.push(format!("error: {}", explained(&error)));
         }
         for name in &on.with {
             if let Err(error) = Extra::named(name) {

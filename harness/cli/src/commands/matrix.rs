@@ -21,6 +21,7 @@ use crate::{
 };
 use engine::{
     Selected, Stop, environments::Environments, output_files, own_program, record_file::RecordFile,
+    stop::explained,
 };
 
 /// A run that becomes a column.
@@ -138,7 +139,7 @@ fn planned(args: &Matrix) -> Result<Vec<Planned>, Stop> {
     let each = pairs.iter().flat_map(|pair| environments.iter().map(move |it| (*pair, *it)));
     for ((spec, gfx), environment) in each {
         if let Err(error) = spec.parse::<stacks::Spec>() {
-            problems.push(format!("error: {error}"));
+            problems.push(format!("error: {}", explained(&error)));
         }
         if let Some(Err(error)) = gfx.map(str::parse::<device::Arch>) {
             problems.push(format!("error: {error}"));

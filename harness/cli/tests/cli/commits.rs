@@ -225,7 +225,7 @@ fn the_second_listing_is_interrupted_at_once() {
     let output = interrupted(child, asked);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{text}");
-    assert!(text.contains("the listing was called off") && text.contains("--resume"), "{text}");
+    assert!(text.contains("the listing was cancelled") && text.contains("--resume"), "{text}");
     let night = "last good 7.15.0a20260704, first bad 7.15.0a20260705";
     assert!(String::from_utf8_lossy(&output.stdout).contains(night));
     let before = fs::read_to_string(machine.at("state")).expect("a file");

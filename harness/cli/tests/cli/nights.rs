@@ -149,7 +149,10 @@ fn a_download_is_interrupted_at_once_and_the_search_goes_on_later() {
     let output = interrupted(child, || server.sent() >= 100_000);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{text}");
-    assert!(text.contains("called off") && text.contains("--resume goes on"), "{text}");
+    assert!(
+        text.contains("the fetch was cancelled") && text.contains("--resume goes on"),
+        "{text}"
+    );
     server.change(|site| {
         site.slow(100_000_000);
     });

@@ -110,7 +110,7 @@ fn builds_beside_the_main_branch_are_left_out_unless_asked_for() {
     let server = site.serve();
     let machine = Search::new();
     let told = machine.bisect(&[&source(&server), ALL[0], ALL[1]]);
-    let left_out = "2 builds that are no nights of the main branch (+bkc, .dev0) were left out";
+    let left_out = "2 builds that are not nights of the main branch (+bkc, .dev0) were left out";
     told.check(0, &["last good 7.15.0a20260705, first bad 7.15.0a20260706", left_out], &[]);
     assert!(!machine.journal().contains("bkc"));
     let asked = format!("--bad={bkc}");

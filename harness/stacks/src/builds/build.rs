@@ -136,3 +136,76 @@ impl BuildQuery {
 pub(crate) fn of_day(text: &str) -> Option<(&str, &str)> {
     text.split_once('@').filter(|(commit, _)| commit.chars().all(|c| c.is_ascii_hexdigit()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recognises_a_build_by_each_of_its_names() {
+        let commit = "361a3e79d630361a3e79d630361a3e79d630361a";
+        let push = Build { run: Some("1".into()), ..Build::named(commit.into(), "7.15.0".into()) };
+        let check = |build: &Build, text: &str, expected: bool| {
+            assert_eq!(build.is_called(text), expected, "{text:?}");
+        };
+        check(&push, commit, true);
+        check(&push, "7.15.0", true);
+        check(&push, "361a3e7", true);
+        // Too short, and another commit.
+        check(&push, "361a3e", false);
+        check(&push, "361a3e8", false);
+        check(&push, "", false);
+        let release = Build::named("debian:6.4.3".into(), "6.4".into());
+        check(&release, "debian:6.4.3", true);
+        check(&release, "6.4.3", true);
+        check(&release, "6.4", true);
+        check(&release, "debian", false);
+        check(&release, "debian:", false);
+    }
+
+    #[test]
+    fn recognises_a_push_by_its_run_and_commit() {
+        let commit = "361a3e79d630361a3e79d630361a3e79d630361a";
+        let check = |id: &str, run: Option<&str>, expected: bool| {
+            let build = Build { run: run.map(str::to_owned), ..Build::named(id.into(), id.into()) };
+            assert_eq!(build.is_push(), expected, "{id} {run:?}");
+        };
+        check(commit, Some("1"), true);
+        check(commit, None, false);
+        check(&commit[1..], Some("1"), false);
+        check(&commit.replace('d', "x"), Some("1"), false);
+    }
+
+    #[test]
+    fn splits_a_push_from_its_day() {
+        assert_eq!(of_day("361a3e7@2026-07-04"), Some(("361a3e7", "2026-07-04")));
+        assert_eq!(of_day("me@2026-07-04"), None);
+        assert_eq!(of_day("361a3e7"), None);
+        let days = BuildQuery::between("gfx1151", "361a3e7@2026-07-04", "7.15.0a20260702");
+        let day = |text: &str| text.parse::<Date>().ok();
+        assert_eq!((days.from, days.to), (day("2026-07-02"), day("2026-07-04")));
+        assert!(days.beside_main.is_empty());
+        let beside =
+            BuildQuery::between("gfx1151", "7.10.0.dev0+361a3e7", "10.1.0a20260811+bkc.20260813");
+        assert_eq!(beside.beside_main, [".dev0", "+bkc"]);
+    }
+
+    #[test]
+    fn adds_the_sizes_of_the_archives_of_the_first_location() {
+        let archive = |size| Archive {
+            name: "x".into(),
+            url: "x".into(),
+            size,
+            sha256: None,
+            sha256_url: None,
+        };
+        let of = |sizes: &[Option<u64>]| {
+            let archives = sizes.iter().map(|size| archive(*size)).collect();
+            let place = BuildLocation::Archives { source: "x".into(), archives };
+            let places = vec![BuildLocation::Directory("/x".into()), place];
+            Build { places, ..Build::named("x".into(), "x".into()) }.size()
+        };
+        assert_eq!(of(&[Some(3), Some(4)]), Some(7));
+        assert_eq!(of(&[Some(3), None]), None);
+    }
+}

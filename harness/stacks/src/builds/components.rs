@@ -156,6 +156,14 @@ mod tests {
     }
 
     #[test]
+    fn compares_all_commits_of_two_builds() {
+        let old = manifest("a", &[("rocm-systems", "\"1\"")]);
+        assert!(old.same_source(&manifest("a", &[("rocm-systems", "\"1\"")])));
+        assert!(!old.same_source(&manifest("b", &[("rocm-systems", "\"1\"")])));
+        assert!(!old.same_source(&manifest("a", &[("rocm-systems", "\"2\"")])));
+    }
+
+    #[test]
     fn unknown_commits_are_not_commits() {
         let old = manifest("a", &[("rocm-systems", "null")]);
         let new = manifest("a", &[("rocm-systems", "\"2\"")]);

@@ -122,5 +122,8 @@ mod tests {
         check("2028-03-01", -1, "2028-02-29");
         check("2026-01-01", 0, "2026-01-01");
         check("2026-01-01", 365, "2027-01-01");
+        let until = |from: &str, to: &str| from.parse::<Date>().unwrap().until(to.parse().unwrap());
+        assert_eq!(until("2026-02-27", "2026-03-02"), 3);
+        assert_eq!(until("2026-03-02", "2026-02-27"), -3);
     }
 }

@@ -85,3 +85,28 @@ pub struct FindError {
     /// The nearest builds, or the ends of the history.
     pub offered: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn blames_the_machine_for_files_and_cancelled_listings() {
+        let missing = std::io::ErrorKind::NotFound.into();
+        let file = SourcesError::from(PathError::new("read", Path::new("/x"), missing));
+        assert!(file.is_environment() && file.hint().is_none());
+        let config =
+            SourcesError::Config { path: "/x".into(), problems: vec!["a".into(), "b".into()] };
+        assert!(!config.is_environment());
+        assert_eq!(config.to_string(), "/x: a; b");
+        let unknown = SourcesError::UnknownSource { wanted: vec!["x".into()], known: "y".into() };
+        assert!(!unknown.is_environment());
+        assert!(unknown.hint().is_some_and(|hint| hint.starts_with("use one of y, dir:FOLDER")));
+        assert!(ListError::Cancelled.is_environment());
+        let empty = ListError::Empty { gfx: "gfx1151".into(), reasons: vec!["a: b".into()] };
+        assert!(!empty.is_environment());
+        assert_eq!(empty.to_string(), "no builds for gfx1151: a: b");
+    }
+}

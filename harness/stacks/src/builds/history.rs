@@ -271,6 +271,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn compares_the_days_of_a_gap_with_those_of_builds() {
+        let gap = |from: &str, to: &str| ListingGap {
+            source: "x".into(),
+            from: from.parse().ok(),
+            to: to.parse().ok(),
+            reason: "y".into(),
+        };
+        let build = |day: &str| Build {
+            date: day.parse().ok(),
+            ..Build::named(day.to_owned(), day.to_owned())
+        };
+        let check = |gap: &ListingGap, after: &str, until: &str, expected: bool| {
+            let between = gap.between(&build(after), &build(until));
+            assert_eq!(between, expected, "{gap:?} between {after} and {until}");
+        };
+        let july = gap("2026-07-01", "2026-07-31");
+        check(&july, "2026-07-05", "2026-07-09", true);
+        check(&july, "2026-06-01", "2026-06-30", false);
+        check(&july, "2026-06-01", "2026-07-01", true);
+        check(&july, "2026-08-01", "2026-08-09", false);
+        check(&july, "2026-07-31", "2026-08-09", true);
+        check(&july, "unknown", "unknown", true);
+        check(&gap("", ""), "2026-06-01", "2026-06-30", true);
+    }
+
+    #[test]
     fn orders_a_release_after_the_nights_of_its_version() {
         let build = |version: &str, uploaded: &str| Build {
             date: names::day(version).or_else(|| uploaded.parse().ok()),

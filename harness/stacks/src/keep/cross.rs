@@ -127,6 +127,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn knows_the_submodule_of_each_component() {
+        let submodules = Component::ALL.map(|component| component.submodule());
+        assert_eq!(submodules, ["rocm-libraries", "rocm-systems", "amd-llvm", "rocm-systems"]);
+        let names = Component::ALL.map(|component| component.name());
+        assert_eq!(names, ["libraries", "hip", "compiler", "rocr"]);
+    }
+
+    #[test]
     fn files_have_one_owner() {
         let check = |path: &str, expected: Option<Component>| {
             let owners: Vec<_> =

@@ -162,3 +162,160 @@ impl Elf {
         names.filter(|name| name.starts_with(start)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Library to be written: names of needed libraries, defined versions, undefined, weak undefined and defined functions.
+    #[derive(Default)]
+    struct Library<'a> {
+        needed: &'a [&'a str],
+        versions: &'a [&'a str],
+        undefined: &'a [&'a str],
+        weak: &'a [&'a str],
+        defined: &'a [&'a str],
+    }
+
+    impl Library<'_> {
+        /// Returns an ELF file with the sections that the loader would read.
+        fn elf(&self) -> Vec<u8> {
+            let mut strings = vec![0u8];
+            let mut string = |text: &str| {
+                let at = strings.len() as u32;
+                strings.extend(text.bytes().chain([0]));
+                at
+            };
+            let mut symbols = vec![0u8; 24];
+            let mut symbol = |name: u32, info: u8, section: u16| {
+                symbols.extend(name.to_le_bytes());
+                symbols.extend([info, 0]);
+                symbols.extend(section.to_le_bytes());
+                symbols.extend([0; 16]);
+            };
+            // STB_GLOBAL or STB_WEAK, and STT_FUNC.
+            self.undefined.iter().for_each(|name| symbol(string(name), 0x12, 0));
+            self.weak.iter().for_each(|name| symbol(string(name), 0x22, 0));
+            self.defined.iter().for_each(|name| symbol(string(name), 0x12, 1));
+            let mut dynamic = Vec::new();
+            // DT_SONAME, which is not a needed library, then DT_NEEDED.
+            let soname = (14u64, string("libown.so"));
+            let needed: Vec<_> = self.needed.iter().map(|name| (1u64, string(name))).collect();
+            for (tag, name) in [soname].into_iter().chain(needed) {
+                dynamic.extend(tag.to_le_bytes());
+                dynamic.extend(u64::from(name).to_le_bytes());
+            }
+            dynamic.extend([0; 16]);
+            let mut versions = Vec::new();
+            for (at, name) in self.versions.iter().enumerate() {
+                let next = if at + 1 < self.versions.len() { 28u32 } else { 0 };
+                for half in [1u16, 0, at as u16 + 1, 1] {
+                    versions.extend(half.to_le_bytes());
+                }
+                for word in [0, 20, next, string(name), 0] {
+                    versions.extend(word.to_le_bytes());
+                }
+            }
+            let name = string(".x");
+            // Kind, link, number of entries, size of an entry, content.
+            let sections: [(u32, u32, u32, u64, &[u8]); 5] = [
+                (0, 0, 0, 0, &[]),
+                (3, 0, 0, 0, &strings),
+                (11, 1, 1, 24, &symbols),
+                (6, 1, 0, 16, &dynamic),
+                (0x6fff_fffd, 1, self.versions.len() as u32, 0, &versions),
+            ];
+            let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+            elf.resize(64, 0);
+            let mut headers = Vec::new();
+            for (kind, link, info, entry, content) in sections {
+                let at = elf.len() as u64;
+                elf.extend(content);
+                for word in [name, kind] {
+                    headers.extend(word.to_le_bytes());
+                }
+                for word in [0, 0, at, content.len() as u64] {
+                    headers.extend(u64::to_le_bytes(word));
+                }
+                for word in [link, info] {
+                    headers.extend(word.to_le_bytes());
+                }
+                for word in [1, entry] {
+                    headers.extend(u64::to_le_bytes(word));
+                }
+            }
+            let table = elf.len() as u64;
+            elf.extend(headers);
+            let mut put =
+                |at: usize, bytes: &[u8]| elf[at..at + bytes.len()].copy_from_slice(bytes);
+            put(16, &3u16.to_le_bytes()); // ET_DYN
+            put(18, &62u16.to_le_bytes()); // EM_X86_64
+            put(20, &1u32.to_le_bytes());
+            put(40, &table.to_le_bytes()); // e_shoff
+            put(52, &64u16.to_le_bytes());
+            put(58, &64u16.to_le_bytes()); // e_shentsize
+            put(60, &5u16.to_le_bytes()); // e_shnum
+            put(62, &1u16.to_le_bytes()); // e_shstrndx
+            elf
+        }
+    }
+
+    fn write(path: &Path, library: &Library<'_>) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, library.elf()).unwrap();
+    }
+
+    #[test]
+    fn lists_the_missing_functions_of_loaded_libraries() {
+        let venv = tempfile::tempdir().unwrap();
+        let site = venv.path().join("lib/python3.11/site-packages");
+        let needs_hsa = Library {
+            needed: &["libc.so.6", "libhsa-runtime64.so.1"],
+            undefined: &["hsa_init", "hsa_new", "memcpy"],
+            weak: &["hsa_optional"],
+            ..Library::default()
+        };
+        write(&site.join("torch/lib/libamdhip64.so"), &needs_hsa);
+        // The same functions in a library that never meets HIP.
+        write(&site.join("torch/lib/libtool.so"), &needs_hsa);
+        let both = Library { needed: &["libamdhip64.so.7", "libhsa-runtime64.so.1"], ..needs_hsa };
+        write(&site.join("repaired.libs/libboth.so.1"), &both);
+        write(&site.join("torch/lib/notes.txt"), &both);
+        let offered = BTreeSet::from(["hsa_init".to_owned()]);
+        let missing = missing_functions(venv.path(), &offered);
+        let expected = ["repaired.libs/libboth.so.1", "torch/lib/libamdhip64.so"];
+        assert_eq!(missing, expected.map(|path| (site.join(path), "hsa_new".to_owned())));
+
+        fs::remove_file(site.join("torch/lib/libamdhip64.so")).unwrap();
+        assert!(missing_functions(venv.path(), &offered).is_empty(), "it has no HIP runtime");
+    }
+
+    #[test]
+    fn lists_the_functions_that_a_library_exports() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("libhsa-runtime64.so.1");
+        let library = Library {
+            defined: &["hsa_init", "hsa_shut_down", "other"],
+            undefined: &["hsa_needed"],
+            ..Library::default()
+        };
+        write(&path, &library);
+        let expected = ["hsa_init", "hsa_shut_down"].map(str::to_owned);
+        assert_eq!(offered_functions(&path), BTreeSet::from(expected));
+        assert!(offered_functions(Path::new("/nonexistent")).is_empty());
+    }
+
+    #[test]
+    fn reads_the_release_from_the_newest_version_of_the_functions() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("torch/lib/libamdhip64.so");
+        let versions = ["libamdhip64.so", "hip_6.4", "hip_7.2", "hip_4.2"];
+        write(&path, &Library { versions: &versions, ..Library::default() });
+        assert_eq!(release_of(&path).unwrap().to_string(), "7.2");
+        let info = folder.path().join("torch/.info");
+        fs::create_dir(&info).unwrap();
+        fs::write(info.join("version"), "6.4.3\n").unwrap();
+        assert_eq!(release_of(&path).unwrap().to_string(), "6.4.3");
+        assert_eq!(release_of(Path::new("/nonexistent/libamdhip64.so")), None);
+    }
+}

@@ -74,8 +74,13 @@ pub fn locate(spec: &Spec, store: &StackCache) -> Result<Stack, LocateError> {
 
 /// Returns every ROCm installed on this machine, the one that `system` means first.
 pub fn system_stacks() -> Vec<Stack> {
+    different_stacks(system_candidates(std::env::var_os("ROCM_PATH"), Path::new("/")))
+}
+
+/// Returns the stacks in these folders, each root once.
+fn different_stacks(folders: Vec<PathBuf>) -> Vec<Stack> {
     let mut stacks: Vec<Stack> = Vec::new();
-    for path in system_candidates(std::env::var_os("ROCM_PATH"), Path::new("/")) {
+    for path in folders {
         if let Ok(stack) = open(&path, path.display().to_string())
             && !stacks.iter().any(|other| other.root == stack.root)
         {
@@ -449,6 +454,14 @@ mod tests {
             matches!(wrong, LocateError::NoRocm { .. }),
             "a wrong ROCM_PATH must not fall back: {wrong}"
         );
+
+        let found = different_stacks(system_candidates(None, host.path()));
+        let names: Vec<_> = found.iter().map(|stack| stack.root.file_name().unwrap()).collect();
+        assert_eq!(names, ["rocm-7.2.0", "rocm-6.4.3"]);
+        symlink("rocm-6.4.3", host.path().join("opt/rocm")).unwrap();
+        let found = different_stacks(system_candidates(None, host.path()));
+        let names: Vec<_> = found.iter().map(|stack| stack.root.file_name().unwrap()).collect();
+        assert_eq!(names, ["rocm-6.4.3", "rocm-7.2.0"]);
 
         let bare = tree(&["etc/passwd"]);
         let error = in_full(&locate_system(None, bare.path()).unwrap_err());

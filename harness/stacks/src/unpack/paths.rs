@@ -136,6 +136,7 @@ mod tests {
         assert!(matches!(link("alias/link", "x"), Err(LinkError::BelowLink)));
         fs::write(top.join("file"), "x").unwrap();
         assert!(matches!(link("file/link", "x"), Err(LinkError::File(_))));
+        assert!(matches!(link(&"x".repeat(300), "x"), Err(LinkError::File(_))));
     }
 
     #[test]
