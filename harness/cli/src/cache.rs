@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{Stop, stop::chain};
+use crate::{Stop, stop::explained};
 
 /// Where it is.
 ///
@@ -11,5 +11,5 @@ use crate::{Stop, stop::chain};
 pub(crate) fn folder() -> Result<PathBuf, Stop> {
     stacks::StackCache::from_environment()
         .map(|store| store.path().to_path_buf())
-        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))
 }

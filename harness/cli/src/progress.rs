@@ -13,7 +13,12 @@ use stacks::{
     Build, BuildQuery, Extra, FetchEvent, FetchOptions, Sources, Spec, Stack, StackCache, fetch,
 };
 
-use crate::{Stop, card, interrupt, lacks::mb, outputs, stop::chain};
+use crate::{
+    Stop, card, interrupt,
+    lacks::mb,
+    outputs,
+    stop::{chain, explained},
+};
 
 /// Locates or fetches what a user names.
 pub(crate) fn get(
@@ -22,13 +27,13 @@ pub(crate) fn get(
     architectures: Vec<String>,
     mirrors: Vec<String>,
 ) -> Result<Stack, Stop> {
-    let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
+    let usage = |error: &dyn stacks::Hint| Stop::usage(format!("error: {}", explained(error)));
     // Packages of a distribution may be for all architectures; a night is for one.
     let one = || architectures.first().cloned().or_else(|| card::first(Path::new("/")));
     if let Some(night) = night(spec, &one)? {
         return obtained(spec, &night);
     }
-    let spec: Spec = spec.parse().map_err(|e: stacks::StackError| usage(&e))?;
+    let spec: Spec = spec.parse().map_err(|e: stacks::SpecError| usage(&e))?;
     let with = with
         .iter()
         .map(|name| Extra::named(name).map_err(|e| Stop::usage(format!("error: {e}"))))
@@ -43,7 +48,7 @@ pub(crate) fn get(
     // A folder that cannot be read is the wrong one.
     let fetched = matches!(spec, Spec::Debian(_));
     stack.map_err(|error| match fetched && error.is_environment() {
-        true => Stop::no_verdict(format!("error: {}", chain(&error))),
+        true => Stop::no_verdict(format!("error: {}", explained(&error))),
         false => usage(&error),
     })
 }
@@ -62,16 +67,16 @@ fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
 
 /// The folder of a stack that is there. Nothing is fetched; of a night its source is asked which build is meant.
 pub(crate) fn located(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<PathBuf, Stop> {
-    let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
+    let usage = |error: &dyn stacks::Hint| Stop::usage(format!("error: {}", explained(error)));
     let store = StackCache::from_environment().map_err(|e| usage(&e))?;
     let Some(night) = night(spec, gfx)? else {
-        let spec: Spec = spec.parse().map_err(|e: stacks::StackError| usage(&e))?;
+        let spec: Spec = spec.parse().map_err(|e: stacks::SpecError| usage(&e))?;
         return Ok(stacks::locate(&spec, &store).map_err(|e| usage(&e))?.root);
     };
     if !stacks::BuildStore::new(store).has(&night) {
         let gfx = gfx().map_or_else(String::new, |gfx| format!(" --gfx {gfx}"));
         return Err(Stop::usage(format!(
-            "error: {} has not been fetched; run `rocrepro rocm fetch {spec}{gfx}`",
+            "error: {} has not been fetched\nhint: run `rocrepro rocm fetch {spec}{gfx}`",
             night.id
         )));
     }
@@ -99,9 +104,18 @@ fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Build>, 
     Ok(Some(history.builds.swap_remove(at)))
 }
 
+/// Maps a configuration of sources that cannot be used to an exit code.
+pub(crate) fn bad_sources(error: stacks::SourcesError) -> Stop {
+    let text = format!("error: {}", explained(&error));
+    match error.is_environment() {
+        true => Stop::no_verdict(text),
+        false => Stop::usage(text),
+    }
+}
+
 /// Maps a failed listing of builds to an exit code.
-pub(crate) fn unlisted(error: stacks::HistoryError) -> Stop {
-    let text = format!("error: {}", chain(&error));
+pub(crate) fn unlisted(error: stacks::ListError) -> Stop {
+    let text = format!("error: {}", explained(&error));
     match error.is_environment() {
         true => Stop::no_verdict(text),
         false => Stop::usage(text),
@@ -110,15 +124,15 @@ pub(crate) fn unlisted(error: stacks::HistoryError) -> Stop {
 
 /// The stack of a night, fetched where it is not there yet.
 fn obtained(spec: &str, night: &Build) -> Result<Stack, Stop> {
-    let stacks =
-        StackCache::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let stacks = StackCache::from_environment()
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
     let fetching = Fetching::default();
     let cancel = interrupt::cancel()?;
     let store = stacks::BuildStore::new(stacks);
     let obtained = store.obtain_unless(night, cancel.flag(), &|event| fetching.tell(event));
     obtained
         .map(|obtained| obtained.stack)
-        .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", chain(&error))))
+        .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", explained(&error))))
 }
 
 /// Says how far the downloads of builds are: at once, then now and then, and at the end.

@@ -11,6 +11,8 @@ const MISPRINTED: [u32; 2] = [0x369, 0x36a];
 const DPP16: u32 = 0xfa;
 const SDWA: u32 = 0xf9;
 const LITERAL: u32 = 0xff;
+/// `v_readlane_b32` of GFX9 in VOP3. Its result is a scalar register.
+const READLANE: u32 = 0x289;
 /// First source number of vector registers.
 const VECTOR: u32 = 0x100;
 /// Encoding of `quad_perm:[0,1,2,3]`, which is printed correctly.
@@ -43,10 +45,10 @@ pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
         // VOP3, also with a scalar result.
         0x34 if gfx9 => {
             [0, 9, 18].iter().any(|at| is_literal(second, *at))
-                || opcode < 0x100 && first & 0xff == LITERAL
+                || (opcode < 0x100 || opcode == READLANE) && first & 0xff == LITERAL
                 // Scaled conversions of 32 values from scalar registers.
                 || generation == Generation::Cdna4
-                    && (0x260..=0x263).contains(&opcode)
+                    && matches!(opcode, 0x256 | 0x257 | 0x260..=0x263)
                     && second & 0x1ff < VECTOR
         }
         // Buffer instructions.

@@ -8,11 +8,10 @@ mod history;
 mod listing;
 pub(crate) mod names;
 mod sources;
-pub(crate) mod unpack;
 
 pub use build::{Archive, Build, BuildLocation, BuildQuery};
 pub use components::{ComponentChange, ComponentPin, Components};
 pub use date::Date;
-pub use error::{HistoryError, ObtainError};
+pub use error::{FindError, ListError, SourcesError};
 pub use history::{History, ListingGap, list_builds, read_components};
 pub use sources::{BuildSource, Families, SourceKind, Sources};

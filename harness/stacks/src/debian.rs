@@ -1,11 +1,9 @@
 //! Releases that Debian packages: which packages they consist of, where these are, and how they become a root.
 
 mod apt;
-#[cfg(test)]
-mod archive;
+mod error;
 mod extra;
 mod fetch;
-mod kernels;
 mod lock;
 mod manifest;
 mod mirror;
@@ -14,8 +12,8 @@ mod planned;
 mod progress;
 mod release;
 mod successor;
-mod unpack;
 
+pub use error::{FetchError, LockReleaseError};
 pub use extra::Extra;
 pub use fetch::{FetchOptions, fetch, lock_release};
 pub use lock::{ExtraGroup, LockedPackage, ReleaseLock};

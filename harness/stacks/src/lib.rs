@@ -15,28 +15,34 @@
 
 #![forbid(unsafe_code)]
 
-mod budget;
 mod builds;
 mod debian;
+mod hint;
 mod keep;
 mod locate;
+mod path_error;
+mod transfer;
+mod unpack;
 mod watch;
 
 pub use builds::{
     Archive, Build, BuildLocation, BuildQuery, BuildSource, ComponentChange, ComponentPin,
-    Components, Date, Families, History, HistoryError, ListingGap, ObtainError, SourceKind,
-    Sources, list_builds, read_components,
+    Components, Date, Families, FindError, History, ListError, ListingGap, SourceKind, Sources,
+    SourcesError, list_builds, read_components,
 };
 pub use debian::{
-    Extra, ExtraGroup, FetchEvent, FetchOptions, FetchProgress, LockedPackage, Manifest, Package,
-    RELEASES, Release, ReleaseLock, fetch, lock_release,
+    Extra, ExtraGroup, FetchError, FetchEvent, FetchOptions, FetchProgress, LockReleaseError,
+    LockedPackage, Manifest, Package, RELEASES, Release, ReleaseLock, fetch, lock_release,
 };
+pub use hint::Hint;
 pub use keep::{
     BuildEvent, BuildProgress, BuildStore, Component, FileLock, LONGEST_WAIT, LockError, LockMode,
-    ObtainedBuild, Prefetch, StackCache,
+    ObtainError, ObtainedBuild, Prefetch, StackCache,
 };
 pub use locate::{
-    FetchableRelease, Identity, Library, Spec, Stack, StackError, StackListing, build_id,
-    list_stacks, locate, missing_functions, offered_functions, release_of, system_stacks,
+    FetchableRelease, LocateError, NoCacheError, Spec, SpecError, Stack, StackIdentity,
+    StackLibrary, StackListing, build_id, list_stacks, locate, missing_functions,
+    offered_functions, release_of, system_stacks,
 };
+pub use path_error::PathError;
 pub use version::Version;

@@ -9,8 +9,8 @@ mod spec;
 mod stack;
 
 pub use bundle::{missing_functions, offered_functions, release_of};
-pub use error::StackError;
-pub use identity::{Identity, Library, build_id};
+pub use error::{LocateError, NoCacheError, SpecError};
+pub use identity::{StackIdentity, StackLibrary, build_id};
 pub use listing::{FetchableRelease, StackListing, list_stacks};
 pub(crate) use loads::check_loads;
 pub use spec::Spec;

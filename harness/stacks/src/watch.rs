@@ -1,4 +1,4 @@
-//! Work that somebody may have had enough of.
+//! Work that a flag cancels.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-/// How often the flag is looked at: what it ends, ends within a blink.
+/// Interval between two checks of the flag.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Ends the watch however the work ends, by a panic too.
+/// Guard that ends the watch when the work ends, also by a panic.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -18,8 +18,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Does some work, and calls `stopped` again and again from when `stop` is set until the work is over. Where no thread can be had,
-/// the work ends when it ends.
+/// Does some work. From when `stop` is set until the work ends, `stopped` is called repeatedly. If no thread can be started,
+/// `stopped` is never called.
 pub(crate) fn watched<T>(
     stop: &AtomicBool,
     stopped: impl Fn() + Sync,
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_that_panics_is_watched_no_longer() {
+    fn ends_the_watch_when_the_work_panics() {
         let panicked = catch_unwind(|| {
             watched(&AtomicBool::new(false), || (), || panic!("the work"));
         });
@@ -56,14 +56,14 @@ mod tests {
     }
 
     #[test]
-    fn work_is_told_that_somebody_has_had_enough() {
-        let (stop, told) = (AtomicBool::new(false), AtomicBool::new(false));
+    fn cancels_the_work_when_the_flag_is_set() {
+        let (stop, seen) = (AtomicBool::new(false), AtomicBool::new(false));
         watched(
             &stop,
-            || told.store(true, Ordering::Relaxed),
+            || seen.store(true, Ordering::Relaxed),
             || {
                 stop.store(true, Ordering::Relaxed);
-                while !told.load(Ordering::Relaxed) {
+                while !seen.load(Ordering::Relaxed) {
                     thread::sleep(LOOK);
                 }
             },

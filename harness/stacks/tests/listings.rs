@@ -6,13 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use stacks::{BuildLocation, BuildQuery, History, HistoryError, Sources};
+use stacks::{BuildLocation, BuildQuery, History, ListError, Sources};
 use standin::{Fake, Listing, Server, Site, Trouble};
 
-/// Nobody ends the waiting.
+/// A flag that stays false.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-fn list(sources: &Sources, wanted: &BuildQuery) -> Result<History, HistoryError> {
+fn list(sources: &Sources, wanted: &BuildQuery) -> Result<History, ListError> {
     stacks::list_builds(sources, wanted, &NEVER)
 }
 
@@ -70,7 +70,7 @@ fn told(history: &History) -> Vec<String> {
 
 const FAMILIES: &str = "[families]\ngfx1100 = ['gfx110X-all', 'gfx110X-dgpu', 'multiarch']\n";
 
-/// What lies between the tarballs that are meant.
+/// Other files between the tarballs.
 const DECOYS: &[&str] = &[
     "therock-dist-linux-gfx110X-all-ADHOCBUILD-7.0.0rc20260702.tar.gz",
     "therock-dist-linux-gfx110X-all-tests-7.15.0a20260702.tar.gz",
@@ -85,7 +85,7 @@ fn tarball(family: &str, version: &str) -> String {
 }
 
 #[test]
-fn three_generations_make_one_history() {
+fn merges_three_generations_of_listings() {
     let mut site = Site::default();
     let mut publish = |folder: &str, family: &str, version: &str| {
         site.file(&format!("{folder}{}", tarball(family, version)), b"x".to_vec());
@@ -137,7 +137,7 @@ fn three_generations_make_one_history() {
 }
 
 #[test]
-fn what_is_silent_is_told() {
+fn reports_sources_that_do_not_answer() {
     let mut site = Site::default();
     site.file(&format!("/a/{}", tarball("gfx1151", "7.15.0a20260702")), b"x".to_vec());
     site.listing("/a/", Listing::Index);
@@ -157,15 +157,15 @@ fn what_is_silent_is_told() {
     for part in ["gone: http", "/gone/ is not there", "odd: ", "no `const files", "xml: "] {
         assert!(silent.contains(part), "{part} is missing in {silent}");
     }
-    let Err(HistoryError::Empty { reasons, .. }) = list(&sources, &all("gfx900")) else {
+    let Err(ListError::Empty { reasons, .. }) = list(&sources, &all("gfx900")) else {
         panic!("nothing is there for gfx900")
     };
     assert_eq!(reasons.len(), 4);
 }
 
-/// Two names of one family: what one of them answers says nothing of what the other has.
+/// The answer for one name of a family says nothing about its other name.
 #[test]
-fn a_family_that_fails_beside_one_that_serves_is_told() {
+fn reports_a_failing_family_next_to_a_working_one() {
     let with = |trouble: Trouble| {
         let mut site = Site::default();
         for family in ["gfx110X-all", "gfx110X-dgpu"] {
@@ -178,14 +178,14 @@ fn a_family_that_fails_beside_one_that_serves_is_told() {
         let text = "[[source]]\nname = 'w'\nkind = 'simple-index'\nurl = 'HOST/v2/{family}/'\nparts = ['rocm-sdk-core']\n";
         list(&sources(&format!("{text}{FAMILIES}"), &server), &all("gfx1100")).unwrap()
     };
-    let refused = with(Trouble::Status("500 Internal Server HistoryError", None));
+    let refused = with(Trouble::Status("500 Internal Server ListError", None));
     assert_eq!(told(&refused), ["7.15.0a20260702 gfx110X-all [w:1]"]);
     assert_eq!(refused.holes.len(), 1, "{refused:?}");
     assert!(
         refused.holes[0].reason.contains("/v2/gfx110X-dgpu/rocm-sdk-core/: 500"),
         "{refused:?}"
     );
-    // A family under its old name is no hole, but a person wants to know which names were asked for.
+    // A family under its old name is not a gap, but the history mentions it.
     let absent = with(Trouble::Status("404 Not Found", None));
     assert_eq!((told(&absent).len(), absent.holes.len()), (1, 0), "{absent:?}");
     assert!(
@@ -195,7 +195,7 @@ fn a_family_that_fails_beside_one_that_serves_is_told() {
 }
 
 #[test]
-fn wheels_are_complete_or_absent() {
+fn lists_only_complete_sets_of_wheels() {
     let mut site = Site::default();
     let wheel =
         |package: &str, version: &str| format!("{package}-{version}-py3-none-linux_x86_64.whl");
@@ -221,7 +221,7 @@ fn wheels_are_complete_or_absent() {
 }
 
 #[test]
-fn pushes_are_builds_in_their_order() {
+fn lists_pushes_in_their_order() {
     let mut site = Site::default();
     let run = |id: u64, sha: &str, event: &str| serde_json::json!({"id": id, "head_sha": sha, "event": event, "created_at": "2026-07-02T10:00:00Z"});
     // Newest first, as GitHub lists; a pull request's run, and a second run of one push.
@@ -284,7 +284,7 @@ fn nightlies_of_shards_and_their_commits() {
 }
 
 #[test]
-fn the_ends_tell_the_days() {
+fn derives_days_from_the_ends() {
     let check = |one: &str, other: &str, expected: &str| {
         let wanted = BuildQuery::between("gfx1151", one, other);
         let day = |day: Option<stacks::Date>| day.map_or("any".into(), |day| day.to_string());
@@ -297,7 +297,7 @@ fn the_ends_tell_the_days() {
 }
 
 #[test]
-fn a_person_names_builds() {
+fn finds_builds_by_the_names_that_users_type() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["7.15.0a20260702", "7.15.0a20260704", "10.0.0a20260730", ".hidden"] {
         std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -319,9 +319,9 @@ fn a_person_names_builds() {
     check("7.16", "there are 3, from 7.15.0a20260702 to 10.0.0a20260730");
 }
 
-/// A host that says nothing, and one that stops in the middle of its list, are left as soon as somebody has had enough.
+/// The host is silent, or stops in the middle of its list.
 #[test]
-fn a_listing_is_called_off_at_once() {
+fn cancels_a_listing_at_once() {
     for trouble in [Trouble::Silent, Trouble::Stall(10)] {
         let mut site = Site::default();
         site.listing("/b/", Listing::S3(100)).ill("/b/", trouble.clone());
@@ -338,7 +338,7 @@ fn a_listing_is_called_off_at_once() {
             let asked = Instant::now();
             stop.store(true, Ordering::Relaxed);
             let got = waits.join().unwrap();
-            assert!(matches!(got, Err(HistoryError::Cancelled)), "{trouble:?}: {got:?}");
+            assert!(matches!(got, Err(ListError::Cancelled)), "{trouble:?}: {got:?}");
             assert!(asked.elapsed() < Duration::from_secs(2), "{trouble:?}: {:?}", asked.elapsed());
         });
     }

@@ -1,4 +1,4 @@
-//! Downloads that a later process goes on with, and the room that they take.
+//! Downloads that a later process resumes, and the disk space that they take.
 
 mod common;
 
@@ -46,7 +46,7 @@ impl Unfinished {
         Unfinished { server, build, whole, folder }
     }
 
-    /// What is kept of it.
+    /// Returns the files of the kept part.
     fn kept(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.folder.path().join("cache/builds/partial")).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
@@ -66,7 +66,7 @@ impl Unfinished {
 }
 
 #[test]
-fn a_later_process_goes_on_with_a_download() {
+fn resumes_the_download_of_an_earlier_process() {
     let one = Unfinished::new();
     let got = one.obtain().unwrap();
     assert!(one.start() > 100_000 && one.start() < one.whole.len(), "{:?}", one.server.requests());
@@ -76,7 +76,7 @@ fn a_later_process_goes_on_with_a_download() {
 }
 
 #[test]
-fn what_was_kept_of_another_file_is_of_no_use() {
+fn discards_the_part_of_another_file() {
     let one = Unfinished::new();
     let other = Fake::new("2.0.0").tarball();
     one.server.change(|site| {
@@ -87,7 +87,7 @@ fn what_was_kept_of_another_file_is_of_no_use() {
 }
 
 #[test]
-fn what_was_kept_and_is_damaged_is_thrown_away() {
+fn discards_a_damaged_part() {
     let one = Unfinished::new();
     let part = one.kept().into_iter().find(|path| path.extension().is_none()).unwrap();
     let mut bytes = fs::read(&part).unwrap();
@@ -99,10 +99,9 @@ fn what_was_kept_and_is_damaged_is_thrown_away() {
     assert_eq!(one.start(), 0, "{:?}", one.server.requests());
 }
 
-/// What somebody interrupted counts for the budget, and goes before any build; the download that is gone on with is
-/// spared.
+/// Unfinished downloads count for the budget and are evicted before any build, but not the one that is resumed.
 #[test]
-fn an_unfinished_download_takes_room_too() {
+fn counts_unfinished_downloads_for_the_budget() {
     let one = Unfinished::new();
     let folder = one.folder.path();
     let other = "/a/other.tar.gz";
@@ -140,9 +139,9 @@ fn an_unfinished_download_takes_room_too() {
     );
 }
 
-/// Two that download the same do not write into one file.
+/// Two processes that download the same archive do not write into one file.
 #[test]
-fn a_download_that_somebody_is_at_is_left_alone() {
+fn leaves_a_locked_download_alone() {
     let one = Unfinished::new();
     let part = one.kept().into_iter().find(|path| path.extension().is_none()).unwrap();
     let before = fs::read(&part).unwrap();

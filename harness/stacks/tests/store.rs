@@ -1,4 +1,4 @@
-//! What hosts and archives do to a download, and what the store makes of it.
+//! Troubles of hosts and archives, and the answers of the store.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn check(prepare: &dyn Fn(&mut Site, &str), archives: &[(&str, Option<&str>)], e
 }
 
 #[test]
-fn hosts_are_put_up_with() {
+fn survives_troubles_of_hosts() {
     let plain = |_: &mut Site, _: &str| ();
     let one = &[(A, None)][..];
     let fine = "one from 1 archives";
@@ -73,7 +73,7 @@ fn hosts_are_put_up_with() {
         site.ghost(path);
     };
     check(&ghost, one, "/a/one.tar.gz is not there");
-    // Nobody listens on the discard port.
+    // No server listens on the discard port.
     let folder = tempfile::tempdir().unwrap();
     let mut nowhere = build(&Site::default().serve(), "x", one);
     if let BuildLocation::Archives { archives, .. } = &mut nowhere.places[0] {
@@ -103,7 +103,7 @@ fn stops_an_endless_archive_at_its_listed_size() {
 }
 
 #[test]
-fn a_cut_download_goes_on_where_it_stopped() {
+fn resumes_a_cut_download() {
     let mut site = Site::default();
     site.file(A, Fake::new("1.0.0").tarball()).trouble(A, &[Trouble::Cut(100)]);
     let server = site.serve();
@@ -165,7 +165,7 @@ fn archives_are_not_trusted() {
 }
 
 #[test]
-fn what_cannot_load_is_told() {
+fn reports_runtimes_that_cannot_load() {
     let with_runtime = |content: Vec<u8>| {
         let entry = Entry::file("lib/libamdhip64.so", content);
         move |site: &mut Site, path: &str| {
@@ -382,7 +382,7 @@ fn the_budget_spares_what_is_pinned_and_in_use() {
 }
 
 #[test]
-fn a_prefetch_is_waited_for_or_called_off() {
+fn waits_for_a_prefetch_or_cancels_it() {
     let (server, builds) = row(2);
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
@@ -392,7 +392,7 @@ fn a_prefetch_is_waited_for_or_called_off() {
     let fetches = server.requests().iter().filter(|r| r.contains("/row/0")).count();
     assert_eq!(fetches, 1, "obtained twice but fetched once");
 
-    // Waiting for a busy host, it is called off.
+    // A prefetch that waits for a busy host is cancelled.
     server.change(|site| {
         site.trouble("/row/1.tar.gz", &[Trouble::Busy(Some(100))]);
     });
@@ -432,7 +432,7 @@ fn one_component_is_exchanged() {
 
 /// A build whose first place has nothing and whose second serves it is there for a second caller too, while the first still uses it.
 #[test]
-fn a_build_from_its_second_place_is_not_waited_for() {
+fn does_not_wait_for_a_build_from_its_second_location() {
     let mut site = Site::default();
     site.ghost("/first/one.tar.xz").file(A, Fake::new("1.0.0").tarball());
     let server = site.serve();
@@ -453,7 +453,7 @@ fn a_build_from_its_second_place_is_not_waited_for() {
 
 /// A small text that stops in the middle is not waited for either.
 #[test]
-fn a_stalled_checksum_is_asked_for_again() {
+fn repeats_a_stalled_request_for_a_checksum() {
     let tarball = Fake::new("1.0.0").tarball();
     let sum = format!("{}  one.tar.gz\n", standin::sha256(&tarball));
     let mut site = Site::default();
@@ -471,7 +471,7 @@ fn a_stalled_checksum_is_asked_for_again() {
 
 /// A connection that is open and silent is given up, and the download goes on by a range.
 #[test]
-fn a_stalled_connection_is_given_up() {
+fn closes_a_stalled_connection() {
     let mut site = Site::default();
     site.file(A, Fake::new("1.0.0").tarball()).trouble(A, &[Trouble::Stall(300)]);
     let server = site.serve();
@@ -488,9 +488,9 @@ fn a_stalled_connection_is_given_up() {
     assert_eq!(server.requests()[1..], [format!("GET {A} bytes=300-")]);
 }
 
-/// Nobody waits a minute for a host that does not say a word.
+/// Cancelling does not wait for the stall limit.
 #[test]
-fn a_host_that_says_nothing_is_left_at_once() {
+fn cancels_a_silent_download_at_once() {
     let mut site = Site::default();
     site.file(A, Fake::new("1.0.0").tarball()).trouble(A, &[Trouble::Silent]);
     let server = site.serve();

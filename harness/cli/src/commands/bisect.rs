@@ -42,7 +42,7 @@ use crate::{
     evidence, interrupt,
     outputs::{self, note},
     select::select,
-    stop::chain,
+    stop::explained,
     which,
 };
 
@@ -122,7 +122,7 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
     axis.holes().for_each(|hole| note(format_args!("note: builds may be missing: {hole}")));
 
     let stacks = stacks::StackCache::from_environment()
-        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
     let mut state = begun.state();
     past.seen.iter().for_each(|observation| state.observe(observation.event));
     if !past.seen.is_empty() {
@@ -433,7 +433,7 @@ fn lock_device(options: &SessionOptions) -> Result<Option<File>, Stop> {
         return Ok(None);
     }
     let store = stacks::StackCache::from_environment()
-        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
     lock(&store.path().join("gpu-0.lock"), "another bisect has the GPU").map(Some)
 }
 

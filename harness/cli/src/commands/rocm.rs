@@ -2,7 +2,7 @@ use std::{path::Path, process::ExitCode};
 
 use stacks::{Build, BuildQuery, Extra, Sources, Stack, StackCache, list_stacks};
 
-use crate::{Stop, args::Rocm, card, interrupt, lacks::mb, outputs, progress, stop::chain};
+use crate::{Stop, args::Rocm, card, interrupt, lacks::mb, outputs, progress, stop::explained};
 
 pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     let mut text = String::new();
@@ -43,7 +43,7 @@ fn show_builds(
     text: &mut String,
 ) -> Result<(), Stop> {
     let sources =
-        Sources::load(file).and_then(|all| all.select(names)).map_err(progress::unlisted)?;
+        Sources::load(file).and_then(|all| all.select(names)).map_err(progress::bad_sources)?;
     let wanted = BuildQuery { gfx: gfx.to_owned(), from: None, to: None, beside_main: Vec::new() };
     let cancel = interrupt::cancel()?;
     let history =
@@ -64,8 +64,8 @@ pub(super) fn line(build: &Build) -> String {
 }
 
 fn show_list(text: &mut String) -> Result<(), Stop> {
-    let store =
-        StackCache::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let store = StackCache::from_environment()
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
     let listing = list_stacks(&store);
     for stack in &listing.system {
         let version =

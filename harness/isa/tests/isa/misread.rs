@@ -42,6 +42,11 @@ fn keeps_crashing_words_from_the_disassembler() {
     fn check(arch: Arch, words: [u32; 2], dies: bool) {
         assert_eq!(kills(arch, &bytes(words)), dies, "{arch}: {words:08x?}");
     }
+    check(Arch::Gfx950, [0xd256_3082, 0], true);
+    check(Arch::Gfx950, [0xd257_3082, 0x100], false);
+    check(Arch::Gfx942, [0xd256_3082, 0], false);
+    check(Arch::Gfx906, [0xd289_00ff, 0xec], true);
+    check(Arch::Gfx906, [0xd289_00fe, 0xec], false);
     check(Arch::Gfx1201, [0xbe80_50ff, 3], true);
     check(Arch::Gfx1201, [0xbe80_53ff, 3], false);
     check(Arch::Gfx1201, [0xbe80_5001, 3], false);

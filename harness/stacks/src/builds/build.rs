@@ -1,4 +1,4 @@
-//! What one build is, and which builds are wanted.
+//! One build, and queries for builds.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::names;
 use crate::{Components, Date};
 
-/// Shortest beginning of a commit that names it.
+/// Shortest beginning that names a commit, in characters.
 const SHORTEST: usize = 7;
 
 /// One build.
@@ -15,18 +15,18 @@ const SHORTEST: usize = 7;
 pub struct Build {
     /// Names it in a history: a version such as `7.15.0a20260702`, a commit, `debian:6.4.3`, a folder's name.
     pub id: String,
-    /// As its publisher spells it: `7.15.0a20260702`, `7.10.0.dev0+<commit>`.
+    /// Version in the publisher's spelling: `7.15.0a20260702`, `7.10.0.dev0+<commit>`.
     pub version: String,
-    /// When it was built, as its name or else its listing says.
+    /// Day of the build, according to its name or else to its listing.
     pub date: Option<Date>,
-    /// The family of architectures that it is for, as its publisher spells it; empty where it is for all.
+    /// Family of architectures in the publisher's spelling; empty if the build is for all.
     pub family: String,
-    /// The CI run that made it, where a listing names it.
+    /// CI run that made the build, if a listing names it.
     #[serde(default)]
     pub run: Option<String>,
-    /// Where it is, the preferred place first. The next is tried where a place does not have it.
+    /// Locations, the preferred one first. The next is tried if a location does not have the build.
     pub places: Vec<BuildLocation>,
-    /// Its commits, where they are known without fetching it.
+    /// Commits, if they are known without fetching the build.
     pub components: Option<Components>,
 }
 
@@ -50,7 +50,7 @@ pub enum BuildLocation {
 /// A file to download.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Archive {
-    /// File name, which tells its format.
+    /// File name. Its ending determines the format.
     pub name: String,
     /// Where it is.
     pub url: String,
@@ -63,7 +63,7 @@ pub struct Archive {
     pub sha256_url: Option<String>,
 }
 
-/// What builds are wanted.
+/// Query for builds.
 #[derive(Clone, Debug)]
 pub struct BuildQuery {
     /// The architecture, as `gfx1151`.
@@ -77,21 +77,21 @@ pub struct BuildQuery {
 }
 
 impl Build {
-    /// Whether it was made of one push, and is named by its commit.
+    /// Returns true if the build was made from one push and is named by its commit.
     pub fn is_push(&self) -> bool {
         let hexadecimal = |c: char| c.is_ascii_hexdigit();
         self.run.is_some() && self.id.len() == 40 && self.id.chars().all(hexadecimal)
     }
 
-    /// Whether a person means this build by a text: its id, its version, what stands behind the source's name
-    /// (`6.4.3` of `debian:6.4.3`), or the beginning of its commit.
+    /// Returns true if a text names this build: its id, its version, the part after the source's name (`6.4.3` of
+    /// `debian:6.4.3`), or the beginning of its commit.
     pub fn is_called(&self, text: &str) -> bool {
         let behind = || self.id.split_once(':').is_some_and(|(_, name)| name == text);
         let begins = || text.len() >= SHORTEST && self.is_push() && self.id.starts_with(text);
         self.id == text || self.version == text || behind() || begins()
     }
 
-    /// Bytes to download for it, as far as its listing says.
+    /// Returns the bytes to download for the build, if its listing states them.
     pub fn size(&self) -> Option<u64> {
         self.places.iter().find_map(|place| match place {
             BuildLocation::Archives { archives, .. } => {
@@ -101,7 +101,7 @@ impl Build {
         })
     }
 
-    /// A build of which only the name is known.
+    /// Returns a build of which only the name is known.
     pub(crate) fn named(id: String, version: String) -> Self {
         Self {
             id,
@@ -116,7 +116,7 @@ impl Build {
 }
 
 impl BuildQuery {
-    /// What lies between two builds that a person names, as far as their names tell days: fewer pages are read.
+    /// Returns a query for the builds between two named ones. If both names contain days, fewer pages have to be read.
     pub fn between(gfx: &str, one: &str, other: &str) -> Self {
         let day = |text: &str| {
             let text = of_day(text).map_or(text, |(_, day)| day);
@@ -132,7 +132,7 @@ impl BuildQuery {
     }
 }
 
-/// Takes a push and its day apart, which together say where to look for it: `361a3e7@2026-07-04`.
+/// Splits the name of a push with its day: `361a3e7@2026-07-04`.
 pub(crate) fn of_day(text: &str) -> Option<(&str, &str)> {
     text.split_once('@').filter(|(commit, _)| commit.chars().all(|c| c.is_ascii_hexdigit()))
 }

@@ -1,4 +1,4 @@
-//! What a build was made of: the commits in `therock_manifest.json`.
+//! Sources of a build: the commits in `therock_manifest.json`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,9 +22,9 @@ pub struct Components {
 /// Where one submodule stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentPin {
-    /// Its commit.
+    /// Commit.
     pub commit: String,
-    /// Its repository, as `https://github.com/ROCm/rocm-systems`.
+    /// Address of the repository, for example `https://github.com/ROCm/rocm-systems`.
     pub repository: String,
 }
 
@@ -87,7 +87,7 @@ impl Components {
         Self::parse(&fs::read_to_string(prefix.join(IN_PREFIX)).ok()?)
     }
 
-    /// What moved from this build to a newer one, TheRock first.
+    /// Returns the components whose commits differ in a newer build, TheRock first.
     pub fn moved(&self, newer: &Self) -> Vec<ComponentChange> {
         let moved = |component: &str, from: Option<&ComponentPin>, to: Option<&ComponentPin>| {
             let commit = |pin: Option<&ComponentPin>| pin.map(|pin| pin.commit.clone());
@@ -116,7 +116,7 @@ impl Components {
             .collect()
     }
 
-    /// Whether two builds come from the same source: nothing to learn from testing both.
+    /// Returns true if two builds have the same source, so that testing both shows nothing new.
     pub fn same_source(&self, other: &Self) -> bool {
         self.therock == other.therock && self.pins == other.pins
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moved_is_named_with_a_comparison() {
+    fn lists_changed_components_with_a_comparison() {
         let old = manifest("a", &[("rocm-systems", "\"1\""), ("amd-llvm", "\"5\"")]);
         let new = manifest("b", &[("rocm-systems", "\"2\""), ("amd-llvm", "\"5\"")]);
         assert_eq!(old.run.as_deref(), Some("17"));

@@ -13,28 +13,29 @@ use serde::{Deserialize, Serialize};
 pub struct Date(NaiveDate);
 
 impl Date {
-    /// The day that this many seconds after 1970-01-01 UTC fall on.
+    /// Returns the day of a time in seconds since 1970-01-01 UTC.
     pub fn from_unix(seconds: i64) -> Self {
         Self(DateTime::from_timestamp(seconds, 0).unwrap_or_default().date_naive())
     }
 
-    /// This day, UTC.
+    /// Returns today's date, UTC.
     pub fn today() -> Self {
         Self(DateTime::<Utc>::from(SystemTime::now()).date_naive())
     }
 
-    /// This many days later, or earlier; the same where no calendar goes that far.
+    /// Returns the day so many days later, or earlier if the number is negative. A day outside of the calendar's range leaves
+    /// the date unchanged.
     pub fn plus(self, days: i64) -> Self {
         let later = TimeDelta::try_days(days).and_then(|days| self.0.checked_add_signed(days));
         Self(later.unwrap_or(self.0))
     }
 
-    /// Days from this one to another; negative where that is earlier.
+    /// Returns the number of days until another day; negative if that is earlier.
     pub fn until(self, other: Self) -> i64 {
         (other.0 - self.0).num_days()
     }
 
-    /// As in file names: `20260702`.
+    /// Returns the form of file names, for example `20260702`.
     pub fn compact(self) -> String {
         self.0.format("%Y%m%d").to_string()
     }

@@ -13,7 +13,7 @@ use version::Version;
 
 use super::listing::{self, Asking, Offered};
 use super::{build::of_day, names};
-use crate::{Build, BuildLocation, BuildQuery, BuildSource, Date, HistoryError, Sources};
+use crate::{Build, BuildLocation, BuildQuery, BuildSource, Date, FindError, ListError, Sources};
 
 /// Before the second attempt at a listing.
 const BACKOFF: Duration = Duration::from_millis(500);
@@ -26,9 +26,9 @@ const CONNECTIONS: usize = 8;
 pub struct History {
     /// Oldest first.
     pub builds: Vec<Build>,
-    /// What else is to be known about it: sources without a build for the architecture, builds that were left out.
+    /// Remarks: sources without a build for the architecture, builds that were left out.
     pub silent: Vec<String>,
-    /// Where builds may be missing. A search must not claim that there is none between two that enclose one.
+    /// Days on which builds may be missing. A search must not claim that no build lies between two that enclose a gap.
     #[serde(default)]
     pub holes: Vec<ListingGap>,
 }
@@ -38,16 +38,16 @@ pub struct History {
 pub struct ListingGap {
     /// The source's name.
     pub source: String,
-    /// Its first day; none where it has no beginning.
+    /// First day; nothing if the gap has no beginning.
     pub from: Option<Date>,
-    /// Its last day; none where it has no end.
+    /// Last day; nothing if the gap has no end.
     pub to: Option<Date>,
-    /// What went wrong.
+    /// Failure of the source.
     pub reason: String,
 }
 
 impl ListingGap {
-    /// Whether a build of the source could be between two others.
+    /// Returns true if a missing build could lie between two others.
     pub fn between(&self, after: &Build, until: &Build) -> bool {
         let ends = |a: Option<Date>, b: Option<Date>| a.zip(b).is_some_and(|(a, b)| a > b);
         !ends(self.from, until.date) && !ends(after.date, self.to)
@@ -60,17 +60,17 @@ impl std::fmt::Display for ListingGap {
     }
 }
 
-/// Asks every source and merges the answers by day and version. Of a build that several sources offer, the place
-/// of the later source comes first. It is given up when `stop` becomes true.
+/// Asks every source and merges the answers by day and version. If several sources offer a build, the location of the
+/// later source comes first. The listing ends early when `stop` becomes true.
 ///
 /// # Errors
-/// [`HistoryError::Empty`] where no source offers anything; what single sources said is in [`History::silent`].
-/// [`HistoryError::Cancelled`].
+/// [`ListError::Empty`] where no source offers anything; what single sources said is in [`History::silent`].
+/// [`ListError::Cancelled`].
 pub fn list_builds(
     sources: &Sources,
     wanted: &BuildQuery,
     stop: &AtomicBool,
-) -> Result<History, HistoryError> {
+) -> Result<History, ListError> {
     let http = Asking { http: Http::new(BACKOFF), stop };
     let families = sources.families_of(&wanted.gfx);
     let mut history = History::default();
@@ -105,14 +105,14 @@ pub fn list_builds(
             }
             Err(reason) => history.holes.push(hole(reason)),
         }
-        // A source that nobody waited for has no hole.
+        // A cancelled listing says nothing about this source.
         if stop.load(Memory::Relaxed) {
-            return Err(HistoryError::Cancelled);
+            return Err(ListError::Cancelled);
         }
     }
     if left_out > 0 {
         history.silent.push(format!(
-            "{left_out} builds that are no nights of the main branch (+bkc, .dev0) were left out; to search them, name one as an \
+            "{left_out} builds that are not nights of the main branch (+bkc, .dev0) were left out; to search them, name one as an \
              end"
         ));
     }
@@ -132,19 +132,19 @@ pub fn list_builds(
     if history.builds.is_empty() {
         let holes = history.holes.iter().map(ListingGap::to_string);
         let reasons = holes.chain(history.silent).collect();
-        return Err(HistoryError::Empty { gfx: wanted.gfx.clone(), reasons });
+        return Err(ListError::Empty { gfx: wanted.gfx.clone(), reasons });
     }
     Ok(history)
 }
 
-/// Whether a build is of a release branch: its version names no day and no commit.
+/// Returns true if a build is from a release branch: its version names neither a day nor a commit.
 fn is_release(build: &Build) -> bool {
     let version = build.version.parse::<Version>();
     version.is_ok() && names::day(&build.version).is_none() && !build.version.contains(".dev")
 }
 
-/// Nights by day; each release behind the last night of its version or an earlier one. Its upload says nothing of where its branch
-/// left the main one.
+/// Sorts nights by day, and each release after the last night of its version or an earlier one. The day of a release's upload
+/// does not show where its branch left the main one.
 fn in_order(builds: Vec<Build>) -> Vec<Build> {
     let (mut releases, mut nights): (Vec<_>, Vec<_>) = builds.into_iter().partition(is_release);
     let numbers = |build: &Build| {
@@ -168,7 +168,7 @@ fn in_order(builds: Vec<Build>) -> Vec<Build> {
     nights
 }
 
-/// By day: version strings of different lines do not sort (7.15 was followed by 10.0).
+/// Compares by day, because version strings of different lines do not sort (7.15 was followed by 10.0).
 fn order(a: &Build, b: &Build) -> Ordering {
     let version = |build: &Build| build.version.parse::<Version>().ok();
     // Runs of one day are numbered in their order; versions that are commits have none.
@@ -180,8 +180,8 @@ fn order(a: &Build, b: &Build) -> Ordering {
         .then_with(|| a.id.cmp(&b.id))
 }
 
-/// Learns the commits of builds without fetching them, where their runs publish a manifest. Returns how many builds of
-/// the range have commits afterwards; fewer where `stop` becomes true.
+/// Reads the commits of builds, without fetching the builds, from the manifests that their CI runs publish. Returns the number of
+/// builds in the range that have commits afterwards. Ends early when `stop` becomes true.
 pub fn read_components(
     sources: &Sources,
     history: &mut History,
@@ -200,7 +200,7 @@ pub fn read_components(
         let known = own.find_map(|source| listing::components(source, build, http));
         build.components = known;
     };
-    // Two small files for each build: waiting for hosts is all there is to do.
+    // Each build needs two small files, so nearly all time is spent waiting for hosts.
     let todo = Mutex::new(builds.iter_mut().filter(|build| build.components.is_none()));
     let next = || todo.lock().ok()?.next();
     download::crew(CONNECTIONS, || {
@@ -212,14 +212,15 @@ pub fn read_components(
 }
 
 impl History {
-    /// The position of the build that a person means: an id, a version, a day (`2026-07-02` or `20260702`), the beginning of a
-    /// commit, with its day perhaps (`361a3e7@2026-07-04`), or `first` and `last`. A day without a build is a mistake, not the day after; of several builds of a day the last is
-    /// meant. Among pushes a night, by its day or its version, is the last push that it holds: nights are built at midnight, so that of
-    /// the second of July holds what came until the first.
+    /// Returns the position of the build that a text names: an id, a version, a day (`2026-07-02` or `20260702`), the beginning
+    /// of a commit, perhaps with its day (`361a3e7@2026-07-04`), `first` or `last`.
+    ///
+    /// A day names the last of its builds. In a history of pushes, a day or the version of a night names the last push that the
+    /// night contains. Nights are built at midnight, so that of 2 July contains the pushes until 1 July.
     ///
     /// # Errors
-    /// [`HistoryError::NoBuild`] with the neighbours.
-    pub fn find(&self, text: &str) -> Result<usize, HistoryError> {
+    /// [`FindError`] with the neighbours, also for a day without a build.
+    pub fn find(&self, text: &str) -> Result<usize, FindError> {
         let last = self.builds.len().checked_sub(1);
         let text = of_day(text).map_or(text, |(commit, _)| commit);
         let day = text.parse::<Date>().ok();
@@ -235,11 +236,10 @@ impl History {
                 .position(|build| build.is_called(text))
                 .or_else(|| self.builds.iter().rposition(|b| day.is_some() && b.date == day)),
         };
-        found
-            .ok_or_else(|| HistoryError::NoBuild { wanted: text.into(), offered: self.around(day) })
+        found.ok_or_else(|| FindError { wanted: text.into(), offered: self.around(day) })
     }
 
-    /// The builds of a day that a person names, where there are several.
+    /// Returns the builds of a day if there are several.
     pub fn of_day(&self, text: &str) -> Vec<&Build> {
         let Ok(day) = text.parse::<Date>() else { return Vec::new() };
         let of_day = |build: &&Build| build.date == Some(day) && !build.is_push();
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_stands_behind_the_nights_of_its_version() {
+    fn orders_a_release_after_the_nights_of_its_version() {
         let build = |version: &str, uploaded: &str| Build {
             date: names::day(version).or_else(|| uploaded.parse().ok()),
             ..Build::named(version.to_owned(), version.to_owned())

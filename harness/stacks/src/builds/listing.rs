@@ -18,7 +18,7 @@ use crate::{Archive, Build, BuildLocation, BuildQuery, BuildSource, Date, Source
 
 pub(crate) use runs::components;
 
-/// A file that a listing names.
+/// File that a listing names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// File name.
@@ -27,17 +27,17 @@ pub(crate) struct Entry {
     url: String,
     /// In bytes.
     size: Option<u64>,
-    /// When it was put there.
+    /// Day of the upload.
     day: Option<Date>,
 }
 
-/// What a page in HTML in place of a listing may mean.
+/// Likely reason for a page in HTML in place of a listing.
 const PORTAL: &str = "does a portal or a proxy want a login?";
 
-/// Days before a night of which its last push may be: nobody pushes at Christmas.
+/// Days between a night and its last push, at most; at Christmas there are few pushes.
 const QUIET: i64 = 10;
 
-/// What a source says that it has.
+/// Answer of a source.
 #[derive(Default)]
 pub(crate) struct Offered {
     pub(crate) builds: Vec<Build>,
@@ -53,7 +53,7 @@ impl From<Vec<Build>> for Offered {
     }
 }
 
-/// The builds that a source has for what is wanted.
+/// Returns the builds of a source that match a query.
 pub(crate) fn offered(
     source: &BuildSource,
     families: &[String],
@@ -91,7 +91,7 @@ pub(crate) fn offered(
     Ok(offered)
 }
 
-/// Of each version the tarball of the most preferred family.
+/// Returns, for each version, the tarball of the most preferred family.
 fn tarballs(source: &BuildSource, families: &[String], entries: Vec<Entry>) -> Vec<Build> {
     let mut best: BTreeMap<String, (usize, Build)> = BTreeMap::new();
     for entry in entries {
@@ -121,7 +121,7 @@ fn tarballs(source: &BuildSource, families: &[String], entries: Vec<Entry>) -> V
     best.into_values().map(|(_, build)| build).collect()
 }
 
-/// Folders in a folder, each a prefix; their names tell version and day.
+/// Returns the prefixes in a folder. Their names are taken as version and day.
 fn directory(at: &Path) -> Result<Vec<Build>, String> {
     let entries = fs::read_dir(at).map_err(|e| format!("cannot read {}: {e}", at.display()))?;
     let build = |path: PathBuf| {
@@ -143,13 +143,13 @@ fn debian() -> Vec<Build> {
     crate::RELEASES.iter().map(build).collect()
 }
 
-/// A client whose waiting somebody may end.
+/// HTTP client whose waits the caller may cancel.
 pub(crate) struct Asking<'a> {
     pub(crate) http: Http,
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// Of what a source says: a page of the largest listing has 1 MB.
+/// Longest page that is read. A page of the largest listing has 1 MB.
 const PAGE: Bound = Bound::new(64 << 20, "no page of a listing is longer");
 
 impl Asking<'_> {
@@ -162,16 +162,16 @@ impl Asking<'_> {
     }
 }
 
-/// RFC 3986's unreserved characters and the slash stay; a `+` must not (it would mean a space).
+/// Characters that are escaped: all but RFC 3986's unreserved ones and the slash. A `+` would mean a space.
 const PATH: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// A key or file name as part of an address.
+/// Returns a key or file name as part of an address.
 fn escaped(path: &str) -> String {
     utf8_percent_encode(path, PATH).to_string()
 }
 
-/// A relative or absolute link as an address.
+/// Returns the address that a link on a page leads to.
 fn joined(base: &str, link: &str) -> String {
     let site = base.find("://").and_then(|at| Some(at + 3 + base[at + 3..].find('/')?));
     if link.contains("://") {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plus_in_a_name_is_escaped() {
+    fn escapes_a_plus_in_a_name() {
         assert_eq!(escaped("v4/x-7.10.0.dev0+ab~1.tar.gz"), "v4/x-7.10.0.dev0%2Bab~1.tar.gz");
     }
 

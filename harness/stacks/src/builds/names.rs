@@ -1,10 +1,10 @@
-//! What the file names of tarballs and wheels say.
+//! File names of tarballs and wheels.
 
 use version::Version;
 
 use crate::Date;
 
-/// A tarball's name, taken apart.
+/// Parts of a tarball's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tarball<'a> {
     pub(crate) family: &'a str,
@@ -22,12 +22,13 @@ pub(crate) fn tarball(name: &str) -> Option<Tarball<'_>> {
     (!decoy && !family.is_empty() && is_version(version)).then_some(Tarball { family, version })
 }
 
-/// All three numbers, and an ending of a Python package: those of native packages are in no listing.
+/// Returns true for a version with all three numbers and the ending of a Python package. Listings have no native packages.
 fn is_version(text: &str) -> bool {
     !text.contains('~') && text.parse().is_ok_and(|version: Version| version.is_exact())
 }
 
-/// Why a build is no night of the main branch: builds for one customer, or of somebody's own commit, lie in the same listings.
+/// Returns the mark in the version of a build that is not a night of the main branch. Builds for one customer or of a developer's
+/// own commit lie in the same listings.
 pub(crate) fn beside_main(version: &str) -> Option<&'static str> {
     let (_, local) = version.split_once('+')?;
     if local.starts_with("bkc.") {
@@ -37,7 +38,7 @@ pub(crate) fn beside_main(version: &str) -> Option<&'static str> {
     }
 }
 
-/// The day in a version: the last one of `10.1.0a20260811+bkc.20260813`.
+/// Returns the day in a version. If there are two, as in `10.1.0a20260811+bkc.20260813`, the last one counts.
 pub(crate) fn day(version: &str) -> Option<Date> {
     version
         .split(|c: char| !c.is_ascii_digit())
@@ -46,7 +47,7 @@ pub(crate) fn day(version: &str) -> Option<Date> {
         .next_back()
 }
 
-/// A wheel's name, taken apart.
+/// Parts of a wheel's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wheel {
     /// Normalised as PEP 503 says: `rocm-sdk-core`.
@@ -63,7 +64,7 @@ pub(crate) fn wheel(name: &str) -> Option<Wheel> {
         .then(|| Wheel { package: normalised(parts[0]), version: parts[1].to_owned() })
 }
 
-/// PEP 503: runs of `-`, `_` and `.` are one dash.
+/// Returns the normalised name of a package: PEP 503 makes runs of `-`, `_` and `.` one dash.
 pub(crate) fn normalised(package: &str) -> String {
     let words = package.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_lowercase()
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tarballs_are_told_from_decoys() {
+    fn distinguishes_tarballs_from_decoys() {
         let check = |name: &str, expected: &str| {
             let got =
                 tarball(name).map_or("none".into(), |t| format!("{} {}", t.family, t.version));
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn days_come_from_versions() {
+    fn reads_days_from_versions() {
         let check = |version: &str, expected: &str| {
             let got = day(version).map_or("none".into(), |d| d.to_string());
             assert_eq!(got, expected, "{version}");
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_beside_the_main_branch_are_known() {
+    fn recognises_builds_beside_the_main_branch() {
         assert_eq!(beside_main("10.1.0a20260811+bkc.20260813"), Some("+bkc"));
         assert_eq!(beside_main("7.10.0.dev0+361a3e79"), Some(".dev0"));
         assert_eq!(beside_main("7.11.0a20251122"), None);
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn wheels_for_linux_are_read() {
+    fn reads_wheels_for_linux() {
         let check = |name: &str, expected: &str| {
             let got = wheel(name).map_or("none".into(), |w| format!("{} {}", w.package, w.version));
             assert_eq!(got, expected, "{name}");

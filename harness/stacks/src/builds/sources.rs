@@ -1,4 +1,4 @@
-//! Where builds are published: configuration, with dated defaults.
+//! Configuration of the places that publish builds, with dated defaults.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Date, HistoryError};
+use crate::{Date, PathError, SourcesError};
 
 const DEFAULTS: &str = include_str!("sources.toml");
 
-/// What is asked for builds, in order: of a build that several offer, the later source wins.
+/// Sources of builds, in order. If several offer a build, the later source wins.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// The sources.
@@ -19,42 +19,42 @@ pub struct Sources {
     pub families: Families,
 }
 
-/// For each architecture the names of the families that it is in, the preferred first. Families were renamed.
+/// Names of the families of each architecture, the preferred first. Families have been renamed over time.
 pub type Families = BTreeMap<String, Vec<String>>;
 
-/// One place that publishes builds.
+/// Host or folder that publishes builds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BuildSource {
-    /// Names it in messages and in `--source`.
+    /// Name in messages and in `--source`.
     pub name: String,
-    /// What it is part of: `nightly`, `stable`, `commits`. `--source` takes a channel as well.
+    /// Channel: `nightly`, `stable`, `commits`. `--source` takes a channel as well.
     #[serde(default)]
     pub channel: String,
-    /// How it lists.
+    /// Format of the listing.
     pub kind: SourceKind,
-    /// Its address, or its folder.
+    /// Address, or folder.
     #[serde(default)]
     pub url: String,
-    /// For [`SourceKind::S3Xml`]: what the keys begin with.
+    /// Beginning of the keys, for [`SourceKind::S3Xml`].
     #[serde(default)]
     pub prefix: String,
-    /// Builds before this day are not taken from it.
+    /// First day whose builds are taken from the source.
     pub from: Option<Date>,
-    /// Builds after this day are not taken from it: a store that stopped still lists.
+    /// Last day whose builds are taken from the source. A bucket that is not filled any more still lists its builds.
     pub to: Option<Date>,
-    /// Where the status file of the nightly of `{date}` is, which names its run.
+    /// Address of the status file of the nightly of `{date}`. The file names the CI run.
     pub status: Option<String>,
-    /// Where GitHub lists the runs between the days `{from}` and `{to}`, one build each.
+    /// Address at which GitHub lists the runs between the days `{from}` and `{to}`, one build each.
     pub runs: Option<String>,
-    /// Where the commits of the build that `{run}` made are, without the build.
+    /// Address of the commits of the build that `{run}` made.
     pub manifest: Option<String>,
-    /// For [`SourceKind::Shards`] the archives, for [`SourceKind::SimpleIndex`] the packages, that make a prefix.
+    /// Parts that together make a prefix: archives for [`SourceKind::Shards`], packages for [`SourceKind::SimpleIndex`].
     #[serde(default)]
     pub parts: Vec<String>,
 }
 
-/// How a source lists its builds.
+/// Format in which a source lists its builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceKind {
@@ -82,12 +82,12 @@ struct File {
 }
 
 impl Sources {
-    /// The defaults, changed by a file: the given one, or else `rocrepro/sources.toml` in the user's configuration
+    /// Returns the defaults, changed by a file: the given one, or else `rocrepro/sources.toml` in the user's configuration
     /// folder, if that exists.
     ///
     /// # Errors
-    /// [`HistoryError::Io`] if the given file cannot be read, [`HistoryError::Config`] with all its mistakes.
-    pub fn load(given: Option<&Path>) -> Result<Self, HistoryError> {
+    /// [`SourcesError::Io`] if the given file cannot be read, [`SourcesError::Config`] with all its mistakes.
+    pub fn load(given: Option<&Path>) -> Result<Self, SourcesError> {
         let mut sources = Self::parse(DEFAULTS, Path::new("sources.toml"))?;
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let user = absolute("XDG_CONFIG_HOME")
@@ -95,7 +95,7 @@ impl Sources {
             .map(|folder| folder.join("rocrepro/sources.toml"))
             .filter(|path| path.is_file());
         let Some(path) = given.map(Path::to_owned).or(user) else { return Ok(sources) };
-        let text = fs::read_to_string(&path).map_err(HistoryError::io("read", &path))?;
+        let text = fs::read_to_string(&path).map_err(PathError::io("read", &path))?;
         let changes = Self::parse(&text, &path)?;
         sources.families.extend(changes.families);
         for source in changes.sources {
@@ -110,9 +110,9 @@ impl Sources {
     /// Reads the text of a file of sources, alone. `path` names it in mistakes.
     ///
     /// # Errors
-    /// [`HistoryError::Config`] with all mistakes.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, HistoryError> {
-        let mistakes = |problems| HistoryError::Config { path: path.to_owned(), problems };
+    /// [`SourcesError::Config`] with all mistakes.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, SourcesError> {
+        let mistakes = |problems| SourcesError::Config { path: path.to_owned(), problems };
         let file: File = toml::from_str(text)
             .map_err(|error| mistakes(vec![error.to_string().trim().replace('\n', " ")]))?;
         let mut problems = Vec::new();
@@ -141,11 +141,11 @@ impl Sources {
         }
     }
 
-    /// Keeps the sources that a person names: a name, a channel, `debian`, `dir:FOLDER`, or `KIND=ADDRESS`.
+    /// Selects sources by a name, a channel, `debian`, `dir:FOLDER`, or `KIND=ADDRESS`.
     ///
     /// # Errors
-    /// [`HistoryError::UnknownSource`] with all names that are none.
-    pub fn select(&self, names: &[String]) -> Result<Self, HistoryError> {
+    /// [`SourcesError::UnknownSource`] with all names that are not sources.
+    pub fn select(&self, names: &[String]) -> Result<Self, SourcesError> {
         let mut unknown = Vec::new();
         let mut sources = Vec::new();
         for name in names {
@@ -169,10 +169,10 @@ impl Sources {
             self.sources.iter().flat_map(|s| [s.channel.as_str(), s.name.as_str()]).collect();
         known.retain(|name| !name.is_empty());
         known.dedup();
-        Err(HistoryError::UnknownSource { wanted: unknown, known: known.join(", ") })
+        Err(SourcesError::UnknownSource { wanted: unknown, known: known.join(", ") })
     }
 
-    /// The names of an architecture's families; its own name where nothing else is known.
+    /// Returns the names of an architecture's families. An unknown architecture is its own family.
     pub(crate) fn families_of(&self, gfx: &str) -> Vec<String> {
         self.families.get(gfx).cloned().unwrap_or_else(|| vec![gfx.into(), "multiarch".into()])
     }
@@ -246,8 +246,9 @@ impl BuildSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hint::in_full;
 
-    fn parse(text: &str) -> Result<Sources, HistoryError> {
+    fn parse(text: &str) -> Result<Sources, SourcesError> {
         Sources::parse(text, Path::new("mine.toml"))
     }
 
@@ -272,8 +273,8 @@ mod tests {
              [[source]]\nname = 'a'\nkind = 'debian'\nfrom = '2026-02-01'\nto = '2026-01-01'\n",
         )
         .unwrap_err();
-        let HistoryError::Config { problems, .. } = &error else { panic!("{error}") };
-        let told = problems.join("\n");
+        let SourcesError::Config { problems, .. } = &error else { panic!("{error}") };
+        let text = problems.join("\n");
         for part in [
             "source a: url is \"ftp://x\"",
             "does not end with a slash",
@@ -285,7 +286,7 @@ mod tests {
             "source a is there twice",
             "source a: from is after to",
         ] {
-            assert!(told.contains(part), "{part} is missing in\n{told}");
+            assert!(text.contains(part), "{part} is missing in\n{text}");
         }
     }
 
@@ -303,7 +304,7 @@ mod tests {
                         .collect();
                     kinds.join(", ")
                 }
-                Err(error) => error.to_string(),
+                Err(error) => in_full(&error),
             };
             assert!(got.starts_with(expected), "{names:?} gave {got:?}");
         };
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_file_changes_the_defaults() {
+    fn changes_the_defaults_by_the_users_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine.toml");
         let text = "[[source]]\nname = 'stable'\nkind = 'dir'\nurl = '/builds'\n\

@@ -1,5 +1,5 @@
-//! apt in a state of its own: it reads signed indexes and resolves dependencies without touching, or being touched by,
-//! the packages of the machine. It needs no privileges.
+//! apt with a state of its own. It reads signed indexes and resolves dependencies independently of the packages of the
+//! machine, and needs no privileges.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,35 +14,35 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::release::NEEDLESS;
 use crate::debian::planned::{Absent, Planned};
-use crate::{StackError, watch::watched};
+use crate::{FetchError, watch::watched};
 
-/// Who vouches for the archive.
+/// Signatures that an archive needs.
 #[derive(Clone, Debug)]
 pub(crate) enum Trust {
-    /// The keys in this file.
+    /// By one of the keys in this file.
     Keyring(PathBuf),
-    /// Nobody: for the archives that tests make.
+    /// None, for the archives that tests make.
     #[cfg(test)]
-    Nobody,
+    Unsigned,
 }
 
-/// An isolated apt state for one stack.
+/// Isolated apt state for one stack.
 pub(crate) struct Apt<'a> {
     directory: PathBuf,
     mirror: String,
-    /// The mirror as apt is told it.
+    /// The mirror in the spelling of apt.
     uri: String,
     lock: File,
-    /// Set by whoever has had enough.
+    /// Becomes true when the caller cancels.
     stop: &'a AtomicBool,
-    /// How a command that dies with this process starts, where the host can do that.
+    /// First words of a command that ends together with this process, if the host has them.
     prefix: &'static [&'static str],
 }
 
-/// How an apt-get that failed ended.
+/// Failure of apt-get.
 enum Failure {
-    Error(StackError),
-    /// Its error lines.
+    Error(FetchError),
+    /// Error lines of apt-get.
     Lines(String),
 }
 
@@ -50,7 +50,7 @@ impl<'a> Apt<'a> {
     /// Prepares the state in `directory`; `lock` is held until the last apt process has ended.
     ///
     /// # Errors
-    /// [`StackError::NoApt`] where there is no apt-get on PATH.
+    /// [`FetchError::NoApt`] if apt-get is not on PATH.
     pub(crate) fn new(
         directory: PathBuf,
         spec: &str,
@@ -59,12 +59,12 @@ impl<'a> Apt<'a> {
         trust: &Trust,
         lock: &File,
         stop: &'a AtomicBool,
-    ) -> Result<Self, StackError> {
+    ) -> Result<Self, FetchError> {
         let dump = Command::new("apt-config").arg("dump").env("LC_ALL", "C").output();
-        let dump = dump.map_err(|_| StackError::NoApt { spec: spec.into() })?;
+        let dump = dump.map_err(|_| FetchError::NoApt { spec: spec.into() })?;
         for part in ["lists/partial", "none/partial"] {
             let path = directory.join(part);
-            fs::create_dir_all(&path).map_err(StackError::io("create", &path))?;
+            fs::create_dir_all(&path).map_err(FetchError::io("create", &path))?;
         }
         // apt does not keep packages of a file: archive; its copy: method does.
         let uri = match mirror.strip_prefix("file:") {
@@ -74,7 +74,7 @@ impl<'a> Apt<'a> {
         let trust = match trust {
             Trust::Keyring(path) => format!("Signed-By: {}", path.display()),
             #[cfg(test)]
-            Trust::Nobody => "Trusted: yes".to_owned(),
+            Trust::Unsigned => "Trusted: yes".to_owned(),
         };
         let sources = format!(
             "Types: deb\nURIs: {uri}\nSuites: {}\nComponents: main\nArchitectures: amd64\n{trust}\n",
@@ -94,7 +94,7 @@ impl<'a> Apt<'a> {
             .status()
             .is_ok_and(|status| status.success());
         Ok(Self {
-            lock: lock.try_clone().map_err(StackError::io("lock", &directory))?,
+            lock: lock.try_clone().map_err(FetchError::io("lock", &directory))?,
             stop,
             prefix: if works { dies_with_parent } else { &[] },
             mirror: mirror.to_owned(),
@@ -103,8 +103,8 @@ impl<'a> Apt<'a> {
         })
     }
 
-    /// Brings the index up to date.
-    pub(crate) fn update(&self) -> Result<(), StackError> {
+    /// Updates the index.
+    pub(crate) fn update(&self) -> Result<(), FetchError> {
         let action = "read the index of the mirror";
         // Without this, apt answers a mirror that is down with a warning and success.
         let arguments = ["update", "-oAPT::Update::Error-Mode=any"];
@@ -114,9 +114,9 @@ impl<'a> Apt<'a> {
                 let has = |words: &[&str]| words.iter().any(|word| detail.contains(word));
                 let mirror = self.mirror.clone();
                 if has(&["NO_PUBKEY", "is not signed", "Missing key", "invalid", "OpenPGP"]) {
-                    StackError::Untrusted { mirror, detail }
+                    FetchError::Untrusted { mirror, detail }
                 } else if has(&["Failed to fetch", "does not have a Release file"]) {
-                    StackError::Mirror { mirror, detail }
+                    FetchError::Mirror { mirror, detail }
                 } else {
                     self.error(action, detail)
                 }
@@ -124,10 +124,10 @@ impl<'a> Apt<'a> {
         })
     }
 
-    /// What has to be there for these packages, in the order of their names.
+    /// Returns the packages that have to be installed for these, in the order of their names.
     ///
     /// # Errors
-    /// [`Absent::Gone`] where the index does not have one of them.
+    /// [`Absent::Gone`] if the index does not have one of them.
     pub(crate) fn plan(&self, packages: &[String]) -> Result<Vec<Planned>, Absent> {
         // Without being asked for SHA256 apt names MD5 sums here.
         let mut arguments = vec!["install", "--print-uris", "-oAcquire::ForceHash=SHA256"];
@@ -158,13 +158,13 @@ impl<'a> Apt<'a> {
         command
     }
 
-    fn error(&self, action: &'static str, detail: String) -> StackError {
-        StackError::Apt { action, detail }
+    fn error(&self, action: &'static str, detail: String) -> FetchError {
+        FetchError::Apt { action, detail }
     }
 
-    /// Runs apt-get and hands over each line of its standard output.
+    /// Runs apt-get and passes each line of its standard output to a function.
     fn run(&self, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), Failure> {
-        let io = |source| Failure::Error(StackError::io("run apt-get in", &self.directory)(source));
+        let io = |source| Failure::Error(FetchError::io("run apt-get in", &self.directory)(source));
         // The lock as standard input: should this process be killed, the state stays locked for as long as
         // apt is still writing to it.
         let mut child = self
@@ -177,7 +177,7 @@ impl<'a> Apt<'a> {
             .spawn()
             .map_err(io)?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        // It is waited for below: until then the number is its own.
+        // The process is waited for below. Until then its number is not used again.
         let pid = Pid::from_child(&child);
         let end = || {
             // It may have ended by itself.
@@ -190,7 +190,7 @@ impl<'a> Apt<'a> {
                     let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut bytes));
                     String::from_utf8_lossy(&bytes).into_owned()
                 });
-                // Without it, apt waits for nobody: what it says of errors is lost with the pipe.
+                // A thread that could not be started loses the error lines, and apt-get ends all the same.
                 if let Some(stdout) = stdout {
                     let mut stdout = BufReader::new(stdout);
                     let mut bytes = Vec::new();
@@ -204,26 +204,26 @@ impl<'a> Apt<'a> {
         });
         let status = child.wait().map_err(io)?;
         if self.stop.load(Ordering::Relaxed) {
-            return Err(Failure::Error(StackError::CalledOff));
+            return Err(Failure::Error(FetchError::Cancelled));
         }
         if status.success() {
             return Ok(());
         }
         if errors.contains("No space left on device") || errors.contains("enough free space") {
-            return Err(Failure::Error(StackError::DiskFull { path: self.directory.clone() }));
+            return Err(Failure::Error(FetchError::DiskFull { path: self.directory.clone() }));
         }
         Err(Failure::Lines(error_lines(&errors).unwrap_or_else(|| status.to_string())))
     }
 }
 
-/// apt's own words for what went wrong, in one line.
+/// Returns the first error line of apt.
 fn error_lines(text: &str) -> Option<String> {
     let lines: Vec<_> = text.lines().filter_map(|l| l.strip_prefix("E: ").map(str::trim)).collect();
-    // One reason of many alike (a mirror that is down fails for each file), and the summary is no reason.
+    // The first of many alike: a mirror that is down fails for each file. The last line is only a summary.
     lines.first().map(|first| (*first).to_owned())
 }
 
-/// The package that apt does not have, out of its error.
+/// Returns the package that apt does not have, according to its error.
 fn missing(detail: &str) -> Option<String> {
     let quoted = |text: &str| text.split('\'').nth(1).map(str::to_owned);
     if let Some(rest) = detail.strip_prefix("Version ") {
@@ -237,7 +237,7 @@ fn missing(detail: &str) -> Option<String> {
     if detail.contains("has no installation candidate") { quoted(detail) } else { None }
 }
 
-/// One line of `apt-get --print-uris`: `'URI' FILE SIZE SHA256:HASH`.
+/// Parses one line of `apt-get --print-uris`: `'URI' FILE SIZE SHA256:HASH`.
 fn planned(line: &str, mirror: &str) -> Option<Planned> {
     let (address, rest) = line.strip_prefix('\'')?.split_once("' ")?;
     let path = address.strip_prefix(mirror)?.trim_start_matches('/');
@@ -253,8 +253,8 @@ fn planned(line: &str, mirror: &str) -> Option<Planned> {
     })
 }
 
-/// The host's settings for downloads (proxies, time-outs, checks of dates), without the extra indexes that
-/// desktop packages ask for.
+/// Returns the host's settings for downloads (proxies, time-outs, checks of dates), without the additional indexes of
+/// desktop packages.
 fn acquire_settings(dump: &str) -> String {
     let wanted = |line: &&str| {
         line.starts_with("Acquire::")
@@ -264,7 +264,7 @@ fn acquire_settings(dump: &str) -> String {
     dump.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
 }
 
-/// Everything else: nothing of the host's, neither its pins nor its hooks.
+/// Returns the other settings, without any of the host's, such as its pins and hooks.
 fn configuration(directory: &Path, suites: &[String]) -> String {
     let at = |part: &str| directory.join(part).display().to_string();
     let settings = [
@@ -295,7 +295,7 @@ fn configuration(directory: &Path, suites: &[String]) -> String {
 }
 
 /// Writes a file that only the user can read: the settings can hold a proxy's password.
-fn write(path: &Path, text: &str) -> Result<(), StackError> {
+fn write(path: &Path, text: &str) -> Result<(), FetchError> {
     File::options()
         .create(true)
         .truncate(true)
@@ -303,7 +303,7 @@ fn write(path: &Path, text: &str) -> Result<(), StackError> {
         .mode(0o600)
         .open(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(StackError::io("write", path))
+        .map_err(FetchError::io("write", path))
 }
 
 #[cfg(test)]
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_read_from_uris() {
+    fn parses_packages_from_uris() {
         let line = "'http://mirror.example/pool/z/zlib1g_1.3%2b2_amd64.deb' zlib1g_1%3a1.3+2_amd64.deb 92 SHA256:ab12";
         let expected = Planned {
             name: "zlib1g".into(),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_package_is_named() {
+    fn finds_the_missing_package() {
         let check = |detail: &str, expected: Option<&str>| {
             assert_eq!(missing(detail).as_deref(), expected, "{detail}");
         };
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn only_settings_for_downloads_are_taken_from_the_host() {
+    fn takes_only_download_settings_from_the_host() {
         let dump = "APT::Update::Post-Invoke:: \"rm -f /\";\nAcquire::http::Proxy \"http://p:1\";\n\
             Acquire::Languages:: \"de\";\nAcquire::IndexTargets::deb::DEP-11 \"\";\nDir::Cache \"x\";\n";
         assert_eq!(acquire_settings(dump), "Acquire::http::Proxy \"http://p:1\";\n");

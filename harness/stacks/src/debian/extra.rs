@@ -1,15 +1,15 @@
-//! What a stack can carry besides the HIP runtime, and what real programs need of it.
+//! Libraries and tools that a stack can have in addition to the HIP runtime, and those that well-known programs need.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a stack can carry besides the HIP runtime.
+/// Library or tool that a stack can have in addition to the HIP runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Extra {
-    /// What compiles HIP programs: the headers, clang with its linker, the device libraries, and the headers of the
+    /// Tools that compile HIP programs: the headers, clang with its linker, the device libraries, and the headers of the
     /// other extras.
     Dev,
     /// hipBLAS.
@@ -56,8 +56,8 @@ pub enum Extra {
     Tests,
 }
 
-/// What programs need that somebody knows by one name: the libraries to which their packages on PyPI are linked, and what they
-/// compile with at run time.
+/// Needs of well-known programs: the libraries to which their packages on PyPI are linked, and the tools with which they compile
+/// at run time.
 const PROGRAMS: &[(&str, &[Extra])] = &[
     (
         "cupy",
@@ -131,7 +131,7 @@ const PROGRAMS: &[(&str, &[Extra])] = &[
 ];
 
 impl Extra {
-    /// Every one, in the order of their names.
+    /// All extras, in the order of their names.
     pub const ALL: &'static [Self] = &[
         Self::Dev,
         Self::Hipblas,
@@ -157,7 +157,7 @@ impl Extra {
         Self::Tests,
     ];
 
-    /// What `--with` means by a name: one of these, or all that a program of that name needs.
+    /// Returns the extras that a name of `--with` means: one extra, or all that a program of that name needs.
     ///
     /// # Errors
     /// A name that is neither.
@@ -168,7 +168,7 @@ impl Extra {
         text.parse().map(|extra| vec![extra])
     }
 
-    /// Whether its kernels are files, of which only those of wanted architectures are unpacked. hipBLAS, the solvers and
+    /// Returns true if its kernels are files, of which only those of wanted architectures are unpacked. hipBLAS, the solvers and
     /// llama.cpp come with rocBLAS.
     pub(crate) fn has_kernel_files(self) -> bool {
         match self {
@@ -240,7 +240,7 @@ impl FromStr for Extra {
             let names: Vec<_> = Self::ALL.iter().map(|extra| extra.name()).collect();
             let programs: Vec<_> = PROGRAMS.iter().map(|(name, _)| *name).collect();
             format!(
-                "there is no {text:?} to add; choose from {}; or what a program needs: {}",
+                "{text:?} is not a library to add; choose from {}; or what a program needs: {}",
                 names.join(", "),
                 programs.join(", ")
             )

@@ -16,10 +16,10 @@ use crate::debian::apt::{Apt, Trust};
 use crate::debian::lock::{ExtraGroup, ReleaseLock};
 use crate::debian::packages::Mirrors;
 use crate::debian::planned::{Absent, Planned, verify};
-use crate::debian::unpack;
+use crate::unpack::deb;
 use crate::{
-    Extra, FetchEvent, FetchProgress, Manifest, Package, RELEASES, Release, Spec, Stack,
-    StackCache, StackError, locate,
+    Extra, FetchError, FetchEvent, FetchProgress, LockReleaseError, Manifest, Package, RELEASES,
+    Release, Spec, Stack, StackCache, locate,
 };
 
 /// Where Debian's package debian-archive-keyring puts the keys, old and new.
@@ -28,39 +28,39 @@ const KEYRINGS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.pgp",
 ];
 
-/// How to fetch.
+/// Options of a fetch.
 #[derive(Clone, Debug, Default)]
 pub struct FetchOptions {
-    /// Addresses of mirrors as in apt's sources, the preferred one first; without any, that of this machine's apt and those
-    /// of Debian.
+    /// Addresses of mirrors as in apt's sources, the preferred one first. If empty, the mirror of this machine's apt and those of
+    /// Debian.
     pub mirrors: Vec<String>,
     /// Libraries to add. Those that a stack already has stay.
     pub with: Vec<Extra>,
     /// GPU architectures whose kernel files to unpack from the libraries, such as `gfx1151`; none means all,
     /// which takes up to 4 GB.
     pub architectures: Vec<String>,
-    /// Becomes true when somebody has had enough of waiting.
+    /// Becomes true when the caller cancels the fetch.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Makes sure that a stack is there, downloading it where that is possible and needed.
+/// Returns a stack, and downloads it first if that is possible and needed.
 ///
-/// A stack that already has what is asked for costs neither network nor time. A fetch that is killed leaves
-/// nothing that counts as a stack, and the next one goes on with the packages that it had downloaded.
+/// A complete stack is returned without network access. A fetch that is killed leaves no incomplete stack, and the next one
+/// reuses the packages that it had downloaded.
 ///
 /// # Errors
-/// Those of [`locate`], and everything that can go wrong with a mirror, a package or a disk.
+/// [`FetchError`].
 pub fn fetch(
     spec: &Spec,
     options: &FetchOptions,
     store: &StackCache,
     progress: &FetchProgress<'_>,
-) -> Result<Stack, StackError> {
+) -> Result<Stack, FetchError> {
     let Spec::Debian(release) = spec else {
-        return locate(spec, store);
+        return Ok(locate(spec, store)?);
     };
     if let Some(other) = options.mirrors.iter().find(|mirror| !mirror::is_address(mirror)) {
-        return Err(StackError::BadMirror { mirror: other.clone() });
+        return Err(FetchError::BadMirror { mirror: other.clone() });
     }
     let source = || {
         let lock = ReleaseLock::of(release);
@@ -73,17 +73,17 @@ pub fn fetch(
     fetch_release(release, options, store, progress, source)
 }
 
-/// Reads the indexes of a release and locks what it consists of `now`, a time spelt as in [`ReleaseLock::read`]. This needs
-/// apt, and downloads no package.
+/// Reads the indexes of a release and locks the packages of which it consists `now`, a time as in [`ReleaseLock::read`].
+/// This needs apt, and downloads no package.
 ///
 /// # Errors
-/// Those of a mirror, of apt, and a release that cannot be locked.
+/// [`LockReleaseError`].
 pub fn lock_release(
     release: &'static Release,
     store: &StackCache,
     mirror: Option<&str>,
     now: String,
-) -> Result<ReleaseLock, StackError> {
+) -> Result<ReleaseLock, LockReleaseError> {
     let nobody = AtomicBool::new(false);
     let held = store.lock(release, &nobody, &|_| ())?;
     let mirror = match mirror {
@@ -93,9 +93,9 @@ pub fn lock_release(
     let spec = release.to_string();
     let no_lock = |absent| match absent {
         Absent::Gone { package } => {
-            StackError::Lock { detail: format!("{mirror} has no {package}") }
+            LockReleaseError::Conflict { detail: format!("{mirror} has no {package}") }
         }
-        Absent::Error(error) => error,
+        Absent::Error(error) => error.into(),
     };
     let mut groups = Vec::new();
     for group in ExtraGroup::all(release) {
@@ -105,30 +105,30 @@ pub fn lock_release(
         apt.update()?;
         groups.push((group, apt.plan(&packages).map_err(no_lock)?));
     }
-    ReleaseLock::join(release, now, groups).map_err(|detail| StackError::Lock { detail })
+    ReleaseLock::join(release, now, groups).map_err(|detail| LockReleaseError::Conflict { detail })
 }
 
-/// How somebody waits for a fetch.
+/// Cancellation and progress of a fetch.
 struct Asked<'a> {
     stop: &'a AtomicBool,
     progress: &'a FetchProgress<'a>,
 }
 
-/// Where packages come from, and who vouches for them.
+/// Origin of packages, and the signatures that their indexes need.
 struct Source {
     lock: ReleaseLock,
     /// The preferred one first.
     mirrors: Vec<String>,
-    /// Finds who vouches for an index that has to be read because a locked version is gone.
-    trust: fn() -> Result<Trust, StackError>,
+    /// Finds the keys for an index that has to be read because a locked version is gone.
+    trust: fn() -> Result<Trust, FetchError>,
 }
 
-fn keyring() -> Result<Trust, StackError> {
+fn keyring() -> Result<Trust, FetchError> {
     let found = KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file());
-    found.map(Trust::Keyring).ok_or_else(|| StackError::NoKeyring { looked: KEYRINGS.join(", ") })
+    found.map(Trust::Keyring).ok_or_else(|| FetchError::NoKeyring { looked: KEYRINGS.join(", ") })
 }
 
-/// The suites that have to be read for a stack with these extras, and what is asked of apt.
+/// Returns the suites that have to be read for a stack with these extras, and the packages that apt is asked for.
 fn wanted_packages(release: &Release, with: &BTreeSet<Extra>) -> (Vec<String>, Vec<String>) {
     let mut suites: Vec<&str> = release.suites.to_vec();
     let mut packages: Vec<&str> = release.packages.to_vec();
@@ -150,7 +150,7 @@ fn wanted_packages(release: &Release, with: &BTreeSet<Extra>) -> (Vec<String>, V
     (owned(suites), owned(packages))
 }
 
-/// What a stack is to hold.
+/// Requested content of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     with: BTreeSet<Extra>,
@@ -159,7 +159,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn new(release: &Release, options: &FetchOptions) -> Result<Self, StackError> {
+    fn new(release: &Release, options: &FetchOptions) -> Result<Self, FetchError> {
         for extra in &options.with {
             if release.extra(*extra).is_none() {
                 return Err(no_extra(release, *extra));
@@ -168,7 +168,7 @@ impl Wanted {
         for name in &options.architectures {
             let digits = name.strip_prefix("gfx").unwrap_or_default();
             if digits.len() < 3 || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
-                return Err(StackError::Architecture { name: name.clone() });
+                return Err(FetchError::Architecture { name: name.clone() });
             }
         }
         Ok(Self {
@@ -177,8 +177,8 @@ impl Wanted {
         })
     }
 
-    /// In a stack that is fetched anew. One that is there keeps what it has: nobody asked for more.
-    fn anew(mut self, release: &Release) -> Self {
+    /// Adds the standard extras of a new stack. A fetched stack keeps its content unless more is requested.
+    fn for_new_stack(mut self, release: &Release) -> Self {
         self.with.extend(release.standard);
         self
     }
@@ -187,7 +187,7 @@ impl Wanted {
         self.with.iter().any(|extra| extra.has_kernel_files())
     }
 
-    /// Together with what a stack holds already; `None` where that is enough.
+    /// Returns the request joined with the present content of a stack; nothing if that content is enough.
     fn beyond(&self, manifest: &Manifest) -> Option<Self> {
         let had = Self {
             with: manifest.with.iter().copied().collect(),
@@ -208,10 +208,10 @@ impl Wanted {
     }
 }
 
-fn no_extra(release: &Release, extra: Extra) -> StackError {
+fn no_extra(release: &Release, extra: Extra) -> FetchError {
     let have: Vec<_> =
         RELEASES.iter().filter(|r| r.extra(extra).is_some()).map(Release::to_string).collect();
-    StackError::NoExtra {
+    FetchError::NoExtra {
         spec: release.to_string(),
         extra: extra.to_string(),
         have: format!("use one of {}", have.join(", ")),
@@ -224,22 +224,22 @@ fn fetch_release(
     store: &StackCache,
     progress: &FetchProgress<'_>,
     source: impl FnOnce() -> Source,
-) -> Result<Stack, StackError> {
+) -> Result<Stack, FetchError> {
     let spec = Spec::Debian(release);
     let named = Wanted::new(release, options)?;
     let missing = || match store.root(release).and_then(|root| Manifest::read(&root)) {
         Some(manifest) => named.beyond(&manifest),
-        None => Some(named.clone().anew(release)),
+        None => Some(named.clone().for_new_stack(release)),
     };
     if missing().is_none() {
-        return locate(&spec, store);
+        return Ok(locate(&spec, store)?);
     }
     let source = source();
     let waiting = |holder: &str| progress(FetchEvent::Waiting { holder });
     let lock = store.lock(release, &options.stop, &waiting)?;
     // The process that held the lock may have fetched it.
     let Some(wanted) = missing() else {
-        return locate(&spec, store);
+        return Ok(locate(&spec, store)?);
     };
     store.clean(release, &lock)?;
     let archives = store.apt(release).join("archives");
@@ -267,15 +267,15 @@ fn fetch_release(
         store.publish(release, &root, &lock)
     });
     if let Err(error) = built {
-        // Best effort: on a full disk the space is what is needed most, and the next fetch cleans anyway.
+        // Best effort, which frees space on a full disk. The next fetch cleans anyway.
         let _ = fs::remove_dir_all(&root);
         return Err(error);
     }
-    locate(&spec, store)
+    Ok(locate(&spec, store)?)
 }
 
-/// Downloads the packages of a stack that have files to be unpacked and are not there yet. Returns all packages of the stack, with
-/// the mirrors that were used.
+/// Downloads the packages of a stack that are missing and have files to be unpacked. Returns all packages of the stack and the
+/// mirrors that were used.
 fn download_packages(
     release: &'static Release,
     source: &Source,
@@ -284,7 +284,7 @@ fn download_packages(
     store: &StackCache,
     lock: &File,
     asked: &Asked<'_>,
-) -> Result<(Vec<Planned>, String), StackError> {
+) -> Result<(Vec<Planned>, String), FetchError> {
     let mirrors = Mirrors::new(&source.mirrors);
     let with = &goal.wanted.with;
     let get = |plan: Vec<Planned>| {
@@ -303,7 +303,7 @@ fn download_packages(
         Err(Absent::Error(error)) => return Err(error),
         Ok(done) => return Ok(done),
     };
-    // Debian has moved on. What it has now may be as good: another revision of the same release.
+    // Debian has replaced a package. The new one may be another revision of the same release.
     let mirror = source.mirrors.first().map(String::as_str).unwrap_or_default();
     (asked.progress)(FetchEvent::Moved { package: &gone });
     let (suites, packages) = wanted_packages(release, with);
@@ -312,7 +312,7 @@ fn download_packages(
         Apt::new(store.apt(release), &spec, mirror, &suites, &trust, lock, asked.stop)
     });
     let plan = match apt {
-        Err(StackError::NoApt { .. } | StackError::NoKeyring { .. }) => {
+        Err(FetchError::NoApt { .. } | FetchError::NoKeyring { .. }) => {
             Err(Absent::Gone { package: gone })
         }
         Err(other) => return Err(other),
@@ -321,12 +321,12 @@ fn download_packages(
     let plan = plan.map_err(|absent| match absent {
         Absent::Gone { package } => {
             let gone = successor::gone(release, package, &suites, &mirrors, asked.stop);
-            if asked.stop.load(Ordering::Relaxed) { StackError::CalledOff } else { gone }
+            if asked.stop.load(Ordering::Relaxed) { FetchError::Cancelled } else { gone }
         }
         Absent::Error(error) => error,
     })?;
     get(plan).map_err(|absent| match absent {
-        Absent::Gone { package } => StackError::Mirror {
+        Absent::Gone { package } => FetchError::Mirror {
             mirror: mirror.to_owned(),
             detail: format!("the mirror's index names {package}, but the mirror does not have it"),
         },
@@ -334,8 +334,8 @@ fn download_packages(
     })
 }
 
-/// The packages that have to be downloaded. A damaged one is removed here.
-fn absent<'a>(plan: Vec<&'a Planned>, archives: &Path) -> Result<Vec<&'a Planned>, StackError> {
+/// Returns the packages that have to be downloaded. Removes damaged ones.
+fn absent<'a>(plan: Vec<&'a Planned>, archives: &Path) -> Result<Vec<&'a Planned>, FetchError> {
     let mut absent = Vec::new();
     for package in plan {
         let path = archives.join(package.file());
@@ -344,7 +344,7 @@ fn absent<'a>(plan: Vec<&'a Planned>, archives: &Path) -> Result<Vec<&'a Planned
         }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StackError::io("remove", &path)(error));
+                return Err(FetchError::io("remove", &path)(error));
             }
             _ => absent.push(package),
         }
@@ -352,15 +352,15 @@ fn absent<'a>(plan: Vec<&'a Planned>, archives: &Path) -> Result<Vec<&'a Planned
     Ok(absent)
 }
 
-/// Takes over what the previous root holds, then verifies and unpacks what is missing, several packages at once.
+/// Takes files over from the previous root, then verifies and unpacks the missing packages, several at once.
 fn unpack_all(
     steps: &[Step<'_>],
     previous: Option<&Previous>,
     archives: &Path,
     root: &Path,
     asked: &Asked<'_>,
-) -> Result<Vec<Package>, StackError> {
-    unpack::prepare(root)?;
+) -> Result<Vec<Package>, FetchError> {
+    deb::prepare(root)?;
     let shared = previous.map(|previous| previous.share(root)).transpose()?;
     let mut order: Vec<_> =
         steps.iter().filter_map(|step| Some((step.planned, step.files.as_ref()?))).collect();
@@ -376,7 +376,7 @@ fn unpack_all(
             let _ = fs::remove_file(&path);
             return Err(error);
         }
-        unpack::unpack(&path, root, files, &|read| {
+        deb::unpack(&path, root, files, &|read| {
             let done = done.fetch_add(read, Ordering::Relaxed) + read;
             (asked.progress)(FetchEvent::Unpack { done: done.min(total), total });
         })
@@ -394,7 +394,7 @@ fn unpack_all(
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(4));
     download::crew(threads, work);
     if asked.stop.load(Ordering::Relaxed) {
-        return Err(StackError::CalledOff);
+        return Err(FetchError::Cancelled);
     }
     let mut results = results.into_inner().unwrap_or_else(|e| e.into_inner());
     results.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
@@ -403,7 +403,7 @@ fn unpack_all(
     for (package, result) in results {
         let unpacked = result?;
         links.push((archives.join(package.file()), unpacked.links));
-        // What the manifest says of a package that only gets more kernel files stays as it is.
+        // A package that only gets more kernel files keeps its entry in the manifest.
         if packages.iter().any(|before| before.name == package.name) {
             continue;
         }
@@ -417,9 +417,9 @@ fn unpack_all(
         });
     }
     packages.sort_by(|a, b| a.name.cmp(&b.name));
-    unpack::link(root, root, &unpack::merged_links())?;
+    deb::link(root, root, &deb::merged_links())?;
     for (deb, links) in links {
-        unpack::link(&deb, root, &links)?;
+        deb::link(&deb, root, &links)?;
     }
     (asked.progress)(FetchEvent::Unpack { done: total, total });
     Ok(packages)

@@ -1,7 +1,7 @@
-//! Which packages exactly a release consists of: names, versions and hashes that do not move when Debian does.
+//! Exact packages of each release: names, versions and digests that stay the same when Debian replaces packages.
 //!
-//! The files in `locks/` are written by `cargo run -p ci -- locks` from Debian's signed indexes. Whoever has one needs
-//! neither apt nor Debian's keys to fetch a stack: what comes is compared with the hash that stands here.
+//! The files in `locks/` are written by `cargo run -p ci -- locks` from Debian's signed indexes. With them, a
+//! fetch needs neither apt nor Debian's keys, because each downloaded package is compared with its digest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,32 +36,32 @@ pub struct LockedPackage {
     pub size: u64,
     /// Of the .deb file, in hexadecimal.
     pub sha256: String,
-    /// What needs it; one that is wanted is enough.
+    /// Groups that need the package. One requested group is enough.
     pub of: BTreeSet<ExtraGroup>,
 }
 
-/// Extras that together need a package; none of them means that the HIP runtime needs it.
+/// Extras that together need a package. An empty group means that the HIP runtime needs it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ExtraGroup(BTreeSet<Extra>);
 
 impl ReleaseLock {
-    /// The lock of a release.
+    /// Returns the lock of a release.
     pub(crate) fn of(release: &Release) -> Self {
         serde_json::from_str(release.lock).expect("a test reads the lock of every release")
     }
 
-    /// What a stack with these extras consists of.
+    /// Returns the packages of a stack with these extras.
     pub(crate) fn plan(&self, with: &BTreeSet<Extra>) -> Vec<Planned> {
         let wanted =
             |package: &&LockedPackage| package.of.iter().any(|group| group.0.is_subset(with));
         self.packages.iter().filter(wanted).map(LockedPackage::planned).collect()
     }
 
-    /// Joins what apt plans for each group, smaller groups first.
+    /// Joins the packages that apt plans for each group, smaller groups first.
     ///
     /// # Errors
-    /// A package of which two groups need different versions: such a release cannot be locked.
+    /// Two groups need different versions of a package.
     pub(crate) fn join(
         release: &Release,
         read: String,
@@ -95,7 +95,7 @@ impl ReleaseLock {
         })
     }
 
-    /// As the file is written: one package a line, so that a change can be read.
+    /// Returns the text of the file, with one package in each line so that a change can be read.
     pub fn to_text(&self) -> String {
         let line = |package: &LockedPackage| serde_json::to_string(package).unwrap_or_default();
         let packages: Vec<_> = self.packages.iter().map(line).collect();
@@ -108,14 +108,14 @@ impl ReleaseLock {
     }
 }
 
-/// What the packages of its lock say.
+/// Download sizes, from the lock.
 impl Release {
-    /// Bytes to download for a new stack.
+    /// Returns the bytes to download for a new stack.
     pub fn size(&self) -> u64 {
         self.size_with(self.standard)
     }
 
-    /// Bytes that a library adds to the download of a new stack.
+    /// Returns the bytes that a library adds to the download of a new stack.
     pub fn size_of(&self, extra: Extra) -> u64 {
         let without: Vec<_> = self.standard.iter().copied().filter(|e| *e != extra).collect();
         self.size_with(&[without.as_slice(), &[extra]].concat()) - self.size_with(&without)
@@ -140,8 +140,7 @@ impl LockedPackage {
 }
 
 impl ExtraGroup {
-    /// Everything that packages of a release can be needed for: the runtime, each extra, and pairs of which one brings
-    /// something for the other.
+    /// Returns all groups of a release: the runtime, each extra, and each pair of which one brings something for the other.
     pub(crate) fn all(release: &Release) -> Vec<Self> {
         let group = |extras: &[Extra]| Self(extras.iter().copied().collect());
         let mut groups = vec![group(&[])];
@@ -157,7 +156,7 @@ impl ExtraGroup {
         groups
     }
 
-    /// The extras.
+    /// Returns the extras.
     pub(crate) fn extras(&self) -> &BTreeSet<Extra> {
         &self.0
     }
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_library_adds_is_known_before_it_is_fetched() {
+    fn knows_the_size_of_a_library_before_the_fetch() {
         let latest = Release::latest();
         assert!(latest.size() > 100_000_000, "with hipRAND");
         assert!(latest.size_of(Extra::Hiprand) > 10_000_000);
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_belongs_to_the_smallest_groups_that_need_it() {
+    fn assigns_a_package_to_the_smallest_groups_that_need_it() {
         let groups = [
             (group(&[]), vec![planned("hip", "1")]),
             (group(&[Extra::Dev]), vec![planned("hip", "1"), planned("clang", "2")]),

@@ -1,11 +1,11 @@
-//! What a fetched stack consists of.
+//! Content of a fetched stack.
 
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Extra, StackError, Version};
+use crate::{Extra, FetchError, Version};
 
 /// The content of a fetched stack's `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +43,8 @@ pub struct Package {
     /// library are not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<String>,
-    /// GPU architectures that its shared libraries hold kernels for, such as `gfx1151` or `gfx11-generic`; none where that is not
-    /// known.
+    /// GPU architectures that its shared libraries hold kernels for, such as `gfx1151` or `gfx11-generic`; empty if they are
+    /// unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<String>,
 }
@@ -53,21 +53,21 @@ impl Manifest {
     /// File name, in the root of a stack. It is written last: a root without it is not a stack.
     pub(crate) const FILE: &str = "manifest.json";
 
-    /// Reads a stack's manifest; `None` where there is none.
+    /// Reads the manifest of a stack; nothing if it is missing or damaged.
     pub(crate) fn read(root: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(root.join(Self::FILE)).ok()?).ok()
     }
 
-    pub(crate) fn write(&self, root: &Path) -> Result<(), StackError> {
+    pub(crate) fn write(&self, root: &Path) -> Result<(), FetchError> {
         let path = root.join(Self::FILE);
         let mut text = serde_json::to_string_pretty(self)
             .map_err(std::io::Error::from)
-            .map_err(StackError::io("serialise", &path))?;
+            .map_err(FetchError::io("serialise", &path))?;
         text.push('\n');
-        atomic::write(&path, text).map_err(StackError::io("write", &path))
+        atomic::write(&path, text).map_err(FetchError::io("write", &path))
     }
 
-    /// The package of this name.
+    /// Returns the package of this name.
     pub fn package(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.name == name)
     }

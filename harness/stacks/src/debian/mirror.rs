@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::StackError;
+use crate::LockReleaseError;
 
 /// One repository of the host's apt sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,14 +13,14 @@ struct Source {
     signed_by: String,
 }
 
-/// Debian's own address of a mirror near whoever asks.
+/// Debian's address, which leads to a mirror near the client.
 const DEBIAN: &str = "http://deb.debian.org/debian";
 
-/// Debian's archive of every version that it ever had.
+/// Debian's archive of all its old versions.
 const SNAPSHOT: &str = "https://snapshot.debian.org/archive/debian";
 
-/// Where packages are looked for when nobody says where: the machine's own mirror, where it is a Debian, then Debian's,
-/// then what Debian had at a time, spelt `20261121T214500Z`.
+/// Returns the default mirrors: that of this machine if it runs Debian, then Debian's, then Debian's archive as it was at a time
+/// such as `20261121T214500Z`.
 pub(crate) fn usual(etc: &Path, at: &str) -> Vec<String> {
     let mut mirrors: Vec<String> =
         host_mirror(etc).into_iter().filter(|own| is_address(own)).collect();
@@ -31,7 +31,7 @@ pub(crate) fn usual(etc: &Path, at: &str) -> Vec<String> {
     mirrors
 }
 
-/// Whether packages can be downloaded from there, and apt can be told of it: a URI of one word.
+/// Returns true for the address of a mirror, which is a URI of one word.
 pub(crate) fn is_address(mirror: &str) -> bool {
     let rest = ["http://", "https://", "file:/"].iter().find_map(|s| mirror.strip_prefix(s));
     rest.is_some_and(|rest| {
@@ -39,11 +39,11 @@ pub(crate) fn is_address(mirror: &str) -> bool {
     })
 }
 
-/// The host's Debian mirror: the repository under `etc` (usually `/etc`) that serves Debian itself.
+/// Returns the host's Debian mirror: the repository in the apt sources under `etc` (usually `/etc`) that serves Debian itself.
 ///
 /// # Errors
-/// [`StackError::NoMirror`] where no source serves Debian, as on a machine of another distribution.
-pub(crate) fn host_mirror(etc: &Path) -> Result<String, StackError> {
+/// [`LockReleaseError::NoMirror`] if no source serves Debian, as on a machine of another distribution.
+pub(crate) fn host_mirror(etc: &Path) -> Result<String, LockReleaseError> {
     let codename = codename(&fs::read_to_string(etc.join("os-release")).unwrap_or_default());
     let files = source_files(&etc.join("apt"));
     let sources: Vec<_> = files
@@ -59,7 +59,7 @@ pub(crate) fn host_mirror(etc: &Path) -> Result<String, StackError> {
         .collect();
     choose(&sources, codename.as_deref()).ok_or_else(|| {
         let looked: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
-        StackError::NoMirror {
+        LockReleaseError::NoMirror {
             looked: if looked.is_empty() {
                 format!("none under {}", etc.join("apt").display())
             } else {
@@ -69,7 +69,7 @@ pub(crate) fn host_mirror(etc: &Path) -> Result<String, StackError> {
     })
 }
 
-/// The files that apt itself would read (sources.list(5)): other endings are ignored, as apt does.
+/// Returns the files that apt reads, see sources.list(5). apt ignores other endings too.
 fn source_files(apt: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(apt.join("sources.list.d"))
         .into_iter()
@@ -87,12 +87,12 @@ fn codename(os_release: &str) -> Option<String> {
     Some(line.trim().trim_matches('"').to_owned())
 }
 
-/// The source most likely to be a full Debian mirror; none if no source looks like one.
+/// Returns the source that is most likely a full Debian mirror, if one is likely.
 fn choose(sources: &[Source], codename: Option<&str>) -> Option<String> {
     let score = |source: &Source| {
         let path = source.uri.split_once("://").map_or(source.uri.as_str(), |(_, rest)| rest);
         let path = path.trim_end_matches('/');
-        // Security and third-party archives hold no ROCm, whoever signed them.
+        // Security and third-party archives hold no ROCm, also if Debian signed them.
         let other = |suite: &String| suite.ends_with("-security") || suite.contains("-security/");
         if path.ends_with("/debian-security") || source.suites.iter().all(other) {
             return 0;
@@ -115,7 +115,7 @@ fn choose(sources: &[Source], codename: Option<&str>) -> Option<String> {
     sources.iter().find(|source| score(source) == best).map(|source| source.uri.clone())
 }
 
-/// The one-line format: `deb [options] URI SUITE COMPONENT...`.
+/// Parses the one-line format: `deb [options] URI SUITE COMPONENT...`.
 fn one_line(text: &str) -> Vec<Source> {
     let parse = |line: &str| {
         let line = line.split('#').next()?.trim();
@@ -135,7 +135,7 @@ fn one_line(text: &str) -> Vec<Source> {
     text.lines().filter_map(parse).collect()
 }
 
-/// The deb822 format: paragraphs of fields, continued by indented lines.
+/// Parses the deb822 format: paragraphs of fields, continued by indented lines.
 fn deb822(text: &str) -> Vec<Source> {
     let mut sources = Vec::new();
     let mut fields: Vec<(String, String)> = Vec::new();
@@ -178,6 +178,7 @@ fn paragraph(fields: &[(String, String)]) -> Vec<Source> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hint::in_full;
 
     const DEBIAN: &str = "Types: deb deb-src\nURIs: http://mirror.example/debian\n\
         Suites: bookworm bookworm-updates\nComponents: main\n\
@@ -200,7 +201,7 @@ mod tests {
             Ok(mirror) => assert_eq!(mirror, expected, "{files:?}"),
             Err(error) => {
                 assert_eq!(expected, "", "{files:?}: {error}");
-                assert!(error.to_string().contains("--mirror"), "{error}");
+                assert!(in_full(&error).contains("--mirror"), "{error}");
             }
         }
     }
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirror_is_one_address() {
+    fn accepts_one_address_as_a_mirror() {
         let check = |mirror: &str, expected| assert_eq!(is_address(mirror), expected, "{mirror:?}");
         check("http://mirror.example/debian", true);
         check("https://mirror.example/debian/", true);
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn other_archives_are_no_mirror() {
+    fn rejects_other_archives_as_mirrors() {
         check(&[], "");
         check(&[("sources.list.d/a.list", CLOUD), ("sources.list.d/b.sources", NODE)], "");
         check(&[("sources.list.d/c.sources.disabled", DEBIAN)], "");

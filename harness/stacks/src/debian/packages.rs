@@ -1,7 +1,7 @@
-//! Downloading packages whose hashes are known, from whichever mirror has them.
+//! Downloads packages with known digests from the first mirror that has them.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,12 +10,13 @@ use std::time::Duration;
 use download::{Bound, Failure, Http};
 
 use crate::debian::planned::{Absent, Planned, verify};
-use crate::{FetchEvent, FetchProgress, StackError, watch::watched};
+use crate::transfer::{CopyError, copy};
+use crate::{FetchError, FetchEvent, FetchProgress, watch::watched};
 
-/// Before the second attempt at a file; it doubles.
+/// Wait before the second attempt at a file. It doubles with each attempt.
 const BACKOFF: Duration = Duration::from_millis(250);
 
-/// Packages downloaded at once: most are small, and a host takes its time to answer each.
+/// Packages downloaded at once. Most are small, so that waiting for answers takes most of the time.
 const CONNECTIONS: usize = 4;
 
 /// Mirrors, the preferred one first.
@@ -26,7 +27,7 @@ pub(crate) struct Mirrors<'a> {
 
 struct Mirror<'a> {
     address: &'a str,
-    /// What it did when it was asked last, where that was no answer: it is not asked again.
+    /// Failure of the mirror. A mirror that failed once is not asked again.
     silent: Mutex<Option<String>>,
 }
 
@@ -36,14 +37,14 @@ impl<'a> Mirrors<'a> {
         Self { http: Http::new(BACKOFF), each: addresses.iter().map(mirror).collect() }
     }
 
-    /// Their addresses, for a message.
+    /// Returns the addresses for a message.
     pub(crate) fn names(&self) -> String {
         let names: Vec<_> = self.each.iter().map(|mirror| mirror.address).collect();
         names.join(", ")
     }
 
-    /// Returns the result of `reader` for a file's first bytes, or for all of them, from the first mirror that has it. Bytes beyond the bound are
-    /// an error of its reading.
+    /// Returns the result of `reader` for a file from the first mirror that has it. Bytes beyond the bound are an error of
+    /// reading.
     pub(crate) fn read<T>(
         &self,
         path: &str,
@@ -72,7 +73,7 @@ impl<'a> Mirrors<'a> {
         stop: &AtomicBool,
         progress: &FetchProgress<'_>,
     ) -> Result<Vec<String>, Absent> {
-        fs::create_dir_all(folder).map_err(StackError::io("create", folder))?;
+        fs::create_dir_all(folder).map_err(FetchError::io("create", folder))?;
         let total = plan.iter().map(|package| package.size).sum();
         let there = |package: &&Planned| fs::metadata(part(package, folder)).map_or(0, |p| p.len());
         fits(total - plan.iter().map(there).sum::<u64>().min(total), folder)?;
@@ -95,11 +96,11 @@ impl<'a> Mirrors<'a> {
                 results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
             }
         };
-        // Every download looks at one flag, for the failure of another and for whoever has had enough.
+        // Every download checks one flag, which the failure of another download and the caller set.
         let had_enough = || failed.store(true, Ordering::Relaxed);
         watched(stop, had_enough, || download::crew(CONNECTIONS.min(plan.len()), work));
         if stop.load(Ordering::Relaxed) {
-            return Err(StackError::CalledOff.into());
+            return Err(FetchError::Cancelled.into());
         }
         let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
         let mut from: Vec<_> = results.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -108,7 +109,7 @@ impl<'a> Mirrors<'a> {
         Ok(from.into_iter().flatten().collect())
     }
 
-    /// Returns the address of the mirror that had it, or nothing where it was called off.
+    /// Returns the address of the mirror that had the package, or nothing if the download was cancelled.
     fn one(
         &self,
         package: &Planned,
@@ -124,21 +125,21 @@ impl<'a> Mirrors<'a> {
             }
             let left = fs::metadata(part(package, folder)).is_ok_and(|part| part.len() > 0);
             let mut result = self.from(mirror, package, folder, cancel, read);
-            // What an earlier process left may not have been the beginning of it: once more, from nothing.
+            // The part that an earlier process left may not have been the beginning of the file.
             if let (true, Err(Trouble::Damaged(_))) = (left, &result) {
                 result = self.from(mirror, package, folder, cancel, read);
             }
             match result {
                 Ok(()) => return Ok(Some(mirror.address.to_owned())),
                 Err(Trouble::Missing) => answered = true,
-                // A mirror in the middle of an update, or somebody's login page: the next one may have it.
+                // A mirror in the middle of an update, or a login page. The next mirror may have the package.
                 Err(Trouble::Damaged(error)) => damaged = Some(error),
                 Err(Trouble::Silent(reason)) => {
                     if let Ok(mut silent) = mirror.silent.lock() {
                         *silent = Some(reason);
                     }
                 }
-                Err(Trouble::CalledOff) => return Ok(None),
+                Err(Trouble::Cancelled) => return Ok(None),
                 Err(Trouble::Disk(error)) => return Err(error.into()),
             }
         }
@@ -152,15 +153,15 @@ impl<'a> Mirrors<'a> {
         Err(self.silence().into())
     }
 
-    /// What all mirrors did instead of answering.
-    fn silence(&self) -> StackError {
+    /// Returns an error with the failures of all mirrors.
+    fn silence(&self) -> FetchError {
         let of = |mirror: &Mirror<'_>| {
             Some((mirror.address.to_owned(), mirror.silent.lock().ok()?.clone()?))
         };
         let each: Vec<_> = self.each.iter().filter_map(of).collect();
         let names: Vec<_> = each.iter().map(|(address, _)| address.as_str()).collect();
         let reasons: Vec<_> = each.iter().map(|(_, reason)| reason.as_str()).collect();
-        StackError::Mirror { mirror: names.join(" and "), detail: reasons.join("; ") }
+        FetchError::Mirror { mirror: names.join(" and "), detail: reasons.join("; ") }
     }
 
     fn from(
@@ -174,8 +175,9 @@ impl<'a> Mirrors<'a> {
         let part = part(package, folder);
         let disk = |action| {
             let path = part.clone();
-            move |error| Trouble::Disk(StackError::io(action, &path)(error))
+            move |error| Trouble::Disk(FetchError::io(action, &path)(error))
         };
+        let count = |chunk: &[u8]| read(chunk.len() as u64);
         let written = match mirror.place(&package.path) {
             Place::File(root, path) => {
                 let from = match File::open(&path) {
@@ -191,8 +193,8 @@ impl<'a> Mirrors<'a> {
                     }
                 };
                 let mut to = File::create(&part).map_err(disk("create"))?;
-                // One byte more shows that it is another file.
-                copy(&mut from.take(package.size.saturating_add(1)), &mut to, read)
+                // One byte more shows that the file is another one.
+                copy(&mut from.take(package.size.saturating_add(1)), &mut to, count)
             }
             Place::Url(address) => {
                 let mut to = File::options()
@@ -202,7 +204,7 @@ impl<'a> Mirrors<'a> {
                     .open(&part)
                     .map_err(disk("create"))?;
                 let have = to.metadata().map_err(disk("read"))?.len();
-                // Longer than it should be: not the file that is wanted.
+                // A longer part belongs to another file.
                 let have = if have > package.size {
                     to.set_len(0).map_err(disk("write"))?;
                     0
@@ -221,19 +223,21 @@ impl<'a> Mirrors<'a> {
                         let (path, detail) = (file.clone(), failure.to_string());
                         // The next mirror begins with nothing.
                         let _ = fs::remove_file(&path);
-                        Trouble::Damaged(StackError::Damaged { path, detail })
+                        Trouble::Damaged(FetchError::Damaged { path, detail })
                     }
                     other => trouble(other),
                 };
                 let mut from = opened.map_err(trouble)?;
-                let written = copy(&mut from, &mut to, read);
+                let written = copy(&mut from, &mut to, count);
                 if let Some(failure) = from.failure.take() {
                     return Err(trouble(failure));
                 }
                 written
             }
         };
-        written.map_err(disk("write"))?;
+        if let Err(CopyError::Read(error) | CopyError::Write(error)) = written {
+            return Err(disk("write")(error));
+        }
         if let Err(error) = verify(package, &part) {
             let _ = fs::remove_file(&part);
             return Err(Trouble::Damaged(error));
@@ -242,9 +246,9 @@ impl<'a> Mirrors<'a> {
     }
 }
 
-/// Where a mirror has a file.
+/// Location of a file on a mirror.
 enum Place {
-    /// The folder that is the mirror, and the file in it.
+    /// The folder of the mirror, and the file in it.
     File(PathBuf, PathBuf),
     Url(String),
 }
@@ -263,46 +267,33 @@ impl Mirror<'_> {
 }
 
 /// Returns an error if the disk of the folder has less free space than this.
-fn fits(bytes: u64, folder: &Path) -> Result<(), StackError> {
+fn fits(bytes: u64, folder: &Path) -> Result<(), FetchError> {
     let free = Bound::new(bytes, "").within_free_space(folder).most();
-    if free < bytes { Err(StackError::DiskFull { path: folder.to_owned() }) } else { Ok(()) }
+    if free < bytes { Err(FetchError::DiskFull { path: folder.to_owned() }) } else { Ok(()) }
 }
 
-/// Where a package is while it is downloaded.
+/// Returns the path of a package while it is downloaded.
 fn part(package: &Planned, folder: &Path) -> PathBuf {
     folder.join(format!("{}.part", package.file()))
 }
 
+/// Failure of one package on one mirror.
 enum Trouble {
     Missing,
-    /// It is there, with other bytes.
-    Damaged(StackError),
+    /// The mirror has the file with other bytes.
+    Damaged(FetchError),
     /// The mirror does not answer.
     Silent(String),
-    /// Another package failed.
-    CalledOff,
-    /// This machine's.
-    Disk(StackError),
+    /// Another package failed, or the caller cancelled.
+    Cancelled,
+    /// A file of this machine failed.
+    Disk(FetchError),
 }
 
 fn trouble(failure: Failure) -> Trouble {
     match failure {
         Failure::Missing { .. } => Trouble::Missing,
-        Failure::Cancelled => Trouble::CalledOff,
+        Failure::Cancelled => Trouble::Cancelled,
         other => Trouble::Silent(other.to_string()),
-    }
-}
-
-fn copy(from: &mut dyn Read, to: &mut File, read: &(dyn Fn(u64) + Sync)) -> io::Result<()> {
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let n = match from.read(&mut buffer) {
-            Ok(0) => return to.flush(),
-            Ok(n) => n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        to.write_all(&buffer[..n])?;
-        read(n as u64);
     }
 }

@@ -1,74 +1,64 @@
-//! A package that a stack needs: what is known of it before it is there, whether a file is it, and why it cannot be had.
+//! Packages that a stack needs, before they are downloaded.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::fs;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
+use crate::FetchError;
+use crate::transfer::sha256_of;
 
-use crate::StackError;
-
-/// One package of a plan.
+/// Package of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Below a mirror's address.
+    /// Path below the address of a mirror.
     pub(crate) path: String,
     pub(crate) size: u64,
     pub(crate) sha256: String,
 }
 
 impl Planned {
-    /// Name of its file in the archive directory.
+    /// Returns the name of its file in the folder of downloads.
     pub(crate) fn file(&self) -> String {
-        // As apt names it, so that what either has downloaded serves both.
+        // As apt names it, so that both can use what the other has downloaded.
         format!("{}_{}_{}", self.name, self.version.replace(':', "%3a"), self.architecture())
     }
 
-    /// `amd64.deb` or `all.deb`.
+    /// Returns `amd64.deb` or `all.deb`.
     fn architecture(&self) -> &str {
         self.path.rsplit('_').next().unwrap_or_default()
     }
 }
 
-/// Why a package is not there.
+/// Reason why a package is not available.
 #[derive(Debug)]
 pub(crate) enum Absent {
-    /// Every mirror that answers says that it does not have it.
+    /// No mirror that answers has it.
     Gone {
-        /// Its name and version.
+        /// Name and version.
         package: String,
     },
-    /// Anything else.
-    Error(StackError),
+    /// Another failure.
+    Error(FetchError),
 }
 
-impl From<StackError> for Absent {
-    fn from(error: StackError) -> Self {
+impl From<FetchError> for Absent {
+    fn from(error: FetchError) -> Self {
         Self::Error(error)
     }
 }
 
-/// Compares a package with what it must be.
-pub(crate) fn verify(package: &Planned, path: &Path) -> Result<(), StackError> {
-    let damaged = |detail| StackError::Damaged { path: path.to_owned(), detail };
-    let mut file = File::open(path).map_err(StackError::io("open", path))?;
-    let size = file.metadata().map_err(StackError::io("read", path))?.len();
+/// Compares the size and the digest of a file with those of its package.
+///
+/// # Errors
+/// [`FetchError::Damaged`], or the file cannot be read.
+pub(crate) fn verify(package: &Planned, path: &Path) -> Result<(), FetchError> {
+    let damaged = |detail| FetchError::Damaged { path: path.to_owned(), detail };
+    let size = fs::metadata(path).map_err(FetchError::io("open", path))?.len();
     if size != package.size {
         return Err(damaged(format!("{size} bytes instead of {}", package.size)));
     }
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 17];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n) => hash.update(&buffer[..n]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(StackError::io("read", path)(error)),
-        }
-    }
-    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = sha256_of(path).map_err(FetchError::io("read", path))?;
     if found == package.sha256 {
         Ok(())
     } else {

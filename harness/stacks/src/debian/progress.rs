@@ -1,24 +1,24 @@
-//! What a fetch tells of itself while it goes on.
+//! Progress of a fetch.
 
-/// What a fetch is doing. Sizes are in bytes.
+/// Step of a fetch. Sizes are in bytes.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum FetchEvent<'a> {
-    /// Another process is fetching the same stack; this one goes on when that has ended.
+    /// Another process is fetching the same stack. This fetch continues when that has ended.
     Waiting {
-        /// Who.
+        /// The process, for example `rocrepro (process 4711)`.
         holder: &'a str,
     },
-    /// No mirror has a locked package any more; what has taken its place is looked for.
+    /// No mirror has a locked package any more. The fetch looks for its replacement.
     Moved {
         /// The package and its version.
         package: &'a str,
     },
     /// Packages are being downloaded.
     Download {
-        /// Bytes there, of this fetch's.
+        /// Downloaded bytes.
         done: u64,
-        /// Bytes missing at the start.
+        /// Bytes that were missing at the start.
         total: u64,
     },
     /// Packages are being verified and unpacked.
@@ -30,5 +30,5 @@ pub enum FetchEvent<'a> {
     },
 }
 
-/// Gets the events of a fetch, possibly from several threads at once.
+/// Function that receives the events of a fetch, possibly from several threads at once.
 pub type FetchProgress<'a> = dyn Fn(FetchEvent<'_>) + Sync + 'a;

@@ -1,4 +1,4 @@
-//! The Debian releases that carry ROCm: the one place to extend when Debian gains another, besides its lock.
+//! Table of the Debian releases of ROCm. A new release needs an entry here and a lock.
 
 use std::fmt;
 
@@ -11,40 +11,40 @@ pub struct Release {
     pub version: &'static str,
     /// Suites that have to be read, the one that everything else comes from first.
     pub suites: &'static [&'static str],
-    /// What to install, as `name=version` patterns of apt; dependencies follow. Naming comgr and hsa where
-    /// several suites are read stops apt from mixing in another release's.
+    /// Packages to install, as `name=version` patterns of apt, without their dependencies. If several suites are read, naming
+    /// comgr and hsa stops apt from taking those of another release.
     pub packages: &'static [&'static str],
     /// Libraries that can be added.
     pub extras: &'static [ExtraPackages],
-    /// Those that come with it where nobody names any.
+    /// Extras of a new stack if none is named.
     pub standard: &'static [Extra],
-    /// What it consisted of when it was locked: a [`crate::ReleaseLock`] as JSON.
+    /// Lock of the release, a [`crate::ReleaseLock`] as JSON.
     pub lock: &'static str,
 }
 
-/// How one release provides an [`Extra`].
+/// Packages that provide an [`Extra`] in one release.
 #[derive(Debug)]
 pub struct ExtraPackages {
     /// The library.
     pub extra: Extra,
-    /// Suites to read besides [`Release::suites`].
+    /// Suites to read in addition to [`Release::suites`].
     pub suites: &'static [&'static str],
     /// Packages as in [`Release::packages`]. Experimental never provides a dependency by itself, hence the
     /// dependencies that are spelt out.
     pub packages: &'static [&'static str],
-    /// What [`Extra::Dev`] adds for this library.
+    /// Packages that [`Extra::Dev`] adds for this library.
     pub headers: &'static [&'static str],
-    /// What [`Extra::Tests`] adds for this library.
+    /// Packages that [`Extra::Tests`] adds for this library.
     pub tests: &'static [&'static str],
 }
 
 /// Annotations of traces, to which the math libraries of 7.2.4 are linked.
 const ROCTX: &str = "libroctx64-4=7.2.4*";
 
-/// Where libraries of 6.4.3 are that forky lost.
+/// Suites with libraries of 6.4.3 that forky lost.
 const SID: &[&str] = &["sid"];
 
-/// A library with what it needs of its own release, and its headers.
+/// Returns a library with its dependencies in the same release, and its headers.
 const fn library(
     extra: Extra,
     packages: &'static [&'static str],
@@ -53,27 +53,27 @@ const fn library(
     ExtraPackages { extra, suites: &[], packages, headers, tests: &[] }
 }
 
-/// A library that is nothing but headers.
+/// Returns a library that consists of headers.
 const fn headers(extra: Extra, packages: &'static [&'static str]) -> ExtraPackages {
     library(extra, packages, &[])
 }
 
 impl ExtraPackages {
-    /// That is read in more suites.
+    /// Adds suites.
     const fn in_suites(self, suites: &'static [&'static str]) -> Self {
         Self { suites, ..self }
     }
 
-    /// With AMD's tests of it.
+    /// Adds AMD's tests.
     const fn tested(self, tests: &'static [&'static str]) -> Self {
         Self { tests, ..self }
     }
 }
 
-/// What a stack has that is fetched anew: cases need it often, and it is small.
+/// Extras of a new stack. Many cases need hipRAND, and it is small.
 const STANDARD: &[Extra] = &[Extra::Hiprand];
 
-/// Packages that others depend on and that nothing needs which runs: these are 800 MB of AMD's tests of MIOpen.
+/// Packages that others depend on, but that no program needs: 800 MB of AMD's tests of MIOpen.
 pub(crate) const NEEDLESS: &[&str] = &["libmiopen-tests-data"];
 
 /// Releases, oldest first.
@@ -406,27 +406,27 @@ pub const RELEASES: &[Release] = &[
 ];
 
 impl Release {
-    /// The newest release of the table.
+    /// Returns the newest release of the table.
     pub fn latest() -> &'static Self {
         &RELEASES[RELEASES.len() - 1]
     }
 
-    /// The release of exactly this version.
+    /// Returns the release of exactly this version.
     pub fn find(version: &Version) -> Option<&'static Self> {
         RELEASES.iter().find(|release| release.version() == *version)
     }
 
-    /// [`Release::version`], parsed.
+    /// Returns [`Release::version`], parsed.
     pub fn version(&self) -> Version {
         Version::from_prefix(self.version).expect("the table holds versions only")
     }
 
-    /// How this release provides a library, if it does.
+    /// Returns the packages that provide a library in this release, if it has the library.
     pub fn extra(&self, extra: Extra) -> Option<&'static ExtraPackages> {
         self.extras.iter().find(|packages| packages.extra == extra)
     }
 
-    /// The package that is the HIP runtime itself.
+    /// Returns the name of the package with the HIP runtime.
     pub(crate) fn runtime(&self) -> &'static str {
         self.packages[0].split('=').next().unwrap_or_default()
     }

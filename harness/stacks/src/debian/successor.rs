@@ -1,4 +1,4 @@
-//! What mirrors have in the place of a package that they no longer have.
+//! Versions that mirrors offer in place of a package that they no longer have.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -7,29 +7,29 @@ use std::sync::atomic::AtomicBool;
 use download::Bound;
 use lzma_rust2::XzReader;
 
-use crate::budget::{Budget, Packed, Plain};
 use crate::debian::packages::Mirrors;
 use crate::debian::planned::Planned;
-use crate::{RELEASES, Release, ReleaseLock, StackError, Version};
+use crate::unpack::budget::{Budget, Packed, Plain};
+use crate::{FetchError, RELEASES, Release, ReleaseLock, Version};
 
-/// The index of a suite: as mirrors keep it, and as small archives do.
+/// Names of the index of a suite, on mirrors and in small archives.
 const INDEXES: [&str; 2] = ["Packages.xz", "Packages"];
 
-/// The largest index of Debian has 60 MB.
+/// Longest index that is read. The largest of Debian has 60 MB.
 const INDEX: Bound = Bound::new(512 << 20, "no index of Debian is larger");
 
-/// No field that is looked at is longer.
+/// Longest line that is read. The fields of interest are shorter.
 const LONGEST_LINE: u64 = 1 << 12;
 
-/// Says what there is instead of `package`, which is gone: the ROCm versions of the indexes, and the nearest release whose lock still
-/// holds. Nothing that is read here is unpacked, so nobody has to vouch for it.
+/// Returns the error for a package that is gone, with the ROCm versions of the indexes and the nearest release of which the mirrors
+/// have every package. Nothing that is read here is unpacked, so that it needs no signature.
 pub(crate) fn gone(
     release: &'static Release,
     package: String,
     suites: &[String],
     mirrors: &Mirrors<'_>,
     stop: &AtomicBool,
-) -> StackError {
+) -> FetchError {
     let versions = suites.iter().flat_map(|suite| versions(suite, release, mirrors, stop));
     let versions: BTreeSet<Version> = versions.collect();
     let texts: Vec<String> = versions.iter().map(Version::to_string).collect();
@@ -44,19 +44,17 @@ pub(crate) fn gone(
         ),
         false => String::new(),
     };
-    let nearest = nearest(release, mirrors, stop).map_or_else(String::new, |near| {
-        format!("run `rocrepro rocm fetch {near}`, the nearest that they have, or ")
-    });
     let suites = suites.join(" and ");
-    StackError::Gone {
+    FetchError::Gone {
         spec: release.to_string(),
         gone: package,
         mirrors: mirrors.names(),
-        instead: format!("the ROCm in {suites} now: {there}{again}; {nearest}"),
+        offered: format!("the ROCm in {suites} now: {there}{again}"),
+        nearest: nearest(release, mirrors, stop).map(Release::to_string),
     }
 }
 
-/// Versions of the HIP runtime in the index of a suite.
+/// Returns the versions of the HIP runtime in the index of a suite.
 fn versions(
     suite: &str,
     release: &Release,
@@ -78,13 +76,13 @@ fn versions(
     found.unwrap_or_default()
 }
 
-/// Versions of the packages that are called `stem` and a number.
+/// Returns the versions of the packages whose names are `stem` and a number.
 fn named(index: impl Read, stem: &str) -> Vec<Version> {
     let mut index = BufReader::new(index);
     let (mut versions, mut line, mut wanted) = (Vec::new(), Vec::new(), false);
     loop {
         line.clear();
-        // An index that is cut has told something all the same.
+        // The beginning of an incomplete index is used.
         match index.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return versions,
             Ok(_) => {}
@@ -99,7 +97,7 @@ fn named(index: impl Read, stem: &str) -> Vec<Version> {
     }
 }
 
-/// The release next to this one of which the mirrors still have every package of a new stack.
+/// Returns the nearest release of which the mirrors have every package of a new stack.
 fn nearest(
     release: &Release,
     mirrors: &Mirrors<'_>,
@@ -121,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_tells_the_versions_of_the_runtime_alone() {
+    fn reads_only_the_versions_of_the_runtime_from_an_index() {
         let check = |index: &str, expected: &[&str]| {
             let versions = named(index.as_bytes(), "libamdhip64-");
             let texts: Vec<_> = versions.iter().map(Version::to_string).collect();

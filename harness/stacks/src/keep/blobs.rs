@@ -1,32 +1,35 @@
-//! Files kept once: neighbouring nightlies share most of theirs.
+//! Content-addressed files, because neighbouring nightlies share most of theirs.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::ObtainError;
+use crate::PathError;
+use crate::transfer::{CopyError, copy};
 
-/// A folder of files named by their content, which prefixes hold hard links to. A file is linked from a prefix before
-/// it is named here, so that one link alone means that nothing uses it any more.
+/// Folder of files that are named by their content. Prefixes hold hard links to them. A file is linked from a prefix before
+/// it gets its name here, so that a file with one link is unused.
 ///
-/// Files are read-only: a program that changed its prefix would change that of other builds.
+/// Files are read-only, because a program that changed its prefix would change those of other builds.
 #[derive(Clone, Debug)]
 pub(crate) struct Blobs {
     folder: PathBuf,
 }
 
-/// What went wrong when a file was added: with what it was read from, or on this machine.
-pub(crate) enum Trouble {
+/// A file that could not be added.
+pub(crate) enum AddError {
+    /// The content could not be read.
     Read(io::Error),
-    Write(ObtainError),
+    /// The file could not be written.
+    Write(PathError),
 }
 
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Trouble {
-    move |error| Trouble::Write(ObtainError::io(action, path)(error))
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AddError {
+    move |error| AddError::Write(PathError::new(action, path, error))
 }
 
 impl Blobs {
@@ -34,18 +37,18 @@ impl Blobs {
         Self { folder }
     }
 
-    /// Writes a file of a prefix; `at` must not be there.
+    /// Writes a file of a prefix. Nothing may exist at `at`.
     pub(crate) fn add(
         &self,
         content: &mut dyn Read,
         at: &Path,
         executable: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AddError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = self.folder.join(format!(".{}.{number}", std::process::id()));
         let result = self.write(content, &temporary, at, executable);
-        // It is gone where all went well and the content was new.
+        // The temporary name is gone already if the content was new.
         let _ = fs::remove_file(&temporary);
         result
     }
@@ -56,23 +59,19 @@ impl Blobs {
         temporary: &Path,
         at: &Path,
         executable: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AddError> {
         fs::create_dir_all(&self.folder).map_err(failed("create", &self.folder))?;
         let mut file = File::create(temporary).map_err(failed("create", temporary))?;
         let mut hash = Xxh3::new();
         let mut length = 0u64;
-        let mut buffer = vec![0; 1 << 16];
-        loop {
-            let n = match content.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(n) => n,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Trouble::Read(error)),
-            };
-            hash.update(&buffer[..n]);
-            length += n as u64;
-            file.write_all(&buffer[..n]).map_err(failed("write", temporary))?;
-        }
+        copy(content, &mut file, |chunk| {
+            hash.update(chunk);
+            length += chunk.len() as u64;
+        })
+        .map_err(|error| match error {
+            CopyError::Read(error) => AddError::Read(error),
+            CopyError::Write(error) => failed("write", temporary)(error),
+        })?;
         let mode = if executable { 0o555 } else { 0o444 };
         file.set_permissions(Permissions::from_mode(mode)).map_err(failed("write", temporary))?;
         let name = format!("{:032x}-{length:x}-{mode:o}", hash.digest128());
@@ -83,22 +82,21 @@ impl Blobs {
         }
         fs::rename(temporary, at).map_err(failed("create", at))?;
         fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
-        // Without its name here a file is only not shared: another process was first, or the file system has a
-        // limit on links.
+        // A file without a name here is only not shared: another process was first, or the file system limits links.
         let _ = fs::hard_link(at, &blob);
         Ok(())
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     pub(crate) fn bytes(&self) -> u64 {
         self.each().map(|(_, metadata)| metadata.len()).sum()
     }
 
-    /// Removes files that no prefix holds.
+    /// Removes files that no prefix uses.
     pub(crate) fn sweep(&self) {
         for (path, metadata) in self.each() {
             if metadata.nlink() == 1 {
-                // It may have been taken by another process just now; that one has its own link.
+                // Another process that started to use it just now has a link of its own.
                 let _ = fs::remove_file(path);
             }
         }

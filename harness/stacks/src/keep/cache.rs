@@ -1,4 +1,4 @@
-//! Where fetched stacks live, and who may change them.
+//! Cache of fetched stacks, and the locks of those who change them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -6,46 +6,46 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::file_lock::{FileLock, LONGEST_WAIT, LockMode};
-use crate::{Manifest, Release, StackError};
+use crate::{FetchError, Manifest, NoCacheError, Release};
 
-/// The cache directory: `stacks/` holds the stacks, `apt/` one isolated apt state with its .debs for each.
+/// Cache directory: `stacks/` holds the stacks, `apt/` one isolated apt state with its .debs for each.
 ///
-/// A stack is a symbolic link, `stacks/debian-7.2.4`, to a root of its own, `stacks/.debian-7.2.4.N`, so that
-/// it appears and is replaced in one rename on any file system. Nothing is created before the first fetch.
+/// A stack is a symbolic link, `stacks/debian-7.2.4`, to a root of its own, `stacks/.debian-7.2.4.N`, so that one rename
+/// publishes or replaces it on any file system. Nothing is created before the first fetch.
 #[derive(Clone, Debug)]
 pub struct StackCache {
     cache: PathBuf,
 }
 
 impl StackCache {
-    /// The user's store: `$XDG_CACHE_HOME/rocrepro`, or `~/.cache/rocrepro`.
+    /// Returns the user's cache: `$XDG_CACHE_HOME/rocrepro`, or `~/.cache/rocrepro`.
     ///
     /// # Errors
-    /// [`StackError::NoCache`] where the environment names neither; relative paths do not count (XDG Base
-    /// Directory Specification).
-    pub fn from_environment() -> Result<Self, StackError> {
+    /// [`NoCacheError`] if the environment names neither. Relative paths do not count (XDG Base Directory
+    /// Specification).
+    pub fn from_environment() -> Result<Self, NoCacheError> {
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-        Ok(Self::at(base.ok_or(StackError::NoCache)?.join("rocrepro")))
+        Ok(Self::at(base.ok_or(NoCacheError)?.join("rocrepro")))
     }
 
-    /// A store in this directory.
+    /// Returns the cache in this directory.
     pub fn at(cache: PathBuf) -> Self {
         Self { cache }
     }
 
-    /// The directory that holds everything.
+    /// Returns the directory of the cache.
     pub fn path(&self) -> &Path {
         &self.cache
     }
 
-    /// The root of a fetched stack, if it is complete.
+    /// Returns the root of a fetched stack, if it is complete.
     pub(crate) fn root(&self, release: &Release) -> Option<PathBuf> {
         let root = fs::canonicalize(self.link(release)).ok()?;
         Manifest::read(&root).map(|_| root)
     }
 
-    /// The isolated apt state of a release.
+    /// Returns the folder of the isolated apt state of a release.
     pub(crate) fn apt(&self, release: &Release) -> PathBuf {
         self.cache.join("apt").join(name(release))
     }
@@ -58,54 +58,53 @@ impl StackCache {
         self.stacks().join(name(release))
     }
 
-    /// Takes the right to change a stack; `waiting` is called once if another process has it.
+    /// Locks a stack for a change. `waiting` is called once if another process has the lock.
     ///
-    /// The right is a lock on a file, so that it goes with the process however that dies. A child that
-    /// inherits the file keeps it.
+    /// The kernel releases the lock when the process and all children that inherit the file have ended.
     pub(crate) fn lock(
         &self,
         release: &Release,
         stop: &AtomicBool,
         waiting: &dyn Fn(&str),
-    ) -> Result<File, StackError> {
+    ) -> Result<File, FetchError> {
         let lock = FileLock::open(self.stacks().join(format!(".{}.lock", name(release))))?;
         lock.hold(LockMode::Alone, LONGEST_WAIT, stop, waiting)?;
         Ok(lock.into_file())
     }
 
-    /// Removes roots that no stack stands on: of fetches that died, and of stacks since replaced. They are
-    /// not removed when they are replaced, because programs may still be running in them.
-    pub(crate) fn clean(&self, release: &Release, _lock: &File) -> Result<(), StackError> {
+    /// Removes roots of killed fetches and of replaced stacks. They are not removed when they are replaced, because programs may
+    /// still be running in them.
+    pub(crate) fn clean(&self, release: &Release, _lock: &File) -> Result<(), FetchError> {
         let current = fs::canonicalize(self.link(release)).ok();
         for (_, path) in self.roots(release) {
             if Some(&path) != current.as_ref() {
-                fs::remove_dir_all(&path).map_err(StackError::io("remove", &path))?;
+                fs::remove_dir_all(&path).map_err(FetchError::io("remove", &path))?;
             }
         }
         Ok(())
     }
 
-    /// An empty directory for a new root.
-    pub(crate) fn new_root(&self, release: &Release, _lock: &File) -> Result<PathBuf, StackError> {
+    /// Creates an empty directory for a new root.
+    pub(crate) fn new_root(&self, release: &Release, _lock: &File) -> Result<PathBuf, FetchError> {
         let next = self.roots(release).iter().map(|(n, _)| n + 1).max().unwrap_or(1);
         let path = self.stacks().join(format!(".{}.{next}", name(release)));
-        fs::create_dir(&path).map_err(StackError::io("create", &path))?;
-        fs::canonicalize(&path).map_err(StackError::io("find", &path))
+        fs::create_dir(&path).map_err(FetchError::io("create", &path))?;
+        fs::canonicalize(&path).map_err(FetchError::io("find", &path))
     }
 
-    /// Makes a finished root the stack.
+    /// Publishes a finished root as the stack.
     pub(crate) fn publish(
         &self,
         release: &Release,
         root: &Path,
         _lock: &File,
-    ) -> Result<(), StackError> {
+    ) -> Result<(), FetchError> {
         let temporary = self.stacks().join(format!(".{}.link", name(release)));
         let _ = fs::remove_file(&temporary);
         let target = Path::new(root.file_name().unwrap_or_default());
-        symlink(target, &temporary).map_err(StackError::io("create", &temporary))?;
+        symlink(target, &temporary).map_err(FetchError::io("create", &temporary))?;
         let link = self.link(release);
-        fs::rename(&temporary, &link).map_err(StackError::io("publish", &link))
+        fs::rename(&temporary, &link).map_err(FetchError::io("publish", &link))
     }
 
     fn roots(&self, release: &Release) -> Vec<(u32, PathBuf)> {
@@ -131,7 +130,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    /// Nobody ends the waiting.
+    /// A flag that stays false.
     static NEVER: AtomicBool = AtomicBool::new(false);
 
     use super::*;
@@ -157,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn a_root_becomes_a_stack_only_when_published_whole() {
+    fn publishes_only_complete_roots() {
         let (_directory, store, release) = store();
         assert_eq!(store.root(release), None);
         assert!(!store.path().exists(), "asking must not create anything");
 
-        let lock = store.lock(release, &NEVER, &|_| panic!("nobody else is here")).unwrap();
+        let lock = store.lock(release, &NEVER, &|_| panic!("the lock is free")).unwrap();
         let root = store.new_root(release, &lock).unwrap();
         assert_eq!(store.root(release), None);
         store.publish(release, &root, &lock).unwrap();
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_fetch_leaves_nothing_that_lasts() {
+    fn removes_the_roots_of_interrupted_fetches() {
         let (_directory, store, release) = store();
         let lock = store.lock(release, &NEVER, &|_| ()).unwrap();
         let dead = store.new_root(release, &lock).unwrap();
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_fetch_waits_for_the_first() {
+    fn waits_for_another_fetch_of_the_same_stack() {
         let (_directory, store, release) = store();
         let lock = store.lock(release, &NEVER, &|_| ()).unwrap();
         let (sender, receiver) = mpsc::channel();

@@ -1,12 +1,12 @@
-//! A good build with one component of a bad one: which component is to blame?
+//! A good build with one component of a bad one, which shows if the component is to blame.
 
-use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use super::share::{Shared, share};
 use crate::{BuildStore, ObtainError, ObtainedBuild};
 
-/// A part of ROCm that is built from sources of its own and can be exchanged as files, as far as its ABI allows.
+/// Part of ROCm that is built from sources of its own and can be exchanged as files, as far as its ABI allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
     /// The HIP runtime and hipRTC: CLR.
@@ -23,7 +23,7 @@ impl Component {
     /// All, from the top of the stack to its bottom.
     pub const ALL: [Self; 4] = [Self::Libraries, Self::Hip, Self::Compiler, Self::Rocr];
 
-    /// As a person types it.
+    /// Returns the name that users type.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hip => "hip",
@@ -33,7 +33,7 @@ impl Component {
         }
     }
 
-    /// The submodule of TheRock that holds its sources.
+    /// Returns the submodule of TheRock with its sources.
     pub fn submodule(self) -> &'static str {
         match self {
             Self::Hip | Self::Rocr => "rocm-systems",
@@ -42,7 +42,7 @@ impl Component {
         }
     }
 
-    /// Beginnings of file names.
+    /// Returns the beginnings of its file names.
     fn files(self) -> &'static [&'static str] {
         match self {
             Self::Hip => &["libamdhip64.so", "libhiprtc.so", "libhiprtc-builtins.so"],
@@ -66,7 +66,7 @@ impl Component {
         }
     }
 
-    /// Names of folders that are its own with all they hold.
+    /// Returns the names of folders whose whole content belongs to it.
     fn folders(self) -> &'static [&'static str] {
         match self {
             Self::Hip | Self::Rocr => &[],
@@ -77,7 +77,7 @@ impl Component {
         }
     }
 
-    /// Whether a file of a prefix, given relative to it, is part of the component.
+    /// Returns true if a file of a prefix, given relative to it, is part of the component.
     pub fn owns(self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let inside = |folder: &&str| path.parent().is_some_and(|p| p.iter().any(|c| c == *folder));
@@ -86,10 +86,10 @@ impl Component {
 }
 
 impl BuildStore {
-    /// Makes a prefix that is the good build but for one component, which is the bad build's.
+    /// Makes a prefix from the good build, with one component of the bad build.
     ///
     /// # Errors
-    /// [`ObtainError::NotFound`] where either build has no file of the component; otherwise as
+    /// [`ObtainError::NotFound`] if either build has no file of the component; otherwise as for
     /// [`BuildStore::obtain`].
     pub fn cross(
         &self,
@@ -99,8 +99,8 @@ impl BuildStore {
     ) -> Result<ObtainedBuild, ObtainError> {
         let id = format!("cross-{}-{}-{}", good.id, bad.id, component.name());
         self.assembled(&id, |prefix| {
-            let left_out = take(&good.prefix, prefix, &|path| !component.owns(path))?.1;
-            let brought = take(&bad.prefix, prefix, &|path| component.owns(path))?.0;
+            let left_out = take(&good.prefix, prefix, &|path| !component.owns(path))?.left;
+            let brought = take(&bad.prefix, prefix, &|path| component.owns(path))?.taken;
             for (count, from) in [(left_out, good), (brought, bad)] {
                 if count == 0 {
                     let url = format!("{} of {}", component.name(), from.id);
@@ -112,43 +112,14 @@ impl BuildStore {
     }
 }
 
-/// Takes the wanted files of a prefix into another. Returns how many were taken and how many left.
-fn take(
-    from: &Path,
-    to: &Path,
-    wanted: &dyn Fn(&Path) -> bool,
-) -> Result<(usize, usize), ObtainError> {
-    let (mut taken, mut left) = (0, 0);
-    let mut folders = vec![from.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(&folder).map_err(ObtainError::io("read", &folder))?;
-        for entry in entries {
-            let entry = entry.map_err(ObtainError::io("read", &folder))?;
-            let path = entry.path();
-            let kind = entry.file_type().map_err(ObtainError::io("read", &path))?;
-            if kind.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let relative = path.strip_prefix(from).unwrap_or(&path);
-            if !wanted(relative) {
-                left += 1;
-                continue;
-            }
-            let at = to.join(relative);
-            let parent = at.parent().unwrap_or(to);
-            fs::create_dir_all(parent).map_err(ObtainError::io("create", parent))?;
-            if kind.is_symlink() {
-                let target = fs::read_link(&path).map_err(ObtainError::io("read", &path))?;
-                symlink(target, &at).map_err(ObtainError::io("create", &at))?;
-            } else if fs::hard_link(&path, &at).is_err() {
-                // Another file system.
-                fs::copy(&path, &at).map_err(ObtainError::io("create", &at))?;
-            }
-            taken += 1;
-        }
+/// Takes the wanted files of a prefix into another.
+fn take(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<Shared, ObtainError> {
+    let shared = share(from, to, wanted)?;
+    for (path, target) in &shared.links {
+        let at = to.join(path);
+        symlink(target, &at).map_err(ObtainError::io("create", &at))?;
     }
-    Ok((taken, left))
+    Ok(shared)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Locks on files: they go with the process, however it dies.
+//! Locks on files. The kernel releases them when the process ends.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,67 +9,67 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
-/// How often a lock that somebody else has is asked for.
+use crate::{Hint, PathError};
+
+/// Interval between two attempts to take a lock.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The largest build at 4 MB/s takes less: somebody who has a stack in work for longer does not work on it.
+/// Longest wait for a lock. A download of the largest build at 4 MB/s takes less.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// A lock file, open.
+/// Open lock file.
 #[derive(Debug)]
 pub struct FileLock {
     file: File,
     path: PathBuf,
 }
 
-/// How a lock is held.
+/// Mode of a lock.
 #[derive(Clone, Copy, Debug)]
 pub enum LockMode {
-    /// With others that use the same build.
+    /// Shared with other users of the same build.
     Shared,
-    /// Alone, to make or remove the build.
+    /// Exclusive, to make or remove the build.
     Alone,
 }
 
-/// Why a lock could not be had.
+/// A lock that could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// A file or folder of this machine.
-    #[error("cannot {action} {path}: {source}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
-    /// Somebody has had it for longer than it is waited for.
-    #[error(
-        "{path} is held by {holder}, and waiting for it took too long; end that process, and try again"
-    )]
+    /// The file of the lock could not be used.
+    #[error(transparent)]
+    File(PathError),
+    /// Another process had the lock for longer than the time limit.
+    #[error("{path} is held by {holder}, and waiting for it took too long")]
     Late {
-        /// The lock's file.
+        /// The file of the lock.
         path: PathBuf,
-        /// A process, as the kernel names it.
+        /// The process, as the kernel names it.
         holder: String,
     },
-    /// Somebody ended the waiting.
-    #[error("the wait was called off")]
-    CalledOff,
+    /// The caller cancelled the wait.
+    #[error("the wait was cancelled")]
+    Cancelled,
+}
+
+impl Hint for LockError {
+    fn hint(&self) -> Option<String> {
+        let late = matches!(self, Self::Late { .. });
+        late.then(|| "end that process, and try again".into())
+    }
 }
 
 impl LockError {
     fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { action, path: path.to_owned(), source }
+        move |source| Self::File(PathError::new(action, path, source))
     }
 }
 
 impl FileLock {
-    /// Opens the file of a lock, which is made with its folder where it is missing.
+    /// Opens the file of a lock, and creates it and its folder if they are missing.
     ///
     /// # Errors
-    /// [`LockError::Io`].
+    /// [`LockError::File`].
     pub fn open(path: PathBuf) -> Result<Self, LockError> {
         let parent = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(parent).map_err(LockError::io("create", parent))?;
@@ -83,15 +83,15 @@ impl FileLock {
         Ok(Self { file, path })
     }
 
-    /// The open file: whoever has it holds the lock too.
+    /// Returns the open file, which holds the lock.
     pub fn into_file(self) -> File {
         self.file
     }
 
-    /// Takes the lock or changes how it is held; `false` where somebody else is in the way.
+    /// Takes the lock or changes its mode. Returns false if another holder prevents that.
     ///
     /// # Errors
-    /// [`LockError::Io`].
+    /// [`LockError::File`].
     pub fn try_hold(&self, hold: LockMode) -> Result<bool, LockError> {
         let operation = match hold {
             LockMode::Shared => FlockOperation::NonBlockingLockShared,
@@ -107,10 +107,10 @@ impl FileLock {
         }
     }
 
-    /// Takes the lock; `waiting` is called once if somebody has it, with who that is.
+    /// Takes the lock. `waiting` is called once if another process has it, with the name of that process.
     ///
     /// # Errors
-    /// [`LockError::Late`] after `longest`, [`LockError::CalledOff`] once `cancel` is true.
+    /// [`LockError::Late`] after `longest`, [`LockError::Cancelled`] once `cancel` is true.
     pub fn hold(
         &self,
         hold: LockMode,
@@ -119,24 +119,24 @@ impl FileLock {
         waiting: &dyn Fn(&str),
     ) -> Result<(), LockError> {
         let begun = Instant::now();
-        let mut told = false;
+        let mut reported = false;
         while !self.try_hold(hold)? {
             if cancel.load(Ordering::Relaxed) {
-                return Err(LockError::CalledOff);
+                return Err(LockError::Cancelled);
             }
             if begun.elapsed() >= longest {
                 return Err(LockError::Late { path: self.path.clone(), holder: self.holder() });
             }
-            if !told {
+            if !reported {
                 waiting(&self.holder());
-                told = true;
+                reported = true;
             }
             std::thread::sleep(POLL);
         }
         Ok(())
     }
 
-    /// Who has the lock, as the kernel's list of locks says.
+    /// Returns the holder of the lock according to the kernel's list of locks.
     fn holder(&self) -> String {
         let inode = self.file.metadata().map(|meta| meta.ino()).unwrap_or_default();
         let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
@@ -151,7 +151,8 @@ impl FileLock {
     }
 }
 
-/// Processes with a lock of this file: `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`. Those that wait have an arrow.
+/// Returns the processes that hold a lock of a file, from lines such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`. Lines of
+/// waiting processes have an arrow.
 fn holders(locks: &str, inode: u64) -> impl Iterator<Item = u32> {
     locks.lines().filter_map(move |line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -165,25 +166,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_and_tells_who_holds_the_lock() {
+    fn reports_the_holder_after_the_time_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let (first, second) =
             (FileLock::open(path.clone()).unwrap(), FileLock::open(path).unwrap());
         assert!(first.try_hold(LockMode::Alone).unwrap());
-        let told = std::cell::RefCell::new(String::new());
-        let waiting = |holder: &str| told.borrow_mut().push_str(holder);
+        let reported = std::cell::RefCell::new(String::new());
+        let waiting = |holder: &str| reported.borrow_mut().push_str(holder);
         let never = AtomicBool::new(false);
         let wait = Duration::from_millis(60);
         let error = second.hold(LockMode::Shared, wait, &never, &waiting).unwrap_err();
-        assert_eq!(told.into_inner(), "this process");
+        assert_eq!(reported.into_inner(), "this process");
         assert!(error.to_string().contains("held by this process"), "{error}");
         drop(first);
         second.hold(LockMode::Alone, wait, &never, &|_| ()).unwrap();
     }
 
     #[test]
-    fn the_kernels_list_is_read() {
+    fn parses_the_kernels_list_of_locks() {
         let locks = "1: POSIX  ADVISORY  WRITE 11 fe:00:5 0 EOF\n2: FLOCK  ADVISORY  READ 12 fe:00:5 0 EOF\n\
                      2: -> FLOCK  ADVISORY  WRITE 13 fe:00:5 0 EOF\n3: FLOCK  ADVISORY  WRITE 14 fe:00:6 0 EOF\n";
         assert_eq!(holders(locks, 5).collect::<Vec<_>>(), [12]);

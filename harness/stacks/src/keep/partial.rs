@@ -1,4 +1,4 @@
-//! Downloads that a later process goes on with: what came of an archive is kept beside the store until the archive is whole.
+//! Downloads that a later process can resume. The store keeps the downloaded part of an archive until the archive is complete.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -10,12 +10,13 @@ use download::{Bound, Download, Failure, Http, Part, Progress};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::transfer::hex;
 use crate::{FileLock as Lock, LockMode};
 
-/// After this nobody goes on with a download: nights are looked for within days.
+/// Age at which an unfinished download is removed. Nights are usually tested within days.
 const OLD: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-/// What a host said of the file when its download began.
+/// Description of a file by its host when the download began.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Known {
     url: String,
@@ -23,25 +24,25 @@ struct Known {
     etag: Option<String>,
 }
 
-/// An archive as it comes: first what an earlier process left of it, then the rest.
+/// Archive that is being downloaded. Reading returns first the part of an earlier process, then the rest.
 pub(crate) struct Partial<'a> {
     bytes: PathBuf,
     known: PathBuf,
-    /// What is there and was not read yet.
+    /// Kept part that was not read yet.
     there: Option<io::Take<File>>,
-    /// Where new bytes go; none where the disk does not take them, the host does not say by what to know the file
-    /// again, or somebody else downloads the same. Nobody else touches the file while the lock is held.
+    /// File for new bytes, with its lock. Nothing if the disk is full, the host sends no ETag, or another process downloads the
+    /// same archive.
     keep: Option<(File, Lock)>,
     hash: Sha256,
-    /// The rest.
+    /// Download of the rest.
     pub(crate) download: Download<'a>,
 }
 
 impl<'a> Partial<'a> {
-    /// Begins, or goes on with what is in the folder.
+    /// Begins a download, or resumes one in the folder.
     ///
     /// # Errors
-    /// [`Failure`], where the host has no answer that a download could begin with.
+    /// [`Failure`] if the download cannot begin.
     pub(crate) fn open(
         folder: &Path,
         http: &'a Http,
@@ -68,7 +69,7 @@ impl<'a> Partial<'a> {
                         return Ok(Self { bytes, known, there, keep, hash, download });
                     }
                 }
-                // Another file by now: what is there is of no use.
+                // The host has another file now, so the kept part is useless.
                 Err(Failure::Changed { .. }) => {}
                 Err(other) => return Err(other),
             }
@@ -93,12 +94,12 @@ impl<'a> Partial<'a> {
         Ok(Self { bytes, known, there, keep, hash, download: opened? })
     }
 
-    /// Everything's sha256, in hexadecimal.
+    /// Returns the SHA-256 of all bytes in hexadecimal.
     pub(crate) fn sha256(&self) -> String {
-        self.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.hash.clone().finalize())
     }
 
-    /// Forgets what was kept: the archive is whole, or is of no use.
+    /// Removes the kept part, because the archive is complete or useless.
     pub(crate) fn forget(&mut self) {
         if let Some((_, _lock)) = self.keep.take() {
             remove(&self.bytes, &self.known);
@@ -124,7 +125,7 @@ impl Read for Partial<'_> {
         }
         let n = self.download.read(buffer)?;
         self.hash.update(&buffer[..n]);
-        // A full disk costs the next process the bytes, and not this one the build.
+        // On a full disk the next process loses the part, and this one goes on.
         if self.keep.as_mut().is_some_and(|(file, _)| file.write_all(&buffer[..n]).is_err()) {
             self.forget();
         }
@@ -132,7 +133,7 @@ impl Read for Partial<'_> {
     }
 }
 
-/// What an earlier process left: what it knew, and how many bytes there are.
+/// Returns the description and the length of the part that an earlier process left.
 fn left(bytes: &Path, known: &Path) -> Option<(Known, u64)> {
     let before: Known = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
     let there = fs::metadata(bytes).ok()?.len();
@@ -140,30 +141,30 @@ fn left(bytes: &Path, known: &Path) -> Option<(Known, u64)> {
     (there > 0 && fits).then_some((before, there))
 }
 
-/// The name of what came from an address.
+/// Returns the file name for an address.
 fn stem(url: &str) -> String {
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(url.as_bytes()))
 }
 
-/// The lock of a download; none where somebody else has it.
+/// Locks a download. Returns nothing if another process has the lock.
 fn alone(bytes: &Path) -> Option<Lock> {
     let lock = Lock::open(bytes.to_owned()).ok()?;
     lock.try_hold(LockMode::Alone).is_ok_and(|free| free).then_some(lock)
 }
 
-/// What stays is found not to fit by whoever goes on with it.
+/// Removes a part and its description. A file that stays is checked again before it is used.
 fn remove(bytes: &Path, known: &Path) {
     let _ = fs::remove_file(bytes);
     let _ = fs::remove_file(known);
 }
 
-/// Bytes of all that is kept.
+/// Returns the bytes of all kept parts.
 pub(crate) fn bytes(folder: &Path) -> u64 {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     files.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// Removes the oldest download that nobody is at and whose address is none of these. Returns its address.
+/// Removes the oldest download that no process has locked and whose address is not listed. Returns its address.
 pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
     let mut each: Vec<_> = fs::read_dir(folder)
         .into_iter()
@@ -186,7 +187,7 @@ pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
     })
 }
 
-/// Removes what nobody went on with.
+/// Removes old downloads.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let touched = entry.metadata().and_then(|metadata| metadata.modified());

@@ -1,4 +1,4 @@
-//! Fetching the likelier next build while the current one runs.
+//! Fetches of the likely next build while the current one runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,10 +6,10 @@ use std::thread::JoinHandle;
 
 use crate::{Build, BuildStore};
 
-/// A fetch ahead of need. Dropping it calls the fetch off.
+/// Fetch in the background. Dropping it cancels the fetch.
 ///
-/// What it finds out is not told: [`BuildStore::obtain`] of the same build waits for it and then finds the build, or the
-/// trouble, itself.
+/// The result is not reported. [`BuildStore::obtain`] of the same build waits for the fetch and then returns the build, or the
+/// same error.
 #[derive(Debug)]
 pub struct Prefetch {
     id: String,
@@ -25,18 +25,18 @@ impl BuildStore {
             let (store, build, cancel) = (self.clone(), build.clone(), Arc::clone(&cancel));
             move || drop(store.obtain_unless(&build, &cancel, &|_| ()))
         });
-        // Without a thread there is no prefetch, and nothing else is different.
+        // A thread that cannot be started only means that nothing is fetched ahead.
         Prefetch { id: build.id.clone(), cancel, thread: thread.ok() }
     }
 }
 
 impl Prefetch {
-    /// The id of the build.
+    /// Returns the id of the build.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Whether it has ended.
+    /// Returns true if the fetch has ended.
     pub fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }

@@ -1,4 +1,4 @@
-//! Builds on this machine.
+//! Store of builds on this machine.
 
 use std::fs::{self, File};
 
@@ -9,36 +9,36 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use crate::{FileLock as Lock, LONGEST_WAIT, LockMode, Spec, Stack};
+use crate::{FetchError, FetchOptions, FileLock as Lock, LONGEST_WAIT, LockMode, Spec, Stack};
 use download::{Bound, Failure, Http};
 use serde::{Deserialize, Serialize};
 
 use super::blobs::Blobs;
 use super::partial::{self, Partial};
-use crate::builds::unpack::{Format, Unpacker};
 use crate::locate::check_loads;
+use crate::unpack::prefix::{Format, Unpacker};
 use crate::{Archive, Build, BuildLocation, Components, ObtainError, StackCache};
 
-/// In a prefix, written last: a prefix without it is not complete.
+/// File in a prefix that is written last, so that a prefix without it is incomplete.
 const RECORD: &str = ".rocrepro-build.json";
 
-/// A family tarball unpacks to six times its size (gfx1150 7.11.0: 2.3 GB to 13 GB).
+/// Size of the content of an archive relative to the archive (gfx1150 7.11.0: 2.3 GB to 13 GB).
 const UNPACKED: u64 = 6;
 
-/// An archive of which no listing says the size. The largest had 11 GB.
+/// Limit for an archive of unknown size. The largest had 11 GB.
 const ARCHIVE: Bound = Bound::new(64 << 30, "no archive of ROCm is larger");
 
-/// A checksum and the names of files.
+/// Limit for a file with a checksum.
 const CHECKSUM: Bound = Bound::new(1 << 20, "a checksum is shorter");
 
-/// Before the second attempt of a download; it doubles.
+/// Wait before the second attempt of a download. It doubles with each attempt.
 const BACKOFF: Duration = Duration::from_secs(1);
 
-/// Keeps builds: archives are fetched once, files that builds share are on disk once, and what is not pinned or
-/// in use goes when the budget is spent.
+/// Store of builds. Archives are fetched once, and files that builds share are stored once. When the budget is spent, builds are
+/// evicted that are neither pinned nor in use.
 ///
-/// It lives in `builds/` beside the fetched stacks: `prefixes/` holds one folder for each build, `files/` every file
-/// once, by content, `seen/` the sha256 of every archive ever fetched, `partial/` what came of archives that are not whole yet.
+/// The store is the folder `builds/` next to the fetched stacks. `prefixes/` holds one folder for each build, `files/` every file
+/// once, by content, `seen/` the SHA-256 of every archive ever fetched, `partial/` unfinished downloads.
 #[derive(Clone, Debug)]
 pub struct BuildStore {
     stacks: StackCache,
@@ -48,53 +48,53 @@ pub struct BuildStore {
     pins: Arc<Mutex<Vec<Lock>>>,
 }
 
-/// What [`BuildStore::obtain`] is doing. Sizes are in bytes.
+/// Step of [`BuildStore::obtain`]. Sizes are in bytes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BuildEvent<'a> {
-    /// Another process, or a prefetch, has the same build in work.
+    /// Another process, or a prefetch, is fetching the same build.
     Waiting {
-        /// Who.
+        /// The process, for example `rocrepro (process 4711)`.
         holder: &'a str,
     },
     /// An archive is being downloaded and unpacked.
     Download {
-        /// Its name.
+        /// Name of the archive.
         name: &'a str,
-        /// Bytes there.
+        /// Downloaded bytes.
         done: u64,
-        /// Bytes in all, if known.
+        /// All bytes, if known.
         total: Option<u64>,
     },
-    /// The connection broke or the host asked to wait; the download goes on where it stopped.
+    /// The connection broke or the host asked to wait. The download will continue where it stopped.
     Retry {
-        /// What happened.
+        /// Failure.
         reason: &'a str,
-        /// When it goes on.
+        /// Time until the download continues.
         after: Duration,
     },
-    /// A build, or what had come of a download, was removed to make room.
+    /// A build or an unfinished download was removed to make room.
     Evicted {
-        /// Its name.
+        /// Name of the build, or a description of the download.
         id: &'a str,
     },
 }
 
-/// Gets the events, possibly from several threads at once.
+/// Function that receives the events, possibly from several threads at once.
 pub type BuildProgress<'a> = dyn Fn(BuildEvent<'_>) + Sync + 'a;
 
-/// A build that can be run. As long as this value lives, the build is not evicted.
+/// Build that can be run. It is not evicted as long as this value lives.
 #[derive(Debug)]
 pub struct ObtainedBuild {
     /// The build's id.
     pub id: String,
-    /// The prefix: it holds `lib/`. A Debian root for a Debian release.
+    /// The prefix, which holds `lib/`. For a Debian release it is a Debian root.
     pub prefix: PathBuf,
-    /// The same as a stack.
+    /// The stack in the prefix.
     pub stack: Stack,
-    /// The archives with their sha256, as they came; empty for folders and Debian releases.
+    /// Archives with their SHA-256, in the order of their download; empty for folders and Debian releases.
     pub sha256: Vec<(String, String)>,
-    /// Its commits, where it holds a manifest.
+    /// Commits, if the build holds a manifest.
     pub components: Option<Components>,
     /// Bytes downloaded for this call.
     pub downloaded: u64,
@@ -102,7 +102,7 @@ pub struct ObtainedBuild {
     _lock: Option<Lock>,
 }
 
-/// What the prefix of a build remembers.
+/// Origin of a prefix, stored in it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     id: String,
@@ -118,42 +118,42 @@ struct Fetched {
 }
 
 impl BuildStore {
-    /// The store beside the fetched stacks.
+    /// Returns the store next to the fetched stacks.
     pub fn new(stacks: StackCache) -> Self {
         let folder = stacks.path().join("builds");
         let pins = Arc::default();
         Self { stacks, folder, budget: None, http: Http::new(BACKOFF), pins }
     }
 
-    /// The same store with a limit, in bytes, that builds and unfinished downloads are evicted for. What is pinned or
-    /// in use stays, even above the limit.
+    /// Sets the disk budget in bytes for builds and unfinished downloads. Builds that are pinned or in use stay, even above the
+    /// budget.
     pub fn with_budget(mut self, bytes: u64) -> Self {
         self.budget = Some(bytes);
         self
     }
 
-    /// The same store with another wait before a download is tried again.
+    /// Sets the wait before a download is tried again.
     pub fn with_backoff(mut self, backoff: Duration) -> Self {
         self.http = Http::new(backoff);
         self
     }
 
-    /// The same store that gives a silent connection up after another time.
+    /// Sets the time after which a silent connection is closed.
     pub fn with_stall(mut self, stall: Duration) -> Self {
         self.http = self.http.with_stall(stall);
         self
     }
 
-    /// Protects these builds, and no others, from being evicted by any process while this one lives: the last good
-    /// and the first bad.
+    /// Protects these builds from eviction by any process while this one lives, and ends the protection of all others. A bisect
+    /// protects the last good and the first bad build.
     ///
     /// # Errors
-    /// [`ObtainError::Io`] where a lock file cannot be made.
+    /// [`ObtainError::Io`] if a lock file cannot be made.
     pub fn pin(&self, builds: &[&Build]) -> Result<(), ObtainError> {
         let mut locks = Vec::new();
         for build in builds {
             let lock = self.lock(&key(build))?;
-            // Whoever holds it alone is making it, and then nothing is there to protect.
+            // An exclusive holder is still making the build, so there is nothing to protect yet.
             if lock.try_hold(LockMode::Shared)? {
                 locks.push(lock);
             }
@@ -162,7 +162,7 @@ impl BuildStore {
         Ok(())
     }
 
-    /// Whether a build can be had without a download.
+    /// Returns true if a build is available without a download.
     pub fn has(&self, build: &Build) -> bool {
         build.places.iter().any(|place| match place {
             BuildLocation::Directory(path) => path.is_dir(),
@@ -173,10 +173,10 @@ impl BuildStore {
         })
     }
 
-    /// Makes a build usable, fetching it where it is not there.
+    /// Returns a build, and fetches it first if it is missing.
     ///
     /// # Errors
-    /// [`ObtainError`]; [`ObtainError::is_environment`] tells the machine's trouble from the build's.
+    /// [`ObtainError`]. [`ObtainError::is_environment`] distinguishes trouble of the machine from trouble of the build.
     pub fn obtain(
         &self,
         build: &Build,
@@ -185,7 +185,7 @@ impl BuildStore {
         self.obtain_unless(build, &AtomicBool::new(false), progress)
     }
 
-    /// The same, given up when `cancel` becomes true.
+    /// Returns a build like [`BuildStore::obtain`], but ends early when `cancel` becomes true.
     ///
     /// # Errors
     /// Those of [`BuildStore::obtain`], and [`ObtainError::Cancelled`].
@@ -221,22 +221,27 @@ impl BuildStore {
     }
 
     fn debian(&self, id: &str, spec: &str) -> Result<ObtainedBuild, ObtainError> {
-        let stack = spec.parse::<Spec>().and_then(|spec| {
-            // What is there needs no network.
-            crate::locate(&spec, &self.stacks)
-                .or_else(|_| crate::fetch(&spec, &Default::default(), &self.stacks, &|_| ()))
-        });
-        let network = |error: crate::StackError| match error {
-            crate::StackError::Gone { .. } => ObtainError::NotFound { url: error.to_string() },
-            _ => ObtainError::Network { url: spec.to_owned(), reason: error.to_string() },
+        let failed = |error: &dyn std::error::Error| ObtainError::Network {
+            url: spec.to_owned(),
+            reason: error.to_string(),
         };
-        Ok(ObtainedBuild::new(id, stack.map_err(network)?))
+        let parsed = spec.parse::<Spec>().map_err(|error| failed(&error))?;
+        // A stack that is already here needs no network.
+        let stack = match crate::locate(&parsed, &self.stacks) {
+            Ok(stack) => stack,
+            Err(_) => crate::fetch(&parsed, &FetchOptions::default(), &self.stacks, &|_| ())
+                .map_err(|error| match error {
+                    FetchError::Gone { .. } => ObtainError::NotFound { url: error.to_string() },
+                    other => failed(&other),
+                })?,
+        };
+        Ok(ObtainedBuild::new(id, stack))
     }
 
     fn opened(&self, id: &str, prefix: &Path) -> Result<ObtainedBuild, ObtainError> {
         let stack = crate::locate(&Spec::Directory(prefix.to_owned()), &self.stacks);
         let fails =
-            |error: crate::StackError| ObtainError::DoesNotLoad { reason: error.to_string() };
+            |error: crate::LocateError| ObtainError::DoesNotLoad { reason: error.to_string() };
         Ok(ObtainedBuild::new(id, stack.map_err(fails)?))
     }
 
@@ -256,7 +261,7 @@ impl BuildStore {
             if let Some(record) = self.record(&key, build) {
                 let prefix = self.prefix(&key);
                 if let Ok(file) = File::options().write(true).open(prefix.join(RECORD)) {
-                    // Eviction goes by this time; without it the build only goes sooner.
+                    // Eviction is ordered by this time. If it cannot be set, the build is only evicted sooner.
                     let _ = file.set_modified(SystemTime::now());
                 }
                 let mut obtained = self.opened(&build.id, &prefix)?;
@@ -281,7 +286,7 @@ impl BuildStore {
         }
     }
 
-    /// Downloads and unpacks; the lock is held alone. Returns the bytes downloaded.
+    /// Downloads and unpacks a build under an exclusive lock. Returns the number of downloaded bytes.
     fn make(
         &self,
         build: &Build,
@@ -359,10 +364,10 @@ impl BuildStore {
         } else {
             unpacker.tar(name, format, &mut download)
         };
-        // Bytes after the archive's end count for the checksum.
+        // The checksum includes bytes after the end of the archive.
         let rest = unpacked.is_ok().then(|| io::copy(&mut download, &mut io::sink()));
         if let Some(failure) = download.download.failure.take() {
-            // Bytes of another file are of no use to the next process.
+            // The next process must not resume with bytes of another file.
             let other = |failure: &Failure| {
                 matches!(
                     failure,
@@ -374,7 +379,7 @@ impl BuildStore {
             }
             return Err(self.unusable(failure));
         }
-        // It is whole, or will be no better the next time.
+        // The archive is complete, or another download would bring the same bytes.
         download.forget();
         let sha256 = download.sha256();
         let complete = unpacked.and_then(|()| match rest {
@@ -405,7 +410,7 @@ impl BuildStore {
         File::open(at).map_err(ObtainError::io("open", at))
     }
 
-    /// The published sha256 of an archive.
+    /// Returns the published SHA-256 of an archive.
     fn published(
         &self,
         archive: &Archive,
@@ -415,14 +420,14 @@ impl BuildStore {
             return Ok(archive.sha256.as_ref().map(|sum| sum.to_lowercase()));
         };
         match self.http.text(url, "text/plain", CHECKSUM, cancel) {
-            // As sha256sum writes it: the sum, and the name.
+            // sha256sum writes the sum and then the name.
             Ok((text, _)) => Ok(text.split_whitespace().next().map(str::to_lowercase)),
             Err(Failure::Missing { .. }) => Ok(None),
             Err(other) => Err(other.into()),
         }
     }
 
-    /// Remembers what an address held, and refuses other bytes later.
+    /// Remembers the digest of an address at its first download, and refuses other bytes later.
     fn first_sight(&self, url: &str, sha256: &str) -> Result<(), ObtainError> {
         let folder = self.folder.join("seen");
         let record = folder.join(format!("{:032x}", xxhash_rust::xxh3::xxh3_128(url.as_bytes())));
@@ -450,8 +455,8 @@ impl BuildStore {
         text.and_then(|text| atomic::write(&path, text)).map_err(ObtainError::io("write", &path))
     }
 
-    /// The record of a complete prefix that came from one of the build's places. Which one does not matter: a caller that asked
-    /// for another would else wait for the lock that this process itself holds on what is there.
+    /// Returns the record of a complete prefix that came from any location of the build. If only the first location counted, a build
+    /// from the second would be fetched again, and the caller would wait for its own shared lock.
     fn record(&self, key: &str, build: &Build) -> Option<Record> {
         let text = fs::read(self.prefix(key).join(RECORD)).ok()?;
         let record: Record = serde_json::from_slice(&text).ok()?;
@@ -465,7 +470,7 @@ impl BuildStore {
         build.places.iter().any(from).then_some(record)
     }
 
-    /// Makes a finished folder the prefix of that key.
+    /// Publishes a finished folder as the prefix of a key.
     fn publish(&self, work: &Path, key: &str) -> Result<(), ObtainError> {
         let prefix = self.prefix(key);
         if prefix.exists() {
@@ -474,7 +479,7 @@ impl BuildStore {
         fs::rename(work, &prefix).map_err(ObtainError::io("publish", &prefix))
     }
 
-    /// Makes a prefix under a key by other means than a download, and opens it. What `fill` makes must be whole.
+    /// Makes a prefix without a download and opens it. `fill` must make all of it.
     pub(crate) fn assembled(
         &self,
         id: &str,
@@ -505,8 +510,8 @@ impl BuildStore {
         }
     }
 
-    /// Removes downloads that nobody is at, but for those of these archives, and then builds, the longest unused first,
-    /// until all files are at most `limit` bytes. Returns how many.
+    /// Removes unfinished downloads of other archives that no process has locked, and then builds, the least recently used first,
+    /// until all files together have at most `limit` bytes. Returns the number of removals.
     fn evict(&self, limit: u64, archives: &[Archive], progress: &BuildProgress<'_>) -> usize {
         let blobs = self.blobs();
         let bytes = || blobs.bytes() + partial::bytes(&self.partial());
@@ -533,7 +538,7 @@ impl BuildStore {
             if bytes() <= limit {
                 break;
             }
-            // Somebody who uses it, or pins it, holds it shared.
+            // Users of the build, and those who pin it, hold a shared lock.
             let free = self.lock(&key).and_then(|lock| {
                 let free = lock.try_hold(LockMode::Alone)?;
                 Ok(free.then_some(lock))
@@ -584,21 +589,21 @@ impl ObtainedBuild {
     }
 }
 
-/// Returns the name of a build's prefix: builds of one version for two families are two.
+/// Returns the name of a build's prefix. Builds of one version for two families have two.
 fn key(build: &Build) -> String {
     let dash = if build.family.is_empty() { "" } else { "-" };
     cleaned(&format!("{}{dash}{}", build.id, build.family))
 }
 
-/// Characters that a file name or a library path cannot hold become underscores.
+/// Replaces characters that a file name or a library path cannot hold by underscores.
 fn cleaned(id: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     let clean: String = id.chars().map(|c| if plain(c) { c } else { '_' }).collect();
-    // A leading dot is for files of the store itself.
+    // Names with a leading dot are files of the store itself.
     if clean.starts_with('.') { format!("_{clean}") } else { clean }
 }
 
-/// An empty folder, absolute and without symbolic links.
+/// Creates an empty folder, and returns its path without symbolic links.
 fn empty(at: &Path) -> Result<PathBuf, ObtainError> {
     if let Err(error) = fs::remove_dir_all(at)
         && error.kind() != io::ErrorKind::NotFound

@@ -1,4 +1,4 @@
-//! What exactly a stack is: the proof that a result came from it.
+//! Identity of a stack: its libraries and their build ids, as proof that a result came from it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,9 +7,10 @@ use object::read::elf::ElfFile64;
 use object::{Object, ReadCache};
 use serde::{Deserialize, Serialize};
 
+use crate::transfer::hex;
 use crate::{Stack, Version};
 
-/// Libraries whose exact build can change a result.
+/// Libraries whose build can change a result.
 const NAMES: &[&str] = &[
     "libamdhip64",
     "libhiprtc",
@@ -21,18 +22,18 @@ const NAMES: &[&str] = &[
     "librocrand",
 ];
 
-/// What a stack is, as far as its files tell.
+/// Release and libraries of a stack, according to its files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct StackIdentity {
     /// The ROCm release.
     pub rocm: Option<Version>,
     /// The libraries found, the HIP runtime first.
-    pub libraries: Vec<Library>,
+    pub libraries: Vec<StackLibrary>,
 }
 
 /// One library of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Library {
+pub struct StackLibrary {
     /// Name without ending: `libamdhip64`.
     pub name: String,
     /// The file, without symbolic links.
@@ -41,9 +42,9 @@ pub struct Library {
     pub build_id: Option<String>,
 }
 
-impl Identity {
-    /// The library of this name.
-    pub fn library(&self, name: &str) -> Option<&Library> {
+impl StackIdentity {
+    /// Returns the library of this name.
+    pub fn library(&self, name: &str) -> Option<&StackLibrary> {
         self.libraries.iter().find(|library| library.name == name)
     }
 }
@@ -51,23 +52,26 @@ impl Identity {
 impl Stack {
     /// Reads the identity from the files of the stack; a library that it lacks is left out. A device in front
     /// of the stack is not part of it.
-    pub fn identify(&self) -> Identity {
+    pub fn identify(&self) -> StackIdentity {
         let library = |name: &&str| {
             let path = self.library(&format!("{name}.so"))?;
             let path = fs::canonicalize(&path).unwrap_or(path);
-            Some(Library { name: (*name).to_owned(), build_id: build_id(&path), path })
+            Some(StackLibrary { name: (*name).to_owned(), build_id: build_id(&path), path })
         };
-        Identity { rocm: self.rocm.clone(), libraries: NAMES.iter().filter_map(library).collect() }
+        StackIdentity {
+            rocm: self.rocm.clone(),
+            libraries: NAMES.iter().filter_map(library).collect(),
+        }
     }
 }
 
-/// The GNU build id of an ELF file; none where the file has none or cannot be read. Only the parts that are needed are read: librocblas
-/// is a gigabyte.
+/// Returns the GNU build id of an ELF file; nothing if the file has none or cannot be read. Only the needed parts of the file are
+/// read, because librocblas has a gigabyte.
 pub fn build_id(path: &Path) -> Option<String> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
     let id = file.build_id().ok()??;
-    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex(id))
 }
 
 #[cfg(test)]
@@ -75,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_build_id_is_the_note_of_the_file() {
+    fn reads_the_build_id_from_the_note_of_the_file() {
         // A little-endian ELF64 with one PT_NOTE segment: the smallest file that has a build id.
         let mut elf = vec![0; 64 + 56];
         elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");

@@ -2,12 +2,12 @@
 
 use crate::{Extra, RELEASES, Release, Spec, Stack, StackCache, locate, system_stacks};
 
-/// What [`list_stacks`] found.
+/// Result of [`list_stacks`].
 #[derive(Debug)]
 pub struct StackListing {
     /// ROCm installed on this machine, the one that `system` means first.
     pub system: Vec<Stack>,
-    /// What has been or could be fetched, oldest release first.
+    /// Releases that have been or could be fetched, oldest first.
     pub debian: Vec<FetchableRelease>,
 }
 
@@ -22,7 +22,7 @@ pub struct FetchableRelease {
     pub stack: Option<Stack>,
 }
 
-/// Lists every stack that can be named without knowing a directory. Asks no network.
+/// Lists every stack that can be named without knowing a directory, without network access.
 pub fn list_stacks(store: &StackCache) -> StackListing {
     let debian = RELEASES.iter().map(|release| FetchableRelease {
         release,

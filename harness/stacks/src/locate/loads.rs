@@ -1,4 +1,4 @@
-//! Whether the loader could take a stack, as far as files tell.
+//! Check that the dynamic loader could load a stack.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,8 +9,8 @@ use object::{Architecture, Object, ObjectKind, ObjectSegment, ReadCache};
 
 use crate::ObtainError;
 
-/// Refuses a HIP runtime that is no complete shared library for this machine. It may still fail to load; that only a
-/// process can tell.
+/// Refuses a HIP runtime that is not a complete shared library for this machine. Loading may still fail, which only a process
+/// can find out.
 pub(crate) fn check_loads(stack: &Stack) -> Result<(), ObtainError> {
     let name = "libamdhip64.so";
     let path = stack.library(name);

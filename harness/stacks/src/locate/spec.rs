@@ -1,12 +1,12 @@
-//! What a person types to name a stack.
+//! Names of stacks, as users type them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::{RELEASES, Release, StackError};
+use crate::{RELEASES, Release, SpecError};
 
-/// Names a stack: `system`, `debian:7.2.4`, `debian:latest`, or a directory.
+/// Name of a stack: `system`, `debian:7.2.4`, `debian:latest`, or a directory.
 #[derive(Clone, Debug)]
 pub enum Spec {
     /// The ROCm installed on this machine.
@@ -18,9 +18,9 @@ pub enum Spec {
 }
 
 impl FromStr for Spec {
-    type Err = StackError;
+    type Err = SpecError;
 
-    fn from_str(text: &str) -> Result<Self, StackError> {
+    fn from_str(text: &str) -> Result<Self, SpecError> {
         if text == "system" {
             return Ok(Self::System);
         }
@@ -33,12 +33,12 @@ impl FromStr for Spec {
                 .ok()
                 .and_then(|version| Release::find(&version))
                 .map(Self::Debian)
-                .ok_or_else(|| StackError::UnknownRelease { wanted: text.into(), known: known() });
+                .ok_or_else(|| SpecError::UnknownRelease { wanted: text.into(), known: known() });
         }
         if text.contains('/') || (!text.is_empty() && Path::new(text).is_dir()) {
             return Ok(Self::Directory(text.into()));
         }
-        Err(StackError::UnknownSpec { spec: text.into(), known: known() })
+        Err(SpecError::Unknown { spec: text.into(), known: known() })
     }
 }
 
@@ -60,9 +60,10 @@ fn known() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hint::in_full;
 
     #[test]
-    fn specs_parse() {
+    fn parses_names_of_stacks() {
         let check = |text: &str, expected: &str| {
             let got = match text.parse::<Spec>() {
                 Ok(Spec::Directory(path)) => format!("directory {}", path.display()),
@@ -77,8 +78,8 @@ mod tests {
         check("/opt/rocm", "directory /opt/rocm");
         check("./roots", "directory ./roots");
         check("src", "directory src");
-        check("debian:7.9.9", "error there is no stack debian:7.9.9");
-        check("debian:", "error there is no stack debian:");
+        check("debian:7.9.9", "error debian:7.9.9 is not a known stack");
+        check("debian:", "error debian: is not a known stack");
         check("debain:7.2.4", "error \"debain:7.2.4\" is not a stack");
         check("7.2.4", "error \"7.2.4\" is not a stack");
         check("", "error \"\" is not a stack");
@@ -87,7 +88,7 @@ mod tests {
     #[test]
     fn errors_list_what_is_possible() {
         for text in ["debian:9", "nonsense"] {
-            let error = text.parse::<Spec>().unwrap_err().to_string();
+            let error = in_full(&text.parse::<Spec>().unwrap_err());
             for possible in ["debian:5.2.3", "debian:7.2.4", "debian:latest"] {
                 assert!(error.contains(possible), "{error}");
             }

@@ -6,15 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Manifest, Spec, StackCache, StackError, Version};
+use crate::{LocateError, Manifest, PathError, Spec, StackCache, Version};
 
-/// The library that makes a directory a stack.
+/// Library that makes a directory a stack.
 const RUNTIME: &str = "libamdhip64.so";
 
-/// Where a Debian root keeps its libraries.
+/// Folder of the libraries in a Debian root.
 const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Where Debian keeps libraries that others may stand in for. The links in [`MULTIARCH`] are made by update-alternatives when
+/// Folders of libraries that Debian lets other packages replace. The links in [`MULTIARCH`] are made by update-alternatives when
 /// packages are installed, and a root that was unpacked never ran that. AMD's test programs compare with these: the reference
 /// BLAS and LAPACK first, since OpenBLAS, which `rocsolver-test` is linked to, has both by their names, too.
 const ALTERNATIVES: &[&str] = &[
@@ -38,41 +38,41 @@ const LIBRARY_DIRECTORIES: &[&str] = &[
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stack {
-    /// How it was named.
+    /// Name of the stack, as the user typed it.
     pub spec: String,
     /// The directory that holds it, absolute, without symbolic links.
     pub root: PathBuf,
-    /// The ROCm release, as far as files tell: `7.2` where only a library's file name does.
+    /// The ROCm release according to files: `7.2` if only the file name of a library shows it.
     pub rocm: Option<Version>,
-    /// Why files do not tell the release, or not as they should.
+    /// Reason why files do not show the release, or not in the usual way.
     pub doubt: Option<String>,
-    /// Where its libraries are, in the order of search.
+    /// Folders of its libraries, in the order of search.
     pub libraries: Vec<PathBuf>,
-    /// Its own dynamic loader, where it carries its own libc: the host's cannot load that.
+    /// Dynamic loader of a stack with its own libc, which the host's loader cannot load.
     pub loader: Option<PathBuf>,
-    /// What it consists of, where it was fetched.
+    /// Content of a fetched stack.
     pub manifest: Option<Manifest>,
 }
 
-/// Finds a stack. Asks no network and changes nothing.
+/// Finds a stack, without network access and without any change.
 ///
 /// # Errors
-/// [`StackError::NotFetched`], [`StackError::NoRocm`], [`StackError::NoSystem`], [`StackError::Unusable`]; each says what to do.
-pub fn locate(spec: &Spec, store: &StackCache) -> Result<Stack, StackError> {
+/// [`LocateError`].
+pub fn locate(spec: &Spec, store: &StackCache) -> Result<Stack, LocateError> {
     match spec {
         Spec::System => locate_system(std::env::var_os("ROCM_PATH"), Path::new("/")),
         Spec::Directory(path) => open(path, spec.to_string()),
         Spec::Debian(release) => {
             let root = store.root(release);
             open(
-                &root.ok_or_else(|| StackError::NotFetched { spec: spec.to_string() })?,
+                &root.ok_or_else(|| LocateError::NotFetched { spec: spec.to_string() })?,
                 spec.to_string(),
             )
         }
     }
 }
 
-/// Every ROCm installed on this machine, the one that `system` means first.
+/// Returns every ROCm installed on this machine, the one that `system` means first.
 pub fn system_stacks() -> Vec<Stack> {
     let mut stacks: Vec<Stack> = Vec::new();
     for path in system_candidates(std::env::var_os("ROCM_PATH"), Path::new("/")) {
@@ -85,7 +85,7 @@ pub fn system_stacks() -> Vec<Stack> {
     stacks
 }
 
-fn locate_system(rocm_path: Option<OsString>, host: &Path) -> Result<Stack, StackError> {
+fn locate_system(rocm_path: Option<OsString>, host: &Path) -> Result<Stack, LocateError> {
     if let Some(path) = rocm_path.filter(|path| !path.is_empty()) {
         // A ROCM_PATH that is wrong must not silently give another ROCm.
         return open(Path::new(&path), "system".into());
@@ -95,12 +95,13 @@ fn locate_system(rocm_path: Option<OsString>, host: &Path) -> Result<Stack, Stac
         Some(stack) => Ok(stack),
         None => {
             let looked: Vec<_> = candidates.iter().map(|p| p.display().to_string()).collect();
-            Err(StackError::NoSystem { looked: looked.join(", ") })
+            Err(LocateError::NoSystem { looked: looked.join(", ") })
         }
     }
 }
 
-/// ROCM_PATH, /opt/rocm, /opt/rocm-* with the newest first, and a distribution's own packages.
+/// Returns folders that may hold an installed ROCm: ROCM_PATH, /opt/rocm, /opt/rocm-* with the newest first, and a distribution's
+/// packages.
 fn system_candidates(rocm_path: Option<OsString>, host: &Path) -> Vec<PathBuf> {
     let opt = host.join("opt");
     let mut versioned: Vec<(Option<Version>, PathBuf)> = fs::read_dir(&opt)
@@ -122,11 +123,11 @@ fn system_candidates(rocm_path: Option<OsString>, host: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn open(path: &Path, spec: String) -> Result<Stack, StackError> {
-    let root = fs::canonicalize(path).map_err(StackError::io("open", path))?;
-    // ld.so(8): both characters separate the directories of a library path, and there is no escape.
+fn open(path: &Path, spec: String) -> Result<Stack, LocateError> {
+    let root = fs::canonicalize(path).map_err(PathError::io("open", path))?;
+    // ld.so(8): both characters separate the directories of a library path and cannot be escaped.
     if root.to_string_lossy().contains([':', ';']) {
-        return Err(StackError::Unusable { path: root });
+        return Err(LocateError::Separator { path: root });
     }
     let mut libraries = Vec::new();
     for directory in LIBRARY_DIRECTORIES.iter().map(|relative| root.join(relative)) {
@@ -138,9 +139,9 @@ fn open(path: &Path, spec: String) -> Result<Stack, StackError> {
         }
     }
     let Some(first) = libraries.first() else {
-        return Err(StackError::NoRocm { path: root, looked: LIBRARY_DIRECTORIES.join(", ") });
+        return Err(LocateError::NoRocm { path: root, looked: LIBRARY_DIRECTORIES.join(", ") });
     };
-    // The host's own root is no root of its own.
+    // A stack in the host's root has no loader of its own.
     let loader = Some(root.join(MULTIARCH).join("ld-linux-x86-64.so.2")).filter(|loader| {
         let libc = root.join(MULTIARCH).join("libc.so.6");
         root != Path::new("/") && loader.is_file() && libc.is_file()
@@ -173,8 +174,8 @@ fn open(path: &Path, spec: String) -> Result<Stack, StackError> {
     Ok(Stack { spec, root, rocm, doubt, libraries, loader, manifest })
 }
 
-/// What `.info/version` (AMD's packages and TheRock) says, or else the name of the library's file; and why neither tells, or
-/// the first is not to be read.
+/// Returns the release according to `.info/version` (AMD's packages and TheRock), or else to the name of the library's file. The second
+/// value is the reason why the release is unknown or the file unreadable.
 pub(crate) fn version(root: &Path, libraries: &Path) -> (Option<Version>, Option<String>) {
     let prefix = libraries.parent().unwrap_or(root);
     let stated = [root, prefix].into_iter().find_map(|directory| {
@@ -195,8 +196,8 @@ pub(crate) fn version(root: &Path, libraries: &Path) -> (Option<Version>, Option
     }
 }
 
-/// The file of a library in a directory: the name itself, or else the shortest versioned one, which is the
-/// name that the loader uses.
+/// Returns the file of a library in a directory: the name itself, or else the shortest versioned one, which is the name that the
+/// loader uses.
 fn find(directory: &Path, soname: &str) -> Option<PathBuf> {
     let exact = directory.join(soname);
     if exact.is_file() {
@@ -216,7 +217,7 @@ fn find(directory: &Path, soname: &str) -> Option<PathBuf> {
 }
 
 impl Stack {
-    /// A command that runs `program` in this stack.
+    /// Returns a command that runs `program` in this stack.
     ///
     /// `device` is a directory whose libraries come before the stack's: that of an emulated device's
     /// libhsa-runtime64.so.1. A stack with its own libc starts the program through its own loader, so that
@@ -249,8 +250,8 @@ impl Stack {
         }
     }
 
-    /// The words in front of a program that start it through the stack's own loader, where it has one, as [`command`](Self::command)
-    /// does.
+    /// Returns the words before a program that start it through the stack's own loader, as [`command`](Self::command) does; none if
+    /// the stack has no loader.
     pub fn through(&self, device: Option<&Path>) -> Vec<OsString> {
         // The loader's compiled-in cache is the host's /etc/ld.so.cache: a library that the root lacks would silently come from
         // there.
@@ -259,7 +260,7 @@ impl Stack {
         self.loader.as_ref().map(words).unwrap_or_default()
     }
 
-    /// The folders of its libraries behind that of the device, as a library path.
+    /// Returns the folders of its libraries after that of the device, as a library path.
     fn search(&self, device: Option<&Path>) -> OsString {
         let mut search = OsString::new();
         for directory in device.into_iter().chain(self.libraries.iter().map(PathBuf::as_path)) {
@@ -271,7 +272,7 @@ impl Stack {
         search
     }
 
-    /// The file of a library, such as `libhiprtc.so`: that name itself, or a version of it.
+    /// Returns the file of a library such as `libhiprtc.so`: that name itself, or a version of it.
     pub fn library(&self, soname: &str) -> Option<PathBuf> {
         self.libraries.iter().find_map(|directory| find(directory, soname))
     }
@@ -283,6 +284,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::hint::in_full;
 
     /// A root with these files, each holding its own name. `a -> b` is a symbolic link.
     fn tree(files: &[&str]) -> tempfile::TempDir {
@@ -317,7 +319,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_debian_root_starts_programs_with_its_own_loader() {
+    fn starts_programs_in_a_debian_root_with_its_own_loader() {
         let tree = tree(DEBIAN);
         let stack = open_tree(&tree);
         let libraries = stack.root.join("usr/lib/x86_64-linux-gnu");
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debian_root_offers_libraries_that_were_never_linked() {
+    fn finds_alternatives_in_a_debian_root() {
         let unlinked = [
             "usr/lib/x86_64-linux-gnu/openblas-pthread/libblas.so.3",
             "usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0",
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_uses_the_hosts_loader() {
+    fn starts_programs_in_a_prefix_with_the_hosts_loader() {
         let tree = tree(&["lib/libamdhip64.so", "lib/libamdhip64.so.6", ".info/version"]);
         fs::write(tree.path().join(".info/version"), "6.4.3-128\n").unwrap();
         let stack = open_tree(&tree);
@@ -383,13 +385,13 @@ mod tests {
         ]);
         let stack = open_tree(&tree);
         assert!(stack.library("librocblas.so").is_some());
-        assert_eq!(stack.rocm, None, "the number of the interface is no release");
+        assert_eq!(stack.rocm, None, "the number of the interface is not a release");
         let core = open(&tree.path().join("_rocm_sdk_core"), "core".into()).unwrap();
         assert!(core.library("librocblas.so").is_some());
     }
 
     #[test]
-    fn what_files_say_of_the_release_is_told_or_doubted() {
+    fn reads_the_release_from_files_or_reports_a_doubt() {
         let of = |library: &str, info: Option<&str>| {
             let tree = tree(&[library]);
             if let Some(text) = info {
@@ -415,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_directory_says_what_was_looked_for() {
+    fn lists_the_searched_folders_of_a_wrong_directory() {
         let empty = tree(&["lib/libfoo.so"]);
         let error = open(empty.path(), "here".into()).unwrap_err().to_string();
         assert!(
@@ -423,10 +425,10 @@ mod tests {
             "{error}"
         );
         let missing = open(&empty.path().join("missing"), "here".into()).unwrap_err();
-        assert!(matches!(missing, StackError::Io { .. }), "{missing}");
+        assert!(matches!(missing, LocateError::File(_)), "{missing}");
         let colon = tree(&["a:b/lib/libamdhip64.so"]);
         let error = open(&colon.path().join("a:b"), "here".into()).unwrap_err();
-        assert!(matches!(error, StackError::Unusable { .. }), "{error}");
+        assert!(matches!(error, LocateError::Separator { .. }), "{error}");
     }
 
     #[test]
@@ -438,25 +440,25 @@ mod tests {
         ]);
         let root = |path: Option<PathBuf>| {
             let stack = locate_system(path.map(Into::into), host.path())?;
-            Ok::<_, StackError>(stack.root.file_name().unwrap().to_string_lossy().into_owned())
+            Ok::<_, LocateError>(stack.root.file_name().unwrap().to_string_lossy().into_owned())
         };
         assert_eq!(root(None).unwrap(), "rocm-7.2.0");
         assert_eq!(root(Some(host.path().join("opt/rocm-6.4.3"))).unwrap(), "rocm-6.4.3");
         let wrong = root(Some(host.path().join("opt"))).unwrap_err();
         assert!(
-            matches!(wrong, StackError::NoRocm { .. }),
+            matches!(wrong, LocateError::NoRocm { .. }),
             "a wrong ROCM_PATH must not fall back: {wrong}"
         );
 
         let bare = tree(&["etc/passwd"]);
-        let error = locate_system(None, bare.path()).unwrap_err().to_string();
+        let error = in_full(&locate_system(None, bare.path()).unwrap_err());
         assert!(error.contains("ROCM_PATH") && error.contains("debian:latest"), "{error}");
     }
 
     #[test]
-    fn a_stack_that_was_not_fetched_says_how_to() {
+    fn hints_how_to_fetch_a_missing_stack() {
         let store = StackCache::at("/nonexistent".into());
-        let error = locate(&"debian:7.2.4".parse().unwrap(), &store).unwrap_err().to_string();
+        let error = in_full(&locate(&"debian:7.2.4".parse().unwrap(), &store).unwrap_err());
         assert!(error.contains("rocrepro rocm fetch debian:7.2.4"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Fake builds: a prefix that looks like ROCm's, with a program in it that fails as it is told.
+//! Fake builds: a prefix that looks like ROCm's, with a program in it that fails at a configured rate.
 
 use std::io::{Cursor, Write};
 
@@ -31,7 +31,7 @@ impl Entry {
 pub struct Fake {
     /// As in its name.
     pub version: String,
-    /// What its probe does: the rate of failures in per mille, or `skip`.
+    /// Configuration of its probe: the rate of failures in per mille, or `skip`.
     pub conf: String,
     /// TheRock's commit.
     pub therock: String,
@@ -64,7 +64,7 @@ impl Fake {
         }
     }
 
-    /// Its manifest.
+    /// Returns its manifest.
     pub fn manifest(&self) -> String {
         let module = |(name, pin): &(String, String)| {
             serde_json::json!({"submodule_name": name, "submodule_path": name, "pin_sha": pin,
@@ -76,13 +76,13 @@ impl Fake {
         .to_string()
     }
 
-    /// What its tarball holds.
+    /// Returns the members of its tarball.
     pub fn entries(&self) -> Vec<Entry> {
         vec![
             Entry::file("lib/libamdhip64.so.7.0", runtime(&self.version)),
             Entry::Link("lib/libamdhip64.so.7".into(), "libamdhip64.so.7.0".into()),
             Entry::Link("lib/libamdhip64.so".into(), "libamdhip64.so.7".into()),
-            // What all builds share.
+            // All builds share these.
             Entry::file("lib/libhsa-runtime64.so.1", runtime("shared")),
             Entry::file("lib/libamd_comgr.so.3", runtime("shared compiler")),
             Entry::File("bin/probe".into(), PROBE.into(), true),
@@ -93,7 +93,7 @@ impl Fake {
         ]
     }
 
-    /// Its tarball.
+    /// Returns its tarball.
     pub fn tarball(&self) -> Vec<u8> {
         pack(&self.entries(), "tar.gz")
     }

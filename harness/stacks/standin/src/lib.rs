@@ -1,5 +1,5 @@
-//! Stands in for AMD's hosts in tests: a loopback server with every listing generation and every trouble that a host
-//! makes, and fake builds to publish on it. Nothing here is part of the command.
+//! Test double of AMD's hosts: a loopback server with every listing format and every trouble of a host, and fake builds to
+//! publish on it. The command does not contain this crate.
 
 #![forbid(unsafe_code)]
 // A test's own tools may stop it.

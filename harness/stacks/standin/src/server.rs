@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::sha256;
 
-/// What is published, by path.
+/// Published files, by path.
 #[derive(Debug, Default)]
 pub struct Site {
     files: BTreeMap<String, File>,
@@ -34,7 +34,7 @@ struct File {
     troubles: VecDeque<Trouble>,
 }
 
-/// How the files below a path are listed.
+/// Format in which the files below a path are listed.
 #[derive(Clone, Copy, Debug)]
 pub enum Listing {
     /// S3's ListObjectsV2 with so many keys a page.
@@ -47,14 +47,14 @@ pub enum Listing {
     SimpleJson,
 }
 
-/// What one answer does instead of giving the file. Troubles of a file come one after the other, then none.
+/// Failure of one answer. The troubles of a file come one after the other, then it is served.
 #[derive(Clone, Debug)]
 pub enum Trouble {
     /// Sends so many bytes of the answer's body and closes the connection.
     Cut(usize),
     /// 503, perhaps with Retry-After in seconds.
     Busy(Option<u64>),
-    /// This status, perhaps with one more header.
+    /// Answers with a status, perhaps with one more header.
     Status(&'static str, Option<(&'static str, &'static str)>),
     /// The page of a portal that wants a login, with 200.
     Portal,
@@ -139,7 +139,7 @@ impl Site {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let server = of_thread.clone();
-                // A client that goes away is no trouble of the server.
+                // A client may close its connection at any time.
                 thread::spawn(move || server.answer(stream));
             }
         });
@@ -261,7 +261,7 @@ impl Server {
         (head, body, stalls)
     }
 
-    /// What comes instead of the file.
+    /// Returns the answer that replaces the file.
     fn instead(trouble: Option<&Trouble>) -> Option<(String, Vec<u8>)> {
         Some(match trouble? {
             Trouble::Busy(after) => {

@@ -1,4 +1,4 @@
-//! What tests of the store share.
+//! Helpers of the tests of the store.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use stacks::{Archive, Build, BuildLocation, BuildStore};
 use standin::Server;
 
-/// Where the archive is of which most builds consist.
+/// Path of the archive of most builds.
 pub(crate) const A: &str = "/a/one.tar.gz";
 
-/// A store that waits for nobody.
+/// Returns a store with a short wait between attempts.
 pub(crate) fn store(folder: &Path) -> BuildStore {
     BuildStore::new(stacks::StackCache::at(folder.join("cache")))
         .with_backoff(Duration::from_millis(1))
 }
 
-/// A build of archives, each with its sha256 if that is known.
+/// Returns a build of archives, each with its SHA-256 if that is known.
 pub(crate) fn build(server: &Server, id: &str, archives: &[(&str, Option<&str>)]) -> Build {
     let archive = |(path, sha256): &(&str, Option<&str>)| Archive {
         name: path.rsplit('/').next().unwrap().to_owned(),

@@ -88,7 +88,8 @@ impl Axis {
         stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
         let names = if names.is_empty() { &["debian".to_owned()] } else { names };
-        let sources = Sources::load(file).and_then(|all| all.select(names)).map_err(unlisted)?;
+        let sources =
+            Sources::load(file).and_then(|all| all.select(names)).map_err(progress::bad_sources)?;
         let wanted = BuildQuery::between(gfx, good, bad);
         let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
         let find = |history: &History, what: &str, text: &str| {
@@ -116,7 +117,7 @@ impl Axis {
         stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
         let sources = Sources::load(file).and_then(|all| all.select(&[source.to_owned()]));
-        let sources = sources.map_err(unlisted)?;
+        let sources = sources.map_err(progress::bad_sources)?;
         let days = nights.good.day.zip(nights.bad.day);
         let wanted = BuildQuery {
             from: days.map(|(a, b)| a.min(b)),
@@ -152,7 +153,7 @@ impl Axis {
             let range = *good.min(bad)..good.max(bad) + 1;
             stacks::read_components(sources, &mut history, range, stop);
             if stop.load(Ordering::Relaxed) {
-                return Err(unlisted(stacks::HistoryError::Cancelled));
+                return Err(unlisted(stacks::ListError::Cancelled));
             }
         }
         let History { builds, silent, holes } = history;
@@ -400,9 +401,9 @@ impl Points {
 }
 
 /// Why there is no history to search.
-fn unlisted(error: stacks::HistoryError) -> Stop {
+fn unlisted(error: stacks::ListError) -> Stop {
     match error {
-        stacks::HistoryError::Cancelled => interrupted(&format!("error: {}", chain(&error))),
+        stacks::ListError::Cancelled => interrupted(&format!("error: {}", chain(&error))),
         _ => progress::unlisted(error),
     }
 }

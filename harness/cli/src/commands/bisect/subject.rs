@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, own_program, progress::Fetching,
-    run_trial, stop::chain,
+    run_trial, stop::in_one_line,
 };
 
 /// What one run showed.
@@ -172,9 +172,9 @@ impl<'a> Subject<'a> {
                             prefix
                         }
                         Err(error) if error.is_environment() => {
-                            return Ok(Err(Refused::Trouble(chain(&error))));
+                            return Ok(Err(Refused::Trouble(in_one_line(&error))));
                         }
-                        Err(error) => return Ok(Err(Refused::Unusable(chain(&error)))),
+                        Err(error) => return Ok(Err(Refused::Unusable(in_one_line(&error)))),
                     },
                 };
             }

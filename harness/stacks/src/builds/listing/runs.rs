@@ -6,13 +6,13 @@ use serde::Deserialize;
 use super::{Asking, escaped};
 use crate::{Archive, Build, BuildLocation, BuildSource, Components, Date};
 
-/// Days of status files that are asked for when nobody says from when.
+/// Days of status files that are read if the query has no first day.
 const DAYS: i64 = 120;
 
 /// GitHub lists at most 1000 runs of one query.
 const MOST_PAGES: usize = 10;
 
-/// One CI run that made a build.
+/// CI run that made a build.
 struct Run {
     id: String,
     version: String,
@@ -78,7 +78,7 @@ impl Status {
     }
 }
 
-/// The status of a day; none where there is none.
+/// Reads the status of a day; nothing if the day has none.
 fn status(template: &str, day: Date, http: &Asking<'_>) -> Result<Option<Status>, String> {
     let url = template.replace("{date}", &day.compact());
     match http.get(&url, "application/json") {
@@ -90,10 +90,10 @@ fn status(template: &str, day: Date, http: &Asking<'_>) -> Result<Option<Status>
     }
 }
 
-/// One run for each day that has a status; days without are days without a nightly.
+/// Returns one run for each day that has a status. A day without a status had no nightly.
 ///
 /// # Errors
-/// A status that cannot be read: whether there was a nightly is then not known.
+/// A status cannot be read, so that it is unknown if there was a nightly.
 fn nightlies(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec<Run>, String> {
     let mut runs = Vec::new();
     let mut day = from;
@@ -124,7 +124,7 @@ struct Push {
     event: String,
 }
 
-/// One run for each push, oldest first. The order within a day is that of the runs, which the version's number keeps.
+/// Returns one run for each push, oldest first. Within a day, pushes are ordered by the numbers of their runs.
 fn pushes(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec<Run>, String> {
     let filled = template.replace("{from}", &from.to_string()).replace("{to}", &to.to_string());
     let mut runs: Vec<(u64, Run)> = Vec::new();
@@ -150,7 +150,7 @@ fn pushes(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec
     Ok(runs.into_iter().map(|(_, run)| run).collect())
 }
 
-/// The commits of a build, from its run's manifest.
+/// Reads the commits of a build from the manifest of its run.
 pub(crate) fn components(
     source: &BuildSource,
     build: &Build,

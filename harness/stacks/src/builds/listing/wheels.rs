@@ -11,7 +11,7 @@ use crate::{Archive, Build, BuildLocation, BuildSource, Date};
 
 const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.1";
 
-/// Builds for which every package of the source has a wheel; the first package tells the versions.
+/// Lists the builds for which every package of the source has a wheel. The first package determines the versions.
 pub(super) fn list(
     source: &BuildSource,
     families: &[String],
@@ -42,9 +42,9 @@ pub(super) fn list(
     Ok(offered)
 }
 
-/// Why a family has no builds.
+/// Reason why a family has no builds.
 enum Trouble {
-    /// The host says that it has no such page.
+    /// The host answered that it does not have the page.
     Absent(String),
     Other(String),
 }
@@ -149,7 +149,7 @@ fn json(page: &str) -> Result<Vec<File>, String> {
     Ok(page.files.into_iter().filter(kept).map(file).collect())
 }
 
-/// The links of a PEP 503 page. Indexes are machine-written, so their attributes are all that is looked at.
+/// Returns the links of a PEP 503 page. Indexes are written by programs, so reading their attributes is enough.
 fn html(page: &str) -> Vec<File> {
     let link = |tag: &str| {
         let tag = tag.split_once('>')?.0;
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_page_formats_say_the_same() {
+    fn reads_both_page_formats_alike() {
         let hash = "ab".repeat(32);
         let from_html = html(&format!(
             "<!DOCTYPE html><body><a href=\"../../f/rocm_sdk_core-1.0.0%2Bx-py3-none-linux_x86_64.whl#sha256={hash}\">w</a><br/>\

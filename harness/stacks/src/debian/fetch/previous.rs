@@ -3,13 +3,13 @@
 //! Nothing writes into the files of a root once it is a stack, so the new root shares them by hard links.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Wanted;
 use crate::debian::planned::Planned;
-use crate::debian::unpack::Architectures;
-use crate::{Manifest, Package, StackError};
+use crate::keep::share::share;
+use crate::unpack::deb::Architectures;
+use crate::{FetchError, Manifest, Package};
 
 /// The root of a stack that is to hold more.
 pub(super) struct Previous {
@@ -60,30 +60,8 @@ impl Previous {
     ///
     /// # Errors
     /// A folder that cannot be read or written.
-    pub(super) fn share(&self, root: &Path) -> Result<Vec<(PathBuf, PathBuf)>, StackError> {
-        let (mut links, mut folders) = (Vec::new(), vec![PathBuf::new()]);
-        while let Some(folder) = folders.pop() {
-            let (from, to) = (self.root.join(&folder), root.join(&folder));
-            fs::create_dir_all(&to).map_err(StackError::io("create", &to))?;
-            for entry in fs::read_dir(&from).map_err(StackError::io("read", &from))? {
-                let entry = entry.map_err(StackError::io("read", &from))?;
-                let path = folder.join(entry.file_name());
-                let (from, to) = (entry.path(), root.join(&path));
-                let kind = entry.file_type().map_err(StackError::io("read", &from))?;
-                if kind.is_dir() {
-                    folders.push(path);
-                } else if kind.is_symlink() {
-                    links
-                        .push((path, fs::read_link(&from).map_err(StackError::io("read", &from))?));
-                } else if path != Path::new(Manifest::FILE) {
-                    // Some file systems have no hard links.
-                    fs::hard_link(&from, &to)
-                        .or_else(|_| fs::copy(&from, &to).map(|_| ()))
-                        .map_err(StackError::io("create", &to))?;
-                }
-            }
-        }
-        Ok(links)
+    pub(super) fn share(&self, root: &Path) -> Result<Vec<(PathBuf, PathBuf)>, FetchError> {
+        Ok(share(&self.root, root, &|path| path != Path::new(Manifest::FILE))?.links)
     }
 }
 

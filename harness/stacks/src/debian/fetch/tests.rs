@@ -1,5 +1,5 @@
-//! Fetches from repositories that the tests make, as files and from a server on the loopback interface. What needs apt
-//! (packages that moved) is told as not tried where there is none.
+//! Fetches from repositories that the tests make, as files and from a server on the loopback interface. Without apt, the tests
+//! of replaced packages report that they did not run.
 
 use std::fs;
 use std::sync::Mutex;
@@ -7,7 +7,9 @@ use std::sync::Mutex;
 use standin::{Server, Site, Trouble};
 
 use super::*;
-use crate::debian::archive::{Item, deb, repository};
+use crate::LocateError;
+use crate::hint::in_full;
+use crate::unpack::testing::{Item, deb, repository};
 
 /// Where servers have the runtime.
 const PACKAGE: &str = "/debian/libamdhip64-5_5.7.1-6_amd64.deb";
@@ -20,8 +22,8 @@ struct World {
     events: Mutex<Vec<String>>,
     lock: ReleaseLock,
     mirrors: Vec<String>,
-    /// Who vouches for the repository; the tests have no keys of their own.
-    trust: fn() -> Result<Trust, StackError>,
+    /// Signatures that the repository needs; the tests have no keys of their own.
+    trust: fn() -> Result<Trust, FetchError>,
     stop: Arc<AtomicBool>,
     /// The size of what an unpacking may read, in bytes, where a test knows.
     unpacks: Option<u64>,
@@ -79,7 +81,7 @@ impl World {
             events: Mutex::new(Vec::new()),
             lock,
             mirrors: vec![mirror],
-            trust: || Ok(Trust::Nobody),
+            trust: || Ok(Trust::Unsigned),
             stop: Arc::default(),
             unpacks: None,
             directory,
@@ -102,9 +104,9 @@ impl World {
         site
     }
 
-    /// Fetches, and has had enough a while after it has come so far.
+    /// Fetches, and cancels shortly after the condition holds.
     #[track_caller]
-    fn is_called_off(&self, so_far: impl Fn() -> bool) {
+    fn assert_cancels(&self, so_far: impl Fn() -> bool) {
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| self.fetch(&[], &[]).0);
             while !so_far() {
@@ -115,18 +117,18 @@ impl World {
             let asked = std::time::Instant::now();
             self.stop.store(true, Ordering::Relaxed);
             let error = waits.join().unwrap().unwrap_err();
-            assert!(matches!(error, StackError::CalledOff) && error.is_environment(), "{error}");
+            assert!(matches!(error, FetchError::Cancelled) && error.is_environment(), "{error}");
             // The server says nothing for longer than that.
             assert!(asked.elapsed() < std::time::Duration::from_secs(10), "{:?}", asked.elapsed());
         });
     }
 
-    /// Fetches and tells what happened in between, in words.
+    /// Fetches and returns the names of the events.
     fn fetch(
         &self,
         with: &[Extra],
         architectures: &[&str],
-    ) -> (Result<Stack, StackError>, Vec<String>) {
+    ) -> (Result<Stack, FetchError>, Vec<String>) {
         let options = FetchOptions {
             mirrors: Vec::new(),
             with: with.to_vec(),
@@ -163,14 +165,14 @@ impl World {
     }
 }
 
-/// What a server was asked of the runtime's package.
+/// Requests for the runtime's package.
 fn runtime(server: &Server) -> Vec<String> {
     server.requests().into_iter().filter(|request| request.contains(PACKAGE)).collect()
 }
 
-/// Nobody who runs cases on a stack of theirs has asked for more than it has.
+/// A fetched stack keeps its content.
 #[test]
-fn a_stack_that_is_there_gets_nothing_that_nobody_named() {
+fn adds_nothing_unrequested_to_a_fetched_stack() {
     let world = World::new("5.7.1-6");
     let lock = world.store.lock(world.release, &world.stop, &|_| ()).unwrap();
     let root = world.store.new_root(world.release, &lock).unwrap();
@@ -197,7 +199,7 @@ fn a_stack_that_is_there_gets_nothing_that_nobody_named() {
 }
 
 #[test]
-fn a_fetched_stack_is_complete_and_costs_nothing_the_second_time() {
+fn fetches_a_complete_stack_only_once() {
     let world = World::new("5.7.1-6");
     let (stack, events) = world.fetch(&[], &[]);
     let stack = stack.unwrap();
@@ -235,10 +237,10 @@ fn libraries_add_up() {
     assert!(events.is_empty(), "it was all there: {events:?}");
     let (_, events) = world.fetch(&[Extra::Hiprand], &["gfx906"]);
     assert!(events.is_empty(), "kernels of hipRAND are in its library: {events:?}");
-    let error = world.fetch(&[Extra::Hipblaslt], &[]).0.unwrap_err().to_string();
+    let error = in_full(&world.fetch(&[Extra::Hipblaslt], &[]).0.unwrap_err());
     assert!(error.contains("debian:7.2.4"), "{error}");
     let error = world.fetch(&[Extra::Rocblas], &["1030"]).0.unwrap_err();
-    assert!(matches!(error, StackError::Architecture { .. }), "{error}");
+    assert!(matches!(error, FetchError::Architecture { .. }), "{error}");
 }
 
 /// Files that the stack has are shared with the new root; of a package with kernel files only those of the new architecture are unpacked.
@@ -303,15 +305,15 @@ fn packages_of_an_earlier_fetch_serve_without_the_mirror() {
     world.forget_stack();
     fs::remove_file(world.archive("libamdhip64-5")).unwrap();
     let error = world.fetch(&[], &[]).0.unwrap_err();
-    assert!(matches!(error, StackError::Mirror { .. }), "{error}");
+    assert!(matches!(error, FetchError::Mirror { .. }), "{error}");
     assert!(!world.store.path().join("stacks/debian-5.7.1").exists());
 }
 
-/// What a fetch does from a mirror that has gone on to this version.
+/// Fetches from a mirror that has replaced its packages by this version.
 fn moved(
     to: &str,
-    trust: fn() -> Result<Trust, StackError>,
-) -> (Result<Stack, StackError>, Vec<String>) {
+    trust: fn() -> Result<Trust, FetchError>,
+) -> (Result<Stack, FetchError>, Vec<String>) {
     let mut world = World::new("5.7.1-6");
     let newer = World::new(to);
     world.mirrors = newer.mirrors.clone();
@@ -319,9 +321,9 @@ fn moved(
     world.fetch(&[], &[])
 }
 
-/// The same where apt can find a successor.
-fn moved_with_apt(to: &str) -> Option<(Result<Stack, StackError>, Vec<String>)> {
-    there_is_apt().then(|| moved(to, || Ok(Trust::Nobody)))
+/// Fetches from such a mirror if apt can find a successor.
+fn moved_with_apt(to: &str) -> Option<(Result<Stack, FetchError>, Vec<String>)> {
+    there_is_apt().then(|| moved(to, || Ok(Trust::Unsigned)))
 }
 
 fn there_is_apt() -> bool {
@@ -342,7 +344,7 @@ fn another_revision_of_a_release_takes_the_place_of_one_that_is_gone() {
 
 /// apt does not name a package that it finds downloaded; the stack needs it all the same.
 #[test]
-fn what_was_downloaded_before_belongs_to_a_stack_of_another_revision() {
+fn keeps_downloaded_packages_in_a_stack_of_another_revision() {
     if !there_is_apt() {
         return;
     }
@@ -360,26 +362,26 @@ fn what_was_downloaded_before_belongs_to_a_stack_of_another_revision() {
 }
 
 #[test]
-fn a_release_that_has_gone_says_what_there_is() {
+fn lists_the_offered_versions_if_a_release_is_gone() {
     let Some((stack, _)) = moved_with_apt("6.1.0-1") else { return };
     let error = stack.unwrap_err();
-    assert!(matches!(error, StackError::Gone { .. }), "{error}");
-    let error = error.to_string();
+    assert!(matches!(error, FetchError::Gone { .. }), "{error}");
+    let error = in_full(&error);
     for part in ["libamdhip64-5 5.7.1*", "trixie now: 6.1.0; name a mirror", "--mirror"] {
         assert!(error.contains(part), "{error}");
     }
 }
 
-/// A machine without apt and Debian's keys takes nothing that nobody vouches for, and says what there is.
+/// A machine without apt and Debian's keys installs nothing unsigned, and lists the offered versions.
 #[test]
 fn without_apt_a_package_that_is_gone_is_told_with_what_there_is() {
-    let none = || Err(StackError::NoKeyring { looked: String::new() });
+    let none = || Err(FetchError::NoKeyring { looked: String::new() });
     for (to, there) in [
         ("5.7.1-7", "trixie now: 5.7.1 (another revision of 5.7.1 is taken where apt-get"),
         ("6.1.0-1", "trixie now: 6.1.0; name a mirror"),
     ] {
         let (stack, events) = moved(to, none);
-        let error = stack.unwrap_err().to_string();
+        let error = in_full(&stack.unwrap_err());
         assert!(
             error.starts_with("libamdhip64-5 5.7.1-6 of debian:5.7.1 is not on file:"),
             "{error}"
@@ -406,10 +408,10 @@ fn the_nearest_release_that_is_there_is_offered() {
         }
     };
     all(&mut site, "7.2.4");
-    world.trust = || Err(StackError::NoKeyring { looked: String::new() });
+    world.trust = || Err(FetchError::NoKeyring { looked: String::new() });
     let server = site.serve();
     world.mirrors = vec![server.url("/debian")];
-    let error = world.fetch(&[], &[]).0.unwrap_err().to_string();
+    let error = in_full(&world.fetch(&[], &[]).0.unwrap_err());
     let offer = "trixie now: 7.3.0; run `rocrepro rocm fetch debian:7.2.4`, the nearest that they have, or name";
     assert!(error.contains(offer), "{error}");
 }
@@ -430,7 +432,7 @@ fn the_first_mirror_that_has_a_package_gives_it() {
 }
 
 #[test]
-fn a_download_goes_on_where_it_was_cut_and_where_an_earlier_process_died() {
+fn resumes_a_cut_download_and_one_of_a_killed_process() {
     let mut world = World::new("5.7.1-6");
     let mut site = world.site();
     site.trouble(PACKAGE, &[Trouble::Cut(70)]);
@@ -495,7 +497,7 @@ fn refuses_a_fetch_larger_than_the_free_space_before_the_first_request() {
         package.size = 1 << 60;
     }
     let error = world.fetch(&[], &[]).0.unwrap_err();
-    assert!(matches!(error, StackError::DiskFull { .. }), "{error}");
+    assert!(matches!(error, FetchError::DiskFull { .. }), "{error}");
     assert_eq!(server.requests(), [""; 0]);
 }
 
@@ -504,7 +506,7 @@ fn mirrors_that_do_not_answer_are_told_with_their_reasons() {
     let mut world = World::new("5.7.1-6");
     world.mirrors = vec!["file:/nonexistent/debian".into()];
     let error = world.fetch(&[], &[]).0.unwrap_err();
-    let StackError::Mirror { mirror, detail } = &error else { panic!("{error}") };
+    let FetchError::Mirror { mirror, detail } = &error else { panic!("{error}") };
     assert_eq!(mirror, "file:/nonexistent/debian");
     assert!(detail.contains("No such file"), "{detail}");
 }
@@ -520,22 +522,22 @@ fn two_fetches_at_once_share_the_work() {
 }
 
 #[test]
-fn what_is_no_release_is_only_located() {
+fn only_locates_a_directory() {
     let store = StackCache::at("/nonexistent".into());
     let spec = Spec::Directory("/nonexistent/rocm".into());
     let error = fetch(&spec, &FetchOptions::default(), &store, &|_| ()).unwrap_err();
-    assert!(matches!(error, StackError::Io { .. }), "{error}");
+    assert!(matches!(error, FetchError::Locate(LocateError::File(_))), "{error}");
 }
 
-/// Whoever has had enough is not kept waiting, and the next fetch goes on with what came.
+/// A cancelled fetch ends at once, and the next one reuses its downloads.
 #[test]
-fn a_fetch_is_called_off_at_once() {
+fn cancels_a_fetch_at_once() {
     let mut world = World::new("5.7.1-6");
     let mut site = world.site();
     site.trouble(PACKAGE, &[Trouble::Stall(40)]);
     let server = site.serve();
     world.mirrors = vec![server.url("/debian")];
-    world.is_called_off(|| server.requests().iter().any(|request| request.contains(PACKAGE)));
+    world.assert_cancels(|| server.requests().iter().any(|request| request.contains(PACKAGE)));
     world.stop.store(false, Ordering::Relaxed);
     assert!(world.fetch(&[], &[]).0.is_ok());
     let ranges = server.requests();
@@ -544,7 +546,7 @@ fn a_fetch_is_called_off_at_once() {
 
 /// Where the packages are gone, apt asks for an index; it waits two minutes for one that does not come.
 #[test]
-fn a_search_for_a_successor_is_called_off_at_once() {
+fn cancels_a_search_for_a_successor_at_once() {
     if std::process::Command::new("apt-get").arg("--version").output().is_err() {
         println!("not tried: this machine has no apt-get");
         return;
@@ -554,16 +556,16 @@ fn a_search_for_a_successor_is_called_off_at_once() {
     site.ill("/debian/dists", Trouble::Silent);
     let server = site.serve();
     world.mirrors = vec![server.url("/debian")];
-    world.is_called_off(|| server.requests().iter().any(|request| request.contains("dists")));
+    world.assert_cancels(|| server.requests().iter().any(|request| request.contains("dists")));
 }
 
-/// A lock that another process has is waited for no longer than somebody wants to.
+/// Waiting for a lock of another process ends when the caller cancels.
 #[test]
-fn a_wait_for_another_fetch_is_called_off_at_once() {
+fn cancels_a_wait_for_another_fetch_at_once() {
     let world = World::new("5.7.1-6");
     let held = world.store.lock(world.release, &world.stop, &|_| ()).unwrap();
     world.stop.store(true, Ordering::Relaxed);
     let (got, events) = world.fetch(&[], &[]);
-    assert!(matches!(got, Err(StackError::CalledOff)), "{events:?}");
+    assert!(matches!(got, Err(FetchError::Cancelled)), "{events:?}");
     drop(held);
 }

@@ -1,23 +1,23 @@
-//! Which GPU architectures the kernels inside a library are for, seen as its bytes go by.
+//! GPU architectures of the kernels inside a library, found while its bytes are copied.
 
 use std::collections::BTreeSet;
 
-/// What the name of a kernel's target begins with in an offload bundle ("Clang Offload Bundler" of LLVM's documentation).
+/// Beginning of the name of a kernel's target in an [offload bundle](https://clang.llvm.org/docs/ClangOffloadBundler.html).
 const TARGET: &[u8] = b"hipv4-amdgcn-amd-amdhsa--";
 
-/// The longest name of an architecture, features left out, such as `gfx10-3-generic`.
+/// Longest name of an architecture without features, for example `gfx10-3-generic`.
 const LONGEST: usize = 24;
 
-/// Finds the targets of bundles that are not compressed; of others nothing is known.
+/// Search for the targets of uncompressed bundles. The targets of compressed bundles stay unknown.
 #[derive(Debug, Default)]
 pub(crate) struct Targets {
     found: BTreeSet<String>,
-    /// The last bytes that went by: a name may lie across two chunks.
+    /// The last bytes that were seen, because a name may lie across two chunks.
     tail: Vec<u8>,
 }
 
 impl Targets {
-    /// The next bytes of the file.
+    /// Searches the next bytes of the file.
     pub(crate) fn see(&mut self, chunk: &[u8]) {
         self.tail.extend_from_slice(chunk);
         for at in memchr::memmem::find_iter(&self.tail, TARGET) {
@@ -33,7 +33,7 @@ impl Targets {
         self.tail.drain(..self.tail.len() - keep);
     }
 
-    /// The architectures, when all bytes went by.
+    /// Returns the architectures after all bytes were seen.
     pub(crate) fn end(mut self) -> BTreeSet<String> {
         self.see(b"\0");
         self.found
@@ -44,7 +44,7 @@ impl Targets {
 mod tests {
     use super::*;
 
-    /// Whatever the pieces are in which the file comes.
+    /// Checks a file in chunks of several sizes.
     fn check(file: &str, expected: &[&str]) {
         for size in [1, 7, 30, 64, 1 << 16] {
             let mut targets = Targets::default();
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_found_across_chunks() {
+    fn finds_targets_across_chunks() {
         let of = |names: &[&str]| -> String {
             names.iter().map(|name| format!("\0xhipv4-amdgcn-amd-amdhsa--{name}\0")).collect()
         };

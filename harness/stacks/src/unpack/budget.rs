@@ -1,18 +1,18 @@
-//! How much an archive may unpack to.
+//! Limits of unpacking: an archive that would fill the disk (a decompression bomb) ends early.
 
 use std::cell::Cell;
 use std::io::{self, Read};
 
-/// What any archive may have.
+/// Bytes that any archive may unpack to.
 const FREE: u64 = 1 << 30;
 
-/// Bytes for each byte of the archive. The kernel libraries of ROCm, the most compressible that it ships, have eight.
+/// Additional bytes for each byte of the archive. The most compressible files of ROCm, its kernel libraries, need eight.
 const EACH: u64 = 30;
 
-/// More members than any archive of ROCm has.
+/// Members that an archive may have. No archive of ROCm has as many.
 const MOST_MEMBERS: u64 = 1_000_000;
 
-/// Counts while it is unpacked: what a header says of a size is not believed, and a bomb ends before the disk is full.
+/// Counters of one archive while it is unpacked. Sizes in headers are not trusted.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     packed: Cell<u64>,
@@ -21,15 +21,15 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// So many bytes of the archive were read.
+    /// Counts bytes that were read from the archive.
     pub(crate) fn read(&self, bytes: u64) {
         self.packed.set(self.packed.get().saturating_add(bytes));
     }
 
-    /// So many bytes came out of it.
+    /// Counts bytes that came out of the archive.
     ///
     /// # Errors
-    /// More than an archive of this size can have for good reason.
+    /// There are more of them than an archive of this size unpacks to.
     pub(crate) fn spend(&self, bytes: u64) -> io::Result<()> {
         let plain = self.plain.get().saturating_add(bytes);
         self.plain.set(plain);
@@ -44,10 +44,10 @@ impl Budget {
         )))
     }
 
-    /// One more member.
+    /// Counts one member.
     ///
     /// # Errors
-    /// More than an archive has.
+    /// There are more than [`MOST_MEMBERS`].
     pub(crate) fn member(&self) -> io::Result<()> {
         self.members.set(self.members.get() + 1);
         if self.members.get() <= MOST_MEMBERS {
@@ -57,12 +57,12 @@ impl Budget {
     }
 }
 
-/// Counts what is read of an archive.
+/// Reader of an archive that counts its bytes.
 #[derive(Debug)]
 pub(crate) struct Packed<'b, R> {
     /// The archive.
     pub(crate) inner: R,
-    /// Where it is counted.
+    /// Counters.
     pub(crate) budget: &'b Budget,
 }
 
@@ -74,12 +74,12 @@ impl<R: Read> Read for Packed<'_, R> {
     }
 }
 
-/// Counts what comes out of an archive, and fails where that is too much.
+/// Reader of the content of an archive. It counts bytes and fails if there are too many.
 #[derive(Debug)]
 pub(crate) struct Plain<'b, R> {
     /// The content.
     pub(crate) inner: R,
-    /// Where it is counted.
+    /// Counters.
     pub(crate) budget: &'b Budget,
 }
 
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bomb_ends_and_an_archive_does_not() {
+    fn refuses_a_bomb_and_accepts_archives() {
         let unpack = |packed: u64, plain: u64| {
             let budget = Budget::default();
             budget.read(packed);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_counted() {
+    fn limits_the_number_of_members() {
         let budget = Budget::default();
         assert!((0..MOST_MEMBERS).all(|_| budget.member().is_ok()));
         assert!(budget.member().is_err());

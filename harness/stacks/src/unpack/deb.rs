@@ -1,4 +1,4 @@
-//! Unpacks a .deb into a root, without dpkg and without ever writing outside the root.
+//! Unpacks a .deb into a root, without dpkg. No file is ever written outside the root.
 //!
 //! Packages are unpacked side by side. Their symbolic links are collected and made when all files are there:
 //! while files are written the root has no link that one could lead out through.
@@ -6,32 +6,34 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufReader, Read};
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
-use crate::StackError;
-use crate::budget::{Budget, Packed, Plain};
-use crate::debian::kernels::Targets;
+use super::budget::{Budget, Packed, Plain};
+use super::kernels::Targets;
+use super::paths::{LinkError, make_link, make_room, relative, stays_inside};
+use crate::transfer::{CopyError, copy};
+use crate::{FetchError, PathError};
 
 /// Top-level directories that are links into /usr since Debian 12 (merged-/usr).
 const MERGED: &[&str] = &["bin", "sbin", "lib", "lib64"];
 
-/// Which kernel files of the math libraries to unpack.
+/// Selection of the kernel files to unpack.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Architectures {
-    /// None means all.
+    /// Empty means all.
     names: BTreeSet<String>,
     /// True if all other files of the package are left out.
     only: bool,
 }
 
 impl Architectures {
-    /// These architectures; none means all.
+    /// Selects all files of a package, but kernel files only of these architectures. An empty list means all architectures.
     pub(crate) fn new(names: &[String]) -> Self {
         Self { names: names.iter().cloned().collect(), only: false }
     }
 
-    /// The kernel files of these architectures, and nothing else of the package.
+    /// Selects the kernel files of these architectures, and no other file of the package.
     pub(crate) fn only(names: BTreeSet<String>) -> Self {
         Self { names, only: true }
     }
@@ -41,7 +43,7 @@ impl Architectures {
     }
 }
 
-/// What a package brought besides its files.
+/// Result of unpacking a package, without its files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unpacked {
     /// Links still to be made: path in the root and target.
@@ -53,22 +55,22 @@ pub(crate) struct Unpacked {
 }
 
 /// Makes the merged-/usr directories of an empty root.
-pub(crate) fn prepare(root: &Path) -> Result<(), StackError> {
+pub(crate) fn prepare(root: &Path) -> Result<(), FetchError> {
     for name in MERGED {
         let path = root.join("usr").join(name);
-        fs::create_dir_all(&path).map_err(StackError::io("create", &path))?;
+        fs::create_dir_all(&path).map_err(FetchError::io("create", &path))?;
     }
     Ok(())
 }
 
-/// Unpacks the files of one package; `read` is told how many bytes of the package were read.
+/// Unpacks the files of one package and passes the number of bytes that were read to `read`.
 pub(crate) fn unpack(
     deb: &Path,
     root: &Path,
     architectures: &Architectures,
     read: &dyn Fn(u64),
-) -> Result<Unpacked, StackError> {
-    let file = File::open(deb).map_err(StackError::io("open", deb))?;
+) -> Result<Unpacked, FetchError> {
+    let file = File::open(deb).map_err(FetchError::io("open", deb))?;
     let budget = Budget::default();
     let counted = Packed { inner: Counted { inner: file, read }, budget: &budget };
     let mut members = ar::Archive::new(BufReader::with_capacity(1 << 17, counted));
@@ -100,76 +102,47 @@ pub(crate) fn link(
     deb: &Path,
     root: &Path,
     links: &[(PathBuf, PathBuf)],
-) -> Result<(), StackError> {
+) -> Result<(), FetchError> {
     for (path, target) in links {
-        let at = root.join(path);
-        let parent = at.parent().unwrap_or(root);
-        fs::create_dir_all(parent).map_err(StackError::io("create", parent))?;
-        // A link below a link could be anywhere.
-        if fs::canonicalize(parent).map_err(StackError::io("find", parent))? != parent {
-            return Err(archive(deb, format!("{} is below a symbolic link", path.display())));
-        }
-        let target = inside(path, target)
-            .ok_or_else(|| archive(deb, format!("{} leads out of the root", path.display())))?;
-        match symlink(&target, &at) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // The same link of two packages is fine, and so is a link to a directory that another package
-                // filled: dpkg keeps what was there first.
-                if fs::read_link(&at).ok().as_ref() != Some(&target) && !at.is_dir() {
-                    return Err(archive(deb, format!("{} is in another package", path.display())));
-                }
-            }
-            other => other.map_err(StackError::io("create", &at))?,
+        let refused = |reason: &str| archive(deb, format!("{} {reason}", path.display()));
+        let target = inside(path, target).ok_or_else(|| refused("leads out of the root"))?;
+        match make_link(root, path, &target) {
+            // dpkg keeps a directory that another package filled.
+            Err(LinkError::Taken) if root.join(path).is_dir() => {}
+            Err(LinkError::Taken) => return Err(refused("is in another package")),
+            Err(LinkError::BelowLink) => return Err(refused("is below a symbolic link")),
+            Err(LinkError::File(error)) => return Err(error.into()),
+            Ok(()) => {}
         }
     }
     Ok(())
 }
 
-/// The links of the merged /usr.
+/// Returns the links of the merged /usr.
 pub(crate) fn merged_links() -> Vec<(PathBuf, PathBuf)> {
     MERGED.iter().map(|name| (PathBuf::from(name), Path::new("usr").join(name))).collect()
 }
 
-/// A link's target, relative and proven to stay in the root: an absolute one would lead into the host. `None`
-/// where it climbs out.
+/// Returns the target of a link as a relative path, because an absolute one would lead to the host. Returns nothing if the
+/// target is outside of the root.
 fn inside(link: &Path, target: &Path) -> Option<PathBuf> {
-    let depth = link.components().count().checked_sub(1)?;
     if let Ok(absolute) = target.strip_prefix("/") {
+        let depth = link.components().count().checked_sub(1)?;
         let mut relative: PathBuf = (0..depth).map(|_| "..").collect();
-        relative.push(relative_path(absolute)?);
+        relative.push(merged(absolute)?);
         return Some(relative);
     }
-    let mut level = depth;
-    for component in target.components() {
-        match component {
-            Component::ParentDir => level = level.checked_sub(1)?,
-            Component::Normal(_) => level += 1,
-            Component::CurDir => {}
-            Component::RootDir | Component::Prefix(_) => return None,
-        }
-    }
-    Some(target.to_owned())
+    stays_inside(link, target).then(|| target.to_owned())
 }
 
-/// A path of an archive as one in the root, with /usr merged; `None` where it is absolute or climbs.
-fn relative_path(path: &Path) -> Option<PathBuf> {
-    let mut relative = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => {
-                if relative.as_os_str().is_empty() && MERGED.iter().any(|merged| name == *merged) {
-                    relative.push("usr");
-                }
-                relative.push(name);
-            }
-            Component::CurDir => {}
-            _ => return None,
-        }
-    }
-    Some(relative)
+/// Returns a path of a package as a path in the root, with /usr merged; nothing if it is absolute or leads out.
+fn merged(path: &Path) -> Option<PathBuf> {
+    let path = relative(path)?;
+    let is_merged = MERGED.iter().any(|name| path.starts_with(name));
+    Some(if is_merged { Path::new("usr").join(path) } else { path })
 }
 
-/// The architecture that a file of a math library holds kernels for, if only one:
+/// Returns the architecture of a kernel file of a math library, if it is for only one. For example,
 /// `rocblas/5/library/Kernels.so-000-gfx90a-xnack+.hsaco` is for gfx90a.
 fn kernel_architecture(path: &Path) -> Option<&str> {
     let directory = path.parent()?;
@@ -185,8 +158,8 @@ fn kernel_architecture(path: &Path) -> Option<&str> {
     Some(&tail[..end])
 }
 
-fn archive(deb: &Path, reason: String) -> StackError {
-    StackError::Archive { path: deb.to_owned(), reason }
+fn archive(deb: &Path, reason: String) -> FetchError {
+    FetchError::Archive { path: deb.to_owned(), reason }
 }
 
 struct Unpacker<'a> {
@@ -197,7 +170,7 @@ struct Unpacker<'a> {
 }
 
 impl Unpacker<'_> {
-    fn tar(mut self, data: impl Read) -> Result<Unpacked, StackError> {
+    fn tar(mut self, data: impl Read) -> Result<Unpacked, FetchError> {
         let mut archive = tar::Archive::new(data);
         let damaged = |error: io::Error| self::archive(self.deb, error.to_string());
         for entry in archive.entries().map_err(damaged)? {
@@ -206,12 +179,12 @@ impl Unpacker<'_> {
         Ok(self.out)
     }
 
-    fn entry<R: Read>(&mut self, mut entry: tar::Entry<'_, R>) -> Result<(), StackError> {
+    fn entry<R: Read>(&mut self, mut entry: tar::Entry<'_, R>) -> Result<(), FetchError> {
         let deb = self.deb;
         let damaged = |error: io::Error| archive(deb, error.to_string());
         let named = entry.path().map_err(damaged)?.into_owned();
         let hostile = || archive(deb, format!("{} leads out of the root", named.display()));
-        let path = relative_path(&named).ok_or_else(hostile)?;
+        let path = merged(&named).ok_or_else(hostile)?;
         if let Some(architecture) = kernel_architecture(&path) {
             self.out.architectures.insert(architecture.to_owned());
             if !self.architectures.wants(architecture) {
@@ -223,58 +196,36 @@ impl Unpacker<'_> {
         let at = self.root.join(&path);
         let kind = entry.header().entry_type();
         if kind.is_dir() {
-            return fs::create_dir_all(&at).map_err(StackError::io("create", &at));
+            return fs::create_dir_all(&at).map_err(FetchError::io("create", &at));
         }
         if kind.is_symlink() {
             let target = entry.link_name().map_err(damaged)?.ok_or_else(hostile)?;
             self.out.links.push((path, target.into_owned()));
             return Ok(());
         }
-        let parent = at.parent().unwrap_or(self.root);
-        fs::create_dir_all(parent).map_err(StackError::io("create", parent))?;
-        // Of two packages with one file the later wins, without writing through a hard link of the earlier.
-        match fs::remove_file(&at) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StackError::io("replace", &at)(error));
-            }
-            _ => {}
-        }
+        make_room(self.root, &at)?;
         if kind.is_file() {
-            let mut file = File::create(&at).map_err(StackError::io("create", &at))?;
+            let mut file = File::create(&at).map_err(FetchError::io("create", &at))?;
             let mut targets = Targets::default();
-            copy(&mut entry, &mut file, deb, &at, &mut targets)?;
+            copy(&mut entry, &mut file, |chunk| targets.see(chunk)).map_err(
+                |error| match error {
+                    CopyError::Read(error) => damaged(error),
+                    CopyError::Write(error) => PathError::new("write", &at, error).into(),
+                },
+            )?;
             if path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so")) {
                 self.out.inside.extend(targets.end());
             }
             // Set-user-id bits have no place in an unprivileged root; the owner must be able to remove it.
             let mode = entry.header().mode().map_err(damaged)? & 0o755 | 0o600;
-            file.set_permissions(Permissions::from_mode(mode)).map_err(StackError::io("write", &at))
+            file.set_permissions(Permissions::from_mode(mode)).map_err(FetchError::io("write", &at))
         } else if kind.is_hard_link() {
             let target = entry.link_name().map_err(damaged)?.ok_or_else(hostile)?;
-            let source = self.root.join(relative_path(&target).ok_or_else(hostile)?);
-            fs::hard_link(&source, &at).map_err(StackError::io("create", &at))
+            let source = self.root.join(merged(&target).ok_or_else(hostile)?);
+            fs::hard_link(&source, &at).map_err(FetchError::io("create", &at))
         } else {
             Err(archive(deb, format!("{} is neither a file nor a link", named.display())))
         }
-    }
-}
-
-/// Copies, telling a damaged archive from a full disk.
-fn copy(
-    from: &mut impl Read,
-    to: &mut File,
-    deb: &Path,
-    at: &Path,
-    targets: &mut Targets,
-) -> Result<(), StackError> {
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let n = from.read(&mut buffer).map_err(|error| archive(deb, error.to_string()))?;
-        if n == 0 {
-            return Ok(());
-        }
-        targets.see(&buffer[..n]);
-        io::Write::write_all(to, &buffer[..n]).map_err(StackError::io("write", at))?;
     }
 }
 
@@ -294,13 +245,13 @@ impl<R: Read> Read for Counted<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::debian::archive::{Item, deb, members};
+    use crate::unpack::testing::{Item, deb, members};
 
     /// Unpacks packages one after the other into an empty root and makes their links.
     fn unpack_all(
         debs: &[Vec<u8>],
         wanted: &[&str],
-    ) -> (tempfile::TempDir, Result<Unpacked, StackError>) {
+    ) -> (tempfile::TempDir, Result<Unpacked, FetchError>) {
         let directory = tempfile::tempdir().unwrap();
         let top = fs::canonicalize(directory.path()).unwrap();
         let root = top.join("root");
@@ -325,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn usr_is_merged_and_links_stay_inside() {
+    fn merges_usr_and_keeps_links_inside() {
         let package = deb(&[
             Item::File("./lib/x86_64-linux-gnu/libfoo.so.1", "foo"),
             Item::Hard("./usr/bin/foo", "./lib/x86_64-linux-gnu/libfoo.so.1"),
@@ -347,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_outside_the_root() {
+    fn writes_only_inside_the_root() {
         let check = |items: &[Item<'_>], reason: &str| {
             let (directory, result) = unpack_all(&[deb(items)], &[]);
             let error = result.unwrap_err().to_string();
@@ -367,11 +318,11 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_apart() {
+    fn recognises_damaged_packages() {
         let check = |bytes: Vec<u8>, reason: &str| {
             let (_root, result) = unpack_all(&[bytes], &[]);
             let error = result.unwrap_err();
-            assert!(matches!(error, StackError::Archive { .. }), "{error:?}");
+            assert!(matches!(error, FetchError::Archive { .. }), "{error:?}");
             assert!(error.to_string().contains(reason), "{error}");
         };
         let whole = deb(&[Item::File("./usr/a", &"x".repeat(5000))]);
@@ -382,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_inside_a_library_are_told_and_unpacked() {
+    fn reports_the_kernels_inside_a_library() {
         let library = "\0hipv4-amdgcn-amd-amdhsa--gfx1030\0";
         let package = deb(&[
             Item::File("./usr/lib/librocrand.so.1.1", library),
@@ -394,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn only_kernels_of_wanted_architectures_are_unpacked() {
+    fn unpacks_only_kernels_of_requested_architectures() {
         let names = [
             "Kernels.so-000-gfx90a-xnack+.hsaco",
             "Kernels.so-000-gfx1151.hsaco",

@@ -1,4 +1,4 @@
-//! Debian packages and a repository of them, made by hand for tests.
+//! Debian packages and repositories for tests.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use lzma_rust2::{XzOptions, XzWriter};
 use sha2::{Digest, Sha256};
 
-/// What a package holds.
+use crate::transfer::hex;
+
+/// Member of a package.
 pub(crate) enum Item<'a> {
     /// A file and its content.
     File(&'a str, &'a str),
@@ -19,7 +21,7 @@ pub(crate) enum Item<'a> {
     Pipe(&'a str),
 }
 
-/// The bytes of a .deb; paths are written as they are, however hostile.
+/// Returns the bytes of a .deb. Paths are written unchanged, also hostile ones.
 pub(crate) fn deb(items: &[Item<'_>]) -> Vec<u8> {
     let mut data = tar::Builder::new(Vec::new());
     for item in items {
@@ -49,7 +51,7 @@ pub(crate) fn deb(items: &[Item<'_>]) -> Vec<u8> {
     ])
 }
 
-/// An ar archive of these members.
+/// Returns an ar archive of these members.
 pub(crate) fn members(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = ar::Builder::new(Vec::new());
     for (name, bytes) in members {
@@ -68,7 +70,7 @@ pub(crate) fn repository(at: &Path, suite: &str, packages: &[(&str, &str, Vec<u8
         let file = format!("{name}_{version}_amd64.deb");
         fs::write(at.join(&file), deb).unwrap();
         text += &format!(
-            "Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: Nobody\n\
+            "Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: Test\n\
              Description: x\nFilename: {file}\nSize: {}\nSHA256: {}\n\n",
             deb.len(),
             sha256(deb)
@@ -86,5 +88,5 @@ pub(crate) fn repository(at: &Path, suite: &str, packages: &[(&str, &str, Vec<u8
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(bytes))
 }

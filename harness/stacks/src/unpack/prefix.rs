@@ -1,16 +1,15 @@
-//! Archives into prefixes. What an archive says about paths is not trusted.
+//! Tarballs and wheels into prefixes.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
-use std::os::unix::fs::symlink;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use crate::budget::{Budget, Packed, Plain};
-
+use super::budget::{Budget, Packed, Plain};
+use super::paths::{LinkError, make_link, make_room, relative, stays_inside};
 use crate::ObtainError;
-use crate::keep::{Blobs, Trouble};
+use crate::keep::{AddError, Blobs};
 
-/// How an archive is packed, as its name says.
+/// Format of an archive, by the ending of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     TarGz,
@@ -124,7 +123,7 @@ impl<'a> Unpacker<'a> {
                 self.link(name, path, target)
             } else {
                 let source = self.prefix.join(relative(&target).ok_or_else(hostile)?);
-                self.room(&at)?;
+                make_room(self.prefix, &at)?;
                 fs::hard_link(&source, &at).map_err(|error| match error.kind() {
                     io::ErrorKind::NotFound => damaged(name, "a link to what it does not hold"),
                     _ => ObtainError::io("create", &at)(error),
@@ -184,46 +183,23 @@ impl<'a> Unpacker<'a> {
         content: &mut dyn Read,
         executable: bool,
     ) -> Result<(), ObtainError> {
-        self.room(at)?;
-        self.blobs.add(content, at, executable).map_err(|trouble| match trouble {
-            Trouble::Read(error) => damaged(name, &error),
-            Trouble::Write(unusable) => unusable,
+        make_room(self.prefix, at)?;
+        self.blobs.add(content, at, executable).map_err(|error| match error {
+            AddError::Read(error) => damaged(name, &error),
+            AddError::Write(error) => error.into(),
         })
     }
 
-    /// Makes a file's folder and removes an earlier file of that name: of two archives the later wins.
-    fn room(&self, at: &Path) -> Result<(), ObtainError> {
-        let parent = at.parent().unwrap_or(self.prefix);
-        fs::create_dir_all(parent).map_err(ObtainError::io("create", parent))?;
-        match fs::remove_file(at) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(ObtainError::io("replace", at)(error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Makes the links. `name` is what is told to be damaged.
+    /// Makes the links. `name` is the archive in messages.
     pub(crate) fn finish(self, name: &str) -> Result<(), ObtainError> {
         for (path, target) in &self.links {
-            let at = self.prefix.join(path);
-            let parent = at.parent().unwrap_or(self.prefix);
-            fs::create_dir_all(parent).map_err(ObtainError::io("create", parent))?;
-            // A link below a link could be anywhere.
-            if fs::canonicalize(parent).map_err(ObtainError::io("find", parent))? != parent {
-                return Err(hostile(name, path, "is below a symbolic link"));
-            }
-            match symlink(target, &at) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    if fs::read_link(&at).ok().as_ref() != Some(target) {
-                        return Err(damaged(
-                            name,
-                            &format!("{} is a link and something else", path.display()),
-                        ));
-                    }
+            make_link(self.prefix, path, target).map_err(|error| match error {
+                LinkError::BelowLink => hostile(name, path, "is below a symbolic link"),
+                LinkError::Taken => {
+                    damaged(name, &format!("{} is a link and something else", path.display()))
                 }
-                other => other.map_err(ObtainError::io("create", &at))?,
-            }
+                LinkError::File(error) => error.into(),
+            })?;
         }
         // A `..` after a link counts from where that leads, which only the file system knows.
         for (path, _) in &self.links {
@@ -234,33 +210,6 @@ impl<'a> Unpacker<'a> {
         }
         Ok(())
     }
-}
-
-/// A path of an archive, cleaned; `None` where it is absolute or climbs.
-fn relative(path: &Path) -> Option<PathBuf> {
-    let mut clean = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => clean.push(name),
-            Component::CurDir => {}
-            _ => return None,
-        }
-    }
-    Some(clean)
-}
-
-/// Whether a link's target is in the prefix, as it is written.
-fn stays_inside(link: &Path, target: &Path) -> bool {
-    let Some(mut level) = link.components().count().checked_sub(1) else { return false };
-    for component in target.components() {
-        match component {
-            Component::Normal(_) => level += 1,
-            Component::CurDir => {}
-            Component::ParentDir if level > 0 => level -= 1,
-            _ => return false,
-        }
-    }
-    !target.as_os_str().is_empty()
 }
 
 fn hostile(name: &str, entry: &Path, reason: &str) -> ObtainError {
