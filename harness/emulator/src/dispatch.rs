@@ -220,7 +220,7 @@ pub(crate) fn run(
     let result = if for_the_runtime {
         blit::run(&kernel, packet.kernarg, || execute(packet.kernarg))
     } else {
-        misbehave(&kernel, packet, execute)?
+        execute_with_faults(&kernel, packet, execute)?
     };
     match result {
         Ok(executed) => {
@@ -270,7 +270,7 @@ fn refused(packet: &DispatchPacket) -> Option<(Status, String)> {
 }
 
 /// Executes a kernel of the program under test, possibly modified by an injected fault.
-fn misbehave(
+fn execute_with_faults(
     kernel: &loader::Kernel,
     packet: &DispatchPacket,
     execute: impl Fn(u64) -> Result<Executed, Trap>,

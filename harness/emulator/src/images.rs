@@ -89,7 +89,7 @@ const IMAGE_WORDS: usize = 12;
 const SAMPLER_WORDS: usize = 8;
 
 /// Returns true if the GPUs support images.
-pub(crate) fn are_there() -> bool {
+pub(crate) fn are_supported() -> bool {
     Arch::has_images(config::get().arch.name())
 }
 
@@ -108,7 +108,7 @@ fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u
         return Err(Status::INVALID_AGENT);
     }
     let geometry = Geometry::from_c(wanted.geometry).ok_or(Status::INVALID_ARGUMENT)?;
-    let property = formats::property(wanted.format, geometry).filter(|_| are_there());
+    let property = formats::property(wanted.format, geometry).filter(|_| are_supported());
     let property = property.ok_or(Status::IMAGE_FORMAT_UNSUPPORTED)?;
     let [width, height, depth, layers] = geometry.most();
     let asked = [wanted.width, wanted.height, wanted.depth, wanted.layers];
@@ -128,7 +128,7 @@ fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u
 }
 
 /// Returns the layout of an image at `address`. Pitches are in bytes; 0 lets the device choose.
-fn laid_out(
+fn image_layout(
     agent: Agent,
     wanted: &Description,
     address: u64,
@@ -168,7 +168,7 @@ pub(crate) extern "C" fn hsa_ext_image_get_capability(
     let (Some(format), Some(geometry)) = (format.get(), Geometry::from_c(geometry)) else {
         return Status::INVALID_ARGUMENT;
     };
-    let property = formats::property(format, geometry).filter(|_| are_there());
+    let property = formats::property(format, geometry).filter(|_| are_supported());
     mask.put(property.map_or(0, |property| property.capability))
 }
 
@@ -204,7 +204,7 @@ pub(crate) extern "C" fn hsa_ext_image_data_get_info_with_layout(
     info: Out<DataInfo>,
 ) -> Status {
     let Some(wanted) = wanted.get() else { return Status::INVALID_ARGUMENT };
-    match laid_out(agent, &wanted, 0, (row, slice)) {
+    match image_layout(agent, &wanted, 0, (row, slice)) {
         Ok(Known { image, .. }) => {
             info.put(DataInfo { size: image.bytes() as usize, alignment: IMAGE_ALIGNMENT as usize })
         }
@@ -239,7 +239,7 @@ pub(crate) extern "C" fn hsa_ext_image_create_with_layout(
     if data == 0 || image.is_null() {
         return Status::INVALID_ARGUMENT;
     }
-    let known = match laid_out(agent, &wanted, data, (row, slice)) {
+    let known = match image_layout(agent, &wanted, data, (row, slice)) {
         Ok(known) if data.is_multiple_of(IMAGE_ALIGNMENT) => known,
         Ok(_) => return Status::INVALID_ARGUMENT,
         Err(status) => return status,
@@ -544,7 +544,7 @@ extern "C" fn hsa_amd_image_get_info_max_dim(
 
 /// Returns a limit of `HSA_EXT_AGENT_INFO_*`: sizes of images and numbers of handles. `None` for another attribute.
 pub(crate) fn most(attribute: u32, value: Answer) -> Option<Status> {
-    let there = u32::from(are_there());
+    let there = u32::from(are_supported());
     let of = |geometry: Geometry| geometry.most().map(|most| most * there);
     let [width, height, depth, layers] = match attribute {
         0x3000 => of(Geometry::D1),

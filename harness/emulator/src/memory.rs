@@ -65,7 +65,7 @@ pub(crate) fn map_mut() -> RwLockWriteGuard<'static, AddressMap> {
 }
 
 /// Returns the memory size that the device reports, in bytes.
-pub(crate) fn told() -> u64 {
+pub(crate) fn reported_bytes() -> u64 {
     let total = config::get().total_memory();
     match faults::planted(Fault::MemoryTotalWrong) {
         Some(planted) if faults::takes_at(Fault::MemoryTotalWrong, 0) => {

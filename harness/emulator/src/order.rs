@@ -61,7 +61,7 @@ fn with_packet<T>(act: impl FnOnce(&mut State, &mut Work) -> T) -> Option<T> {
 }
 
 /// Records that the host rang the doorbell of a queue. Packets before `end` are written.
-pub(crate) fn rang(queue: u64, end: u64) {
+pub(crate) fn doorbell_rang(queue: u64, end: u64) {
     if let Some(mut state) = state() {
         state.rings(queue, end, sanitizer::current_line());
     }

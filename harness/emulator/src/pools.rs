@@ -107,7 +107,7 @@ pub(crate) extern "C" fn hsa_amd_memory_pool_get_info(
     let Some((owner, segment)) = pool.describe() else { return Status::INVALID_MEMORY_POOL };
     let bytes = match segment {
         Segment::Group => group_bytes() as usize,
-        Segment::Global { .. } if owner.is_gpu() => memory::told() as usize,
+        Segment::Global { .. } if owner.is_gpu() => memory::reported_bytes() as usize,
         Segment::Global { .. } => host_bytes(),
     };
     match attribute {

@@ -238,7 +238,7 @@ impl Queue {
     }
 
     fn ring(&self) {
-        order::rang(self.id(), self.cell.write_index.load(Ordering::Acquire));
+        order::doorbell_rang(self.id(), self.cell.write_index.load(Ordering::Acquire));
         if schedule::is_eager() {
             drop(self.doorbell.lock());
             self.rung.notify_one();

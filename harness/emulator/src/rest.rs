@@ -74,13 +74,13 @@ pub(crate) fn at_call() {
     let Some(end) = END.get().filter(|_| !signal::in_handler()) else { return };
     // A handler may wait for a lock that the caller holds, so the wait is short.
     let end = (*end).min(Instant::now() + signal::SETTLE);
-    while !rests() && Instant::now() < end {
+    while !is_quiescent() && Instant::now() < end {
         std::thread::sleep(LOOK);
     }
 }
 
 /// Returns true if no submitted work can call a handler any more.
-fn rests() -> bool {
+fn is_quiescent() -> bool {
     // A packet counts as work before it leaves its queue, and a signal is lowered before its work ends. Therefore the
     // checks are in this order.
     !queue::any_ready() && Begun::here().0.load(Ordering::SeqCst) == 0 && signal::settled()

@@ -110,7 +110,7 @@ struct State {
 
 impl State {
     /// Returns true if the device executes work although no thread waits.
-    fn goes_on(&self) -> bool {
+    fn runs_without_waits(&self) -> bool {
         self.resting || rest::process_ends()
     }
 }
@@ -307,7 +307,7 @@ fn choose() -> Option<Step> {
 }
 
 fn choose_by_seed(state: &mut State, seed: u64) -> Option<Step> {
-    if state.waits.is_empty() && state.steps == 0 && !state.goes_on() {
+    if state.waits.is_empty() && state.steps == 0 && !state.runs_without_waits() {
         return None;
     }
     let mut steps = steps();
@@ -328,7 +328,7 @@ fn choose_needed(state: &State) -> Option<Step> {
     // No queued work lowers a signal that is waited for; a handler or a kernel may do it. Any work may lead there, but
     // due handlers come first.
     let stuck = !state.waits.is_empty() && signal::settled();
-    if stuck || state.goes_on() { steps().into_iter().next() } else { None }
+    if stuck || state.runs_without_waits() { steps().into_iter().next() } else { None }
 }
 
 /// Returns the next step towards lowering this signal.

@@ -384,7 +384,7 @@ fn builds(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{asking, doing, failed, passed, plain, skipped, unproven};
+    use crate::fixture::{failed, passed, plain, skipped, unproven, with_digest, with_options};
 
     fn other(mut record: Record, signature: &str) -> Record {
         record.outcome.signature = signature.to_owned();
@@ -435,7 +435,7 @@ mod tests {
     /// An edited case is reported as such, not as a regression of ROCm.
     #[test]
     fn edited_case_is_reported() {
-        let (old, new) = (doing("one", passed("a/b")), doing("two", failed("a/b")));
+        let (old, new) = (with_digest("one", passed("a/b")), with_digest("two", failed("a/b")));
         let (text, differs) = compare(std::slice::from_ref(&old), std::slice::from_ref(&new));
         let wanted =
             "another text    a/b\n    pass -> wrong-data:back:zero; the case's text differs\n";
@@ -444,8 +444,8 @@ mod tests {
         let (text, _) = compare(&[passed("a/b")], &[new]);
         let wanted = format!("{:<15} a/b\n    pass -> wrong-data:back:zero\n", "now fails");
         assert!(text.contains(&wanted), "{text}");
-        let variable = asking(&[("--env", "A=1")], passed("a/b"));
-        let (text, _) = compare(&[asking(&[], failed("a/b"))], &[variable]);
+        let variable = with_options(&[("--env", "A=1")], passed("a/b"));
+        let (text, _) = compare(&[with_options(&[], failed("a/b"))], &[variable]);
         assert!(text.contains(
             "new: ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result; with A=1;"
         ));

@@ -6,7 +6,7 @@ use crate::Record;
 
 /// Returns the checks of a case's program that pass without faults and fail under none of the injected faults. Returns
 /// nothing if the case ran without faults only, or did not run.
-pub(crate) fn unturned(records: &[&Record]) -> Vec<String> {
+pub(crate) fn insensitive_checks(records: &[&Record]) -> Vec<String> {
     let checks = |healthy: bool, held: bool| {
         let records = records.iter().filter(move |r| r.faults.is_empty() == healthy);
         let checks = records.flat_map(|r| r.program.iter().flat_map(|program| &program.checks));
@@ -56,11 +56,11 @@ mod tests {
         let zero =
             with(failed("programs/a"), Some(Fault::CopyZero), &[("sum", false), ("max", true)]);
         let drop = with(failed("programs/a"), Some(Fault::KernelDrop), &[("max", false)]);
-        assert_eq!(unturned(&[&healthy, &zero]), ["max"]);
-        assert_eq!(unturned(&[&healthy, &zero, &drop]), [""; 0]);
+        assert_eq!(insensitive_checks(&[&healthy, &zero]), ["max"]);
+        assert_eq!(insensitive_checks(&[&healthy, &zero, &drop]), [""; 0]);
         // Without an injected fault, no check can fail.
-        assert_eq!(unturned(&[&healthy]), [""; 0]);
+        assert_eq!(insensitive_checks(&[&healthy]), [""; 0]);
         let known = with(known("programs/a"), None, &[("sum", true)]);
-        assert_eq!(unturned(&[&known, &zero]), [""; 0]);
+        assert_eq!(insensitive_checks(&[&known, &zero]), [""; 0]);
     }
 }

@@ -86,7 +86,7 @@ mod tests {
     use device::Fault;
 
     use super::*;
-    use crate::fixture::{failed, fixed, known, passed, skipped, under, unproven};
+    use crate::fixture::{failed, fixed, known, passed, skipped, unproven, with_fault};
 
     #[test]
     fn exit_statuses() {
@@ -105,7 +105,8 @@ mod tests {
         let none: &[Planted] = &[];
         let planned =
             [("a/b[x=1]", none), ("a/b[x=1]", &[Planted::from(Fault::CopyZero)]), ("a/c", none)];
-        let all = [passed("a/c"), passed("a/b[x=1]"), under(Fault::CopyZero, failed("a/b[x=1]"))];
+        let all =
+            [passed("a/c"), passed("a/b[x=1]"), with_fault(Fault::CopyZero, failed("a/b[x=1]"))];
         assert_eq!(complete(planned, &all), Ok(()));
         let error = complete(planned, &all[..2]).unwrap_err();
         assert_eq!(

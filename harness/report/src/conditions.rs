@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::{
         Asked,
-        fixture::{asking, passed},
+        fixture::{passed, with_options},
     };
 
     #[test]
@@ -81,7 +81,7 @@ mod tests {
             ("--sanitize", ""),
             ("--device-option", "threads=2"),
         ];
-        let record = asking(&given, passed("a/b"));
+        let record = with_options(&given, passed("a/b"));
         assert_eq!(
             asked(&record),
             [

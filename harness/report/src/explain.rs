@@ -164,11 +164,13 @@ pub(crate) fn next(record: &Record) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{asking, changed, failed, fixed, known, on_gpu, passed, plain, unproven};
+    use crate::fixture::{
+        changed, failed, fixed, known, on_gpu, passed, plain, unproven, with_options,
+    };
 
     #[test]
     fn explains_passes_under_mitigating_options() {
-        let mut record = asking(&[("--env", "AMD_SERIALIZE_COPY=3")], fixed("a/b"));
+        let mut record = with_options(&[("--env", "AMD_SERIALIZE_COPY=3")], fixed("a/b"));
         record.verdict.kind = VerdictKind::Pass;
         let text = plain(&explain(&record));
         let wanted =

@@ -154,19 +154,19 @@ pub(crate) fn unproven(trial: &str) -> Record {
 }
 
 /// Returns the record with these command-line options.
-pub(crate) fn asking(given: &[(&str, &str)], mut record: Record) -> Record {
+pub(crate) fn with_options(given: &[(&str, &str)], mut record: Record) -> Record {
     let given = given.iter().map(|(option, value)| (*option, (*value).to_owned()));
     record.asked = Some(Asked::new(given, String::new()));
     record
 }
 
 /// Returns the record with this digest of its trial.
-pub(crate) fn doing(text: &str, mut record: Record) -> Record {
+pub(crate) fn with_digest(text: &str, mut record: Record) -> Record {
     record.asked = Some(Asked { text: text.to_owned(), ..Asked::default() });
     record
 }
 
-pub(crate) fn under(fault: Fault, mut record: Record) -> Record {
+pub(crate) fn with_fault(fault: Fault, mut record: Record) -> Record {
     record.faults = vec![fault.into()];
     record
 }

@@ -136,12 +136,12 @@ mod tests {
             record
         };
         // Without proof the actual device is unknown, but the requested options are known.
-        let unproven = asking(&[("--schedule", "lazy")], unproven("a/b"));
+        let unproven = with_options(&[("--schedule", "lazy")], unproven("a/b"));
         let records = [
             passed("a/b"),
-            asking(&[], passed("a/b")),
-            asking(&[("--env", "AMD_SERIALIZE_COPY=3")], passed("a/b")),
-            asking(&[("--limit", "stack=64M")], passed("a/b")),
+            with_options(&[], passed("a/b")),
+            with_options(&[("--env", "AMD_SERIALIZE_COPY=3")], passed("a/b")),
+            with_options(&[("--limit", "stack=64M")], passed("a/b")),
             unproven,
             folder("/stacks/a"),
             folder("/stacks/b"),
@@ -149,7 +149,7 @@ mod tests {
             card("0123456789ab", "amdgpu, kernel 6.12"),
             card("0123456789ab", "amdgpu, kernel 6.13"),
             card("ba9876543210", "amdgpu, kernel 6.12"),
-            under(device::Fault::CopyZero, failed("a/b")),
+            with_fault(device::Fault::CopyZero, failed("a/b")),
             late,
         ];
         let names: Vec<String> =

@@ -195,7 +195,7 @@ const SHOWN: usize = 8;
 
 impl OnGround {
     /// Describes which version of the case the entry belongs to, if there are several.
-    fn which(&self, of: &OfTrial) -> String {
+    fn version_of_case(&self, of: &OfTrial) -> String {
         let same = self.trials.iter().filter(|other| other.trial == of.trial).count();
         match &of.text {
             _ if same < 2 => String::new(),
@@ -246,7 +246,7 @@ impl OnGround {
                 text,
                 "    {}{}: {} of {} failed; fails in {} to {} of runs {}",
                 trial.trial,
-                self.which(trial),
+                self.version_of_case(trial),
                 trial.failed,
                 trial.ran,
                 percent(low),
@@ -364,7 +364,9 @@ fn of_trial(trial: &str, text: Option<&str>, records: &[&Record]) -> Option<OfTr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{asking, doing, failed, on_gpu, passed, plain, skipped, unproven};
+    use crate::fixture::{
+        failed, on_gpu, passed, plain, skipped, unproven, with_digest, with_options,
+    };
 
     fn at(day: u32, mut record: Record) -> Record {
         record.date = format!("2026-11-{day:02}T01:00:00Z");
@@ -380,8 +382,8 @@ mod tests {
     fn versions_and_options_are_counted_separately() {
         let history_text = |runs: &[(Ground, Vec<Record>)]| plain(&History::of("a/b", runs).text());
         let text = history_text(&[
-            run(vec![at(1, doing("0123456789", passed("a/b")))]),
-            run(vec![at(2, doing("abcdefghij", failed("a/b")))]),
+            run(vec![at(1, with_digest("0123456789", passed("a/b")))]),
+            run(vec![at(2, with_digest("abcdefghij", failed("a/b")))]),
         ]);
         assert!(text.contains("2 trials on 1 ground"), "{text}");
         assert!(text.contains("    a/b as text abcdefgh of the case: 1 of 1 failed;"), "{text}");
@@ -391,8 +393,8 @@ mod tests {
         );
         let variable = [("--env", "AMD_SERIALIZE_COPY=3")];
         let text = history_text(&[
-            run(vec![at(1, asking(&[], failed("a/b")))]),
-            run(vec![at(2, asking(&variable, passed("a/b")))]),
+            run(vec![at(1, with_options(&[], failed("a/b")))]),
+            run(vec![at(2, with_options(&variable, passed("a/b")))]),
         ]);
         assert!(text.contains("2 trials on 2 grounds"), "{text}");
         assert!(text.contains("    a/b: 1 of 1 failed;"), "{text}");

@@ -199,7 +199,7 @@ fn evidence(findings: &Findings) -> Vec<Block> {
 }
 
 fn about_the_run(findings: &Findings, home: &Home) -> Vec<Block> {
-    vec![Block::kept(write::whereabouts(findings, home))]
+    vec![Block::kept(write::repository_and_builds(findings, home))]
 }
 
 fn logs(findings: &Findings) -> Vec<Block> {

@@ -6,7 +6,7 @@ use judge::{Kind, VerdictKind, expected_under, is_stated, signature_fits};
 
 use crate::{
     Record,
-    checks::unturned,
+    checks::insensitive_checks,
     words::{count, stack_and_device, styled, unique},
 };
 
@@ -175,7 +175,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
             .filter(|r| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict)
             .map(|r| (r.trial.clone(), r.outcome.signature.clone()))
             .collect();
-        let unturned = unturned(&records);
+        let unturned = insensitive_checks(&records);
         let idle = |r: &&&Record| r.faults.is_empty() && r.outcome.kind == Kind::Skip;
         let idle: Vec<&Record> = records.iter().filter(idle).copied().collect();
         let skipped = idle.first().map(|first| (idle.len(), first.outcome.summary.clone()));
@@ -403,7 +403,7 @@ fn problems(proof: &Proof) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{failed, on_gpu, passed, plain, skipped, under, unproven};
+    use crate::fixture::{failed, on_gpu, passed, plain, skipped, unproven, with_fault};
 
     fn proof(records: &[Vec<Record>]) -> Proof {
         prove(&records.concat(), |_, fault| {
@@ -411,7 +411,7 @@ mod tests {
         })
     }
 
-    fn at_no_line(mut record: Record) -> Record {
+    fn without_location(mut record: Record) -> Record {
         record.outcome.at.line = None;
         record
     }
@@ -429,8 +429,8 @@ mod tests {
             record.verdict.kind = kind;
             vec![record]
         };
-        let hidden = || vec![under(Fault::SignalStuck, failed("copies/a"))];
-        let caught = vec![under(Fault::CopyZero, failed("copies/a"))];
+        let hidden = || vec![with_fault(Fault::SignalStuck, failed("copies/a"))];
+        let caught = vec![with_fault(Fault::CopyZero, failed("copies/a"))];
         let known = proof(&[healthy(VerdictKind::Known), hidden(), caught]);
         assert_eq!(known.exit_status(), 0);
         assert_eq!(known.rows[0].cells.keys().copied().collect::<Vec<_>>(), [Fault::CopyZero]);
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn skipped_trials_are_reported_and_do_not_count() {
-        let zero = |record| vec![under(Fault::CopyZero, record)];
+        let zero = |record| vec![with_fault(Fault::CopyZero, record)];
         let (ran, caught) = (vec![passed("copies/a[n=1]")], zero(failed("copies/a[n=1]")));
         let (idle, still) = (vec![skipped("copies/a[n=2]")], zero(skipped("copies/a[n=2]")));
         let mixed = proof(&[ran.clone(), caught, idle.clone(), still.clone()]);
@@ -460,14 +460,14 @@ mod tests {
     #[test]
     fn guards_count_for_faults_about_guards() {
         let healthy = vec![passed("copies/a")];
-        let red = |fault| vec![at_no_line(under(fault, failed("copies/a")))];
+        let red = |fault| vec![without_location(with_fault(fault, failed("copies/a")))];
         assert_eq!(proof(&[healthy.clone(), red(Fault::CopyOverrun)]).exit_status(), 0);
         assert_eq!(proof(&[healthy, red(Fault::CopyZero)]).exit_status(), 1);
     }
 
     #[test]
     fn reports_faults_that_a_gpu_cannot_have() {
-        let caught = || on_gpu(under(Fault::GraphLaunchLost, failed("graphs/b")));
+        let caught = || on_gpu(with_fault(Fault::GraphLaunchLost, failed("graphs/b")));
         let healthy = || ["graphs/b", "copies/a"].map(|trial| on_gpu(passed(trial)));
         let mut proof = proof(&[healthy().to_vec(), vec![caught()]]);
         let left = [("graphs/b", Fault::CopyZero), ("copies/a", Fault::CopyZero)];
@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn reports_statements_that_no_fault_needs() {
         let mut proof =
-            proof(&[vec![passed("graphs/b"), under(Fault::CopyZero, failed("graphs/b"))]]);
+            proof(&[vec![passed("graphs/b"), with_fault(Fault::CopyZero, failed("graphs/b"))]]);
         let unnoticed = Unnoticed {
             case: "graphs/b".to_owned(),
             line: 12,
@@ -507,9 +507,9 @@ mod tests {
         let healthy = || vec![passed("copies/a[x=1]"), passed("copies/a[x=2]"), passed("graphs/b")];
         let caught = || {
             vec![
-                under(Fault::CopyZero, failed("copies/a[x=1]")),
-                under(Fault::CopyZero, failed("copies/a[x=2]")),
-                under(Fault::KernelDrop, failed("graphs/b")),
+                with_fault(Fault::CopyZero, failed("copies/a[x=1]")),
+                with_fault(Fault::CopyZero, failed("copies/a[x=2]")),
+                with_fault(Fault::KernelDrop, failed("graphs/b")),
             ]
         };
         let good = proof(&[healthy(), caught()]);
@@ -519,18 +519,18 @@ mod tests {
 
         let missed = vec![
             // The fault must be detected as a hang, not as wrong data.
-            under(Fault::SignalStuck, failed("copies/a[x=1]")),
+            with_fault(Fault::SignalStuck, failed("copies/a[x=1]")),
             // One trial that misses the fault is enough.
-            under(Fault::CopyDrop, failed("copies/a[x=1]")),
-            under(Fault::CopyDrop, passed("copies/a[x=2]")),
+            with_fault(Fault::CopyDrop, failed("copies/a[x=1]")),
+            with_fault(Fault::CopyDrop, passed("copies/a[x=2]")),
             // The failure does not match the signature that the case declares.
-            under(Fault::CopyTorn, failed("copies/a[x=1]")),
+            with_fault(Fault::CopyTorn, failed("copies/a[x=1]")),
             // A guard of the harness failed, but no statement of the case.
-            under(Fault::CopyMisplaced, at_no_line(failed("copies/a[x=1]"))),
+            with_fault(Fault::CopyMisplaced, without_location(failed("copies/a[x=1]"))),
             // The trial failed for another reason.
-            idle(under(Fault::KernelTwice, failed("copies/a[x=1]"))),
+            idle(with_fault(Fault::KernelTwice, failed("copies/a[x=1]"))),
         ];
-        let unsure = || vec![under(Fault::CopyTorn, unproven("graphs/b"))];
+        let unsure = || vec![with_fault(Fault::CopyTorn, unproven("graphs/b"))];
         let bad = proof(&[healthy(), caught(), missed, unsure()]);
         assert_eq!(bad.exit_status(), 1);
         insta::assert_snapshot!(plain(&matrix(&bad)));
@@ -550,7 +550,8 @@ mod tests {
         let trials: Vec<_> = found.iter().map(|r| (r.trial.as_str(), r.schedule)).collect();
         assert_eq!(trials, [("copies/a[x=1]", Schedule::Lazy)]);
         assert!(found[0].other.starts_with("wrong-data:back:zero"), "{}", found[0].other);
-        let mut proof = proof(&[eager.to_vec(), vec![under(Fault::CopyZero, failed("graphs/b"))]]);
+        let mut proof =
+            proof(&[eager.to_vec(), vec![with_fault(Fault::CopyZero, failed("graphs/b"))]]);
         assert_eq!(proof.exit_status(), 0);
         proof.racy = found;
         proof.racy[0].watched = Some("memory-fault:k: the two accesses".to_owned());

@@ -89,7 +89,7 @@ impl SearchPage<'_> {
             spent = html(self.spent),
         );
         self.posterior(&mut page);
-        self.way(&mut page);
+        self.runs_in_order(&mut page);
         self.builds(&mut page);
         self.components(&mut page);
         if let Some((address, words)) = self.other {
@@ -151,7 +151,7 @@ impl SearchPage<'_> {
     }
 
     /// Draws the runs in the order in which they were made.
-    fn way(&self, page: &mut String) {
+    fn runs_in_order(&self, page: &mut String) {
         let runs = self.runs.len();
         if runs == 0 {
             return;

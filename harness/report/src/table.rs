@@ -70,7 +70,7 @@ fn trial(record: &Record) -> Line {
     let note = match (kind, &record.verdict.known) {
         (VerdictKind::Pass, None) => String::new(),
         (VerdictKind::Pass, Some(_)) => avoided(record),
-        (VerdictKind::Difference, Some(known)) => nothing_promised(known),
+        (VerdictKind::Difference, Some(known)) => unsupported_expectation(known),
         (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => window(known),
         (VerdictKind::Skip, _) => record.outcome.summary.clone(),
         _ => record.outcome.signature.clone(),
@@ -144,7 +144,7 @@ fn avoided(record: &Record) -> String {
 
 /// Describes a failure whose expectation neither the documentation nor CUDA supports; the case's explanation has the
 /// reason.
-fn nothing_promised(known: &Known) -> String {
+fn unsupported_expectation(known: &Known) -> String {
     format!("{}, which neither a document nor CUDA rules out", known.signature)
 }
 
@@ -154,7 +154,7 @@ fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
         (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => {
             known.upstream.clone().unwrap_or_else(|| known.signature.clone())
         }
-        (VerdictKind::Difference, Some(known)) => nothing_promised(known),
+        (VerdictKind::Difference, Some(known)) => unsupported_expectation(known),
         (VerdictKind::Skip, _) => record.outcome.summary.clone(),
         _ => record.outcome.signature.clone(),
     };
@@ -238,7 +238,7 @@ fn idle(records: &[Record]) -> Vec<(Fault, usize)> {
 mod tests {
     use super::*;
     use crate::fixture::{
-        changed, failed, fixed, known, on_gpu, passed, plain, skipped, under, unproven,
+        changed, failed, fixed, known, on_gpu, passed, plain, skipped, unproven, with_fault,
     };
 
     fn records() -> Vec<Record> {
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn trials() {
         let mut records = records();
-        records.push(under(device::Fault::CopyZero, failed("copies/tensors[shape=4x4]")));
+        records.push(with_fault(device::Fault::CopyZero, failed("copies/tensors[shape=4x4]")));
         insta::assert_snapshot!(plain(&table(&records, Rows::Trials)));
     }
 

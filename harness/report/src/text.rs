@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// Returns true for characters that affect the display: control characters, characters that reorder or hide text
 /// (Unicode TR 36, "Bidirectional text spoofing", and CVE-2021-42574), and characters that XML cannot represent.
-fn acts(c: char) -> bool {
+fn affects_display(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
@@ -15,7 +15,7 @@ fn acts(c: char) -> bool {
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if acts(c) && c != '\n' && c != '\t' {
+        if affects_display(c) && c != '\n' && c != '\t' {
             let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
         } else {
             out.push(c);

@@ -149,7 +149,7 @@ fn truncated_files_do_not_panic() {
 }
 
 /// Checks what the loader relies on when it writes an image: all parts lie inside of it.
-fn everything_is_inside(file: &[u8]) {
+fn check_parts_inside_image(file: &[u8]) {
     let Ok(object) = CodeObject::parse(file, Arch::Gfx1151) else { return };
     let inside =
         |start: u64, len: u64| start.checked_add(len).is_some_and(|end| end <= object.size);
@@ -177,7 +177,7 @@ proptest! {
         for (at, byte) in changes {
             file[at] = byte;
         }
-        everything_is_inside(&file);
+        check_parts_inside_image(&file);
     }
 
     #[test]
@@ -190,7 +190,7 @@ proptest! {
             let word = if shift % 2 == 0 { word >> shift } else { !(word >> shift) };
             put64(&mut file, at * 8, &[word]);
         }
-        everything_is_inside(&file);
+        check_parts_inside_image(&file);
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl Complete {
         if index >= self.before {
             self.single.insert(index);
         }
-        self.close_ranks();
+        self.compact();
     }
 
     fn join(&mut self, other: &Complete) {
@@ -34,10 +34,10 @@ impl Complete {
             self.single = self.single.split_off(&self.before);
         }
         self.single.extend(other.single.iter().filter(|index| **index >= self.before));
-        self.close_ranks();
+        self.compact();
     }
 
-    fn close_ranks(&mut self) {
+    fn compact(&mut self) {
         while self.single.remove(&self.before) {
             self.before += 1;
         }

@@ -35,7 +35,7 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         );
     }
     for needed in &tested {
-        let (with, without, instead) = (needed.with, needed.without, instead(needed));
+        let (with, without, instead) = (needed.with, needed.without, other_failures(needed));
         let _ = write!(text, "\n| {} | {with} | {without}{instead} |", named(needed));
     }
     if !tested.is_empty() {
@@ -107,7 +107,7 @@ fn rule(why: &str) -> &str {
 }
 
 /// Lists the other failures that occurred without an element.
-fn instead(needed: &Needed) -> String {
+fn other_failures(needed: &Needed) -> String {
     let alone = needed.instead.len() == 1 && needed.instead[0].count == needed.without.runs;
     let one = |met: &Instead| {
         let times = if alone { String::new() } else { format!("{} ", met.count) };

@@ -24,7 +24,7 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
             let each = all.into_iter().map(|(key, value)| match value {
                 Value::Object(variables) if key == "environment" => {
                     let kept = variables.into_iter().map(|(name, value)| {
-                        let value = if harmless(&name) {
+                        let value = if is_publishable(&name) {
                             publish_json(value, who)
                         } else {
                             "<value>".into()
@@ -57,7 +57,7 @@ impl Issue {
 }
 
 /// Returns true if the value of the variable may be published, because it concerns ROCm.
-fn harmless(name: &str) -> bool {
+fn is_publishable(name: &str) -> bool {
     concerns_rocm(name)
 }
 
@@ -88,7 +88,7 @@ fn commands(text: &str) -> String {
         let plain = if quote.is_some() { word.to_owned() } else { plain.unwrap_or_default() };
         rest = after;
         match plain.split_once('=') {
-            Some((name, _)) if option == "--env" && harmless(name) => {
+            Some((name, _)) if option == "--env" && is_publishable(name) => {
                 let mark = quote.map(String::from).unwrap_or_default();
                 out.push_str(&format!("--env {mark}{word}{mark}"));
             }

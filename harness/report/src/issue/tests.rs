@@ -8,14 +8,14 @@ use crate::{
         Bisected, BuildRate, Exported, Factor, FactorKind, FactorVerdict, Instead, Minimised,
         Mitigations, Needed, NotTried, OtherFailure, Passes, Rate, Setting, Skipped, Wrong,
     },
-    fixture::{failed, on_gpu, under},
+    fixture::{failed, on_gpu, with_fault},
 };
 
 const PROGRAM: &str = "#include <hip/hip_runtime.h>\nint main() { return 0; }\n";
 
 /// Findings with every optional part, for an injected fault on the emulated device.
 fn planted() -> Findings {
-    let record = under(Fault::CopyZero, failed("copies/small-sizes[bytes=2,host=pageable]"));
+    let record = with_fault(Fault::CopyZero, failed("copies/small-sizes[bytes=2,host=pageable]"));
     let on = Setting::of(&record);
     let rate = |failed, runs| Rate { failed, runs };
     let factor = |name: &str, value: &str, kind, failed, verdict| Factor {
@@ -316,21 +316,21 @@ fn warnings_come_before_the_problem() {
 const HOSTILE: &str = "<img src=x onerror=alert(1)> @everyone ` [a](http://evil/) ![i](http://evil/)\n# head | cell <!-- </details>";
 
 /// Appends hostile text to every string in the evidence.
-fn poisoned<T: serde::Serialize + serde::de::DeserializeOwned>(
+fn with_hostile_text<T: serde::Serialize + serde::de::DeserializeOwned>(
     evidence: &T,
     texts: &[String],
 ) -> T {
-    fn poison(value: &mut serde_json::Value, texts: &[String]) {
+    fn append(value: &mut serde_json::Value, texts: &[String]) {
         match value {
             // Names of enum variants are not foreign texts.
             serde_json::Value::String(text) if !texts.contains(text) => text.push_str(HOSTILE),
-            serde_json::Value::Array(all) => all.iter_mut().for_each(|v| poison(v, texts)),
-            serde_json::Value::Object(all) => all.values_mut().for_each(|v| poison(v, texts)),
+            serde_json::Value::Array(all) => all.iter_mut().for_each(|v| append(v, texts)),
+            serde_json::Value::Object(all) => all.values_mut().for_each(|v| append(v, texts)),
             _ => {}
         }
     }
     let mut value = serde_json::to_value(evidence).expect("evidence is data");
-    poison(&mut value, texts);
+    append(&mut value, texts);
     serde_json::from_value(value).expect("texts stay texts")
 }
 
@@ -343,8 +343,8 @@ fn foreign_texts_are_escaped_everywhere() {
     let kinds =
         ["env", "rewrite", "limit", "helped", "no-effect", "undecided", "gfx1151", "answer"];
     let kinds: Vec<String> = kinds.map(str::to_owned).to_vec();
-    findings.minimised = findings.minimised.map(|found| poisoned(&found, &kinds));
-    findings.mitigations = findings.mitigations.map(|found| poisoned(&found, &kinds));
+    findings.minimised = findings.minimised.map(|found| with_hostile_text(&found, &kinds));
+    findings.mitigations = findings.mitigations.map(|found| with_hostile_text(&found, &kinds));
     findings.bisected = findings.bisected.map(|mut found| {
         found.components.push(crate::evidence::Component {
             name: "clr".to_owned(),
@@ -352,7 +352,7 @@ fn foreign_texts_are_escaped_everywhere() {
             bad: "b".to_owned(),
             compare_url: Some("https://x".to_owned()),
         });
-        poisoned(&found, &kinds)
+        with_hostile_text(&found, &kinds)
     });
     let record = &mut findings.record;
     for text in [

@@ -147,7 +147,7 @@ pub(super) fn notice(findings: &Findings) -> String {
     let device = &findings.record.device;
     if device.emulated {
         let (gfx, builds) = (&device.gfx, builds(findings));
-        let program = match alone(findings) {
+        let program = match requirements_if_standalone(findings) {
             Some(needs) => format!("; the program below needs nothing but {needs}"),
             None => String::new(),
         };
@@ -176,7 +176,7 @@ fn builds(findings: &Findings) -> String {
 }
 
 /// Names what the program needs apart from a C++ compiler, if that is only HIP and hipRTC.
-fn alone(findings: &Findings) -> Option<String> {
+fn requirements_if_standalone(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| program.own.is_none())?;
     let hiprtc = program.text.contains("<hip/hiprtc.h>");
     let libraries = if hiprtc { "HIP and hipRTC" } else { "HIP" };
@@ -391,7 +391,7 @@ pub(super) fn steps(findings: &Findings) -> String {
     if let Some(own) = &program.own {
         return own_program::steps(findings, &program.file, own);
     }
-    let mut text = match alone(findings) {
+    let mut text = match requirements_if_standalone(findings) {
         Some(needs) => {
             format!("Stand-alone program `{}`; it needs nothing but {needs}.", program.file)
         }
@@ -511,7 +511,7 @@ pub(super) fn program(findings: &Findings) -> Option<String> {
 }
 
 /// Explains the choice of the repository and lists the builds in the failing process.
-pub(super) fn whereabouts(findings: &Findings, home: &Home) -> String {
+pub(super) fn repository_and_builds(findings: &Findings, home: &Home) -> String {
     let record = &findings.record;
     let mut text = format!(
         "**Filed here because** {} (component {}; {}).",
