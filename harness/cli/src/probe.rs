@@ -85,7 +85,7 @@ fn start_nothing(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Pr
         late: None,
         spool: ".".to_owned(),
         code_cache: None,
-        confinement: None,
+        confinement: session.confinement(stack),
         wanted: Vec::new(),
     };
     let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
