@@ -126,7 +126,7 @@ usage: cargo run -p ci -- TASK
   readme   updates the output that docs/first-run.md shows of its two commands, as a newcomer sees it
   release  the archive that people download, which is tried; it fails where the program needs a newer C library than the one that
            is named: `release 2.31`
-  locks    writes which packages each Debian release consists of now, or those named (harness/rocm/locks); needs apt
+  locks    writes which packages each Debian release consists of now, or those named (harness/stacks/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
   mutants  every line of plan, judge and case changed, or of the ones that are named: a test of the crate notices; takes hours
@@ -446,16 +446,16 @@ fn mutate() -> Done {
 
 fn locks() -> Done {
     let sh = shell()?;
-    let store = rocm::Store::from_environment()?;
+    let store = stacks::StackCache::from_environment()?;
     let named: Vec<String> = std::env::args().skip(2).collect();
-    let wanted = |release: &&rocm::Release| {
+    let wanted = |release: &&stacks::Release| {
         named.is_empty() || named.iter().any(|name| name == release.version)
     };
-    for release in rocm::RELEASES.iter().filter(wanted) {
+    for release in stacks::RELEASES.iter().filter(wanted) {
         let now = cmd!(sh, "date -u +%Y%m%dT%H%M%SZ").read()?;
-        let lock = rocm::lock(release, &store, None, now)?;
+        let lock = stacks::lock_release(release, &store, None, now)?;
         println!("{release}: {} packages", lock.packages.len());
-        sh.write_file(format!("harness/rocm/locks/{}.json", release.version), lock.to_text())?;
+        sh.write_file(format!("harness/stacks/locks/{}.json", release.version), lock.to_text())?;
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     let device = setting("NIGHTLY_DEVICE", "gpu");
     let state = sh.current_dir().join(setting("NIGHTLY_STATE", "nightly"));
     let got =
-        cmd!(sh, "cargo run --release --locked -p builds --example obtain -- {gfx} {source} last")
+        cmd!(sh, "cargo run --release --locked -p stacks --example obtain -- {gfx} {source} last")
             .read()?;
     let (build, prefix) = got.split_once('\n').ok_or("obtain printed no prefix")?;
     let out = state.join(build);

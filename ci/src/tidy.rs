@@ -128,7 +128,11 @@ mod tests {
     #[test]
     fn a_thread_that_panics_where_there_is_none_is_found() {
         let check = |text: &str, problems: usize| {
-            assert_eq!(problems_of("harness/rocm/src/fetch.rs", text).len(), problems, "{text}");
+            assert_eq!(
+                problems_of("harness/stacks/src/debian/fetch.rs", text).len(),
+                problems,
+                "{text}"
+            );
         };
         check("    let thread = std::thread::spawn(work);", 1);
         check("        scope.spawn(work);", 1);

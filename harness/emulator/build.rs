@@ -1,4 +1,4 @@
-//! Names the shared library as the HIP runtime's dependency entry asks for it, and has each build identify itself.
+//! Sets the library's soname to the file name that the HIP runtime loads, and gives each build a build id.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libhsa-runtime64.so.1");

@@ -188,6 +188,11 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
             ("rename-file", tried(libc::rename(at("moved").as_ptr(), at("moved-2").as_ptr()))),
             ("remove-file", tried(libc::unlink(at("removed").as_ptr()))),
             ("link-file", tried(libc::link(mine.as_ptr(), at("linked").as_ptr()))),
+            ("make-set-id", {
+                let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
+                let file = libc::open(c"set-id".as_ptr(), flags, 0o6700);
+                tried(file).and_then(|()| tried(libc::close(file)))
+            }),
             ("make-symlink", tried(libc::symlink(secret.as_ptr(), c"link".as_ptr()))),
             ("make-pipe", tried(libc::mkfifo(c"pipe".as_ptr(), 0o600))),
             ("change-mode", tried(libc::chmod(secret.as_ptr(), 0o600))),

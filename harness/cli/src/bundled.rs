@@ -18,7 +18,7 @@ const NAME: &str = "bundled:";
 /// not have. They would be missing, or those of another device.
 pub(crate) fn refused(session: &Session, start: &Start) -> Option<String> {
     let (device, venv) = (session.device_library()?, environment_of(start)?);
-    let missing = rocm::missing_functions(&venv, &rocm::offered_functions(&device));
+    let missing = stacks::missing_functions(&venv, &stacks::offered_functions(&device));
     let (library, _) = missing.first()?;
     let names: Vec<_> =
         missing.iter().filter(|(other, _)| other == library).map(|(_, name)| &**name).collect();
@@ -44,5 +44,5 @@ pub(crate) fn stack(hip: &Mapped, observation: &Observation) -> report::Stack {
     let root = file.parent().unwrap_or(file).display().to_string();
     let build_id = hip.build_id.as_deref().map_or(String::new(), |id| format!(", build id {id}"));
     let name = format!("{NAME}{}{build_id}", hip.path);
-    report::Stack::seen(&name, &root, rocm::release_of(file), &observation.events)
+    report::Stack::seen(&name, &root, stacks::release_of(file), &observation.events)
 }

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::{Stop, stop::chain};
+use crate::{Stop, stop::explained};
 
 /// Where it is.
 ///
 /// # Errors
 /// An environment that names no place for it (usage).
 pub(crate) fn folder() -> Result<PathBuf, Stop> {
-    rocm::Store::from_environment()
+    stacks::StackCache::from_environment()
         .map(|store| store.path().to_path_buf())
-        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, io, path::PathBuf, sync::Arc};
 use device::Planted;
 use parking_lot::Mutex;
 use plan::program::Source;
-use rocm::Stack;
+use stacks::Stack;
 
 use crate::{Stop, helper, toolchain::Toolchain};
 

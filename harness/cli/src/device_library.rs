@@ -61,7 +61,7 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Stop> {
 
 /// The GNU build id of the library that is installed in a folder.
 pub(crate) fn build_id(folder: &Path) -> Option<String> {
-    rocm::build_id(&folder.join(FILE_NAME))
+    stacks::build_id(&folder.join(FILE_NAME))
 }
 
 /// Whether a folder holds what was installed there.

@@ -46,7 +46,7 @@ pub(crate) fn run_here(
         // The folder that it starts in: a path need not be text.
         spool: ".".to_owned(),
         code_cache: session.cache_name().to_str().map(str::to_owned),
-        confinement: session.confinement(),
+        confinement: session.confinement(&session.stack),
         wanted: wanted.clone(),
     };
     let told = folder

@@ -16,7 +16,7 @@ use std::{
 };
 
 use device::Config;
-use rocm::Stack;
+use stacks::Stack;
 use supervise::{Laid, Made, Start, View};
 
 pub(crate) use self::preload::allow_preloading;

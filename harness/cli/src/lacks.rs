@@ -1,7 +1,7 @@
 //! What gives a stack a library that it lacks.
 
 use case::Case;
-use rocm::{Extra, Manifest, Spec};
+use stacks::{Extra, Manifest, Spec};
 
 /// In words that end a message: a command with what it downloads, where there is one.
 pub(crate) fn adding(spec: &str, library: &str) -> String {
@@ -60,7 +60,7 @@ pub(crate) fn mb(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rocm::Package;
+    use stacks::Package;
 
     use super::*;
 

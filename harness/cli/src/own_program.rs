@@ -92,7 +92,7 @@ pub(crate) fn held() -> io::Result<&'static Path> {
 }
 
 fn build_of(path: &Path) -> io::Result<Build> {
-    if let Some(id) = rocm::build_id(path) {
+    if let Some(id) = stacks::build_id(path) {
         return Ok(Build::Id(id));
     }
     let digest: String =

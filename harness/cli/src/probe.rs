@@ -2,7 +2,7 @@
 
 use judge::{Able, Context, Kind, Outcome};
 use plan::{Event, Order, Plan, Version};
-use rocm::Stack;
+use stacks::Stack;
 use supervise::Cancel;
 
 use crate::{
@@ -85,7 +85,7 @@ fn start_nothing(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Pr
         late: None,
         spool: ".".to_owned(),
         code_cache: None,
-        confinement: None,
+        confinement: session.confinement(stack),
         wanted: Vec::new(),
     };
     let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
@@ -122,5 +122,5 @@ fn start_nothing(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Pr
 
 /// Stands in for a release that nobody knows.
 fn assumed() -> Version {
-    rocm::Release::latest().version()
+    stacks::Release::latest().version()
 }

@@ -8,11 +8,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use builds::{Build, Sources, Wanted};
 use indicatif::{ProgressBar, ProgressStyle};
-use rocm::{Event, Extra, FetchOptions, Spec, Stack, Store, fetch};
+use stacks::{
+    Build, BuildQuery, Extra, FetchEvent, FetchOptions, Sources, Spec, Stack, StackCache, fetch,
+};
 
-use crate::{Stop, card, interrupt, lacks::mb, outputs, stop::chain};
+use crate::{
+    Stop, card, interrupt,
+    lacks::mb,
+    outputs,
+    stop::{chain, explained},
+};
 
 /// Locates or fetches what a user names.
 pub(crate) fn get(
@@ -21,19 +27,19 @@ pub(crate) fn get(
     architectures: Vec<String>,
     mirrors: Vec<String>,
 ) -> Result<Stack, Stop> {
-    let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
+    let usage = |error: &dyn stacks::Hint| Stop::usage(format!("error: {}", explained(error)));
     // Packages of a distribution may be for all architectures; a night is for one.
     let one = || architectures.first().cloned().or_else(|| card::first(Path::new("/")));
     if let Some(night) = night(spec, &one)? {
         return obtained(spec, &night);
     }
-    let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
+    let spec: Spec = spec.parse().map_err(|e: stacks::SpecError| usage(&e))?;
     let with = with
         .iter()
         .map(|name| Extra::named(name).map_err(|e| Stop::usage(format!("error: {e}"))))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
-    let store = Store::from_environment().map_err(|e| usage(&e))?;
+    let store = StackCache::from_environment().map_err(|e| usage(&e))?;
     let view = View::new(spec.to_string());
     let stop = interrupt::wish();
     let options = FetchOptions { mirrors, with, architectures, stop };
@@ -42,7 +48,7 @@ pub(crate) fn get(
     // A folder that cannot be read is the wrong one.
     let fetched = matches!(spec, Spec::Debian(_));
     stack.map_err(|error| match fetched && error.is_environment() {
-        true => Stop::no_verdict(format!("error: {}", chain(&error))),
+        true => Stop::no_verdict(format!("error: {}", explained(&error))),
         false => usage(&error),
     })
 }
@@ -61,16 +67,16 @@ fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
 
 /// The folder of a stack that is there. Nothing is fetched; of a night its source is asked which build is meant.
 pub(crate) fn located(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<PathBuf, Stop> {
-    let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
-    let store = Store::from_environment().map_err(|e| usage(&e))?;
+    let usage = |error: &dyn stacks::Hint| Stop::usage(format!("error: {}", explained(error)));
+    let store = StackCache::from_environment().map_err(|e| usage(&e))?;
     let Some(night) = night(spec, gfx)? else {
-        let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
-        return Ok(rocm::locate(&spec, &store).map_err(|e| usage(&e))?.root);
+        let spec: Spec = spec.parse().map_err(|e: stacks::SpecError| usage(&e))?;
+        return Ok(stacks::locate(&spec, &store).map_err(|e| usage(&e))?.root);
     };
-    if !builds::Store::new(store).has(&night) {
+    if !stacks::BuildStore::new(store).has(&night) {
         let gfx = gfx().map_or_else(String::new, |gfx| format!(" --gfx {gfx}"));
         return Err(Stop::usage(format!(
-            "error: {} has not been fetched; run `rocrepro rocm fetch {spec}{gfx}`",
+            "error: {} has not been fetched\nhint: run `rocrepro rocm fetch {spec}{gfx}`",
             night.id
         )));
     }
@@ -88,9 +94,9 @@ fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Build>, 
         ))
     })?;
     // All of them, so that a day without a build has neighbours to offer.
-    let wanted = Wanted { from: None, to: None, ..Wanted::between(&gfx, build, build) };
+    let wanted = BuildQuery { from: None, to: None, ..BuildQuery::between(&gfx, build, build) };
     let cancel = interrupt::cancel()?;
-    let mut history = builds::list(&sources, &wanted, cancel.flag()).map_err(unlisted)?;
+    let mut history = stacks::list_builds(&sources, &wanted, cancel.flag()).map_err(unlisted)?;
     let at = history.find(build).map_err(|error| {
         let holes = history.holes.iter().map(|hole| format!("\nbuilds may be missing: {hole}"));
         Stop::usage(format!("error: `{spec}`: {}{}", chain(&error), holes.collect::<String>()))
@@ -98,9 +104,18 @@ fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Build>, 
     Ok(Some(history.builds.swap_remove(at)))
 }
 
+/// Maps a configuration of sources that cannot be used to an exit code.
+pub(crate) fn bad_sources(error: stacks::SourcesError) -> Stop {
+    let text = format!("error: {}", explained(&error));
+    match error.is_environment() {
+        true => Stop::no_verdict(text),
+        false => Stop::usage(text),
+    }
+}
+
 /// Maps a failed listing of builds to an exit code.
-pub(crate) fn unlisted(error: builds::Error) -> Stop {
-    let text = format!("error: {}", chain(&error));
+pub(crate) fn unlisted(error: stacks::ListError) -> Stop {
+    let text = format!("error: {}", explained(&error));
     match error.is_environment() {
         true => Stop::no_verdict(text),
         false => Stop::usage(text),
@@ -109,15 +124,15 @@ pub(crate) fn unlisted(error: builds::Error) -> Stop {
 
 /// The stack of a night, fetched where it is not there yet.
 fn obtained(spec: &str, night: &Build) -> Result<Stack, Stop> {
-    let stacks =
-        Store::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let stacks = StackCache::from_environment()
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
     let fetching = Fetching::default();
     let cancel = interrupt::cancel()?;
-    let store = builds::Store::new(stacks);
+    let store = stacks::BuildStore::new(stacks);
     let obtained = store.obtain_unless(night, cancel.flag(), &|event| fetching.tell(event));
     obtained
         .map(|obtained| obtained.stack)
-        .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", chain(&error))))
+        .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", explained(&error))))
 }
 
 /// Says how far the downloads of builds are: at once, then now and then, and at the end.
@@ -138,17 +153,19 @@ impl Fetching {
     /// Between two lines of one download.
     const PAUSE: Duration = Duration::from_secs(10);
 
-    pub(crate) fn tell(&self, event: builds::Event<'_>) {
-        use builds::Event;
+    pub(crate) fn tell(&self, event: stacks::BuildEvent<'_>) {
+        use stacks::BuildEvent;
         match event {
-            Event::Waiting { holder } => {
+            BuildEvent::Waiting { holder } => {
                 outputs::note(format_args!("waiting for {holder}, which is using this build"));
             }
-            Event::Download { name, done, total } => self.download(name, done, total),
-            Event::Retry { reason, after } => {
+            BuildEvent::Download { name, done, total } => self.download(name, done, total),
+            BuildEvent::Retry { reason, after } => {
                 outputs::note(format_args!("{reason}; again in {:.0} s", after.as_secs_f64()));
             }
-            Event::Evicted { id } => outputs::note(format_args!("{id} was removed to make room")),
+            BuildEvent::Evicted { id } => {
+                outputs::note(format_args!("{id} was removed to make room"))
+            }
             _ => {}
         }
     }
@@ -220,20 +237,20 @@ impl View {
         View { spec, bar: ProgressBar::hidden(), terminal, stage: Mutex::new("") }
     }
 
-    fn show(&self, event: Event<'_>) {
+    fn show(&self, event: FetchEvent<'_>) {
         let (stage, text, position) = match event {
-            Event::Waiting { holder } => {
+            FetchEvent::Waiting { holder } => {
                 ("wait", format!("{holder} is fetching it; waiting"), None)
             }
-            Event::Moved { package } => (
+            FetchEvent::Moved { package } => (
                 "moved",
                 format!("no mirror has {package} any more; looking for its current version"),
                 None,
             ),
-            Event::Download { done, total } => {
+            FetchEvent::Download { done, total } => {
                 ("download", format!("downloading {}", mb(total)), Some((done, total)))
             }
-            Event::Unpack { done, total } => {
+            FetchEvent::Unpack { done, total } => {
                 ("unpack", format!("unpacking {}", mb(total)), Some((done, total)))
             }
             _ => return,

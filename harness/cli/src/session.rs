@@ -21,7 +21,7 @@ use device::{Config, Sanitize, Schedule};
 use judge::Able;
 use parking_lot::Mutex;
 use plan::{Late, Order};
-use rocm::Stack;
+use stacks::Stack;
 use supervise::{Limit, Limits, Resource, Start, View};
 
 pub use self::options::SessionOptions;
@@ -485,8 +485,8 @@ impl Session {
 
     /// The other stacks of this machine, the one to try first last.
     pub(crate) fn other_stacks(&self) -> Vec<Stack> {
-        let Ok(store) = rocm::Store::from_environment() else { return Vec::new() };
-        let listing = rocm::list(&store);
+        let Ok(store) = stacks::StackCache::from_environment() else { return Vec::new() };
+        let listing = stacks::list_stacks(&store);
         let fetched = listing.debian.into_iter().filter_map(|entry| entry.stack);
         let all = listing.system.into_iter().chain(fetched);
         all.filter(|stack| stack.root != self.stack.root).collect()

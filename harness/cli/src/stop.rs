@@ -73,3 +73,15 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+/// Returns an error with its causes, and its hint on a line of its own.
+pub(crate) fn explained(error: &dyn stacks::Hint) -> String {
+    let hint = error.hint().map_or_else(String::new, |hint| format!("\nhint: {hint}"));
+    chain(error) + &hint
+}
+
+/// Returns an error with its causes and its hint on one line.
+pub(crate) fn in_one_line(error: &dyn stacks::Hint) -> String {
+    let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
+    chain(error) + &hint
+}

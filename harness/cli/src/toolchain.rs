@@ -9,7 +9,7 @@ use std::{
 
 use export::Form;
 use plan::{Library, Plan};
-use rocm::Stack;
+use stacks::Stack;
 
 use crate::Stop;
 

@@ -2,43 +2,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::Fault;
 
-/// The symbol `const char *rocrepro_device_acts(void)` that only the emulated device exports. It returns the JSON of a list of
-/// [`Acts`], one for each planted fault, as they are when it is called; the text stays for ever.
+/// Symbol `const char *rocrepro_device_acts(void)`, which only the emulated device exports. The function returns the
+/// JSON of a list of [`Acts`], one per injected fault, with the current counts. The returned string is never freed.
 pub const ACTS_SYMBOL: &str = "rocrepro_device_acts";
 
-/// Of how many acts the opportunities are kept, of each line of the case and of all; more have happened where a loop makes
-/// them.
+/// Maximum number of acts that are recorded, per line of the case and in total. In a loop there may be more.
 const OF_A_LINE: usize = 64;
 const OF_ALL: usize = 4096;
 
-/// How often a planted fault misbehaved in one process.
+/// Number of times that an injected fault acted in one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acts {
-    /// Which fault.
+    /// The fault.
     pub fault: Fault,
-    /// How often.
+    /// Number of acts.
     pub times: u64,
-    /// The first of these acts.
+    /// First acts, up to the limits.
     pub first: Vec<Act>,
 }
 
-/// One time that a planted fault misbehaved.
+/// One act of an injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Act {
-    /// The number of the opportunity, counted from 1, as `only` names it.
+    /// Number of the opportunity, counted from 1, as in the parameter `only`.
     pub opportunity: u64,
-    /// Line of the case that the program was at; 0 outside of its lines. What is asynchronous may act later than at its own
-    /// line.
+    /// Current line of the case, or 0 outside of its lines. For asynchronous work this may be a later line than that of
+    /// the call.
     pub line: u32,
 }
 
 impl Acts {
-    /// None so far.
+    /// Returns a value with no acts.
     pub const fn none(fault: Fault) -> Acts {
         Acts { fault, times: 0, first: Vec::new() }
     }
 
-    /// Notes one, at an opportunity counted from 0.
+    /// Records an act at an opportunity that is counted from 0.
     pub fn note(&mut self, opportunity: u64, line: u32) {
         self.times += 1;
         let of_the_line = || self.first.iter().filter(|act| act.line == line).count();

@@ -2,12 +2,12 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// A generation of AMD GPUs: its processors execute the same instructions in the same way.
+/// A generation of AMD GPUs. All its processors execute the same instructions in the same way.
 ///
-/// Source: AMD's ISA guides, one for each of these.
+/// Source: AMD's ISA guides, one per generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Generation {
-    /// Vega of 7 nm.
+    /// Vega (GCN 5), 7 nm.
     Gcn5,
     /// CDNA 1, the first with matrix instructions.
     Cdna1,
@@ -28,23 +28,23 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// GCN and CDNA, whose instructions LLVM counts among GFX9.
+    /// Returns true for GCN and CDNA, whose instructions are GFX9 in LLVM.
     pub const fn is_gfx9(self) -> bool {
         matches!(self, Self::Gcn5 | Self::Cdna1 | Self::Cdna2 | Self::Cdna3 | Self::Cdna4)
     }
 
-    /// CDNA 3 and 4, whose instructions LLVM counts among GFX940: what they have in common is much.
+    /// Returns true for CDNA 3 and 4, whose instructions are GFX940 in LLVM.
     pub const fn is_gfx940(self) -> bool {
         matches!(self, Self::Cdna3 | Self::Cdna4)
     }
 
-    /// RDNA 3 and 3.5, whose instructions LLVM counts among GFX11.
+    /// Returns true for RDNA 3 and 3.5, whose instructions are GFX11 in LLVM.
     pub const fn is_gfx11(self) -> bool {
         matches!(self, Self::Rdna3 | Self::Rdna3_5)
     }
 }
 
-/// Makes the list of the architectures: one row each says everything that is not a product's own.
+/// Declares the architectures. Each row contains all properties of an architecture that do not depend on the product.
 macro_rules! architectures {
     ($($(#[$about:meta])* $arch:ident $name:literal $generation:ident, $machine:literal $(or $generic:literal)? $(, $fact:ident)*;)+) => {
         /// An AMD GPU architecture that the emulated device can be, by its LLVM processor name.
@@ -55,24 +55,25 @@ macro_rules! architectures {
         }
 
         impl Arch {
-            /// Every architecture, oldest first.
+            /// All architectures, oldest first.
             pub const ALL: &[Arch] = &[$(Arch::$arch),+];
 
-            /// The LLVM processor name, such as `gfx1151`.
+            /// Returns the LLVM processor name, for example `gfx1151`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Arch::$arch => $name,)+
                 }
             }
 
-            /// Whose instructions it executes.
+            /// Returns the generation.
             pub const fn generation(self) -> Generation {
                 match self {
                     $(Arch::$arch => Generation::$generation,)+
                 }
             }
 
-            /// `EF_AMDGPU_MACH_*` of its code objects: its own, then that of the generic target that runs on it, if there is one.
+            /// Returns the `EF_AMDGPU_MACH_*` numbers of code objects that run on it: its own and, if it exists, that
+            /// of its generic target.
             pub const fn machines(self) -> &'static [u32] {
                 match self {
                     $(Arch::$arch => &[$machine $(, $generic)?],)+
@@ -88,18 +89,18 @@ macro_rules! architectures {
     };
 }
 
-/// What some architectures of a generation have and others do not.
+/// Properties in which architectures of one generation differ.
 #[derive(PartialEq, Eq)]
 enum Fact {
-    /// It shares memory with the host processor.
+    /// The GPU shares memory with the host processor.
     Apu,
     /// Memory and registers have error correction, and a page fault cannot be retried.
     Ecc,
-    /// The host reaches all of the device's memory, because servers give the card a BAR as large as its memory.
+    /// The host can access all device memory, because servers give the card a BAR as large as its memory.
     LargeBar,
 }
 
-// Source: LLVM's AMDGPU usage guide, "Processors" and the table of e_flags. Of `LargeBar`: [`Arch::has_large_bar`].
+// Source: LLVM's AMDGPU usage guide, "Processors" and the table of e_flags. For `LargeBar` see [`Arch::has_large_bar`].
 architectures! {
     /// Vega 20 (Radeon VII, MI50).
     Gfx906 "gfx906" Gcn5, 0x02f or 0x051, Ecc, LargeBar;
@@ -134,11 +135,11 @@ architectures! {
 }
 
 impl Arch {
-    /// Every processor on which a HIP runtime may run, oldest first; those that can be emulated are among them. Hardware that
-    /// LLVM has not named yet is not.
+    /// All processors on which a HIP runtime may run, oldest first, including those that can be emulated. Hardware
+    /// without a name in LLVM is missing.
     ///
-    /// Source: LLVM's AMDGPU usage guide, "Processors", from gfx700 on, without the names of R600 and of generic targets: no
-    /// device calls itself by these.
+    /// Source: LLVM's AMDGPU usage guide, "Processors", from gfx700 on, without R600 and generic targets, which no
+    /// device reports as its name.
     pub const PROCESSORS: &[&str] = &[
         "gfx700", "gfx701", "gfx702", "gfx703", "gfx704", "gfx705", "gfx801", "gfx802", "gfx803",
         "gfx805", "gfx810", "gfx900", "gfx902", "gfx904", "gfx906", "gfx908", "gfx909", "gfx90a",
@@ -148,7 +149,7 @@ impl Arch {
         "gfx1170", "gfx1171", "gfx1172", "gfx1200", "gfx1201", "gfx1250", "gfx1251", "gfx1310",
     ];
 
-    /// One architecture of each generation, oldest first: the first that had it.
+    /// Returns the first architecture of each generation, oldest first.
     pub fn of_each_generation() -> impl Iterator<Item = Arch> {
         let new = |at: usize| {
             Self::ALL[..at].iter().all(|old| old.generation() != Self::ALL[at].generation())
@@ -156,44 +157,45 @@ impl Arch {
         (0..Self::ALL.len()).filter(move |at| new(*at)).map(|at| Self::ALL[at])
     }
 
-    /// Whether the processor of this name has images, of which HIP's arrays and textures are made.
+    /// Returns true if the processor of this name supports images, on which HIP's arrays and textures depend.
     ///
-    /// Source: ROCr's `isa_has_image_support`, which says no of GFX9.4 and GFX9.5.
+    /// Source: ROCr's `isa_has_image_support`, which returns false for GFX9.4 and GFX9.5.
     pub fn has_images(processor: &str) -> bool {
         !["gfx94", "gfx95"].iter().any(|start| processor.starts_with(start))
     }
 
-    /// The name with the target features that the device has switched on or off, as a code object
-    /// is matched against it: `gfx90a:sramecc+:xnack-`.
+    /// Returns the target id, with which code objects are matched: name and target features, for example
+    /// `gfx90a:sramecc+:xnack-`.
     pub fn target_id(self) -> String {
         let features = if self.has_ecc() { ":sramecc+:xnack-" } else { "" };
         format!("{}{features}", self.name())
     }
 
-    /// Whether it shares memory with the host processor.
+    /// Returns true if the GPU shares memory with the host processor.
     pub fn is_apu(self) -> bool {
         self.has(Fact::Apu)
     }
 
-    /// Lanes in a wave unless a kernel asks otherwise: 64 on GCN and CDNA, 32 on RDNA.
+    /// Returns the default number of lanes in a wave: 64 on GCN and CDNA, 32 on RDNA.
     pub const fn wave_size(self) -> u32 {
         if self.generation().is_gfx9() { 64 } else { 32 }
     }
 
-    /// Whether memory and registers have error correction.
+    /// Returns true if memory and registers have error correction.
     pub fn has_ecc(self) -> bool {
         self.has(Fact::Ecc)
     }
 
-    /// Returns whether the host of an ordinary machine reaches all memory of the card directly.
+    /// Returns true if the host of an ordinary machine can access all memory of the card directly.
     ///
-    /// Instinct cards have a BAR as large as their memory: [UCX](https://github.com/openucx/ucx/wiki/Build-and-run-ROCM-UCX-OpenMPI)
-    /// requires it of the MI series, and [Open MPI](https://github.com/open-mpi/ompi/pull/12982) expects it of data centre cards.
-    /// Radeon cards have one only where the firmware of the machine resizes the BAR, which the same source says is not always set;
-    /// `large-bar=yes` makes the emulated device such a machine.
+    /// Instinct cards have a BAR as large as their memory:
+    /// [UCX](https://github.com/openucx/ucx/wiki/Build-and-run-ROCM-UCX-OpenMPI) requires it of the MI series, and
+    /// [Open MPI](https://github.com/open-mpi/ompi/pull/12982) expects it of data centre cards. Radeon cards have one
+    /// only if the machine's firmware resizes the BAR, which the same source says is not always the case;
+    /// `large-bar=yes` emulates such a machine.
     ///
-    /// The memory of an APU is memory of the host, which reaches all of it: the aperture is set to all of the VRAM in
-    /// `gmc_v11_0_mc_init` ([Linux](https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdgpu/gmc_v11_0.c)).
+    /// The memory of an APU is memory of the host, which can access all of it: `gmc_v11_0_mc_init` sets the aperture to
+    /// all of the VRAM ([Linux](https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdgpu/gmc_v11_0.c)).
     pub fn has_large_bar(self) -> bool {
         self.has(Fact::LargeBar) || self.is_apu()
     }
@@ -209,7 +211,7 @@ impl fmt::Display for Arch {
     }
 }
 
-/// The name is not that of an architecture that can be emulated.
+/// Error for a name that is not an architecture that can be emulated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownArch(pub String);
 
@@ -235,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_emulated_is_a_processor() {
+    fn emulated_architectures_are_processors() {
         for arch in Arch::ALL.iter().copied() {
             assert!(Arch::PROCESSORS.contains(&arch.name()), "{arch}");
         }

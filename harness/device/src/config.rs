@@ -7,35 +7,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Arch, Planted, Sanitize, Schedule};
 
-/// The environment variable through which the command configures the emulated device: the JSON of
-/// a [`Config`]. Without it the device is a healthy gfx1151.
+/// Environment variable with the configuration of the emulated device: the JSON of a [`Config`]. If it is not set, the
+/// device is a gfx1151 without faults.
 pub const CONFIG_VARIABLE: &str = "ROCREPRO_DEVICE";
 
-/// The symbol `const char *rocrepro_device_identity(void)` that only the emulated device exports.
-/// It returns the JSON of an [`Identity`]; where it is missing, the device is not ours.
+/// Symbol `const char *rocrepro_device_identity(void)`, which only the emulated device exports. The function returns
+/// the JSON of an [`Identity`].
 pub const IDENTITY_SYMBOL: &str = "rocrepro_device_identity";
 
-/// The symbol `void rocrepro_device_line(uint32_t)` that only the emulated device exports. Whoever works through a plan
-/// says by it which line of the case comes next, so that the device can name the lines of what it reports.
+/// Symbol `void rocrepro_device_line(uint32_t)`, which only the emulated device exports. The worker calls it with the
+/// line of the case that comes next, so that messages of the device can name lines.
 pub const LINE_SYMBOL: &str = "rocrepro_device_line";
 
-/// The symbol `void rocrepro_device_buffer(const void *, size_t, size_t, const char *)` that only the emulated device exports.
-/// Whoever allocates a buffer of the case says by it where the buffer is, how many bytes, how many bytes of guard lie on each
-/// side of it, and what it is called.
+/// Symbol `void rocrepro_device_buffer(const void *, size_t, size_t, const char *)`, which only the emulated device
+/// exports. The worker calls it for each buffer of the case with its address, its size in bytes, the bytes of guard on
+/// each side, and its name.
 pub const BUFFER_SYMBOL: &str = "rocrepro_device_buffer";
 
-/// The symbol `void rocrepro_device_never_written(const void *, size_t)` that only the emulated device exports. Whoever puts
-/// known bytes into memory that the program has not written says by it that the memory still counts as never written.
+/// Symbol `void rocrepro_device_never_written(const void *, size_t)`, which only the emulated device exports. The
+/// worker calls it after filling memory with known bytes that the program has not written: the memory still counts as
+/// uninitialised.
 pub const NEVER_WRITTEN_SYMBOL: &str = "rocrepro_device_never_written";
 
-/// The symbol of a [`Decode`] that only the emulated device exports. It works in any process that finds the stack's
-/// disassembler.
+/// Symbol of a [`Decode`], which only the emulated device exports. It works in any process that finds the disassembler
+/// of the stack.
 pub const DECODE_SYMBOL: &str = "rocrepro_device_decode";
 
-/// `int64_t rocrepro_device_decode(const char *arch, uint64_t address, const uint8_t *bytes, size_t length, void (*tell)(void *,
-/// const char *, size_t, bool), void *whom)`: decodes the instruction that `bytes` begin with. `tell` gets its text, which is UTF-8
-/// and lives through that call, and whether the device executes it. Returned is its size in bytes, 0 where it is none, and -1
-/// where the architecture is unknown or there is no disassembler; `tell` then gets the reason.
+/// Function `int64_t rocrepro_device_decode(const char *arch, uint64_t address, const uint8_t *bytes, size_t length,
+/// void (*tell)(void *, const char *, size_t, bool), void *whom)`, which decodes the instruction at the start of
+/// `bytes`.
+///
+/// `tell` is called with the text, in UTF-8 and valid during the call, and with true if the device can execute the
+/// instruction. The result is the size in bytes, 0 if the bytes are not an instruction, and -1 if the architecture is
+/// unknown or the disassembler is missing; `tell` is then called with the reason.
 pub type Decode = unsafe extern "C" fn(
     arch: *const c_char,
     address: u64,
@@ -45,50 +49,51 @@ pub type Decode = unsafe extern "C" fn(
     whom: *mut c_void,
 ) -> i64;
 
-/// The most devices that one process can see.
+/// Maximum number of devices in one process.
 pub const MOST_DEVICES: u32 = 8;
 
-/// More threads than hosts have processors.
+/// Maximum number of threads, more than hosts have processors.
 const MOST_THREADS: u32 = 1024;
 
-/// Well below the silence after which trials are stopped.
+/// Default for [`Config::patience`], in seconds. It is well below the silence after which trials are stopped.
 const USUAL_PATIENCE: u32 = 10;
 
-/// An hour: nobody waits longer for a kernel that hangs.
+/// Maximum of [`Config::patience`], in seconds.
 const MOST_PATIENCE: u32 = 3600;
 
-/// How the emulated device is set up for one process.
+/// Configuration of the emulated device for one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The architecture that the agents report and whose instructions they execute.
+    /// Architecture that the agents report and whose instructions they execute.
     pub arch: Arch,
-    /// Memory of each device, in bytes. Of an APU it is the carve-out that the firmware sets aside.
+    /// Memory of each device, in bytes. For an APU it is the carve-out that the firmware reserves.
     pub memory: u64,
-    /// Memory of the host that an APU takes besides, in bytes: GTT, the kernel parameters amdgpu.gttsize and ttm.pages_limit.
+    /// Host memory that an APU uses in addition (GTT), in bytes, as set by the kernel parameters amdgpu.gttsize and
+    /// ttm.pages_limit.
     #[serde(skip_serializing_if = "is_default")]
     pub gtt: u64,
-    /// How many devices there are, all alike.
+    /// Number of devices. All are equal.
     #[serde(skip_serializing_if = "is_one")]
     pub devices: u32,
-    /// Whether the host reaches device memory directly, as through a large BAR or on an APU. Without it every host copy
-    /// goes through the device, where it can be watched.
+    /// True if the host can access device memory directly, as through a large BAR or on an APU. Without it every host
+    /// copy goes through the device, which can then observe it.
     #[serde(skip_serializing_if = "is_default")]
     pub large_bar: bool,
-    /// Whether accesses of kernels and copies are checked against what was allocated and written.
+    /// Checks of the accesses of kernels and copies against allocated and initialised memory.
     #[serde(skip_serializing_if = "is_default")]
     pub sanitize: Sanitize,
-    /// Threads that share the workgroups of a kernel. With several the order of what workgroups do to the same bytes differs
-    /// from run to run.
+    /// Number of threads that execute the workgroups of a kernel. With several, the order of accesses of different
+    /// workgroups varies from run to run.
     #[serde(skip_serializing_if = "is_one")]
     pub threads: u32,
-    /// Seconds of work on a kernel with which nothing comes on, before it is told to hang.
+    /// Maximum time without forward progress before a kernel is reported as hung, in seconds of processor time.
     #[serde(skip_serializing_if = "is_usual_patience")]
     pub patience: u32,
-    /// When work is carried out.
+    /// Time at which submitted work is executed.
     #[serde(skip_serializing_if = "is_default")]
     pub schedule: Schedule,
-    /// Planted faults; none on a healthy device.
+    /// Injected faults; empty for a healthy device.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Planted>,
 }
@@ -111,21 +116,21 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the healthy device of an architecture, as an ordinary machine has it.
+    /// Returns the default configuration of an architecture, as in an ordinary machine.
     ///
-    /// Under the sanitizer it has no large BAR: what the host writes through one cannot be watched, so that all memory would
-    /// count as written.
+    /// With the sanitizer it has no large BAR: writes of the host through a BAR cannot be observed, so all memory would
+    /// count as initialised.
     pub fn of(arch: Arch, sanitize: Sanitize) -> Config {
         let large_bar = arch.has_large_bar() && !sanitize.is_on();
         Config { arch, large_bar, sanitize, ..Config::default() }
     }
 
-    /// Bytes that can be allocated on each device, wherever they come from.
+    /// Returns the number of bytes that can be allocated on each device, including GTT.
     pub fn total_memory(&self) -> u64 {
         self.memory.saturating_add(self.gtt)
     }
 
-    /// What no device of the architecture can be, if anything.
+    /// Returns an error if no device of the architecture can have this configuration.
     pub fn mistake(&self) -> Option<String> {
         let strange = self.gtt > 0 && !self.arch.is_apu();
         strange.then(|| {
@@ -134,7 +139,8 @@ impl Config {
         })
     }
 
-    /// In what another configuration differs from this one, a setting each; of the two one went through JSON and back.
+    /// Lists the settings in which another configuration differs from this one, where one of the two has been converted
+    /// to JSON and back.
     pub fn differences(&self, other: &Config) -> Vec<String> {
         let Config {
             arch,
@@ -149,10 +155,10 @@ impl Config {
             faults,
         } = self;
         let mut all = Vec::new();
-        let mut compare = |name: &str, told: &dyn fmt::Display, found: &dyn fmt::Display| {
-            let (told, found) = (told.to_string(), found.to_string());
-            if told != found {
-                all.push(format!("{name}={found} instead of {told}"));
+        let mut compare = |name: &str, requested: &dyn fmt::Display, found: &dyn fmt::Display| {
+            let (requested, found) = (requested.to_string(), found.to_string());
+            if requested != found {
+                all.push(format!("{name}={found} instead of {requested}"));
             }
         };
         compare("arch", arch, &other.arch);
@@ -165,18 +171,19 @@ impl Config {
         compare("patience", patience, &other.patience);
         compare("schedule", schedule, &other.schedule);
         let mut found = other.faults.iter();
-        for told in faults {
+        for requested in faults {
             match found.next() {
-                Some(found) if told.is_same(found) => {}
-                Some(found) => all.push(format!("the fault {found} instead of {told}")),
-                None => all.push(format!("no fault {told}")),
+                Some(found) if requested.is_same(found) => {}
+                Some(found) => all.push(format!("the fault {found} instead of {requested}")),
+                None => all.push(format!("no fault {requested}")),
             }
         }
-        all.extend(found.map(|found| format!("the fault {found}, which nobody planted")));
+        all.extend(found.map(|found| format!("the fault {found}, which was not requested")));
         all
     }
 
-    /// The options of the command line that make the device of this architecture this one, but for schedule and sanitizer.
+    /// Returns the command-line options that turn the default device of this architecture into this one, except for
+    /// schedule and sanitizer.
     pub fn options(&self) -> Vec<String> {
         let usual = Config::of(self.arch, self.sanitize);
         let mut options = Vec::new();
@@ -202,14 +209,14 @@ impl Config {
         options
     }
 
-    /// Sets what an option of the command line names: `memory=256M`.
+    /// Sets an option of the command line, for example `memory=256M`.
     ///
     /// # Errors
-    /// What is wrong, and what could be written.
+    /// Describes the mistake and the valid options.
     pub fn set(&mut self, option: &str) -> Result<(), String> {
         let bad = || {
             format!(
-                "`{option}` is no option of the emulated device; write memory=256M, gtt=1G, devices=2, \
+                "`{option}` is not an option of the emulated device; write memory=256M, gtt=1G, devices=2, \
                  large-bar=yes, threads=4 or patience=60"
             )
         };
@@ -242,7 +249,7 @@ impl Config {
     }
 }
 
-/// A size such as `4096`, `64K`, `256M` or `2G`, in powers of 1024.
+/// Parses a size such as `4096`, `64K`, `256M` or `2G`, in powers of 1024.
 fn bytes(text: &str) -> Option<u64> {
     let shift = match text.as_bytes().last()? {
         b'K' => 10,
@@ -262,17 +269,17 @@ fn is_one(number: &u32) -> bool {
     *number == 1
 }
 
-/// What is as usual is left out of the JSON.
+/// Returns true for default values, which are omitted from the JSON.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// What the emulated device says of itself to a program that asks for [`IDENTITY_SYMBOL`].
+/// Identity that the emulated device returns from [`IDENTITY_SYMBOL`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// Version of the emulated device.
     pub version: String,
-    /// The configuration in force.
+    /// Actual configuration.
     pub config: Config,
 }
 
@@ -281,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_read_or_refused() {
+    fn parses_options() {
         #[track_caller]
         fn check(option: &str, expected: Option<u64>) {
             let mut config = Config::default();
@@ -304,9 +311,9 @@ mod tests {
         check("patience=4000", None);
     }
 
-    /// The fields come from the JSON, so that one that is added is tried as well.
+    /// The fields are taken from the JSON, so that a new field is tested as well.
     #[test]
-    fn every_field_that_differs_is_told() {
+    fn reports_every_different_field() {
         let mut planted = Planted::from(crate::Fault::CopyLate);
         for (name, value) in
             [("probability", "0.25"), ("per", "process"), ("seed", "7"), ("ms", "9")]
@@ -354,20 +361,20 @@ mod tests {
     }
 
     #[test]
-    fn only_an_apu_has_gtt() {
+    fn only_apus_have_gtt() {
         let config = |arch, gtt| Config { arch, gtt, ..Config::default() };
         assert_eq!(config(Arch::Gfx1151, 1 << 30).mistake(), None);
         assert_eq!(config(Arch::Gfx1100, 0).mistake(), None);
-        let told = config(Arch::Gfx1100, 1).mistake();
+        let mistake = config(Arch::Gfx1100, 1).mistake();
         assert_eq!(
-            told.as_deref(),
+            mistake.as_deref(),
             Some("gfx1100 has no GTT, which is of APUs: gfx1103, gfx1150, gfx1151, gfx1152")
         );
         assert_eq!(config(Arch::Gfx1151, u64::MAX).total_memory(), u64::MAX);
     }
 
     #[test]
-    fn options_give_the_configuration_back() {
+    fn options_round_trip() {
         for (arch, large_bar) in [(Arch::Gfx1100, "yes"), (Arch::Gfx942, "no")] {
             let config = Config {
                 memory: 1 << 20,
@@ -387,18 +394,18 @@ mod tests {
         }
     }
 
-    /// Instinct cards and APUs have all their memory in reach of the host; of a Radeon card the firmware decides.
+    /// Instinct cards and APUs have all memory accessible to the host; for a Radeon card that depends on the firmware.
     #[test]
-    fn architectures_have_the_bar_of_their_cards() {
+    fn large_bar_follows_the_architecture() {
         let radeon = ["gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201"];
         for arch in Arch::ALL.iter().copied() {
             let config = Config::of(arch, Sanitize::Off);
             assert_eq!(config.large_bar, !radeon.contains(&arch.name()), "{arch}");
             assert_eq!(config.options(), [""; 0], "{arch}");
-            // The sanitizer must see what the host writes.
+            // The sanitizer must observe what the host writes.
             let watched = Config::of(arch, Sanitize::Stop);
             assert!(!watched.large_bar && watched.options().is_empty(), "{arch}");
-            // A record of a version before this had none, and says so.
+            // Records of older versions have no such field, which means that the device had no large BAR.
             let old: Config = serde_json::from_str(&format!("{{\"arch\": \"{arch}\"}}")).unwrap();
             assert_eq!(old.options().is_empty(), radeon.contains(&arch.name()), "{arch}");
         }

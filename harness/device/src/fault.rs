@@ -2,47 +2,47 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Where a fault is planted.
+/// Component that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the emulated device, below the HSA interface: the HIP runtime is deceived.
+    /// The emulated device, below the HSA interface and thus below the HIP runtime.
     Device,
-    /// At a call of the plan, by the worker: stands for bugs inside the runtime or a library.
+    /// A call of the plan, modified by the worker. It imitates bugs inside the runtime or a library.
     Call,
 }
 
-/// A value that a fault takes, such as the milliseconds by which a copy is late.
+/// A parameter of a fault, for example the milliseconds by which a copy is delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name, which is its unit where it has one.
+    /// Name, which is the unit if there is one.
     pub name: &'static str,
-    /// The values that mean something, and the usual one.
+    /// Valid values, and the default.
     pub values: Values,
 }
 
-/// The values of a [`Parameter`].
+/// Valid values of a [`Parameter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Whole numbers from `least` to `most`.
     Number {
-        /// The value unless another one is given.
+        /// Default value.
         usual: u64,
-        /// The least that shows.
+        /// Smallest value that has an effect.
         least: u64,
-        /// The most that can be meant.
+        /// Largest valid value.
         most: u64,
     },
     /// One of these names.
     Name {
-        /// The value unless another one is given.
+        /// Default value.
         usual: &'static str,
-        /// All of them.
+        /// All valid names.
         all: &'static [&'static str],
     },
 }
 
 impl Values {
-    /// The value unless another one is given, as it is written.
+    /// Returns the default value as text.
     pub fn usual(self) -> String {
         match self {
             Values::Number { usual, .. } => usual.to_string(),
@@ -51,17 +51,18 @@ impl Values {
     }
 }
 
-/// How many names a message lists at most.
+/// Maximum number of names in a message.
 const LISTED: usize = 12;
 
 impl Values {
-    /// Which values are sound; of many names, those that are most like what was written.
+    /// Describes the valid values. If there are many names, lists those most similar to `written`.
     pub fn near(self, written: &str) -> String {
         let Values::Name { all, .. } = self else { return self.to_string() };
         if all.len() <= LISTED {
             return self.to_string();
         }
-        // What two names share at both ends. Names of functions begin with what they are about, so a letter too many hardly shows.
+        // Similarity is the number of equal characters at both ends. Function names start with their subject, so one
+        // surplus character hardly matters.
         let same =
             |pairs: &mut dyn Iterator<Item = (u8, u8)>| pairs.take_while(|(a, b)| a == b).count();
         let shared = |name: &str| {
@@ -78,7 +79,7 @@ impl Values {
     }
 }
 
-/// Which values are sound: `2 to 1000`.
+/// Formats the valid values, for example `2 to 1000`.
 impl fmt::Display for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,7 +97,8 @@ const fn name(usual: &'static str, all: &'static [&'static str]) -> Values {
     Values::Name { usual, all }
 }
 
-/// The calls at which a process may die or stop; the last four are of libraries. Some are of C++ programs alone.
+/// Calls at which a process may be made to die or hang. The last four are library calls. Some occur only in C++
+/// programs.
 const CALLS: &[&str] = &[
     "hipMalloc",
     "hipMallocAsync",
@@ -144,13 +146,13 @@ const CALLS: &[&str] = &[
     "rocblas_gemm_ex",
 ];
 
-/// The calls whose statuses are those of HIP.
+/// Calls that return a HIP status.
 const HIP_CALLS: &[&str] = match CALLS.split_last_chunk::<4>() {
     Some((hip, _)) => hip,
     None => CALLS,
 };
 
-/// The calls that make nothing that a later call needs.
+/// Calls that create nothing that a later call needs.
 const IGNORED_CALLS: &[&str] = &[
     "hipMemcpyAsync",
     "hipMemset",
@@ -173,7 +175,7 @@ const IGNORED_CALLS: &[&str] = &[
     "hiprtcCompileProgram",
 ];
 
-/// The calls of which host memory was lost, or may be: each has six arguments at most, all of them pointers or whole numbers.
+/// Calls that have leaked host memory, or may. Each has at most six arguments, all of them pointers or integers.
 const LEAKING_CALLS: &[&str] = &[
     "hipMalloc",
     "hipFree",
@@ -189,7 +191,7 @@ const LEAKING_CALLS: &[&str] = &[
     "hipGraphLaunch",
 ];
 
-/// Statuses of HIP with which calls were refused for no reason; their numbers are in the crate `case`.
+/// HIP statuses with which calls have been rejected without reason; their numbers are in the crate `case`.
 const STATUSES: &[&str] = &[
     "hipErrorInvalidValue",
     "hipErrorOutOfMemory",
@@ -202,35 +204,35 @@ const STATUSES: &[&str] = &[
     "hipErrorUnknown",
 ];
 
-/// Milliseconds in an hour: longer than any limit on a trial.
+/// One hour in milliseconds, longer than any time limit of a trial.
 const HOUR: u64 = 3_600_000;
 
 macro_rules! faults {
     ($($variant:ident $name:literal $place:ident $(($parameter:ident: $values:expr))* $about:literal)*) => {
-        /// A bug planted on purpose; a case that declares it must turn red under it.
+        /// A bug that can be injected; a case that declares it must fail under it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Fault { $(#[doc = $about] $variant,)* }
 
         impl Fault {
-            /// The whole catalogue.
+            /// All faults.
             pub const ALL: &[Fault] = &[$(Fault::$variant),*];
 
-            /// The name used in cases and on the command line, `what.how`.
+            /// Returns the name in cases and on the command line, as `component.effect`.
             pub const fn name(self) -> &'static str {
                 match self { $(Fault::$variant => $name),* }
             }
 
-            /// What goes wrong, in one sentence.
+            /// Describes the effect in one sentence.
             pub const fn about(self) -> &'static str {
                 match self { $(Fault::$variant => $about),* }
             }
 
-            /// Who misbehaves.
+            /// Returns the affected component.
             pub const fn place(self) -> Place {
                 match self { $(Fault::$variant => Place::$place),* }
             }
 
-            /// The values that it takes.
+            /// Returns the parameters of the fault.
             pub const fn parameters(self) -> &'static [Parameter] {
                 match self {
                     $(Fault::$variant => const { &[
@@ -282,11 +284,11 @@ faults! {
     ModuleZeroed "module.zeroed" Device
         "The variables of a loaded module are zero, whatever their initial values are."
     SignalStuck "signal.stuck" Device
-        "The completion signal of a dispatch or copy is never lowered, so whoever waits hangs."
+        "The completion signal of a dispatch or copy is never lowered, so a wait for it hangs."
     SignalEarly "signal.early" Device (ms: number(20, 1, HOUR))
         "The completion signal of a dispatch is lowered `ms` milliseconds before the kernel runs."
     QueueBarrierIgnored "queue.barrier-ignored" Device
-        "The barrier bits of a queue are ignored: whoever waits for a packet gets it carried out before those ahead of it."
+        "The barrier bits of a queue are ignored: a packet that is waited for is executed before the packets ahead of it."
     QueueError "queue.error" Device (dispatch: number(1, 1, 1_000_000))
         "The dispatch of number `dispatch` ends its queue with an error; other queues go on."
     DeviceLost "device.lost" Device
@@ -357,7 +359,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The name is not in the catalogue of faults.
+/// Error for an unknown fault name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownFault(pub String);
 

@@ -1,10 +1,8 @@
-//! What stands under the HIP runtime, as data.
+//! Data types about the device below the HIP runtime.
 //!
-//! The emulated device, the worker and the command agree on four things here and nowhere else: the
-//! architectures that can be emulated, the faults that can be planted in them, the
-//! configuration that carries both from the command to the device through one environment variable, and what the device
-//! says of a process that uses it.
-//! This crate does no I/O.
+//! The emulated device, the worker and the command share four definitions in this crate: the architectures that can be
+//! emulated, the faults that can be injected, the configuration (passed from the command to the device in an
+//! environment variable), and the device's statement about a process that uses it. This crate does no I/O.
 
 mod acts;
 mod arch;

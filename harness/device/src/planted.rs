@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Values};
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+/// Finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 pub fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -16,36 +16,36 @@ pub fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// One planted fault with its parameters.
+/// An injected fault with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Planted {
-    /// Which fault.
+    /// The fault.
     pub fault: Fault,
-    /// Probability that an opportunity to misbehave is taken, above 0 and at most 1.
+    /// Probability that the fault acts at an opportunity, above 0 and at most 1.
     #[serde(default = "always")]
     pub probability: f64,
-    /// What an opportunity is.
+    /// Scope of one random decision.
     #[serde(default, skip_serializing_if = "Per::is_call")]
     pub per: Per,
-    /// Seed of the choice; the same seed misbehaves at the same opportunities.
+    /// Seed of the random decisions. Equal seeds act at the same opportunities.
     #[serde(default)]
     pub seed: u64,
-    /// The one opportunity that can be taken, counted from 1; without it each can be.
+    /// The only opportunity at which the fault may act, counted from 1; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<u64>,
-    /// The fault's own values where they are not the usual ones, by the name of the [parameter](Fault::parameters).
+    /// Values that differ from the defaults, by the name of the [parameter](Fault::parameters).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub with: BTreeMap<String, Amount>,
 }
 
-/// The value of one of a fault's own parameters.
+/// Value of a fault's parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Amount {
-    /// How much.
+    /// A number.
     Number(u64),
-    /// Which.
+    /// One of the names that the parameter allows.
     Name(String),
 }
 
@@ -72,14 +72,14 @@ impl Amount {
     }
 }
 
-/// What one draw of a fault's probability is for.
+/// Scope of one random decision whether a fault acts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {
-    /// Each copy, dispatch or allocation of the device that could go wrong, or each call of the plan.
+    /// Each copy, dispatch or allocation of the device, or each call of the plan.
     #[default]
     Call,
-    /// The whole process, as a bug that shows in one of five fresh processes.
+    /// The whole process. This imitates, for example, a bug that occurs in one of five fresh processes.
     Process,
 }
 
@@ -94,7 +94,7 @@ fn always() -> f64 {
 }
 
 impl From<Fault> for Planted {
-    /// The fault at every opportunity.
+    /// Returns the fault with probability 1.
     fn from(fault: Fault) -> Self {
         Planted {
             fault,
@@ -108,15 +108,15 @@ impl From<Fault> for Planted {
 }
 
 impl Planted {
-    /// Whether another one misbehaves in the same way; of the two one went through JSON and back, where a probability may lose
-    /// its last bit.
+    /// Returns true if both are equal, where one of the two has been converted to JSON and back. A probability may lose
+    /// its last bit in this.
     pub fn is_same(&self, other: &Planted) -> bool {
         let Planted { fault, probability, per, seed, only, with } = self;
         let others = (&other.fault, &other.per, &other.seed, &other.only, &other.with);
         (fault, per, seed, only, with) == others && (probability - other.probability).abs() < 1e-9
     }
 
-    /// The number of one of the fault's own parameters; 0 where it has none of this name.
+    /// Returns the value of a numeric parameter; 0 if the fault has no such parameter.
     pub fn amount(&self, parameter: &str) -> u64 {
         match (self.with.get(parameter), self.values(parameter)) {
             (Some(Amount::Number(number)), _) => *number,
@@ -125,7 +125,7 @@ impl Planted {
         }
     }
 
-    /// The name that one of the fault's own parameters has; empty where it has none of this name.
+    /// Returns the value of a name parameter; empty if the fault has no such parameter.
     pub fn which(&self, parameter: &str) -> &str {
         match (self.with.get(parameter), self.values(parameter)) {
             (Some(Amount::Name(name)), _) => name,
@@ -139,8 +139,8 @@ impl Planted {
         all.copied().find(|p| p.name == parameter).map(|p| p.values)
     }
 
-    /// The fault as it is planted in the n-th of several processes: with the seed of the first, one of less than full
-    /// probability would misbehave at the same opportunities again.
+    /// Returns the fault for the n-th of several processes. A fault with a probability below 1 gets another seed,
+    /// because it would otherwise act at the same opportunities in every process.
     #[must_use]
     pub fn of_run(&self, n: u64) -> Planted {
         let certain = self.probability >= 1.0;
@@ -148,8 +148,8 @@ impl Planted {
         Planted { seed, ..self.clone() }
     }
 
-    /// Whether it misbehaves at the opportunity of this number, counted from 0 in each process. Nothing but the fault, its seed
-    /// and the number decides.
+    /// Returns true if the fault acts at this opportunity, counted from 0 in each process. Only the fault, its seed and
+    /// the number decide.
     pub fn takes(&self, opportunity: u64) -> bool {
         if self.only.is_some_and(|only| only != opportunity + 1) {
             return false;
@@ -157,14 +157,14 @@ impl Planted {
         let name = self.fault.name().bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
         let draw = if self.per == Per::Process { 0 } else { opportunity };
         let hash = mix(mix(self.seed ^ name) ^ draw);
-        // 53 bits are what a double holds exactly, so a probability of 1 always misbehaves.
+        // A double holds 53 bits exactly, so a fault with probability 1 always acts.
         ((hash >> 11) as f64) < self.probability * (1u64 << 53) as f64
     }
 
     /// Sets a parameter by its name: one of the fault's own, or `probability`, `per`, `seed` or `only`.
     ///
     /// # Errors
-    /// What is wrong, and what could be written. Nothing is set then.
+    /// Describes the mistake and the valid values. The fault is then unchanged.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "probability" => {
@@ -201,7 +201,7 @@ impl Planted {
         format!("`{name}={value}` of `{}`: write {meant}", self.fault)
     }
 
-    /// What is wrong with this value of one of the fault's own parameters, if anything.
+    /// Returns the mistake in this parameter and value, if any.
     fn wrong(&self, name: &str, amount: &Amount) -> Option<String> {
         match self.values(name) {
             None => Some(format!("`{}` has no parameter `{name}`; {}", self.fault, self.offered())),
@@ -212,7 +212,7 @@ impl Planted {
         }
     }
 
-    /// What it does, in a sentence, with the values of its parameters, and how often where that is not always.
+    /// Describes the fault in a sentence, with the values of its parameters, and its probability if that is below 1.
     pub fn about(&self) -> String {
         let mut about = self.fault.about().to_owned();
         for parameter in self.fault.parameters() {
@@ -229,7 +229,7 @@ impl Planted {
         about
     }
 
-    /// The parameters that are not the usual ones, by name, as [`set`](Self::set) takes them.
+    /// Returns the parameters that differ from the defaults, in the form that [`set`](Self::set) accepts.
     pub fn parameters(&self) -> Vec<(&str, String)> {
         let own = self.with.iter().map(|(name, value)| (name.as_str(), value.to_string()));
         let mut all: Vec<_> = own.collect();
@@ -244,7 +244,7 @@ impl Planted {
         all
     }
 
-    /// What is wrong with it: parameters that the fault does not have, values with which it does nothing or that mean none.
+    /// Lists all mistakes: unknown parameters, and values that are out of range or have no effect.
     pub fn mistakes(&self) -> Vec<String> {
         let own = self.with.iter().filter_map(|(name, amount)| self.wrong(name, amount));
         let never = !is_probability(self.probability);
@@ -269,7 +269,7 @@ fn is_probability(number: f64) -> bool {
     number > 0.0 && number <= 1.0
 }
 
-/// As it is written on the command line: `copy.late,ms=50,probability=0.2,seed=7`.
+/// Formats the fault for the command line: `copy.late,ms=50,probability=0.2,seed=7`.
 impl fmt::Display for Planted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.fault)?;
@@ -277,12 +277,12 @@ impl fmt::Display for Planted {
     }
 }
 
-/// The text is no planted fault.
+/// Error for a text that is not a valid fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadPlanted {
-    /// The name is not in the catalogue.
+    /// Unknown name of a fault.
     Fault(String),
-    /// What is wrong with its parameters, one mistake a line, each with what could be written.
+    /// Mistakes in the parameters, each with the valid values.
     Parameters(Vec<String>),
 }
 
@@ -300,7 +300,7 @@ impl std::error::Error for BadPlanted {}
 impl FromStr for Planted {
     type Err = BadPlanted;
 
-    /// Reads what [`Display`](fmt::Display) writes.
+    /// Parses the output of [`Display`](fmt::Display).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sentence_about_a_planted_fault_has_its_values() {
+    fn description_contains_parameter_values() {
         let about = |text: &str| text.parse::<Planted>().unwrap().about();
         assert_eq!(about("call.hang"), "A call of `hipFreeAsync` never returns.");
         assert_eq!(
@@ -335,15 +335,15 @@ mod tests {
             "A call of `hipMalloc` is refused with `hipErrorInvalidValue`, for no reason. It does so at 0.25 of all opportunities."
         );
         for fault in Fault::ALL {
-            let told = Planted::from(*fault).about();
+            let about = Planted::from(*fault).about();
             for parameter in fault.parameters() {
-                assert!(!told.contains(&format!("`{}`", parameter.name)), "{told}");
+                assert!(!about.contains(&format!("`{}`", parameter.name)), "{about}");
             }
         }
     }
 
     #[test]
-    fn a_planted_fault_is_read_back_as_it_is_shown() {
+    fn injected_fault_round_trips_through_text() {
         for text in [
             "copy.zero",
             "copy.late,ms=50",
@@ -357,11 +357,11 @@ mod tests {
         assert_eq!((late.amount("ms"), late.amount("bytes")), (20, 0));
     }
 
-    /// A fault at calls and one of the device are drawn alike.
+    /// A fault at calls and one of the device use the same random decisions.
     const KINDS: [Fault; 2] = [Fault::GraphLaunchLost, Fault::CopyZero];
 
     #[test]
-    fn the_seed_decides_and_the_probability_is_kept() {
+    fn seed_decides_and_probability_holds() {
         #[track_caller]
         fn check(probability: f64, expected: std::ops::RangeInclusive<usize>) {
             for fault in KINDS {
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_the_fault_or_has_it_not() {
+    fn per_process_faults_act_always_or_never() {
         for fault in KINDS {
             let planted = Planted { probability: 0.5, per: Per::Process, ..Planted::from(fault) };
             let all = |run| (0..20).all(|n| planted.of_run(run).takes(n));
@@ -391,14 +391,14 @@ mod tests {
     }
 
     #[test]
-    fn one_opportunity_alone_can_be_taken() {
+    fn only_selects_one_opportunity() {
         let planted: Planted = "copy.zero,only=3".parse().unwrap();
         assert_eq!((0..9).filter(|n| planted.takes(*n)).collect::<Vec<_>>(), [2]);
         assert!("copy.zero,only=0".parse::<Planted>().is_err());
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn reports_mistakes_with_valid_values() {
         #[track_caller]
         fn check(text: &str, expected: &str) {
             assert_eq!(text.parse::<Planted>().unwrap_err().to_string(), expected);
@@ -422,7 +422,7 @@ mod tests {
             );
         }
         check("copy.late,ms=5,ms=6", "`ms` of `copy.late` is given twice");
-        // Of many names those that are like it.
+        // If there are many names, similar ones are listed.
         check(
             "call.crash,call=hipStreamWaitEvents",
             "`call=hipStreamWaitEvents` of `call.crash`: write hipStreamWaitEvent, hipStreamCreateWithFlags, \
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn each_parameter_takes_its_range_and_nothing_else() {
+    fn parameters_accept_exactly_their_range() {
         for fault in Fault::ALL {
             for parameter in fault.parameters() {
                 let takes = |value: &str| {
@@ -464,10 +464,11 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_is_judged_as_a_text_is() {
+    fn configuration_is_checked_like_text() {
         let late = |json: &str| serde_json::from_str::<Planted>(json).unwrap().mistakes();
         assert_eq!(late(r#"{"fault": "copy.late", "with": {"ms": 5}}"#), [""; 0]);
-        let told = late(r#"{"fault": "copy.late", "probability": 2, "with": {"ms": 0, "s": "x"}}"#);
-        assert_eq!(told.len(), 3, "{told:?}");
+        let mistakes =
+            late(r#"{"fault": "copy.late", "probability": 2, "with": {"ms": 0, "s": "x"}}"#);
+        assert_eq!(mistakes.len(), 3, "{mistakes:?}");
     }
 }

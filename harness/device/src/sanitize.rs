@@ -2,20 +2,20 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// Whether the device checks accesses of kernels and copies against what was allocated and written.
+/// Mode of the sanitizer, which checks accesses of kernels and copies against allocated and initialised memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub enum Sanitize {
-    /// It does not.
+    /// The sanitizer is off.
     #[default]
     Off,
-    /// It tells each mistake once, and goes on as hardware would.
+    /// The sanitizer reports each error once, and the device continues as hardware would.
     On,
-    /// It stops at the first mistake.
+    /// The device stops at the first error.
     Stop,
 }
 
-/// In JSON a word, or whether it is on: records of versions that always stopped have only that.
+/// JSON form: a word, or a boolean in records of versions in which the sanitizer always stopped.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -51,13 +51,13 @@ impl From<Written> for Sanitize {
 }
 
 impl Sanitize {
-    /// Whether accesses are checked.
+    /// Returns true if accesses are checked.
     pub fn is_on(self) -> bool {
         self != Sanitize::Off
     }
 }
 
-/// As on the command line.
+/// Formats the mode for the command line.
 impl fmt::Display for Sanitize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -68,7 +68,7 @@ impl fmt::Display for Sanitize {
     }
 }
 
-/// What is not written like a way to check accesses.
+/// Error for a text that is not a mode of the sanitizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownSanitize(String);
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_read_as_it_is_written_and_as_it_was() {
+    fn parses_current_and_old_json() {
         #[track_caller]
         fn check(json: &str, expected: Sanitize) {
             let read: Sanitize = serde_json::from_str(json).unwrap();

@@ -2,23 +2,22 @@ use std::{fmt, num::NonZeroU64, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// When the emulated device carries out the work that the host has handed over. A program whose result differs
-/// between two of these is racy.
+/// Time and order in which the emulated device executes submitted work. A program whose result depends on the schedule
+/// has a race.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Schedule {
-    /// As soon as it can; queues and copy engines run at the same time as each other and the host.
+    /// As soon as possible. Queues and copy engines run concurrently with each other and with the host.
     #[default]
     Eager,
-    /// As late as the interface allows: nothing is carried out before somebody waits for it, and then nothing that the
-    /// wait does not need.
+    /// As late as HSA allows: work is executed only when the host waits for it, and only what the wait needs.
     Lazy,
-    /// One of the legal orders of queues, copy engines, host and waves, chosen by this seed.
+    /// A legal order of queues, copy engines, host and waves, chosen by this seed.
     Seeded(u64),
-    /// As [`Schedule::Eager`], but with turns of so many instructions for the waves of a workgroup, instead of a few: a race
-    /// between waves may show in numbers on long or on short ones alone.
+    /// Like [`Schedule::Eager`], but the waves of a workgroup take turns of this many instructions instead of a few. A
+    /// race between waves may change results only with long or only with short turns.
     Waves(NonZeroU64),
-    /// As [`Schedule::Eager`], but what memory gives reaches the registers of a kernel only when it waits for that: a
-    /// missing wait shows in numbers.
+    /// Like [`Schedule::Eager`], but loaded values reach the registers of a kernel only when it waits for them. A
+    /// missing wait then changes results.
     LateResults,
 }
 
@@ -34,7 +33,7 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// The text names no schedule.
+/// Error for a text that is not a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownSchedule(pub String);
 
@@ -42,7 +41,7 @@ impl fmt::Display for UnknownSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no schedule; there are eager, lazy, late-results, seeded=N and waves=N (N from 1 on)",
+            "`{}` is not a schedule; the schedules are eager, lazy, late-results, seeded=N and waves=N (N from 1 on)",
             self.0
         )
     }
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schedule_is_read_back_as_it_is_shown() {
+    fn schedule_round_trips_through_text() {
         let waves = Schedule::Waves(NonZeroU64::MIN);
         let seeded = Schedule::Seeded(7);
         for schedule in [Schedule::Eager, Schedule::Lazy, Schedule::LateResults, seeded, waves] {

@@ -2,35 +2,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::Identity;
 
-/// The environment variable that names the file to which the emulated device adds a [`Witness`], one line of JSON, in each process
-/// that initialises it, and in each process that loads HIP or another HSA runtime and ends without that. Neither a program nor its
-/// children have to know of it.
+/// Environment variable with the name of a file to which the emulated device appends a [`Witness`], one line of JSON.
+/// It does so in each process that initialises it, and in each process that loads HIP or another HSA runtime but never
+/// initialises the device. Programs and their children need no changes for this.
 pub const WITNESS_VARIABLE: &str = "ROCREPRO_DEVICE_WITNESS";
 
-/// The environment variable that holds the build id of the requested stack's libamdhip64. A process that runs on another one
-/// reports that on standard error, unless [`WITNESS_VARIABLE`] is set.
+/// Environment variable with the build id of the requested stack's libamdhip64. A process that uses another one reports
+/// it on standard error, unless [`WITNESS_VARIABLE`] is set.
 pub const RUNTIME_VARIABLE: &str = "ROCREPRO_DEVICE_RUNTIME";
 
-/// Statement of the emulated device about a process that has it loaded: whether its work reached this device, and from which
-/// libraries.
+/// Statement of the emulated device about a process in which it is loaded: whether work reached the device, and from
+/// which libraries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Witness {
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// The device's own statement.
+    /// Identity and configuration of the device.
     pub identity: Identity,
-    /// True if the process initialised the device. A process that did not writes its line when it ends, and only if it had loaded
-    /// HIP or another HSA runtime.
+    /// True if the process initialised the device. A process that did not writes its statement when it ends, and only
+    /// if it loaded HIP or another HSA runtime.
     pub reached: bool,
-    /// Libraries of ROCm that were mapped when the statement was made.
+    /// ROCm libraries that were mapped when the statement was made.
     pub libraries: Vec<Mapped>,
-    /// HSA runtimes other than this device whose code was mapped then.
+    /// HSA runtimes other than this device whose code was mapped at that time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Mapped>,
 }
 
 impl Witness {
-    /// The HIP runtime of the process, if it had loaded one.
+    /// Returns the HIP runtime of the process, if it had loaded one.
     pub fn hip(&self) -> Option<&Mapped> {
         self.libraries.iter().find(|library| library.name.starts_with("libamdhip64"))
     }
@@ -41,9 +41,9 @@ impl Witness {
 pub struct Mapped {
     /// File name, such as `libamdhip64.so.7`.
     pub name: String,
-    /// The path by which the process knows it.
+    /// Path in the process.
     pub path: String,
-    /// GNU build id in hexadecimal; none where the file has none.
+    /// GNU build id in hexadecimal, if the file has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
 }

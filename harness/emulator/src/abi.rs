@@ -10,8 +10,8 @@ use std::{
 
 use crate::config;
 
-/// `hsa_status_t`. A callback of the caller may return any value, so this is not an enum. What makes an `hsa_iterate_*`
-/// function stop is what it returns, also `INFO_BREAK`.
+/// `hsa_status_t`. Not an enum, because a callback of the caller may return any value. The return value of a callback
+/// ends an `hsa_iterate_*` call if it is not success; `INFO_BREAK` is handled like any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Status(pub(crate) u32);
@@ -56,7 +56,7 @@ impl Status {
     pub(crate) const IMAGE_SIZE_UNSUPPORTED: Status = Status(0x3001);
     pub(crate) const IMAGE_PITCH_UNSUPPORTED: Status = Status(0x3002);
 
-    /// The name in `hsa.h` or `hsa_ext_amd.h`, with its terminating zero.
+    /// Returns the name in `hsa.h` or `hsa_ext_amd.h`.
     pub(crate) const fn c_name(self) -> &'static std::ffi::CStr {
         match self {
             Status::SUCCESS => c"HSA_STATUS_SUCCESS",
@@ -111,7 +111,7 @@ impl Agent {
     /// The first GPU.
     pub(crate) const GPU: Agent = Agent(2);
 
-    /// Which GPU it is, from 0; `None` for the host and for handles that are no agent.
+    /// Returns the index of the GPU, from 0; `None` for the host and for invalid handles.
     pub(crate) fn gpu(self) -> Option<usize> {
         let index = self.0.checked_sub(Agent::GPU.0)?;
         (index < config::get().devices.into()).then_some(index as usize)
@@ -121,12 +121,12 @@ impl Agent {
         self.gpu().is_some()
     }
 
-    /// All GPUs.
+    /// Returns all GPUs.
     pub(crate) fn gpus() -> impl Iterator<Item = Agent> {
         (0..u64::from(config::get().devices)).map(|index| Agent(Agent::GPU.0 + index))
     }
 
-    /// All agents.
+    /// Returns all agents.
     pub(crate) fn all() -> impl Iterator<Item = Agent> {
         [Agent::CPU].into_iter().chain(Agent::gpus())
     }
@@ -168,12 +168,12 @@ pub(crate) struct SignalCell {
     pub(crate) value: AtomicI64,
     pub(crate) event_mailbox: AtomicU64,
     pub(crate) event_id: AtomicU32,
-    /// `reserved1`: not zero once the address of `value` was handed out, so that it may change
-    /// without a call.
+    /// Field `reserved1`: non-zero after the address of `value` was handed out. From then on the value may change
+    /// without an HSA call.
     pub(crate) exposed: AtomicU32,
     pub(crate) start: AtomicU64,
     pub(crate) end: AtomicU64,
-    /// The queue whose doorbell this is, or zero.
+    /// Address of the queue whose doorbell the signal is, or zero.
     pub(crate) queue: AtomicU64,
     pub(crate) reserved3: [u32; 2],
 }
@@ -294,12 +294,12 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    /// The condition of that C value.
+    /// Returns the condition with this C value.
     pub(crate) fn from_c(value: u32) -> Option<Condition> {
         [Condition::Eq, Condition::Ne, Condition::Lt, Condition::Gte].get(value as usize).copied()
     }
 
-    /// Whether `value` compares with `reference` in this way.
+    /// Returns true if `value` meets the condition with respect to `reference`.
     pub(crate) fn holds(self, value: i64, reference: i64) -> bool {
         match self {
             Condition::Eq => value == reference,
@@ -329,14 +329,14 @@ pub(crate) struct PointerInfo {
     pub(crate) user_data: u64,
     pub(crate) owner: Agent,
     pub(crate) global_flags: u32,
-    /// Since version 1.13 of the extension (ROCm 7.0).
+    /// Field since version 1.13 of the extension (ROCm 7.0).
     pub(crate) registered: u32,
 }
 
 const _: () = assert!(size_of::<PointerInfo>() == 56);
 
-/// `hsa_amd_event_t` holding an `hsa_amd_gpu_memory_fault_info_t` or, which is alike, an
-/// `hsa_amd_gpu_memory_error_info_t`.
+/// `hsa_amd_event_t` that contains an `hsa_amd_gpu_memory_fault_info_t` or an `hsa_amd_gpu_memory_error_info_t`, which
+/// have the same layout.
 #[repr(C)]
 pub(crate) struct MemoryEvent {
     pub(crate) kind: u32,
@@ -366,43 +366,43 @@ pub(crate) type QueueCallback = extern "C" fn(Status, *mut QueueCell, *mut c_voi
 pub(crate) type SystemEventCallback = extern "C" fn(*const MemoryEvent, *mut c_void) -> Status;
 pub(crate) type SignalHandler = extern "C" fn(i64, *mut c_void) -> bool;
 
-/// A pointer through which a caller of the HSA interface wants an answer.
+/// Output pointer of an HSA call.
 ///
-/// Values of this type come only from C callers, whose contract is that the pointer is null or
-/// valid for writing a `T`; that is why writing through it is offered as a safe operation.
+/// Values of this type come only from C callers, whose contract is that the pointer is null or valid for writing a `T`.
+/// Therefore writing through it is offered as a safe operation.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 
 impl<T: Copy> Out<T> {
-    /// For an answer that nobody wants.
+    /// Returns a null pointer, for an output that is not needed.
     pub(crate) fn none() -> Out<T> {
         Out(std::ptr::null_mut())
     }
 
-    /// Stores the answer, or reports a null pointer as the invalid argument that it is.
+    /// Writes the value; returns `INVALID_ARGUMENT` for a null pointer.
     pub(crate) fn put(self, value: T) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
         }
-        // SAFETY: not null, and by the contract of the type valid for writing; C promises no
-        // alignment for answers of `void *` attributes.
+        // SAFETY: not null, and by the contract of the type valid for writing. C does not guarantee the alignment of
+        // `void *` outputs.
         unsafe { self.0.write_unaligned(value) };
         Status::SUCCESS
     }
 
-    /// Stores the answer if the caller wants it.
+    /// Writes the value unless the pointer is null.
     pub(crate) fn put_if_wanted(self, value: T) {
         let _ = self.put(value);
     }
 
-    /// Stores answers one behind the other, of which the caller has named or knows the number.
+    /// Writes consecutive values. The caller has provided space for all of them.
     pub(crate) fn put_all(self, values: impl IntoIterator<Item = T>) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
         }
         for (index, value) in values.into_iter().enumerate() {
-            // SAFETY: by the contract of the type, which holds for an array too.
+            // SAFETY: the contract of the type holds for the whole array.
             unsafe { self.0.add(index).write_unaligned(value) };
         }
         Status::SUCCESS
@@ -412,21 +412,19 @@ impl<T: Copy> Out<T> {
         self.0.is_null()
     }
 
-    /// What the caller left there; for fields that are both argument and answer.
+    /// Reads the current value; for parameters that are both input and output.
     pub(crate) fn get(self) -> Option<T> {
         // SAFETY: not null, and by the contract of the type it points at a `T` of the caller.
         (!self.0.is_null()).then(|| unsafe { self.0.read_unaligned() })
     }
 
-    /// Stores the first `bytes` bytes of `value`; callers with an older header have a shorter
-    /// struct.
+    /// Writes the first `bytes` bytes of `value`: a caller that was compiled with an older header has a shorter struct.
     pub(crate) fn put_prefix(self, value: T, bytes: usize) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
         }
         let bytes = bytes.min(size_of::<T>());
-        // SAFETY: not null and valid for the size that the caller named; `value` is at least
-        // that long.
+        // SAFETY: not null and valid for the size that the caller passed; `value` is at least that long.
         unsafe {
             std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), self.0.cast(), bytes);
         }
@@ -434,9 +432,9 @@ impl<T: Copy> Out<T> {
     }
 }
 
-/// The `void *value` of an `hsa_*_get_info` function; the attribute decides its type.
+/// Output of an `hsa_*_get_info` function. The attribute determines the type.
 ///
-/// As with [`Out`], values come only from C callers, whose contract is that there is room for the
+/// As with [`Out`], values come only from C callers, whose contract is that the memory is large enough for the
 /// attribute's type.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -447,12 +445,12 @@ impl Answer {
         Out(self.0.cast::<T>()).put(value)
     }
 
-    /// As [`Out::put_prefix`].
+    /// Writes the first `bytes` bytes, like [`Out::put_prefix`].
     pub(crate) fn prefix<T: Copy>(self, value: T, bytes: usize) -> Status {
         Out(self.0.cast::<T>()).put_prefix(value, bytes)
     }
 
-    /// A text field of fixed length: the rest of it is zeros.
+    /// Writes a text into a field of `N` bytes and fills the rest with zeros.
     pub(crate) fn text<const N: usize>(self, text: &str) -> Status {
         let mut field = [0u8; N];
         let bytes = text.as_bytes();
@@ -461,15 +459,13 @@ impl Answer {
         self.put(field)
     }
 
-    /// A text whose length the caller asked for before, without (`zero == false`) or with its
-    /// terminating zero.
+    /// Writes a text whose length the caller queried before, with (`zero == true`) or without its terminating zero.
     pub(crate) fn bytes(self, text: &str, zero: bool) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
         }
         let to = self.0.cast::<u8>();
-        // SAFETY: not null; the caller sized the buffer from the length attribute that belongs to
-        // this text.
+        // SAFETY: not null; the caller allocated the buffer with the queried length of this text.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr(), to, text.len());
             if zero {
@@ -480,7 +476,7 @@ impl Answer {
     }
 }
 
-/// An array argument `(pointer, count)` of a C caller.
+/// Returns the slice of an array argument `(pointer, count)` of a C caller.
 ///
 /// # Safety
 /// The pointer is null, or valid for `count` elements for as long as the result is used.
@@ -488,11 +484,11 @@ pub(crate) unsafe fn array<'a, T>(pointer: *const T, count: u32) -> &'a [T] {
     if pointer.is_null() || count == 0 {
         return &[];
     }
-    // SAFETY: not null, and the caller vouches for `count` values there.
+    // SAFETY: not null, and the caller guarantees `count` values there.
     unsafe { std::slice::from_raw_parts(pointer, count as usize) }
 }
 
-/// A name argument of a C caller; bytes that are not UTF-8 are replaced.
+/// Reads a string argument of a C caller. Bytes that are not UTF-8 are replaced.
 ///
 /// # Safety
 /// The pointer is null or a terminated C string.
@@ -500,15 +496,15 @@ pub(crate) unsafe fn name(pointer: *const c_char) -> Option<String> {
     if pointer.is_null() {
         return None;
     }
-    // SAFETY: not null, and the caller vouches for a string of C.
+    // SAFETY: not null, and the caller guarantees a C string.
     Some(unsafe { std::ffi::CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }
 
 /// `hsa_file_t`.
 pub(crate) type File = c_int;
 
-/// Exports one function under several names: the interface has a name for each memory order, and older ones beside them.
-/// Every access here has the strongest order, which includes the others.
+/// Exports one function under several names. HSA has a name for each memory order, and older names. All accesses here
+/// use the strongest order, which satisfies the others.
 macro_rules! export {
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;) => {};
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?; $name:ident $($more:ident)*) => {

@@ -1,40 +1,40 @@
-//! Which addresses the emulated GPU may touch, as plain data.
+//! Map of the addresses that the emulated GPU may access.
 
 use std::{collections::BTreeMap, ops::Range};
 
 use crate::abi::Agent;
 
-/// The page size of the emulated GPU's address translation, in bytes.
+/// Page size of the emulated GPU's address translation, in bytes.
 pub(crate) const PAGE: usize = 4096;
 
-/// What a region of the address space is.
+/// Origin of a region of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// From a memory pool.
+    /// Allocated from a memory pool.
     Pool,
-    /// Host memory that was locked, and how often.
+    /// Locked host memory. `count` is the number of locks.
     Locked { count: usize },
-    /// Mapped by the virtual memory calls; the GPU sees it once it was given access.
+    /// Mapped by the virtual memory calls. The GPU may access it if `gpu_access` is set.
     Virtual { gpu_access: bool },
-    /// Memory of another process that this one has attached.
+    /// Memory of another process, attached through IPC.
     Attached,
-    /// The device's own: code objects, queues, signals.
+    /// Memory of the device itself: code objects, queues, signals.
     Internal,
 }
 
 /// A region of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
-    /// Length in bytes as it was asked for, rounded up to what was allocated.
+    /// Length in bytes as requested by the caller or, for whole-page allocations, rounded up to pages.
     pub(crate) len: usize,
     pub(crate) kind: Kind,
-    /// Whose memory it is.
+    /// Agent that owns the memory.
     pub(crate) owner: Agent,
     /// `hsa_amd_memory_pool_global_flag_t`.
     pub(crate) flags: u32,
 }
 
-/// All regions. Locked host memory lives in a map of its own, because locked ranges may overlap.
+/// All regions. Locked host memory has its own map, because locked ranges may overlap.
 #[derive(Debug, Default)]
 pub(crate) struct AddressMap {
     regions: BTreeMap<usize, Region>,
@@ -42,33 +42,33 @@ pub(crate) struct AddressMap {
 }
 
 impl AddressMap {
-    /// Adds a region that overlaps no other.
+    /// Adds a region. It must not overlap any other.
     pub(crate) fn insert(&mut self, start: usize, region: Region) {
         self.regions.insert(start, region);
     }
 
-    /// Removes the region that starts there.
+    /// Removes the region that starts at this address.
     pub(crate) fn remove(&mut self, start: usize) -> Option<Region> {
         self.regions.remove(&start)
     }
 
-    /// The region that starts there.
+    /// Returns the region that starts at this address.
     pub(crate) fn starting_at(&mut self, start: usize) -> Option<&mut Region> {
         self.regions.get_mut(&start)
     }
 
-    /// Device memory from pools: where it starts and its length.
+    /// Returns start and length of all device memory from pools.
     pub(crate) fn pools(&self) -> impl Iterator<Item = (usize, usize)> {
         let pool = |region: &Region| region.kind == Kind::Pool && region.owner.is_gpu();
         self.regions.iter().filter(move |(_, r)| pool(r)).map(|(start, r)| (*start, r.len))
     }
 
-    /// An address of device memory of that length from a pool.
+    /// Returns the address of a pool allocation of this length in device memory.
     pub(crate) fn pool_of(&self, len: usize) -> Option<usize> {
         self.pools().find(|pool| pool.1.next_multiple_of(PAGE) == len).map(|pool| pool.0)
     }
 
-    /// Locks a host range; locking the same start again counts and keeps the longer range.
+    /// Locks a host range. Locking the same start again increments the count and keeps the longer range.
     pub(crate) fn lock(&mut self, start: usize, region: Region) {
         let known = self
             .locked
@@ -80,7 +80,7 @@ impl AddressMap {
         }
     }
 
-    /// Undoes one lock of the range that starts there; `false` when there is none.
+    /// Undoes one lock of the range that starts at this address; returns `false` if it is not locked.
     pub(crate) fn unlock(&mut self, start: usize) -> bool {
         let Some(known) = self.locked.get_mut(&start) else { return false };
         match &mut known.kind {
@@ -92,15 +92,15 @@ impl AddressMap {
         true
     }
 
-    /// The region that holds the address, and where it starts.
+    /// Returns the region that contains the address, and its start.
     pub(crate) fn find(&self, address: usize) -> Option<(usize, Region)> {
         let holds = |(start, region): &(usize, Region)| address - start < region.len;
         let own = self.regions.range(..=address).next_back().map(|(s, r)| (*s, *r)).filter(holds);
         own.or_else(|| self.locked.range(..=address).rev().map(|(s, r)| (*s, *r)).find(holds))
     }
 
-    /// The addresses around this one that the GPU can reach without another look: for locked
-    /// memory whole pages, since translation knows nothing smaller.
+    /// Returns the range around this address that the GPU can access. For locked memory that is whole pages, the unit
+    /// of address translation.
     pub(crate) fn reach(&self, address: usize) -> Option<Range<usize>> {
         if let Some((start, region)) = self.find(address) {
             return match region.kind {
@@ -117,14 +117,14 @@ impl AddressMap {
             .find(|range| range.contains(&address))
     }
 
-    /// The whole pages around an address just outside of an allocation that the map holds by the byte.
+    /// Returns the whole pages of a pool allocation, for an address just outside of the requested bytes.
     pub(crate) fn pages_of_pool(&self, address: usize) -> Option<Range<usize>> {
         let (start, region) = self.regions.range(..=address).next_back()?;
         let range = pages(*start, region.len);
         (region.kind == Kind::Pool && range.contains(&address)).then_some(range)
     }
 
-    /// Whether the GPU can reach every byte of the range; the address that it cannot otherwise.
+    /// Checks that the GPU can access every byte of the range; returns the first address that it cannot access.
     pub(crate) fn check(&self, start: usize, len: usize) -> Result<(), usize> {
         let end = start.checked_add(len).ok_or(start)?;
         let mut at = start;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_followed_over_adjoining_regions() {
+    fn check_spans_adjoining_regions() {
         check(0x10000, 0x2000, Ok(()));
         check(0x11fff, 0x2, Ok(()));
         check(0x10000, 0x3000, Ok(()));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn locked_memory_is_reached_by_whole_pages() {
+    fn locked_memory_is_accessible_by_whole_pages() {
         check(0x20000, 0x10, Ok(()));
         check(0x20000, 0x5000, Ok(()));
         check(0x24fff, 2, Err(0x25000));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_of_an_allocation_go_on_behind_it() {
+    fn pool_pages_extend_past_the_requested_bytes() {
         let mut map = AddressMap::default();
         map.insert(0x10000, region(Kind::Pool, 0x1100));
         map.insert(0x20000, region(Kind::Internal, 0x1100));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_count() {
+    fn locks_are_counted() {
         let mut map = sample();
         map.lock(0x20008, region(Kind::Locked { count: 0 }, 0x10));
         assert_eq!(map.find(0x24000).map(|(start, _)| start), Some(0x20008));

@@ -1,4 +1,4 @@
-//! The agents: the host processor and the emulated GPUs.
+//! HSA agents: the host processor and the emulated GPUs.
 
 use std::ffi::c_void;
 
@@ -43,7 +43,7 @@ fn host_info(attribute: u32, value: Answer) -> Status {
         0 => value.text::<64>("host processor"),
         1 => value.text::<64>("CPU"),
         0xA009 => value.text::<64>("host processor"),
-        // FEATURE: none. PROFILE: full. DEVICE: CPU.
+        // FEATURE: no features. PROFILE: full. DEVICE: CPU.
         2 => value.put(0u32),
         4 => value.put(1u32),
         17 => value.put(0u32),
@@ -55,7 +55,7 @@ fn host_info(attribute: u32, value: Answer) -> Status {
     }
 }
 
-/// Attributes that are alike on both agents, or mean nothing on either.
+/// Returns attributes that have the same value on both kinds of agents.
 fn common_info(attribute: u32, value: Answer) -> Status {
     match attribute {
         // MACHINE_MODEL: large.
@@ -72,8 +72,8 @@ fn common_info(attribute: u32, value: Answer) -> Status {
         20 => value.put([0u8; 128]),
         // FBARRIER_MAX_SIZE
         11 => value.put(32u32),
-        // AMD_MAX_ADDRESS_WATCH_POINTS, AMD_ASIC_FAMILY_ID, AMD_UCODE_VERSION and
-        // AMD_SDMA_UCODE_VERSION: there is no firmware.
+        // AMD_MAX_ADDRESS_WATCH_POINTS, AMD_ASIC_FAMILY_ID, AMD_UCODE_VERSION and AMD_SDMA_UCODE_VERSION: the emulated
+        // device has no firmware.
         0xA005 | 0xA107..=0xA109 => value.put(0u32),
         // AMD_MEMORY_PROPERTIES, AMD_AQL_EXTENSIONS: bit fields of eight bytes.
         0xA114 | 0xA115 => value.put([0u8; 8]),
@@ -84,7 +84,7 @@ fn common_info(attribute: u32, value: Answer) -> Status {
     }
 }
 
-/// Ticks per second of the GPU's counter.
+/// Frequency of the GPU's clock counter, in Hz.
 const GPU_FREQUENCY: u64 = 100_000_000;
 
 fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Status {
@@ -119,8 +119,8 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
             let [l1, l2, l3] = model.caches.map(|kib| kib << 10);
             value.put([l1, l2, l3, 0])
         }
-        // EXTENSIONS: a bit for images, which ROCr sets on every GPU and without which HIP refuses
-        // even `hipMallocPitch`. Those without images say that there is room for none.
+        // EXTENSIONS: the bit for images. ROCr sets it on every GPU, and without it HIP rejects even `hipMallocPitch`.
+        // Devices without images report a maximum size of zero.
         20 => {
             let mut extensions = [0u8; 128];
             extensions[0] = 1 << 1;
@@ -130,7 +130,7 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         19 => value.put(ISA),
         // FAST_F16_OPERATION
         24 => value.put(true),
-        // Sizes of images and numbers of handles. HIP requires an answer even where no image is ever made.
+        // Maximum sizes of images and numbers of handles. HIP queries them even if no image is ever created.
         0x3000..=0x300F => images::most(attribute, value).unwrap_or(Status::INVALID_ARGUMENT),
         0xA000 => value.put(model.chip_id),
         0xA001 => value.put(model.cache_line),
@@ -145,7 +145,7 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         0xA00B => value.put(model.simds_per_unit),
         0xA00C => value.put(model.shader_engines),
         0xA00D => value.put(model.arrays_per_engine),
-        // HDP_FLUSH: two register addresses; null where no flush is needed.
+        // HDP_FLUSH: two register addresses, null because no flush is needed.
         0xA00E => value.put([0u64; 2]),
         // COOPERATIVE_QUEUES
         0xA010 => value.put(true),
@@ -169,11 +169,12 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         0xA112 => value.put(model::unique_id(number)),
         // NEAREST_CPU
         0xA113 => value.put(Agent::CPU),
-        // MEMORY_PROPERTIES: bit 0 tells an APU.
+        // MEMORY_PROPERTIES: bit 0 is set for an APU.
         0xA114 => value.put([u8::from(arch.is_apu()), 0, 0, 0, 0, 0, 0, 0]),
         // SCRATCH_LIMIT_MAX, SCRATCH_LIMIT_CURRENT (ROCm 7.0), in bytes.
         0xA116 | 0xA117 => value.put(config::get().total_memory() / 2),
-        // CLOCK_COUNTERS (ROCm 7.0): the GPU's, the processor's and the system's, and the frequency of the last.
+        // CLOCK_COUNTERS (ROCm 7.0): counters of the GPU, the processor and the system, and the frequency of the system
+        // counter.
         0xA118 => {
             let now = clock::now();
             let gpu = now / (clock::FREQUENCY / GPU_FREQUENCY);

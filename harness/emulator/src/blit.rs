@@ -1,8 +1,7 @@
-//! Copies that the HIP runtime makes with kernels of its own.
+//! Copies that the HIP runtime makes with its own kernels.
 //!
-//! Which copies go through the copy engine and which through a kernel differs from release to
-//! release (6.4 and 7.2 copy up to 16 KiB by kernel, 5.7 does not), so a planted copy fault has to bite
-//! in both.
+//! Releases differ in which copies use the copy engine and which use a kernel (6.4 and 7.2 copy up to 16 KiB with a
+//! kernel, 5.7 does not). Injected copy faults must act on both.
 
 use isa::{Executed, Trap};
 
@@ -14,12 +13,12 @@ use crate::{
     transfer::{self, Direction, Fate},
 };
 
-/// Whether the kernel belongs to the HIP runtime and not to the program under test.
+/// Returns true if the kernel belongs to the HIP runtime and not to the program under test.
 pub(crate) fn is_of_the_runtime(kernel: &str) -> bool {
     kernel.starts_with("__amd_rocclr_")
 }
 
-/// Executes a kernel of the HIP runtime, or what a planted copy fault makes of it.
+/// Executes a kernel of the HIP runtime. If it is a copy, an injected copy fault may replace it.
 pub(crate) fn run(
     kernel: &Kernel,
     kernarg: u64,
@@ -33,11 +32,11 @@ pub(crate) fn run(
     match transfer::fate(total, direction(&rows)) {
         Fate::Done => execute(),
         fate if reachable(&rows) => {
-            // SAFETY: every row is mapped, and the dispatch keeps it so until its end.
+            // SAFETY: every row is mapped, and the dispatch keeps it mapped until its end.
             unsafe { transfer::carry_out(&rows, fate) };
             Ok(Executed::default())
         }
-        // The kernel will run into the unmapped memory by itself.
+        // The kernel runs into the unmapped memory and traps.
         _ => execute(),
     }
 }
@@ -62,12 +61,12 @@ fn direction(rows: &[Row]) -> Direction {
 fn planned_copy(kernel: &Kernel, kernarg: u64) -> Option<Vec<Row>> {
     let (start, len) = (kernarg as usize, kernel.kernarg_bytes as usize);
     memory::map().check(start, len).ok()?;
-    // SAFETY: the range is mapped, and the dispatch keeps it so until its end.
+    // SAFETY: the range is mapped, and the dispatch keeps it mapped until its end.
     let arguments = unsafe { std::slice::from_raw_parts(start as *const u8, len) };
     copy_of(&kernel.name, arguments)
 }
 
-/// The copy that a kernel with these argument bytes makes, by the kernels' source in
+/// Returns the copy that a kernel makes with these argument bytes. The layouts are from the kernels' source in
 /// `rocclr/device/blitcl.cpp` and `rocblit.cpp`.
 fn copy_of(kernel: &str, arguments: &[u8]) -> Option<Vec<Row>> {
     let word = |index: usize| {
@@ -79,9 +78,9 @@ fn copy_of(kernel: &str, arguments: &[u8]) -> Option<Vec<Row>> {
     match kernel {
         "__amd_rocclr_copyBuffer" => {
             let row = match halves(3)? {
-                // Since 6.0: size in bytes, then the remainder and the width of an element.
+                // Arguments since 6.0: size in bytes, then the remainder and the width of an element.
                 (_, 4 | 16) => Row { from, to, len: word(2)? },
-                // Before: two offsets, the number of words plus one, and the rest in bytes.
+                // Arguments before 6.0: two offsets, the number of words plus one, and the remainder in bytes.
                 _ => Row {
                     from: from.checked_add(word(2)?)?,
                     to: to.checked_add(word(3)?)?,
@@ -90,10 +89,10 @@ fn copy_of(kernel: &str, arguments: &[u8]) -> Option<Vec<Row>> {
             };
             Some(vec![row])
         }
-        // Two rectangles (pitch, slice, start, end) and a size in elements, whose fourth
-        // component is the bytes of an element.
+        // Arguments: two rectangles (pitch, slice, start, end) and a size in elements, whose fourth component is the
+        // number of bytes per element.
         "__amd_rocclr_copyBufferRect" | "__amd_rocclr_copyBufferRectAligned" => {
-            // The vectors are aligned to 32 bytes.
+            // Vectors are aligned to 32 bytes.
             let vector = |index: usize| Some([word(index)?, word(index + 1)?, word(index + 2)?]);
             let (source, target, size) = (vector(4)?, vector(8)?, vector(12)?);
             let unit = word(15)?;
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn linear_copies_of_both_generations_are_understood() {
+    fn parses_linear_copies_of_both_layouts() {
         let row = Row { from: 0x1000, to: 0x2000, len: 70 };
         check("copyBuffer", &[0x1000, 0x2000, 70, (16 << 32) | 6, 0x2040, 512], Some(&[row]));
         check("copyBuffer", &[0x1000, 0x2000, 70, (4 << 32) | 2, 0x2044, 512], Some(&[row]));
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn rectangles_are_scaled_by_their_element() {
+    fn parses_rectangle_copies() {
         let mut words = [0u64; 16];
         words[..2].copy_from_slice(&[0x1000, 0x2000]);
         words[4..7].copy_from_slice(&[10, 100, 1]);
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn other_kernels_are_no_copies() {
+    fn other_kernels_are_not_copies() {
         check("fillBufferAligned", &[0; 16], None);
         assert!(is_of_the_runtime("__amd_rocclr_initHeap"));
         assert!(!is_of_the_runtime("saxpy"));

@@ -1,4 +1,4 @@
-//! The caches that the device says it has.
+//! Data caches that the device reports. Caches are not emulated.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -7,14 +7,14 @@ use crate::{
     config, model,
 };
 
-/// `hsa_cache_t`: the level, counted from 1, of the GPU's caches.
+/// `hsa_cache_t`: the level of a GPU cache, from 1.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Cache(u64);
 
 const NAMES: [&CStr; 3] = [c"GPU L1", c"GPU L2", c"GPU L3"];
 
-/// Bytes of the cache; none for a handle that is no cache and for a level that the device lacks.
+/// Returns the size of the cache in bytes; `None` for an invalid handle and for a level that the GPU does not have.
 fn bytes(Cache(level): Cache) -> Option<u32> {
     let caches = model::of(config::get().arch).caches;
     let kib = caches.get(usize::try_from(level).ok()?.checked_sub(1)?)?;
@@ -46,7 +46,7 @@ extern "C" fn hsa_cache_get_info(cache: Cache, attribute: u32, value: Answer) ->
     let Some(bytes) = bytes(cache) else { return Status::INVALID_CACHE };
     let name: &'static CStr = NAMES[cache.0 as usize - 1];
     match attribute {
-        // NAME_LENGTH, and as in ROCr the address of the text for NAME.
+        // NAME_LENGTH, and the address of the text for NAME, as in ROCr.
         0 => value.put(name.count_bytes() as u32),
         1 => value.put(name.as_ptr().cast::<c_char>()),
         // LEVEL, SIZE
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cache_tells_its_level_and_size() {
+    fn caches_report_level_and_size() {
         extern "C" fn note(cache: Cache, data: *mut c_void) -> Status {
             let (mut level, mut size) = (0u8, 0u32);
             // SAFETY: `Answer` is a transparent pointer, here to locals of the attributes' types; the data is the test's
@@ -78,7 +78,7 @@ mod tests {
         }
         let mut seen: Vec<(u8, u32)> = Vec::new();
         let data = (&raw mut seen).cast::<c_void>();
-        // What stops an iteration is what it returns.
+        // The callback's return value ends the iteration.
         assert_eq!(hsa_agent_iterate_caches(Agent::GPU, Some(note), data), Status::INFO_BREAK);
         let [l1, l2, _] = model::of(config::get().arch).caches;
         assert_eq!(seen, [(1, l1 << 10), (2, l2 << 10)]);

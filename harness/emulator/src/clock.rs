@@ -1,10 +1,10 @@
-//! The system clock of the HSA interface: nanoseconds of `CLOCK_MONOTONIC`, the clock that HIP
-//! itself reads, so that times of both kinds may be compared.
+//! System clock of the HSA interface: nanoseconds of `CLOCK_MONOTONIC`. HIP itself reads the same clock, so the times
+//! can be compared.
 
 /// Ticks per second.
 pub(crate) const FREQUENCY: u64 = 1_000_000_000;
 
-/// Ticks now.
+/// Returns the current time in ticks.
 pub(crate) fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a local; CLOCK_MONOTONIC exists on every Linux.

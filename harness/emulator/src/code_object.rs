@@ -1,8 +1,8 @@
-//! Reads an AMDGPU code object: an ELF shared object whose layout LLVM's AMDGPU usage guide
-//! describes ("ELF Code Object", "Kernel Descriptor").
+//! Parser for AMDGPU code objects. These are ELF shared objects whose layout LLVM's AMDGPU usage guide describes ("ELF
+//! Code Object", "Kernel Descriptor").
 //!
-//! This file turns bytes into a plan of what to load; it touches no memory of the device. Whatever
-//! the bytes are, the answer is a plan or an error.
+//! The parser turns bytes into a load plan and does not access device memory. For any input it returns a plan or an
+//! error.
 
 use device::Arch;
 use object::{
@@ -11,18 +11,18 @@ use object::{
     read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _},
 };
 
-/// The suffix of the symbol that names a kernel's descriptor.
+/// Suffix of the symbol of a kernel's descriptor.
 const DESCRIPTOR_SUFFIX: &str = ".kd";
 
-/// More than any code object occupies; guards against sizes made up by a damaged header.
+/// Maximum size of an image, in bytes. Protects against sizes from a damaged header.
 const MAX_IMAGE: u64 = 16 << 30;
 
-/// What is wrong with a code object.
+/// Reason why a code object cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// The bytes are not a code object.
     Malformed(String),
-    /// The code is for another architecture, by its machine number in `e_flags`.
+    /// The code is for another architecture. The value is the machine number in `e_flags`.
     OtherArch(u32),
 }
 
@@ -30,20 +30,21 @@ fn malformed(what: impl ToString) -> Problem {
     Problem::Malformed(what.to_string())
 }
 
-/// A part of the image that comes from the file.
+/// A part of the image that is copied from the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment<'a> {
     /// Offset in the image.
     pub(crate) address: u64,
     pub(crate) data: &'a [u8],
-    /// Whether kernels may write it: the variables, beside the dynamic section and the addresses that relocations set.
+    /// True if kernels may write it. That holds for variables, and also for the dynamic section and relocated addresses
+    /// in the same segment.
     pub(crate) writable: bool,
 }
 
-/// What a symbol stands for.
+/// Kind of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A kernel, by its descriptor.
+    /// The descriptor of a kernel.
     Kernel,
     /// A variable in device memory.
     Variable,
@@ -59,7 +60,7 @@ pub(crate) struct Symbol {
     pub(crate) size: u64,
 }
 
-/// The value that a relocation is made from.
+/// Symbol value of a relocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
     /// An offset in the image.
@@ -68,7 +69,7 @@ pub(crate) enum Base {
     External(String),
 }
 
-/// How a relocation's value is written.
+/// Encoding of a relocation's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Abs32Lo,
@@ -79,7 +80,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// By the relocation types of LLVM's AMDGPU usage guide, "Relocation Records".
+    /// Returns the encoding of a relocation type of LLVM's AMDGPU usage guide, "Relocation Records".
     fn of_type(kind: u32) -> Option<Form> {
         Some(match kind {
             // R_AMDGPU_ABS32_LO and R_AMDGPU_ABS32
@@ -93,7 +94,7 @@ impl Form {
         })
     }
 
-    /// Bytes that are written.
+    /// Returns the number of bytes written.
     pub(crate) fn len(self) -> usize {
         match self {
             Form::Abs64 | Form::Rel64 => 8,
@@ -101,7 +102,7 @@ impl Form {
         }
     }
 
-    /// What is written at `place` for a `value`; only the first [`Form::len`] bytes count.
+    /// Returns the bytes to write at `place` for a `value`. Only the first [`Form::len`] bytes are used.
     pub(crate) fn bytes(self, value: u64, place: u64) -> [u8; 8] {
         match self {
             Form::Abs32Lo | Form::Abs64 => value,
@@ -112,20 +113,20 @@ impl Form {
     }
 }
 
-/// A relocation.
+/// A place in the image that must be patched with an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Relocation {
-    /// Offset in the image of the place that is patched.
+    /// Offset in the image of the patched place.
     pub(crate) place: u64,
     pub(crate) form: Form,
     pub(crate) base: Base,
     pub(crate) addend: i64,
 }
 
-/// A code object as it is to be loaded.
+/// Load plan of a code object.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CodeObject<'a> {
-    /// Bytes of the image.
+    /// Size of the image, in bytes.
     pub(crate) size: u64,
     pub(crate) segments: Vec<Segment<'a>>,
     pub(crate) symbols: Vec<Symbol>,
@@ -133,7 +134,7 @@ pub(crate) struct CodeObject<'a> {
 }
 
 impl<'a> CodeObject<'a> {
-    /// Reads a code object for that architecture.
+    /// Parses a code object for this architecture.
     pub(crate) fn parse(data: &'a [u8], arch: Arch) -> Result<CodeObject<'a>, Problem> {
         let header = elf::FileHeader64::<LE>::parse(data).map_err(malformed)?;
         if !header.is_class_64() || !header.is_little_endian() {
@@ -189,7 +190,7 @@ impl<'a> CodeObject<'a> {
             return Ok(());
         };
         let count = match (value(elf::DT_HASH), value(elf::DT_GNU_HASH)) {
-            // The number of chains of a System V hash table is the number of symbols.
+            // The number of chains in a System V hash table equals the number of symbols.
             (Some(hash), _) => u64::from(self.table::<object::U32<LE>>(hash, 2)?[1].get(LE)),
             (None, Some(hash)) => self.count_by_gnu_hash(hash)?,
             (None, None) => return Ok(()),
@@ -258,7 +259,7 @@ impl<'a> CodeObject<'a> {
         Ok(())
     }
 
-    /// The number of symbols by the end of the last chain of a GNU hash table.
+    /// Computes the number of symbols from the end of the last chain of a GNU hash table.
     fn count_by_gnu_hash(&self, hash: u64) -> Result<u64, Problem> {
         let header = self.table::<object::U32<LE>>(hash, 4)?;
         let [buckets, base, bloom] = [0, 1, 2].map(|i| u64::from(header[i].get(LE)));
@@ -277,7 +278,7 @@ impl<'a> CodeObject<'a> {
         Ok(last + 1)
     }
 
-    /// The descriptor of a kernel.
+    /// Reads the descriptor of a kernel.
     pub(crate) fn descriptor(&self, kernel: &Symbol) -> Descriptor {
         let bytes = self.at(kernel.address, DESCRIPTOR_BYTES as u64).unwrap_or(&[]);
         let word = |at: usize| {
@@ -293,19 +294,19 @@ impl<'a> CodeObject<'a> {
     }
 }
 
-/// Bytes of a kernel descriptor.
+/// Size of a kernel descriptor, in bytes.
 const DESCRIPTOR_BYTES: usize = 64;
 
-/// What a kernel needs, by its descriptor.
+/// Resources that a kernel needs, from its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
-    /// Static LDS of a workgroup, in bytes.
+    /// Static LDS per workgroup, in bytes.
     pub(crate) group_bytes: u32,
-    /// Scratch of a work-item, in bytes.
+    /// Scratch memory per work-item, in bytes.
     pub(crate) private_bytes: u32,
-    /// The argument segment, in bytes.
+    /// Size of the kernel arguments, in bytes.
     pub(crate) kernarg_bytes: u32,
-    /// Whether the scratch need is not known before the launch.
+    /// True if the scratch size is unknown until the launch.
     pub(crate) dynamic_stack: bool,
 }
 

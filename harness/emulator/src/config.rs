@@ -1,4 +1,4 @@
-//! The configuration: of the process's own device it is read once, from the environment.
+//! Configuration of a device. The process's own device reads it once from the environment.
 
 use device::{CONFIG_VARIABLE, Config, Identity};
 
@@ -30,15 +30,15 @@ fn parse(json: &str) -> Result<Config, String> {
     Ok(config)
 }
 
-/// The configuration of a device.
+/// Configuration of a device, or the error in it.
 pub(crate) struct Configuration {
     config: Config,
     problem: Option<String>,
 }
 
 impl Configuration {
-    /// What the environment of the process asks for. A bad configuration stops `hsa_init`, so only unit tests run
-    /// on the default.
+    /// Reads the configuration from the environment. An invalid one makes `hsa_init` fail, so only unit tests run with
+    /// the default.
     pub(crate) fn of_environment() -> Configuration {
         read().map_or_else(
             |problem| Configuration { config: Config::default(), problem: Some(problem) },
@@ -57,13 +57,13 @@ impl From<Config> for Configuration {
     }
 }
 
-/// The configuration of the device of this thread, or what is wrong with the environment variable.
+/// Returns the configuration of this thread's device, or the error in the environment variable.
 pub(crate) fn result() -> Result<&'static Config, &'static str> {
     let Configuration { config, problem } = Configuration::here();
     problem.as_deref().map_or(Ok(config), Err)
 }
 
-/// The configuration in force.
+/// Returns the configuration of this thread's device; the default if it is invalid.
 pub(crate) fn get() -> &'static Config {
     Configuration::here().get()
 }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn only_faults_of_the_device_with_a_real_probability_are_accepted() {
+    fn accepts_only_device_faults_with_valid_probability() {
         check("{}", true);
         check(r#"{"arch":"gfx90a","memory":1048576}"#, true);
         check(r#"{"arch":"gfx803"}"#, false);

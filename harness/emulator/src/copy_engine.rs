@@ -1,7 +1,7 @@
-//! The copy engines: asynchronous copies that wait for signals and lower one.
+//! Copy engines: asynchronous copies that wait for signals and lower a completion signal.
 //!
-//! Each engine is a thread that carries out its copies in the order of submission, as a hardware
-//! engine does: a copy that waits for a signal holds up those behind it.
+//! Each engine is a thread that executes its copies in the order of submission, like a hardware engine. A copy that
+//! waits for a signal delays the copies behind it.
 
 use std::{
     collections::VecDeque,
@@ -45,7 +45,7 @@ struct Engine {
     changed: Condvar,
 }
 
-/// One engine towards the device, one from it, one for everything else.
+/// The three engines: host to device, device to host, everything else.
 #[derive(Default)]
 pub(crate) struct Engines(Mutex<[Option<Arc<Engine>>; 3]>);
 
@@ -86,7 +86,7 @@ impl Engine {
     }
 }
 
-/// An engine whose front copy may be carried out now.
+/// An engine whose first copy may be executed now.
 pub(crate) struct Ready(Arc<Engine>);
 
 impl Ready {
@@ -98,17 +98,17 @@ impl Ready {
     }
 }
 
-/// The engines that were used so far.
+/// Returns the engines that have been used.
 fn engines() -> Vec<Arc<Engine>> {
     Engines::here().0.lock().iter().flatten().cloned().collect()
 }
 
-/// The signals that the job waits for.
+/// Returns the dependencies of the job that are not yet lowered.
 fn unmet(job: &Job) -> Vec<Signal> {
     job.dependencies.iter().copied().filter(|signal| signal.load() != 0).collect()
 }
 
-/// The engines whose front copy may be carried out now.
+/// Returns the engines whose first copy may be executed now.
 pub(crate) fn ready() -> Vec<Ready> {
     let is_ready = |engine: &Arc<Engine>| {
         let state = engine.state.lock();
@@ -117,8 +117,8 @@ pub(crate) fn ready() -> Vec<Ready> {
     engines().into_iter().filter(is_ready).map(Ready).collect()
 }
 
-/// What has to happen next for the copy that lowers the signal: a copy of its engine, or the signals that the engine
-/// waits for. `None` when no copy lowers it.
+/// Returns the next step towards the copy that lowers the signal: a copy of its engine, or the signals that this engine
+/// waits for. `None` if no copy lowers the signal.
 pub(crate) fn copy_that_lowers(signal: Signal) -> Option<Result<Ready, Vec<Signal>>> {
     engines().into_iter().find_map(|engine| {
         let state = engine.state.lock();
@@ -152,7 +152,7 @@ fn carry_out(job: &Job) {
         Err(unordered) => return refuse(&unordered),
     };
     let fate = fate(total, job.direction);
-    // SAFETY: every row is mapped, and `in_use` keeps it so.
+    // SAFETY: every row is mapped, and `in_use` keeps it mapped.
     unsafe { transfer::carry_out(&job.rows, fate) };
     drop(in_use);
     if !faults::takes(Fault::SignalStuck) {
@@ -161,8 +161,9 @@ fn carry_out(job: &Job) {
     }
 }
 
-/// Whether the engine reaches every byte of a range; the address that it does not otherwise. Where the sanitizer knows
-/// allocations by the byte, an access outside of one, to a page that is reached all the same, is told.
+/// Checks that the engine can access a whole range; returns the first address that it cannot access. With the
+/// sanitizer, allocations are tracked by the byte: an access outside of one, but inside a mapped page, is reported as a
+/// finding.
 fn reaches(start: usize, len: usize) -> Result<(), usize> {
     let map = memory::map();
     let Err(outside) = map.check(start, len) else { return Ok(()) };
@@ -182,16 +183,17 @@ fn reaches(start: usize, len: usize) -> Result<(), usize> {
 }
 
 fn refuse_access(address: u64) {
-    report::fault("copy engine", format_args!("a planted page fault at {address:#x}"));
+    report::fault("copy engine", format_args!("an injected page fault at {address:#x}"));
     system_events::memory_fault(address);
 }
 
-/// The copy was told by the sanitizer, which is to stop there.
+/// Stops at a copy that the sanitizer reported.
 fn refuse(unordered: &Unordered) {
     system_events::memory_fault(unordered.address);
 }
 
-/// What becomes of a copy: a bug of the engine comes before those that copies by kernel have too.
+/// Decides which injected fault acts on a copy. Faults of the engine take precedence over those that also act on kernel
+/// copies.
 fn fate(total: usize, direction: Direction) -> Fate {
     if enabled() && total > 0 && faults::takes(Fault::SdmaZero) {
         Fate::Zeroed
@@ -200,10 +202,10 @@ fn fate(total: usize, direction: Direction) -> Fate {
     }
 }
 
-/// Whether copies go through the engines at all. With `HSA_ENABLE_SDMA=0` the runtime's own HSA library makes them with kernels
-/// instead (ROCR-Runtime, docs/api-reference/environment_variables.rst).
+/// Returns true if copies use the engines. With `HSA_ENABLE_SDMA=0` ROCr copies with kernels instead (ROCR-Runtime,
+/// docs/api-reference/environment_variables.rst).
 fn enabled() -> bool {
-    // The variable is one of the process, and so of all its devices.
+    // The variable belongs to the process, so it applies to all its devices.
     static ENABLED: OnceLock<bool> = OnceLock::new();
     *ENABLED.get_or_init(|| std::env::var_os("HSA_ENABLE_SDMA").is_none_or(|v| v != "0"))
 }
@@ -225,7 +227,7 @@ fn submit(index: usize, job: Job) -> Status {
     Status::SUCCESS
 }
 
-/// Ends the engines. What is not done yet will not be, as when the driver closes a process's queues.
+/// Ends the engines. Pending copies are dropped, as when the driver closes a process's queues.
 pub(crate) fn shut_down() {
     for engine in Engines::here().0.lock().iter_mut() {
         if let Some(engine) = engine.take() {
@@ -236,7 +238,7 @@ pub(crate) fn shut_down() {
     events::notify();
 }
 
-/// Which engine serves a copy between these agents.
+/// Returns the index of the engine for a copy between these agents.
 fn engine_for(to: Agent, from: Agent) -> usize {
     match (to.is_gpu(), from.is_gpu()) {
         (true, false) => 0,
@@ -252,7 +254,7 @@ fn direction(to: Agent, from: Agent) -> Direction {
 /// `hsa_amd_memory_async_copy`.
 ///
 /// # Safety
-/// As the interface demands: `dependencies` points at `count` signals.
+/// As required by HSA: `dependencies` points at `count` signals.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_memory_async_copy(
     to: usize,
@@ -274,7 +276,7 @@ unsafe extern "C" fn hsa_amd_memory_async_copy(
         "copy {len} bytes from {from:#x} of agent {} to {to:#x} of agent {}, {count} dependencies",
         from_agent.0, to_agent.0,
     );
-    // SAFETY: HSA has the caller pass `count` signals.
+    // SAFETY: HSA requires the caller to pass `count` signals.
     let dependencies = unsafe { array(dependencies, count) }.to_vec();
     let direction = direction(to_agent, from_agent);
     let rows = vec![Row { to, from, len }];
@@ -291,11 +293,11 @@ unsafe extern "C" fn hsa_amd_memory_async_copy(
     )
 }
 
-/// `hsa_amd_memory_async_copy_on_engine`. The engine is chosen by direction all the same: HIP only
-/// asks for one of those that serve the direction.
+/// `hsa_amd_memory_async_copy_on_engine`. The engine is chosen by direction regardless of the argument, because HIP
+/// only requests engines that serve the direction.
 ///
 /// # Safety
-/// As the interface demands: `dependencies` points at `count` signals.
+/// As required by HSA: `dependencies` points at `count` signals.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_memory_async_copy_on_engine(
     to: usize,
@@ -309,7 +311,7 @@ unsafe extern "C" fn hsa_amd_memory_async_copy_on_engine(
     _engine: u32,
     _force: bool,
 ) -> Status {
-    // SAFETY: the arguments are the caller's, handed on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     unsafe {
         hsa_amd_memory_async_copy(
             to,
@@ -350,8 +352,7 @@ fn rect_rows(
 /// `hsa_amd_memory_async_copy_rect`.
 ///
 /// # Safety
-/// As the interface demands: the pointers to structs are valid, and `dependencies` points at
-/// `count` signals.
+/// As required by HSA: the pointers to structs are valid, and `dependencies` points at `count` signals.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_memory_async_copy_rect(
     to: *const PitchedPtr,
@@ -365,7 +366,7 @@ unsafe extern "C" fn hsa_amd_memory_async_copy_rect(
     dependencies: *const Signal,
     completion: Signal,
 ) -> Status {
-    // SAFETY: each is null, which is refused, or a structure of the caller that lives for this call.
+    // SAFETY: each is null, which is rejected, or a struct of the caller that lives during this call.
     let arguments = unsafe {
         (to.as_ref(), to_offset.as_ref(), from.as_ref(), from_offset.as_ref(), range.as_ref())
     };
@@ -380,7 +381,7 @@ unsafe extern "C" fn hsa_amd_memory_async_copy_rect(
         2 => (1, Direction::Other),
         _ => (2, Direction::Other),
     };
-    // SAFETY: HSA has the caller pass `count` signals.
+    // SAFETY: HSA requires the caller to pass `count` signals.
     let dependencies = unsafe { array(dependencies, count) }.to_vec();
     submit(
         index,
@@ -413,10 +414,10 @@ extern "C" fn hsa_amd_memory_get_preferred_copy_engine(
     mask.put(if engine_for(to, from) == 1 { 0b10 } else { 0b01 })
 }
 
-/// `hsa_memory_copy`, which has no queue and no signal: the host waits.
+/// `hsa_memory_copy`. The host waits: the call has neither a queue nor a signal.
 ///
 /// # Safety
-/// As the interface demands: both ranges are valid for `len` bytes.
+/// As required by HSA: both ranges are valid for `len` bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Status {
     if to == 0 || from == 0 {
@@ -431,27 +432,27 @@ unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Stat
         return Status::ERROR;
     }
     let fate = fate(len, direction(owner(to), owner(from)));
-    // SAFETY: the caller vouches for the bytes at both ends.
+    // SAFETY: the caller guarantees `len` bytes at both ends.
     unsafe { move_by_host(&rows, fate) }
 }
 
-/// Moves rows while the host waits.
+/// Copies rows while the host waits.
 ///
 /// # Safety
-/// As of [`transfer::carry_out`].
+/// See [`transfer::carry_out`].
 pub(crate) unsafe fn move_by_host(rows: &[Row], fate: Fate) -> Status {
     if let Err(unordered) = order::host_copy(rows) {
         refuse(&unordered);
         return Status::ERROR;
     }
-    // SAFETY: the caller vouches for the bytes at both ends.
+    // SAFETY: the caller guarantees the bytes at both ends.
     unsafe { transfer::carry_out(rows, fate) };
     Status::SUCCESS
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_profiling_async_copy_enable(_enable: bool) -> Status {
-    // Times are always noted.
+    // Times are always recorded.
     Status::SUCCESS
 }
 
@@ -461,7 +462,7 @@ mod tests {
     use crate::{abi::Condition, address_map::Kind, signal};
 
     #[test]
-    fn a_copy_waits_for_its_dependency_and_lowers_its_signal() {
+    fn copy_waits_for_its_dependency_and_lowers_its_signal() {
         let from = memory::allocate(64, Agent::CPU, 0, Kind::Pool).unwrap();
         let to = memory::allocate(64, Agent::GPU, 0, Kind::Pool).unwrap();
         // SAFETY: both are fresh allocations of at least 64 bytes.
@@ -484,13 +485,13 @@ mod tests {
         assert_eq!(signal::wait(completion, Condition::Eq, 0, 1_000_000), 1);
         dependency.add(-1);
         assert_eq!(signal::wait(completion, Condition::Eq, 0, u64::MAX), 0);
-        // SAFETY: the copy is complete, so nobody writes the 64 bytes.
+        // SAFETY: the copy is complete, so nothing writes the 64 bytes.
         assert_eq!(unsafe { std::slice::from_raw_parts(to as *const u8, 64) }, [7; 64]);
         assert!(memory::free(from) && memory::free(to));
     }
 
     #[test]
-    fn a_rect_is_a_row_per_line() {
+    fn rectangle_has_one_row_per_line() {
         let place = |base: usize| PitchedPtr { base: base as *mut u8, pitch: 10, slice: 100 };
         let rows = rect_rows(
             place(1000),

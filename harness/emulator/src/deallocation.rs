@@ -1,4 +1,4 @@
-//! Who wants to be told when memory is given back.
+//! Callbacks that run when memory is freed.
 
 use std::{ffi::c_void, sync::MutexGuard};
 
@@ -9,19 +9,19 @@ use crate::{
 type Callback = extern "C" fn(*mut c_void, *mut c_void);
 
 struct Notifier {
-    /// Where the allocation starts.
+    /// Start of the allocation.
     allocation: usize,
-    /// The address that was registered, which may lie inside.
+    /// Registered address, which may be inside the allocation.
     pointer: *mut c_void,
     callback: Callback,
     data: *mut c_void,
 }
 
-// SAFETY: both pointers are opaque here and only handed back to the callback, which the interface requires to be callable
-// from the thread that frees.
+// SAFETY: both pointers are opaque here and only passed to the callback, which HSA requires to be callable from the
+// thread that frees.
 unsafe impl Send for Notifier {}
 
-/// In the order of registration, in which they are called.
+/// Registered callbacks, called in the order of registration.
 #[derive(Default)]
 pub(crate) struct Notifiers(Mutex<Vec<Notifier>>);
 
@@ -29,16 +29,17 @@ fn notifiers() -> MutexGuard<'static, Vec<Notifier>> {
     Notifiers::here().0.lock()
 }
 
-/// Gives an allocation back and tells whoever asked for it; `false` when nothing was allocated there.
+/// Frees an allocation and calls the callbacks registered for it; returns `false` if the address is not an allocation.
 ///
-/// As in ROCr (`Runtime::FreeMemory`) the allocation is out of the map when the callbacks run, so that they may allocate and
-/// free, and its bytes are still there.
+/// As in ROCr (`Runtime::FreeMemory`), the allocation is removed from the map before the callbacks run, so that they
+/// may allocate and free. Its bytes are unmapped only afterwards.
 pub(crate) fn free(start: usize) -> bool {
     let in_use = memory::InUse::new();
     if !memory::free(start) {
         return false;
     }
-    // Of an address that was given out twice one life goes on; of another nobody gets it while `in_use` is there.
+    // With an injected alias, the address may still be allocated by its other owner. Any other address cannot be reused
+    // while `in_use` exists.
     if allocation_of(start).is_none() {
         ipc::forget(start);
     }
@@ -50,7 +51,7 @@ pub(crate) fn free(start: usize) -> bool {
     true
 }
 
-/// Where the allocation starts that holds the address.
+/// Returns the start of the allocation that contains the address.
 fn allocation_of(pointer: usize) -> Option<usize> {
     let (start, region) = memory::map().find(pointer)?;
     matches!(region.kind, Kind::Pool | Kind::Internal).then_some(start)
@@ -90,14 +91,14 @@ mod tests {
     use super::*;
     use crate::abi::Agent;
 
-    /// Notes the calls: the first byte at the address, which is the number of the allocation.
+    /// Records a call: the first byte at the address, which identifies the allocation.
     extern "C" fn note(pointer: *mut c_void, data: *mut c_void) {
         // SAFETY: the test registers a byte of its own allocation, and a vector that outlives the call.
         unsafe { (*data.cast::<Vec<u8>>()).push(*pointer.cast::<u8>()) };
     }
 
     #[test]
-    fn callbacks_are_called_once_and_in_order_with_the_memory_still_there() {
+    fn callbacks_run_once_in_order_before_unmapping() {
         let start = memory::allocate(64, Agent::GPU, 0, Kind::Pool).unwrap();
         let at = |offset: usize| (start + offset) as *mut c_void;
         let mut calls: Vec<u8> = Vec::new();
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_allocations_can_be_watched() {
+    fn rejects_callbacks_for_other_addresses() {
         let mut own = 0u8;
         let data = std::ptr::null_mut();
         let register = hsa_amd_register_deallocation_callback;

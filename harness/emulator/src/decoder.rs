@@ -1,10 +1,10 @@
-//! What the device makes of code, for whoever asks without running it.
+//! Exported decoder: returns the interpreter's view of an instruction without executing it.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use device::Arch;
 
-/// A [`device::Decode`].
+/// Implements [`device::Decode`].
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rocrepro_device_decode(
     arch: *const c_char,
@@ -15,7 +15,7 @@ unsafe extern "C" fn rocrepro_device_decode(
     whom: *mut c_void,
 ) -> i64 {
     let say = |text: &str, executable| tell(whom, text.as_ptr(), text.len(), executable);
-    // SAFETY: the caller vouches for a string of C.
+    // SAFETY: the caller guarantees a C string.
     let name = unsafe { CStr::from_ptr(arch) }.to_string_lossy();
     let arch = match name.parse::<Arch>() {
         Ok(arch) => arch,
@@ -24,7 +24,7 @@ unsafe extern "C" fn rocrepro_device_decode(
             return -1;
         }
     };
-    // SAFETY: the caller vouches for so many bytes.
+    // SAFETY: the caller guarantees `length` bytes.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
     match isa::instruction(arch, address, bytes) {
         Ok(None) => 0,
@@ -39,5 +39,5 @@ unsafe extern "C" fn rocrepro_device_decode(
     }
 }
 
-// The type is the one that callers know.
+// Checks at compile time that the type is the one that callers use.
 const _: device::Decode = rocrepro_device_decode;

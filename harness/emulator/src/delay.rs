@@ -1,5 +1,6 @@
-//! Delays of planted faults. Such a fault shows to a host that goes on meanwhile, so a machine that lets no thread of the
-//! process go on must not hide it: the time counts in which nobody waited for a processor.
+//! Delays of injected faults. A test detects such a fault because the host continues in the meantime. A loaded machine
+//! that runs none of the process's threads must not hide the fault, so time in which a thread waits for a processor is
+//! not counted.
 
 use std::{
     collections::BTreeMap,
@@ -7,25 +8,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The name of threads that do nothing but wait here; nobody waits for them.
+/// Name of threads that only sleep here. They are not counted as waiting.
 pub(crate) const THREAD: &str = "device fault";
 
-/// Times of the threads of a process, by their numbers.
+/// Times of the threads of a process, by thread id.
 type Threads = BTreeMap<String, Times>;
 
-/// What the kernel tells of a thread.
+/// State and times of a thread, from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Times {
     runnable: bool,
-    /// Nanoseconds on a processor, and in a queue for one.
+    /// Nanoseconds on a processor.
     ran: u64,
     queued: u64,
 }
 
-/// A thread that never comes on must not hold a delay for ever.
+/// Maximum factor by which a delay is extended, in case a thread never gets a processor.
 const MOST: u32 = 20;
 
-/// Sleeps so long, and as much longer as one of the other threads has waited for a processor meanwhile, up to [`MOST`] times.
+/// Sleeps for `length`, plus the time for which another thread waited for a processor meanwhile, up to [`MOST`] times
+/// `length`.
 pub(crate) fn sleep(length: Duration) {
     let look = (length / 16).clamp(Duration::from_millis(1), Duration::from_millis(50));
     let begun = Instant::now();
@@ -43,7 +45,7 @@ pub(crate) fn sleep(length: Duration) {
     }
 }
 
-/// The longest time that one thread was in a queue between the two.
+/// Returns the longest time for which one thread waited for a processor between two measurements.
 fn queued(first: &Threads, now: &Threads) -> Duration {
     let of = |(thread, times): (&String, &Times)| {
         times.queued.saturating_sub(first.get(thread).map_or(0, |first| first.queued))
@@ -51,12 +53,13 @@ fn queued(first: &Threads, now: &Threads) -> Duration {
     Duration::from_nanos(now.iter().map(of).max().unwrap_or(0))
 }
 
-/// Whether some thread is in a queue still: the kernel counts that time at its end.
+/// Returns true if a thread is still waiting for a processor. The kernel adds this time to its counter only at the end
+/// of the wait.
 fn is_queued(before: &Threads, now: &Threads) -> bool {
     now.iter().any(|(thread, times)| times.runnable && before.get(thread) == Some(times))
 }
 
-/// The other threads of this process; none where the kernel does not tell.
+/// Returns the times of the other threads of this process; empty if the kernel does not report them.
 fn others() -> Threads {
     // SAFETY: the call has no preconditions.
     let own = unsafe { libc::gettid() }.to_string();
@@ -72,8 +75,8 @@ fn others() -> Threads {
         .collect()
 }
 
-/// From a line of `stat` (proc(5)) and one of `schedstat` (Documentation/scheduler/sched-stats.rst), which is zeros where
-/// the kernel does not count.
+/// Parses a line of `stat` (proc(5)) and one of `schedstat` (Documentation/scheduler/sched-stats.rst). Returns `None`
+/// if the kernel does not count, which `schedstat` reports as zeros.
 fn times(stat: &str, schedstat: &str) -> Option<Times> {
     let (name, state) = stat.rsplit_once(") ")?;
     let mut numbers = schedstat.split_ascii_whitespace().map(str::parse);
@@ -87,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_tells_is_read() {
+    fn parses_stat_and_schedstat() {
         let read = Times { runnable: true, ran: 5, queued: 70 };
         assert_eq!(times("12 (a) b) R 1 2", "5 70 2\n"), Some(read));
         assert_eq!(times("12 (a) S 1 2", "5 70 2"), Some(Times { runnable: false, ..read }));
@@ -96,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_for_a_processor_makes_the_delay_longer() {
+    fn waiting_threads_extend_the_delay() {
         let thread = |runnable, ran, queued| {
             Threads::from([("7".to_owned(), Times { runnable, ran, queued })])
         };
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn no_delay_is_shorter_than_was_asked() {
+    fn delay_is_never_shorter_than_requested() {
         let (begun, length) = (Instant::now(), Duration::from_millis(20));
         sleep(length);
         assert!(begun.elapsed() >= length);

@@ -1,4 +1,4 @@
-//! One kernel dispatch: find the kernel, plant what is to be planted, execute, report traps.
+//! Execution of one kernel dispatch: find the kernel, apply injected faults, execute, report traps.
 
 use std::{
     collections::HashMap,
@@ -34,48 +34,48 @@ use crate::{
     system_events, transfer,
 };
 
-/// Why a queue stops at a dispatch.
+/// Reason why a queue stops at a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The queue's error callback is told.
+    /// The queue's error callback is called with this status.
     Queue(Status),
-    /// Nobody is told by the queue: the kernel does not end, or the fault was a system event.
+    /// No callback is called: the kernel does not end, or the fault was reported as a system event.
     Hang,
 }
 
-/// The queue that a packet comes from, as far as what is done with the packet asks.
+/// Properties of the queue from which a packet comes.
 pub(crate) struct Origin<'q> {
     pub(crate) id: u64,
-    /// For kernels that read the queue.
+    /// Address of the queue, for kernels that read it.
     pub(crate) address: u64,
-    /// Where waves of all workgroups of its dispatches meet.
+    /// State of global wave sync, which connects the waves of all workgroups of a dispatch.
     pub(crate) sync: Option<&'q WaveSync>,
     pub(crate) stop: &'q AtomicBool,
 }
 
 impl Origin<'_> {
-    /// Whether the queue is being destroyed.
+    /// Returns true if the queue is being destroyed.
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
 }
 
-/// What is kept of the dispatches so far.
+/// State that is kept across dispatches.
 #[derive(Default)]
 pub(crate) struct Dispatches {
-    /// Whether the device was lost.
+    /// True after an injected device loss.
     lost: AtomicBool,
-    /// How many there were of kernels of the program.
+    /// Number of dispatches of the program's kernels.
     count: AtomicU64,
-    /// The argument bytes of the last one of each kernel, where a planted fault wants them.
+    /// Argument bytes of the last dispatch of each kernel, recorded for an injected fault.
     arguments: Mutex<HashMap<u64, Vec<u8>>>,
 }
 
-/// The address map as a kernel sees it. It is looked at often, and on threads of the interpreter, which have entered
-/// no device: hence all that it needs of one stands here.
+/// The address map as a kernel sees it. The interpreter accesses it often, and from threads that have not entered a
+/// device, so all required parts of the device are stored here.
 struct DeviceMemory<'a> {
     kernel: &'a str,
-    /// Kernels of the runtime copy and fill whatever they are told to.
+    /// True for kernels of the HIP runtime, which may copy and fill any memory.
     for_the_runtime: bool,
     memory: &'static Memory,
     sanitizer: &'static Sanitizer,
@@ -96,16 +96,16 @@ impl<'a> DeviceMemory<'a> {
     }
 }
 
-// SAFETY: the address map has what is mapped for the device, which the runtime or the program asked for, and no object of this
-// library lies there. A program that frees such memory under a kernel that runs, or locks pages that it may not write, does what
-// it must not on any device; here its process may die of it, as that of a program that does so with its own threads.
+// SAFETY: the address map contains only memory that was mapped for the device at the request of the runtime or the
+// program, never objects of this library. If a program frees such memory while a kernel runs, or locks pages that it
+// may not write, its process may crash, as it may if its own threads do that.
 unsafe impl AddressSpace for DeviceMemory<'_> {
     fn is_watched(&self) -> bool {
         self.sanitizer.is_on()
     }
 
     fn found(&self, finding: &Finding) -> ControlFlow<()> {
-        // While somebody watches, all is done on the thread of the dispatch.
+        // With the sanitizer, everything runs on the thread of the dispatch.
         let describe = |address| self.sanitizer.describe(address);
         let known = finding.address().map_or_else(String::new, describe);
         findings::tell(self.kernel, finding.mistake(), format_args!("{finding}{known}"))
@@ -151,13 +151,13 @@ unsafe impl AddressSpace for DeviceMemory<'_> {
     fn breaks(&self, workgroup: u64) -> bool {
         let fault = Fault::KernelWrongUnit;
         let Some(planted) = self.faults.planted(fault) else { return false };
-        // The dispatcher deals workgroups to the units in turn.
+        // The dispatcher assigns workgroups to compute units round robin.
         workgroup % self.units == planted.amount("unit") % self.units
             && self.faults.taken(fault, self.sanitizer).is_some()
     }
 }
 
-/// Executes the dispatch to its end.
+/// Executes the dispatch until it ends.
 pub(crate) fn run(
     packet: &DispatchPacket,
     packet_address: u64,
@@ -168,7 +168,7 @@ pub(crate) fn run(
         lost.store(true, Ordering::SeqCst);
         return Err(Failure::Queue(Status::EXCEPTION));
     }
-    // What the kernel may reach must stay mapped until it ends.
+    // Memory that the kernel may access must stay mapped until it ends.
     let _in_use = memory::InUse::new();
     let kernel = loader::kernel(packet.kernel_object);
     if let Some((status, what)) = refused(packet) {
@@ -213,7 +213,7 @@ pub(crate) fn run(
             patience: Duration::from_secs(config::get().patience.into()),
             late_results: config::get().schedule == Schedule::LateResults,
         };
-        // A kernel may write signals, which nobody announces.
+        // A kernel may write signals without a call of this library.
         let _writer = events::SilentWriter::new();
         isa::launch(&launch, &DeviceMemory::new(&kernel.name, for_the_runtime))
     };
@@ -227,7 +227,7 @@ pub(crate) fn run(
             trace!("dispatch {} done: {executed:?}", kernel.name);
             Ok(())
         }
-        // The driver kills the waves of a queue that is destroyed, and the host may unload their code at once.
+        // The driver kills the waves of a queue that is destroyed, and the host may unload their code immediately.
         Err(Trap::PageFault { .. } | Trap::Unmapped { .. }) if queue.stopping() => {
             Err(Failure::Hang)
         }
@@ -235,11 +235,12 @@ pub(crate) fn run(
     }
 }
 
-/// How many workgroups of a dispatch the part has room for: by their waves and their LDS, not by their registers.
+/// Returns how many workgroups of a dispatch the device can hold at once, limited by waves and LDS. Registers are not
+/// counted.
 fn room(arch: Arch, packet: &DispatchPacket) -> u32 {
     let model = model::of(arch);
     let items: u32 = packet.workgroup.iter().map(|n| u32::from((*n).max(1))).product();
-    // The smaller waves take as many slots.
+    // Smaller waves take as many slots.
     let waves = items.div_ceil(arch.wave_size());
     let by_waves = model.waves_per_unit / waves.max(1);
     let granules = packet.group_bytes.max(1).next_multiple_of(isa::lds_granule(arch));
@@ -247,11 +248,11 @@ fn room(arch: Arch, packet: &DispatchPacket) -> u32 {
     model.compute_units * by_waves.min(by_lds).max(1)
 }
 
-/// Why the packet processor takes no such packet, with the status that ROCr makes of it
+/// Returns the reason why the packet processor rejects a packet, with the status that ROCr reports for it
 /// (`AqlQueue::DynamicQueueEventsHandler`).
 fn refused(packet: &DispatchPacket) -> Option<(Status, String)> {
     let items: u64 = packet.workgroup.iter().map(|n| u64::from((*n).max(1))).product();
-    // The dimensions are the two lowest bits.
+    // The two lowest bits are the number of dimensions.
     if packet.setup & 3 == 0 {
         Some((Status::INCOMPATIBLE_ARGUMENTS, "a dispatch without dimensions".to_owned()))
     } else if packet.kernel_object == 0 {
@@ -268,7 +269,7 @@ fn refused(packet: &DispatchPacket) -> Option<(Status, String)> {
     }
 }
 
-/// Executes a kernel of the program under test, or what planted faults make of it.
+/// Executes a kernel of the program under test, possibly modified by an injected fault.
 fn misbehave(
     kernel: &loader::Kernel,
     packet: &DispatchPacket,
@@ -283,7 +284,7 @@ fn misbehave(
         return Err(Failure::Queue(Status::EXCEPTION));
     }
     if faults::takes(Fault::KernelPageFault) {
-        report::fault(&kernel.name, "a planted access to memory that is not mapped");
+        report::fault(&kernel.name, "an injected access to memory that is not mapped");
         system_events::memory_fault(0);
         return Err(Failure::Hang);
     }
@@ -316,8 +317,8 @@ fn misbehave(
 
 fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     match trap {
-        // HIP hands over no launch that makes no sense; what cannot be launched is something that
-        // the interpreter lacks, or its host, such as AVX2.
+        // HIP validates its launches, so a launch that fails here needs something that the interpreter does not
+        // support, or that the host does not have, such as AVX2.
         Trap::Unimplemented { .. } | Trap::NoDisassembler { .. } | Trap::InvalidLaunch { .. } => {
             report::gap(kernel, trap);
             Failure::Queue(Status::ILLEGAL_INSTRUCTION)
@@ -327,9 +328,9 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
             system_events::memory_fault(*address);
             Failure::Hang
         }
-        // It was told when it was found.
+        // The finding was already reported when it was detected.
         Trap::Found(_) => Failure::Queue(Status::EXCEPTION),
-        // It was told when it was noticed.
+        // The hang was already reported when it was detected.
         Trap::Hang { .. } => Failure::Hang,
         Trap::StepLimit { .. } => {
             report::hang(kernel, trap);
@@ -345,7 +346,8 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     }
 }
 
-/// With `kernel.stale-args` or `kernel.wrong-args`, the address of the argument bytes that the kernel gets instead.
+/// With `kernel.stale-args` or `kernel.wrong-args`, returns the address of the argument bytes that the kernel gets
+/// instead.
 fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
     let planted = |fault| faults::planted(fault).is_some();
     let start = packet.kernarg as usize;
@@ -355,7 +357,7 @@ fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
     {
         return None;
     }
-    // SAFETY: the range is mapped, and the caller keeps it so while the dispatch runs.
+    // SAFETY: the range is mapped, and the caller keeps it mapped while the dispatch runs.
     let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, len) }.to_vec();
     let bytes = stale(packet.kernel_object, &bytes).or_else(|| flipped(bytes))?;
     let copy = memory::allocate(len, Agent::CPU, 0, Kind::Internal)?;
@@ -364,7 +366,7 @@ fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
     Some(copy as u64)
 }
 
-/// The argument bytes of the dispatch of the same kernel before this one.
+/// Returns the argument bytes of the previous dispatch of the same kernel.
 fn stale(kernel: u64, bytes: &[u8]) -> Option<Vec<u8>> {
     faults::planted(Fault::KernelStaleArgs)?;
     let mut last = Dispatches::here().arguments.lock();
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_no_processor_takes_is_refused_with_its_status() {
+    fn rejects_invalid_packets_with_their_status() {
         check(|_| {}, None);
         check(|packet| packet.setup = 4, Some(Status::INCOMPATIBLE_ARGUMENTS));
         check(|packet| packet.kernel_object = 0, Some(Status::INVALID_CODE_OBJECT));
@@ -403,9 +405,9 @@ mod tests {
         check(|packet| packet.workgroup = [32, 32, 2], Some(Status::INVALID_ARGUMENT));
     }
 
-    /// By the smaller of what the waves and the LDS leave, which is given out in granules.
+    /// The limit is the smaller of the waves' and the LDS's. LDS is allocated in granules.
     #[test]
-    fn a_unit_has_room_by_waves_and_by_granules_of_lds() {
+    fn waves_and_lds_limit_workgroups_per_unit() {
         #[track_caller]
         fn check(arch: Arch, items: u16, group_bytes: u32, in_a_unit: u32) {
             // SAFETY: all fields are plain integers.

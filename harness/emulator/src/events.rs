@@ -1,8 +1,8 @@
-//! One place where every thread that waits for a signal sleeps.
+//! Central place where all threads that wait for signals sleep.
 //!
-//! A wait may be for one signal (a host wait), for all of several (a barrier-and packet), for any of
-//! several (a barrier-or packet) or for a handler's condition, so sleeping on a single signal would
-//! not do. Signals change rarely enough that waking all sleepers is cheap.
+//! A wait may be for one signal (a host wait), for all of several (a barrier-and packet), for any of several (a
+//! barrier-or packet) or for the condition of a handler, so sleeping on a single signal is not enough. Signals change
+//! rarely, so waking all sleepers is cheap.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -14,16 +14,16 @@ use crate::{
     part::Part as _,
 };
 
-/// How often a signal changed, and who waits for that.
+/// Change counter of all signals, and the threads that wait for a change.
 #[derive(Default)]
 pub(crate) struct Events {
     epoch: Mutex<u64>,
     changed: Condvar,
-    /// How many reasons there are why a signal may change without a call of this library.
+    /// Number of reasons why a signal may change without a call of this library.
     silent_writers: AtomicUsize,
 }
 
-/// How often a sleeper looks while a signal may change silently.
+/// Polling interval of sleepers while signals may change silently.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Events {
@@ -33,13 +33,13 @@ impl Events {
     }
 }
 
-/// Wakes whoever waits, after a signal changed.
+/// Wakes all waiting threads after a signal changed.
 pub(crate) fn notify() {
     Events::here().notify();
 }
 
-/// While this exists, signals may change without a call: a kernel that runs can write any signal,
-/// and so can the host once it was given the address of a signal's value.
+/// While this exists, signals may change without a call of this library: a running kernel can write any signal, and so
+/// can a host that has the address of a signal's value.
 pub(crate) struct SilentWriter(&'static Events);
 
 impl SilentWriter {
@@ -58,7 +58,7 @@ impl Drop for SilentWriter {
     }
 }
 
-/// Sleeps until `poll` has an answer or the deadline has passed.
+/// Sleeps until `poll` returns a value or the deadline has passed.
 pub(crate) fn wait_until<T>(
     deadline: Option<Instant>,
     mut poll: impl FnMut() -> Option<T>,
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_wakes_a_sleeper_without_a_deadline() {
+    fn change_wakes_sleeper_without_deadline() {
         static SET: AtomicBool = AtomicBool::new(false);
         let sleeper =
             std::thread::spawn(|| wait_until(None, || SET.load(Ordering::SeqCst).then_some(7)));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_change_is_seen_while_there_is_a_silent_writer() {
+    fn silent_changes_are_polled() {
         static SET: AtomicBool = AtomicBool::new(false);
         let writer = SilentWriter::new();
         let sleeper =
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_in_the_past_still_looks_once() {
+    fn expired_deadline_polls_once() {
         assert_eq!(wait_until(Some(Instant::now()), || Some(1)), Some(1));
         assert_eq!(wait_until(Some(Instant::now()), || None::<u8>), None);
     }

@@ -1,4 +1,4 @@
-//! Faults that are planted in the device on purpose.
+//! Injected faults of the device.
 
 use std::{
     ffi::{CString, c_char},
@@ -9,7 +9,7 @@ use device::{Acts, Config, Fault, Planted};
 
 use crate::{locks::Mutex, part::Part as _, sanitizer::Sanitizer};
 
-/// A planted fault, how many opportunities it has had, and which of them it took.
+/// An injected fault, the number of its opportunities, and those at which it acted.
 struct Choice {
     planted: Planted,
     seen: AtomicU64,
@@ -17,10 +17,10 @@ struct Choice {
 }
 
 impl Choice {
-    /// Notes an act at this opportunity.
+    /// Records that the fault acted at this opportunity.
     fn acted(&self, opportunity: u64, sanitizer: &Sanitizer) {
         let line = match sanitizer.current_line() {
-            // A program that is not a trial, or one that is not at its lines yet.
+            // The program is not a trial, or has not reached its first line.
             u32::MAX => 0,
             line => line,
         };
@@ -28,7 +28,7 @@ impl Choice {
     }
 }
 
-/// The planted faults.
+/// All injected faults of a device.
 pub(crate) struct Chooser(Vec<Choice>);
 
 impl Chooser {
@@ -45,8 +45,8 @@ impl Chooser {
         self.0.iter().find(|choice| choice.planted.fault == fault)
     }
 
-    /// The fault, where this opportunity to misbehave is taken. It depends on nothing but the seed, the
-    /// fault and how many opportunities there were before. The sanitizer knows where the program is.
+    /// Counts an opportunity and returns the fault if it acts at it. The decision depends only on the seed, the fault
+    /// and the number of earlier opportunities. `sanitizer` provides the current line of the case.
     pub(crate) fn taken(&self, fault: Fault, sanitizer: &Sanitizer) -> Option<&Planted> {
         let choice = self.choice(fault)?;
         let opportunity = choice.seen.fetch_add(1, Ordering::Relaxed);
@@ -57,41 +57,41 @@ impl Chooser {
         })
     }
 
-    /// The fault, whether or not an opportunity is taken.
+    /// Returns the fault if it is injected, without counting an opportunity.
     pub(crate) fn planted(&self, fault: Fault) -> Option<&Planted> {
         self.choice(fault).map(|choice| &choice.planted)
     }
 }
 
-/// Whether the device misbehaves in this way at this opportunity.
+/// Counts an opportunity and returns true if the fault acts at it.
 pub(crate) fn takes(fault: Fault) -> bool {
     taken(fault).is_some()
 }
 
-/// The planted fault with its parameters, where the device misbehaves in this way at this opportunity.
+/// Counts an opportunity and returns the fault with its parameters if it acts at it.
 pub(crate) fn taken(fault: Fault) -> Option<&'static Planted> {
     Chooser::here().taken(fault, Sanitizer::here())
 }
 
-/// Whether the opportunity of this number is taken: for those that may be looked at more than once. Each look at which it is
-/// counts as an act.
+/// Returns true if the fault acts at the opportunity with this number, for opportunities that may be checked more than
+/// once. Each positive check counts as an act.
 pub(crate) fn takes_at(fault: Fault, opportunity: u64) -> bool {
     let choice = Chooser::here().choice(fault).filter(|choice| choice.planted.takes(opportunity));
     choice.inspect(|choice| choice.acted(opportunity, Sanitizer::here())).is_some()
 }
 
-/// The fault, whether or not an opportunity is taken.
+/// Returns the fault if it is injected, without counting an opportunity.
 pub(crate) fn planted(fault: Fault) -> Option<&'static Planted> {
     Chooser::here().planted(fault)
 }
 
-/// The JSON of a list of [`Acts`]: how often each planted fault misbehaved up to now.
+/// Returns the JSON of a list of [`Acts`]: the number of times that each injected fault acted so far.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_acts() -> *const c_char {
     let acts = |choice: &Choice| choice.acts.lock().clone();
     let all: Vec<Acts> = Chooser::here().0.iter().map(acts).collect();
     let json = serde_json::to_string(&all).unwrap_or_default();
-    // Whoever asks may keep it; once in a process is often.
+    // The caller may keep the string. It is leaked, but the function is called about once per process.
     CString::new(json).unwrap_or_default().into_raw()
 }
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_is_not_planted_is_never_taken() {
+    fn absent_fault_never_acts() {
         let chooser = with([Planted::from(Fault::CopyDrop)]);
         assert_eq!(chooser.taken(Fault::CopyZero, Sanitizer::here()), None);
     }

@@ -1,4 +1,5 @@
-//! What the sanitizer tells: each mistake once, after which the work goes on or stops, as was asked for.
+//! Reporting of sanitizer findings: each error once. Depending on the configuration, the work continues or stops
+//! afterwards.
 
 use std::{collections::BTreeSet, fmt::Display, ops::ControlFlow};
 
@@ -7,14 +8,15 @@ use isa::Unordered;
 
 use crate::{config, locks::Mutex, part::Part as _, report, sanitizer};
 
-/// The mistakes that were told: by whom, and what is the same each time.
+/// Reported errors, as pairs of the kernel and the text without varying parts.
 #[derive(Default)]
 pub(crate) struct Findings(Mutex<BTreeSet<(String, String)>>);
 
-/// More than that are not read by anybody, and would push the rest out of the log.
+/// Maximum number of reported errors. More would push other output out of the log.
 const MOST: usize = 100;
 
-/// Tells a mistake of a kernel, or of the copy engine, unless it was told before; whether the work goes on.
+/// Reports an error of a kernel or of the copy engine unless it was already reported. Returns whether the work
+/// continues.
 pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlow<()> {
     let asked = config::get().sanitize;
     let then = if asked == Sanitize::Stop {
@@ -27,7 +29,7 @@ pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlo
         if told.len() <= MOST {
             report::finding(who, format_args!("{what}{then}"));
         } else {
-            report::finding(who, format_args!("and more; {MOST} different mistakes are told"));
+            report::finding(who, format_args!("and more; {MOST} different mistakes were reported"));
         }
     }
     match asked {
@@ -36,7 +38,7 @@ pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlo
     }
 }
 
-/// Tells of a copy that nothing orders; an error where it is not to be made.
+/// Reports a copy that is not ordered after another access. Returns an error if the copy must not be executed.
 pub(crate) fn of_copy(unordered: Result<(), Unordered>) -> Result<(), Unordered> {
     let Err(unordered) = unordered else { return Ok(()) };
     let Unordered { address, this, rival, .. } = &unordered;

@@ -1,18 +1,18 @@
-//! Whether the process has come to rest: every other thread sleeps, and no call of this library is made.
+//! Detection of an idle process: every other thread sleeps, and no call of this library is made.
 
 use std::time::{Duration, Instant};
 
-/// How many looks in a row must find everybody asleep; a thread that only waits for a lock sleeps too.
+/// Number of consecutive checks that must find all threads asleep. A thread that waits briefly for a lock sleeps too.
 const LOOKS: u32 = 3;
 
-/// Without a call for this long the process counts as at rest even while threads run: one may spin on memory that the
-/// device is to write.
+/// Without a call for this long, the process counts as idle even if threads run: one may spin on memory that the device
+/// writes.
 const SPINNING: Duration = Duration::from_secs(3);
-/// And with so much time in the kernel, where threads yield in a loop, as HIP's do in `hipStreamDestroy`: one that computes is
-/// hardly there.
+/// The process also counts as idle after this much time in the kernel without a call: a thread yields in a loop, like HIP
+/// in `hipStreamDestroy`. A thread that computes spends hardly any time in the kernel.
 const YIELDING: Duration = Duration::from_millis(200);
 
-/// What was seen at the looks before.
+/// Results of the previous checks.
 #[derive(Default)]
 pub(crate) struct Idle {
     calls: u64,
@@ -21,11 +21,11 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    /// Time between two looks.
+    /// Time between two checks.
     pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
-    /// Whether the process rests, by another look. `quiet` tells whether there is anything to do at all, and `calls`
-    /// changes with each call of the host.
+    /// Checks once more and returns true if the process is idle. `quiet` is true if the device has work that it may do,
+    /// and `calls` changes with each call of the host.
     pub(crate) fn has_lasted(&mut self, quiet: bool, calls: u64) -> bool {
         if !quiet || calls != self.calls {
             *self = Idle { calls, ..Idle::default() };
@@ -45,24 +45,24 @@ impl Idle {
     }
 }
 
-/// Processor time that the process has spent in the kernel so far.
+/// Returns the processor time that the process has spent in the kernel.
 fn time_in_kernel() -> Duration {
-    // SAFETY: all zeros are a value of this plain C type.
+    // SAFETY: all zeros are a valid value of this plain C type.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is that of a live value of the type that the call writes.
+    // SAFETY: the pointer is to a live value of the type that the call writes.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
     let time = usage.ru_stime;
     Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
 }
 
-/// Whether all threads but this one sleep, by the state that `/proc/self/task/*/stat` gives.
+/// Returns true if all other threads sleep, according to `/proc/self/task/*/stat`.
 fn others_sleep() -> bool {
     // SAFETY: the call has no preconditions.
     let own = unsafe { libc::gettid() }.to_string();
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return false };
     tasks.flatten().filter(|task| *task.file_name() != *own).all(|task| {
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // The name of the thread stands in parentheses before the state, and may hold any byte but its own end.
+        // The thread name is in parentheses before the state and may contain any byte except the last parenthesis.
         stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['S', 'Z', 'X']))
     })
 }
@@ -72,10 +72,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_yields_in_a_loop_waits() {
+    fn yielding_process_counts_as_idle() {
         let mut idle = Idle::default();
         assert!(!idle.has_lasted(true, 0));
-        assert!(!idle.has_lasted(true, 0), "nobody has yielded yet");
+        assert!(!idle.has_lasted(true, 0), "no thread has yielded yet");
         let before = time_in_kernel();
         while time_in_kernel() <= before + YIELDING {
             std::thread::yield_now();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_and_work_that_is_done_end_a_rest() {
+    fn calls_and_finished_work_reset_idleness() {
         let mut idle = Idle::default();
         assert!(!idle.has_lasted(false, 0));
         assert!(!idle.has_lasted(true, 1), "a call was made");

@@ -1,8 +1,7 @@
 //! Images and samplers: the calls of `hsa_ext_image.h`.
 //!
-//! A handle is the address of the descriptor that instructions take, and behind it of the channel type, the channel order and
-//! the width, which the device libraries of ROCm read there. Texels lie row by row (`isa::image`), so that to import and to
-//! export is to copy rows.
+//! A handle is the address of the descriptor that instructions use, followed by the channel type, the channel order and
+//! the width for ROCm's device libraries. Texels are stored row by row (`isa::image`), so import and export copy rows.
 
 mod formats;
 
@@ -70,31 +69,31 @@ pub(crate) struct SamplerDescriptionV2 {
     addressing: [u32; 3],
 }
 
-/// What the descriptor behind a handle is of.
+/// Image behind a handle.
 #[derive(Clone, Copy)]
 struct Known {
     image: Image,
     geometry: Geometry,
 }
 
-/// What has a handle here.
+/// Live images and samplers.
 #[derive(Default)]
 pub(crate) struct Images {
     images: Mutex<BTreeMap<u64, Known>>,
     samplers: Mutex<Vec<u64>>,
 }
 
-/// Words of a handle's object, of an image and of a sampler (ROCr, `HSA_IMAGE_OBJECT_SIZE_DWORD` and
-/// `HSA_SAMPLER_OBJECT_SIZE_DWORD`): HIP copies so many.
+/// Size of an image object, in words (ROCr, `HSA_IMAGE_OBJECT_SIZE_DWORD`). HIP copies that many.
 const IMAGE_WORDS: usize = 12;
+/// Size of a sampler object, in words (ROCr, `HSA_SAMPLER_OBJECT_SIZE_DWORD`).
 const SAMPLER_WORDS: usize = 8;
 
-/// Whether the GPUs have images.
+/// Returns true if the GPUs support images.
 pub(crate) fn are_there() -> bool {
     Arch::has_images(config::get().arch.name())
 }
 
-/// Puts words where kernels can read them.
+/// Copies words into memory that kernels can read.
 fn publish<const N: usize>(words: [u32; N]) -> Option<u64> {
     let start = memory::allocate(size_of_val(&words), Agent::CPU, 0, Kind::Internal)?;
     // SAFETY: a fresh allocation of that size, at the start of a page.
@@ -102,7 +101,8 @@ fn publish<const N: usize>(words: [u32; N]) -> Option<u64> {
     Some(start as u64)
 }
 
-/// What is asked for, with the size of each dimension; the status where it cannot be.
+/// Validates an image description. Returns the format, the geometry and the size of each dimension, or the status of
+/// the error.
 fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u32; 3]), Status> {
     if !agent.is_gpu() {
         return Err(Status::INVALID_AGENT);
@@ -127,7 +127,7 @@ fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u
     Ok((property, geometry, size))
 }
 
-/// The image in memory from `address` on; pitches in bytes, 0 for those that are left to the device.
+/// Returns the layout of an image at `address`. Pitches are in bytes; 0 lets the device choose.
 fn laid_out(
     agent: Agent,
     wanted: &Description,
@@ -254,7 +254,7 @@ pub(crate) extern "C" fn hsa_ext_image_create_with_layout(
     image.put(handle)
 }
 
-/// What instructions read: the descriptor of an image, or that of a buffer in its first half; `None` for a buffer of 4 GiB.
+/// Returns the descriptor of an image, or that of a buffer in its first half; `None` for a buffer of 4 GiB.
 fn descriptor(Known { image, geometry }: &Known) -> Option<[u32; 8]> {
     let arch = config::get().arch;
     if geometry.dimension().is_some() {
@@ -280,9 +280,10 @@ pub(crate) extern "C" fn hsa_ext_image_destroy(agent: Agent, image: u64) -> Stat
 }
 
 impl Known {
-    /// Where the rows of a region begin, slice by slice, and their length in bytes; `None` where it leaves the image.
+    /// Returns the addresses of the rows of a region, slice by slice, and their length in bytes; `None` if the region
+    /// leaves the image.
     fn rows(&self, offset: Dim3, range: Dim3) -> Option<(Vec<Vec<usize>>, usize)> {
-        // Layers of one row are counted in y.
+        // One-dimensional arrays count their layers in y.
         let flat = self.image.dimension == Dimension::D1Array;
         let swap = |at: Dim3| if flat { (at.z, at.y) } else { (at.y, at.z) };
         let ((y, z), (rows, slices)) = (swap(offset), swap(range));
@@ -306,7 +307,7 @@ impl Known {
         Some((slices, range.x as usize * bytes))
     }
 
-    /// The rows of a region with those of memory that belong to them.
+    /// Pairs each image row of a region with the corresponding row of linear memory.
     fn beside(
         &self,
         region: Region,
@@ -327,12 +328,12 @@ impl Known {
     }
 }
 
-/// Moves rows at once: when the call returns they are there, as with ROCr, which waits for its own kernels.
+/// Copies rows synchronously. ROCr also waits for its copy kernels before the call returns.
 fn moved(rows: &[Row], direction: Direction) -> Status {
     let _in_use = memory::InUse::new();
     let mapped = |start: usize, len: usize| {
         let map = memory::map();
-        // Memory that only the host knows is the caller's promise.
+        // Memory that the device does not know is host memory, for which the caller is responsible.
         map.find(start).is_none() || map.check(start, len).is_ok()
     };
     if !rows.iter().all(|row| mapped(row.to, row.len) && mapped(row.from, row.len)) {
@@ -342,7 +343,7 @@ fn moved(rows: &[Row], direction: Direction) -> Status {
         return Status::ERROR;
     }
     let bytes = rows.iter().map(|row| row.len).sum();
-    // SAFETY: what the device knows of the rows is mapped, and stays so while `_in_use` lives; the rest is the caller's.
+    // SAFETY: known rows stay mapped while `_in_use` lives; the caller is responsible for the others.
     unsafe { transfer::carry_out(rows, transfer::fate(bytes, direction)) };
     Status::SUCCESS
 }
@@ -465,7 +466,7 @@ fn sampler(agent: Agent, wanted: SamplerDescriptionV2, handle: Out<u64>) -> Stat
     if !agent.is_gpu() {
         return Status::INVALID_AGENT;
     }
-    // UNDEFINED is as good as REPEAT, as in ROCr.
+    // UNDEFINED is handled like REPEAT, as in ROCr.
     let wrap = |mode: u32| match mode {
         0 | 3 => Some(Wrap::Repeat),
         1 => Some(Wrap::Edge),
@@ -541,7 +542,7 @@ extern "C" fn hsa_amd_image_get_info_max_dim(
     most(attribute, value).unwrap_or(Status::INVALID_ARGUMENT)
 }
 
-/// `HSA_EXT_AGENT_INFO_*`: how large images may be and how many there are at once; `None` for another attribute.
+/// Returns a limit of `HSA_EXT_AGENT_INFO_*`: sizes of images and numbers of handles. `None` for another attribute.
 pub(crate) fn most(attribute: u32, value: Answer) -> Option<Status> {
     let there = u32::from(are_there());
     let of = |geometry: Geometry| geometry.most().map(|most| most * there);
@@ -570,12 +571,12 @@ pub(crate) fn most(attribute: u32, value: Answer) -> Option<Status> {
     })
 }
 
-/// `hsa_ext_images_1_pfn_t`, of which `hsa_ext_images_1_00_pfn_t` is the beginning.
+/// `hsa_ext_images_1_pfn_t`. `hsa_ext_images_1_00_pfn_t` is its beginning.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ExtensionTable([*const c_void; 13]);
 
-/// What `hsa_system_get_major_extension_table` hands out.
+/// Returns the table for `hsa_system_get_major_extension_table`.
 pub(crate) fn extension_table() -> ExtensionTable {
     ExtensionTable([
         hsa_ext_image_get_capability as *const c_void,

@@ -1,12 +1,10 @@
-//! Puts the device library in place under the name, and with the symbol versions, that the HIP
-//! runtime asks for.
+//! Installs the device library with the file name and the symbol versions that the HIP runtime expects.
 //!
-//! `libamdhip64` wants its `hsa_*` symbols in version `ROCR_1`; without it the loader prints a line
-//! at every start of a program that is linked to HIP. A linker could add the version, but `rustc`
-//! hands it a script of anonymous version already, and GNU ld refuses a second one with a name. So
-//! the version is added to the finished file, in space that the library keeps for that: the
-//! exported variable `VERSION_SYMBOL`. Nothing in the file moves. Linkers read sections where loaders
-//! read segments, so the end of the file has a table of sections that tells of the version, too.
+//! `libamdhip64` requires its `hsa_*` symbols in version `ROCR_1`. Without the version the loader prints a warning at
+//! every start of a program that is linked to HIP. A linker could add the version, but `rustc` already passes a script
+//! with an anonymous version, and GNU ld rejects a second, named one. Therefore the version is added to the finished
+//! file, in space reserved by the exported variable `VERSION_SYMBOL`. Nothing in the file moves. Loaders read segments,
+//! but linkers read sections, so a section table that contains the version is appended to the file.
 //!
 //! Formats: the System V ABI, "Dynamic Linking", and the Linux Standard Base, "Symbol Versioning".
 
@@ -21,31 +19,31 @@ use object::{
     read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _},
 };
 
-/// The file name under which the HIP runtime looks for the HSA runtime.
+/// File name under which the HIP runtime loads the HSA runtime.
 pub const FILE_NAME: &str = "libhsa-runtime64.so.1";
 
-/// The symbol version of the HSA interface, and the exported variable that holds space for it. The
-/// variable's name also puts the version's name into the string table.
+/// Symbol version of the HSA interface, and name of the exported variable that reserves space for it. Exporting the
+/// variable also puts the version's name into the string table.
 const VERSION_SYMBOL: &str = "ROCR_1";
 
-/// Entries that the dynamic table may have after the two new ones are added.
+/// Maximum number of entries of the dynamic table, including the two added ones.
 const DYNAMIC_ENTRIES: usize = 64;
-/// Bytes of the version definitions: two, each with one name.
+/// Size of the version definitions, in bytes: two, each with one name.
 const DEFINITIONS: usize = 2 * (20 + 8);
 const SPACE: usize = DYNAMIC_ENTRIES * 2 + DEFINITIONS.div_ceil(8);
 
-/// The space. It lies in writable memory, because loaders write to the dynamic table, and its value
-/// is not zero, so that it has bytes in the file.
+/// Reserved space. It is in writable memory because loaders write to the dynamic table, and its value is non-zero so
+/// that it occupies bytes in the file.
 #[unsafe(export_name = "ROCR_1")]
 static VERSION_SPACE: [AtomicU64; SPACE] = [const { AtomicU64::new(u64::MAX) }; SPACE];
 
-/// Why the library could not be installed.
+/// Reason why the library could not be installed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InstallError {
     /// Writing a file failed.
     Io(PathBuf, io::Error),
-    /// The bytes are not the device library.
+    /// The bytes are not the emulated device as cargo builds it.
     NotTheDevice(String),
 }
 
@@ -69,11 +67,11 @@ impl std::error::Error for InstallError {
     }
 }
 
-/// Writes the device library, as it was built, into `folder` as [`FILE_NAME`] and returns its path
-/// there. A process that uses an older copy in that folder is not disturbed.
+/// Writes the device library into `folder` as [`FILE_NAME`], with symbol versions added, and returns its path.
+/// Processes that use an older copy in that folder are not affected.
 ///
 /// # Errors
-/// [`InstallError`], when a file cannot be written or `library` is something else.
+/// Returns [`InstallError`] if a file cannot be written or `library` is not the device library.
 pub fn install(library: &[u8], folder: &Path) -> Result<PathBuf, InstallError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -82,29 +80,30 @@ pub fn install(library: &[u8], folder: &Path) -> Result<PathBuf, InstallError> {
     let library = with_versions(library.to_vec()).map_err(InstallError::NotTheDevice)?;
     fs::create_dir_all(folder).map_err(failed(folder))?;
     let target = folder.join(FILE_NAME);
-    // Several processes, and several threads of one, may install at the same time; no device has to do with it.
+    // Several processes, and several threads of one, may install at the same time, so each uses its own temporary name.
     static INSTALLED: AtomicU32 = AtomicU32::new(0);
     let number = INSTALLED.fetch_add(1, Ordering::Relaxed);
     let partial = folder.join(format!(".{FILE_NAME}.{}.{number}", std::process::id()));
     let written = fs::write(&partial, library).map_err(failed(&partial));
     let placed = written.and_then(|()| fs::rename(&partial, &target).map_err(failed(&target)));
     if placed.is_err() {
-        // It is ours, and only a part perhaps; that it stays is less than why it was not placed.
+        // The temporary file may be incomplete. An error of removing it is less important than the reason why it was
+        // not renamed.
         let _ = fs::remove_file(&partial);
     }
     placed.map(|()| target)
 }
 
-/// Bytes of a section's header in an ELF file of 64 bits.
+/// Size of a section header in a 64-bit ELF file, in bytes.
 const HEADER: usize = 64;
 
-/// What linkers read.
+/// Section table of the library, which linkers read.
 struct Sections {
     headers: Vec<[u8; HEADER]>,
     names: Vec<u8>,
-    /// Which of them the dynamic table is.
+    /// Index of the section with the dynamic table.
     dynamic: usize,
-    /// And which the names.
+    /// Index of the section with the names.
     named: usize,
 }
 
@@ -129,19 +128,19 @@ impl Sections {
     }
 }
 
-/// What has to be known of the library before it is changed.
+/// Positions in the library that the installation patches.
 struct Layout {
-    /// File offset of the program header of the dynamic table.
+    /// File offset of the dynamic table's program header.
     dynamic_header: usize,
-    /// The dynamic table without its end, as pairs of tag and value.
+    /// Entries of the dynamic table without the terminator, as pairs of tag and value.
     dynamic: Vec<[u64; 2]>,
-    /// File offset and address of the space.
+    /// File offset and address of the reserved space.
     space: (usize, u64),
     /// File offsets of the version numbers of the symbols that get the version.
     symbols: Vec<usize>,
-    /// The first version number that is not in use.
+    /// First unused version number.
     version: u16,
-    /// The file's own name and the version's name, as offsets into the string table.
+    /// The file's own name and the version's name, each as an offset into the string table and its text.
     names: [(u32, &'static str); 2],
     sections: Sections,
 }
@@ -161,19 +160,19 @@ fn with_versions(mut library: Vec<u8>) -> Result<Vec<u8>, String> {
         put(offset + index * 8, &word.to_le_bytes());
     }
     let len = dynamic.len() as u64 * 16;
-    // Offset, virtual and physical address, size in the file and in memory.
+    // Fields of a program header: offset, virtual and physical address, size in the file and in memory.
     for (index, word) in [offset as u64, address, address, len, len].into_iter().enumerate() {
         put(layout.dynamic_header + 8 + index * 8, &word.to_le_bytes());
     }
     for (index, (name, text)) in layout.names.into_iter().enumerate() {
         let at = offset + definitions + index * 28;
         let last = index == 1;
-        // Format, flags (the first names the file), number, count of names.
+        // Format, flags (the first definition names the file), number, count of names.
         let number = if last { layout.version } else { 1 };
         for (field, half) in [1, u16::from(!last), number, 1].into_iter().enumerate() {
             put(at + field * 2, &half.to_le_bytes());
         }
-        // Hash, where the name is, where the next definition is; then the name.
+        // Hash, offset of the name, offset of the next definition; then the name.
         let next = if last { 0 } else { 28 };
         let words = [elf::hash(text.as_bytes()), 20, next, name, 0];
         for (field, word) in words.into_iter().enumerate() {
@@ -190,7 +189,7 @@ fn with_versions(mut library: Vec<u8>) -> Result<Vec<u8>, String> {
     with_sections(library, layout.sections, dynamic, definitions)
 }
 
-/// Where something is in the file and in memory.
+/// Position of a table in the file and in memory.
 struct Piece {
     offset: u64,
     address: u64,
@@ -198,7 +197,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// Into a section's header.
+    /// Writes the position into a section header.
     fn put(&self, header: &mut [u8]) {
         for (at, word) in [(16, self.address), (24, self.offset), (32, self.size)] {
             header[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -206,7 +205,7 @@ impl Piece {
     }
 }
 
-/// Puts a table of sections behind the file, in which the dynamic table is in its new place and the definitions have a section.
+/// Appends a section table in which the dynamic table has its new position and the version definitions have a section.
 fn with_sections(
     mut library: Vec<u8>,
     sections: Sections,
@@ -219,7 +218,7 @@ fn with_sections(
     for (at, half) in [(0, names.len() as u32), (4, elf::SHT_GNU_VERDEF.0), (44, 2)] {
         added[at..at + 4].copy_from_slice(&half.to_le_bytes());
     }
-    // It lies in memory, in words; its names are where those of the dynamic table are.
+    // The section is in memory and consists of words. Its names are in the string table of the dynamic table.
     (added[8], added[48]) = (elf::SHF_ALLOC.0 as u8, 8);
     added[40..44].copy_from_slice(&headers[place][40..44]);
     definitions.put(&mut added);
@@ -275,7 +274,7 @@ fn examine(library: &[u8]) -> Result<Layout, String> {
     let string_bytes = value(elf::DT_STRSZ).unwrap_or(0) as usize;
     let strings = library.get(strings..strings + string_bytes).ok_or("no string table")?;
     let name_of = |text: &'static str| {
-        // Linkers let a string be the end of a longer one.
+        // Linkers may store a string as the end of a longer one, so the search ignores string starts.
         let wanted = [text.as_bytes(), b"\0"].concat();
         let at = strings.windows(wanted.len()).position(|bytes| bytes == wanted);
         at.map(|at| (at as u32, text)).ok_or(format!("the name {text} is missing"))

@@ -1,8 +1,8 @@
-//! Memory that another process maps: the calls of HSA for it.
+//! Memory that is shared with other processes: HSA's IPC calls.
 //!
-//! An allocation is of this process alone until it is shared; then its bytes move into a file of memory that is mapped in the same
-//! place, and the handle says where another process finds that file: among the open ones of this process. So nothing is left in any
-//! folder, and the memory lives as long as somebody has it mapped.
+//! An allocation is private until it is shared. Then its bytes move into a memfd that is mapped at the same address,
+//! and the handle contains the process id and file descriptor with which another process finds this file. Nothing is
+//! left in any folder, and the memory lives as long as a process has it mapped.
 
 use std::{
     collections::BTreeMap,
@@ -22,18 +22,18 @@ use crate::{
     vmem,
 };
 
-/// `hsa_amd_ipc_memory_t`, as this device fills it.
+/// Contents of `hsa_amd_ipc_memory_t` as this device defines them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Handle {
     magic: u32,
     process: u32,
     file: u32,
-    /// Tells the file from another that got its number later, in that process or in one that got the process's.
+    /// Random number that distinguishes the file from others that reuse its descriptor, or the process id, later.
     draw: [u32; 2],
-    /// Bytes of the allocation as it was asked for.
+    /// Requested size of the allocation, in bytes.
     bytes: [u32; 2],
-    /// Its agent, and the flags of its pool.
+    /// Agent that owns it, and the flags of its pool.
     owner: [u16; 2],
 }
 
@@ -41,9 +41,9 @@ const MAGIC: u32 = u32::from_le_bytes(*b"rcri");
 
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// What was shared, by where it starts.
+    /// Shared allocations, by their start.
     known: Mutex<BTreeMap<usize, (OwnedFd, Handle)>>,
-    /// Held by whoever shares an allocation.
+    /// Held while an allocation is being shared.
     sharing: Mutex<()>,
 }
 
@@ -56,7 +56,7 @@ impl Handle {
         self.bytes[0] as usize | (self.bytes[1] as usize) << 32
     }
 
-    /// The file, if it is still there.
+    /// Opens the file if it still exists.
     fn open(&self) -> Option<OwnedFd> {
         let path = format!("/proc/{}/fd/{}", self.process, self.file);
         let link = fs::read_link(&path).ok()?;
@@ -64,7 +64,7 @@ impl Handle {
             return None;
         }
         let file = File::options().read(true).write(true).open(&path).ok()?;
-        // It may have become another one between the two looks.
+        // The descriptor may have been reused between the two checks.
         let whole = self.bytes().next_multiple_of(PAGE) as u64;
         let same = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()? == link;
         (same && file.metadata().ok()?.len() == whole).then(|| file.into())
@@ -73,16 +73,17 @@ impl Handle {
 
 fn drawn() -> [u32; 2] {
     let mut bytes = [0u8; 8];
-    // SAFETY: the call writes at most as many bytes as there are.
+    // SAFETY: the call writes at most `bytes.len()` bytes.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     debug_assert_eq!(got, 8, "the kernel gives up to 256 bytes at once");
     let [a, b, c, d, e, f, g, h] = bytes;
     [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
 }
 
-/// Shares the allocation that starts there, once.
+/// Shares the allocation that starts here, or returns its handle if it is already shared.
 fn share(start: usize, region: Region) -> Option<Handle> {
-    // Not the lock of what is shared: whoever frees memory takes that one, and is waited for below.
+    // The lock of the known allocations cannot be used here: a thread that frees memory takes it, and this thread waits
+    // for such threads below.
     let shared = Shared::here();
     let one_at_a_time = shared.sharing.lock();
     if let Some((_, handle)) = shared.known.lock().get(&start) {
@@ -107,12 +108,12 @@ fn share(start: usize, region: Region) -> Option<Handle> {
     Some(handle)
 }
 
-/// Forgets that an allocation was shared: it is freed. Whoever has it mapped keeps it.
+/// Removes a freed allocation from the shared ones. Other processes keep their mappings.
 pub(crate) fn forget(start: usize) {
     Shared::here().known.lock().remove(&start);
 }
 
-/// The allocation that holds the address.
+/// Returns the allocation that contains the address.
 fn allocation(pointer: usize) -> Option<(usize, Region)> {
     memory::map().find(pointer).filter(|(_, region)| region.kind == Kind::Pool)
 }
@@ -149,7 +150,7 @@ extern "C" fn hsa_amd_ipc_memory_attach(
     if handle.magic != MAGIC || pointer.is_null() || bytes > handle.bytes().next_multiple_of(PAGE) {
         return Status::INVALID_ARGUMENT;
     }
-    // The process is gone, or has freed the memory, or may not be looked into.
+    // The process has ended, has freed the memory, or may not be inspected.
     let Some(file) = handle.open() else { return Status::INVALID_ARGUMENT };
     let [owner, flags] = handle.owner;
     let owner = Agent(owner.into());
@@ -172,7 +173,8 @@ extern "C" fn hsa_amd_ipc_memory_detach(pointer: usize) -> Status {
     if memory::detach(pointer) { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
 }
 
-/// Gives out a file descriptor of the allocation that holds the range, which the caller closes, and where in it the range begins.
+/// Returns a file descriptor for the allocation that contains the range, and the offset of the range in it. The caller
+/// closes the descriptor.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_portable_export_dmabuf(
     pointer: usize,
@@ -200,7 +202,7 @@ extern "C" fn hsa_amd_portable_export_dmabuf(
     descriptor.put(copy.into_raw_fd())
 }
 
-/// The newer form, whose flags ask for a path over PCIe, of which there is none other here.
+/// Newer form with flags for a PCIe path, which have no effect here.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_portable_export_dmabuf_v2(
     pointer: usize,
@@ -217,7 +219,7 @@ extern "C" fn hsa_amd_portable_close_dmabuf(descriptor: i32) -> Status {
     if descriptor < 0 {
         return Status::INVALID_ARGUMENT;
     }
-    // SAFETY: the interface hands over a descriptor that `hsa_amd_portable_export_dmabuf` gave out and nobody closed.
+    // SAFETY: HSA requires an open descriptor from `hsa_amd_portable_export_dmabuf`.
     let closed = unsafe { libc::close(descriptor) };
     if closed == 0 { Status::SUCCESS } else { Status::ERROR }
 }

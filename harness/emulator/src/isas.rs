@@ -1,4 +1,4 @@
-//! The instruction set architecture of the GPUs, its waves and its floating point.
+//! HSA queries about the GPU's instruction set, wave size and floating-point modes.
 
 use std::ffi::{c_char, c_void};
 
@@ -10,17 +10,17 @@ use crate::{
     report::trace,
 };
 
-/// `hsa_isa_t`. All GPUs have the same one.
+/// `hsa_isa_t`. All GPUs have the same instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Isa(u64);
 
 pub(crate) const ISA: Isa = Isa(1);
 
-/// `hsa_wavefront_t`: the one kind of wave.
+/// Handle of the only wave size (`hsa_wavefront_t`).
 const WAVEFRONT: u64 = 1;
 
-/// Bytes of local data share that a workgroup of the emulated GPU can have.
+/// Returns the maximum LDS of a workgroup, in bytes.
 pub(crate) fn group_bytes() -> u32 {
     isa::largest_lds(config::get().arch)
 }
@@ -42,13 +42,13 @@ extern "C" fn hsa_agent_iterate_isas(
     }
 }
 
-/// `hsa_isa_from_name`. Known is the architecture that the device has.
+/// `hsa_isa_from_name`. Only the architecture of the device is known.
 ///
 /// # Safety
-/// As the interface demands: `wanted` is a C string.
+/// As required by HSA: `wanted` is a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_isa_from_name(wanted: *const c_char, isa: Out<Isa>) -> Status {
-    // SAFETY: a string of C, which HSA has the caller pass.
+    // SAFETY: HSA requires the caller to pass a C string.
     match unsafe { name(wanted) } {
         None => Status::INVALID_ARGUMENT,
         Some(wanted) if wanted == isa_name() => isa.put(ISA),
@@ -63,7 +63,7 @@ extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> S
     }
     let name = isa_name();
     match attribute {
-        // NAME_LENGTH counts the terminating zero in ROCr, and NAME writes it.
+        // In ROCr, NAME_LENGTH includes the terminating zero, and NAME writes it.
         0 => value.put(name.len() as u32 + 1),
         1 => value.bytes(&name, true),
         // CALL_CONVENTION_COUNT and CALL_CONVENTION_INFO_WAVEFRONT_SIZE
@@ -91,7 +91,7 @@ extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> S
     }
 }
 
-/// The older form, with the number of a calling convention of which there is one.
+/// Older form with the index of a calling convention. There is only one.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_isa_get_info(isa: Isa, attribute: u32, index: u32, value: Answer) -> Status {
     if index == 0 { hsa_isa_get_info_alt(isa, attribute, value) } else { Status::INVALID_INDEX }
@@ -102,7 +102,7 @@ extern "C" fn hsa_isa_compatible(code: Isa, agent: Isa, result: Out<bool>) -> St
     if code == ISA && agent == ISA { result.put(true) } else { Status::INVALID_ISA }
 }
 
-/// Exceptions of the floating point are not supported by any AMD GPU's runtime, so no policy is.
+/// Returns an empty mask: ROCr does not support floating-point exceptions on any GPU.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_isa_get_exception_policies(isa: Isa, _profile: u32, mask: Out<u16>) -> Status {
     if isa == ISA { mask.put(0) } else { Status::INVALID_ISA }

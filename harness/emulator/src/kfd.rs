@@ -1,6 +1,7 @@
-//! What the kernel driver would say in `/sys/class/kfd` of the emulated GPUs: frameworks and RCCL read there what HSA does not tell.
+//! Files that the kernel driver would have in `/sys/class/kfd` for the emulated GPUs. Frameworks and RCCL read
+//! information there that HSA does not provide.
 //!
-//! Names and units are those of Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c; the folder `topology` of the device.
+//! Names and units follow Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c.
 
 use std::{collections::BTreeMap, fmt::Display, fmt::Write as _};
 
@@ -8,24 +9,24 @@ use device::{Arch, Config};
 
 use crate::model::{self, Model};
 
-/// AMD's, in PCI.
+/// PCI vendor id of AMD.
 const VENDOR: u32 = 0x1002;
 
-/// Of an io_link: by PCI Express.
+/// Type of an io_link: PCI Express.
 const PCIE: u32 = 2;
 
-/// Of an io_link: it can be used.
+/// Flag of an io_link: enabled.
 const ENABLED: u32 = 1;
 
-/// Of an io_link through the host, as the driver has it for PCI Express.
+/// Weight that the driver assigns to an io_link over PCI Express.
 const WEIGHT: u32 = 20;
 
-/// Of a bank of memory: the frame buffer, which the host reaches or not; memory of the system.
+/// Heap types of a memory bank: frame buffer that the host can or cannot access; system memory.
 const FRAME_BUFFER_PUBLIC: u32 = 1;
 const FRAME_BUFFER_PRIVATE: u32 = 2;
 const SYSTEM: u32 = 0;
 
-/// The files of the folder `/sys/class/kfd/kfd/topology`, by their paths below it, and their texts.
+/// Returns the files below `/sys/class/kfd/kfd/topology`: path and text.
 pub fn topology(config: &Config) -> BTreeMap<String, String> {
     let mut files = BTreeMap::from([
         ("generation_id".to_owned(), "1\n".to_owned()),
@@ -37,7 +38,7 @@ pub fn topology(config: &Config) -> BTreeMap<String, String> {
     let nodes = config.devices + 1;
     for node in 0..nodes {
         let mut put = |name: &str, text| files.insert(format!("nodes/{node}/{name}"), text);
-        // The host is node 0, as it is agent 0, and each GPU reaches every other node.
+        // The host is node 0, as it is agent 0, and each GPU is linked to every other node.
         let others: Vec<u32> = (0..nodes).filter(|other| *other != node).collect();
         let number = node.checked_sub(1);
         put("gpu_id", format!("{}\n", number.map_or(0, gpu_id)));
@@ -54,7 +55,7 @@ pub fn topology(config: &Config) -> BTreeMap<String, String> {
     files
 }
 
-/// The driver has a hash here; that it is none of the host's zero is what readers want.
+/// Returns a GPU id. The driver uses a hash; readers only need it to differ from the host's zero.
 fn gpu_id(number: u32) -> u32 {
     0x6500 + number
 }
@@ -102,7 +103,7 @@ fn properties(config: &Config, number: Option<u32>, links: usize) -> String {
 fn memory(config: &Config, number: Option<u32>) -> String {
     let model = model::of(config.arch);
     let (heap, bytes) = match number {
-        // What the host has is asked of the host.
+        // The size of the host's memory is read from the host itself.
         None => (SYSTEM, 0),
         Some(_) if config.large_bar => (FRAME_BUFFER_PUBLIC, config.memory),
         Some(_) => (FRAME_BUFFER_PRIVATE, config.memory),
@@ -135,8 +136,8 @@ fn link(from: u32, to: u32) -> String {
     ])
 }
 
-/// `gfx90a` as the driver counts: a major number, then minor number and stepping, which are one hexadecimal digit each in the name and two
-/// decimal ones here.
+/// Returns the architecture as the driver encodes it, for example 90010 for `gfx90a`: minor number and stepping are one
+/// hexadecimal digit each in the name and two decimal digits each here.
 fn target_version(arch: Arch) -> u32 {
     let digits = arch.name().trim_start_matches("gfx");
     let (major, rest) = digits.split_at(digits.len() - 2);
@@ -147,7 +148,7 @@ fn target_version(arch: Arch) -> u32 {
 fn lines(values: &[(&str, &dyn Display)]) -> String {
     let mut text = String::new();
     for (name, value) in values {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{name} {value}");
     }
     text
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_those_of_the_driver() {
+    fn target_versions_match_the_driver() {
         // Linux, drivers/gpu/drm/amd/amdkfd/kfd_device.c.
         for (arch, version) in [
             (Arch::Gfx906, 90_006),
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn each_device_is_a_node_that_reaches_all_others() {
+    fn nodes_link_to_all_others() {
         let config = Config { arch: Arch::Gfx942, devices: 3, ..Config::default() };
         let files = topology(&config);
         let of = |node: u32, name: &str| {
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(of(0, "simd_count"), "0");
         assert_ne!(of(0, "cpu_cores_count"), "0");
         for node in 1..4 {
-            // 304 compute units of four.
+            // 304 compute units with four SIMDs each.
             assert_eq!(of(node, "simd_count"), "1216");
             assert_eq!(of(node, "gfx_target_version"), "90402");
             assert_eq!(of(node, "io_links_count"), "3");

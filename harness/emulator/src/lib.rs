@@ -1,10 +1,9 @@
-//! The emulated AMD device: a `libhsa-runtime64.so.1` that a released HIP runtime loads in place of
-//! ROCr, with plantable faults.
+//! Emulated AMD device: a `libhsa-runtime64.so.1` with injectable faults that a released HIP runtime loads in place of
+//! ROCr.
 //!
-//! The HIP runtime, its compiler and the libraries above it run unmodified; what is replaced is
-//! everything from the HSA interface down. The crate knows nothing of cases, plans or verdicts: its
-//! configuration comes from one environment variable ([`device::CONFIG_VARIABLE`]), and what it has
-//! to say goes to standard error in lines that start with `rocrepro-device:`.
+//! The HIP runtime, its compiler and the libraries above it run unmodified. The library replaces everything below the
+//! HSA interface. The crate does not depend on cases, plans or verdicts: its configuration is one environment variable
+//! ([`device::CONFIG_VARIABLE`]), and its messages go to standard error in lines that start with `rocrepro-device:`.
 //!
 //! Not modelled: timing, caches, the memory model, page migration.
 

@@ -1,4 +1,4 @@
-//! Executables: code objects in device memory, with their symbols.
+//! Executables: loads code objects into device memory and provides their symbols.
 
 mod older;
 
@@ -21,12 +21,12 @@ use crate::{
     report::trace,
 };
 
-/// A kernel that can be dispatched.
+/// A loaded kernel.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    /// Its name without the descriptor's suffix.
+    /// Name without the descriptor's suffix.
     pub(crate) name: String,
-    /// Bytes of its argument segment.
+    /// Size of the kernel arguments, in bytes.
     pub(crate) kernarg_bytes: u32,
 }
 
@@ -43,7 +43,7 @@ struct Image {
     agent: Agent,
     start: usize,
     len: usize,
-    /// The file, for debuggers and the runtime's own introspection.
+    /// Contents of the code object, for debuggers and the runtime's introspection.
     storage: Arc<[u8]>,
 }
 
@@ -52,12 +52,11 @@ struct Executable {
     frozen: bool,
     externals: HashMap<String, u64>,
     images: Vec<Image>,
-    /// Handles, in the order of the code object.
+    /// Handles of the symbols, in the order of the code object.
     symbols: Vec<u64>,
 }
 
-/// Everything that has a handle here. Handles count up and are never used again, so a stale one is
-/// recognised.
+/// All objects with handles. Handles count up and are never reused, so stale ones are detected.
 #[derive(Default)]
 struct Registry {
     next: u64,
@@ -67,7 +66,7 @@ struct Registry {
     kernels: BTreeMap<u64, Arc<Kernel>>,
 }
 
-/// What is loaded.
+/// Code objects loaded into a device.
 #[derive(Default)]
 pub(crate) struct Loaded(Mutex<Registry>);
 
@@ -82,7 +81,7 @@ impl Registry {
     }
 }
 
-/// The kernel whose descriptor is at that address.
+/// Returns the kernel whose descriptor is at this address.
 pub(crate) fn kernel(descriptor: u64) -> Option<Arc<Kernel>> {
     with(|registry| registry.kernels.get(&descriptor).cloned())
 }
@@ -101,7 +100,7 @@ fn new_reader(bytes: Arc<[u8]>, reader: Out<u64>) -> Status {
 /// `hsa_code_object_reader_create_from_memory`.
 ///
 /// # Safety
-/// As the interface demands: `pointer` is valid for `bytes` bytes.
+/// As required by HSA: `pointer` is valid for `bytes` bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_code_object_reader_create_from_memory(
     pointer: *const u8,
@@ -111,7 +110,7 @@ unsafe extern "C" fn hsa_code_object_reader_create_from_memory(
     if pointer.is_null() || bytes == 0 {
         return Status::INVALID_ARGUMENT;
     }
-    // SAFETY: not null, and HSA has the caller keep `bytes` bytes there for this call.
+    // SAFETY: not null, and HSA requires the caller to keep `bytes` bytes there during this call.
     new_reader(unsafe { std::slice::from_raw_parts(pointer, bytes) }.into(), reader)
 }
 
@@ -121,7 +120,7 @@ extern "C" fn hsa_code_object_reader_create_from_file(file: File, reader: Out<u6
     if file < 0 {
         return Status::INVALID_ARGUMENT;
     }
-    // SAFETY: the interface requires an open file, which stays open during the call.
+    // SAFETY: HSA requires an open file, which stays open during the call.
     let file = unsafe { BorrowedFd::borrow_raw(file) };
     let read = || {
         let file = std::fs::File::from(file.try_clone_to_owned()?);
@@ -194,7 +193,7 @@ extern "C" fn hsa_executable_freeze(executable: u64, _options: *const c_char) ->
 /// `hsa_executable_agent_global_variable_define`.
 ///
 /// # Safety
-/// As the interface demands: `variable` is a C string.
+/// As required by HSA: `variable` is a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_executable_agent_global_variable_define(
     executable: u64,
@@ -202,7 +201,7 @@ unsafe extern "C" fn hsa_executable_agent_global_variable_define(
     variable: *const c_char,
     address: u64,
 ) -> Status {
-    // SAFETY: a string of C, which HSA has the caller pass.
+    // SAFETY: HSA requires the caller to pass a C string.
     let Some(variable) = (unsafe { name(variable) }) else { return Status::INVALID_ARGUMENT };
     with(|registry| match registry.executables.get_mut(&executable) {
         None => Status::INVALID_EXECUTABLE,
@@ -282,8 +281,8 @@ fn load(
         return Status::OUT_OF_RESOURCES;
     };
     let write = |offset: u64, bytes: &[u8]| {
-        // SAFETY: the parser checked that segments and relocations lie inside the image, which is
-        // a fresh allocation of its size.
+        // SAFETY: the parser checked that segments and relocations are inside the image, which is a fresh allocation of
+        // its size.
         unsafe {
             let to = (start as *mut u8).add(offset as usize);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -330,7 +329,7 @@ fn load(
 /// `hsa_executable_get_symbol_by_name`.
 ///
 /// # Safety
-/// As the interface demands: `wanted` is a C string.
+/// As required by HSA: `wanted` is a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_executable_get_symbol_by_name(
     executable: u64,
@@ -338,7 +337,7 @@ unsafe extern "C" fn hsa_executable_get_symbol_by_name(
     _agent: *const Agent,
     symbol: Out<u64>,
 ) -> Status {
-    // SAFETY: a string of C, which HSA has the caller pass.
+    // SAFETY: HSA requires the caller to pass a C string.
     let Some(wanted) = (unsafe { name(wanted) }) else { return Status::INVALID_ARGUMENT };
     let found = with(|registry| {
         let executable = registry.executables.get(&executable)?;
@@ -393,9 +392,9 @@ extern "C" fn hsa_executable_symbol_get_info(symbol: u64, attribute: u32, value:
         // LINKAGE: program. IS_DEFINITION.
         (5, _) => value.put(1u32),
         (17, _) => value.put(true),
-        // VARIABLE_IS_CONST; HIP asks it of every symbol.
+        // VARIABLE_IS_CONST; HIP queries it for every symbol.
         (10, _) => value.put(false),
-        // KERNEL_OBJECT and the sizes of its segments.
+        // KERNEL_OBJECT and the sizes of the kernel's segments.
         (22, Some(_)) => value.put(symbol.address),
         (11, Some(kernel)) => value.put(kernel.kernarg_bytes),
         // KERNEL_KERNARG_SEGMENT_ALIGNMENT
@@ -410,7 +409,7 @@ extern "C" fn hsa_executable_symbol_get_info(symbol: u64, attribute: u32, value:
     }
 }
 
-/// `hsa_ven_amd_loader_1_03_pfn_t`: the calls of the loader extension.
+/// `hsa_ven_amd_loader_1_03_pfn_t`: the functions of the loader extension.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ExtensionTable {
@@ -426,7 +425,7 @@ pub(crate) struct ExtensionTable {
 type ObjectCallback = extern "C" fn(u64, u64, *mut c_void) -> Status;
 type ExecutableCallback = extern "C" fn(u64, *mut c_void) -> Status;
 
-/// What `hsa_system_get_major_extension_table` hands out.
+/// Table that `hsa_system_get_major_extension_table` returns.
 pub(crate) const EXTENSION_TABLE: ExtensionTable = ExtensionTable {
     host_address: query_host_address,
     segments: query_segment_descriptors,
@@ -444,7 +443,7 @@ extern "C" fn query_host_address(device_address: u64, host_address: Out<u64>) ->
             (image.start..image.start + image.len).contains(&(device_address as usize))
         })
     });
-    // Device memory is at the same address on the host.
+    // Device memory has the same address on the host.
     if found { host_address.put(device_address) } else { Status::INVALID_ARGUMENT }
 }
 
@@ -471,7 +470,7 @@ extern "C" fn iterate_loaded_code_objects(
     let loaded = with(|r| r.executables.get(&executable).map(|e| !e.images.is_empty()));
     match loaded {
         None => Status::INVALID_EXECUTABLE,
-        // An executable of HIP holds one code object, which goes by the executable's handle.
+        // An executable of HIP contains one code object, which uses the executable's handle.
         Some(true) => callback(executable, executable, data),
         Some(false) => Status::SUCCESS,
     }

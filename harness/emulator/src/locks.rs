@@ -1,5 +1,5 @@
-//! Locks that a panic does not poison: whoever calls into this library after one gets an answer, not another panic. What they guard
-//! is whole between any two statements that can panic.
+//! Locks that ignore poisoning, so that a call after a panic does not panic as well. The guarded data is consistent at
+//! every point where a panic can occur.
 
 use std::{
     sync::{
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-/// As `std::sync::Mutex`.
+/// Like `std::sync::Mutex`.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(sync::Mutex<T>);
 
@@ -23,7 +23,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// As `std::sync::RwLock`.
+/// Like `std::sync::RwLock`.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(sync::RwLock<T>);
 
@@ -37,7 +37,7 @@ impl<T> RwLock<T> {
     }
 }
 
-/// As `std::sync::Condvar`.
+/// Like `std::sync::Condvar`.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(sync::Condvar);
 

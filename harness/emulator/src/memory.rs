@@ -1,7 +1,7 @@
-//! The memory that the emulated GPU sees: allocation, accounting and the map of addresses.
+//! Memory that the emulated GPU can access: allocation, accounting and the address map.
 //!
-//! Device memory is ordinary memory of this process at its own address, so host and device agree on
-//! every pointer, as they do under ROCr.
+//! Device memory is ordinary memory of this process at the same address, so host and device use the same pointers, as
+//! they do with ROCr.
 
 use std::{
     collections::BTreeMap,
@@ -31,17 +31,17 @@ use crate::{
     sanitizer,
 };
 
-/// What is allocated.
+/// Allocations and accounting of a device.
 #[derive(Default)]
 pub(crate) struct Memory {
     map: RwLock<AddressMap>,
-    /// Bytes in use of each GPU's memory.
+    /// Bytes in use, by GPU.
     used: Mutex<BTreeMap<u64, u64>>,
-    /// How often it was asked how much is free.
+    /// Number of queries of the free memory.
     answers: AtomicU64,
-    /// Addresses that an allocation got although they were taken, as often as it happened.
+    /// Addresses that were allocated a second time by an injected fault, once for each such allocation.
     aliases: Mutex<Vec<usize>>,
-    /// Sizes that were given back two times, so that two allocations of this size get the same place.
+    /// Sizes of allocations that were freed twice, so that two later allocations of this size get the same address.
     freed_twice: Mutex<Vec<usize>>,
     users: Mutex<Users>,
 }
@@ -64,7 +64,7 @@ pub(crate) fn map_mut() -> RwLockWriteGuard<'static, AddressMap> {
     Memory::here().map.write()
 }
 
-/// Bytes that the device says it has.
+/// Returns the memory size that the device reports, in bytes.
 pub(crate) fn told() -> u64 {
     let total = config::get().total_memory();
     match faults::planted(Fault::MemoryTotalWrong) {
@@ -75,7 +75,7 @@ pub(crate) fn told() -> u64 {
     }
 }
 
-/// Bytes of the device's memory that are free.
+/// Returns the free memory of the device, in bytes.
 pub(crate) fn available(device: Agent) -> u64 {
     let free =
         config::get().total_memory().saturating_sub(used().get(&device.0).copied().unwrap_or(0));
@@ -86,7 +86,7 @@ pub(crate) fn available(device: Agent) -> u64 {
     }
 }
 
-/// Takes memory of the device out of its free total; `false` when there is not enough.
+/// Counts memory of the device as used; returns `false` if too little is free.
 pub(crate) fn charge(device: Agent, bytes: usize) -> bool {
     let mut all = used();
     let used = all.entry(device.0).or_default();
@@ -96,7 +96,7 @@ pub(crate) fn charge(device: Agent, bytes: usize) -> bool {
     wanted.is_some()
 }
 
-/// Gives memory of the device back to its free total, unless a planted leak keeps it.
+/// Counts memory of the device as free, unless an injected leak keeps it.
 pub(crate) fn discharge(device: Agent, bytes: usize) {
     if faults::takes(Fault::AllocLeak) {
         return;
@@ -106,7 +106,7 @@ pub(crate) fn discharge(device: Agent, bytes: usize) {
     *used = used.saturating_sub(bytes as u64);
 }
 
-/// With `alloc.alias` or `alloc.freed-twice`, the address of a live allocation of the same size.
+/// With `alloc.alias` or `alloc.freed-twice`, returns the address of a live allocation of the same size.
 fn alias(len: usize) -> Option<usize> {
     faults::planted(Fault::AllocAlias).or(faults::planted(Fault::AllocFreedTwice))?;
     let live = map().pool_of(len)?;
@@ -118,7 +118,7 @@ fn alias(len: usize) -> Option<usize> {
     })
 }
 
-/// Ends one of the two lives of an address that was given out twice.
+/// Ends one of the two uses of an address that was allocated twice.
 fn end_alias(start: usize) -> Option<Region> {
     let mut aliases = Memory::here().aliases.lock();
     let found = aliases.iter().position(|alias| *alias == start)?;
@@ -127,19 +127,19 @@ fn end_alias(start: usize) -> Option<Region> {
     Some(map().find(start)?.1)
 }
 
-/// Zeros all device memory, as a reset leaves it.
+/// Zeros all device memory, as a device reset does.
 pub(crate) fn forget() {
     for (start, len) in map().pools() {
-        // SAFETY: the dispatch that is reset keeps all memory mapped, and device memory is the guest's alone.
+        // SAFETY: the dispatch that is reset keeps all memory mapped, and only the emulated program uses device memory.
         unsafe { std::ptr::write_bytes(start as *mut u8, 0, len) };
     }
 }
 
-/// Allocates zeroed memory of whole pages for an agent and maps it; the address, or `None` when
-/// there is not enough.
+/// Allocates zeroed whole pages for an agent and adds them to the map. Returns the address, or `None` if there is too
+/// little memory.
 ///
-/// A page that is never mapped follows every allocation, as the kernel driver leaves one: running
-/// off the end of a large buffer is a fault and not a neighbour's data.
+/// An unmapped page follows every allocation, as with the kernel driver: accessing memory behind a large buffer is a
+/// fault and does not reach another allocation.
 pub(crate) fn allocate(bytes: usize, owner: Agent, flags: u32, kind: Kind) -> Option<usize> {
     let len = bytes.max(1).checked_next_multiple_of(PAGE)?;
     let counted = owner.is_gpu() && kind == Kind::Pool;
@@ -164,8 +164,8 @@ pub(crate) fn allocate(bytes: usize, owner: Agent, flags: u32, kind: Kind) -> Op
     Some(start)
 }
 
-/// Large allocations start at a multiple of a large page, as the kernel driver places them; the
-/// device-side heap of ROCm relies on it.
+/// Size of a large page, in bytes. Large allocations are aligned to it, as by the kernel driver; the device-side heap
+/// of ROCm relies on that.
 const LARGE_PAGE: usize = 2 << 20;
 
 fn map_pages(len: usize) -> Option<usize> {
@@ -173,7 +173,7 @@ fn map_pages(len: usize) -> Option<usize> {
     let kept = len.checked_add(PAGE)?;
     let whole = kept.checked_add(align - PAGE)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory in use.
+    // SAFETY: a fresh mapping at an address that the kernel chooses does not affect memory in use.
     let all = unsafe { libc::mmap(std::ptr::null_mut(), whole, libc::PROT_NONE, flags, -1, 0) };
     if all == libc::MAP_FAILED {
         return None;
@@ -183,7 +183,7 @@ fn map_pages(len: usize) -> Option<usize> {
     unmap(all, start - all);
     unmap(start + kept, all + whole - start - kept);
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the first `len` bytes of what is left of the mapping.
+    // SAFETY: the first `len` bytes of the remaining mapping.
     if unsafe { libc::mprotect(start as *mut libc::c_void, len, protection) } != 0 {
         unmap(start, kept);
         return None;
@@ -193,13 +193,13 @@ fn map_pages(len: usize) -> Option<usize> {
 
 fn unmap(start: usize, len: usize) {
     if len > 0 {
-        // SAFETY: callers pass what `map_pages` mapped, once nothing uses it any more.
+        // SAFETY: callers pass an unused range from `map_pages`.
         unsafe { libc::munmap(start as *mut libc::c_void, len) };
     }
 }
 
-/// Takes an allocation out of the map; the memory itself goes when no kernel or copy runs that may
-/// still hold its address. `false` when nothing was allocated there.
+/// Removes an allocation from the map. The pages are unmapped when no running kernel or copy can still access them.
+/// Returns `false` if nothing was allocated at this address.
 pub(crate) fn free(start: usize) -> bool {
     if let Some(region) = end_alias(start) {
         discharge(region.owner, region.len.next_multiple_of(PAGE));
@@ -212,7 +212,7 @@ pub(crate) fn free(start: usize) -> bool {
     let Some(region) = removable.then(|| map.remove(start)).flatten() else { return false };
     drop(map);
     sanitizer::freed(start);
-    // The sanitizer has allocations by the byte; what was taken are whole pages.
+    // With the sanitizer the map contains sizes in bytes, but whole pages were allocated.
     let len = region.len.next_multiple_of(PAGE);
     order::forget(start as u64..(start + len) as u64);
     if region.owner.is_gpu() && region.kind == Kind::Pool {
@@ -227,15 +227,16 @@ pub(crate) fn free(start: usize) -> bool {
     true
 }
 
-/// How long a share waits for the kernels and copies that run: they may hold addresses of the memory, and write there.
+/// Maximum time for which sharing waits for running kernels and copies: they may access the memory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Moves the bytes of an allocation into a file, which is mapped in their place.
+/// Moves the bytes of an allocation into a file and maps the file at the same address.
+///
+/// Writes of the host during the move may be lost. That is only possible for memory that the host accesses directly.
 ///
 /// # Errors
-/// Why not: something runs on and on, the allocation is freed meanwhile, or the kernel has no room.
-///
-/// What the host itself writes to the memory meanwhile may be lost, which only memory that the host reaches directly allows.
+/// Returns the reason: a kernel or copy does not end, the allocation is freed meanwhile, or the kernel is out of
+/// memory.
 pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
     let since = Instant::now();
     let users = loop {
@@ -249,18 +250,18 @@ pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
         }
         thread::sleep(Duration::from_millis(1));
     };
-    // What is no more in the map may be somebody else's pages by now; what is, stays mapped while `users` is held.
+    // Pages that were removed from the map may have been reused. Pages in the map stay mapped while `users` is locked.
     let Some(region) = map().find(start).filter(|found| found.0 == start) else {
         return Err("it is freed meanwhile");
     };
     let len = region.1.len.next_multiple_of(PAGE);
     for offset in (0..len).step_by(PAGE) {
         let mut page = [0; PAGE];
-        // SAFETY: a page of a live allocation, in which nothing of the device writes while `users` is held.
+        // SAFETY: a page of a live allocation that the device does not write while `users` is locked.
         unsafe { std::ptr::copy((start + offset) as *const u8, page.as_mut_ptr(), PAGE) };
-        // A page that was never written stays one in the file, too.
+        // A page of zeros stays a hole in the file.
         if page != [0; PAGE] && file.write_all_at(&page, offset as u64).is_err() {
-            return Err("there is no room for a second copy of it");
+            return Err("too little memory for a second copy of it");
         }
     }
     let moved = map_file(start, len, file);
@@ -268,18 +269,18 @@ pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
     if moved { Ok(()) } else { Err("the kernel maps no file in its place") }
 }
 
-/// Maps a file over pages of ours.
+/// Maps a file over pages from `map_pages`.
 fn map_file(start: usize, len: usize, file: &impl AsRawFd) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: the range is of `map_pages`, and whoever has addresses of it finds the same bytes there.
+    // SAFETY: the range is from `map_pages`, and its bytes do not change for anything that uses it.
     let mapped = unsafe {
         libc::mmap(start as *mut libc::c_void, len, protection, flags, file.as_raw_fd(), 0)
     };
     mapped != libc::MAP_FAILED
 }
 
-/// Maps the memory of another process; where.
+/// Maps memory of another process and returns its address.
 pub(crate) fn attach(region: Region, file: &OwnedFd) -> Option<usize> {
     let len = region.len.next_multiple_of(PAGE);
     let start = map_pages(len)?;
@@ -291,7 +292,7 @@ pub(crate) fn attach(region: Region, file: &OwnedFd) -> Option<usize> {
     Some(start)
 }
 
-/// Takes attached memory out of the map, as `free` does with memory of this process; `false` when none was attached there.
+/// Removes attached memory from the map, like [`free`]. Returns `false` if nothing was attached at this address.
 pub(crate) fn detach(start: usize) -> bool {
     let mut map = map_mut();
     let attached = map.starting_at(start).is_some_and(|region| region.kind == Kind::Attached);
@@ -305,13 +306,13 @@ pub(crate) fn detach(start: usize) -> bool {
     true
 }
 
-/// Makes host memory of the device itself visible to kernels, for ever.
+/// Makes host memory of this library permanently visible to kernels.
 pub(crate) fn register_host_block(start: usize, len: usize) {
     let flags = pool_flag::FINE_GRAINED;
     map_mut().insert(start, Region { len, kind: Kind::Internal, owner: Agent::CPU, flags });
 }
 
-/// Who may hold addresses of memory that has been freed meanwhile.
+/// Running kernels and copies, and freed memory that they may still access.
 #[derive(Default)]
 struct Users {
     running: usize,
@@ -332,8 +333,8 @@ fn users() -> MutexGuard<'static, Users> {
     Memory::here().users.lock()
 }
 
-/// While this exists no memory that was reachable at its start is unmapped: freeing memory that a
-/// kernel uses must become a reported fault, not a crash of the process.
+/// While this exists, no memory that was accessible at its creation is unmapped. Freeing memory that a kernel uses must
+/// be reported as a fault and not crash the process.
 pub(crate) struct InUse(&'static Memory);
 
 impl InUse {
@@ -357,14 +358,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn freed_memory_stays_mapped_while_it_is_in_use() {
+    fn freed_memory_stays_mapped_while_in_use() {
         let start = allocate(100, Agent::CPU, 0, Kind::Pool).unwrap();
         assert_eq!(map().check(start, PAGE), Ok(()));
         assert_eq!(map().check(start, PAGE + 1), Err(start + PAGE));
         let in_use = InUse::new();
         assert!(free(start));
         assert_eq!(map().check(start, 1), Err(start));
-        // SAFETY: the memory stays mapped as long as `in_use` lives, which is what is tested.
+        // SAFETY: the memory stays mapped as long as `in_use` lives, which this test checks.
         assert_eq!(unsafe { *(start as *const u8) }, 0);
         drop(in_use);
         assert!(!free(start));
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_device_has_is_refused() {
+    fn rejects_allocations_larger_than_the_device() {
         let total = config::get().total_memory() as usize;
         assert_eq!(allocate(total + PAGE, Agent::GPU, 0, Kind::Pool), None);
         assert_eq!(allocate(usize::MAX, Agent::GPU, 0, Kind::Pool), None);

@@ -1,7 +1,7 @@
-//! Calls that a released runtime exports but the emulated device does not offer.
+//! Functions that a released ROCr exports but the emulated device does not implement.
 //!
-//! They must exist, or the HIP runtime and other programs cannot be loaded. Each fails, and says so: the program under
-//! test went where the emulation cannot follow.
+//! They must exist, or the HIP runtime and other programs could not be loaded. Each returns an error and reports that
+//! it is not emulated.
 
 use crate::{abi::Status, report};
 
@@ -16,22 +16,22 @@ macro_rules! missing {
 }
 
 missing! {
-    // Images of other interfaces, whose layout is theirs.
+    // Images of graphics interfaces, which have their own layout.
     hsa_amd_image_create
-    // Memory of other devices and interfaces, and signals shared with other processes: who waits for a signal is woken inside of
-    // its process, so another could not be told.
+    // Memory of graphics interfaces, and signals that are shared with other processes: a waiting thread is woken only
+    // by its own process.
     hsa_amd_interop_map_buffer
     hsa_amd_interop_unmap_buffer
     hsa_amd_ipc_signal_attach
     hsa_amd_ipc_signal_create
-    // Shared virtual memory with page migration: the system says that it is not supported.
+    // Shared virtual memory with page migration: the system reports that it is not supported.
     hsa_amd_svm_attributes_get
     hsa_amd_svm_attributes_set
     hsa_amd_svm_prefetch_async
-    // Files read and written by the device.
+    // Direct file access by the device.
     hsa_amd_ais_file_read
     hsa_amd_ais_file_write
-    // Counters and samples of the hardware.
+    // Hardware counters and samples.
     hsa_amd_spm_acquire
     hsa_amd_spm_release
     hsa_amd_spm_set_dest_buffer
@@ -42,7 +42,7 @@ missing! {
     hsa_ven_amd_pcs_iterate_configuration
     hsa_ven_amd_pcs_start
     hsa_ven_amd_pcs_stop
-    // Code objects as handles, which readers have taken the place of, and those for programs instead of agents.
+    // Older handles for code objects, which readers replaced, and code objects for programs instead of agents.
     hsa_code_object_deserialize
     hsa_code_object_destroy
     hsa_code_object_get_info
@@ -55,14 +55,14 @@ missing! {
     hsa_executable_load_code_object
     hsa_executable_load_program_code_object
     hsa_executable_readonly_variable_define
-    // The finalizer: there is no BRIG to compile.
+    // The finalizer, which compiled BRIG.
     hsa_ext_program_add_module
     hsa_ext_program_create
     hsa_ext_program_destroy
     hsa_ext_program_finalize
     hsa_ext_program_get_info
     hsa_ext_program_iterate_modules
-    // Queues whose packets the host carries out, and what a program hangs on an allocation or on the device's threads.
+    // Queues whose packets the host processes, and user data of allocations and device threads.
     hsa_soft_queue_create
     hsa_amd_async_function
     hsa_amd_pointer_info_set_userdata
@@ -78,7 +78,7 @@ macro_rules! refused {
 }
 
 refused! {
-    // ROCr itself has never had these (`MemoryRegion::CanMigrate`, `MemoryRegion::Migrate`).
+    // ROCr has never implemented these (`MemoryRegion::CanMigrate`, `MemoryRegion::Migrate`).
     hsa_amd_memory_migrate
     hsa_amd_memory_pool_can_migrate
 }
@@ -93,7 +93,7 @@ macro_rules! without_effect {
 }
 
 without_effect! {
-    // The emulated device has no scratch to reclaim and a log of its own.
+    // Scratch memory that can be reclaimed, and ROCr's log. The emulated device has neither.
     hsa_amd_agent_set_async_scratch_limit
     hsa_amd_enable_logging
 }

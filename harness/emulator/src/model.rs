@@ -1,12 +1,11 @@
-//! What each emulated GPU says of itself: one table.
+//! Properties that each emulated GPU reports.
 //!
-//! Numbers are those of the product named, from AMD's product pages and the ROCm "Accelerator and
-//! GPU hardware specifications" page; device ids are from `pci.ids`. Timing means nothing on an
-//! emulated device, so clocks are only what a program may print.
+//! Numbers are from AMD's product pages and the ROCm page "Accelerator and GPU hardware specifications"; device ids are
+//! from `pci.ids`. Clock rates are only reported: the emulated device does not model timing.
 
 use device::Arch;
 
-/// The properties of an emulated GPU.
+/// Properties of an emulated GPU.
 pub(crate) struct Model {
     /// PCI device id.
     pub(crate) chip_id: u32,
@@ -21,27 +20,27 @@ pub(crate) struct Model {
     pub(crate) memory_clock: u32,
     /// Width of the memory bus in bits.
     pub(crate) bus: u32,
-    /// Data caches of level 1 to 3 in KiB; zero where there is none.
+    /// Size of the data caches of level 1 to 3 in KiB; zero for a level that does not exist.
     pub(crate) caches: [u32; 3],
     pub(crate) cache_line: u32,
-    /// Accelerator complex dies.
+    /// Number of accelerator complex dies (XCDs).
     pub(crate) dies: u32,
 }
 
-/// The unique id of the first GPU: "emulated".
+/// Unique id of the first GPU: "emulated" in ASCII.
 const UNIQUE_ID: u64 = 0x656d_756c_6174_6564;
 
-/// The unique id of a GPU.
+/// Returns the unique id of a GPU.
 pub(crate) fn unique_id(number: u32) -> u64 {
     UNIQUE_ID + u64::from(number)
 }
 
-/// Where on the PCI bus a GPU is: bus 3 and following, device 0, function 0.
+/// Returns the PCI address of a GPU: bus 3 and following, device 0, function 0.
 pub(crate) fn location(number: u32) -> u32 {
     (3 + number) << 8
 }
 
-/// The model of an architecture.
+/// Returns the properties for an architecture.
 pub(crate) fn of(arch: Arch) -> Model {
     let rdna = Model {
         chip_id: 0,
@@ -189,7 +188,7 @@ pub(crate) fn of(arch: Arch) -> Model {
             caches: [32, 2048, 32 << 10],
             ..rdna
         },
-        // Radeon 860M (Krackan Point). No number for its cache of level 2 was found: it is that of the 890M.
+        // Radeon 860M (Krackan Point). The size of its level-2 cache is unknown; the value is that of the 890M.
         Arch::Gfx1152 => Model {
             chip_id: 0x1114,
             compute_units: 8,

@@ -1,16 +1,17 @@
-//! Which work is ordered before which, for the sanitizer: two packets or copies that touch the same bytes, one of them
-//! writing, need something that makes one wait for the other.
+//! Happens-before tracking of packets and copies for the sanitizer. Two of them that access the same bytes, at least
+//! one writing, need a synchronisation that makes one wait for the other.
 //!
-//! The order is that of the interface, not that of this run. What a packet or copy knows to be complete is its *clock*, as in
-//! dynamic race detectors (FastTrack, PLDI 2009):
+//! The order is that which HSA guarantees, not the order of this run. Each packet and copy has a vector clock: the set
+//! of packets and copies that are known to be complete before it, as in dynamic race detectors (FastTrack, PLDI 2009).
+//! It contains:
 //!
-//! * what the host knew when it handed the work over;
-//! * on a queue what a barrier bit or a barrier packet before it waited for, and with its own barrier bit all packets
-//!   before it (HSA Platform System Architecture Specification 1.2, 2.9);
-//! * what lowered the signals that it waits for.
+//! * what the host knew when it submitted the work;
+//! * on a queue, what an earlier barrier bit or barrier packet waited for, and with its own barrier bit all earlier
+//!   packets (HSA Platform System Architecture Specification 1.2, 2.9);
+//! * the work that lowered the signals that it waits for.
 //!
-//! The host knows what the signals tell that it waits for or looks at. All its threads count as one, since what they tell
-//! each other is not seen here, and what it touches by itself is not seen either.
+//! The host learns from the signals that it waits for or reads. All its threads count as one, because synchronisation
+//! between them is not visible here. Direct memory accesses of the host are not visible either.
 
 mod accesses;
 mod clock;
@@ -29,25 +30,25 @@ pub(crate) use state::{Known, Work};
 
 use crate::{abi::Signal, faults, findings, locks::Mutex, part::Part as _, row::Row, sanitizer};
 
-/// How far behind the front a packet may overtake others.
+/// Maximum distance from the oldest pending packet at which a packet may overtake others.
 pub(crate) const WINDOW: usize = 64;
 
-/// What is known of the order.
+/// Happens-before state of a device.
 #[derive(Default)]
 pub(crate) struct Order(Mutex<State>);
 
 thread_local! {
-    /// The packet that this thread carries out. It is the thread that is asked, so this is no part of the device.
+    /// Packet that this thread executes. The state belongs to the thread, not to the device.
     static PACKET: RefCell<Option<Work>> = const { RefCell::new(None) };
 }
 
-/// The state, while somebody looks at the order.
+/// Returns the state if the sanitizer is on.
 fn state() -> Option<MutexGuard<'static, State>> {
-    // Apart, as each packet and each look at a signal asks, mostly for nothing.
+    // A separate cold function: each packet and each read of a signal calls this, mostly without the sanitizer.
     #[cold]
     #[inline(never)]
     fn watched() -> Option<MutexGuard<'static, State>> {
-        // Packets that overtake each other are the planted fault's mistake.
+        // With this fault injected, packets overtake each other because of the fault, not by a mistake of the program.
         let overtaken = faults::planted(Fault::QueueBarrierIgnored).is_some();
         (!overtaken).then(|| Order::here().0.lock())
     }
@@ -59,14 +60,14 @@ fn with_packet<T>(act: impl FnOnce(&mut State, &mut Work) -> T) -> Option<T> {
     PACKET.with_borrow_mut(|packet| packet.as_mut().map(|work| act(&mut state, work)))
 }
 
-/// The host rang the doorbell of a queue, whose packets before that index are written.
+/// Records that the host rang the doorbell of a queue. Packets before `end` are written.
 pub(crate) fn rang(queue: u64, end: u64) {
     if let Some(mut state) = state() {
         state.rings(queue, end, sanitizer::current_line());
     }
 }
 
-/// This thread takes up a packet of a queue.
+/// Records that this thread starts a packet of a queue.
 pub(crate) fn begin_packet(queue: u64, index: u64, barrier_bit: bool) {
     if let Some(mut state) = state() {
         let line = sanitizer::current_line();
@@ -74,12 +75,12 @@ pub(crate) fn begin_packet(queue: u64, index: u64, barrier_bit: bool) {
     }
 }
 
-/// The packet of this thread launches that kernel.
+/// Records the kernel that this thread's packet launches.
 pub(crate) fn launches(kernel: &str) {
     with_packet(|state, work| state.launches(work, kernel));
 }
 
-/// The packet of this thread is a barrier, and has waited for these signals.
+/// Records that this thread's packet is a barrier and has waited for these signals.
 pub(crate) fn waited(signals: &[Signal]) {
     with_packet(|state, work| {
         signals.iter().for_each(|signal| state.waited(work, signal.0));
@@ -87,7 +88,7 @@ pub(crate) fn waited(signals: &[Signal]) {
     });
 }
 
-/// The packet of this thread is complete, and is about to lower that signal.
+/// Records that this thread's packet is complete, immediately before it lowers `completion`.
 pub(crate) fn end_packet(completion: Signal) {
     with_packet(|state, work| {
         state.end_packet(work);
@@ -99,29 +100,30 @@ pub(crate) fn end_packet(completion: Signal) {
 fn lower(state: &mut State, work: &Work, signal: Signal) {
     let Some(cell) = signal.cell() else { return };
     state.lowers(work, signal.0);
-    // The host may look at this one without a call.
+    // The host may read this signal without a call.
     if cell.exposed.load(Ordering::Acquire) != 0 {
         state.host_saw(signal.0);
     }
 }
 
-/// The packet of this thread touches these bytes.
+/// Records an access of this thread's packet.
 ///
 /// # Errors
-/// What touched them before, with nothing to order the two.
+/// Returns the earlier access if the two are unordered.
 pub(crate) fn touch(kind: AccessKind, range: Range<u64>) -> Result<(), Unordered> {
     with_packet(|state, work| state.touch(work, kind, range)).unwrap_or(Ok(()))
 }
 
-/// What the host knows as it hands over a copy; nothing while nobody looks.
+/// Returns what the host knows when it submits a copy; `None` without the sanitizer.
 pub(crate) fn submitted() -> Option<Known> {
     state().map(|state| state.known(sanitizer::current_line()))
 }
 
-/// A copy that waited for these signals is about to move these rows; nothing while nobody looks.
+/// Records a copy that has waited for these signals and is about to move these rows. Returns `None` without the
+/// sanitizer.
 ///
 /// # Errors
-/// As of [`touch`], where the sanitizer is to stop at its first finding.
+/// Returns an unordered earlier access if the sanitizer must stop at its first finding.
 pub(crate) fn begin_copy(
     submitted: Option<&Known>,
     waited: &[Signal],
@@ -134,17 +136,17 @@ pub(crate) fn begin_copy(
     Ok(Some(work))
 }
 
-/// A copy is complete, and is about to lower that signal.
+/// Records that a copy is complete, immediately before it lowers `completion`.
 pub(crate) fn end_copy(work: Option<&Work>, completion: Signal) {
     if let (Some(work), Some(mut state)) = (work, state()) {
         lower(&mut state, work, completion);
     }
 }
 
-/// The host moves these rows by itself.
+/// Records a copy that the host executes itself.
 ///
 /// # Errors
-/// As of [`begin_copy`].
+/// Returns the errors of [`begin_copy`].
 pub(crate) fn host_copy(rows: &[Row]) -> Result<(), Unordered> {
     let Some(mut state) = state() else { return Ok(()) };
     let known = state.known(sanitizer::current_line());
@@ -153,28 +155,28 @@ pub(crate) fn host_copy(rows: &[Row]) -> Result<(), Unordered> {
     findings::of_copy(state.touch_rows(&mut work, rows))
 }
 
-/// The host has seen the value of a signal.
+/// Records that the host read the value of a signal.
 pub(crate) fn host_saw(signal: Signal) {
     if let Some(mut state) = state() {
         state.host_saw(signal.0);
     }
 }
 
-/// The host gives a signal a value of its own.
+/// Records that the host set the value of a signal.
 pub(crate) fn host_set(signal: Signal) {
     if let Some(mut state) = state() {
         state.host_set(signal.0);
     }
 }
 
-/// The host adds to a signal.
+/// Records that the host added to a signal.
 pub(crate) fn host_added(signal: Signal) {
     if let Some(mut state) = state() {
         state.host_added(signal.0);
     }
 }
 
-/// Memory is given back: who gets the addresses next has nothing to do with what was there.
+/// Removes freed memory: a later allocation at the same address has no relation to it.
 pub(crate) fn forget(range: Range<u64>) {
     if let Some(mut state) = state() {
         state.forget(range);

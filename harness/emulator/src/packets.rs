@@ -1,4 +1,4 @@
-//! What the packet processor does with each packet.
+//! Packet processor: executes one packet.
 
 use std::time::Duration;
 
@@ -15,40 +15,39 @@ use crate::{
     report::trace,
 };
 
-/// What to lower once a packet is done.
+/// Completion signal and start time of a finished packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Completion {
-    /// No signal where the packet has none, or where a planted fault keeps it from being lowered.
+    /// `None` if the packet has no signal, or if an injected fault prevents it from being lowered.
     pub(crate) signal: Option<Signal>,
-    /// When the packet was taken up, in ticks.
+    /// Start time of the packet, in ticks.
     pub(crate) start: u64,
 }
 
-/// How a packet ended.
+/// Result of executing a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done(Completion),
-    /// The queue stops, and its callback is told why.
+    /// The queue stops and its error callback is called.
     Error(Status),
-    /// The queue stops and says nothing, as a GPU that hangs, or one whose fault was reported as a
-    /// system event.
+    /// The queue stops without a callback: the GPU hangs, or the fault was reported as a system event.
     Hang,
 }
 
-/// Addresses of the queues that are inside a kernel now.
+/// Addresses of the queues that are executing a kernel.
 #[derive(Default)]
 pub(crate) struct InKernels(Mutex<Vec<u64>>);
 
-/// Whether that queue is inside a kernel, where it cannot be interrupted.
+/// Returns true if the queue is executing a kernel, which cannot be interrupted.
 pub(crate) fn in_kernel(queue: u64) -> bool {
     InKernels::here().0.lock().contains(&queue)
 }
 
-/// Carries out the packet in that slot of the queue's ring.
+/// Executes the packet in this slot of the queue's ring.
 pub(crate) fn process(queue: &Origin<'_>, index: u64, slot: *mut u8) -> Outcome {
     let start = clock::now();
-    // SAFETY: a slot of the ring with a valid header, so the host has written all 64 bytes and
-    // leaves them alone until the packet is done; all fields are plain integers.
+    // SAFETY: a slot of the ring with a valid header, so the host has written all 64 bytes and does not change them
+    // until the packet is done. All fields are plain integers.
     let (dispatch, barrier, value) = unsafe {
         (
             slot.cast::<DispatchPacket>().read(),
@@ -100,10 +99,10 @@ fn carry_out(
     }
 }
 
-/// The signals that keep the packet in that slot from starting; `None` when it may start.
+/// Returns the signals that the packet in this slot waits for; `None` if it may start.
 pub(crate) fn holds_up(slot: *mut u8) -> Option<Vec<Signal>> {
-    // SAFETY: a slot of the ring with a valid header, which the host has written and leaves alone; all fields are plain
-    // integers.
+    // SAFETY: a slot of the ring with a valid header, which the host has written and does not change. All fields are
+    // plain integers.
     let (barrier, value) =
         unsafe { (slot.cast::<BarrierPacket>().read(), slot.cast::<BarrierValuePacket>().read()) };
     let unmet = || -> Vec<Signal> {
@@ -146,7 +145,7 @@ fn run_kernel(queue: &Origin<'_>, slot: *mut u8, packet: &DispatchPacket, start:
         packet.completion.complete(start);
         delay::sleep(Duration::from_millis(planted.amount("ms")));
     }
-    // Whoever destroys the queue either finds it in the list or is found here.
+    // A thread that destroys the queue either finds it in the list, or is seen here.
     let result = if queue.stopping() {
         Err(dispatch::Failure::Hang)
     } else {

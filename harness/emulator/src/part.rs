@@ -1,17 +1,18 @@
-//! A part of the device: each module keeps its state in a type of its own, of which every device has one.
+//! A part of a device. Each module keeps its state in its own type, of which every device has one value.
 //!
-//! The functions of HSA name no device, as a process has one. So a thread belongs to a device, and what it calls
-//! finds the state there; `whole.rs` says which device that is. A part knows nothing of the others.
+//! HSA functions do not name a device, because a process has one. Instead a thread belongs to a device, and the
+//! functions that it calls find the state through this trait; `whole.rs` selects the device. Parts do not know each
+//! other.
 
 use std::{io, thread::JoinHandle};
 
 pub(crate) trait Part: Sync + 'static {
-    /// That of the device of this thread.
+    /// Returns the part of this thread's device.
     fn here() -> &'static Self;
 
-    /// Starts a thread that belongs to the device of this one.
+    /// Starts a thread that belongs to the same device as this one.
     ///
     /// # Errors
-    /// The kernel gives none.
+    /// Returns an error if the kernel creates no thread.
     fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>>;
 }

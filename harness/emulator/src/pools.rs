@@ -1,4 +1,4 @@
-//! Memory pools and the calls on memory: allocate, free, lock, who owns a pointer.
+//! Memory pools and the functions for memory: allocate, free, lock, pointer info.
 
 use std::ffi::c_void;
 
@@ -15,7 +15,7 @@ use crate::{
     vmem,
 };
 
-/// What a pool holds.
+/// Segment of a pool.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Segment {
     Global { flags: u32 },
@@ -28,15 +28,15 @@ const HOST_COARSE: Pool = Pool(0x13);
 const DEVICE_COARSE: Pool = Pool(0x21);
 const DEVICE_FINE: Pool = Pool(0x22);
 const DEVICE_GROUP: Pool = Pool(0x23);
-/// Where the number of the GPU stands in the handle of a device pool.
+/// Position of the GPU's number in the handle of a device pool, in bits.
 const NUMBER_SHIFT: u32 = 8;
 
 impl Pool {
-    /// The agent whose memory it is, and its segment; `None` for a handle that is not a pool.
+    /// Returns the agent that owns the pool, and its segment; `None` for an invalid handle.
     fn describe(self) -> Option<(Agent, Segment)> {
         use pool_flag::{COARSE_GRAINED, FINE_GRAINED, KERNARG};
         let global = |flags| Segment::Global { flags };
-        // The pools of the GPUs have the same handles, but for the number of the GPU in the upper bits.
+        // Pools of all GPUs have the same handles, except for the GPU's number in the upper bits.
         let agent = Agent(Agent::GPU.0 + (self.0 >> NUMBER_SHIFT));
         let kind = Pool(self.0 & ((1 << NUMBER_SHIFT) - 1));
         if !agent.is_gpu() || (agent != Agent::GPU && kind.0 < DEVICE_COARSE.0) {
@@ -53,7 +53,7 @@ impl Pool {
         })
     }
 
-    /// Owner and global flags of a pool that memory can be allocated from.
+    /// Returns owner and global flags if memory can be allocated from the pool.
     pub(crate) fn allocatable(self) -> Option<(Agent, u32)> {
         match self.describe()? {
             (owner, Segment::Global { flags }) => Some((owner, flags)),
@@ -63,13 +63,13 @@ impl Pool {
 }
 
 fn host_bytes() -> usize {
-    // SAFETY: both queries have no preconditions.
+    // SAFETY: both calls have no preconditions.
     let (pages, size) =
         unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     usize::try_from(pages).unwrap_or(0) * usize::try_from(size).unwrap_or(0)
 }
 
-/// The pools of an agent.
+/// Returns the pools of an agent.
 pub(crate) fn of_agent(agent: Agent) -> Option<[Pool; 3]> {
     match (agent, agent.gpu()) {
         (Agent::CPU, _) => Some([HOST_FINE, HOST_KERNARG, HOST_COARSE]),
@@ -159,8 +159,8 @@ extern "C" fn hsa_amd_agent_memory_pool_get_info(
 ) -> Status {
     let Some((owner, _)) = pool.describe() else { return Status::INVALID_MEMORY_POOL };
     match attribute {
-        // ACCESS: never 0, allowed 1, disallowed unless asked for 2. Without a large BAR the host never reaches device
-        // memory directly; one GPU reaches another's when it is asked for.
+        // ACCESS: never 0, allowed 1, disallowed by default 2. Without a large BAR the host never accesses device
+        // memory directly. A GPU accesses another one's memory if requested.
         0 => value.put(match (agent == owner, owner.is_gpu(), agent.is_gpu()) {
             (true, ..) => 1u32,
             (false, true, false) if !config::get().large_bar => 0,
@@ -183,7 +183,7 @@ extern "C" fn hsa_amd_agent_memory_pool_get_info(
     }
 }
 
-/// Bytes of the most that a pool of that agent can ever give at once.
+/// Returns the maximum size of an allocation for this agent, in bytes.
 fn room(owner: Agent) -> usize {
     if owner.is_gpu() { config::get().total_memory() as usize } else { host_bytes() }
 }
@@ -220,7 +220,7 @@ pub(crate) extern "C" fn hsa_amd_memory_pool_free(pointer: usize) -> Status {
         return Status::SUCCESS;
     }
     trace!("free {pointer:#x}");
-    // The ring of a queue, or what an executable was loaded into: the driver refuses to free what it uses.
+    // The address is the ring of a queue or a loaded executable. Freeing memory in use is rejected, as by the driver.
     let found = memory::map().find(pointer);
     if let Some((start, Region { kind: Kind::Internal, owner, .. })) = found
         && start == pointer
@@ -238,7 +238,7 @@ extern "C" fn hsa_amd_agents_allow_access(
     _flags: *const u32,
     pointer: usize,
 ) -> Status {
-    // Every GPU reaches every pool.
+    // Every GPU can access every pool.
     if memory::map().find(pointer).is_some() { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
 }
 
@@ -280,7 +280,7 @@ extern "C" fn hsa_amd_memory_lock_to_pool(
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_memory_unlock(pointer: usize) -> Status {
     trace!("unlock {pointer:#x}");
-    // ROCr, too, has nothing to say about memory that was not locked.
+    // ROCr reports no error for memory that was not locked either.
     memory::map_mut().unlock(pointer);
     Status::SUCCESS
 }
@@ -342,15 +342,15 @@ extern "C" fn hsa_amd_pointer_info(
         if list.is_null() {
             return Status::OUT_OF_RESOURCES;
         }
-        // SAFETY: the caller's allocator returned room for the list.
+        // SAFETY: the caller's allocator returned enough memory for the list.
         unsafe { std::ptr::copy_nonoverlapping(reachable.as_ptr(), list, reachable.len()) };
         agents.put_if_wanted(list);
     }
     info.put_prefix(answer, bytes)
 }
 
-/// Sets words of 32 bits. As in ROCr (`Runtime::FillMemory`) the call returns when they are set, and nothing but that orders
-/// it with packets and copies.
+/// Sets 32-bit words. As in ROCr (`Runtime::FillMemory`), the call returns when they are set, and it is not ordered
+/// with packets and copies.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_memory_fill(pointer: usize, value: u32, count: usize) -> Status {
     if pointer == 0 || !pointer.is_multiple_of(size_of::<u32>()) {
@@ -382,7 +382,7 @@ extern "C" fn hsa_amd_memory_fill(pointer: usize, value: u32, count: usize) -> S
     status
 }
 
-/// Words that are set at a time.
+/// Number of words that are set at once.
 const FILL_WORDS: usize = 16 << 10;
 
 #[unsafe(no_mangle)]
@@ -400,19 +400,19 @@ extern "C" fn hsa_memory_deregister(pointer: usize, _bytes: usize) -> Status {
 mod tests {
     use super::*;
 
-    /// Fills from a byte of an allocation of one page; the first and last byte of the page afterwards.
+    /// Fills memory inside an allocation of one page and checks the first and the last byte of the page.
     #[track_caller]
     fn check(offset: usize, count: usize, status: Status, ends: [u8; 2]) {
         let start = memory::allocate(PAGE, Agent::GPU, 0, Kind::Pool).unwrap();
         assert_eq!(hsa_amd_memory_fill(start + offset, 0x0403_0201, count), status);
-        // SAFETY: the first and the last byte of the page, which nobody else uses.
+        // SAFETY: the first and the last byte of the page, which nothing else accesses.
         let bytes = unsafe { [*(start as *const u8), *((start + PAGE - 1) as *const u8)] };
         assert_eq!(bytes, ends);
         assert_eq!(hsa_amd_memory_pool_free(start), Status::SUCCESS);
     }
 
     #[test]
-    fn a_fill_is_of_whole_words_inside_of_one_allocation() {
+    fn fill_needs_whole_words_in_one_allocation() {
         check(0, PAGE / 4, Status::SUCCESS, [1, 4]);
         check(0, 1, Status::SUCCESS, [1, 0]);
         check(4, PAGE / 4 - 1, Status::SUCCESS, [0, 4]);

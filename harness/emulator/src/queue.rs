@@ -1,5 +1,4 @@
-//! AQL queues: the ring, its indices, its doorbell and the thread that stands for the packet
-//! processor.
+//! AQL queues: ring, indices, doorbell, and the thread that acts as packet processor.
 
 mod indices;
 mod units;
@@ -31,19 +30,18 @@ use crate::{
     rest, schedule, signal,
 };
 
-/// Bytes of one packet.
+/// Size of a packet, in bytes.
 const PACKET: usize = 64;
 
 /// HSA_QUEUE_TYPE_COOPERATIVE.
 const COOPERATIVE: u32 = 2;
 
-/// Where a workgroup's LDS and a work-item's scratch appear in the flat address space: the upper 32
-/// bits, as `amd_queue_t` tells kernels of older code objects. They are those of the crate `isa`,
-/// which decides on them.
+/// Apertures of the flat address space for LDS and scratch: the upper 32 bits, which kernels of older code objects read
+/// from `amd_queue_t`. The crate `isa` defines the same values.
 const GROUP_APERTURE_HI: u32 = 0x0002_0000;
 const PRIVATE_APERTURE_HI: u32 = 0x0001_0000;
 
-/// A queue and the thread that works on it.
+/// A queue and the thread that executes its packets.
 pub(crate) struct Queue {
     agent: Agent,
     cell: &'static QueueCell,
@@ -52,28 +50,28 @@ pub(crate) struct Queue {
     doorbell: Mutex<()>,
     rung: Condvar,
     stop: AtomicBool,
-    /// On the eager schedule.
+    /// Thread of the queue; only with the eager schedule.
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Packets behind the read index that are complete: those that overtook others.
+    /// Complete packets after the read index, which overtook others.
     overtook: Mutex<BTreeSet<u64>>,
-    /// Where the packet was that somebody needed last.
+    /// Index of the packet that `packet_that_lowers` found last.
     needed: AtomicU64,
     units: Mutex<units::Mask>,
-    /// A cooperative queue has it.
+    /// State of global wave sync; only for a cooperative queue.
     sync: Option<WaveSync>,
 }
 
-// SAFETY: `data` is opaque here and only handed back to the callback, which the interface requires
-// to be callable from another thread. All fields of the cell that change are atomic.
+// SAFETY: `data` is opaque here and only passed to the callback, which HSA requires to be callable from another thread.
+// All fields of the cell that change are atomic.
 unsafe impl Send for Queue {}
 // SAFETY: as above.
 unsafe impl Sync for Queue {}
 
 #[derive(Default)]
 pub(crate) struct Queues {
-    /// Every queue by the address of its `amd_queue_t`.
+    /// All queues, by the address of their `amd_queue_t`.
     all: RwLock<HashMap<u64, Arc<Queue>>>,
-    /// How many there were so far: a queue is known by its number.
+    /// Number of queues created so far, which is the id of the last one.
     created: AtomicU64,
 }
 
@@ -95,14 +93,14 @@ impl Queue {
         self.cell.head.id
     }
 
-    /// Whether the queue is being destroyed.
+    /// Returns true if the queue is being destroyed.
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
 
     fn slot(&self, index: u64) -> *mut u8 {
         let offset = (index % u64::from(self.cell.head.size)) as usize * PACKET;
-        // SAFETY: the ring has `size` packets, and the offset is that of one of them.
+        // SAFETY: the ring has `size` packets, and the offset is that of a packet.
         unsafe { self.cell.head.base.add(offset) }
     }
 
@@ -111,7 +109,7 @@ impl Queue {
         unsafe { AtomicU16::from_ptr(slot.cast()) }
     }
 
-    /// The next packet that the host has handed over, if any.
+    /// Returns the next submitted packet, if any.
     fn ready(&self) -> Option<*mut u8> {
         let index = self.cell.read_index.load(Ordering::Acquire);
         if index >= self.cell.write_index.load(Ordering::Acquire) {
@@ -135,8 +133,8 @@ impl Queue {
         }
     }
 
-    /// Packets are carried out one by one and each to its end, so the barrier bit and the fence
-    /// scopes of a header ask for nothing more.
+    /// Executes packets one after another, each until it ends. Therefore the barrier bit and the fence scopes of a
+    /// header need no further action.
     fn run(&self) {
         while let Some(slot) = self.next() {
             let index = self.cell.read_index.load(Ordering::Acquire);
@@ -146,7 +144,7 @@ impl Queue {
         }
     }
 
-    /// Carries out one packet; `false` when the queue works no more.
+    /// Executes a packet; returns false if the queue must stop.
     fn carry_out(&self, index: u64, slot: *mut u8) -> bool {
         let _work = rest::Work::begin();
         let outcome = packets::process(&self.origin(), index, slot);
@@ -156,7 +154,7 @@ impl Queue {
         match outcome {
             packets::Outcome::Done(completion) => {
                 self.retire(index);
-                // The host may look at memory as soon as the signal is lowered.
+                // The host may read memory as soon as the signal is lowered.
                 fence(Ordering::SeqCst);
                 completion.lower();
                 true
@@ -172,7 +170,7 @@ impl Queue {
         }
     }
 
-    /// Gives the slots of complete packets back to the host, in order.
+    /// Returns the slots of complete packets to the host, in order.
     fn retire(&self, index: u64) {
         let mut overtook = self.overtook.lock();
         overtook.insert(index);
@@ -185,7 +183,7 @@ impl Queue {
         }
     }
 
-    /// Packets that were handed over and are not complete, by index.
+    /// Returns the submitted packets that are not complete, with their indices.
     fn waiting(&self) -> impl Iterator<Item = (u64, *mut u8)> {
         let overtook = self.overtook.lock().clone();
         let front = self.cell.read_index.load(Ordering::Acquire);
@@ -199,13 +197,13 @@ impl Queue {
             .filter(move |(index, _)| !overtook.contains(index))
     }
 
-    /// The packets that may be carried out next, first come first; where a barrier packet is at the front, the signals
+    /// Returns the packets that may be executed now, in order. If a barrier packet is first, also returns the signals
     /// that it waits for.
     pub(crate) fn startable(self: &Arc<Self>) -> (Vec<Ready>, Vec<Signal>) {
         let mut found: Vec<Ready> = Vec::new();
         for (index, slot) in self.waiting().take(order::WINDOW) {
             let header = self.header(slot).load(Ordering::Acquire);
-            // The fault acts where a barrier would have held the packet back.
+            // The fault acts where a barrier would have delayed the packet.
             let barrier = header & packet::BARRIER_BIT != 0 && !found.is_empty();
             if barrier && !faults::takes_at(Fault::QueueBarrierIgnored, index) {
                 break;
@@ -221,11 +219,11 @@ impl Queue {
         (found, Vec::new())
     }
 
-    /// The packet that lowers the signal once it is complete.
+    /// Returns the index of the packet that lowers the signal when it completes.
     pub(crate) fn packet_that_lowers(&self, signal: Signal) -> Option<u64> {
         let lowers = |slot: *mut u8| {
-            // SAFETY: a slot of the ring; every kind of packet has its completion signal in the last word, and a host
-            // that writes it just now has not handed the packet over.
+            // SAFETY: a slot of the ring. Every kind of packet has its completion signal in the last word. A packet
+            // that the host is still writing has not been submitted.
             Signal(unsafe { slot.cast::<u64>().add(7).read_volatile() }) == signal
         };
         let known = self.needed.load(Ordering::Relaxed);
@@ -255,8 +253,8 @@ impl Queue {
         self.ring();
         events::notify();
         let thread = self.thread.lock().take();
-        // A callback may destroy its own queue. A kernel that never ends must not keep the host
-        // from ending, so a thread that is in the middle of one is left behind.
+        // A callback may destroy its own queue. A kernel that never ends must not prevent the host from ending, so a
+        // thread inside of one is not joined.
         let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) else {
             return;
         };
@@ -267,7 +265,8 @@ impl Queue {
 }
 
 impl Drop for Queue {
-    /// Nobody works on the queue any more; a thread that was left in a kernel keeps it to the end of the process.
+    /// Frees the memory of an unused queue. A thread that was left inside a kernel keeps the queue alive
+    /// until the process ends.
     fn drop(&mut self) {
         signal::destroy(self.cell.head.doorbell);
         memory::free(self.cell.head.base as usize);
@@ -275,7 +274,7 @@ impl Drop for Queue {
     }
 }
 
-/// A packet that may be carried out now.
+/// A packet that may be executed now.
 pub(crate) struct Ready {
     queue: Arc<Queue>,
     pub(crate) index: u64,
@@ -285,20 +284,20 @@ pub(crate) struct Ready {
 impl Ready {
     pub(crate) fn carry_out(self) {
         if !self.queue.carry_out(self.index, self.slot) {
-            // A queue that failed carries out nothing more.
+            // A failed queue executes no further packets.
             self.queue.stop.store(true, Ordering::SeqCst);
         }
     }
 }
 
-/// Every queue, oldest first.
+/// Returns all queues, oldest first.
 pub(crate) fn all() -> Vec<Arc<Queue>> {
     let mut all: Vec<_> = Queues::here().all.read().values().cloned().collect();
     all.sort_by_key(|queue| queue.id());
     all
 }
 
-/// Whether a queue that works has a packet to begin with.
+/// Returns true if a running queue has a packet that can start.
 pub(crate) fn any_ready() -> bool {
     all().iter().any(|queue| !queue.stopping() && queue.ready().is_some())
 }
@@ -307,14 +306,15 @@ fn find(address: u64) -> Option<Arc<Queue>> {
     Queues::here().all.read().get(&address).cloned()
 }
 
-/// Rings the doorbell of the queue with that address.
+/// Rings the doorbell of the queue at this address.
 pub(crate) fn ring(address: u64) {
     if let Some(queue) = find(address) {
         queue.ring();
     }
 }
 
-/// Ends all queues, as the driver does for a process that closes it. Their memory stays: the host may still look.
+/// Ends all queues, as the driver does when a process closes it. Their memory stays allocated because the host may
+/// still read it.
 pub(crate) fn shut_down() {
     for queue in all() {
         queue.end();
@@ -345,8 +345,8 @@ extern "C" fn hsa_queue_create(
     let (Some(base), Some(cell)) = (allocate(bytes), allocate(size_of::<QueueCell>())) else {
         return Status::OUT_OF_RESOURCES;
     };
-    // All pages at once are cheaper than a fault for each, which is what an older kernel leaves it at.
-    // SAFETY: it gives the pages of the ring that was just allocated, and changes no byte of them.
+    // Populating all pages at once is cheaper than one page fault each. Older kernels ignore the advice.
+    // SAFETY: populates the pages of the ring that was just allocated, without changing any byte.
     unsafe { libc::madvise(base as *mut c_void, bytes, libc::MADV_POPULATE_WRITE) };
     for slot in (base..base + bytes).step_by(PACKET) {
         // SAFETY: a slot of the ring that was just allocated.
@@ -354,8 +354,8 @@ extern "C" fn hsa_queue_create(
     }
     let doorbell = signal::create(0);
     let cell = cell as *mut QueueCell;
-    // SAFETY: freshly allocated whole pages, zeroed, which is a valid state of every field; nobody
-    // else knows the address yet.
+    // SAFETY: freshly allocated, zeroed pages, and zero is a valid state of every field. The address is not yet known
+    // elsewhere.
     let queue_cell = unsafe {
         (*cell).head = QueueHead {
             kind,
@@ -410,7 +410,7 @@ extern "C" fn hsa_queue_destroy(queue: *mut QueueCell) -> Status {
     Status::SUCCESS
 }
 
-/// The queue carries out nothing from here on; what is handed over already may not be (`hsa_queue_inactivate`).
+/// Stops the queue. Packets that are already submitted may not be executed (`hsa_queue_inactivate`).
 #[unsafe(no_mangle)]
 extern "C" fn hsa_queue_inactivate(queue: *mut QueueCell) -> Status {
     let Some(queue) = find(queue as u64) else { return Status::INVALID_QUEUE };
@@ -428,7 +428,7 @@ extern "C" fn hsa_amd_queue_get_info(
     match attribute {
         // AGENT
         0 => value.put(queue.agent),
-        // DOORBELL_ID: there is no doorbell in hardware.
+        // DOORBELL_ID: the emulated device has no hardware doorbell.
         1 => Status::INVALID_QUEUE,
         _ => Status::INVALID_ARGUMENT,
     }
@@ -436,13 +436,13 @@ extern "C" fn hsa_amd_queue_get_info(
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_profiling_set_profiler_enabled(_queue: *mut QueueCell, _on: i32) -> Status {
-    // Times are always noted.
+    // Times are always recorded.
     Status::SUCCESS
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_queue_set_priority(_queue: *mut QueueCell, priority: u32) -> Status {
-    // Every queue has a thread of its own; priorities have nothing to decide.
+    // Every queue has its own thread, so priorities have no effect.
     if priority <= 2 { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
 }
 

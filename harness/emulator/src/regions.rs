@@ -1,4 +1,5 @@
-//! Regions: what the core of the interface has for the pools of AMD's extension. A region has the handle of its pool.
+//! Memory regions of HSA's core interface, which correspond to the pools of AMD's extension. A region has the handle of
+//! its pool.
 
 use std::ffi::c_void;
 
@@ -11,7 +12,7 @@ use crate::{
     },
 };
 
-/// As in ROCr an agent sees its own memory and the host's.
+/// Calls back for the regions of an agent. As in ROCr, an agent has its own memory and the host's.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_agent_iterate_regions(
     agent: Agent,
@@ -33,9 +34,10 @@ extern "C" fn hsa_agent_iterate_regions(
 #[unsafe(no_mangle)]
 extern "C" fn hsa_region_get_info(region: Pool, attribute: u32, value: Answer) -> Status {
     let status = match (attribute, region.allocatable()) {
-        // SEGMENT, GLOBAL_FLAGS, SIZE, RUNTIME_ALLOC_ALLOWED, _GRANULE and _ALIGNMENT have the numbers of the pools.
+        // SEGMENT, GLOBAL_FLAGS, SIZE, RUNTIME_ALLOC_ALLOWED, _GRANULE and _ALIGNMENT have the same numbers as for
+        // pools.
         (0..=2 | 5..=7, _) => hsa_amd_memory_pool_get_info(region, attribute, value),
-        // ALLOC_MAX_SIZE, which nothing can be allocated of in the group segment.
+        // ALLOC_MAX_SIZE. Memory of the group segment cannot be allocated.
         (4, Some(_)) => hsa_amd_memory_pool_get_info(region, 16, value),
         (4, None) => value.put(0usize),
         // ALLOC_MAX_PRIVATE_WORKGROUP_SIZE
@@ -58,7 +60,7 @@ extern "C" fn hsa_memory_free(pointer: usize) -> Status {
     hsa_amd_memory_pool_free(pointer)
 }
 
-/// Every agent reaches every pool, so this changes nothing, as in ROCr.
+/// Does nothing, as in ROCr: every agent can access every pool.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_memory_assign_agent(pointer: usize, agent: Agent, access: u32) -> Status {
     // hsa_access_permission_t: read is 1, write 2, both 3.
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_comes_from_regions_that_have_some() {
+    fn allocates_only_from_global_regions() {
         let [host, ..] = of_agent(Agent::CPU).unwrap();
         let [device, _, group] = of_agent(Agent::GPU).unwrap();
         check(host, 100, Status::SUCCESS);

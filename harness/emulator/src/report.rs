@@ -1,8 +1,8 @@
-//! The lines that the emulated device writes to standard error.
+//! Lines that the emulated device writes to standard error.
 //!
-//! Silent by default, but for four kinds of line that the judge of an outcome relies on: a *gap* is
-//! something that the emulation lacks, a *fault* is the guest's own mistake, a *finding* is one that only the sanitizer
-//! notices, and a *hang* is a kernel that does not end.
+//! By default there are four kinds of lines, which the judge of an outcome reads: a *gap* is an unsupported feature of
+//! the emulation, a *fault* is an error of the emulated program, a *finding* is an error that only the sanitizer
+//! detects, and a *hang* is a kernel that does not end.
 
 use std::{
     fmt::{Arguments, Display},
@@ -10,47 +10,47 @@ use std::{
     sync::OnceLock,
 };
 
-/// Set to `1`, every HSA call that matters is written to standard error.
+/// If this variable is `1`, all important HSA calls are written to standard error.
 const TRACE_VARIABLE: &str = "ROCREPRO_DEVICE_TRACE";
 
 fn line(text: Arguments<'_>) {
-    // One write keeps lines of different threads apart. There is no one to tell if it fails.
+    // A single write keeps lines of different threads apart. An error of writing is ignored.
     let _ = std::io::stderr().write_all(format!("rocrepro-device: {text}\n").as_bytes());
 }
 
-/// Something that the emulation lacks and that mattered to this kernel.
+/// Reports an unsupported feature that a kernel needs.
 pub(crate) fn gap(kernel: &str, trap: impl Display) {
     line(format_args!("gap: kernel {kernel}: {trap}"));
 }
 
-/// A mistake of the kernel itself, such as an access to memory that is not mapped.
+/// Reports an error of the kernel, for example an access to unmapped memory.
 pub(crate) fn fault(kernel: &str, trap: impl Display) {
     line(format_args!("fault: kernel {kernel}: {trap}"));
 }
 
-/// A kernel that does not end.
+/// Reports a kernel that does not end.
 pub(crate) fn hang(kernel: &str, what: impl Display) {
     line(format_args!("hang: kernel {kernel}: {what}"));
 }
 
-/// A mistake that the sanitizer found, after which the device goes on.
+/// Reports an error that the sanitizer found. The device continues.
 pub(crate) fn finding(kernel: &str, what: impl Display) {
     line(format_args!("finding: kernel {kernel}: {what}"));
 }
 
-/// The configuration cannot be used.
+/// Reports an invalid configuration.
 pub(crate) fn bad_configuration(problem: impl Display) {
     line(format_args!("bad configuration: {problem}"));
 }
 
-/// A process whose work does not reach this device, or reaches it from other libraries than was requested.
+/// Reports that work of a process does not reach this device, or reaches it through other libraries than requested.
 pub(crate) fn note(what: impl Display) {
     line(format_args!("note: {what}"));
 }
 
-/// Whether tracing is on.
+/// Returns true if tracing is on.
 pub(crate) fn tracing() -> bool {
-    // The variable, and standard error, are those of the process.
+    // The variable and standard error belong to the process, not to a device.
     static ON: OnceLock<bool> = OnceLock::new();
     *ON.get_or_init(|| std::env::var_os(TRACE_VARIABLE).is_some_and(|v| v == "1"))
 }
@@ -59,7 +59,7 @@ pub(crate) fn trace_line(text: Arguments<'_>) {
     line(format_args!("trace: {text}"));
 }
 
-/// Writes a line when tracing is on; costs one load otherwise.
+/// Writes a line if tracing is on. Otherwise the cost is one load.
 macro_rules! trace {
     ($($arg:tt)*) => {
         if $crate::report::tracing() {
@@ -69,8 +69,8 @@ macro_rules! trace {
 }
 pub(crate) use trace;
 
-/// Makes a panic of this library an abort with a line of ours. It must never unwind into C, and a
-/// process whose device has an unknown state must not go on.
+/// Aborts the process with a message if this library panics. A panic must not unwind into C, and the state of the
+/// device is unknown.
 pub(crate) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         line(format_args!("internal error: {panic}"));

@@ -1,9 +1,9 @@
-//! The end of a process: what the device has begun comes to its end before the runtime above takes its objects away.
+//! Shutdown of the process: work that was submitted completes before the runtime's static destructors run.
 //!
-//! A runtime hands over packets that it does not wait for (what it marks a stream with, and the handlers that free what was
-//! used), and destroys in its static destructors what those handlers use. A device is done with them microseconds after
-//! the host's last wait; here, on a busy machine, the host could be at its end before, and a process in some hundred
-//! died of that.
+//! A HIP runtime submits packets that it does not wait for (stream markers, and handlers that free memory), and its
+//! static destructors destroy objects that those handlers use. Hardware completes them microseconds after the host's
+//! last wait. Here, on a loaded machine, the host could reach its end earlier, and about one process in several hundred
+//! crashed.
 
 use std::{
     sync::{
@@ -15,17 +15,17 @@ use std::{
 
 use crate::{events, part::Part as _, queue, signal};
 
-/// How long the end of a process waits at most, in all: a kernel may run for ever.
+/// Maximum total time for which the end of the process waits, because a kernel may never end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often it looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How much work of the device was begun and is not done.
+/// Number of pieces of work that were started and are not complete.
 #[derive(Default)]
 pub(crate) struct Begun(AtomicUsize);
 
-/// Work that was begun and whose signal is not lowered yet, for as long as this lives.
+/// Work that was started and whose signal is not yet lowered, as long as this value lives.
 pub(crate) struct Work(&'static Begun);
 
 impl Work {
@@ -42,18 +42,19 @@ impl Drop for Work {
     }
 }
 
-/// Has the end of the process wait for the device. What was registered before, as the destructors of a library that was
-/// loaded before, comes after it.
+/// Registers the wait with `atexit`. Functions that were registered earlier, such as destructors of libraries loaded
+/// earlier, run after it.
 pub(crate) fn before_exit() {
-    // The end of the process is one for all its devices.
+    // The end of the process applies to all its devices.
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        // SAFETY: the function takes nothing and does not unwind; the C library forgets it when this library is unloaded.
+        // SAFETY: the function takes no arguments and does not unwind; the C library removes it when this library is
+        // unloaded.
         unsafe { libc::atexit(wait) };
     });
 }
 
-/// Until when the end of the process waits, once it has begun: it ends with all its devices.
+/// Deadline of the wait, set when the process begins to end.
 static END: OnceLock<Instant> = OnceLock::new();
 
 extern "C" fn wait() {
@@ -62,24 +63,25 @@ extern "C" fn wait() {
     at_call();
 }
 
-/// Whether the end of the process has begun.
+/// Returns true if the process has begun to end.
 pub(crate) fn process_ends() -> bool {
     END.get().is_some()
 }
 
-/// While the process ends, a call that hands over work or looks at it comes back when the work is done: a runtime in its
-/// destructors hands over some more. Elsewhere this does nothing.
+/// Called by HSA functions that submit or query work. While the process ends, waits until the work is complete, because
+/// a runtime submits more work in its destructors. Otherwise does nothing.
 pub(crate) fn at_call() {
     let Some(end) = END.get().filter(|_| !signal::in_handler()) else { return };
-    // A handler may itself wait for a lock of the caller's.
+    // A handler may wait for a lock that the caller holds, so the wait is short.
     let end = (*end).min(Instant::now() + signal::SETTLE);
     while !rests() && Instant::now() < end {
         std::thread::sleep(LOOK);
     }
 }
 
-/// Whether nothing that was handed over can call a handler any more.
+/// Returns true if no submitted work can call a handler any more.
 fn rests() -> bool {
-    // A packet is work before it leaves its queue, and a signal is lowered before its work ends: hence this order.
+    // A packet counts as work before it leaves its queue, and a signal is lowered before its work ends. Therefore the
+    // checks are in this order.
     !queue::any_ready() && Begun::here().0.load(Ordering::SeqCst) == 0 && signal::settled()
 }

@@ -1,4 +1,4 @@
-//! What a copy is made of.
+//! Elements of a copy.
 
 /// One contiguous piece of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

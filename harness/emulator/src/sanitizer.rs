@@ -1,7 +1,7 @@
-//! What the sanitizer knows beyond the address map: who allocated and freed what.
+//! Data of the sanitizer beyond the address map: allocations, guards and written bytes.
 //!
-//! While it is on, the map holds allocations by the byte instead of by the page, so that whatever a kernel or a copy
-//! touches outside of them is a page fault; this module tells whose neighbour that was.
+//! With the sanitizer, the map contains allocations by the byte instead of by the page, so that an access of a kernel
+//! or a copy outside of them is a page fault. This module describes which allocation is near such an address.
 
 use std::{
     collections::BTreeMap,
@@ -22,19 +22,19 @@ use crate::{
     row::Row,
 };
 
-/// What the sanitizer of a device knows.
+/// Sanitizer state of a device.
 pub(crate) struct Sanitizer {
     on: bool,
-    /// The line of the case that the program is at; the maximum before the first one.
+    /// Current line of the case; `u32::MAX` before the first line.
     line: AtomicU32,
     history: Mutex<History>,
-    /// The guards on both sides of buffers, which no kernel of the program has to touch: their ends, by their
-    /// starts. They do not overlap.
+    /// Guards on both sides of buffers, which kernels of the program must not access: end by start. They do not
+    /// overlap.
     guards: RwLock<BTreeMap<usize, usize>>,
-    /// Which bytes of device memory were written, by the start of the allocation.
+    /// Initialised bytes of device memory, by the start of the allocation.
     ///
-    /// The book is kept for memory that only packets and copies reach: what the host may write by itself, without a
-    /// call, counts as written, and so does memory that is mapped by the virtual memory calls.
+    /// Only memory that is accessed exclusively by packets and copies is tracked. Memory that the host may write
+    /// without a call counts as initialised, as does memory from the virtual memory calls.
     written: RwLock<BTreeMap<u64, Arc<Written>>>,
 }
 
@@ -49,17 +49,18 @@ impl Sanitizer {
         }
     }
 
-    /// Whether accesses are checked by the byte.
+    /// Returns true if accesses are checked by the byte.
     pub(crate) fn is_on(&self) -> bool {
         self.on
     }
 
-    /// The line of the case that the program is at.
+    /// Returns the current line of the case.
     pub(crate) fn current_line(&self) -> u32 {
         self.line.load(Ordering::Relaxed)
     }
 
-    /// The part of a mapped range around the address that has no guards in it; `None` where the address lies in one.
+    /// Returns the part of a mapped range around the address that contains no guard; `None` if the address is in a
+    /// guard.
     pub(crate) fn unguarded(&self, address: usize, mapped: Range<usize>) -> Option<Range<usize>> {
         if !self.on {
             return Some(mapped);
@@ -67,14 +68,14 @@ impl Sanitizer {
         between(&self.guards.read(), address, mapped)
     }
 
-    /// The book of the allocation that holds the address.
+    /// Returns the initialised bytes of the allocation that contains the address.
     pub(crate) fn written(&self, address: u64) -> Option<Arc<Written>> {
         let all = self.written.read();
         let (_, found) = all.range(..=address).next_back()?;
         found.range().contains(&address).then(|| found.clone())
     }
 
-    /// What is known of an address that was touched and must not be; empty while the sanitizer is off.
+    /// Describes the allocations near an address that must not be accessed; empty if the sanitizer is off.
     pub(crate) fn describe(&self, address: u64) -> String {
         let current = self.current_line();
         let known = self.history.lock().describe(address as usize, current);
@@ -86,27 +87,27 @@ impl Sanitizer {
 struct Allocation {
     start: usize,
     len: usize,
-    /// The buffer of the case that it is or is part of.
+    /// Name of the case's buffer, if this entry is one.
     name: Option<Arc<str>>,
     by: u32,
     freed_by: Option<u32>,
 }
 
-/// Every allocation so far, oldest first.
+/// All allocations so far, oldest first.
 #[derive(Debug, Default)]
 struct History(Vec<Allocation>);
 
-/// How far from an allocation an address still counts as just outside of it, in bytes.
+/// Maximum distance from an allocation at which an address is described as near it, in bytes.
 const NEAR: usize = 1 << 20;
 
 impl History {
-    /// Which allocation an address belongs to, or belonged to, or is beside, in words; the program is at line `at`.
+    /// Describes the allocation that contains, contained or is next to the address. `at` is the current line.
     fn describe(&self, address: usize, at: u32) -> Option<String> {
         let inside = |a: &&Allocation| a.start <= address && address - a.start < a.len;
         let after = |a: &Allocation| address.checked_sub(a.start + a.len);
         let before = |a: &Allocation| a.start.checked_sub(address);
         let newest = self.0.iter().rev();
-        // The buffer of the case says more than the memory that holds it.
+        // The name of a buffer says more than the allocation that contains it.
         let holds_one = |a: &Allocation| {
             let inside = |b: &Allocation| b.start >= a.start && b.start + b.len <= a.start + a.len;
             let of_it = |b: &Allocation| b.name.is_some() && b.freed_by == a.freed_by && inside(b);
@@ -152,16 +153,16 @@ impl Allocation {
 
 fn line_in_words(number: u32, at: u32) -> String {
     match number {
-        // A program that is not a trial says nothing of lines.
+        // A program that is not a trial reports no lines.
         u32::MAX if at == u32::MAX => "the program".to_owned(),
         u32::MAX => "the runtime".to_owned(),
-        // What the case does not spell out.
+        // Work that the case does not spell out.
         0 => "the set-up".to_owned(),
         number => format!("line {number}"),
     }
 }
 
-/// A line of the case, in words.
+/// Describes a line of the case.
 pub(crate) fn line(number: u32) -> String {
     line_in_words(number, current_line())
 }
@@ -170,7 +171,7 @@ fn history() -> MutexGuard<'static, History> {
     Sanitizer::here().history.lock()
 }
 
-/// Whether accesses are checked by the byte.
+/// Returns true if accesses are checked by the byte.
 pub(crate) fn is_on() -> bool {
     Sanitizer::here().is_on()
 }
@@ -185,7 +186,7 @@ fn between(
     (before <= address).then(|| mapped.start.max(before)..mapped.end.min(behind))
 }
 
-/// The range is no longer what it was.
+/// Removes guards from a range that is reused.
 fn forget_guards(range: Range<usize>) {
     Sanitizer::here()
         .guards
@@ -197,7 +198,7 @@ fn written(address: u64) -> Option<Arc<Written>> {
     Sanitizer::here().written(address)
 }
 
-/// Notes a copy: it leaves in its target what its source holds, be it written or not.
+/// Records a copy: initialised and uninitialised bytes of the source become those of the target.
 pub(crate) fn copied(rows: &[Row]) {
     if !is_on() {
         return;
@@ -213,7 +214,7 @@ pub(crate) fn copied(rows: &[Row]) {
     }
 }
 
-/// In pieces, most of which are of one kind.
+/// Copies the marks in pieces, most of which are uniform.
 fn copy_book(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
     const PIECE: u64 = 4096;
     for start in (0..len).step_by(PIECE as usize) {
@@ -228,12 +229,12 @@ fn copy_book(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
     }
 }
 
-/// The line of the case that the program is at.
+/// Returns the current line of the case.
 pub(crate) fn current_line() -> u32 {
     Sanitizer::here().current_line()
 }
 
-/// Notes an allocation; `of_the_device` says that the host cannot reach it.
+/// Records an allocation. `of_the_device` is true if the host cannot access it.
 pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
     if is_on() {
         if of_the_device {
@@ -245,7 +246,7 @@ pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
     }
 }
 
-/// Notes that an allocation was freed.
+/// Records that an allocation was freed.
 pub(crate) fn freed(start: usize) {
     if is_on() {
         Sanitizer::here().written.write().remove(&(start as u64));
@@ -261,12 +262,12 @@ pub(crate) fn freed(start: usize) {
     }
 }
 
-/// What is known of an address that was touched and must not be; empty while the sanitizer is off.
+/// Describes the allocations near an address that must not be accessed; empty if the sanitizer is off.
 pub(crate) fn describe(address: u64) -> String {
     Sanitizer::here().describe(address)
 }
 
-/// Says that a range counts as never written, whoever has put something there.
+/// Marks a range as uninitialised, even if it was written.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_never_written(start: usize, bytes: usize) {
     if let Some(written) = written(start as u64) {
@@ -274,7 +275,7 @@ extern "C" fn rocrepro_device_never_written(start: usize, bytes: usize) {
     }
 }
 
-/// Says that a range is a buffer of the case, with so many bytes of guard on each side.
+/// Registers a buffer of the case, with `guard` bytes of guard on each side.
 ///
 /// # Safety
 /// The name is a C string.
@@ -291,14 +292,14 @@ unsafe extern "C" fn rocrepro_device_buffer(
             let guards = [(start - guard, start), (start + len, start + len + guard)];
             Sanitizer::here().guards.write().extend(guards);
         }
-        // SAFETY: the caller vouches for a string of C.
+        // SAFETY: the caller guarantees a C string.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         let (name, by) = (Some(Arc::from(name)), current_line());
         history().0.push(Allocation { start, len, name, by, freed_by: None });
     }
 }
 
-/// Says which line of the case comes next.
+/// Sets the line of the case that runs next.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_line(line: u32) {
     Sanitizer::here().line.store(line, Ordering::Relaxed);
@@ -309,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_takes_along_what_was_never_written() {
+    fn copies_propagate_uninitialised_bytes() {
         let (source, target) = (Written::new(10_000, 9000), Written::new(50_000, 9000));
         source.set(10_100..10_200, true);
         target.set(50_000..59_000, true);
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn guards_are_out_of_reach() {
+    fn guards_are_not_accessible() {
         let guards = BTreeMap::from([(1000, 1256), (1300, 1556)]);
         #[track_caller]
         fn check(guards: &BTreeMap<usize, usize>, address: usize, expected: Option<Range<usize>>) {
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_by_its_neighbour() {
+    fn describes_addresses_by_neighbouring_allocations() {
         let allocation =
             |start, by, freed_by| Allocation { start, len: 100, name: None, by, freed_by };
         let buffer =

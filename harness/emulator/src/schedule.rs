@@ -1,18 +1,18 @@
-//! When packets and copies are carried out, where the configuration asks for more than "at once".
+//! Order and time of packets and copies for schedules other than eager.
 //!
-//! On the eager schedule each queue and each copy engine has a thread of its own and this module has nothing to do. On the
-//! others one thread, the *executor*, carries out one packet or copy at a time, and only when it has a reason:
+//! With the eager schedule each queue and each copy engine has its own thread, and this module does nothing. With the
+//! others a single thread, the *executor*, executes one packet or copy at a time, and only for one of these reasons:
 //!
-//! * a thread waits for a signal. `lazy` carries out what that signal needs and nothing else, a seeded schedule anything
-//!   that may go next, by its seed, until the wait is over.
-//! * `seeded` only: the host made a call. A few random steps are taken before the call returns.
-//! * the process has come to rest: every other thread sleeps outside of this library, so that the work must be done for
-//!   anything to happen at all (a host function, a condition variable that a handler signals);
-//! * the process ends: a runtime in its destructors spins, without a call, until the last of its work is done.
+//! * A thread waits for a signal. `lazy` executes only what that signal needs. A seeded schedule executes any startable
+//!   work, chosen by its seed, until the wait is over.
+//! * `seeded` only: the host made a call. A few random steps are executed before the call returns.
+//! * The process is idle: every other thread sleeps outside of this library, so nothing can happen until work is
+//!   executed (for example a host function, or a condition variable that a handler signals).
+//! * The process ends: a runtime spins in its destructors, without a call, until its last work is done.
 //!
-//! Whole packets are steps: kernels of different queues do not overlap. What may go next is decided by the rules of the
-//! HSA Platform System Architecture Specification 1.2, 2.9: packets are launched in order, one with the barrier bit only
-//! when all before it are complete, and a barrier packet holds up those behind it until it is complete.
+//! A whole packet is one step, so kernels of different queues do not overlap. The rules of the HSA Platform System
+//! Architecture Specification 1.2, 2.9 decide what may start: packets start in order, a packet with the barrier bit
+//! only when all earlier ones are complete, and a barrier packet delays later packets until it is complete.
 
 use std::{
     sync::{
@@ -35,7 +35,7 @@ use crate::{
     rest, signal,
 };
 
-/// Something that can be carried out now.
+/// A packet or copy that can be executed now.
 pub(crate) enum Step {
     Packet(queue::Ready),
     Copy(copy_engine::Ready),
@@ -50,7 +50,7 @@ impl Step {
     }
 }
 
-/// A wait of a thread of the process.
+/// A thread that waits for a signal.
 struct Wait {
     id: u64,
     signal: Signal,
@@ -64,12 +64,12 @@ impl Wait {
     }
 }
 
-/// Who decides what is carried out when.
+/// State of the executor of a device.
 pub(crate) struct Executor {
-    /// Whether queues and engines have threads of their own.
+    /// True if queues and engines have their own threads.
     eager: bool,
     state: Mutex<State>,
-    /// Calls of the host so far; what does not change is at rest.
+    /// Number of calls of the host. If it does not change, the host may be idle.
     calls: AtomicU64,
     stop: AtomicBool,
     started: Once,
@@ -79,7 +79,7 @@ impl Executor {
     pub(crate) fn new(config: &Config) -> Executor {
         let at_once =
             matches!(config.schedule, Schedule::Eager | Schedule::Waves(_) | Schedule::LateResults);
-        // A queue that ignores its barrier bits needs somebody who decides what overtakes what.
+        // With this fault the executor decides which packet overtakes which.
         let overtakes =
             config.faults.iter().any(|planted| planted.fault == Fault::QueueBarrierIgnored);
         Executor {
@@ -96,41 +96,41 @@ impl Executor {
 struct State {
     waits: Vec<Wait>,
     next_wait: u64,
-    /// Random steps that a call of the host waits for.
+    /// Number of random steps that must be executed before the host's call returns.
     steps: u32,
-    /// Draws so far.
+    /// Number of random numbers drawn.
     draws: u64,
-    /// Whether a step is being carried out.
+    /// True while a step is being executed.
     busy: bool,
-    /// Looks at signals since the last step; a host that polls wants the work done.
+    /// Number of reads of signals since the last step; a host that polls waits for work.
     looks: u32,
-    /// Whether the process has come to rest and work is carried out until something wakes.
+    /// True if the process is idle and work is executed until a thread wakes up.
     resting: bool,
 }
 
 impl State {
-    /// Whether the device goes on though nobody waits.
+    /// Returns true if the device executes work although no thread waits.
     fn goes_on(&self) -> bool {
         self.resting || rest::process_ends()
     }
 }
 
-/// How long a call of the host waits for its random steps: a kernel may itself wait for the host.
+/// Maximum time for which a call of the host waits for its random steps, because a kernel may itself wait for the host.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Looks at signals in a row that count as a wait.
+/// Number of consecutive reads of signals that count as a wait.
 const POLLS: u32 = 64;
 
 fn state() -> MutexGuard<'static, State> {
     Executor::here().state.lock()
 }
 
-/// Whether queues and engines have threads of their own.
+/// Returns true if queues and engines have their own threads.
 pub(crate) fn is_eager() -> bool {
     Executor::here().eager
 }
 
-/// Starts the executor, once.
+/// Starts the executor once.
 pub(crate) fn start() {
     let executor = Executor::here();
     executor.stop.store(false, Ordering::SeqCst);
@@ -141,13 +141,13 @@ pub(crate) fn start() {
     });
 }
 
-/// Nothing is carried out from here on.
+/// Stops the executor; nothing is executed afterwards.
 pub(crate) fn shut_down() {
     Executor::here().stop.store(true, Ordering::SeqCst);
     events::notify();
 }
 
-/// The host handed over work or asked something: a place where a seeded schedule may let the device go on.
+/// Called when the host submits or queries work. A seeded schedule may execute steps here.
 pub(crate) fn host_called() {
     if is_eager() {
         return;
@@ -162,7 +162,7 @@ pub(crate) fn host_called() {
     }
     let mut state = state();
     let draw = draw(&mut state, seed);
-    // None half of the time, one a quarter of the time, and so on.
+    // No step with probability 1/2, one with 1/4, and so on.
     state.steps = draw.trailing_ones().min(6);
     let wanted = state.steps > 0;
     drop(state);
@@ -180,7 +180,7 @@ pub(crate) fn host_called() {
     }
 }
 
-/// The host looked at a signal or an index without waiting for it.
+/// Called when the host reads a signal or an index without waiting for it.
 pub(crate) fn host_looked() {
     let executor = Executor::here();
     if !executor.eager {
@@ -189,7 +189,7 @@ pub(crate) fn host_looked() {
 }
 
 impl Executor {
-    /// Apart from [`host_looked`], as a host that polls an eager device pays for nothing of this.
+    /// Separate from [`host_looked`], so that polling an eager device does not pay for it.
     #[inline(never)]
     fn looked(&self) {
         if signal::in_handler() {
@@ -206,13 +206,14 @@ impl Executor {
     }
 }
 
-/// How long a wait may last that the host limits to so many nanoseconds. The limit is a hint (HSA runtime programmer's
-/// reference manual 1.2, `hsa_signal_wait_scacquire`), and whether the executor is quick enough must decide nothing.
+/// Returns the timeout in nanoseconds for a host wait. The host's timeout is a hint (HSA runtime programmer's reference
+/// manual 1.2, `hsa_signal_wait_scacquire`); a short one is extended, so that the executor's speed does not affect the
+/// result.
 pub(crate) fn patience(timeout: u64) -> u64 {
     if is_eager() { timeout } else { timeout.max(PATIENCE.as_nanos() as u64) }
 }
 
-/// Notes for as long as it lives that a thread waits for a signal.
+/// Registers a waiting thread as long as this value lives.
 pub(crate) struct Waiting(Option<u64>);
 
 impl Waiting {
@@ -240,7 +241,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The next number of the seed's sequence.
+/// Returns the next random number of the seed.
 fn draw(state: &mut State, seed: u64) -> u64 {
     state.draws += 1;
     device::mix(device::mix(seed) ^ state.draws)
@@ -263,7 +264,7 @@ fn execute() {
                 let mut state = executor.state.lock();
                 state.busy = false;
                 state.looks = 0;
-                // A handler that is due now may wake somebody who decides what comes next.
+                // A due handler may wake a thread that decides what happens next.
                 state.resting &= signal::settled();
                 drop(state);
                 events::notify();
@@ -277,7 +278,7 @@ fn execute() {
     }
 }
 
-/// What may be carried out now, by queue and engine.
+/// Returns all steps that may be executed now.
 fn steps() -> Vec<Step> {
     let packets = queue::all().into_iter().flat_map(|queue| queue.startable().0);
     packets.map(Step::Packet).chain(copy_engine::ready().into_iter().map(Step::Copy)).collect()
@@ -287,7 +288,7 @@ fn has_work() -> bool {
     !steps().is_empty()
 }
 
-/// The next step, if there is a reason for one.
+/// Returns the next step if there is a reason for one.
 fn choose() -> Option<Step> {
     let mut state = state();
     state.waits.retain(|wait| !wait.is_over());
@@ -324,13 +325,13 @@ fn choose_needed(state: &State) -> Option<Step> {
     if needed.is_some() {
         return needed;
     }
-    // Nobody is known to lower what is waited for: a handler or a kernel may, and to get there takes any work. A
-    // handler that is due comes first.
+    // No queued work lowers a signal that is waited for; a handler or a kernel may do it. Any work may lead there, but
+    // due handlers come first.
     let stuck = !state.waits.is_empty() && signal::settled();
     if stuck || state.goes_on() { steps().into_iter().next() } else { None }
 }
 
-/// The next step on the way to lowering that signal.
+/// Returns the next step towards lowering this signal.
 fn need(signal: Signal, seen: &mut Vec<Signal>) -> Option<Step> {
     if signal == Signal::NONE || seen.contains(&signal) {
         return None;

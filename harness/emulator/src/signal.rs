@@ -1,4 +1,4 @@
-//! Signals: the 64-bit values that packets and copies lower and hosts wait for.
+//! Signals: 64-bit values that packets and copies lower and hosts wait for.
 
 mod operations;
 mod several;
@@ -22,46 +22,46 @@ use crate::{
     rest, schedule,
 };
 
-/// `AMD_SIGNAL_KIND_INVALID`: a destroyed signal.
+/// `AMD_SIGNAL_KIND_INVALID`: the kind of a destroyed signal.
 const KIND_INVALID: i64 = 0;
 /// `AMD_SIGNAL_KIND_USER`.
 const KIND_USER: i64 = 1;
-/// Signals that one block of memory holds.
+/// Number of signals per block of memory.
 const BLOCK: usize = 1024;
 
-/// The signals of a device, and who is called by them.
+/// Signals of a device and the registered handlers.
 #[derive(Default)]
 pub(crate) struct Signals {
-    /// Signals that were destroyed, or not used yet. Their memory is never given back: a late reader of
-    /// a destroyed signal, which ROCr tolerates too, still reads a signal.
+    /// Unused and destroyed signals. Their memory is never freed: reading a destroyed signal, which ROCr also
+    /// tolerates, still reads a signal.
     free: Mutex<VecDeque<&'static SignalCell>>,
     /// Signals whose value the host may write without a call, until they are destroyed.
     exposed: Mutex<Vec<(Signal, events::SilentWriter)>>,
     handlers: Mutex<Vec<Handler>>,
-    /// Whether a handler that was taken from the list has not returned yet.
+    /// True while a handler that was removed from the list is running.
     running: AtomicBool,
     stop: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// The signals of each group, which is known by its place counted from 1; a destroyed one is empty.
+    /// Signals by group. The handle of a group is its index plus one; a destroyed group is empty.
     groups: Mutex<Vec<Vec<Signal>>>,
 }
 
 impl Signal {
     pub(crate) const NONE: Signal = Signal(0);
 
-    /// The signal behind the handle; none for the null handle.
+    /// Returns the signal behind the handle; `None` for the null handle.
     pub(crate) fn cell(self) -> Option<&'static SignalCell> {
-        // SAFETY: a handle that is not zero is the address of a cell in a block that is never
-        // freed; all fields that change are atomic.
+        // SAFETY: a non-zero handle is the address of a cell in a block that is never freed, and all changing fields
+        // are atomic.
         (self.0 != 0).then(|| unsafe { &*(self.0 as *const SignalCell) })
     }
 
-    /// The value now; a null signal counts as lowered.
+    /// Returns the current value; 0 for a null signal.
     pub(crate) fn load(self) -> i64 {
         self.cell().map_or(0, |cell| cell.value.load(Ordering::Acquire))
     }
 
-    /// Adds to the value and wakes who waits.
+    /// Adds to the value and wakes waiting threads.
     pub(crate) fn add(self, value: i64) {
         if let Some(cell) = self.cell() {
             cell.value.fetch_add(value, Ordering::AcqRel);
@@ -69,7 +69,7 @@ impl Signal {
         }
     }
 
-    /// What the packet processor and the copy engine do at the end: note the times, then lower.
+    /// Completes work of the packet processor or the copy engine: records the times, then lowers the signal.
     pub(crate) fn complete(self, start: u64) {
         if let Some(cell) = self.cell() {
             cell.start.store(start, Ordering::Relaxed);
@@ -79,13 +79,13 @@ impl Signal {
     }
 }
 
-/// A new signal.
+/// Creates a signal.
 pub(crate) fn create(value: i64) -> Signal {
     let mut free = Signals::here().free.lock();
     if free.is_empty() {
         let block: &'static [SignalCell] =
             Vec::leak((0..BLOCK).map(|_| SignalCell::default()).collect());
-        // Kernels may write signals, so the block is memory that the GPU can see.
+        // Kernels may write signals, so the block must be visible to the GPU.
         memory::register_host_block(block.as_ptr() as usize, size_of_val(block));
         free.extend(block);
     }
@@ -100,13 +100,13 @@ pub(crate) fn create(value: i64) -> Signal {
     signal
 }
 
-/// Gives a signal back; `false` when it is not one.
+/// Destroys a signal; returns `false` if it is not a live signal.
 pub(crate) fn destroy(signal: Signal) -> bool {
     let Some(cell) = signal.cell() else { return false };
     if cell.kind.swap(KIND_INVALID, Ordering::AcqRel) == KIND_INVALID {
         return false;
     }
-    // A cell whose address is known outside is not used again: the host may still write it.
+    // A cell whose address was handed out is not reused, because the host may still write it.
     if cell.exposed.load(Ordering::Acquire) != 0 {
         Signals::here().exposed.lock().retain(|(known, _)| *known != signal);
     } else {
@@ -115,8 +115,8 @@ pub(crate) fn destroy(signal: Signal) -> bool {
     true
 }
 
-/// Waits until the condition holds or the timeout (nanoseconds; the maximum means for ever) has
-/// passed, and returns the value seen last.
+/// Waits until the condition holds or the timeout has passed, and returns the last value. The timeout is in
+/// nanoseconds; `u64::MAX` means forever.
 pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout: u64) -> i64 {
     let look = || {
         let value = signal.load();
@@ -125,9 +125,9 @@ pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout
     wait_until(timeout, look).unwrap_or_else(|| signal.load())
 }
 
-/// Waits until `look` has an answer; nothing when the timeout, as of [`wait`], has passed.
+/// Waits until `look` returns a value; returns `None` after the timeout, which is as in [`wait`].
 fn wait_until<T>(timeout: u64, look: impl Fn() -> Option<T>) -> Option<T> {
-    // Most waits are for something that is about to happen.
+    // Most waits end soon, so the thread spins first.
     for _ in 0..64 {
         if let Some(answer) = look() {
             return Some(answer);
@@ -139,7 +139,7 @@ fn wait_until<T>(timeout: u64, look: impl Fn() -> Option<T>) -> Option<T> {
     events::wait_until(deadline, look)
 }
 
-/// A wait of the host, on any schedule; `condition` is that of C.
+/// Wait of the host, for any schedule. `condition` is the C value.
 fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint: u32) -> i64 {
     let Some(condition) = Condition::from_c(condition) else { return look(signal) };
     let value = if timeout == 0 {
@@ -154,7 +154,7 @@ fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint:
     value
 }
 
-/// The value as a host sees it that does not wait.
+/// Returns the value for a host that does not wait.
 fn look(signal: Signal) -> i64 {
     schedule::host_looked();
     rest::at_call();
@@ -178,16 +178,15 @@ impl Handler {
 }
 
 thread_local! {
-    /// Whether this is a thread that calls handlers. It is the thread that is asked, so this is no part of the device.
+    /// True on the thread that calls handlers. It is a property of the thread, not of the device.
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 
-// SAFETY: the argument is opaque here and only handed back to the function, which the interface
-// requires to be callable from another thread.
+// SAFETY: the argument is opaque here and only passed to the function, which HSA requires to be callable from another
+// thread.
 unsafe impl Send for Handler {}
 
-/// Registers a function to be called, on a thread of its own, when the condition holds; again and
-/// again as long as it returns true.
+/// Registers a function that a separate thread calls when the condition holds, repeatedly as long as it returns true.
 fn on_condition(handler: Handler) -> Status {
     let signals = Signals::here();
     signals.handlers.lock().push(handler);
@@ -225,34 +224,33 @@ fn run_handlers() {
     }
 }
 
-/// How long a host wait lets handlers go first.
+/// Maximum time for which a host wait lets handlers run first.
 pub(crate) const SETTLE: Duration = Duration::from_millis(100);
 
-/// Lets the handlers that are due run before the host goes on.
+/// Lets due handlers run before the host continues.
 ///
-/// The runtime's handlers use objects that it destroys at the end of the process. On hardware they are done
-/// microseconds after the host's last wait; here, on a busy machine, the host could be at its end before they
-/// have begun, and one process in some hundred died of that. The wait is bounded: a handler may itself
-/// wait for the host.
+/// The runtime's handlers use objects that it destroys at the end of the process. Hardware finishes them microseconds
+/// after the host's last wait. Here, on a loaded machine, the host could reach its end before they began, and about one
+/// process in several hundred crashed. The wait is limited because a handler may itself wait for the host.
 pub(crate) fn settle() {
     if !in_handler() {
         events::wait_until(Some(Instant::now() + SETTLE), || settled().then_some(()));
     }
 }
 
-/// Whether no handler is due or running.
+/// Returns true if no handler is due or running.
 pub(crate) fn settled() -> bool {
     let signals = Signals::here();
     let handlers = signals.handlers.lock();
     !signals.running.load(Ordering::SeqCst) && !handlers.iter().any(Handler::is_due)
 }
 
-/// Whether this is the thread that calls handlers.
+/// Returns true on the thread that calls handlers.
 pub(crate) fn in_handler() -> bool {
     IN_HANDLER.get()
 }
 
-/// Ends the handler thread. It is waited for, unless a handler itself shuts the runtime down.
+/// Ends the handler thread and joins it, unless a handler itself calls this.
 pub(crate) fn shut_down() {
     let signals = Signals::here();
     signals.stop.store(true, Ordering::SeqCst);
@@ -339,7 +337,7 @@ extern "C" fn hsa_amd_profiling_get_async_copy_time(signal: Signal, answer: Out<
     times(signal, answer)
 }
 
-/// All times are noted in ticks of the system already.
+/// Returns the tick unchanged: all times are already recorded in ticks of the system clock.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_profiling_convert_tick_to_system_domain(
     _agent: Agent,
@@ -354,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_returns_the_value_that_met_the_condition() {
+    fn wait_returns_the_matching_value() {
         let signal = create(1);
         let waiter = std::thread::spawn(move || wait(signal, Condition::Lt, 1, u64::MAX));
         signal.complete(clock::now());
@@ -363,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_returns_the_value_as_it_is() {
+    fn timeout_returns_the_current_value() {
         let signal = create(5);
         assert_eq!(wait(signal, Condition::Eq, 0, 1000), 5);
         assert!(destroy(signal));
@@ -372,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn completion_notes_times_in_order() {
+    fn completion_records_ordered_times() {
         let signal = create(1);
         let start = clock::now();
         signal.complete(start);
@@ -382,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_runs_until_it_declines() {
+    fn handler_runs_until_it_returns_false() {
         static CALLS: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(0);
         extern "C" fn count(_value: i64, argument: *mut c_void) -> bool {
             let again = CALLS.fetch_add(1, Ordering::SeqCst) < 2;

@@ -1,4 +1,4 @@
-//! The runtime as a whole: start, end, system attributes, extensions.
+//! The runtime as a whole: initialisation, shutdown, system attributes, extensions.
 
 use std::{
     ffi::{CString, c_char},
@@ -17,19 +17,19 @@ use crate::{
     rest, schedule, signal, system_events, witness,
 };
 
-/// What the runtime as a whole keeps of a device.
+/// Global state of the runtime for a device.
 #[derive(Default)]
 pub(crate) struct System {
-    /// How often `hsa_init` was called without `hsa_shut_down`.
+    /// Number of `hsa_init` calls without a matching `hsa_shut_down`.
     references: AtomicUsize,
-    /// Whether it was said what is wrong with the configuration.
+    /// Set once the error in the configuration was reported.
     said: OnceLock<()>,
-    /// The coherency that was asked for; there are no caches that it could change.
+    /// Coherency that was requested. It has no effect, because caches are not emulated.
     coherency: AtomicU32,
     identity: OnceLock<CString>,
 }
 
-/// How often it may be, as in ROCr.
+/// Maximum number of references, as in ROCr.
 const REFERENCES_MAX: usize = i32::MAX as usize;
 
 #[unsafe(no_mangle)]
@@ -93,7 +93,7 @@ extern "C" fn hsa_system_get_info(attribute: u32, value: Answer) -> Status {
         // ENDIANNESS: little. MACHINE_MODEL: large.
         5 => value.put(0u32),
         6 => value.put(1u32),
-        // EXTENSIONS: images; the AMD loader (0x201) is outside of the bit field.
+        // EXTENSIONS: images. The AMD loader extension (0x201) is outside of the bit field.
         7 => {
             let mut extensions = [0u8; 128];
             extensions[0] = 1 << EXTENSION_IMAGES;
@@ -161,8 +161,8 @@ extern "C" fn hsa_system_get_major_extension_table(
     }
 }
 
-/// The older form, which has the version instead of the length that belongs to it. All versions of the loader's table here
-/// are prefixes of the newest that the caller may know.
+/// Older form with a version in place of the table's length. All versions of the loader's table are prefixes of the
+/// newest one.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_system_get_extension_table(
     extension: u16,
@@ -170,12 +170,12 @@ extern "C" fn hsa_system_get_extension_table(
     minor: u16,
     table: Answer,
 ) -> Status {
-    // Its calls without those that take a layout, which only the newer form has.
+    // Number of image functions without those that take a layout, which only the newer form has.
     const IMAGE_CALLS: usize = 10;
     if extension == EXTENSION_IMAGES {
         return table.prefix(images::extension_table(), IMAGE_CALLS * size_of::<usize>());
     }
-    // The calls that version 1.0 has, then 1.1, 1.2 and 1.3.
+    // Number of functions in versions 1.0, 1.1, 1.2 and 1.3 of the loader extension.
     const CALLS: [usize; 4] = [3, 5, 6, 7];
     let calls = CALLS[usize::from(minor).min(CALLS.len() - 1)];
     hsa_system_get_major_extension_table(extension, major, calls * size_of::<usize>(), table)
@@ -251,7 +251,8 @@ extern "C" fn hsa_amd_coherency_get_type(agent: Agent, kind: Out<u32>) -> Status
     }
 }
 
-/// The JSON of [`Identity`](device::Identity): what tells a program that this device is emulated, and how.
+/// Returns the JSON of [`Identity`](device::Identity), with which a program detects that this device is emulated, and
+/// with which configuration.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_identity() -> *const c_char {
     let json = System::here().identity.get_or_init(|| {

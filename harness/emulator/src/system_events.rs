@@ -1,4 +1,4 @@
-//! Errors of the system, of which no queue is told.
+//! System events: errors that are not reported to a queue.
 
 use std::ffi::c_void;
 
@@ -8,14 +8,14 @@ use crate::{
     part::Part as _,
 };
 
-/// A registered system event handler and its data.
+/// A registered event handler and its data.
 struct Handler {
     function: SystemEventCallback,
     data: *mut c_void,
 }
 
-// SAFETY: the data is opaque here and only handed back to the handler, which the interface requires
-// to be callable from another thread.
+// SAFETY: the data is opaque here and only passed to the handler, which HSA requires to be callable from another
+// thread.
 unsafe impl Send for Handler {}
 
 #[derive(Default)]
@@ -32,19 +32,20 @@ extern "C" fn hsa_amd_register_system_event_handler(
     Status::SUCCESS
 }
 
-/// Tells the registered handlers that the GPU touched memory that is not mapped.
+/// Reports to the handlers that the GPU accessed unmapped memory.
 pub(crate) fn memory_fault(address: u64) {
     // HSA_AMD_GPU_MEMORY_FAULT_EVENT, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT
     tell(&MemoryEvent { kind: 0, agent: Agent::GPU, address, reasons: 1 });
 }
 
-/// Tells the registered handlers that the host wants to free what the device uses.
+/// Reports to the handlers that the host tried to free memory that the device uses.
 pub(crate) fn memory_in_use(address: u64, owner: Agent) {
     // HSA_AMD_GPU_MEMORY_ERROR_EVENT, HSA_AMD_MEMORY_ERROR_MEMORY_IN_USE
     tell(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });
 }
 
-/// As in ROCr (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`), the process ends unless every handler dealt with it.
+/// Calls all handlers. As in ROCr (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`), the process ends unless every
+/// handler returns success.
 fn tell(event: &MemoryEvent) {
     let handlers: Vec<_> = {
         let handlers = Handlers::here().0.lock();
@@ -59,7 +60,7 @@ fn tell(event: &MemoryEvent) {
     }
 }
 
-/// Nobody is told from here on.
+/// Removes all handlers.
 pub(crate) fn shut_down() {
     Handlers::here().0.lock().clear();
 }

@@ -1,7 +1,6 @@
-//! Moving bytes between two places, which is where the copy faults bite.
+//! Moving bytes, with injected copy faults.
 //!
-//! The copy engine moves bytes this way, and so do the blit kernels that the HIP runtime brings
-//! along for the same purpose.
+//! Used by the copy engine and for the blit kernels of the HIP runtime.
 
 use std::{
     collections::BTreeMap,
@@ -13,51 +12,51 @@ use device::Fault;
 
 use crate::{delay, faults, locks::Mutex, memory, part::Part as _, row::Row, sanitizer};
 
-/// From where to where, as far as faults depend on it.
+/// Direction of a copy, as far as faults depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     HostToDevice,
     Other,
 }
 
-/// What becomes of one transfer.
+/// Effect of an injected fault on one transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// All bytes arrive.
+    /// All bytes are written.
     Done,
-    /// Nothing is written.
+    /// No byte is written.
     Dropped,
-    /// Zeros arrive.
+    /// Zeros are written.
     Zeroed,
-    /// The last bytes are not written; how many.
+    /// Number of bytes at the end that are not written.
     Torn(usize),
-    /// Each row arrives this many bytes behind its place, and its end is cut off.
+    /// Each row is written this many bytes after its place, and its end is cut off.
     Misplaced(usize),
-    /// All bytes arrive, and so many zeros behind them.
+    /// All bytes are written, and this many zeros after them.
     Overrun(usize),
-    /// The bytes are moved so much later, and nobody is told.
+    /// The bytes are written after this delay, although the copy completes at once.
     Late(Duration),
-    /// All bytes arrive, and arrive again behind the next copy to the same place.
+    /// All bytes are written, and the next copy to the same address writes them again afterwards.
     Twice,
-    /// All bytes arrive, but kernels see so many of the first ones only from the second dispatch on.
+    /// All bytes are written, but kernels see this many of the first bytes only from the second dispatch on.
     Stale(usize),
 }
 
-/// Host-to-device copies up to this many bytes share a staging slot, as in the bug that
-/// `copy.lost-small-slot` stands for.
+/// Maximum size in bytes of host-to-device copies that share a staging slot, as in the bug that `copy.lost-small-slot`
+/// imitates.
 const SMALL: usize = 64;
 
-/// What planted faults keep of the transfers so far.
+/// State of injected faults across transfers.
 #[derive(Default)]
 pub(crate) struct Transfers {
-    /// How many small ones went to the device.
+    /// Number of small host-to-device copies.
     small: AtomicU64,
-    /// The bytes of the last copy to each place.
+    /// Bytes of the last copy to each address.
     last: Mutex<BTreeMap<usize, Vec<u8>>>,
     stale_lines: Mutex<Vec<StaleLine>>,
 }
 
-/// Decides about a transfer of `len` bytes.
+/// Decides which fault acts on a transfer of `len` bytes.
 pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
     if len == 0 {
         return Fate::Done;
@@ -91,28 +90,28 @@ pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
     }
 }
 
-/// With `copy.page-fault`, where a copy of the rows touches memory that is not mapped.
+/// With `copy.page-fault`, returns the address at which the copy faults.
 pub(crate) fn page_fault(rows: &[Row]) -> Option<u64> {
     let first = rows.iter().find(|row| row.len > 0)?;
     faults::takes(Fault::CopyPageFault).then_some(first.to as u64)
 }
 
-/// How many bytes of a torn copy are missing: a quarter, but 1 to 64.
+/// Returns the number of missing bytes of a torn copy: a quarter, but at least 1 and at most 64.
 fn torn_tail(len: usize) -> usize {
     (len / 4).clamp(1, 64)
 }
 
-/// Carries out a transfer.
+/// Executes a transfer.
 ///
 /// # Safety
-/// Every row is readable and writable for its length, and stays so until the return. The guest may
-/// race with the copy; that is its own affair and at worst gives torn data.
+/// Every row is readable and writable for its length until the function returns. The emulated program may race with the
+/// copy; the result is then torn data at worst.
 pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
-    // What a planted fault does to the copy is no mistake of the program.
+    // The effect of an injected fault is not an error of the program, so all bytes count as initialised.
     sanitizer::copied(rows);
     match fate {
         Fate::Late(length) => return later(rows.to_vec(), length),
-        // SAFETY: the caller vouches for the rows, which are handed on.
+        // SAFETY: the caller guarantees the rows, which are passed on.
         Fate::Twice => return unsafe { duplicate(rows) },
         // SAFETY: as above.
         Fate::Stale(bytes) => unsafe { keep_stale(rows, bytes) },
@@ -125,16 +124,16 @@ pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
     }
 }
 
-/// Writes zeros behind a copy, as far as there is memory.
+/// Writes zeros after a copy, as far as memory is mapped.
 fn overrun(from: usize, bytes: usize) {
     let map = memory::map();
     let room = (1..=bytes).rev().find(|len| map.check(from, *len).is_ok()).unwrap_or(0);
-    // SAFETY: the range is mapped, and stays so while the map is held.
+    // SAFETY: the range is mapped, and stays mapped while the map is locked.
     unsafe { std::ptr::write_bytes(from as *mut u8, 0, room) };
 }
 
 /// # Safety
-/// As of [`carry_out`].
+/// See [`carry_out`].
 unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
     let total: usize = rows.iter().map(|row| row.len).sum();
     let mut left = match fate {
@@ -145,7 +144,7 @@ unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
     for row in rows {
         let len = row.len.min(left);
         left -= len;
-        // SAFETY: the caller vouches for both ends of each row; `copy` allows them to overlap.
+        // SAFETY: the caller guarantees both ends of each row; `copy` allows them to overlap.
         unsafe {
             match fate {
                 Fate::Zeroed => std::ptr::write_bytes(row.to as *mut u8, 0, len),
@@ -159,27 +158,27 @@ unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
     }
 }
 
-/// Moves the bytes after the delay, on a thread of its own. What is freed meanwhile stays mapped until then.
+/// Moves the bytes after the delay, on another thread. Freed memory stays mapped until then.
 fn later(rows: Vec<Row>, length: Duration) {
     let in_use = memory::InUse::new();
     let copy = move || {
         delay::sleep(length);
-        // SAFETY: the rows were mapped when `in_use` was made, which keeps them so.
+        // SAFETY: the rows were mapped when `in_use` was created, which keeps them mapped.
         unsafe { carry_out_now(&rows, Fate::Done) };
         drop(in_use);
     };
-    // Without a thread the bytes never arrive, which is a late copy too.
+    // If no thread can be created, the bytes are never written, which is also a late copy.
     let _ = Transfers::spawn(delay::THREAD, copy);
 }
 
-/// Carries out a transfer, and behind it the one before it to the same place.
+/// Executes a transfer, and then the previous transfer to the same address again.
 ///
 /// # Safety
-/// As of [`carry_out`].
+/// See [`carry_out`].
 unsafe fn duplicate(rows: &[Row]) {
     let mut last = Transfers::here().last.lock();
     for row in rows {
-        // SAFETY: the caller vouches for both ends of each row; the bytes that come again are no more than it has room for.
+        // SAFETY: the caller guarantees both ends of each row; not more bytes are repeated than the row has.
         unsafe {
             let came = std::slice::from_raw_parts(row.from as *const u8, row.len).to_vec();
             std::ptr::copy(came.as_ptr(), row.to as *mut u8, row.len);
@@ -191,7 +190,7 @@ unsafe fn duplicate(rows: &[Row]) {
     }
 }
 
-/// What kernels see in place of what a copy has brought: where, the bytes before and those that came.
+/// Stale data that kernels see in place of copied bytes: address, bytes before the copy, copied bytes.
 struct StaleLine {
     at: usize,
     before: Vec<u8>,
@@ -199,18 +198,18 @@ struct StaleLine {
 }
 
 /// # Safety
-/// As of [`carry_out`].
+/// See [`carry_out`].
 unsafe fn keep_stale(rows: &[Row], bytes: usize) {
     let Some(row) = rows.first() else { return };
     let len = row.len.min(bytes);
-    // SAFETY: the caller vouches for `len` bytes at both ends.
+    // SAFETY: the caller guarantees `len` bytes at both ends.
     let read = |at: usize| unsafe { std::slice::from_raw_parts(at as *const u8, len) }.to_vec();
     let line = StaleLine { at: row.to, before: read(row.to), came: read(row.from) };
     Transfers::here().stale_lines.lock().push(line);
 }
 
-/// Runs a kernel that sees stale lines where `cache.stale` has left some; they are gone afterwards, but for what the
-/// kernel wrote over them.
+/// Runs a kernel that sees the stale data left by `cache.stale`. Afterwards the copied bytes are visible, except where
+/// the kernel overwrote them.
 pub(crate) fn with_stale_lines<T>(kernel: impl FnOnce() -> T) -> T {
     let lines = std::mem::take(&mut *Transfers::here().stale_lines.lock());
     let swap = |put: fn(&StaleLine) -> &[u8], there: fn(&StaleLine) -> &[u8]| {
@@ -218,7 +217,7 @@ pub(crate) fn with_stale_lines<T>(kernel: impl FnOnce() -> T) -> T {
             if memory::map().check(line.at, line.came.len()).is_err() {
                 continue;
             }
-            // SAFETY: the range is mapped, and the dispatch that calls this keeps it so.
+            // SAFETY: the range is mapped, and the dispatch that calls this keeps it mapped.
             let now =
                 unsafe { std::slice::from_raw_parts_mut(line.at as *mut u8, line.came.len()) };
             for ((byte, put), there) in now.iter_mut().zip(put(line)).zip(there(line)) {
@@ -245,13 +244,13 @@ mod tests {
         let (to, from) = (target.as_mut_ptr() as usize, source.as_ptr() as usize);
         let row = |at: usize, len| Row { to: to + at, from: from + at, len };
         let rows = [row(0, 3), row(3, 5)];
-        // SAFETY: the rows lie in the two arrays.
+        // SAFETY: the rows are inside the two arrays.
         unsafe { carry_out(&rows, fate) };
         assert_eq!(target, expected, "{fate:?}");
     }
 
     #[test]
-    fn each_fate_leaves_its_own_trace() {
+    fn each_fault_changes_the_target_differently() {
         check(Fate::Done, [1, 2, 3, 4, 5, 6, 7, 8]);
         check(Fate::Dropped, [9; 8]);
         check(Fate::Zeroed, [0; 8]);
@@ -261,12 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_copy_misses_a_quarter_but_1_to_64_bytes() {
+    fn torn_copy_misses_a_quarter_limited_to_1_to_64_bytes() {
         assert_eq!([1, 3, 4, 100, 4096].map(torn_tail), [1, 1, 1, 25, 64]);
     }
 
     #[test]
-    fn a_healthy_device_copies() {
+    fn copies_without_a_fault() {
         assert_eq!(fate(16, Direction::HostToDevice), Fate::Done);
         assert_eq!(fate(0, Direction::Other), Fate::Done);
     }

@@ -1,4 +1,4 @@
-//! Virtual memory management: address ranges, memory handles, and mappings of one into the other.
+//! Virtual memory management: address ranges, memory handles and mappings.
 
 use std::{
     collections::BTreeMap,
@@ -16,14 +16,14 @@ use crate::{
     report::trace,
 };
 
-/// Physical memory that can be mapped any number of times. It lives as long as somebody holds its handle or has it mapped.
+/// Physical memory that can be mapped several times. It lives as long as its handle is held or it is mapped.
 struct Handle {
     memory: Arc<OwnedFd>,
     bytes: usize,
     pool: Pool,
     /// `hsa_amd_memory_type_t`.
     kind: u32,
-    /// The GPU out of whose total it was taken.
+    /// GPU whose memory was charged for it.
     charged: Option<Agent>,
     references: usize,
     mappings: usize,
@@ -32,22 +32,22 @@ struct Handle {
 struct Mapping {
     bytes: usize,
     handle: u64,
-    /// `hsa_access_permission_t` of each agent that was given one. The map of addresses knows only whether there is any: a
-    /// write to what may only be read is not found.
+    /// `hsa_access_permission_t` by agent. The address map only records whether a GPU has access, so a write to
+    /// read-only memory is not detected.
     access: BTreeMap<u64, u32>,
 }
 
 #[derive(Default)]
 struct State {
     next: u64,
-    /// Reserved ranges: start and length.
+    /// Reserved ranges: length by start.
     reserved: BTreeMap<usize, usize>,
     handles: BTreeMap<u64, Handle>,
     mappings: BTreeMap<usize, Mapping>,
 }
 
 impl State {
-    /// Gives up one holder of the memory, of those that `holders` counts; `false` when there is none.
+    /// Releases one reference of the kind that `holders` selects; returns `false` without one.
     fn give_up(&mut self, handle: u64, holders: impl Fn(&mut Handle) -> &mut usize) -> bool {
         let Some(found) = self.handles.get_mut(&handle) else { return false };
         let holders = holders(found);
@@ -62,26 +62,26 @@ impl State {
         true
     }
 
-    /// The mapping that holds the address.
+    /// Returns the mapping that contains the address.
     fn mapping(&self, address: usize) -> Option<&Mapping> {
         let (start, mapping) = self.mappings.range(..=address).next_back()?;
         (address < start + mapping.bytes).then_some(mapping)
     }
 }
 
-/// The name of the memory's file, which tells another process what it imports.
+/// Returns the name of the memory's file, from which an importing process reads pool and kind.
 fn file_name(pool: Pool, kind: u32) -> String {
     format!("rocrepro device memory {} {kind}", pool.0)
 }
 
-/// Pool and kind out of the link to an open file, which has the file's name.
+/// Parses pool and kind from the link target of an open file.
 fn named(link: &str) -> Option<(Pool, u32)> {
     let (_, rest) = link.split_once("rocrepro device memory ")?;
     let mut words = rest.split(' ');
     Some((Pool(words.next()?.parse().ok()?), words.next()?.parse().ok()?))
 }
 
-/// Start and length of the reserved range that holds the address.
+/// Returns start and length of the reserved range that contains the address.
 pub(crate) fn reservation(address: usize) -> Option<(usize, usize)> {
     with(|state| {
         let (start, bytes) = state.reserved.range(..=address).next_back()?;
@@ -89,7 +89,7 @@ pub(crate) fn reservation(address: usize) -> Option<(usize, usize)> {
     })
 }
 
-/// The agents that were given access to the mapping that holds the address.
+/// Returns the agents that have access to the mapping that contains the address.
 pub(crate) fn agents_with_access(address: usize) -> Vec<Agent> {
     with(|state| {
         let access = state.mapping(address).map(|mapping| &mapping.access);
@@ -98,7 +98,7 @@ pub(crate) fn agents_with_access(address: usize) -> Vec<Agent> {
     })
 }
 
-/// The ranges, handles and mappings of a device.
+/// Ranges, handles and mappings of a device.
 #[derive(Default)]
 pub(crate) struct VirtualMemory(Mutex<State>);
 
@@ -106,7 +106,7 @@ fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     body(&mut VirtualMemory::here().0.lock())
 }
 
-/// A file of memory, of so many bytes that are zero.
+/// Creates a memory file with this number of zero bytes.
 pub(crate) fn file(name: &str, bytes: usize) -> Option<OwnedFd> {
     let name = CString::new(name).ok()?;
     // SAFETY: the name is a C string; the result is checked and then owned.
@@ -114,12 +114,12 @@ pub(crate) fn file(name: &str, bytes: usize) -> Option<OwnedFd> {
         let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
         (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
     }?;
-    // SAFETY: an open file of ours.
+    // SAFETY: an open file that this function owns.
     let sized = unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) == 0 };
     sized.then_some(file)
 }
 
-/// Maps at an address of the kernel's choice (`at` zero), or over a part of a reserved range.
+/// Maps memory at an address that the kernel chooses (`at` is zero) or inside a reserved range.
 fn map(at: usize, bytes: usize, file: Option<(&OwnedFd, usize)>, reachable: bool) -> Option<usize> {
     let mut flags = libc::MAP_NORESERVE;
     flags |= if at == 0 { 0 } else { libc::MAP_FIXED };
@@ -129,8 +129,8 @@ fn map(at: usize, bytes: usize, file: Option<(&OwnedFd, usize)>, reachable: bool
     };
     flags |= if fd < 0 { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS } else { libc::MAP_SHARED };
     let protection = if reachable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
-    // SAFETY: without an address the kernel picks free space; with one, callers checked that the
-    // range is part of a reservation of ours.
+    // SAFETY: without an address the kernel selects free space; with one, callers checked that the range is part of a
+    // reservation.
     let start =
         unsafe { libc::mmap(at as *mut libc::c_void, bytes, protection, flags, fd, offset) };
     (start != libc::MAP_FAILED).then_some(start as usize)
@@ -161,7 +161,7 @@ extern "C" fn hsa_amd_vmem_address_reserve_align(
         [(start, aligned - start), (aligned + bytes, start + whole - aligned - bytes)]
     {
         if len > 0 {
-            // SAFETY: the parts of the mapping just made that are outside of the aligned range.
+            // SAFETY: the parts of the new mapping outside of the aligned range.
             unsafe { libc::munmap(unused as *mut libc::c_void, len) };
         }
     }
@@ -190,7 +190,7 @@ extern "C" fn hsa_amd_vmem_address_free(address: usize, bytes: usize) -> Status 
             return Status::RESOURCE_FREE;
         }
         state.reserved.remove(&address);
-        // SAFETY: a reservation of ours in which nothing is mapped.
+        // SAFETY: a reservation in which nothing is mapped.
         unsafe { libc::munmap(address as *mut libc::c_void, bytes) };
         Status::SUCCESS
     })
@@ -300,7 +300,7 @@ extern "C" fn hsa_amd_vmem_unmap(address: usize, bytes: usize) -> Status {
         state.give_up(handle, |held| &mut held.mappings);
         order::forget(address as u64..(address + bytes) as u64);
         memory::map_mut().remove(address);
-        // The range stays reserved and must not be given to anybody else.
+        // The range stays reserved, so its addresses must not be reused.
         match map(address, bytes, None, false) {
             Some(_) => Status::SUCCESS,
             None => Status::ERROR,
@@ -311,7 +311,7 @@ extern "C" fn hsa_amd_vmem_unmap(address: usize, bytes: usize) -> Status {
 /// `hsa_amd_vmem_set_access`.
 ///
 /// # Safety
-/// As the interface demands: `descriptions` points at `count` access descriptions.
+/// As required by HSA: `descriptions` points at `count` access descriptions.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_vmem_set_access(
     address: usize,
@@ -319,7 +319,7 @@ unsafe extern "C" fn hsa_amd_vmem_set_access(
     descriptions: *const AccessDesc,
     count: usize,
 ) -> Status {
-    // SAFETY: HSA has the caller pass `count` descriptions.
+    // SAFETY: HSA requires the caller to pass `count` descriptions.
     let descriptions = unsafe { array(descriptions, count as u32) };
     let Some(end) = address.checked_add(bytes) else { return Status::INVALID_ARGUMENT };
     with(|state| {
@@ -349,7 +349,7 @@ extern "C" fn hsa_amd_vmem_get_access(
 ) -> Status {
     with(|state| {
         let Some(mapping) = state.mapping(address) else { return Status::INVALID_ALLOCATION };
-        // HSA_ACCESS_PERMISSION_RW is 3, which the host has without being given it.
+        // HSA_ACCESS_PERMISSION_RW is 3, which the host always has.
         let otherwise = if agent.is_gpu() { 0 } else { 3 };
         permission.put(mapping.access.get(&agent.0).copied().unwrap_or(otherwise))
     })
@@ -402,7 +402,7 @@ extern "C" fn hsa_amd_vmem_import_shareable_handle(file: i32, handle: Out<u64>) 
     if file < 0 || handle.is_null() {
         return Status::INVALID_ARGUMENT;
     }
-    // SAFETY: the interface requires an open file, which stays open during the call.
+    // SAFETY: HSA requires an open file, which stays open during the call.
     let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(file) };
     let Ok(own) = file.try_clone_to_owned() else { return Status::ERROR };
     let own = std::fs::File::from(own);
@@ -411,7 +411,7 @@ extern "C" fn hsa_amd_vmem_import_shareable_handle(file: i32, handle: Out<u64>) 
     let Some((pool, kind)) = name else { return Status::INVALID_ALLOCATION };
     let Ok(bytes) = own.metadata().map(|m| m.len() as usize) else { return Status::ERROR };
     let memory = Arc::new(OwnedFd::from(own));
-    // Imported memory was counted where it was created.
+    // Imported memory was charged where it was created.
     let (charged, references, mappings) = (None, 1, 0);
     let imported = Handle { memory, bytes, pool, kind, charged, references, mappings };
     handle.put(new_handle(imported))
@@ -422,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_imported_file_tells_its_pool() {
+    fn imported_file_name_contains_the_pool() {
         let link = format!("/memfd:{} (deleted)", file_name(Pool(0x121), 1));
         assert_eq!(named(&link), Some((Pool(0x121), 1)));
         assert_eq!(named("/dmabuf:"), None);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_lives_as_long_as_a_handle_or_a_mapping() {
+    fn memory_lives_until_handle_and_mappings_are_gone() {
         let answer = |place: *mut u64| {
             // SAFETY: `Out` is a transparent pointer.
             unsafe { std::mem::transmute::<*mut u64, Out<u64>>(place) }

@@ -1,4 +1,4 @@
-//! The device as a whole: all its state in one value, and to which device a thread belongs.
+//! The device as a whole: all its state in one value, and the mapping from threads to devices.
 
 use std::{
     cell::Cell,
@@ -19,7 +19,7 @@ use crate::{
     system_events::Handlers, transfer::Transfers, vmem::VirtualMemory,
 };
 
-/// Declares what a device has, and by which each module finds what is its own.
+/// Declares the parts of a device and the accessor with which each module finds its part.
 macro_rules! device {
     (
         after the configuration { $($made:ident: $made_kind:ty = $new:expr,)* }
@@ -33,7 +33,7 @@ macro_rules! device {
         }
 
         impl Device {
-            /// A device that nobody has used yet.
+            /// Creates an unused device.
             pub(crate) fn new(configuration: Configuration) -> Device {
                 Device {
                     $($made: $new(configuration.get()),)*
@@ -95,35 +95,36 @@ device! {
 }
 
 thread_local! {
-    /// The device that this thread has entered. It is what finds the device, so it is no part of one.
+    /// Device that this thread has entered. It selects the device, so it is not part of one.
     static ENTERED: Cell<Option<&'static Device>> = const { Cell::new(None) };
 }
 
-/// Whether any thread has ever entered a device. While none has nobody asks for its own, which takes several
-/// nanoseconds in a library.
+/// True once any thread has entered a device. Until then, threads do not look up their own device, which takes several
+/// nanoseconds in a shared library.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// The device that this thread has entered.
+/// Returns the device that this thread has entered.
 fn entered() -> Option<&'static Device> {
-    // Not in one piece with what follows: the compiler would look the thread up before it is known whether it must.
+    // A separate function, because the compiler would otherwise look up the thread's variable before checking whether
+    // that is needed.
     #[cold]
     #[inline(never)]
     fn of_this_thread() -> Option<&'static Device> {
         ENTERED.get()
     }
-    // A thread that has entered one has itself said so before.
+    // A thread that has entered a device set the flag before.
     if ANY.load(Ordering::Relaxed) { of_this_thread() } else { None }
 }
 
-/// The device of this thread: the one that it has entered, or the process's own.
+/// Returns the device of this thread: the one it has entered, or else the process's own.
 fn here() -> &'static Device {
-    // A library of C has one device for everybody who calls it.
+    // A C library has one device for all its callers.
     static OWN: OnceLock<Device> = OnceLock::new();
     let own = || OWN.get_or_init(|| Device::new(Configuration::of_environment()));
     entered().unwrap_or_else(own)
 }
 
-/// Starts a thread of the device of this one.
+/// Starts a thread that belongs to the same device as this one.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let device = entered();
     thread::Builder::new().name(name.into()).spawn(move || {
@@ -132,8 +133,8 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
     })
 }
 
-/// For as long as it lives, its thread belongs to a device. It holds what the thread belonged to before, and does
-/// not leave it.
+/// Makes its thread belong to a device as long as it lives. Contains the previous device of the thread and cannot move
+/// to another thread.
 pub(crate) struct Entered(Option<&'static Device>, PhantomData<*const ()>);
 
 impl Device {

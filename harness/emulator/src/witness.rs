@@ -1,8 +1,8 @@
-//! Statements of the device about the process that it is loaded in.
+//! Statements of the device about the process in which it is loaded.
 //!
-//! A program is started with the device loaded before all its libraries, so that calls of the HSA interface bind to the device
-//! whatever copy of libhsa-runtime64 a wheel brings. The loader may still be talked into another copy, for example by `dlopen` with
-//! its path, and then the device is never called. So the device makes a statement when it is initialised, and once more when the
+//! A program is started with the device preloaded, so that HSA calls bind to the device even if a wheel brings its own
+//! copy of libhsa-runtime64. The program may still load another copy, for example by `dlopen` with its path, and then
+//! the device is never called. Therefore the device writes a statement when it is initialised and another one when the
 //! process ends.
 
 use std::{
@@ -21,24 +21,24 @@ use object::{
 
 use crate::{config, report};
 
-/// Starts of the names of the libraries that lie between a program and this device.
+/// Prefixes of the libraries between a program and this device.
 const NAMES: [&str; 3] = ["libamdhip64", HSA, "libamd_comgr"];
 
-/// Start of the names of HSA runtimes, also of those that a wheel has renamed, such as `libhsa-runtime64-1a2b3c4d.so.1`.
+/// Prefix of HSA runtimes, including copies that a wheel has renamed, for example `libhsa-runtime64-1a2b3c4d.so.1`.
 const HSA: &str = "libhsa-runtime64";
 
-/// True once this process has initialised the device. A forked child has it from its parent.
+/// True once this process has initialised the device. A forked child inherits the value.
 static REACHED: AtomicBool = AtomicBool::new(false);
 
 /// True once this process has reported another HSA runtime.
 static OTHERS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Runs when the process ends, after the handlers of `atexit`.
+/// Runs when the process ends, after the `atexit` handlers.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = ended;
 
-/// Makes the statement that this process uses the device.
+/// Writes the statement that this process uses the device.
 pub(crate) fn initialised(identity: &Identity) {
     REACHED.store(true, Ordering::SeqCst);
     let found = Found::here();
@@ -63,7 +63,7 @@ extern "C" fn ended() {
         return;
     }
     let found = Found::here();
-    // The command contains this code too, and its workers end with this function once more.
+    // The command `rocrepro` contains this code too, and its workers also run this function at their end.
     if !found.is_device {
         return;
     }
@@ -83,7 +83,8 @@ extern "C" fn ended() {
     }
 }
 
-/// Adds a line to the file that [`WITNESS_VARIABLE`] names, if it names one. A run whose statement cannot be written proves nothing.
+/// Appends a line to the file named by [`WITNESS_VARIABLE`], if it is set. A run whose statement cannot be written has
+/// no proof.
 fn write(witness: &Witness) -> bool {
     let Some(file) = std::env::var_os(WITNESS_VARIABLE) else { return false };
     append(file, witness);
@@ -93,18 +94,18 @@ fn write(witness: &Witness) -> bool {
 fn append(file: OsString, witness: &Witness) {
     let Ok(mut line) = serde_json::to_string(witness) else { return };
     line.push('\n');
-    // A line in one piece: other processes of the program may write theirs.
+    // A single write, because other processes of the program may append too.
     let opened = File::options().append(true).create(true).open(file);
     let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
 }
 
-/// Paths of the libraries of ROCm in a process.
+/// Paths of the ROCm libraries in a process.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
-    /// True if this code runs from the device's library, not from a program that is linked with it.
+    /// True if this code runs in the device library rather than in a program that contains it.
     is_device: bool,
     libraries: Vec<String>,
-    /// Those that are an HSA runtime other than this device.
+    /// HSA runtimes other than this device.
     others: Vec<String>,
 }
 
@@ -114,7 +115,7 @@ impl Found {
         Found::read(&maps, ended as *const () as usize)
     }
 
-    /// Reads the text of `/proc/PID/maps`; this device is the file that is mapped at the address `own`.
+    /// Parses `/proc/PID/maps`. This device is the file that is mapped at the address `own`.
     fn read(maps: &str, own: usize) -> Found {
         let own = maps.lines().filter_map(Mapping::read).find(|mapping| mapping.holds(own));
         let is_device = own.as_ref().is_some_and(|own| name_of(own.path).starts_with(HSA));
@@ -125,7 +126,7 @@ impl Found {
             if !NAMES.iter().any(|start| name.starts_with(start)) {
                 continue;
             }
-            // A file that is only read, as by a tool that lists its symbols, answers no call.
+            // A file that is only mapped for reading, for example by a tool that lists symbols, is not a runtime.
             let runs = mapping.permissions.contains('x');
             if name.starts_with(HSA)
                 && runs
@@ -162,7 +163,7 @@ impl Found {
     }
 }
 
-/// One line of `/proc/PID/maps` that has a path, see proc_pid_maps(5).
+/// A line of `/proc/PID/maps` that has a path, see proc_pid_maps(5).
 struct Mapping<'a> {
     range: (usize, usize),
     permissions: &'a str,
@@ -196,7 +197,7 @@ fn mapped(path: &str) -> Mapped {
     Mapped { name, path: path.to_owned(), build_id }
 }
 
-/// The GNU build id of a file, of which only the parts that are needed are read.
+/// Reads the GNU build id of a file without reading the whole file.
 fn build_id(path: &Path) -> Option<String> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_each_library_of_rocm_once_and_every_other_hsa_runtime() {
+    fn finds_rocm_libraries_and_other_hsa_runtimes() {
         let maps = "7f00-7f10 r--p 00000000 00:2a 1                /usr/lib/libamdhip64.so.7\n\
                     7f10-7f20 r-xp 00010000 00:2a 1                /usr/lib/libamdhip64.so.7\n\
                     7f20-7f30 rw-p 00000000 00:00 0 \n\
@@ -230,11 +231,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_build_id_has_none() {
+    fn file_without_build_id() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert_eq!(build_id(file.path()), None);
         let own = std::env::current_exe().unwrap();
-        // That of the linker, where it makes one: forty digits.
+        // The build id is that of the linker, if it makes one: forty digits.
         assert!(build_id(&own).is_none_or(|id| id.len() >= 16));
     }
 }

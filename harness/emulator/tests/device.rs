@@ -1,5 +1,5 @@
-//! The device at its interface where the process itself matters: how it ends, what it says, what it shares with
-//! another. What needs a configuration and no process is in `src/whole/tests.rs`.
+//! Tests of the device at its HSA interface in processes of their own: how a process ends, what it prints, what it
+//! shares with another process. Tests that need only a configuration are in `src/whole/tests.rs`.
 //!
 //! Each test starts this program again with a configuration and the name of a scenario.
 
@@ -85,19 +85,19 @@ fn start() {
 
 fn allocate(pool: u64, bytes: usize) -> *mut u8 {
     let mut pointer = std::ptr::null_mut();
-    // SAFETY: the answer is a local.
+    // SAFETY: the result is a local.
     assert_eq!(unsafe { hsa_amd_memory_pool_allocate(pool, bytes, 0, &mut pointer) }, 0);
     pointer
 }
 
 fn signal() -> u64 {
     let mut signal = 0;
-    // SAFETY: the answer is a local.
+    // SAFETY: the result is a local.
     assert_eq!(unsafe { hsa_signal_create(1, 0, std::ptr::null(), &mut signal) }, 0);
     signal
 }
 
-/// Copies to the device and waits for at most a second; whether it was completed.
+/// Copies to the device and waits for at most a second; returns true if the copy completed.
 fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
     let done = signal();
     // SAFETY: no dependencies; the device checks the two ranges itself.
@@ -115,7 +115,7 @@ fn available() -> u64 {
     bytes
 }
 
-/// A dispatch whose kernel object is nothing.
+/// Dispatches a packet whose kernel object does not exist.
 fn dispatch_of_nothing() {
     extern "C" fn error(status: u32, _queue: *mut Queue, data: *mut c_void) {
         println!("queue error {status:#x}");
@@ -126,7 +126,7 @@ fn dispatch_of_nothing() {
     let called = signal();
     let mut queue = std::ptr::null_mut();
     let data = called as *mut c_void;
-    // SAFETY: the answer is a local; the packet goes to the slot that was reserved for it.
+    // SAFETY: the result is a local; the packet is written to the slot that was reserved for it.
     unsafe {
         assert_eq!(hsa_queue_create(GPU, 64, 0, error, data, 0, 0, &mut queue), 0);
         let index = hsa_queue_add_write_index_screlease(queue, 1);
@@ -141,25 +141,25 @@ fn dispatch_of_nothing() {
     assert_eq!(hsa_shut_down(), 0);
 }
 
-/// Bytes of the memory that two processes share: more than a page, and no whole number of them.
+/// Size of the shared memory in bytes: more than a page, and not a multiple of pages.
 const SHARED_BYTES: usize = 5000;
-/// The handle that the second process attaches.
+/// Variable with the handle that the second process attaches.
 const HANDLE: &str = "ROCREPRO_TEST_HANDLE";
 
-/// The status of attaching a handle.
+/// Attaches a handle; the error is the HSA status.
 fn attach(handle: &[u32; 8], bytes: usize) -> Result<*mut u8, u32> {
     let mut pointer = std::ptr::null_mut();
-    // SAFETY: a handle and an answer of this function, and one agent.
+    // SAFETY: the handle and the result belong to this function, and there is one agent.
     let status = unsafe { hsa_amd_ipc_memory_attach(handle, bytes, 1, &GPU, &mut pointer) };
     if status == 0 { Ok(pointer) } else { Err(status) }
 }
 
-/// Shares memory with a process that copies 7 over its first byte and 8 over its last, which hold 1 and 2.
+/// Shares memory with a process that copies 7 over its first byte and 8 over its last, which contain 1 and 2.
 fn shared_memory() {
     start();
     let memory = allocate(DEVICE_POOL, SHARED_BYTES);
     let mut handles = [[0; 8]; 2];
-    // SAFETY: this process's memory, and nothing runs on the device.
+    // SAFETY: memory of this process, and nothing runs on the device.
     unsafe {
         memory.write(1);
         memory.add(SHARED_BYTES - 1).write(2);
@@ -179,11 +179,11 @@ fn shared_memory() {
     println!("{}", other(&words));
     // SAFETY: the other process has ended.
     unsafe { println!("then {} {}", memory.read(), memory.add(SHARED_BYTES - 1).read()) };
-    // Of another process, with another draw, and of memory that is no more.
+    // Handles with another random number, and of freed memory, are rejected.
     let mut strange = handles[0];
     strange[3] ^= 1;
     println!("{}", other(&strange.map(|word| word.to_string()).join(" ")));
-    // SAFETY: nobody uses the memory any more.
+    // SAFETY: the memory is unused.
     assert_eq!(unsafe { hsa_amd_memory_pool_free(memory) }, 0);
     println!("{}", other(&words));
     assert_eq!(hsa_shut_down(), 0);
@@ -200,7 +200,7 @@ fn attached_memory() {
         Err(status) => return println!("attached: {status:#x}"),
     };
     let from = allocate(HOST_POOL, SHARED_BYTES);
-    // SAFETY: the memory has that many bytes, and the copies are over when it is detached.
+    // SAFETY: the memory has that many bytes, and the copies are complete when it is detached.
     unsafe {
         println!("attached {} {}", memory.read(), memory.add(SHARED_BYTES - 1).read());
         from.write(7);
@@ -221,12 +221,12 @@ fn wild_copy() {
 
 fn images() {
     start();
-    // SAFETY: the call is not emulated and looks at no argument.
+    // SAFETY: the call is not emulated and reads no argument.
     assert_ne!(unsafe { hsa_amd_image_create() }, 0);
 }
 
-/// A runtime that ends without waiting for its copies, and whose destructors hand over one more. Prints which of the
-/// handlers came before what they use was gone.
+/// Imitates a runtime that ends without waiting for its copies, and whose destructors submit one more. Prints for each
+/// handler whether it ran before the objects that it uses were gone.
 fn end_at_once() {
     static GONE: AtomicBool = AtomicBool::new(false);
     extern "C" fn handled(_value: i64, _data: *mut c_void) -> bool {
@@ -237,7 +237,7 @@ fn end_at_once() {
     fn hand_over() -> u64 {
         let done = signal();
         let (from, to) = (allocate(HOST_POOL, 64), allocate(DEVICE_POOL, 64));
-        // SAFETY: two allocations of that many bytes that are never freed; the handler looks at nothing.
+        // SAFETY: two allocations of that many bytes that are never freed; the handler accesses nothing.
         unsafe {
             let none = std::ptr::null();
             assert_eq!(hsa_amd_signal_async_handler(done, 0, 0, handled, std::ptr::null_mut()), 0);
@@ -247,12 +247,12 @@ fn end_at_once() {
     }
     extern "C" fn destroy() {
         let last = hand_over();
-        // SAFETY: a signal that lives.
+        // SAFETY: a live signal.
         while unsafe { hsa_signal_load_scacquire(last) } != 0 {}
         GONE.store(true, Ordering::SeqCst);
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    // SAFETY: the function takes nothing, and as nothing of it unwinds.
+    // SAFETY: the function takes no arguments and does not unwind.
     assert_eq!(unsafe { libc::atexit(destroy) }, 0);
     start();
     hand_over();
@@ -263,7 +263,7 @@ fn report_status() {
     println!("{:#x}", hsa_init());
 }
 
-/// Not a test of its own: what the processes started by the tests run.
+/// Entry point of the processes that the tests start; not a test of its own.
 #[test]
 fn scenario() {
     match std::env::var(SCENARIO).as_deref() {
@@ -292,7 +292,7 @@ fn run(scenario: &str, configuration: &str) -> Output {
     again(scenario, configuration).output().unwrap()
 }
 
-/// Runs a scenario and looks for a line on standard output, and for the device's own lines.
+/// Runs a scenario, and looks for a line on standard output and for lines of the device on standard error.
 #[track_caller]
 fn check(scenario: &str, configuration: &str, out: &str, err: &[&str]) {
     let output = run(scenario, configuration);
@@ -311,20 +311,20 @@ fn with(fault: &str) -> String {
 }
 
 #[test]
-fn another_process_reads_and_writes_what_is_shared() {
+fn other_process_reads_and_writes_shared_memory() {
     let right = "attached 1 2\nthen 7 8\nattached: 0x1001\nattached: 0x1001\n";
     check("shared memory", "{}", right, &[]);
-    // By the byte, as the sanitizer has allocations.
+    // With the sanitizer, allocations are tracked by the byte.
     check("shared memory", r#"{"sanitize":true}"#, right, &[]);
 }
 
 #[test]
-fn handlers_come_before_the_destructors_of_the_runtime() {
+fn handlers_run_before_static_destructors() {
     check("end at once", "{}", "handled in time\nhandled in time\n", &[]);
 }
 
 #[test]
-fn errors_are_said_in_one_line_each() {
+fn errors_are_single_lines() {
     check("init", "{}", "0x0\n", &[]);
     let names: Vec<_> = Arch::ALL.iter().map(|arch| format!("`{arch}`")).collect();
     let told = format!(
@@ -354,7 +354,7 @@ fn errors_are_said_in_one_line_each() {
 }
 
 #[test]
-fn a_fault_that_nobody_deals_with_ends_the_process() {
+fn unhandled_fault_ends_the_process() {
     use std::os::unix::process::ExitStatusExt;
     let output = run("wild copy", "{}");
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");

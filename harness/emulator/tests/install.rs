@@ -1,4 +1,4 @@
-//! Installs the library that was built beside this test, and loads it the way the HIP runtime does.
+//! Installs the device library that cargo built with this test, and loads it the way the HIP runtime does.
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},
@@ -13,7 +13,7 @@ fn built_library() -> Vec<u8> {
 }
 
 fn symbol(library: *mut c_void, name: &CStr, version: Option<&CStr>) -> *mut c_void {
-    // SAFETY: a handle of `dlopen` and C strings.
+    // SAFETY: a handle from `dlopen` and C strings.
     unsafe {
         match version {
             Some(version) => libc::dlvsym(library, name.as_ptr(), version.as_ptr()),
@@ -23,14 +23,14 @@ fn symbol(library: *mut c_void, name: &CStr, version: Option<&CStr>) -> *mut c_v
 }
 
 #[test]
-fn the_installed_library_offers_the_interface_in_its_version() {
+fn installed_library_has_symbol_versions() {
     let folder = tempfile::tempdir().unwrap();
     let installed = install::install(&built_library(), folder.path()).unwrap();
     assert_eq!(installed, folder.path().join("libhsa-runtime64.so.1"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
 
     let path = CString::new(installed.to_str().unwrap()).unwrap();
-    // SAFETY: the path is a C string; loading runs only what the Rust runtime needs.
+    // SAFETY: the path is a C string; loading only runs the initialisation of the Rust runtime.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     assert!(!library.is_null(), "{}", installed.display());
     assert!(!symbol(library, c"hsa_init", Some(c"ROCR_1")).is_null());
@@ -38,7 +38,7 @@ fn the_installed_library_offers_the_interface_in_its_version() {
     assert!(symbol(library, c"hsa_init", Some(c"ROCR_2")).is_null());
 
     let identity = symbol(library, c"rocrepro_device_identity", None);
-    // SAFETY: the function that the device documents under this name; its result lives for ever.
+    // SAFETY: the documented function of this name; its result lives forever.
     let json = unsafe {
         let identity: extern "C" fn() -> *const c_char = std::mem::transmute(identity);
         CStr::from_ptr(identity())
@@ -48,7 +48,7 @@ fn the_installed_library_offers_the_interface_in_its_version() {
 }
 
 #[test]
-fn what_is_not_the_device_is_refused() {
+fn rejects_other_libraries() {
     #[track_caller]
     fn check(library: &[u8], expected: fn(&InstallError) -> bool) {
         let folder = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ fn what_is_not_the_device_is_refused() {
     check(&once, |error| matches!(error, InstallError::NotTheDevice(_)));
     let error = install::install(&built_library(), Path::new("/proc/nonexistent")).unwrap_err();
     assert!(matches!(error, InstallError::Io(..)), "{error:?}");
-    // What cannot be placed leaves nothing behind.
+    // A failed installation leaves nothing behind.
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join(install::FILE_NAME).join("taken")).unwrap();
     let error = install::install(&built_library(), folder.path()).unwrap_err();
@@ -74,7 +74,7 @@ fn what_is_not_the_device_is_refused() {
 }
 
 #[test]
-fn a_linker_takes_the_installed_library() {
+fn linker_accepts_the_installed_library() {
     let folder = tempfile::tempdir().unwrap();
     let installed = install::install(&built_library(), folder.path()).unwrap();
     let source = folder.path().join("program.c");
@@ -83,7 +83,7 @@ fn a_linker_takes_the_installed_library() {
     let mut linker = std::process::Command::new("cc");
     let output = linker.args([&source, &installed]).arg("-o").arg(&program).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // What a program asks for it has from the library's definitions.
+    // The linker copies the version name from the library's definitions into the program.
     let program = std::fs::read(program).unwrap();
     assert!(program.windows(7).any(|bytes| bytes == b"ROCR_1\0"));
 }

@@ -1,12 +1,12 @@
-//! What the processor has to have.
+//! Required features of the host processor.
 
-/// That this processor has what vector operations are compiled for.
+/// Proof that this processor supports the features for which vector operations are compiled.
 #[derive(Clone, Copy)]
 pub(crate) struct Able(());
 
 impl Able {
     /// # Errors
-    /// What the processor would need.
+    /// Returns the names of the missing features.
     pub(crate) fn find() -> Result<Able, &'static str> {
         #[cfg(target_arch = "x86_64")]
         if !(is_x86_feature_detected!("avx")

@@ -1,4 +1,4 @@
-//! What the interpreter makes of code, by the way that it decodes it itself.
+//! Lists the instructions of a piece of code as the interpreter decodes them.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -6,24 +6,24 @@ use device::Arch;
 
 use crate::program::{Decoded, decode, decoded};
 
-/// An instruction of a piece of code.
+/// An instruction in a piece of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Bytes from the start of the code.
+    /// Offset from the start of the code, in bytes.
     pub offset: usize,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: usize,
-    /// As the disassembler prints it.
+    /// Text, as the disassembler prints it.
     pub text: String,
-    /// Whether the interpreter would execute it.
+    /// True if the interpreter can execute it.
     pub executable: bool,
 }
 
-/// The instruction that `bytes` begin with, which lie at that address; nothing where that is none. No instruction is longer than
-/// 32 bytes.
+/// Decodes the instruction at the start of `bytes`, which is at this address. Returns `None` if the bytes are not an
+/// instruction. No instruction is longer than 32 bytes.
 ///
 /// # Errors
-/// Without a disassembler for the architecture: why.
+/// Returns the reason why no disassembler for the architecture is available.
 pub fn instruction(arch: Arch, address: u64, bytes: &[u8]) -> Result<Option<Place>, String> {
     let window = &bytes[..bytes.len().min(crate::disassembler::LONGEST)];
     let decoded = decode(arch, arch.wave_size() as usize, address, window)?;
@@ -35,10 +35,10 @@ pub fn instruction(arch: Arch, address: u64, bytes: &[u8]) -> Result<Option<Plac
     }))
 }
 
-/// The instructions of code, one behind the other; what is none is left out.
+/// Decodes consecutive instructions. Bytes that are not an instruction are skipped.
 ///
 /// # Errors
-/// Without a disassembler for the architecture: why.
+/// Returns the reason why no disassembler for the architecture is available.
 pub fn listing(arch: Arch, code: &[u8]) -> Result<Vec<Place>, String> {
     let (mut places, mut offset) = (Vec::new(), 0);
     while offset + 4 <= code.len() {
@@ -50,18 +50,18 @@ pub fn listing(arch: Arch, code: &[u8]) -> Result<Vec<Place>, String> {
     Ok(places)
 }
 
-/// The opcodes of what waves have executed of code for an architecture that still lies in memory, each once.
+/// Returns the distinct mnemonics that waves have executed in this range of code. The code must still be in memory.
 ///
 /// # Safety
 /// The range must be mapped and readable.
 pub unsafe fn executed(arch: Arch, code: Range<u64>) -> BTreeSet<String> {
     let length = (code.end - code.start) as usize;
     let bytes = std::ptr::with_exposed_provenance::<u8>(code.start as usize);
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
     let mut opcodes = BTreeSet::new();
     decoded(arch, code.start, bytes, |text| {
-        // Two that are issued at once are two.
+        // The two instructions of a dual-issue pair are counted separately.
         let names = text.split(" :: ").filter_map(|one| one.split_whitespace().next());
         opcodes.extend(names.map(str::to_owned));
     });

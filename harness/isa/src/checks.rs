@@ -1,14 +1,14 @@
-//! The sanitizer of kernels: what the waves of a launch do is looked at instruction by instruction.
+//! Kernel sanitizer: checks what the waves of a launch do, instruction by instruction.
 //!
-//! Four mistakes are found: races in the LDS ([`races`]), races in memory ([`between`]), registers that are used
-//! before their result has come ([`scoreboard`]), and work with memory that nobody ever wrote. The latter follows the
-//! rule of LLVM's MemorySanitizer: to read and to copy such memory is no mistake, since padding and unused lanes are read all
-//! the time. It is one when a kernel stores what it computed from it, branches on it, uses it as an address, or changes it by
-//! an atomic. [`flow`] says how instructions pass it on.
+//! The checks find four kinds of errors: races in the LDS ([`races`]), races in memory ([`between`]), registers that
+//! are used before their result has arrived ([`scoreboard`]), and use of uninitialised memory. The last kind follows
+//! the rule of LLVM's MemorySanitizer: reading and copying uninitialised memory is allowed, because padding and unused
+//! lanes are read all the time. It is an error if a kernel stores a value that was computed from it, branches on it,
+//! uses it as an address, or changes it with an atomic. [`flow`] describes how instructions propagate it.
 //!
-//! A mistake is told, once for the instructions that it is of, and the launch goes on as hardware would.
+//! An error is reported once for the instructions involved, and the launch continues as on hardware.
 //!
-//! A launch that is not watched runs other code: its instructions are decoded without any of this.
+//! A launch without checks runs other code: its instructions are decoded without any of this.
 
 pub(crate) mod access;
 pub(crate) mod between;
@@ -43,55 +43,55 @@ use crate::{
     wave::{Step, Wave, active},
 };
 
-/// Where a machine keeps [`Checks`].
+/// Slot of a machine for its [`Checks`].
 pub type Watch = Option<Box<dyn Any>>;
 
-/// A mistake of the instruction that is being executed.
+/// An error of the instruction that is being executed.
 #[derive(Debug)]
 pub enum Found {
-    /// An access outside of every allocation, to a page that a GPU reaches.
+    /// Access outside of every allocation, to a page that the GPU can access.
     Outside {
-        /// The first byte that is outside.
+        /// First byte outside.
         address: u64,
-        /// Whether it is a write or an atomic.
+        /// True for a write or an atomic.
         write: bool,
     },
-    /// An access past the LDS that the workgroup asked for.
+    /// Access past the end of the LDS that the workgroup requested.
     LdsOutOfRange {
-        /// Where it begins in the LDS.
+        /// Offset of the access in the LDS.
         offset: u64,
-        /// Whether it is a write or an atomic.
+        /// True for a write or an atomic.
         write: bool,
-        /// Whether the workgroup was given these bytes all the same.
+        /// True if the bytes are within the LDS that was allocated, which is rounded up.
         given: bool,
     },
-    /// Work with memory that nobody wrote.
+    /// Use of uninitialised memory.
     NeverWritten {
-        /// The instruction that read it.
+        /// Instruction that read the memory.
         read: taint::Origin,
-        /// What is done with it.
+        /// Kind of use.
         how: shadow::Use,
     },
-    /// Two waves touch the same bytes of the LDS with nothing that orders them.
+    /// Two waves access the same bytes of the LDS without synchronisation.
     LdsRace {
-        /// The first of the bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// The access that came first this time.
+        /// Access that was executed first in this run.
         first: races::Access,
-        /// The one that came second.
+        /// Access that was executed second in this run.
         second: races::Access,
     },
-    /// The launch and other work touch the same memory with nothing that orders them.
+    /// The launch and other work access the same memory without synchronisation.
     Unordered(crate::Unordered),
-    /// A register is used before its result has come.
+    /// A register is used before its result has arrived.
     Early(Box<Early>),
-    /// The LDS is read where a write of another wave may not have come, although there was a barrier.
+    /// The LDS is read although a write of another wave may not have arrived, in spite of a barrier between them.
     LdsEarly {
-        /// The first byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// What may come late.
+        /// Write that may arrive late.
         write: races::Access,
-        /// What may come before it.
+        /// Read that may be executed before the write arrives.
         read: races::Access,
     },
 }
@@ -102,71 +102,71 @@ impl From<Beyond> for Found {
     }
 }
 
-/// Reads code: the instruction at an address, or the two that are issued at once; nothing where there is none.
+/// Returns the instruction at an address, or both instructions of a dual-issue pair; `None` without one.
 pub(crate) type Reader<'a> = Box<dyn FnMut(u64) -> Option<Arc<[Text]>> + 'a>;
 
-/// Makes a reader of the code that lies in memory.
+/// Creates a reader for the code in memory.
 pub(crate) type Code = for<'a> fn(&Site, &'a dyn AddressSpace) -> Reader<'a>;
 
-/// What is known of a workgroup of a launch that is watched, or whose results come late.
+/// Sanitizer state of a workgroup, and of the delay of results.
 pub struct Checks {
-    /// Mistakes are looked for.
+    /// True if errors are reported.
     watched: bool,
-    /// Results are kept back until a wait for them.
+    /// True if results are held back until the wave waits for them.
     late: bool,
     code: Code,
-    /// What the workgroups do to each other, on a launch of several that is watched.
+    /// Races between workgroups, for a checked launch of several.
     pub between: Option<Box<Between>>,
-    /// What the instruction that is being executed does wrong.
+    /// Errors of the instruction that is being executed.
     found: Vec<Found>,
     races: Races,
     shadow: Shadow,
-    /// By wave.
+    /// Uninitialised contents of registers, by wave.
     registers: Vec<Registers>,
     boards: Vec<Scoreboard>,
-    /// The workgroup has loaded from memory to the LDS.
+    /// True if the workgroup has loaded from memory to the LDS.
     moves: bool,
-    /// By wave, the instruction behind those by which it waited for all of its accesses to the LDS.
+    /// For each wave, the address after the instructions with which it waited for all of its LDS accesses.
     waited: Vec<u64>,
-    /// What each wave knows of other workgroups, on a launch of several.
+    /// Happens-before state of each wave with respect to other workgroups, for a launch of several.
     workers: Vec<Worker>,
-    /// The accesses of the instruction that is being executed.
+    /// Accesses of the instruction that is being executed.
     touches: Vec<Touch>,
-    /// The memory that it touches, by its pieces.
+    /// Memory ranges that it accesses, by piece.
     ranges: Vec<(usize, Range<u64>)>,
     changes: Vec<Change>,
-    /// What the LDS held there before it.
+    /// Contents of the LDS there before the instruction.
     before: Vec<u8>,
 }
 
-/// One access of one lane.
+/// Access of one lane.
 #[derive(Clone, Copy)]
 struct Touch {
-    /// Which of the instruction's pieces.
+    /// Index of the piece of the instruction.
     piece: usize,
     lane: usize,
     at: Location,
 }
 
-/// An instruction of a launch that is watched.
+/// An instruction of a checked launch.
 struct Checked {
     exec: Box<dyn Exec>,
     site: Site,
     origin: Origin,
     effect: Effect,
     scope: Option<Scope>,
-    /// It is an atomic that writes what does not hang on what was there.
+    /// True for an atomic whose written value does not depend on the old one.
     swaps: bool,
     pieces: Vec<Piece>,
     address: Vec<Register>,
     flows: Vec<Flow>,
 }
 
-/// The same instruction, looked at while it runs.
+/// Wraps an instruction with the checks.
 pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> Bound {
     let (mut pieces, mut flows, mut address) = (Vec::new(), Vec::new(), Vec::new());
     for text in parsed {
-        // After an access that cannot be told apart, nothing is known of the registers.
+        // After an unknown kind of access, the contents of all registers count as initialised.
         let accesses = access::pieces(text).unwrap_or_else(|Unsupported| {
             flows.push(Flow { rule: Rule::Forget, targets: Vec::new(), sources: Vec::new() });
             Vec::new()
@@ -191,13 +191,14 @@ pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> 
     Ok(Box::new(Checked { exec, site, origin, effect, scope, swaps, pieces, address, flows }))
 }
 
-/// What the code at an address does with what it reads there.
+/// Analyses what the code at an address does with the value that it reads.
 fn looks(code: Code, space: &dyn AddressSpace, site: &Site, pc: u64) -> Looks {
     let code = RefCell::new(code(site, space));
     Looks::at(pc, &|address| (code.borrow_mut())(address))
 }
 
-/// What is in memory; nothing where there is none. Whoever looks is not the kernel, and makes no mistake.
+/// Reads a byte of memory; `None` if it is not mapped. The read belongs to the checks, so it is never an error of the
+/// kernel.
 fn byte(machine: &mut Machine<'_>, address: u64) -> Option<u8> {
     let known = machine.beyond.len();
     let there = machine.read::<1>(address).ok().map(|[byte]| byte);
@@ -228,7 +229,7 @@ impl Exec for Checked {
 }
 
 impl Checks {
-    /// Of a launch that is watched, or whose results come late, or both.
+    /// Creates the state for a launch that is checked (`watched`), whose results are held back (`late`), or both.
     pub(crate) fn new(watched: bool, late: bool, code: Code) -> Checks {
         Checks {
             watched,
@@ -250,12 +251,12 @@ impl Checks {
         }
     }
 
-    /// Those of a machine.
+    /// Returns the checks of a machine.
     pub fn of(watch: &mut Watch) -> Option<&mut Checks> {
         watch.as_mut()?.downcast_mut()
     }
 
-    /// Puts those of another workgroup in the place of one's. What the workgroups do to each other stays where it is.
+    /// Exchanges the checks of two workgroups. The state between workgroups stays in place.
     pub fn swap(one: &mut Watch, other: &mut Watch) {
         if let (Some(one), Some(other)) = (Checks::of(one), Checks::of(other)) {
             std::mem::swap(&mut one.between, &mut other.between);
@@ -263,7 +264,7 @@ impl Checks {
         std::mem::swap(one, other);
     }
 
-    /// What the instruction that was executed last does wrong, in the order in which it showed.
+    /// Returns the errors of the last executed instruction, in order.
     pub fn found(machine: &mut Machine<'_>) -> Vec<Found> {
         let checks = Checks::of(&mut machine.watch);
         let mut found = checks.map(|checks| std::mem::take(&mut checks.found)).unwrap_or_default();
@@ -271,13 +272,13 @@ impl Checks {
         found
     }
 
-    /// Whether that is nothing.
+    /// Returns true if the last instruction had no errors.
     pub fn is_content(machine: &mut Machine<'_>) -> bool {
         machine.beyond.is_empty()
             && Checks::of(&mut machine.watch).is_none_or(|checks| checks.found.is_empty())
     }
 
-    /// The workgroup of that number begins, with so many waves.
+    /// Starts the workgroup with this number and number of waves.
     pub fn begin(&mut self, waves: usize, number: u64) {
         self.workers = match &self.between {
             Some(between) => between.workers(number),
@@ -294,7 +295,7 @@ impl Checks {
         self.moves = false;
     }
 
-    /// All waves of the workgroup have come to a barrier.
+    /// Records that all waves of the workgroup have reached a barrier.
     pub fn barrier(&mut self) {
         if let Some(between) = &mut self.between {
             between.meet(&mut self.workers, self.boards.iter().map(Scoreboard::outstanding));
@@ -302,7 +303,8 @@ impl Checks {
         self.races.barrier(self.boards.iter().map(Scoreboard::done));
     }
 
-    /// What a wave has heard of others in the LDS it knows of memory, too, by what came of it so far.
+    /// Synchronisation through the LDS also orders accesses to memory: updates the memory clock of a wave that acquired
+    /// through the LDS.
     fn hears(&mut self, between: &mut Between) {
         let Some((wave, made)) = self.races.take_heard() else { return };
         let outstanding = self.boards.iter().map(Scoreboard::outstanding);
@@ -310,7 +312,8 @@ impl Checks {
         self.races.comes(self.boards.iter().map(Scoreboard::done));
     }
 
-    /// What waves did to each other that is told when the launch has ended; all of its checks together know what is none.
+    /// Returns the races that are reported at the end of the launch. All workgroups are needed to know which suspicions
+    /// are excused.
     pub(crate) fn end<'a>(all: impl Iterator<Item = &'a mut Checks>) -> Vec<Found> {
         Races::end(all.map(|checks| &mut checks.races).collect())
     }
@@ -369,7 +372,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Notes where the instruction goes, and says which lanes go to the LDS.
+    /// Records the addresses that the instruction accesses, and returns the lanes that access the LDS.
     fn touch(&mut self, checked: &Checked, wave: &Wave) -> u64 {
         self.touches.clear();
         for (piece, access) in checked.pieces.iter().enumerate() {
@@ -381,7 +384,7 @@ impl Checks {
         self.touches.iter().filter(in_lds).fold(0, |lanes, touch| lanes | 1 << touch.lane)
     }
 
-    /// Looks at an instruction that is about to run.
+    /// Checks an instruction that is about to run.
     fn before(&mut self, checked: &Checked, wave: &Wave, machine: &mut Machine<'_>) {
         self.leave_the_lds(checked, machine);
         self.order(checked, machine);
@@ -409,7 +412,8 @@ impl Checks {
         self.found.append(&mut self.shadow.found);
     }
 
-    /// Tells of accesses past what the workgroup asked for. They race with nobody: it is a mistake already.
+    /// Reports accesses past the LDS that the workgroup requested. They are not checked for races, because they are an
+    /// error already.
     fn leave_the_lds(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
         let Machine { lds, lds_asked, .. } = machine;
         let Checks { touches, found, .. } = self;
@@ -418,7 +422,7 @@ impl Checks {
             let Piece { kind, bytes, .. } = checked.pieces[*piece];
             let end = offset.saturating_add(bytes);
             let is_inside = end <= *lds_asked;
-            // So far outside that it is meant: a way to have zeros.
+            // Loads this far outside are intentional: compilers use them to read zeros.
             let is_meant = offset >= BEYOND_ANY_LDS && kind == Kind::Load;
             if !is_inside && !is_meant {
                 let given = end <= lds.len() as u64;
@@ -428,7 +432,7 @@ impl Checks {
         });
     }
 
-    /// Notes which memory the instruction touches: lanes that touch neighbouring bytes do it in one access.
+    /// Records the memory ranges that the instruction accesses. Adjacent bytes of several lanes form one range.
     fn order(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
         let space = machine.space();
         self.ranges.clear();
@@ -457,8 +461,8 @@ impl Checks {
         }
     }
 
-    /// Notes what the instruction is about to do that concerns other workgroups, and returns when it writes to memory; 0 where
-    /// it does not.
+    /// Records accesses that concern other workgroups. Returns the time of the write, or 0 if the instruction does not
+    /// write.
     fn between(&mut self, checked: &Checked, index: usize, machine: &mut Machine<'_>) -> u32 {
         let Some(mut between) = self.between.take() else { return 0 };
         let (mut writes, worker) = (0, &mut self.workers[index]);
@@ -491,11 +495,11 @@ impl Checks {
         writes
     }
 
-    /// Notes the bytes of the LDS that the instruction touches, one access after the other.
+    /// Records the bytes of the LDS that the instruction accesses, one access after another.
     fn local_bytes(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
         self.before.clear();
         self.moves |= checked.effect.raises.iter().any(|raise| raise.moves);
-        // A single wave races with nobody but its own loads to the LDS.
+        // A single wave can only race with its own loads to the LDS.
         if self.registers.len() < 2 && !self.moves {
             return;
         }
@@ -520,7 +524,7 @@ impl Checks {
         let Machine { lds, .. } = machine;
         let Origin { pc, text } = &checked.origin;
         self.races.runs(*pc, text, in_memory);
-        // Of a FLAT access on GFX9, which comes in no order, nothing is known.
+        // The completion of a FLAT access on GFX9 cannot be tracked, because its results arrive in any order.
         let board = &self.boards[wave.index as usize];
         let made = board.made();
         let number = match &checked.effect.raises[..] {

@@ -1,4 +1,5 @@
-//! Which lanes a vector instruction writes, from which lanes its first source comes, and what becomes of its results.
+//! Lane control of vector instructions: the lanes that are written, the lanes that the first source is read from, and
+//! output modifiers.
 
 use device::Generation;
 
@@ -10,43 +11,43 @@ use crate::{
     wave::Wave,
 };
 
-/// Which lanes an instruction writes, and how the first source's lanes move.
+/// Lanes that an instruction writes, lane permutation of the first source, and output modifiers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
     permutation: Option<Box<Permutation>>,
-    /// Output modifiers of floats.
+    /// Factor of the float output modifier (`mul` or `div`).
     pub(crate) scale: Option<f32>,
-    /// Whether the result is scaled whatever MODE says of denormals: on GFX12 (the RDNA 4 guide, "Output Operand
+    /// True if the result is scaled even if MODE enables denormals, as on GFX12 (the RDNA 4 guide, "Output Operand
     /// Modifiers").
     pub(crate) always_scales: bool,
     pub(crate) clamp: bool,
-    /// Whether MODE.DX10_CLAMP says what `clamp` makes of a NaN.
+    /// True if MODE.DX10_CLAMP decides the result of `clamp` for a NaN.
     pub(crate) asks_dx10_clamp: bool,
-    /// Whether a division by zero stays infinite under MODE.FP16_OVFL.
+    /// True if a division by zero stays infinite under MODE.FP16_OVFL.
     pub(crate) divides: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Permutation {
     source: Place,
-    /// The lane that each lane reads; none past the end of a row or wave.
+    /// For each lane, the lane that it reads; `None` past the end of a row or wave.
     from: [Option<u8>; 64],
     /// Lanes enabled by `row_mask` and `bank_mask`.
     enabled: u64,
-    /// Lanes without a source read zero instead of staying unwritten.
+    /// True if lanes without a source read zero. Otherwise they are not written.
     zero: bool,
-    /// Inactive lanes may be read.
+    /// True if inactive lanes may be read.
     fetch_inactive: bool,
 }
 
 impl Control {
-    /// Whether it leaves lanes and results alone.
+    /// Returns true if there is neither a permutation nor an output modifier.
     pub(crate) fn is_plain(&self) -> bool {
         self.permutation.is_none() && self.scale.is_none() && !self.clamp
     }
 
-    /// Moves the lanes of the first source and returns the lanes that have one, of which [`Control::rows`] are
-    /// written.
+    /// Permutes the lanes of the first source and returns the lanes that have a source. Only those of them in
+    /// [`Control::rows`] are written.
     #[inline(always)]
     pub(crate) fn begin(&self, wave: &mut Wave, words: usize) -> u64 {
         match &self.permutation {
@@ -55,7 +56,7 @@ impl Control {
         }
     }
 
-    /// The lanes whose vector registers `row_mask` and `bank_mask` let be written.
+    /// Returns the lanes whose vector registers may be written according to `row_mask` and `bank_mask`.
     #[inline(always)]
     pub(crate) fn rows(&self) -> u64 {
         self.permutation.as_ref().map_or(u64::MAX, |permutation| permutation.enabled)
@@ -89,7 +90,7 @@ impl Permutation {
     }
 }
 
-/// Modifiers that make the first source come from other lanes.
+/// Modifiers that permute the lanes of the first source.
 pub(crate) const MOVES: [&str; 15] = [
     "quad_perm",
     "row_shl",
@@ -123,30 +124,29 @@ const OTHERS: [&str; 12] = [
 ];
 
 impl Text {
-    /// Refuses modifiers that ordinary vector instructions do not have.
+    /// Rejects modifiers that ordinary vector instructions do not have.
     pub(crate) fn only_lane_modifiers(&self) -> Result<(), Unsupported> {
         let known = |name: &str| MOVES.contains(&name) || OTHERS.contains(&name);
         if self.modifier_names().all(known) { Ok(()) } else { Err(Unsupported) }
     }
 
-    /// Whether an upper half is meant, by the operand's text or by its bit of `op_sel`; what has no halves refuses it.
-    /// Whether `clamp` is asked of an integer result that no operation of its own, named `... clamp`, saturates.
+    /// Returns true if `clamp` is set on an integer result and no operation named `... clamp` implements it.
     pub(crate) fn lacks_clamp(&self, of: &Type) -> bool {
         of.sign == 0 && self.has("clamp") && !self.mnemonic.ends_with(" clamp")
     }
 
-    /// Whether MODE has the bit that says what `clamp` makes of a NaN: not on GFX12, where it is always 0.
+    /// Returns true if MODE has the bit that decides the result of `clamp` for a NaN. On GFX12 the bit is always 0.
     pub(crate) fn asks_dx10_clamp(&self) -> bool {
         self.site.arch.generation() != Generation::Rdna4
     }
 
-    /// Whether a division by zero stays infinite under MODE.FP16_OVFL: so the RDNA guides say, but a Radeon RX 9070 XT
-    /// has the greatest number.
+    /// Returns true if a division by zero stays infinite under MODE.FP16_OVFL, as documented in the RDNA guides. A
+    /// Radeon RX 9070 XT returns the largest number.
     pub(crate) fn divides(&self) -> bool {
         self.site.arch.generation() != Generation::Rdna4
     }
 
-    /// Lane control, with the first source redirected when lanes move.
+    /// Returns the lane control. If lanes are permuted, redirects the first source.
     pub(crate) fn control(&self, first_source: &mut Source) -> Result<Control, Unsupported> {
         self.only_lane_modifiers()?;
         let scale = match (self.value("mul"), self.value("div")) {
@@ -176,7 +176,7 @@ impl Text {
                 source: first_source.place,
                 from,
                 enabled,
-                // The text says `bound_ctrl:0` or `bound_ctrl:1`, by LLVM version, for the same bit.
+                // The text contains `bound_ctrl:0` or `bound_ctrl:1` for the same bit, depending on the LLVM version.
                 zero: self.has("bound_ctrl") || self.has("dpp8"),
                 fetch_inactive: self.value("fi") == Some("1"),
             }));
@@ -185,7 +185,7 @@ impl Text {
         Ok(control)
     }
 
-    /// The lane that each lane reads.
+    /// Returns, for each lane, the lane that it reads.
     fn permutation(&self) -> Result<Option<[Option<u8>; 64]>, Unsupported> {
         let map = |from: &dyn Fn(usize) -> Option<usize>| {
             let mut lanes = [None; 64];
@@ -212,7 +212,7 @@ impl Text {
         if self.has("row_half_mirror") {
             return map(&|lane| Some(lane ^ 7));
         }
-        // Within a row of 16 lanes, `row_bcast` aside.
+        // Shifts are within a row of 16 lanes, except for `row_bcast`.
         let moves = |name: &str| {
             let most = if name == "row_bcast" { 31 } else { 15 };
             let number = |n: i64| usize::try_from(n).ok().filter(|n| *n <= most);
@@ -239,7 +239,7 @@ impl Text {
             Some(_) => return Err(Unsupported),
             None => {}
         }
-        // These exist on GFX9 only, where waves have 64 lanes.
+        // These modifiers exist on GFX9 only, where waves have 64 lanes.
         if self.has("wave_shl") {
             return map(&|lane| (lane < 63).then_some(lane + 1));
         }

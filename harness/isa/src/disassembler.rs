@@ -1,5 +1,5 @@
-//! The released disassembler, `libamd_comgr`: one decoder for every generation, and the one that the
-//! compiler of the same release is tested with.
+//! Disassembler of a ROCm release, `libamd_comgr`. It decodes all generations and is tested with the compiler of the
+//! same release.
 //!
 //! Source for the interface: `amd_comgr.h`, `amd_comgr_create_disassembly_info` (since 1.8).
 
@@ -13,10 +13,10 @@ use device::Arch;
 
 use crate::misread;
 
-/// The library by its sonames, newest first.
+/// Sonames of the library, newest first.
 const LIBRARIES: [&CStr; 2] = [c"libamd_comgr.so.3", c"libamd_comgr.so.2"];
 
-/// No GPU instruction is longer, with room for the disassembler to look ahead.
+/// Window in bytes that is passed to the disassembler: longer than any GPU instruction, so that it can read ahead.
 pub(crate) const LONGEST: usize = 32;
 
 #[repr(C)]
@@ -38,7 +38,7 @@ type CreateInfo = unsafe extern "C" fn(
 type Disassemble =
     unsafe extern "C" fn(info: Info, address: u64, user: *mut c_void, size: *mut u64) -> c_int;
 
-/// What the callbacks work on during one call.
+/// State shared with the comgr callbacks during one call.
 struct Session<'a> {
     address: u64,
     bytes: &'a [u8],
@@ -46,18 +46,18 @@ struct Session<'a> {
 }
 
 extern "C" fn read_memory(from: u64, to: *mut c_char, size: u64, user: *mut c_void) -> u64 {
-    // SAFETY: comgr passes on the pointer that `disassemble` gave it, for the time of that call.
+    // SAFETY: comgr passes the pointer from `disassemble`, during that call.
     let session = unsafe { &*user.cast::<Session<'_>>() };
     let Some(skip) = from.checked_sub(session.address) else { return 0 };
     let rest = session.bytes.get(skip as usize..).unwrap_or_default();
     let length = rest.len().min(size as usize);
-    // SAFETY: comgr's buffer has `size` bytes, and `length` is no more than that.
+    // SAFETY: comgr's buffer has `size` bytes, and `length` is not larger.
     unsafe { std::ptr::copy_nonoverlapping(rest.as_ptr(), to.cast::<u8>(), length) };
     length as u64
 }
 
 extern "C" fn print_instruction(text: *const c_char, user: *mut c_void) {
-    // SAFETY: as in `read_memory`; the text is a string that lives through the callback.
+    // SAFETY: as in `read_memory`; the text is a string that lives during the callback.
     let (session, text) = unsafe { (&mut *user.cast::<Session<'_>>(), CStr::from_ptr(text)) };
     session.text = text.to_string_lossy().into_owned();
 }
@@ -67,17 +67,17 @@ extern "C" fn print_address(_: u64, _: *mut c_void) {}
 struct Library {
     create: CreateInfo,
     disassemble: Disassemble,
-    /// One decoder per architecture; comgr does not promise that one serves two threads.
+    /// One decoder per architecture. The mutex is needed because comgr does not guarantee thread safety.
     infos: Mutex<HashMap<Arch, Info>>,
 }
 
-/// The handle is never closed: the process holds comgr for HIP anyway.
+/// The library. It is never closed, because the process needs comgr for HIP anyway.
 static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
 
 fn open() -> Result<Library, String> {
     let mut tried = Vec::new();
     for name in LIBRARIES {
-        // SAFETY: a plain dlopen of a released library; its initialisers are trusted as HIP's are.
+        // SAFETY: a plain dlopen of a released library, whose initialisers are trusted like HIP's.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         if handle.is_null() {
             // SAFETY: after a failed dlopen, dlerror returns a string of this thread or null.
@@ -85,7 +85,7 @@ fn open() -> Result<Library, String> {
             tried.push(if error.is_null() {
                 format!("cannot load {}", name.to_string_lossy())
             } else {
-                // SAFETY: it is not null, and no other dl call comes between.
+                // SAFETY: it is not null, and no other dl call happens in between.
                 unsafe { CStr::from_ptr(error) }.to_string_lossy().into_owned()
             });
             continue;
@@ -112,11 +112,11 @@ fn open() -> Result<Library, String> {
     Err(tried.join("; "))
 }
 
-/// The text and the size in bytes of the instruction that `bytes` begin with, or `None` if it is no
+/// Returns the text and the size in bytes of the instruction at the start of `bytes`; `None` if the bytes are not an
 /// instruction.
 ///
 /// # Errors
-/// Without a disassembler for the architecture: why.
+/// Returns the reason why no disassembler for the architecture is available.
 pub(crate) fn disassemble(
     arch: Arch,
     address: u64,
@@ -126,7 +126,7 @@ pub(crate) fn disassemble(
     if misread::kills(arch, bytes) {
         return Ok(None);
     }
-    // LLVM dies of constants that would stand behind the end.
+    // LLVM crashes on literals past the end of the buffer, so the window is padded.
     let mut window = [0; LONGEST];
     let given = bytes.len().min(LONGEST);
     window[..given].copy_from_slice(&bytes[..given]);
@@ -138,7 +138,7 @@ pub(crate) fn disassemble(
             let name = CString::new(format!("amdgcn-amd-amdhsa--{}", arch.name()))
                 .map_err(|error| error.to_string())?;
             let mut info = Info { handle: 0 };
-            // SAFETY: all pointers live through the call, and the callbacks have the right types.
+            // SAFETY: all pointers live during the call, and the callbacks have the right types.
             let status = unsafe {
                 (library.create)(
                     name.as_ptr(),
@@ -157,12 +157,13 @@ pub(crate) fn disassemble(
     };
     let mut session = Session { address, bytes: &bytes, text: String::new() };
     let mut size = 0;
-    // SAFETY: `info` came from the same library; the session outlives the call that uses it.
+    // SAFETY: `info` is from the same library; the session outlives the call that uses it.
     let status =
         unsafe { (library.disassemble)(info, address, (&raw mut session).cast(), &mut size) };
     let text = session.text.trim();
-    // LLVM 22 names what it refused before: `v129/*Invalid register, operand has 'VGPR_16_Lo128' register class*/`, and older
-    // ones print `/*invalid immediate*/` or warn behind the operands of a register that is another one than is encoded.
+    // LLVM 22 prints invalid operands (`v129/*Invalid register, operand has 'VGPR_16_Lo128' register class*/`) that it
+    // rejected before. Older versions print `/*invalid immediate*/`, or a warning after the operands if they print
+    // another register than is encoded.
     let refused = ["/*", "; Warning"].iter().any(|mark| text.contains(mark));
     let whole = size > 0 && size <= given as u64;
     let named = status == 0 && whole && !text.is_empty() && !refused;

@@ -1,4 +1,4 @@
-//! What an instruction becomes when it is decoded, and how operations are bound to operands.
+//! Executable form of a decoded instruction, and binding of operations to operands.
 
 use crate::{
     able::Able,
@@ -8,7 +8,7 @@ use crate::{
     wave::{Step, Wave},
 };
 
-/// A decoded instruction: the operation with its operands resolved.
+/// A decoded instruction: an operation bound to its operands.
 pub trait Exec: Send + Sync {
     /// Executes the instruction on a wave.
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step;
@@ -25,10 +25,10 @@ where
 
 pub(crate) type Bound = Result<Box<dyn Exec>, Unsupported>;
 
-/// Binds an operation to the operands of one instruction.
+/// Function that binds an operation to the operands of an instruction.
 pub(crate) type Binder = Box<dyn Fn(&Text) -> Bound + Send + Sync>;
 
-/// A bound operation that touches nothing but the wave.
+/// Returns a bound operation that accesses only the wave.
 pub(crate) fn on_wave(f: impl Fn(&mut Wave) + Send + Sync + 'static) -> Bound {
     Ok(Box::new(move |wave: &mut Wave, _: &mut Machine<'_>| {
         f(wave);
@@ -36,14 +36,15 @@ pub(crate) fn on_wave(f: impl Fn(&mut Wave) + Send + Sync + 'static) -> Bound {
     }))
 }
 
-/// A bound operation in full.
+/// Returns a bound operation that also accesses memory.
 pub(crate) fn on_machine(
     f: impl Fn(&mut Wave, &mut Machine<'_>) -> Step + Send + Sync + 'static,
 ) -> Bound {
     Ok(Box::new(OnMachine(f)))
 }
 
-/// A closure with the machine, compiled like [`OnLanes`]: loads and stores look at the addresses of all lanes.
+/// Closure with access to the machine, compiled like [`OnLanes`], because loads and stores handle the addresses of all
+/// lanes.
 struct OnMachine<F>(F);
 
 #[cfg(target_arch = "x86_64")]
@@ -62,7 +63,7 @@ where
     #[cfg(target_arch = "x86_64")]
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
         let _: Able = machine.able;
-        // SAFETY: an `Able` is made where the processor has these features, and the machine has one.
+        // SAFETY: the machine contains an `Able`, which exists only if the processor supports these features.
         unsafe { run_wide_on(&self.0, wave, machine) }
     }
 
@@ -73,20 +74,21 @@ where
 }
 
 /// An operation on the lanes of a wave. Implementations mark `run` with `#[inline(always)]`, so that on x86-64 it is
-/// compiled with AVX2 and FMA: without those, `f32::mul_add` is a call into libm for each lane.
+/// compiled with AVX2 and FMA. Without those, `f32::mul_add` is a call into libm for each lane.
 pub(crate) trait Lanes: Send + Sync + 'static {
     fn run(&self, wave: &mut Wave);
 }
 
-/// An operation that most instructions want without modifiers. The test for that is done once, at decoding.
+/// An operation that has a fast path for the common case without modifiers. Whether it applies is decided once, at
+/// decoding.
 pub(crate) trait Plain: Lanes {
-    /// Whether `run_plain` does all that this instruction asks for.
+    /// Returns true if `run_plain` implements everything that this instruction needs.
     fn is_plain(&self) -> bool;
-    /// Whether MODE may make zeros of its denormals, which is left to `run`.
+    /// True if MODE may flush denormals of this operation, which only `run` implements.
     const FLUSHES: bool;
-    /// Whether MODE may make the greatest numbers of its infinities, which is left to `run` as well.
+    /// True if MODE may saturate infinities of this operation, which only `run` implements.
     const SATURATES: bool;
-    /// `run` without modifiers, for half a wave.
+    /// Executes the operation without modifiers, for half a wave.
     fn run_plain(&self, wave: &mut Wave, half: usize);
 }
 
@@ -108,7 +110,7 @@ fn run_wide_plain<K: Plain>(operation: &K, wave: &mut Wave) -> Step {
         operation.run(wave);
         return Ok(());
     }
-    // Not a loop: what it would prepare for a second half is most of the work in a wave of one.
+    // Unrolled instead of a loop, because setting up a loop would dominate the cost for waves with one half.
     operation.run_plain(wave, 0);
     if wave.lanes != HALF {
         operation.run_plain(wave, 1);
@@ -120,7 +122,7 @@ impl<K: Lanes> Exec for OnLanes<K> {
     #[cfg(target_arch = "x86_64")]
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
         let _: Able = machine.able;
-        // SAFETY: an `Able` is made where the processor has these features, and the machine has one.
+        // SAFETY: the machine contains an `Able`, which exists only if the processor supports these features.
         unsafe { run_wide(&self.0, wave) }
     }
 

@@ -1,108 +1,109 @@
-//! What a launch that is watched finds: mistakes of the kernel that hardware would not tell of.
+//! Findings of a checked launch: errors of the kernel that hardware would not report.
 
 use std::fmt;
 
 use crate::{At, LdsAccess, MemoryAccess, Unordered};
 
-/// A mistake of a kernel, after which a launch that is watched goes on as hardware would.
+/// An error of a kernel. A checked launch can continue after it as hardware would.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// An access outside of every allocation, to a page that a GPU reaches.
+    /// Access outside of every allocation, to a page that the GPU can access.
     Outside {
-        /// The first byte that was outside.
+        /// First byte outside.
         address: u64,
-        /// Whether it was a write or an atomic.
+        /// True for a write or an atomic.
         write: bool,
-        /// The instruction that made the access.
+        /// Instruction of the access.
         instruction: At,
     },
-    /// An access past the LDS that the workgroup asked for.
+    /// Access past the end of the LDS that the workgroup requested.
     LdsOutOfRange {
         /// Byte offset in the LDS.
         offset: u64,
-        /// Whether it was a write or an atomic.
+        /// True for a write or an atomic.
         write: bool,
-        /// What the workgroup asked for, in bytes.
+        /// Requested size in bytes.
         size: u64,
-        /// Whether it was given these bytes all the same: hardware gives out LDS in granules.
+        /// True if the bytes are within the allocated LDS, because hardware allocates LDS in granules.
         given: bool,
-        /// The instruction that made the access.
+        /// Instruction of the access.
         instruction: At,
     },
-    /// The kernel works with memory that nobody has ever written.
+    /// The kernel uses uninitialised memory.
     NeverWritten {
-        /// Where the memory is.
+        /// Address of the memory.
         address: u64,
-        /// The instruction that read it.
+        /// Instruction that read it.
         read: At,
-        /// What was done with it.
+        /// Description of the use.
         how: &'static str,
-        /// The instruction that did that.
+        /// Instruction that used the data.
         instruction: At,
     },
-    /// Two waves of a workgroup touch the same byte of the LDS, one of them writes, and no barrier is between.
+    /// Two waves of a workgroup access the same byte of the LDS without synchronisation, at least one of them writing.
     LdsRace {
         /// Byte offset in the LDS.
         offset: u64,
-        /// The access that came first this time.
+        /// Access that was executed first in this run.
         first: LdsAccess,
-        /// The other one.
+        /// The other access.
         second: LdsAccess,
     },
-    /// A register is used before the result that it waits for has come.
+    /// A register is used before the outstanding result for it has arrived.
     Early {
-        /// The register, as the assembler calls it.
+        /// Register, in assembler syntax.
         register: String,
-        /// Whether its old content is read; else it is written, and the result will write over that.
+        /// True if the old value is read, false if it is written and the result will overwrite it.
         read: bool,
-        /// Which wave of its workgroup.
+        /// Number of the wave in its workgroup.
         wave: u32,
-        /// The first lane; none for scalar registers.
+        /// First affected lane; `None` for scalar registers.
         lane: Option<usize>,
-        /// The instruction that asked for the result.
+        /// Instruction that requested the result.
         producer: At,
-        /// The counter that tells, as the assembler of the architecture calls it.
+        /// Counter of the result, in the architecture's assembler syntax.
         counter: &'static str,
-        /// The highest count at which the result has come.
+        /// Highest count at which the result has arrived.
         needs: usize,
-        /// The last wait for that counter in between, with the count that it left open.
+        /// Last wait for this counter in between, with the count that it left open.
         waited: Option<(At, usize)>,
-        /// The instruction that uses the register.
+        /// Instruction that uses the register.
         instruction: At,
     },
-    /// A wave reads of the LDS what another one wrote before a barrier, without a wait of the latter for its write to come; or a wave
-    /// touches what is loaded there from memory, which may come later.
+    /// A wave reads bytes of the LDS that another wave wrote before a barrier without waiting for the write to
+    /// complete; or a wave accesses bytes that a load from memory to the LDS may overwrite later.
     LdsEarly {
         /// Byte offset in the LDS.
         offset: u64,
-        /// The write.
+        /// The write that may arrive late.
         write: LdsAccess,
-        /// The access that may come before it.
+        /// The access that may be executed before it.
         read: LdsAccess,
     },
-    /// Two waves of the launch touch the same byte of memory, one of them writes, one is not atomic, and nothing orders them.
+    /// Two waves of the launch access the same byte of memory without synchronisation; at least one writes, and at
+    /// least one is not atomic.
     MemoryRace {
-        /// The first byte that both touch.
+        /// First common byte.
         address: u64,
-        /// What is missing, in words.
+        /// Description of the missing synchronisation.
         why: &'static str,
-        /// The access of the workgroup with the lower number, or of one workgroup that of the wave with the lower number.
+        /// Access of the workgroup, or within a workgroup of the wave, with the lower number.
         first: MemoryAccess,
-        /// The other one.
+        /// The other access.
         second: MemoryAccess,
     },
-    /// The kernel touches what other work touched, and nothing orders the two.
+    /// The kernel accesses memory that other work accessed, without synchronisation.
     Unordered {
-        /// Who and what.
+        /// The two accesses.
         accesses: Unordered,
-        /// The instruction that made the access.
+        /// Instruction of the access.
         instruction: At,
     },
 }
 
 impl Finding {
-    /// Where in memory it was; nowhere in the LDS.
+    /// Returns the memory address of the error; `None` for the LDS.
     pub fn address(&self) -> Option<u64> {
         match self {
             Finding::Outside { address, .. }
@@ -116,7 +117,7 @@ impl Finding {
         }
     }
 
-    /// What is the same in all findings of one mistake, whichever launch, wave and address shows it.
+    /// Returns a text that is equal for all findings of the same error, independent of launch, wave and address.
     pub fn mistake(&self) -> String {
         match self {
             Finding::Outside { write, instruction, .. } => format!("outside {write} {instruction}"),
@@ -135,7 +136,7 @@ impl Finding {
             }
             Finding::MemoryRace { first, second, .. } => {
                 let (first, second) = (&first.instruction, &second.instruction);
-                // Whichever wave has the lower number.
+                // The order of the two accesses does not depend on the wave numbers.
                 let turned = (first.offset, &first.text) > (second.offset, &second.text);
                 let [one, other] = if turned { [second, first] } else { [first, second] };
                 format!("race in memory {one} {other}")
@@ -206,7 +207,7 @@ impl fmt::Display for Finding {
 }
 
 impl Finding {
-    /// A register that is used too early, in words.
+    /// Describes a register that is used too early.
     fn early(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Finding::Early {
             register,

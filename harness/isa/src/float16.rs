@@ -1,42 +1,42 @@
-//! The 16-bit float formats, which Rust has no types for.
+//! 16-bit float formats, for which Rust has no types.
 
-/// IEEE binary16, as its bits.
+/// Bits of an IEEE binary16 number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F16(pub u16);
 
-/// The upper half of an IEEE binary32, as its bits.
+/// Bits of a bfloat16 number, the upper half of an IEEE binary32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bf16(pub u16);
 
 impl F16 {
-    /// Exact.
+    /// Converts exactly.
     pub fn to_f32(self) -> f32 {
         let bits = u32::from(self.0);
         let sign = (bits & 0x8000) << 16;
         let magnitude = bits & 0x7fff;
         if magnitude >= 0x7c00 {
-            // Infinity or NaN; a signalling NaN becomes a quiet one.
+            // Infinity or NaN; a signalling NaN becomes quiet.
             let quiet = if magnitude > 0x7c00 { 0x0040_0000 } else { 0 };
             return f32::from_bits(sign | 0x7f80_0000 | ((magnitude & 0x3ff) << 13) | quiet);
         }
-        // Scaling by 2^112 rebiases the exponent and normalises denormals in one exact product.
+        // Multiplying by 2^112 corrects the exponent and normalises denormals in one exact product.
         let scaled = f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000);
         f32::from_bits(scaled.to_bits() | sign)
     }
 
-    /// A zero of its sign for a denormal.
+    /// Returns a zero of the same sign for a denormal, otherwise the number itself.
     pub(crate) fn without_denormals(self) -> F16 {
         F16(if self.0 & 0x7c00 == 0 { self.0 & 0x8000 } else { self.0 })
     }
 
-    /// Exact, with a signalling NaN as one.
+    /// Converts exactly; a signalling NaN stays signalling.
     pub(crate) fn unquieted(self) -> f32 {
         let quiet = self.to_f32();
         let signalling = self.0 & 0x7fff > 0x7c00 && self.0 & 0x0200 == 0;
         if signalling { f32::from_bits(quiet.to_bits() & !0x0040_0000) } else { quiet }
     }
 
-    /// The same, with a quiet NaN for a signalling one.
+    /// Returns a quiet NaN for a signalling one, otherwise the number itself.
     pub(crate) fn quiet(self) -> F16 {
         F16(if self.0 & 0x7fff > 0x7c00 { self.0 | 0x0200 } else { self.0 })
     }
@@ -61,22 +61,23 @@ impl F16 {
         F16(rounded | sign)
     }
 
-    /// The same under MODE.FP16_OVFL: what is too large becomes the greatest number, an infinity stays one.
+    /// Rounds like [`F16::from_f32`] under MODE.FP16_OVFL: numbers that are too large become the largest number; an
+    /// infinity stays infinite.
     pub(crate) fn saturating_from_f32(value: f32) -> F16 {
         F16::saturated_unless(F16::from_f32(value), value.is_infinite())
     }
 
-    /// How f32 is rounded with MODE.FP16_OVFL set or not.
+    /// Returns the conversion from f32, depending on MODE.FP16_OVFL.
     pub(crate) fn rounding(saturates: bool) -> fn(f32) -> F16 {
         if saturates { F16::saturating_from_f32 } else { F16::from_f32 }
     }
 
-    /// The greatest number of its sign for an infinity, unless it is a true one.
+    /// Returns the largest number of the same sign for an infinity, unless `is_true` is set.
     pub(crate) fn saturated_unless(self, is_true: bool) -> F16 {
         F16(if self.0 & 0x7fff == 0x7c00 && !is_true { self.0 - 1 } else { self.0 })
     }
 
-    /// Rounds toward zero, as `v_cvt_pkrtz_f16_f32` does.
+    /// Rounds toward zero, like `v_cvt_pkrtz_f16_f32`.
     pub fn truncate_f32(value: f32) -> F16 {
         let nearest = F16::from_f32(value);
         if value.is_finite() && nearest.to_f32().abs() > value.abs() {
@@ -86,21 +87,21 @@ impl F16 {
         }
     }
 
-    /// Rounds to nearest, ties to even, once.
+    /// Rounds to nearest, ties to even, in a single rounding.
     pub fn from_f64(value: f64) -> F16 {
         F16::from_f32(round_to_odd(value))
     }
 
-    /// `self * b + c`, rounded once.
+    /// Returns `self * b + c` with a single rounding.
     pub fn mul_add(self, b: F16, c: F16) -> F16 {
-        // The product of two 11-bit significands is exact in f64; the sum is made odd if inexact.
+        // The product of two 11-bit significands is exact in f64; the sum is rounded to odd.
         let product = f64::from(self.to_f32()) * f64::from(b.to_f32());
         F16::from_f64(add_to_odd(product, f64::from(c.to_f32())))
     }
 }
 
 impl Bf16 {
-    /// Exact.
+    /// Converts exactly.
     pub(crate) fn to_f32(self) -> f32 {
         f32::from_bits(u32::from(self.0) << 16)
     }
@@ -115,8 +116,8 @@ impl Bf16 {
     }
 }
 
-/// The f32 next to `value` toward zero, with the last bit set when inexact: rounding it again to a
-/// format at least two bits narrower gives what rounding `value` once would (Boldo, Melquiond).
+/// Returns the f32 next to `value` toward zero, with the last bit set if inexact (rounding to odd). Rounding the result
+/// to a format that is at least two bits narrower gives the same as rounding `value` once (Boldo, Melquiond).
 pub(crate) fn round_to_odd(value: f64) -> f32 {
     let nearest = value as f32;
     if nearest.is_nan() || f64::from(nearest) == value {
@@ -127,13 +128,13 @@ pub(crate) fn round_to_odd(value: f64) -> f32 {
     f32::from_bits(toward_zero | 1)
 }
 
-/// `a + b` rounded to odd.
+/// Returns `a + b` rounded to odd.
 pub(crate) fn add_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     if !sum.is_finite() {
         return sum;
     }
-    // Knuth's TwoSum: `error` is exactly what the addition lost.
+    // Knuth's TwoSum: `error` is exactly the rounding error of the addition.
     let virtual_b = sum - a;
     let error = (a - (sum - virtual_b)) + (b - virtual_b);
     let bits = sum.to_bits();

@@ -1,8 +1,8 @@
-//! Images and samplers: what their descriptors say, and what a texel holds.
+//! Descriptors of images and samplers, and texel formats.
 //!
-//! Sources: the ISA guides of Vega, CDNA and RDNA 2 to 4 ("Image resource descriptor", "Image sampler") for the fields, and the
-//! headers with which ROCr's image library fills them in for the numbers of the formats. Texels lie row by row on every
-//! architecture here (`SW_MODE` 0, linear): how a GPU tiles an image nobody sees but its own instructions.
+//! Sources: the ISA guides of Vega, CDNA and RDNA 2 to 4 ("Image resource descriptor", "Image sampler") for the fields,
+//! and the headers of ROCr's image library for the numbers of the formats. Texels are stored row by row on every
+//! architecture here (`SW_MODE` 0, linear): only a GPU's own instructions can observe its tiling.
 
 mod descriptor;
 mod format;
@@ -14,7 +14,7 @@ pub use sampler::{Border, Sampler, Wrap};
 
 use device::{Arch, Generation};
 
-/// How descriptors look.
+/// Descriptor layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     Gfx9,
@@ -38,7 +38,7 @@ impl Family {
     }
 }
 
-/// The format of the elements of a buffer, by the fourth word of its descriptor; `None` for one that is not emulated.
+/// Returns the element format from the fourth word of a buffer descriptor; `None` if it is not emulated.
 pub(crate) fn buffer_format(word: u32, arch: Arch) -> Option<Format> {
     let family = Family::of(arch);
     let numbers = match family {
@@ -49,7 +49,7 @@ pub(crate) fn buffer_format(word: u32, arch: Arch) -> Option<Format> {
     Format::find(family, numbers)
 }
 
-/// The fourth word of a buffer's descriptor, with a format and with what is selected.
+/// Returns the fourth word of a buffer descriptor for a format and component selection.
 pub fn buffer_word(format: Format, select: [u8; 4], arch: Arch) -> Option<u32> {
     let family = Family::of(arch);
     let (format, number) = format.numbers(family)?;
@@ -62,7 +62,7 @@ pub fn buffer_word(format: Format, select: [u8; 4], arch: Arch) -> Option<u32> {
     })
 }
 
-/// `bits` bits of a word from `low` on.
+/// Returns `bits` bits of a word, starting at bit `low`.
 fn field(word: u32, low: u32, bits: u32) -> u32 {
     word >> low & ((1 << bits) - 1)
 }

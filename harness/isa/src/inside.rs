@@ -1,5 +1,5 @@
-//! What the tests of this crate and the fuzz targets look at. It is no promise to others: the library lets them in, so that they
-//! need not compile the interpreter a second time.
+//! Internal items that the tests of this crate and the fuzz targets use, so that they need not compile the interpreter
+//! a second time. They are not part of the crate's interface.
 
 pub mod checks {
     pub use crate::checks::{Checks, Found, Watch};

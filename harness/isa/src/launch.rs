@@ -1,7 +1,6 @@
-//! A launch: its workgroups, and the initial state of their waves.
+//! Kernel launch: workgroups, and the initial state of their waves.
 //!
-//! Source for the initial state: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "Initial Kernel
-//! Execution State".
+//! Source for the initial state: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "Initial Kernel Execution State".
 
 use std::{
     any::Any,
@@ -30,20 +29,20 @@ use crate::{
     workgroup::{Clock, Group, race_between},
 };
 
-/// The largest workgroup of any architecture, in work-items.
+/// Maximum workgroup size on all architectures, in work-items.
 pub const LARGEST_WORKGROUP: u32 = 1024;
 
-/// The LDS that a workgroup can have, in bytes.
+/// Returns the maximum LDS of a workgroup, in bytes.
 ///
 /// Source: LLVM's AMDGPU usage guide, "Processors", and the CDNA 4 ISA guide, "Local Data Share".
 pub fn largest_lds(arch: Arch) -> u32 {
     if arch.generation() == Generation::Cdna4 { 160 << 10 } else { 64 << 10 }
 }
 
-/// The pieces in which a compute unit gives out its LDS, in bytes.
+/// Returns the granule in which a compute unit allocates its LDS, in bytes.
 ///
-/// Source: LLVM, "Model LDS encoding granularity" (pull request 224852): GFX10.3, GFX11 and GFX12.0 allocate blocks of 1024 bytes,
-/// GFX9 before gfx950 blocks of 512, gfx950 blocks of 1280.
+/// Source: LLVM, "Model LDS encoding granularity" (pull request 224852): GFX10.3, GFX11 and GFX12.0 allocate blocks of
+/// 1024 bytes, GFX9 before gfx950 blocks of 512, gfx950 blocks of 1280.
 pub fn lds_granule(arch: Arch) -> u32 {
     match arch.generation() {
         Generation::Cdna4 => 1280,
@@ -52,11 +51,11 @@ pub fn lds_granule(arch: Arch) -> u32 {
     }
 }
 
-/// The scratch that a wave can have on any of them, in bytes: SPI_TMPRING_SIZE.WAVESIZE of GFX12 counts 256 bytes with
-/// 18 bits.
+/// Maximum scratch memory of a wave on any architecture, in bytes: SPI_TMPRING_SIZE.WAVESIZE of GFX12 counts units of
+/// 256 bytes with 18 bits.
 const LARGEST_SCRATCH: u64 = 64 << 20;
 
-/// The fields of a kernel descriptor that matter here.
+/// Fields of a kernel descriptor that the interpreter uses.
 struct Descriptor {
     entry: u64,
     lanes: usize,
@@ -129,34 +128,34 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
     grid.run()
 }
 
-/// All workgroups of a launch, which threads share out among themselves.
+/// All workgroups of a launch, which threads take one by one.
 struct Grid<'a> {
     launch: &'a Launch<'a>,
     descriptor: Descriptor,
     able: Able,
     space: &'a dyn AddressSpace,
     items: Vec<Items>,
-    /// Workgroups along each axis.
+    /// Number of workgroups along each axis.
     groups: [u64; 3],
-    /// The number of the first workgroup that nobody has taken.
+    /// Number of the next workgroup to start.
     next: AtomicU64,
-    /// A workgroup has not come to its end, so no other is begun.
+    /// True if a workgroup has failed, so that no other is started.
     stopped: AtomicBool,
     progress: Progress,
 }
 
-/// What a thread did, or the workgroup that it could not complete and why.
+/// Result of a thread: its counts, or the failed workgroup and the reason.
 type Part = Result<Executed, Failed>;
 
 impl Grid<'_> {
     fn run(&self) -> Result<Executed, Trap> {
-        // The sanitizer follows one workgroup after the other.
+        // The sanitizer tracks one workgroup after another.
         let threads = if self.space.is_watched() { 1 } else { u64::from(self.launch.threads) };
         let threads = threads.min(self.groups.iter().product());
         let parts: Vec<Part> = std::thread::scope(|scope| {
             let thread = || {
                 let thread = std::thread::Builder::new().name("device workgroups".into());
-                // Without a thread the others have more to do.
+                // If a thread cannot be created, the others execute its share.
                 thread.spawn_scoped(scope, || self.work(threads)).ok()
             };
             let others: Vec<_> = (1..threads).filter_map(|_| thread()).collect();
@@ -238,14 +237,14 @@ impl Grid<'_> {
             Ok(())
         };
         let result = go_on(&mut residents);
-        // However it ended.
+        // Races are reported even if the launch failed.
         let told = self.tell_races(&mut residents);
         told.and(result).map_err(stop)?;
         residents.keep();
         Ok(executed)
     }
 
-    /// Tells what the waves of workgroups, and the workgroups, did to each other.
+    /// Reports races between waves and between workgroups.
     fn tell_races(&self, residents: &mut Residents<'_, '_>) -> Result<(), Failed> {
         let found = Checks::end(residents.checks());
         residents.group.tell(found).map_err(|trap| Box::new((0, trap)))?;
@@ -262,7 +261,7 @@ impl Grid<'_> {
         Ok(())
     }
 
-    /// Begins the next workgroup, and returns its number; nothing where all have begun.
+    /// Starts the next workgroup and returns its number; `None` if all have been started.
     fn begin(&self, group: &mut Group<'_>) -> Result<Option<u64>, Failed> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let [x, y, z] = self.groups;
@@ -289,20 +288,21 @@ impl Grid<'_> {
 }
 
 impl Descriptor {
-    /// The vector registers that the kernel uses. The granule is at most 8 registers (AMDGPU usage guide,
-    /// GRANULATED_WORKITEM_VGPR_COUNT).
+    /// Returns the number of vector registers that the kernel uses. The granule is at most 8 registers (AMDGPU usage
+    /// guide, GRANULATED_WORKITEM_VGPR_COUNT).
     fn rows(&self) -> usize {
         ROWS.min(((self.rsrc1 as usize & 63) + 1) * 8)
     }
 
-    /// Whether a workgroup has both units of a pair, each of which has a cache (ENABLE_WGP_MODE of GFX10 and later; 0 before).
+    /// Returns true if a workgroup uses two compute units with separate caches (ENABLE_WGP_MODE of GFX10 and later; 0
+    /// before).
     fn has_two_units(&self) -> bool {
         self.rsrc1 >> 29 & 1 == 1
     }
 }
 
-/// MODE of a new wave: FLOAT_MODE, and FP16_OVFL in its bit 23; before GFX12 ENABLE_DX10_CLAMP and ENABLE_IEEE_MODE, too.
-/// Source: the AMDGPU usage guide, `compute_pgm_rsrc1`.
+/// Returns the MODE register of a new wave: FLOAT_MODE, FP16_OVFL in bit 23, and before GFX12 ENABLE_DX10_CLAMP and
+/// ENABLE_IEEE_MODE. Source: the AMDGPU usage guide, `compute_pgm_rsrc1`.
 pub fn initial_mode(rsrc1: u32, arch: Arch) -> u32 {
     let overflow = if rsrc1 >> 26 & 1 == 1 { FP16_OVFL } else { 0 };
     let rules = match arch.generation() {
@@ -312,7 +312,7 @@ pub fn initial_mode(rsrc1: u32, arch: Arch) -> u32 {
     rsrc1 >> 12 & 0xff | rules | overflow
 }
 
-/// Puts a wave into the state in which hardware starts it.
+/// Sets the state in which hardware starts a wave.
 fn start(
     wave: &mut Wave,
     items: &Items,
@@ -353,7 +353,7 @@ fn initial_scalars(
         *next += 2;
     };
     if enabled(0) {
-        // A buffer over scratch: its accesses are told apart by the swizzle bit.
+        // A buffer descriptor for scratch; its accesses are recognised by the swizzle bit.
         pair(wave, u64::from(PRIVATE_APERTURE) << 32 | u64::from(SWIZZLE_ENABLE) << 32, &mut next);
         pair(wave, u64::from(u32::MAX), &mut next);
     }
@@ -375,14 +375,14 @@ fn initial_scalars(
             .map_err(|_| Trap::Unmapped { what: "kernel arguments", address })?;
         wave.scalar[usize::from(next + word)] = u32::from_le_bytes(bytes);
     }
-    // The system registers follow the user registers, of which there may be more than are used.
+    // The system registers follow the user registers, including unused ones.
     let user = (descriptor.rsrc2 >> 1 & 31) as u16;
     next = (next + preload.0).max(user);
     if launch.arch.generation() == Generation::Rdna4 {
-        // TTMP9 is the group's x, TTMP7 its y and z.
+        // TTMP9 contains the group's x, TTMP7 its y and z.
         wave.scalar[usize::from(register::TTMP) + 9] = group[0];
         wave.scalar[usize::from(register::TTMP) + 7] = (group[1] & 0xffff) | group[2] << 16;
-        // TTMP8\[29:25\] is the number of the wave in its group (LLVM, `lowerWaveID` in AMDGPULegalizerInfo.cpp).
+        // TTMP8\[29:25\] contains the number of the wave in its group (LLVM, `lowerWaveID` in AMDGPULegalizerInfo.cpp).
         wave.scalar[usize::from(register::TTMP) + 8] = wave.index << 25;
     } else {
         for (axis, id) in group.iter().enumerate() {
@@ -392,18 +392,18 @@ fn initial_scalars(
             }
         }
     }
-    // Workgroup info and the offset of the wave's scratch follow; both are zero here, since each
-    // wave has scratch of its own.
+    // Workgroup info and the scratch offset of the wave follow. Both are zero here, because each wave has its own
+    // scratch.
     Ok(())
 }
 
-/// The work-items of one wave: the same in every workgroup, so they are worked out once per launch.
+/// Work-items of one wave. They are equal in all workgroups, so they are computed once per launch.
 struct Items {
-    /// Which wave of the workgroup.
+    /// Number of the wave in its workgroup.
     wave: u32,
-    /// Their ids in the workgroup, by lane; fewer than lanes in a last wave that is not full.
+    /// Ids in the workgroup, by lane. The last wave may have fewer than its lanes.
     ids: Vec<[u32; 3]>,
-    /// The ids as the kernel finds them: packed into one register, or one register per axis.
+    /// Ids in the registers of the kernel: packed into one register, or one register per axis.
     rows: Vec<Row>,
 }
 
@@ -428,10 +428,10 @@ impl Items {
     }
 }
 
-/// Work-item ids, and EXEC for those inside the grid.
+/// Sets the work-item ids, and EXEC for those inside the grid.
 fn initial_items(wave: &mut Wave, items: &Items, launch: &Launch<'_>, group: [u32; 3]) {
     wave.vector[..items.rows.len()].copy_from_slice(&items.rows);
-    // How many work-items of the group are inside the grid; the last group along an axis may stick out.
+    // Number of work-items inside the grid along each axis. The last group of an axis may extend past the grid.
     let inside = [0, 1, 2].map(|axis| {
         let before = u64::from(group[axis]) * u64::from(launch.workgroup[axis].max(1));
         u64::from(launch.grid[axis].max(1)) - before

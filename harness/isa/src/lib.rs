@@ -1,11 +1,11 @@
-//! Executes AMDGPU kernels on the host: one wave after the other, instruction by instruction.
+//! Interpreter for AMDGPU machine code: executes kernels on the host, one wave after another, instruction by
+//! instruction.
 //!
-//! The crate knows code, registers and memory, and nothing of HSA queues or signals. A device
-//! address is a host address of the same process.
+//! The crate handles code, registers and memory, but no HSA queues or signals. A device address is a host address of
+//! the same process.
 //!
-//! What it does not model: timing, caches, the memory model (every access is immediately visible),
-//! hazards of arithmetic, and the order in which hardware would run waves. Workgroups run one after the other, and in turns
-//! where one goes on and on.
+//! Not modelled: timing, caches, the memory model (every access is immediately visible), arithmetic hazards, and the
+//! order in which hardware runs waves. Workgroups run one after another, or in turns if one does not end.
 
 mod able;
 mod audit;
@@ -56,66 +56,67 @@ pub use launch::{LARGEST_WORKGROUP, largest_lds, lds_granule};
 pub use sync::WaveSync;
 pub use written::Written;
 
-/// Memory that kernels may touch.
+/// Memory that kernels may access.
 ///
 /// # Safety
-/// What [`AddressSpace::range`] and [`AddressSpace::pages`] return must stay mapped, readable and writable until the launch
-/// returns, and be of no Rust object that is borrowed meanwhile: kernels read and write it as raw bytes. Where host threads write
-/// there at the same time, the bytes that a kernel reads are any of old and new, as on a GPU.
+/// Ranges from [`AddressSpace::range`] and [`AddressSpace::pages`] must stay mapped, readable and writable until the
+/// launch returns, and must not contain a Rust object that is borrowed meanwhile: kernels read and write them as raw
+/// bytes. If host threads write there at the same time, a kernel reads any mixture of old and new bytes, as on a GPU.
 pub unsafe trait AddressSpace: Sync {
-    /// The whole mapped range around `address`, or `None` where a GPU would page-fault.
+    /// Returns the mapped range around `address`; `None` if a GPU would page-fault there.
     fn range(&self, address: u64) -> Option<Range<u64>>;
 
-    /// Whether the compute unit that runs the workgroup of this number is broken on purpose: the first work-item of each
-    /// of its waves then takes itself for the second.
+    /// Returns true if an injected fault breaks the compute unit that runs this workgroup: the first work-item of each
+    /// of its waves then has the id of the second.
     fn breaks(&self, _workgroup: u64) -> bool {
         false
     }
 
-    /// The pages around an address of no allocation that a GPU reaches all the same, on a launch that is watched.
+    /// Returns the pages around an address outside of all allocations that a GPU can still access, for a checked
+    /// launch.
     fn pages(&self, _address: u64) -> Option<Range<u64>> {
         None
     }
 
-    /// Takes note of a mistake of the kernel, on a launch that is watched, and says whether the launch goes on. A launch
-    /// tells each mistake once.
+    /// Called with an error of the kernel in a checked launch. Returns whether the launch continues. A launch reports
+    /// each error once.
     fn found(&self, _finding: &Finding) -> ControlFlow<()> {
         ControlFlow::Break(())
     }
 
-    /// Is told once that nothing has come on for [`Launch::patience`], by a [`Trap::Hang`], and says whether the launch goes on
-    /// waiting for some more time.
+    /// Called once with a [`Trap::Hang`] when there was no progress for [`Launch::patience`]. Returns whether the
+    /// launch continues to wait.
     fn hangs(&self, _hang: &Trap) -> ControlFlow<()> {
         ControlFlow::Break(())
     }
 
-    /// Whether launches are looked at by the sanitizer, which is slow. The same for all launches of an address space.
+    /// Returns true if launches are checked by the sanitizer, which is slow. The value must not change.
     fn is_watched(&self) -> bool {
         false
     }
 
-    /// Which bytes around the address were written, on a launch that is watched; `None` where nobody keeps book.
+    /// Returns the initialised bytes around the address, for a checked launch; `None` if they are not tracked.
     fn written(&self, _address: u64) -> Option<Arc<Written>> {
         None
     }
 
-    /// Notes that a launch that is watched is about to touch these bytes.
+    /// Records an access of a checked launch.
     ///
     /// # Errors
-    /// What other work touched them before, with nothing to order the two.
+    /// Returns an earlier access of other work that is unordered with this one.
     fn touch(&self, _kind: AccessKind, _range: Range<u64>) -> Result<(), Unordered> {
         Ok(())
     }
 
-    /// Whether [`AddressSpace::executes`] is called on launches that are watched. The same for all launches of an address space.
+    /// Returns true if [`AddressSpace::executes`] must be called in checked launches. The value must not change.
     fn follows(&self) -> bool {
         false
     }
 
-    /// Is told of each instruction of a launch that is watched before a wave executes it.
+    /// Called before each instruction of a checked launch.
     fn executes(&self, _executing: &Executing<'_>) {}
 
-    /// Whether it is a mistake of a kernel that is watched to compute with never-written memory.
+    /// Returns true if computing with uninitialised memory is an error in checked launches.
     fn reports_never_written(&self) -> bool {
         true
     }
@@ -123,30 +124,30 @@ pub unsafe trait AddressSpace: Sync {
 
 /// An instruction that a wave is about to execute.
 pub struct Executing<'a> {
-    /// The number of its workgroup.
+    /// Number of the workgroup.
     pub workgroup: u64,
-    /// Which wave of it.
+    /// Number of the wave in the workgroup.
     pub wave: u32,
-    /// The address of the instruction.
+    /// Address of the instruction.
     pub pc: u64,
-    /// As the disassembler prints it.
+    /// Text, as the disassembler prints it.
     pub text: &'a str,
     registers: &'a wave::Wave,
 }
 
 impl Executing<'_> {
-    /// The lanes that run.
+    /// Returns the active lanes.
     pub fn lanes(&self) -> u64 {
         self.registers.exec()
     }
 
-    /// What a lane of a vector register holds.
+    /// Returns the value of a lane of a vector register.
     pub fn vector(&self, register: usize, lane: usize) -> u32 {
         self.registers.lane(register, lane)
     }
 }
 
-/// Wave instructions after which a wave is taken to hang, unless a launch says otherwise.
+/// Default for [`Launch::step_limit`].
 pub const DEFAULT_STEP_LIMIT: u64 = 1 << 32;
 
 /// One kernel dispatch.
@@ -160,7 +161,7 @@ pub struct Launch<'a> {
     pub packet: u64,
     /// Address of the `amd_queue_t`, for kernels that read it.
     pub queue: u64,
-    /// The global wave sync of the queue, where it has that.
+    /// Global wave sync of the queue, if the queue has it.
     pub sync: Option<&'a WaveSync>,
     /// Address of the kernel argument segment.
     pub kernarg: u64,
@@ -170,134 +171,135 @@ pub struct Launch<'a> {
     pub workgroup: [u32; 3],
     /// LDS of a workgroup, static and dynamic, in bytes.
     pub group_segment_bytes: u32,
-    /// Scratch of one work-item, in bytes.
+    /// Scratch memory of one work-item, in bytes.
     pub private_segment_bytes: u32,
-    /// The architecture that the code is for.
+    /// Architecture of the code.
     pub arch: device::Arch,
-    /// Instructions that one wave may execute, see [`DEFAULT_STEP_LIMIT`].
+    /// Maximum number of instructions per wave, see [`DEFAULT_STEP_LIMIT`].
     pub step_limit: u64,
-    /// Threads that share the workgroups, at least one. With several the order of what workgroups do to the same bytes
-    /// differs from run to run.
+    /// Number of threads that execute workgroups, at least one. With several, the order of accesses of different
+    /// workgroups varies from run to run.
     pub threads: u32,
-    /// How many workgroups the device has room for at a time, at least one; those that wait for others need them there.
+    /// Number of workgroups that the device can hold at once, at least one. Workgroups that wait for each other must
+    /// fit together.
     pub room: u32,
-    /// For how long a thread may work, with nothing that comes on, before the launch is told to hang. Time in which the process
-    /// does not run, as on a machine that is suspended, is none.
+    /// Maximum time without forward progress before the launch is reported as hung. Suspended time does not count.
     pub patience: Duration,
-    /// How long the turns of the waves of a workgroup are.
+    /// Length of the turns of a workgroup's waves.
     pub turns: Turns,
-    /// Whether what memory gives reaches its registers only when the wave waits for it, as late as hardware may be.
+    /// True if loaded values reach their registers only when the wave waits for them, as late as hardware may deliver
+    /// them.
     pub late_results: bool,
 }
 
-/// How many instructions a wave executes before the next one of its workgroup does: waves may wait for each other without
-/// a barrier, and race.
+/// Number of instructions that a wave executes before the next wave of its workgroup runs. Waves take turns because
+/// they may wait for each other without a barrier, and may race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
-    /// So many, at least one.
+    /// Fixed number, at least one.
     Of(u64),
-    /// From one to a few thousand, by a seed.
+    /// Pseudo-random numbers between one and a few thousand, from a seed.
     Seeded(u64),
 }
 
 impl Default for Turns {
-    /// A few: hardware issues the waves of a workgroup side by side, so that none gets far ahead without a wait.
+    /// Returns a small number: hardware issues the waves of a workgroup concurrently, so none gets far ahead of the
+    /// others.
     fn default() -> Turns {
         Turns::Of(16)
     }
 }
 
-/// What a finished dispatch did.
+/// Work of a finished dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Executed {
-    /// Wave instructions.
+    /// Executed wave instructions.
     pub instructions: u64,
-    /// Waves.
+    /// Executed waves.
     pub waves: u64,
 }
 
-/// Why a dispatch stopped early.
+/// Reason why a dispatch stopped early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trap {
-    /// The interpreter lacks the instruction, or this form of it.
+    /// The interpreter does not support the instruction, or this form of it.
     Unimplemented {
-        /// Its text and place.
+        /// Text and position of the instruction.
         instruction: At,
     },
-    /// An access to an address that is not mapped.
+    /// Access to an address that is not mapped.
     PageFault {
-        /// The first byte that was out of reach.
+        /// First unmapped byte.
         address: u64,
-        /// Whether it was a write or an atomic.
+        /// True for a write or an atomic.
         write: bool,
-        /// The instruction that made the access.
+        /// Instruction of the access.
         instruction: At,
     },
-    /// The bytes at the program counter are no instruction of the architecture.
+    /// The bytes at the program counter are not an instruction of the architecture.
     IllegalInstruction {
-        /// Where.
+        /// Position of the bytes.
         instruction: At,
     },
-    /// The kernel gave up by `s_trap`: a device-side assert or abort.
+    /// The kernel ended with `s_trap`: a device-side assert or abort.
     Abort {
-        /// The `s_trap`.
+        /// The `s_trap` instruction.
         instruction: At,
     },
-    /// A mistake of the kernel at which the launch was to stop. Only launches that are watched end this way.
+    /// An error of the kernel that stops the launch; only in checked launches.
     Found(Box<Finding>),
-    /// Nothing that the workgroups on the device do changes any more, and none of them has ended for
-    /// [`Launch::patience`].
+    /// No workgroup on the device makes progress, and none has ended for [`Launch::patience`].
     Hang {
-        /// One that waits.
+        /// A waiting workgroup.
         workgroup: u64,
-        /// Its wave.
+        /// A waiting wave of that workgroup.
         wave: u32,
-        /// Where the wave looks for what it waits for.
+        /// Load of the wave's polling loop.
         instruction: At,
-        /// The address that it looks at, if it does.
+        /// Address of that load, if there is one.
         address: Option<u64>,
-        /// How many workgroups are on the device.
+        /// Number of workgroups on the device.
         present: usize,
-        /// Whether there are no others that have not begun for want of room.
+        /// True if all workgroups have been started, false if some wait for room on the device.
         all_begun: bool,
     },
-    /// A wave executed [`Launch::step_limit`] instructions without an end.
+    /// A wave executed [`Launch::step_limit`] instructions.
     StepLimit {
         /// The limit.
         limit: u64,
-        /// Where the wave stood.
+        /// Instruction at which the wave stopped.
         instruction: At,
     },
-    /// No disassembler, so no kernel can run.
+    /// No disassembler is available, so no kernel can run.
     NoDisassembler {
-        /// What was tried.
+        /// Reason.
         reason: String,
     },
     /// The kernel descriptor or the kernel's arguments are not mapped.
     Unmapped {
-        /// What was to be read.
+        /// Description of the data.
         what: &'static str,
-        /// From where.
+        /// Address of the data.
         address: u64,
     },
-    /// The launch asks for what this interpreter or its host cannot do.
+    /// The launch needs something that the interpreter or its host does not support.
     InvalidLaunch {
-        /// What is wrong.
+        /// Reason.
         reason: String,
     },
 }
 
-/// Two accesses to the same bytes, one of them a write, by work that nothing orders.
+/// Two unordered accesses to the same bytes, at least one of them a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unordered {
-    /// The first byte that both touch.
+    /// First common byte.
     pub address: u64,
-    /// The access that came second this time, in words.
+    /// Description of the access that was executed second in this run.
     pub this: String,
-    /// The one that came first.
+    /// Description of the first access.
     pub other: String,
-    /// The work of the latter, in words that are the same each time it is carried out.
+    /// Description of the first access's work that is equal for each repetition.
     pub rival: String,
 }
 
@@ -313,9 +315,9 @@ impl fmt::Display for Unordered {
 pub struct LdsAccess {
     /// `read`, `write` or `atomic`.
     pub kind: &'static str,
-    /// Which wave of its workgroup.
+    /// Number of the wave in its workgroup.
     pub wave: u32,
-    /// The instruction that made the access.
+    /// Instruction of the access.
     pub instruction: At,
 }
 
@@ -330,11 +332,11 @@ impl fmt::Display for LdsAccess {
 pub struct MemoryAccess {
     /// `read`, `write` or `atomic`.
     pub kind: &'static str,
-    /// The number of its workgroup.
+    /// Number of the workgroup.
     pub workgroup: u64,
-    /// Which wave of it.
+    /// Number of the wave in the workgroup.
     pub wave: u32,
-    /// The instruction that made the access.
+    /// Instruction of the access.
     pub instruction: At,
 }
 
@@ -348,9 +350,10 @@ impl fmt::Display for MemoryAccess {
 /// An instruction of a kernel, for messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct At {
-    /// As the disassembler prints it.
+    /// Text, as the disassembler prints it.
     pub text: String,
-    /// Bytes from the kernel's entry. Code outside the kernel (a called function) may be before it.
+    /// Offset from the kernel's entry in bytes. It is negative for code before the kernel, for example a called
+    /// function.
     pub offset: i64,
 }
 
@@ -383,7 +386,7 @@ impl fmt::Display for Trap {
                 }
                 write!(f, "; none of the {present} workgroups on the device comes on")?;
                 if !all_begun {
-                    f.write_str(", and there is no room for the others")?;
+                    f.write_str(", and the device has no room for the others")?;
                 }
                 Ok(())
             }
@@ -401,10 +404,10 @@ impl fmt::Display for Trap {
 
 impl std::error::Error for Trap {}
 
-/// Runs a kernel to its end.
+/// Runs a kernel until it ends.
 ///
 /// # Errors
-/// The first [`Trap`] of any wave; what earlier waves wrote to memory stays.
+/// Returns the first [`Trap`] of any wave. Memory that waves wrote before keeps its new contents.
 pub fn launch(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Executed, Trap> {
     launch::run(launch, space)
 }

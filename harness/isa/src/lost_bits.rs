@@ -1,8 +1,8 @@
-//! Bits of an instruction that the disassembler's text leaves out.
+//! Bits of an instruction that the disassembler's text omits.
 //!
-//! The interpreter executes what the text says. So each bit that is set must be in it: clearing the bit gives another text, or
-//! no instruction. Where it gives the same text, the bit is taken from the encoding (`op_sel` of VOP3, the pattern of
-//! `ds_swizzle_b32`), or it is in the table of bits that hardware does not read, or the instruction is refused.
+//! The interpreter executes the text. Therefore each set bit must affect it: clearing the bit must give another text, or
+//! no instruction. If it gives the same text, the bit is read from the encoding (`op_sel` of VOP3, the pattern of
+//! `ds_swizzle_b32`), or is in the table of bits that hardware ignores, or the instruction is rejected.
 //!
 //! Source for the encodings: "Microcode Formats" of AMD's guides to the ISAs of Vega, CDNA 1 to 3 and RDNA 1 to 4.
 
@@ -22,34 +22,34 @@ use crate::{
     unnamed::Named,
 };
 
-/// The number of a bit, counted from the lowest one of the first dword.
+/// Number of a bit, counted from the lowest one of the first dword.
 pub(crate) type Bit = usize;
 
-/// The bits that are in the texts of one shape.
+/// Bits that affect the texts of one shape.
 type Shown = [bool; 8 * LONGEST];
 
-/// By architecture, shape and mode. What the disassembler prints does not change while a process lives.
+/// Cache by architecture, shape and mode. The disassembler's output does not change within a process.
 type ByShape = HashMap<(Arch, String, u32), Shown>;
 static SHOWN: LazyLock<Mutex<ByShape>> = LazyLock::new(Mutex::default);
 
-/// Bits that select the encoding: the disassembler reads them in any case.
+/// Bits that select the encoding. The disassembler always reads them.
 const OF_ENCODING: Range<Bit> = 26..32;
 /// Source operands in the second dword of VOP3 and VOP3P.
 const SOURCES: [Bit; 3] = [32, 32 + 9, 32 + 18];
-/// The constant 0 as a source operand: since release 22, LLVM writes it for the sources that an instruction lacks.
+/// Constant 0 as a source operand. Since release 22, LLVM writes it to unused source fields.
 const ZERO: u64 = 0x80;
-/// The number of the lower half of EXEC as a result.
+/// Number of the lower half of EXEC as a result.
 const EXEC_LO: u32 = 0x7e;
 /// `op_sel` of VOP3: a bit for each source, and one for the result.
 const OP_SEL: [Bit; 4] = [11, 12, 13, 14];
-/// The offset of DS, which is the pattern of `ds_swizzle_b32`. LLVM prints `or` bits over `and` bits, so several patterns have
-/// one text. The operation takes it from [`Site::immediate`].
+/// Offset field of DS, which contains the pattern of `ds_swizzle_b32`. LLVM prints a bit that `or` sets as `1`, whatever
+/// `and` is, so several patterns have the same text.
 const PATTERN: Range<Bit> = 0..16;
-/// Types of 16 bits in the names of instructions.
+/// Names of 16-bit types in mnemonics.
 const HALVES: [&str; 4] = ["f16", "i16", "u16", "b16"];
-/// `op_sel_hi` of VOP3P, from the first source to the third. Set is what the text leaves out.
+/// `op_sel_hi` of VOP3P, from the first source to the third. The text omits bits that are set.
 const OP_SEL_HI: [Bit; 3] = [32 + 27, 32 + 28, 14];
-/// Operations of VOP3P whose sources are not pairs of halves, by the starts of their names.
+/// Prefixes of VOP3P operations whose sources are not pairs of halves.
 const NO_PAIRS: [&str; 6] = ["v_dot4", "v_dot8", "v_wmma_", "v_swmmac_", "v_mfma_", "v_smfmac_"];
 
 /// Encoding of an instruction of two dwords or more.
@@ -63,7 +63,7 @@ enum Encoding {
 fn encoding(arch: Arch, word: u32) -> Encoding {
     let gfx9 = arch.generation().is_gfx9();
     match word >> 23 {
-        // Matrices have fields of their own.
+        // Matrix instructions have their own fields.
         0x1a7 if gfx9 && word >> 16 & 0x7f < 0x40 => Encoding::Vop3p,
         0x1a0..0x1a7 if gfx9 => Encoding::Vop3,
         0x198 if !gfx9 => Encoding::Vop3p,
@@ -72,10 +72,10 @@ fn encoding(arch: Arch, word: u32) -> Encoding {
     }
 }
 
-/// The text of an instruction with what the disassembler left out of it, and the bits that are still in no text.
+/// Returns the text of an instruction, completed with what the disassembler omits, and the bits that no text shows.
 ///
 /// # Errors
-/// Without a disassembler for the architecture: why.
+/// Returns the reason why no disassembler for the architecture is available.
 pub fn completed(
     site: &Site,
     bytes: &[u8],
@@ -88,8 +88,13 @@ pub fn completed(
     }
     let mut lost = hidden(site, bytes, &text, name)?;
     lost.retain(|bit| !is_unread(site, bytes, &text, *bit));
-    if mnemonic == "ds_swizzle_b32" {
+    if mnemonic == "ds_swizzle_b32" && lost.iter().any(|bit| PATTERN.contains(bit)) {
         lost.retain(|bit| !PATTERN.contains(bit));
+        let (registers, offset) = text.split_once(" offset:").unwrap_or((&text, ""));
+        let behind = offset.split_once(')').map_or("", |(_, behind)| behind);
+        let pattern = word(bytes, 0) & 0xffff;
+        let text = format!("{registers} offset:{pattern:#x}{behind}");
+        return Ok((text, lost.into_iter().collect()));
     }
     match op_sel(site, bytes, &text, &lost) {
         Some((bits, taken)) => {
@@ -100,7 +105,7 @@ pub fn completed(
     }
 }
 
-/// The bits that the text does not depend on, of those that are not as the text's reader takes them to be.
+/// Returns the bits on which the text does not depend, except those with their default value.
 fn hidden(
     site: &Site,
     bytes: &[u8],
@@ -108,7 +113,7 @@ fn hidden(
     name: &dyn Fn(&[u8]) -> Named,
 ) -> Result<BTreeSet<Bit>, String> {
     let size = (site.size as usize).min(bytes.len()).min(LONGEST);
-    let key = (site.arch, shape(text), mode(word(bytes, 0)));
+    let key = (site.arch, shape(text), mode(site.arch, word(bytes, 0)));
     let lock = || SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut shown = lock().get(&key).copied().unwrap_or([false; 8 * LONGEST]);
     let packed = encoding(site.arch, word(bytes, 0)) == Encoding::Vop3p;
@@ -140,13 +145,17 @@ fn hidden(
     Ok(hidden)
 }
 
-/// Returns the bits of the first dword that select which field holds an operand: of scalar memory on GFX9, whether the offset
-/// is a number and whether a register is added.
-fn mode(first: u32) -> u32 {
-    if first >> 26 == 0x30 { first & (1 << 14 | 1 << 17) } else { 0 }
+/// Returns the bits of the first dword that decide which other bits the disassembler reads: for scalar memory on GFX9,
+/// whether the offset is a number and whether a register is added; for VOP3, absolute values and `op_sel`.
+fn mode(arch: Arch, first: u32) -> u32 {
+    match encoding(arch, first) {
+        Encoding::Vop3 => first & 0x7f << 8,
+        _ if first >> 26 == 0x30 => first & (1 << 14 | 1 << 17),
+        _ => 0,
+    }
 }
 
-/// The text without its numbers: texts of one shape show the same fields.
+/// Returns the text without its numbers. Texts of one shape show the same fields.
 fn shape(text: &str) -> String {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let mut shape = format!("{mnemonic} ");
@@ -162,8 +171,9 @@ fn shape(text: &str) -> String {
     shape
 }
 
-/// Where instructions that access memory have the numbers of vector registers. Few take all of them: a load has no data, and a
-/// buffer without an index no address. Where the text names no register there, the operation has no operand for it.
+/// Returns the register fields of memory instructions. Few instructions use all: a load has no data, and a buffer
+/// access without an index has no address. If the text names no register for a field, the operation has no operand
+/// there.
 fn unused_registers(arch: Arch, first: u32) -> &'static [Range<Bit>] {
     const ADDRESS: &[Range<Bit>] = std::slice::from_ref(&(32..40));
     let gfx12 = arch.generation() == Generation::Rdna4;
@@ -171,7 +181,7 @@ fn unused_registers(arch: Arch, first: u32) -> &'static [Range<Bit>] {
         0x36 => &[40..48, 48..56, 56..64],
         0x37 if !gfx12 => &[40..48, 56..64],
         0x38 | 0x3a if !gfx12 => ADDRESS,
-        // LLVM sets the format of all, and hardware reads that of typed ones.
+        // LLVM sets the format of all, and hardware reads that of typed ones only.
         0x31 if gfx12 => &[55..62, 64..72],
         0x3b if gfx12 => &[32..40, 55..63, 64..72],
         _ => &[],
@@ -184,11 +194,12 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     if unused_registers(site.arch, word(bytes, 0)).iter().any(|field| field.contains(&bit)) {
         return true;
     }
-    // These share the encoding of packed operations and have one register for a source.
+    // These instructions use the encoding of packed operations, but have a single register as source.
     if text.starts_with("v_accvgpr_") && OP_SEL_HI.contains(&bit) {
         return true;
     }
-    // From RDNA on `v_cmpx` writes EXEC alone. LLVM puts the number of EXEC into the field of the result, and prints none.
+    // Since RDNA `v_cmpx` writes only EXEC. LLVM puts the number of EXEC into the field of the result, but does not
+    // print it.
     let result = word(bytes, 0) & 0xff;
     if encoding == Encoding::Vop3
         && !site.arch.generation().is_gfx9()
@@ -198,7 +209,7 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     {
         return true;
     }
-    // An operand that is not there.
+    // Returns true if the operand does not exist.
     let absent = |first: Bit| {
         let all = u64::from(word(bytes, 0)) | u64::from(word(bytes, 4)) << 32;
         (first..first + 9).contains(&bit) && all >> first & 0x1ff == ZERO
@@ -206,13 +217,13 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     if encoding != Encoding::Other && SOURCES.into_iter().any(absent) {
         return true;
     }
-    // A source that is not a pair, or that is absent.
+    // A source that is not a pair, or that does not exist.
     if encoding == Encoding::Vop3p && OP_SEL_HI.contains(&bit) {
         let third = bit == OP_SEL_HI[2];
         let pairs = Text::parse(text, site).map_or(0, |text| text.operands.len());
         return NO_PAIRS.iter().any(|start| text.starts_with(start)) || third && pairs == 3;
     }
-    // An operand of 16 bits is the lower half of a constant that stands behind the instruction.
+    // A 16-bit operand is the lower half of the constant after the instruction.
     let last = site.size as usize - 4;
     let behind_operands = match encoding {
         Encoding::Other => last == 4 && word(bytes, 0) >> 30 != 3,
@@ -223,7 +234,7 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
         && text.split([' ', ',']).any(|part| part == format!("{:#x}", word(bytes, last) & 0xffff))
 }
 
-/// The bits of `op_sel` for sources and result, and those of the lost ones that they are.
+/// Returns the `op_sel` bits for sources and result, and which of the lost bits they are.
 fn op_sel(
     site: &Site,
     bytes: &[u8],
@@ -237,14 +248,14 @@ fn op_sel(
         return None;
     }
     let parsed = Text::parse(text, site).ok()?;
-    // What has whole registers only would not look at `op_sel`.
+    // Operations on whole registers do not read `op_sel`.
     let has_halves = HALVES.iter().any(|of| parsed.mnemonic.contains(of));
     if parsed.has("op_sel") || !has_halves {
         return None;
     }
     let compares = parsed.mnemonic.starts_with("v_cmp");
     let gives = matches!(parsed.operands.first()?.base, Base::Vector { .. }) && !compares;
-    // The third source of these is a mask, which has no halves: its bit stays lost.
+    // The third source of these is a mask, which has no halves, so its bit remains lost.
     let masks = parsed.mnemonic.starts_with("v_cndmask_");
     let sources = if compares { 2 } else { parsed.operands.len() - usize::from(gives) };
     let fields = OP_SEL[..sources.min(3)].iter().chain(gives.then_some(&OP_SEL[3])).copied();
@@ -253,11 +264,11 @@ fn op_sel(
     Some((fields.clone().map(digit).collect(), fields.filter(is_taken).collect()))
 }
 
-/// Returns the text for an instruction that is refused because of lost bits.
+/// Returns the text for an instruction that is rejected because of lost bits.
 pub fn refusal(text: &str, bytes: &[u8], size: u64, lost: &[Bit]) -> String {
     let mut told = format!("{text}, encoded as");
     for at in (0..size as usize).step_by(4) {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(told, " {:08x}", word(bytes, at));
     }
     let bits: Vec<String> = lost.iter().map(Bit::to_string).collect();
@@ -270,7 +281,7 @@ fn is_set(bytes: &[u8], bit: Bit) -> bool {
     bytes[bit / 8] >> (bit % 8) & 1 == 1
 }
 
-/// The dword at a byte; 0 behind the end.
+/// Returns the dword at a byte offset; 0 past the end.
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |word| word.try_into().map_or(0, u32::from_le_bytes))
 }

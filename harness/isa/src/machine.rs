@@ -1,4 +1,4 @@
-//! What the waves of a workgroup share, and the way to memory.
+//! State shared by the waves of a workgroup, and access to memory.
 
 use std::{any::Any, ops::Range};
 
@@ -9,33 +9,33 @@ use crate::{
     wave::{Step, Stop},
 };
 
-/// An access outside of every allocation, to a page that a GPU reaches.
+/// Access outside of every allocation, to a page that the GPU can access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beyond {
     pub(crate) address: u64,
     pub(crate) write: bool,
 }
 
-/// What the waves of a workgroup share, and the way to memory.
+/// State shared by the waves of a workgroup, and access to memory.
 pub struct Machine<'a> {
     pub(crate) able: Able,
-    /// What the workgroup was given: what it asked for, in whole granules.
+    /// Allocated LDS: the requested size, rounded up to granules.
     pub lds: Vec<u8>,
-    /// What it asked for, in bytes.
+    /// Requested LDS size in bytes.
     pub(crate) lds_asked: u64,
-    /// The global wave sync of the queue.
+    /// Global wave sync of the queue.
     pub sync: Option<&'a WaveSync>,
-    /// What the instruction that is being executed did to it.
+    /// Effect of the current instruction on global wave sync.
     pub(crate) synced: Option<Synced>,
     space: &'a dyn AddressSpace,
-    /// The ranges used last, newest first: most accesses go to a handful of buffers.
+    /// Most recently used ranges, newest first: most accesses are to a few buffers.
     recent: [Range<u64>; 4],
-    /// Who looks on while instructions are executed, and what that has seen: on a launch that is watched, or whose results come
-    /// late. What it is of, only `checks` knows.
+    /// State of the module `checks`, for launches that are checked or whose results are held back. Only `checks` knows
+    /// its type.
     pub watch: Option<Box<dyn Any>>,
-    /// Whether somebody is told of each instruction.
+    /// True if a callback runs for every instruction.
     pub(crate) follows: bool,
-    /// What the instruction that is being executed touches outside of every allocation, on a launch that is watched.
+    /// Accesses of the current instruction outside of every allocation, in a checked launch.
     pub(crate) beyond: Vec<Beyond>,
     started: std::time::Instant,
 }
@@ -57,16 +57,16 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The memory behind the launch, for whoever watches it.
+    /// Returns the address space of the launch.
     pub(crate) fn space(&self) -> &'a dyn AddressSpace {
         self.space
     }
 
-    /// Checks that `bytes` bytes at `address` are mapped and returns where they are.
+    /// Checks that `bytes` bytes at `address` are mapped and returns a pointer to them.
     #[inline(always)]
     pub fn memory(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, Box<Stop>> {
         let range = &self.recent[0];
-        // Not by the end of the access, which may be past the end of the address space.
+        // Written without computing the end of the access, which may be past the end of the address space.
         if range.contains(&address) && range.end - address >= bytes {
             return Ok(std::ptr::with_exposed_provenance_mut(address as usize));
         }
@@ -94,8 +94,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// An access outside of every allocation: a mistake that is told where the sanitizer knows allocations by the byte and a
-    /// GPU, which knows pages, reaches the place all the same.
+    /// Handles an access outside of every allocation. It is an error that is reported if the sanitizer tracks
+    /// allocations by the byte, but a GPU can access the page.
     fn beyond(
         &mut self,
         (address, outside): (u64, u64),
@@ -109,39 +109,39 @@ impl<'a> Machine<'a> {
         Err(Box::new(Stop::PageFault { address: outside, write }))
     }
 
-    /// Reads bytes of memory.
+    /// Reads `N` bytes of memory.
     #[inline(always)]
     pub fn read<const N: usize>(&mut self, address: u64) -> Result<[u8; N], Box<Stop>> {
         let at = self.memory(address, N as u64, false)?;
-        // SAFETY: `memory` found the bytes mapped; unaligned reads of bytes are fine. Other
-        // threads may write them, as on a device: no reference to them is ever made.
+        // SAFETY: `memory` returned a pointer to mapped bytes, and unaligned reads of bytes are allowed. Other threads
+        // may write them, as on a device, but no reference to them is ever created.
         Ok(unsafe { at.cast::<[u8; N]>().read_unaligned() })
     }
 
     #[inline(always)]
     pub(crate) fn write<const N: usize>(&mut self, address: u64, bytes: [u8; N]) -> Step {
         let at = self.memory(address, N as u64, true)?;
-        // SAFETY: as in `read`; the address space promises that the range is writable.
+        // SAFETY: as in `read`; the address space guarantees that the range is writable.
         unsafe { at.cast::<[u8; N]>().write_unaligned(bytes) };
         Ok(())
     }
 
-    /// Gives a workgroup the LDS that it asks for, in whole granules, all zero.
+    /// Allocates the LDS of a workgroup in whole granules, filled with zeros.
     pub fn give_lds(&mut self, asked: u32, granule: u32) {
         self.lds_asked = u64::from(asked);
         self.lds.clear();
         self.lds.resize(asked.next_multiple_of(granule) as usize, 0);
     }
 
-    /// Bytes of the LDS; `None` out of its range, where hardware reads zero and drops what is written (the RDNA 3 and CDNA 3
-    /// ISA guides, "LDS").
+    /// Returns bytes of the LDS; `None` out of range, where hardware reads zero and ignores writes (the RDNA 3 and CDNA
+    /// 3 ISA guides, "LDS").
     #[inline(always)]
     pub(crate) fn lds(&mut self, offset: u64, bytes: usize) -> Option<&mut [u8]> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         self.lds.get_mut(start..start.saturating_add(bytes))
     }
 
-    /// Whether a wave that waits for others at global wave sync goes on.
+    /// Returns true if a wave that waits at global wave sync may continue.
     pub fn lets_go(&self, awaits: Option<Awaits>) -> bool {
         match (self.sync, awaits) {
             (Some(sync), Some(awaits)) => sync.lets_go(awaits),
@@ -149,7 +149,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Nanoseconds since the launch began: the clock that `s_memtime` shows.
+    /// Returns the nanoseconds since the start of the launch, the clock of `s_memtime`.
     pub(crate) fn nanoseconds(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
     }

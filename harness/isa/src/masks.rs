@@ -1,4 +1,4 @@
-//! Families of vector instructions that read or write lane masks: comparisons, selection, and sums with a carry.
+//! Vector instructions that read or write lane masks: comparisons, selection, and additions with carry.
 
 use std::marker::PhantomData;
 
@@ -13,7 +13,7 @@ use crate::{
     wave::{Wave, sign, sign_bits},
 };
 
-/// Where a comparison puts its lane mask.
+/// Destination of a comparison's lane mask.
 #[derive(Clone, Copy, PartialEq)]
 enum Verdict {
     Scalar(u16),
@@ -100,7 +100,7 @@ where
     }
 }
 
-/// `v_cmp dst, a, b`, and `v_cmpx`, which also or only writes EXEC.
+/// Binds `v_cmp dst, a, b`, and `v_cmpx`, which writes EXEC as well or only EXEC.
 pub(crate) fn compare<A: Value, B: Value>(
     f: impl Fn(A, B) -> bool + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -207,8 +207,8 @@ impl<T: Value> Plain for Select<T> {
     }
 }
 
-/// `v_cndmask dst, a, b[, mask]`: `b` where the mask is set. `T` is a float type, since the sources
-/// take `neg` and `abs`.
+/// Returns `v_cndmask dst, a, b[, mask]`, which selects `b` where the mask is set. `T` is a float type, because the
+/// sources may have `neg` and `abs`.
 pub(crate) fn select<T: Value>() -> Operation {
     let binder: Binder = Box::new(|text| {
         let mask = match text.operands.len() {
@@ -238,8 +238,8 @@ where
         let carry_in = self.carry_in.read(wave);
         let mut carry_out = 0u64;
         let sources = &self.operands.sources;
-        // "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"), and so in AMD's
-        // emulator rocjitsu (`dpp_sdwa_ops.h`).
+        // "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"). AMD's emulator rocjitsu
+        // implements the same (`dpp_sdwa_ops.h`).
         let mut taken = sources.begin_all_rows(wave);
         while sources.take(wave, &mut taken) {
             let carry = (carry_in >> (taken.half * HALF)) as u32;
@@ -289,7 +289,7 @@ where
     }
 }
 
-/// `op dst, carry_out, a, b[, carry_in]`
+/// Returns an addition or subtraction `op dst, carry_out, a, b[, carry_in]`.
 pub(crate) fn carry(
     f: impl Fn(u32, u32, u32) -> (u32, bool) + Copy + Send + Sync + 'static,
 ) -> Operation {

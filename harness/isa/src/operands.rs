@@ -1,5 +1,6 @@
-//! The operands of an operation on lanes, and how they are taken and given where something is modified. None of it is generic
-//! over the operation: there are some five hundred of them, and what each has of its own is its plain loop and its arithmetic.
+//! Operands of lane operations, and how they are read and written with modifiers. This code is not generic over the
+//! operation, because there are about five hundred operations. Only the plain loop and the arithmetic are compiled for
+//! each.
 
 use std::marker::PhantomData;
 
@@ -12,7 +13,7 @@ use crate::{
     wave::{Wave, flushed},
 };
 
-/// The results of 32 lanes on their way to the destination.
+/// Results of 32 lanes on their way to the destination.
 pub(crate) struct Results<R> {
     pub(crate) words: [Half; 2],
     of: PhantomData<R>,
@@ -33,7 +34,7 @@ impl<R: Value> Results<R> {
         }
     }
 
-    /// Writes whole registers, from `row` on.
+    /// Writes whole registers, starting at `row`.
     #[inline(always)]
     pub(crate) fn write_rows(&self, wave: &mut Wave, row: usize, half: usize, mask: u32) {
         for word in 0..R::WORDS {
@@ -42,7 +43,7 @@ impl<R: Value> Results<R> {
     }
 }
 
-/// The sources of an operation, and which lanes it writes.
+/// Sources of an operation, and the lanes that it writes.
 pub(crate) struct Sources<const N: usize> {
     pub(crate) each: [Source; N],
     types: [&'static Type; N],
@@ -50,7 +51,7 @@ pub(crate) struct Sources<const N: usize> {
 }
 
 impl<const N: usize> Sources<N> {
-    /// Sources of these types, at these operands of the text.
+    /// Returns sources of these types, at these operands of the text.
     pub(crate) fn of(
         text: &Text,
         types: [&'static Type; N],
@@ -68,12 +69,13 @@ impl<const N: usize> Sources<N> {
         Ok(Sources { each: each.try_into().map_err(|_| Unsupported)?, types, control })
     }
 
-    /// Whether all lanes that run are written, from sources that are read whole.
+    /// Returns true if all active lanes are written, from sources that are read as whole registers.
     pub(crate) fn is_plain(&self) -> bool {
         self.control.is_plain() && self.each.iter().all(Source::is_whole)
     }
 
-    /// The same, from sources that are still there when half of the lane mask at `first` is written.
+    /// Returns true if [`is_plain`](Self::is_plain) holds and no source overlaps the lane mask at `first`, which is
+    /// written half by half.
     pub(crate) fn is_plain_beside(&self, first: u16) -> bool {
         self.is_plain() && !self.each.iter().any(|source| source.overlaps_mask(first))
     }
@@ -85,20 +87,20 @@ impl<const N: usize> Sources<N> {
         taken
     }
 
-    /// The same with the lanes of all rows and banks, for results beside that in the vector register.
+    /// Starts reading with the lanes of all rows and banks enabled, for results that are not in the vector register.
     #[inline(never)]
     pub(crate) fn begin_all_rows(&self, wave: &mut Wave) -> Taken<N> {
         let active = self.control.begin(wave, self.types[0].words);
         Taken { active, next: 0, half: 0, mask: 0, words: [[[0; HALF]; 2]; N] }
     }
 
-    /// Leaves of the lanes that were taken those whose vector registers are written.
+    /// Restricts the lanes to those whose vector registers are written.
     #[inline(always)]
     pub(crate) fn keep_rows(&self, taken: &mut Taken<N>) {
         taken.mask &= (self.control.rows() >> (taken.half * HALF)) as u32;
     }
 
-    /// Takes half a wave: the next one that has lanes to write. False is the end.
+    /// Reads the next half wave that has lanes to write. Returns false at the end.
     #[inline(never)]
     pub(crate) fn take(&self, wave: &Wave, taken: &mut Taken<N>) -> bool {
         while taken.next < wave.halves() {
@@ -117,12 +119,12 @@ impl<const N: usize> Sources<N> {
     }
 }
 
-/// Half a wave of sources.
+/// Sources of half a wave.
 pub(crate) struct Taken<const N: usize> {
     active: u64,
     next: usize,
     pub(crate) half: usize,
-    /// The lanes to write.
+    /// Lanes to write.
     pub(crate) mask: u32,
     words: [[Half; 2]; N],
 }
@@ -142,7 +144,7 @@ impl<const N: usize> Taken<N> {
     }
 }
 
-/// The sources of an operation and its result.
+/// Sources and destination of an operation.
 pub(crate) struct Operands<const N: usize> {
     pub(crate) sources: Sources<N>,
     pub(crate) target: Target,
@@ -150,7 +152,8 @@ pub(crate) struct Operands<const N: usize> {
 }
 
 impl<const N: usize> Operands<N> {
-    /// Sources of these types at these operands, and a result at `target`. `preserves` is as for [`Text::target`].
+    /// Returns sources of these types at these operands, and a destination at `target`. `preserves` is as for
+    /// [`Text::target`].
     pub(crate) fn of(
         text: &Text,
         types: [&'static Type; N],
@@ -169,7 +172,7 @@ impl<const N: usize> Operands<N> {
         self.sources.is_plain() && self.target.is_whole()
     }
 
-    /// Writes results of what was taken, as MODE and the output modifiers want them.
+    /// Writes results, after applying MODE and output modifiers.
     #[inline(never)]
     pub(crate) fn write(&self, wave: &mut Wave, taken: &Taken<N>, words: &mut [Half; 2]) {
         let (of, control) = (self.result, &self.sources.control);
@@ -193,8 +196,8 @@ impl<const N: usize> Operands<N> {
         }
     }
 
-    /// As MODE.FP16_OVFL asks: the greatest numbers for infinities that are none of an infinite source, nor of a division by
-    /// zero where that stays infinite.
+    /// Applies MODE.FP16_OVFL: replaces infinities by the largest numbers, unless a source is infinite or a division by
+    /// zero stays infinite.
     #[cold]
     fn saturate(&self, taken: &Taken<N>, words: &mut [Half; 2]) {
         let Sources { types, control, .. } = &self.sources;

@@ -1,5 +1,4 @@
-//! What is known of one operation, in one place: how it is executed, how MODE rounds it, and how its sources show in its
-//! results.
+//! Properties of one operation: its execution, its rounding by MODE, and the propagation of its sources to its results.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,42 +12,43 @@ use crate::{
     wave::Wave,
 };
 
-/// How what the sources hold shows in the results. Operands are targets first, then sources, where nothing else is said.
+/// Propagation of source contents to results. Unless noted otherwise, the first operand is the target and the others
+/// are sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passes {
-    /// Each bit may depend on all sources.
+    /// Each result bit may depend on all sources.
     Computes,
-    /// The same, with the target as a source unless there is a fourth operand in its stead.
+    /// Like `Computes`, with the target as an additional source unless there is a fourth operand.
     Accumulates,
-    /// The same as the first, with a second target behind the first: a carry or a flag for each lane.
+    /// Like `Computes`, with a second target after the first: a carry or a flag for each lane.
     Flags,
-    /// Bits are moved about.
+    /// Bits are rearranged.
     Bits,
-    /// The source is the result.
+    /// The result is the source.
     Copies,
-    /// All lanes of the source are in the result, or in each lane of it.
+    /// All lanes of the source affect the result, or each lane of it.
     Across,
-    /// The same, with the target as a source.
+    /// Like `Across`, with the target as an additional source.
     AccumulatesAcross,
-    /// All lanes of the source are in the result, and nothing is computed of them.
+    /// Like `Across`, but values are only copied.
     Picks,
-    /// The second source where the mask has a one, else the first.
+    /// The second source where the mask has a one, otherwise the first.
     Selects,
-    /// The first source where SCC is one, else the second.
+    /// The first source if SCC is one, otherwise the second.
     SelectsScalar,
     /// All operands are sources, and SCC is the target.
     Condition,
-    /// The wave goes where that register says.
+    /// The register decides the branch.
     Branches(u16),
-    /// The sources say which lanes run; EXEC is saved to the target, if there is one.
+    /// The sources decide the active lanes. EXEC is saved to the target, if there is one.
     Masks,
-    /// The same where a target is the first of three operands; else all are sources.
+    /// Like `Masks`. The first of three operands is a target; otherwise all operands are sources.
     Compares,
-    /// The operands change places.
+    /// The two operands are exchanged.
     Swaps,
-    /// Some lanes of the vector registers among the operands come from elsewhere.
+    /// Some lanes of the vector registers are replaced.
     Mixes,
-    /// Targets that are not known before the instruction runs.
+    /// The targets are known only at run time.
     Anywhere,
     /// No register is a target.
     Nothing,
@@ -58,11 +58,11 @@ type Rounded = Box<dyn Fn(Rounding) -> Binder + Send + Sync>;
 
 /// One operation.
 pub struct Operation {
-    /// To nearest even, if it rounds.
+    /// Execution with rounding to nearest even, if it rounds.
     binder: Binder,
-    /// In the other modes. What has none rounds in one way of its own, or not at all: the approximations (reciprocals, roots,
-    /// powers, logarithms, sines), which are given as accurate to a bit or so in every mode, products of matrices, dot
-    /// products, atomics, and conversions that name their rounding.
+    /// Execution in the other rounding modes. `None` for operations whose rounding does not depend on MODE:
+    /// approximations (reciprocals, roots, powers, logarithms, sines), which are accurate to about one bit in every
+    /// mode, matrix products, dot products, atomics, and conversions that name their rounding.
     rounded: Option<(Field, Rounded)>,
     pub(crate) passes: Passes,
 }
@@ -80,7 +80,7 @@ impl<F: Fn(&Text) -> Bound + Send + Sync + 'static> From<Box<F>> for Operation {
 }
 
 impl Operation {
-    /// One that is `nearest` to nearest even, and what `rounded` makes in the other modes.
+    /// Returns an operation that is `nearest` with rounding to nearest even, and `rounded` in the other modes.
     pub(crate) fn rounded<O: Into<Operation>>(
         field: Field,
         nearest: impl Into<Operation>,
@@ -98,19 +98,19 @@ impl Operation {
         (self.binder)(text)
     }
 
-    /// The instruction as it is in that MODE; `None` if it is the same as ever.
+    /// Binds the instruction for this MODE; returns `None` if MODE does not affect it.
     pub(crate) fn bind_rounded(&self, text: &Text, mode: u32) -> Option<Bound> {
         let (field, rounded) = self.rounded.as_ref()?;
         field.of(mode).map(|rounding| rounded(rounding)(text))
     }
 
-    /// Whether MODE rounds it.
+    /// Returns true if MODE affects its rounding.
     pub fn is_rounded(&self) -> bool {
         self.rounded.is_some()
     }
 }
 
-/// An operation whose result MODE rounds, written once: `$r` is what rounds.
+/// Defines an operation that MODE rounds, in one expression: `$r` is the rounding.
 macro_rules! rounded {
     ($field:ident, $r:ident => $binder:expr) => {{
         let nearest = {
@@ -123,40 +123,39 @@ macro_rules! rounded {
 }
 pub(crate) use rounded;
 
-/// The old target is a source.
+/// Marks the old target as an additional source.
 pub(crate) fn accumulates(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Accumulates)
 }
 
-/// Bits are moved about.
+/// Marks an operation as rearranging bits.
 pub(crate) fn bits(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Bits)
 }
 
-/// The source is the result.
+/// Marks an operation as copying its source.
 pub(crate) fn copies(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Copies)
 }
 
-/// Lanes of one register are picked.
+/// Marks an operation as selecting lanes of one register.
 pub(crate) fn picks(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Picks)
 }
 
-/// An operation that is not the same on all architectures. How MODE rounds it and how its sources show in its results is said
-/// around it.
+/// Returns an operation that depends on the architecture. Rounding and propagation are defined outside.
 pub(crate) fn by_arch<O: Into<Operation>>(
     choose: impl Fn(Arch) -> O + Send + Sync + 'static,
 ) -> Binder {
     Box::new(move |text| choose(text.site.arch).into().bind(text))
 }
 
-/// An operation that is another one where MODE.FP16_OVFL is set, which `choose` is told.
+/// Returns an operation that depends on MODE.FP16_OVFL, which is passed to `choose`.
 pub(crate) fn by_overflow<O: Into<Operation>>(choose: impl Fn(bool) -> O) -> Operation {
     by_mode(Wave::saturates, choose)
 }
 
-/// An operation that is another one where MODE says so, which `choose` is told.
+/// Returns an operation that depends on MODE. `choose` gets the result of `says_so`.
 pub(crate) fn by_mode<O: Into<Operation>>(
     says_so: fn(&Wave) -> bool,
     choose: impl Fn(bool) -> O,
@@ -175,13 +174,13 @@ pub(crate) fn by_mode<O: Into<Operation>>(
 
 pub(crate) type Table = HashMap<String, Arc<Operation>>;
 
-/// Adds an operation, of which there is one for each name.
+/// Adds an operation. Names must be unique.
 pub(crate) fn add(table: &mut Table, name: &str, operation: Arc<Operation>) {
     let before = table.insert(name.to_owned(), operation);
     assert!(before.is_none(), "two operations are called {name}");
 }
 
-/// One line per operation: its names over the generations, and what it does.
+/// Adds operations to the table: on each line the names in all generations, and the operation.
 macro_rules! operations {
     ($table:ident; $($($name:literal)|+ => $operation:expr;)+) => {
         $(

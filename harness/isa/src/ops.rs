@@ -1,4 +1,4 @@
-//! The table of operations: what each mnemonic does.
+//! Table of operations by mnemonic.
 
 pub(crate) mod atomic;
 mod branch;
@@ -40,7 +40,7 @@ use crate::{
 pub(crate) use buffer::SWIZZLE_ENABLE;
 pub use indexed::moved;
 
-/// What each mnemonic does, but for those that are told by the parts of their names.
+/// Operations by mnemonic, except those that are parsed from the parts of their names.
 pub static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::new();
     scalar_alu::register(&mut table);
@@ -59,7 +59,7 @@ pub static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
-/// Instructions that have no effect here: there is no timing, no cache and no hazard to wait for.
+/// Instructions without an effect: the interpreter has neither timing nor caches nor hazards.
 const NO_EFFECT: [&str; 33] = [
     "s_nop",
     "s_delay_alu",
@@ -96,12 +96,12 @@ const NO_EFFECT: [&str; 33] = [
     "v_nop",
 ];
 
-/// Whether an instruction is known to do nothing here.
+/// Returns true if the instruction has no effect in the interpreter.
 pub(crate) fn has_no_effect(name: &str) -> bool {
     NO_EFFECT.contains(&name) || name.starts_with("s_waitcnt") || name.starts_with("s_wait_")
 }
 
-/// What the table says of an instruction, and its text for that: under `clamp` some are operations of their own.
+/// Returns the operation of an instruction, and a modified text if `clamp` selects a separate operation.
 fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     if text.has("clamp") {
         let mnemonic = format!("{} clamp", text.mnemonic);
@@ -114,7 +114,7 @@ fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     TABLE.get(&text.mnemonic).map(|operation| (&**operation, None))
 }
 
-/// Binds one instruction.
+/// Binds an instruction to its operands.
 pub(crate) fn bind(text: &Text) -> Bound {
     if let Some((operation, own)) = find(text) {
         return operation.bind(own.as_ref().unwrap_or(text));
@@ -133,13 +133,13 @@ pub(crate) fn bind(text: &Text) -> Bound {
     }
 }
 
-/// Binds one instruction as it is in that MODE; `None` if it is the same as ever.
+/// Binds an instruction for this MODE; returns `None` if MODE does not affect it.
 pub(crate) fn bind_rounded(text: &Text, mode: u32) -> Option<Bound> {
     let (operation, own) = find(text)?;
     operation.bind_rounded(own.as_ref().unwrap_or(text), mode)
 }
 
-/// How the sources of an instruction show in its results.
+/// Returns the propagation of an instruction's sources to its results.
 pub(crate) fn passes(text: &Text) -> Passes {
     if let Some((operation, _)) = find(text) {
         return operation.passes;
@@ -151,7 +151,7 @@ pub(crate) fn passes(text: &Text) -> Passes {
         Some(Family::Matrix) => Passes::Across,
         Some(Family::Lds) if starts(&["ds_bpermute", "ds_permute", "ds_swizzle"]) => Passes::Picks,
         Some(Family::Lds) if starts(&["ds_read_b64_tr_", "ds_read_b96_tr_"]) => Passes::Anywhere,
-        // A transposing load gives each lane what others read; texels are converted and mixed on their way.
+        // A transposing load gives each lane data that other lanes read. Texels are converted and filtered.
         Some(Family::Memory) if starts(&["global_load_tr_"]) => Passes::Anywhere,
         Some(Family::Buffer) if starts(&["buffer_load_format_"]) => Passes::Anywhere,
         Some(Family::Image) if starts(&["image_load", "image_sample", "image_gather4"]) => {
@@ -162,7 +162,7 @@ pub(crate) fn passes(text: &Text) -> Passes {
     }
 }
 
-/// Instructions that are not one by one in the table: the parts of their names say what they do.
+/// Groups of instructions that are parsed from the parts of their names.
 enum Family {
     NoEffect,
     ScalarMemory,
@@ -171,7 +171,7 @@ enum Family {
     Lds,
     Image,
     Matrix,
-    /// Conversions with a scale, which round to nearest even or by a random number.
+    /// Conversions with a scale, which round to nearest even or stochastically.
     Scaled,
 }
 

@@ -1,4 +1,4 @@
-//! Decoded code, kept per page of code memory for the life of the process.
+//! Decoded code, cached by page of code memory until the process ends.
 
 pub mod line;
 
@@ -24,7 +24,7 @@ use crate::{
 
 pub(crate) const PAGE: u64 = 4096;
 
-/// Pages that are found at once: more than most kernels have.
+/// Number of cached page positions, more than most kernels have pages.
 const NEAR: usize = 64;
 
 /// A decoded instruction.
@@ -32,40 +32,41 @@ pub(crate) struct Instruction {
     pub(crate) exec: Box<dyn Exec>,
     pub(crate) site: Site,
     pub(crate) text: Box<str>,
-    /// What the text says, of two that are issued at once both.
+    /// Parsed text; two entries for a dual-issue pair.
     pub(crate) parts: Arc<[Text]>,
-    /// Whether it may direct the wave elsewhere, stop it, or change what instructions do. None but scalar ones does, and those at
-    /// which waves of all workgroups meet.
+    /// True if it may branch, stop the wave, or change the meaning of instructions. That holds only for scalar
+    /// instructions and global wave sync.
     pub(crate) directs: bool,
 }
 
-/// A page of code with the instructions decoded so far. The bytes tell when other code has come to
-/// lie at the same address.
+/// A page of code with the instructions decoded so far. The stored bytes show whether other code was loaded at the same
+/// address.
 pub(crate) struct Page {
     pub(crate) base: u64,
     arch: Arch,
-    /// Lanes of the waves that execute it.
+    /// Number of lanes of the waves that execute it.
     lanes: usize,
     checked: bool,
     bytes: Vec<u8>,
     slots: Box<[OnceLock<Instruction>; (PAGE / 4) as usize]>,
 }
 
-/// Why an instruction cannot be had.
+/// Reason why an instruction cannot be decoded.
 pub(crate) enum Missing {
     Unmapped,
     Illegal,
-    /// The disassembler has no name for it; its first dword.
+    /// The disassembler does not know the instruction. The value is its first dword.
     Unnamed(u32),
     Unimplemented(String),
     NoDisassembler(String),
 }
 
-/// By architecture, lanes of a wave, whether instructions are looked at, and address.
+/// Key: architecture, lanes of a wave, checked or not, address.
 type Pages = HashMap<(Arch, usize, bool, u64), Arc<Page>>;
 static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
 
-/// Tells the texts of the instructions that waves have come by in this code, which they decode one by one as they do.
+/// Calls `tell` with the texts of the instructions in this code that have been decoded. Instructions are decoded when a
+/// wave first executes them.
 pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(&str)) {
     let end = start + code.len() as u64;
     let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +75,7 @@ pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(
         if from >= to {
             continue;
         }
-        // Of code that lay here before, the page may still tell.
+        // The page may still contain instructions of code that was here before.
         let here = &code[(from - start) as usize..(to - start) as usize];
         let there = &page.bytes[(from - page.base) as usize..(to - page.base) as usize];
         if here == there {
@@ -83,15 +84,16 @@ pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(
     }
 }
 
-/// The pages that one launch uses, each checked once against memory.
+/// Pages that one launch uses, each compared with memory once.
 pub struct Code<'a> {
     arch: Arch,
     lanes: usize,
-    /// Its instructions are looked at while they run.
+    /// True if the instructions are checked while they run.
     checked: bool,
     space: &'a dyn AddressSpace,
     pages: Vec<Arc<Page>>,
-    /// Where in `pages` one was found last, by the low bits of its number: waves that take turns are in different ones.
+    /// Index in `pages` of recently used pages, by the low bits of their page number, because waves that take turns are
+    /// in different pages.
     near: [usize; NEAR],
 }
 
@@ -105,13 +107,13 @@ impl<'a> Code<'a> {
         Code { arch, lanes, checked, space, pages: Vec::new(), near: [0; NEAR] }
     }
 
-    /// Reads the code that lies in memory, for whoever looks on while it is executed.
+    /// Returns a reader for the code in memory, for the checks.
     pub(crate) fn reader<'b>(site: &Site, space: &'b dyn AddressSpace) -> checks::Reader<'b> {
         let mut code = Code::new(site.arch, site.lanes, false, space);
         Box::new(move |pc| Some(code.page(pc).ok()?.instruction(pc).ok()?.parts.clone()))
     }
 
-    /// The page that holds `pc`.
+    /// Returns the page that contains `pc`.
     pub(crate) fn page(&mut self, pc: u64) -> Result<&Page, Missing> {
         let base = pc & !(PAGE - 1);
         let near = (pc / PAGE) as usize % NEAR;
@@ -133,7 +135,7 @@ impl<'a> Code<'a> {
         Ok(self.pages.len() - 1)
     }
 
-    /// The decoded page, if memory still holds what was decoded; else a fresh one.
+    /// Returns the cached page if memory still contains its bytes, otherwise a new one.
     fn check(&self, pc: u64) -> Result<Arc<Page>, Missing> {
         let base = pc & !(PAGE - 1);
         let bytes = self.snapshot(pc)?;
@@ -144,7 +146,7 @@ impl<'a> Code<'a> {
             before => {
                 let slots = Box::new([const { OnceLock::new() }; (PAGE / 4) as usize]);
                 let mut page = Page { base, arch, lanes, checked, bytes, slots };
-                // Where a launch still executes it, it stays as it is.
+                // A page that another launch still executes cannot be reused.
                 if let Some(before) = before.and_then(Arc::into_inner) {
                     page.take_over(before);
                 }
@@ -155,7 +157,7 @@ impl<'a> Code<'a> {
         Ok(page)
     }
 
-    /// The bytes of the page and of the instruction that may cross its end; zeros where not mapped.
+    /// Copies the bytes of the page and of an instruction that may cross its end; unmapped bytes are zero.
     fn snapshot(&self, pc: u64) -> Result<Vec<u8>, Missing> {
         let base = pc & !(PAGE - 1);
         let range = self.space.range(pc).ok_or(Missing::Unmapped)?;
@@ -164,18 +166,18 @@ impl<'a> Code<'a> {
         let mut bytes = vec![0u8; PAGE as usize + LONGEST];
         let target = &mut bytes[(first - base) as usize..(last - base) as usize];
         let source = std::ptr::with_exposed_provenance::<u8>(first as usize);
-        // SAFETY: the address space says that first..last is mapped; the target is as long.
+        // SAFETY: the address space guarantees that first..last is mapped; the target has the same length.
         unsafe { std::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len()) };
         Ok(bytes)
     }
 }
 
 impl Page {
-    /// Takes the instructions of a page at the same address whose bytes lie here, too.
+    /// Moves the decoded instructions of an older page whose bytes are unchanged.
     fn take_over(&mut self, before: Page) {
         let slots: Box<[OnceLock<Instruction>]> = before.slots;
         for (slot, known) in slots.into_iter().enumerate() {
-            // What the disassembler has looked at.
+            // Bytes that the disassembler has read.
             let bytes = 4 * slot..4 * slot + LONGEST;
             if let Some(instruction) = known.into_inner()
                 && before.bytes[bytes.clone()] == self.bytes[bytes]
@@ -185,7 +187,7 @@ impl Page {
         }
     }
 
-    /// The instruction at `pc`, which is in the page.
+    /// Returns the instruction at `pc`, which must be in the page.
     #[inline(always)]
     pub(crate) fn instruction(&self, pc: u64) -> Result<&Instruction, Missing> {
         let slot = &self.slots[((pc - self.base) / 4) as usize];
@@ -216,7 +218,7 @@ impl Page {
     }
 }
 
-/// What bytes are that have no name: where they are not those of empty memory, perhaps an instruction that is younger than
+/// Classifies bytes that the disassembler does not know: empty memory, or possibly an instruction that is newer than
 /// the disassembler.
 fn unnamed(bytes: &[u8]) -> Missing {
     match bytes.first_chunk().map(|word| u32::from_le_bytes(*word)) {
@@ -225,19 +227,19 @@ fn unnamed(bytes: &[u8]) -> Missing {
     }
 }
 
-/// An instruction whose text is known, whether or not it can be executed.
+/// A decoded instruction, which the interpreter may or may not be able to execute.
 pub(crate) struct Decoded {
     pub(crate) text: String,
     pub(crate) site: Site,
-    /// None where nobody could make sense of the text.
+    /// Parsed text; empty if it could not be parsed.
     pub(crate) parts: Vec<Text>,
     pub(crate) exec: Bound,
 }
 
-/// Decodes the instruction that `bytes` begin with; `None` if it is no instruction.
+/// Decodes the instruction at the start of `bytes`; returns `None` if the bytes are not an instruction.
 ///
 /// # Errors
-/// Without a disassembler for the architecture: why.
+/// Returns the reason why no disassembler for the architecture is available.
 pub(crate) fn decode(
     arch: Arch,
     lanes: usize,
@@ -266,22 +268,22 @@ pub(crate) fn decode(
     Ok(Some(Decoded { text, site, parts, exec }))
 }
 
-/// The text and the size of the instruction that `bytes` begin with.
+/// Returns the text and the size of the instruction at the start of `bytes`.
 fn named(arch: Arch, address: u64, bytes: &[u8]) -> Named {
     match disassembler::disassemble(arch, address, bytes)? {
         None => unnamed::name(arch, address, bytes),
-        // LLVM has a name for the encoding that hardware promises never to use: a dword of zeros from GFX10 on.
+        // LLVM has a name for the encoding that hardware reserves as illegal: a dword of zeros from GFX10 on.
         Some((text, _)) if text == "v_illegal" => Ok(None),
         named => Ok(named),
     }
 }
 
-/// Reads the text of an instruction, or of two that are issued at once.
+/// Parses the text of an instruction, or of a dual-issue pair.
 pub fn parse(text: &str, site: &Site) -> Result<Vec<Text>, Unsupported> {
     text.split(" :: ").map(|text| Text::parse(text, site)).collect()
 }
 
-/// What executes an instruction, or two at once, each of which is bound by `one`.
+/// Binds an instruction, or both of a dual-issue pair, with `one`.
 pub(crate) fn bind(parts: &[Text], one: impl Fn(&Text) -> Bound) -> Bound {
     match parts {
         [text] => one(text),
@@ -290,15 +292,15 @@ pub(crate) fn bind(parts: &[Text], one: impl Fn(&Text) -> Bound) -> Bound {
     }
 }
 
-/// What instructions are for waves on a detour, as far as that was asked: by address, MODE's rounding, and M0 in indexing
-/// mode. `None` is an instruction that the detour changes nothing in.
+/// Instructions with another behaviour, for waves on a detour (other rounding or indexing mode), by address, MODE's
+/// rounding and M0. `None` is cached for instructions that are not affected.
 #[derive(Default)]
 pub struct Detours(HashMap<Detour, Option<Box<dyn Exec>>>);
 
 type Detour = (u64, u32, Option<u32>);
 
 impl Detours {
-    /// What an instruction is for a wave on a detour; `None` is what it is for any other.
+    /// Returns the instruction for a wave on a detour; `None` if it is not affected.
     pub fn find(
         &mut self,
         text: &str,
@@ -307,7 +309,7 @@ impl Detours {
         wave: &Wave,
         checked: bool,
     ) -> Result<Option<&dyn Exec>, Unsupported> {
-        // Neither concerns instructions that take an immediate.
+        // Neither mode affects instructions with an immediate.
         let mode = wave.mode() & Field::ALL;
         let m0 = wave.indexes().then(|| wave.scalar[usize::from(register::M0)]);
         let exec = match self.0.entry((site.address, mode, m0)) {
@@ -325,7 +327,7 @@ impl Detours {
     }
 }
 
-/// One instruction, or two at once, with the register numbers moved as M0 says, and with another rounding.
+/// Binds an instruction, or a dual-issue pair, with register numbers offset by M0 and with another rounding.
 fn bind_detour(
     texts: &mut [Text],
     mode: u32,
@@ -350,13 +352,13 @@ fn bind_detour(
     if changed.get() { exec.map(Some) } else { Ok(None) }
 }
 
-/// Two operations at once: both read their sources before either writes.
+/// Executes two operations as a pair: both read their sources before either writes.
 fn dual(
     (first, first_exec): (&Text, Box<dyn Exec>),
     (second, second_exec): (&Text, Box<dyn Exec>),
 ) -> Bound {
     let target = first.row(0, 1)?;
-    // Operand 0 counts as a source: `fmac` reads it.
+    // Operand 0 counts as a source, because `fmac` reads it.
     let conflict = second.operands.iter().any(|operand| match operand.base {
         Base::Vector { first, count } => {
             (usize::from(first)..usize::from(first + count)).contains(&target)

@@ -1,4 +1,4 @@
-//! The vector registers of a wave.
+//! Vector registers of a wave.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -7,30 +7,30 @@ use std::{
 
 use memmap2::{MmapMut, UncheckedAdvice};
 
-/// Half a row: 32 lanes. A wave of 64 lanes is two halves, so that loops have a fixed length.
+/// Number of lanes in half a row. A wave of 64 lanes has two halves, so that loops have a fixed length.
 pub(crate) const HALF: usize = 32;
 pub(crate) type Half = [u32; HALF];
-/// One vector register: all lanes.
+/// All lanes of one vector register.
 pub(crate) type Row = [Half; 2];
 
-/// Rows of a wave: `v0` to `v255`, then `a0` to `a255`.
+/// Number of rows of a wave: `v0` to `v255`, then `a0` to `a255`.
 pub const ROWS: usize = 512;
 
 const BYTES: usize = ROWS * size_of::<Row>();
 const PAGE: usize = 4096;
 
-/// Register files of launches that have ended, all zeros.
+/// Zeroed register files of ended launches.
 static SPARE: Mutex<Vec<RegisterFile>> = Mutex::new(Vec::new());
 
-/// So many are kept: those of two large workgroups.
+/// Maximum number of spare files: those of two large workgroups.
 const KEPT: usize = 64;
 
-/// All rows, at first zeros. A kernel uses few of them, and those that it does not use cost nothing: the file is a mapping of its own,
-/// whose pages come with the first write, where an allocator would clear all of its 128 KiB.
+/// All rows of a wave, initially zero. A kernel uses few of them. Unused rows cost nothing, because the file is a
+/// separate mapping whose pages are allocated on the first write; an allocator would clear all of its 128 KiB.
 pub struct RegisterFile(MmapMut);
 
 impl RegisterFile {
-    /// One that is all zeros.
+    /// Returns a file of zeros.
     pub fn zeros() -> RegisterFile {
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| {
@@ -39,17 +39,17 @@ impl RegisterFile {
         })
     }
 
-    /// Keeps the file for another launch. This one's kernel uses the first `rows` of it, if it keeps to what it says of itself.
+    /// Keeps the file for another launch. `rows` is the number of rows that the kernel has declared.
     pub fn keep(mut self, rows: usize) {
-        // Miri has no madvise(2).
+        // Miri does not support madvise(2).
         if cfg!(miri) {
             return;
         }
         let rows = rows.next_multiple_of(PAGE / size_of::<Row>());
         self[..rows].fill([[0; HALF]; 2]);
         let others = rows * size_of::<Row>();
-        // SAFETY: the range lies within the mapping, of which `self` has the only view; what it held is wanted no more, and reads as zeros
-        // from now on, since the mapping is private and anonymous (madvise(2)).
+        // SAFETY: the range is inside the mapping, of which `self` has the only view. Its contents are not needed any more
+        // and read as zeros afterwards, because the mapping is private and anonymous (madvise(2)).
         let cleared = unsafe {
             self.0.unchecked_advise_range(UncheckedAdvice::DontNeed, others, BYTES - others)
         };
@@ -65,8 +65,8 @@ impl Deref for RegisterFile {
 
     #[inline(always)]
     fn deref(&self) -> &[Row; ROWS] {
-        // SAFETY: the mapping has `BYTES` bytes, begins at a page and is initialised: the kernel gives zeros. A row is words, for which
-        // any bytes do. The mapping lives and is borrowed as long as `self`.
+        // SAFETY: the mapping has `BYTES` bytes, starts at a page and is initialised with zeros by the kernel. A row
+        // consists of words, for which all bytes are valid. The mapping lives and is borrowed as long as `self`.
         unsafe { &*self.0.as_ptr().cast::<[Row; ROWS]>() }
     }
 }
@@ -74,7 +74,8 @@ impl Deref for RegisterFile {
 impl DerefMut for RegisterFile {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [Row; ROWS] {
-        // SAFETY: as above; and nobody else has it, since `self` is borrowed for as long and alone has the mapping.
+        // SAFETY: as above; the borrow is exclusive, because `self` is borrowed mutably and is the only owner of the
+        // mapping.
         unsafe { &mut *self.0.as_mut_ptr().cast::<[Row; ROWS]>() }
     }
 }

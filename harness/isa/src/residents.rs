@@ -1,8 +1,9 @@
-//! The workgroups that are on the device at a time, and their turns.
+//! Workgroups that are on the device at the same time, and their turns.
 //!
-//! A workgroup that ends soon has the device for itself. Where one goes on and on, which may be because it waits for
-//! another, more of them begin and take turns, up to as many as the part has room for; so workgroups that wait for each other come
-//! on, as on hardware. Where none of them can, the launch hangs: no wave has been in a new state for long.
+//! A workgroup that ends soon has the device for itself. If it runs for long, possibly because it waits for another, more
+//! workgroups start and take turns, up to the number that the device can hold. So workgroups that wait for each other make
+//! progress, as on hardware. If none of them makes progress, the launch hangs: no wave has reached a new state for a long
+//! time.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -21,20 +22,20 @@ use crate::{
     workgroup::{Clock, Group, Pause},
 };
 
-/// Instructions of a workgroup that has the device for itself, and of one that shares it, before the next one has a turn.
+/// Number of instructions that a workgroup may execute before the next one runs: alone on the device, and sharing it.
 const ALONE: u64 = 1 << 20;
 const SHARED: u64 = 1 << 16;
 
-/// States of a wave that are remembered: one that waits in a loop has no more.
+/// Maximum number of recorded states per wave. A wave in a polling loop has fewer.
 const STATES: usize = 256;
 
-/// How often the time after which a launch is told to hang until it ends: the host may have to answer.
+/// Multiple of the patience after which a hung launch ends. Until then the host may still respond.
 const PATIENT: u32 = 6;
 
-/// How long a device sleeps on which nothing comes on: the host may have to answer.
+/// Time for which a device without progress sleeps, so that the host can respond.
 pub const PAUSE: Duration = Duration::from_micros(100);
 
-/// A workgroup that is on the device while another has its turn.
+/// A workgroup that is on the device while another one runs.
 pub(crate) struct Resident {
     pub(crate) number: u64,
     pub(crate) waves: Vec<Wave>,
@@ -42,12 +43,12 @@ pub(crate) struct Resident {
     pub(crate) lds_asked: u64,
     pub(crate) watch: Watch,
     pub(crate) clock: Clock,
-    /// By wave, the states that it was in at the end of a turn.
+    /// States of each wave at the ends of its turns.
     states: Vec<HashSet<u64>>,
 }
 
 impl Group<'_> {
-    /// Puts another workgroup in the place of this one.
+    /// Exchanges this workgroup with another one.
     fn swap(&mut self, other: &mut Resident) {
         std::mem::swap(&mut self.waves, &mut other.waves);
         std::mem::swap(&mut self.clock, &mut other.clock);
@@ -58,13 +59,13 @@ impl Group<'_> {
 }
 
 impl Resident {
-    /// Room for a workgroup of so many waves.
+    /// Creates the state for a workgroup with these waves.
     pub(crate) fn new(waves: Vec<Wave>, clock: Clock, watch: Watch) -> Resident {
         let states = waves.iter().map(|_| HashSet::new()).collect();
         Resident { number: 0, waves, lds: Vec::new(), lds_asked: 0, watch, clock, states }
     }
 
-    /// Whether a wave is in a state in which it has not been yet, out of so many vector registers.
+    /// Returns true if a wave is in a state that has not been recorded, considering this number of vector registers.
     fn is_in_a_new_state(&mut self, rows: usize) -> bool {
         let mut is_new = false;
         let lds = xxh3_64(&self.lds);
@@ -82,7 +83,7 @@ impl Resident {
     }
 }
 
-/// A number that is the same for the same registers of a wave.
+/// Returns a hash of a wave's registers.
 fn state(wave: &Wave, rows: usize) -> u64 {
     let mut all = Xxh3Default::new();
     let mut add = |words: &[u32]| {
@@ -101,55 +102,55 @@ fn state(wave: &Wave, rows: usize) -> u64 {
     all.digest()
 }
 
-/// What comes on, on any thread of a launch.
+/// Progress of all threads of a launch.
 pub struct Progress {
-    /// How often something did.
+    /// Number of events of progress.
     count: AtomicU64,
     patience: Duration,
-    /// That nothing came on since was told.
+    /// True if the lack of progress has been reported since the last event.
     told: AtomicBool,
 }
 
-/// For how long a thread has worked since something came on.
+/// Processor time of a thread since the last event of progress.
 pub struct Quiet {
-    /// How often something had come on by then.
+    /// Number of events at the last check.
     count: u64,
-    /// What the thread had worked when it last looked.
+    /// Processor time of the thread at the last check.
     before: Duration,
-    /// How long that is.
+    /// Processor time since the last event.
     pub worked: Duration,
 }
 
 impl Progress {
-    /// Of a launch that is told to hang after that time.
+    /// Creates the state for a launch that is reported as hung after `patience`.
     pub fn new(patience: Duration) -> Progress {
         Progress { count: AtomicU64::new(0), patience, told: AtomicBool::new(false) }
     }
 
-    /// Notes that something came on.
+    /// Records progress.
     pub fn note(&self) {
         self.told.store(false, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether it is time to tell that nothing comes on, which is done once.
+    /// Returns true if the lack of progress must be reported now, which happens once.
     pub fn is_to_be_told(&self, quiet: &Quiet) -> bool {
         quiet.worked > self.patience && !self.told.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether there is no more to wait for.
+    /// Returns true if the launch must end.
     pub fn is_at_an_end(&self, quiet: &Quiet) -> bool {
         quiet.worked > PATIENT * self.patience
     }
 }
 
 impl Quiet {
-    /// Of a thread that begins to look.
+    /// Creates the state for a thread that starts to wait.
     pub fn begin() -> Quiet {
         Quiet { count: 0, before: processor_time(), worked: Duration::ZERO }
     }
 
-    /// Nothing has come on here; the thread has slept for so long since the last time.
+    /// Updates the time without progress. `slept` is the time for which the thread has slept since the last call.
     pub fn goes_on(&mut self, progress: &Progress, slept: Duration) {
         let (now, count) = (processor_time(), progress.count.load(Ordering::Relaxed));
         if self.count == count {
@@ -161,7 +162,8 @@ impl Quiet {
     }
 }
 
-/// What this thread has worked: neither a machine that is suspended nor one that is busy with other work counts.
+/// Returns the processor time of this thread. Time in which the machine is suspended or runs other processes does not
+/// count.
 pub fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock is one of Linux, and the result is written to a place of its type.
@@ -170,28 +172,28 @@ pub fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The workgroups of one thread.
+/// Workgroups of one thread.
 pub(crate) struct Residents<'a, 'b> {
-    /// Where they have their turns.
+    /// Workgroup that is running.
     pub(crate) group: Group<'a>,
     pub(crate) progress: &'b Progress,
-    /// How many there is room for.
+    /// Maximum number of workgroups at the same time.
     pub(crate) room: usize,
-    /// The vector registers that the kernel uses.
+    /// Number of vector registers that the kernel uses.
     pub(crate) rows: usize,
     present: VecDeque<Resident>,
-    /// Room of workgroups that have ended.
+    /// State of ended workgroups, for reuse.
     spare: Vec<Resident>,
-    /// How many may be present for now.
+    /// Current limit of workgroups at the same time.
     wanted: usize,
-    /// All that there are have begun.
+    /// True if all workgroups have been started.
     all_begun: bool,
     quiet: Quiet,
-    /// The thread has slept since it last looked what comes on.
+    /// True if the thread has slept since the last check for progress.
     slept: bool,
 }
 
-/// A workgroup could not be completed.
+/// A workgroup that failed, and the reason.
 pub(crate) type Failed = Box<(u64, Trap)>;
 
 impl<'a, 'b> Residents<'a, 'b> {
@@ -216,8 +218,8 @@ impl<'a, 'b> Residents<'a, 'b> {
         }
     }
 
-    /// Begins workgroups while there should be more, each by `begin` in room of which `room` makes a new one, and says whether
-    /// there are any. `begin` says no more where there are none.
+    /// Starts workgroups until the current limit is reached, each with `begin`, in a state that `room` creates. Returns
+    /// true if any is present. `begin` returns `None` if all workgroups have been started.
     pub(crate) fn fill(
         &mut self,
         room: impl Fn() -> Resident,
@@ -236,7 +238,7 @@ impl<'a, 'b> Residents<'a, 'b> {
                 }
                 None => {
                     self.all_begun = true;
-                    // What is known of those that were in this room is told at the end.
+                    // The findings of earlier workgroups are reported at the end.
                     self.spare.push(one);
                 }
             }
@@ -244,19 +246,19 @@ impl<'a, 'b> Residents<'a, 'b> {
         Ok(!self.present.is_empty())
     }
 
-    /// The launch has ended: keeps the registers for another.
+    /// Keeps the registers for another launch, after this one has ended.
     pub(crate) fn keep(self) {
         let waves = self.present.into_iter().chain(self.spare).flat_map(|one| one.waves);
         waves.for_each(|wave| wave.vector.keep(self.rows));
     }
 
-    /// What is known of the workgroups that there were, on a launch that is watched.
+    /// Returns the checks of all workgroups, for a checked launch.
     pub(crate) fn checks(&mut self) -> impl Iterator<Item = &mut Checks> {
         let all = self.present.iter_mut().chain(&mut self.spare);
         all.filter_map(|one| Checks::of(&mut one.watch))
     }
 
-    /// Gives each workgroup a turn; `ended` is told of the waves of those that have ended.
+    /// Gives each workgroup a turn. Calls `ended` with the waves of each workgroup that has ended.
     pub(crate) fn turn(&mut self, mut ended: impl FnMut(&[Wave])) -> Result<(), Failed> {
         let alone = self.present.len() == 1;
         let mut came_on = false;
@@ -286,14 +288,15 @@ impl<'a, 'b> Residents<'a, 'b> {
         self.wait()
     }
 
-    /// All that can be present are, and none has ended: whether any of them comes on.
+    /// Called when the maximum number of workgroups is present and none has ended: checks for progress, and waits or
+    /// reports a hang.
     fn wait(&mut self) -> Result<(), Failed> {
         let rows = self.rows;
-        // Each of them is looked at.
+        // All of them must be checked, so the iterator is not stopped early.
         let new =
             self.present.iter_mut().filter_map(|one| one.is_in_a_new_state(rows).then_some(()));
         let is_new = new.count() > 0;
-        // However long the sleep was.
+        // The sleep counts as `PAUSE`, however long it was.
         let slept = if std::mem::take(&mut self.slept) { PAUSE } else { Duration::ZERO };
         self.quiet.goes_on(self.progress, slept);
         if is_new {
@@ -306,14 +309,14 @@ impl<'a, 'b> Residents<'a, 'b> {
         } else if self.progress.is_at_an_end(&self.quiet) {
             return Err(self.hang());
         } else {
-            // The host, or other work, may have to do something first.
+            // The host or other work may have to do something first.
             thread::sleep(PAUSE);
             self.slept = true;
         }
         Ok(())
     }
 
-    /// Who waits, and for what.
+    /// Describes a waiting wave.
     fn hang(&mut self) -> Failed {
         let present = self.present.len();
         let find = |states: &[State]| {
@@ -322,7 +325,7 @@ impl<'a, 'b> Residents<'a, 'b> {
             let mut present = self.present.iter().enumerate();
             present.find_map(|(index, one)| Some((index, waits(one)?)))
         };
-        // One that looks for something says more than those that wait until it comes.
+        // A wave in a polling loop is more informative than waves that wait at a resource.
         let found = find(&[State::Running, State::Resting]).or_else(|| find(&[State::AtSync]));
         let (index, wave) = found.unwrap_or_default();
         let Some(mut one) = self.present.remove(index) else {

@@ -1,11 +1,11 @@
 //! Float arithmetic in each rounding mode.
 //!
-//! To nearest even is what the host does by itself, and what nearly all kernels run with: [`Nearest`]. The other modes are exact
-//! in integers up to one rounding at the end: [`Rounding`].
+//! [`Nearest`] uses the host's arithmetic, which rounds to nearest even; nearly all kernels use this mode. [`Rounding`]
+//! implements the other modes: exact in integers, with one rounding at the end.
 
 use crate::float16::F16;
 
-/// A value of MODE.FP_ROUND other than 0, which is to nearest even. Source: the ISA guides, "Mode register".
+/// A value of MODE.FP_ROUND other than 0, which means to nearest even. Source: the ISA guides, "Mode register".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rounding {
     Upward,
@@ -14,7 +14,7 @@ pub(crate) enum Rounding {
 }
 
 impl Rounding {
-    /// As a field of MODE has it; `None` to nearest even.
+    /// Parses a field of MODE; `None` means to nearest even.
     pub(crate) fn of(field: u32) -> Option<Rounding> {
         match field & 3 {
             0 => None,
@@ -24,7 +24,7 @@ impl Rounding {
         }
     }
 
-    /// Whether what lies between two numbers of that sign becomes the one further from zero.
+    /// Returns true if inexact numbers of this sign are rounded away from zero.
     fn is_away(self, negative: bool) -> bool {
         match self {
             Rounding::Upward => !negative,
@@ -34,20 +34,20 @@ impl Rounding {
     }
 }
 
-/// Which of MODE's roundings counts.
+/// Rounding field of MODE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
-    /// MODE\[1:0\]: of results of 32 bits.
+    /// MODE\[1:0\]: rounding of 32-bit results.
     Single,
-    /// MODE\[3:2\]: of results of 16 and 64 bits.
+    /// MODE\[3:2\]: rounding of 16-bit and 64-bit results.
     Double,
 }
 
 impl Field {
-    /// Those bits of MODE.
+    /// Mask of these bits in MODE.
     pub(crate) const ALL: u32 = 0xf;
 
-    /// What it says in that MODE; `None` to nearest even.
+    /// Returns the rounding in this MODE; `None` means to nearest even.
     pub(crate) fn of(self, mode: u32) -> Option<Rounding> {
         Rounding::of(match self {
             Field::Single => mode,
@@ -56,21 +56,21 @@ impl Field {
     }
 }
 
-/// What rounds: operations are written once, for both.
+/// A rounding mode. Operations are generic over it.
 pub(crate) trait Rounds: Copy + Send + Sync + 'static {
     fn add<T: Float>(self, a: T, b: T) -> T;
     fn subtract<T: Float>(self, a: T, b: T) -> T;
     fn multiply<T: Float>(self, a: T, b: T) -> T;
-    /// `a * b + c`, rounded once.
+    /// Returns `a * b + c` with a single rounding.
     fn fused<T: Float>(self, a: T, b: T, c: T) -> T;
-    /// `value * 2^power`.
+    /// Returns `value * 2^power`.
     fn scale<T: Float>(self, value: T, power: i32) -> T;
     fn convert<S: Float, T: Float>(self, value: S) -> T;
-    /// The whole number next to `value`.
+    /// Rounds to an integer.
     fn to_integer(self, value: f32) -> f32;
 }
 
-/// To nearest even.
+/// Rounding to nearest even.
 #[derive(Clone, Copy)]
 pub(crate) struct Nearest;
 
@@ -107,19 +107,19 @@ impl Rounds for Nearest {
 
 /// A format to round to.
 pub(crate) trait Float: Copy {
-    /// Bits of the significand, with the hidden one.
+    /// Bits of the significand, including the hidden one.
     const PRECISION: i32;
-    /// The exponent of the least denormal.
+    /// Exponent of the smallest denormal.
     const LEAST: i32;
-    /// The code of infinity.
+    /// Encoding of infinity.
     const INFINITY: u128;
     fn from_code(negative: bool, code: u64) -> Self;
-    /// Exact.
+    /// Converts exactly.
     fn wide(self) -> f64;
-    /// Of an infinity or a NaN, which no rounding changes.
+    /// Converts an infinity or a NaN.
     fn special(value: f64) -> Self;
     fn negated(self) -> Self;
-    // What the host does, to nearest even.
+    // Adds with the host's arithmetic, to nearest even.
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
@@ -128,7 +128,7 @@ pub(crate) trait Float: Copy {
     fn nearest(value: f64) -> Self;
 }
 
-/// What the host does, of the types that it has itself.
+/// Implements the operations of types that the host has.
 macro_rules! of_the_host {
     ($scale:ident) => {
         fn negated(self) -> Self {
@@ -209,7 +209,7 @@ impl Float for F16 {
     fn negated(self) -> F16 {
         F16(self.0 ^ 0x8000)
     }
-    // Rounding a sum or a product of f32 to f16 rounds the exact one once, since f32 has more than twice the digits.
+    // f32 has more than twice the digits of f16, so rounding the f32 result to f16 gives the correctly rounded result.
     #[inline(always)]
     fn plus(self, other: F16) -> F16 {
         F16::from_f32(self.to_f32() + other.to_f32())
@@ -234,20 +234,20 @@ impl Float for F16 {
     }
 }
 
-/// `x * 2^n`, rounded once.
+/// Returns `x * 2^n` with a single rounding.
 pub(crate) fn scale_f32(x: f32, n: i32) -> f32 {
-    // Any f32 times 2^-1022..=2^1023 is exact in f64 but for results far below the least denormal.
+    // An f32 times 2^-1022..=2^1023 is exact in f64, except for results far below the smallest denormal.
     (f64::from(x) * exponent(n.clamp(-800, 800))) as f32
 }
 
 pub(crate) fn scale_f64(x: f64, n: i32) -> f64 {
-    // Infinity times a factor that is too small would be no number.
+    // Infinity times an underflowed factor would be a NaN.
     if !x.is_finite() {
         return if x.is_nan() { x + x } else { x };
     }
     let n = n.clamp(-2200, 2200);
     if n < -1022 {
-        // What is not lost stays normal up to the last factor, so that this one alone rounds.
+        // All intermediate results stay normal, so only the last multiplication rounds.
         let (normal, rest) = (x * exponent(-1022 + 53), n + 1022 - 53);
         return match rest {
             ..-1022 => normal * exponent(-600) * exponent(rest + 600),
@@ -265,22 +265,22 @@ pub(crate) fn scale_f64(x: f64, n: i32) -> f64 {
     x * exponent(n)
 }
 
-/// 2^n for a normal result.
+/// Returns 2^n, for a normal result.
 pub(crate) fn exponent(n: i32) -> f64 {
     f64::from_bits(((i64::from(n) + 1023) as u64) << 52)
 }
 
-/// A finite number: `significand * 2^exponent`, with a sign also if it is zero.
+/// A finite number `significand * 2^exponent` with a sign, also for zero.
 #[derive(Clone, Copy, Debug)]
 struct Exact {
     negative: bool,
-    /// At most 106 bits as it comes out of a product.
+    /// At most 106 bits after a multiplication.
     significand: u128,
     exponent: i32,
 }
 
 impl Exact {
-    /// `None` of an infinity or a NaN.
+    /// Converts a number; `None` for an infinity or a NaN.
     fn of(value: f64) -> Option<Exact> {
         let (fraction, biased) = (value.to_bits() & ((1 << 52) - 1), value.to_bits() >> 52 & 0x7ff);
         let (significand, exponent) = match biased {
@@ -299,14 +299,15 @@ impl Exact {
         }
     }
 
-    /// With the highest bit at a fixed place, below which a sum has room for its carry.
+    /// Shifts the highest bit to a fixed position that leaves space for the carry of a sum.
     fn normalised(self) -> Exact {
         let shift = self.significand.leading_zeros() as i32 - 2;
         Exact { significand: self.significand << shift, exponent: self.exponent - shift, ..self }
     }
 
-    /// The sum, with its last bit set where lower ones were lost: these are far below what any format keeps, since the
-    /// operands have 20 zeros at their ends. The rounding gives the sign of a zero that two opposite numbers make.
+    /// Returns the sum. Its last bit is set if lower bits were lost; these are far below the precision of any format,
+    /// because the operands end with 20 zeros. The rounding determines the sign of a zero that results from
+    /// cancellation.
     fn plus(self, other: Exact, rounding: Rounding) -> Exact {
         let cancelled =
             Exact { negative: rounding == Rounding::Downward, significand: 0, exponent: 0 };
@@ -342,7 +343,7 @@ impl Exact {
 
     fn rounded<T: Float>(self, rounding: Rounding) -> T {
         let bits = 128 - self.significand.leading_zeros() as i32;
-        // The exponent of the unit in the last place.
+        // Exponent of the unit in the last place.
         let unit = (self.exponent + bits - T::PRECISION).max(T::LEAST);
         let is_away = rounding.is_away(self.negative);
         let units = match unit - self.exponent {
@@ -356,7 +357,7 @@ impl Exact {
         if units == 0 {
             return T::from_code(self.negative, 0);
         }
-        // A carry out of the significand goes to the exponent.
+        // A carry out of the significand increments the exponent.
         let code = units + (((unit - T::LEAST) as u128) << (T::PRECISION - 1));
         let overflow = if is_away { T::INFINITY } else { T::INFINITY - 1 };
         let code = if code < T::INFINITY { code } else { overflow };
@@ -409,12 +410,12 @@ impl Rounds for Rounding {
 }
 
 impl Rounding {
-    /// `(a * b + c) * 2^power`, rounded once. The sources may be wider than the result.
+    /// Returns `(a * b + c) * 2^power` with a single rounding. The sources may be wider than the result.
     pub(crate) fn fused_scaled<S: Float, T: Float>(self, a: S, b: S, c: S, power: i32) -> T {
         let (a, b, c) = (a.wide(), b.wide(), c.wide());
         match (Exact::of(a), Exact::of(b), Exact::of(c)) {
             (Some(a), Some(b), Some(c)) => a.times(b).plus(c, self).scaled(power).rounded(self),
-            // Of two finite factors, the product may only be infinite in binary64 by overflow.
+            // With finite factors, the product can only be infinite in binary64 by overflow.
             (Some(_), Some(_), None) => T::special(c),
             _ => T::special(a.mul_add(b, c)),
         }

@@ -1,4 +1,4 @@
-//! Families of scalar instructions.
+//! Building blocks for scalar instructions.
 
 use crate::{
     exec::{Binder, on_wave},
@@ -17,7 +17,8 @@ fn write<R: Value>(wave: &mut Wave, target: u16, value: R) {
     }
 }
 
-/// As MODE.FP16_OVFL asks: the greatest number for an infinity that is none of an infinite source. Scalars divide by nothing.
+/// Applies MODE.FP16_OVFL: replaces an infinity by the largest number, unless a source is infinite. Scalar instructions
+/// have no division.
 #[inline(always)]
 fn saturated<R: Value, const N: usize>(
     wave: &Wave,
@@ -28,7 +29,7 @@ fn saturated<R: Value, const N: usize>(
     if keeps { result } else { result.saturated() }
 }
 
-/// The value of a source.
+/// Reads a source.
 #[inline(always)]
 fn take<T: Value>(wave: &Wave, source: &Source) -> T {
     flushed_where(wave.flushes_sources(), source.uniform(wave))
@@ -43,7 +44,7 @@ fn source<T: Value>(text: &Text, index: usize) -> Result<Source, Unsupported> {
     text.plain_source::<T>(index)
 }
 
-/// `op dst, a`; SCC stays.
+/// Binds `op dst, a`; SCC is kept.
 pub(crate) fn unary<A: Value, R: Value>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -57,7 +58,7 @@ pub(crate) fn unary<A: Value, R: Value>(
     })
 }
 
-/// `op dst, a`; SCC becomes "not zero".
+/// Binds `op dst, a`; SCC becomes "not zero".
 pub(crate) fn unary_nz<A: Value, R: Value>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -71,7 +72,7 @@ pub(crate) fn unary_nz<A: Value, R: Value>(
     })
 }
 
-/// `op dst, a, b`; SCC stays.
+/// Binds `op dst, a, b`; SCC is kept.
 pub(crate) fn binary<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -86,7 +87,7 @@ pub(crate) fn binary<A: Value, B: Value, R: Value>(
     })
 }
 
-/// `op dst, a, b`; SCC becomes "not zero".
+/// Binds `op dst, a, b`; SCC becomes "not zero".
 pub(crate) fn binary_nz<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -100,7 +101,7 @@ pub(crate) fn binary_nz<A: Value, B: Value, R: Value>(
     })
 }
 
-/// `op dst, a, b`; the function takes SCC and says what it becomes.
+/// Binds `op dst, a, b`; the function gets SCC and returns its new value.
 pub(crate) fn binary_scc<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B, bool) -> (R, bool) + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -114,7 +115,7 @@ pub(crate) fn binary_scc<A: Value, B: Value, R: Value>(
     })
 }
 
-/// `op dst, a, b, c` or, where the third source is the destination, `op dst, a, b`.
+/// Binds `op dst, a, b, c`, or `op dst, a, b` if the third source is the destination.
 pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     third: usize,
     f: impl Fn(A, B, C) -> R + Copy + Send + Sync + 'static,
@@ -132,7 +133,7 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     })
 }
 
-/// `op a, b`: SCC becomes the verdict.
+/// Binds `op a, b`; SCC becomes the result of the comparison.
 pub(crate) fn compare<A: Value, B: Value>(
     f: impl Fn(A, B) -> bool + Copy + Send + Sync + 'static,
 ) -> Operation {
@@ -146,8 +147,8 @@ pub(crate) fn compare<A: Value, B: Value>(
     Operation::from(binder).that(Passes::Condition)
 }
 
-/// `op dst, imm16`: the function takes the old destination and the raw immediate, and says what SCC
-/// becomes if it writes it.
+/// Binds `op dst, imm16`. The function gets the old destination and the raw immediate, and returns the new SCC if it is
+/// written.
 pub(crate) fn with_immediate(
     f: impl Fn(u32, u16) -> (u32, Option<bool>) + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -163,7 +164,7 @@ pub(crate) fn with_immediate(
     })
 }
 
-/// `op a, imm16`: SCC becomes the verdict.
+/// Binds `op a, imm16`; SCC becomes the result of the comparison.
 pub(crate) fn compare_immediate(
     f: impl Fn(u32, u16) -> bool + Copy + Send + Sync + 'static,
 ) -> Operation {
@@ -177,8 +178,8 @@ pub(crate) fn compare_immediate(
     Operation::from(binder).that(Passes::Condition)
 }
 
-/// `op dst, a`: combines the operand with EXEC, saves the old EXEC in `dst`.
-/// `words` is the width of the mask, which is that of the instruction and not that of the wave.
+/// Binds `op dst, a`: combines the operand with EXEC and saves the old EXEC in `dst`. The mask has the width of the
+/// instruction, not that of the wave.
 pub(crate) fn save_exec<T: Value>(
     f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
     keeps_result: bool,

@@ -1,41 +1,41 @@
-//! The float formats of 8 bits and less.
+//! Float formats of 8 bits and less.
 //!
-//! Sources: the OCP 8-bit floating point specification (GFX12, GFX950), for the formats without infinities and negative
-//! zero (GFX942) the CDNA 3 ISA guide, and for those of 4 and 6 bits the CDNA 4 ISA guide, "BF8 / FP8 and Smaller
-//! Formats and Conversions".
+//! Sources: the OCP 8-bit floating point specification (GFX12, GFX950); for formats without infinities and negative
+//! zero (GFX942) the CDNA 3 ISA guide; for those of 4 and 6 bits the CDNA 4 ISA guide, "BF8 / FP8 and Smaller Formats
+//! and Conversions".
 
 use device::{Arch, Generation};
 
-/// What the codes of a format mean that are no ordinary numbers.
+/// Special codes of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rules {
-    /// One more in the bias than in OCP's formats, the code of negative zero is the only NaN, and there are no
+    /// The bias is larger by one than in OCP's formats, the code of negative zero is the only NaN, and the format has no
     /// infinities.
     Fnuz,
-    /// As OCP says; whether NaNs keep their sign on their way in and out.
+    /// OCP rules. `signed_nans` is true if NaNs keep their sign in conversions.
     Ocp { signed_nans: bool },
     /// All codes are numbers.
     Finite,
 }
 
-/// One format of 4, 6 or 8 bits.
+/// A format of 4, 6 or 8 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallFloat {
-    /// Bits of the exponent.
+    /// Number of exponent bits.
     exponent: u32,
-    /// Bits of the fraction.
+    /// Number of fraction bits.
     pub fraction: u32,
     rules: Rules,
-    /// What is too large becomes the greatest number, as MODE.FP16_OVFL asks of formats of 8 bits.
+    /// True if numbers that are too large become the largest number, as MODE.FP16_OVFL requests for 8-bit formats.
     saturates: bool,
 }
 
-/// What GFX12 makes of the NaNs of OCP's formats; the NaNs that it makes of those of binary32, 0xff and 0xfe, have
-/// their sign set as well. Measured on a Radeon RX 9070 XT.
+/// Result of converting NaNs of OCP's formats on GFX12. In the other direction the NaNs are 0xff and 0xfe, which also
+/// have their sign set. Measured on a Radeon RX 9070 XT.
 const MEASURED_NAN: f32 = f32::from_bits(0xffc0_0000);
 
 impl SmallFloat {
-    /// By `fp8` or `bf8` in the name of an instruction.
+    /// Returns the format for `fp8` or `bf8` in an instruction's name.
     pub(crate) fn named(name: &str, arch: Arch) -> Option<SmallFloat> {
         let (exponent, fraction) = match name {
             "fp8" => (4, 3),
@@ -44,14 +44,14 @@ impl SmallFloat {
         };
         let rules = match arch.generation() {
             Generation::Cdna3 => Rules::Fnuz,
-            // `amd_hip_ocp_host.hpp` of HIP, which says it computes as GFX950 does.
+            // According to `amd_hip_ocp_host.hpp` of HIP, which claims to compute like GFX950.
             Generation::Cdna4 => Rules::Ocp { signed_nans: true },
             _ => Rules::Ocp { signed_nans: false },
         };
         Some(SmallFloat { exponent, fraction, rules, saturates: false })
     }
 
-    /// The same with the formats that GFX950 added: `fp6`, `bf6` and `fp4`.
+    /// Returns the format for a name, including those that GFX950 added: `fp6`, `bf6` and `fp4`.
     pub fn with_a_scale(name: &str, arch: Arch) -> Option<SmallFloat> {
         let (exponent, fraction) = match name {
             "fp6" => (2, 3),
@@ -62,17 +62,17 @@ impl SmallFloat {
         Some(SmallFloat { exponent, fraction, rules: Rules::Finite, saturates: false })
     }
 
-    /// The same format with MODE.FP16_OVFL set or not.
+    /// Returns the format with saturation on or off, depending on MODE.FP16_OVFL.
     pub(crate) fn saturating(self, saturates: bool) -> SmallFloat {
         SmallFloat { saturates, ..self }
     }
 
-    /// Bits of a number.
+    /// Returns the number of bits.
     pub(crate) fn bits(self) -> u32 {
         1 + self.exponent + self.fraction
     }
 
-    /// The bit of the sign.
+    /// Returns the mask of the sign bit.
     pub fn sign(self) -> u8 {
         1 << (self.exponent + self.fraction)
     }
@@ -81,12 +81,12 @@ impl SmallFloat {
         (1 << (self.exponent - 1)) - 1 + i32::from(self.rules == Rules::Fnuz)
     }
 
-    /// The exponent of the least number that is no denormal.
+    /// Returns the exponent of the smallest normal number.
     pub(crate) fn least_exponent(self) -> i32 {
         1 - self.bias()
     }
 
-    /// The code of the greatest finite number.
+    /// Returns the code of the largest finite number.
     pub fn greatest(self) -> u8 {
         match (self.rules, self.exponent) {
             (Rules::Fnuz | Rules::Finite, _) => self.sign() - 1,
@@ -95,7 +95,7 @@ impl SmallFloat {
         }
     }
 
-    /// Exact. Bits above those of a number do not count.
+    /// Converts exactly. Surplus upper bits are ignored.
     pub fn to_f32(self, bits: u8) -> f32 {
         let negative = bits & self.sign() != 0;
         let magnitude = bits & (self.sign() - 1);
@@ -105,7 +105,7 @@ impl SmallFloat {
         if let Rules::Ocp { signed_nans } = self.rules
             && magnitude > self.greatest()
         {
-            // The only code between is that of infinity, which `fp8` has not.
+            // The only code in between is infinity, which `fp8` does not have.
             let infinite = self.exponent == 5 && magnitude == 0x7c;
             return match (infinite, negative) {
                 (false, _) if signed_nans => f32::NAN.copysign(if negative { -1.0 } else { 1.0 }),
@@ -123,26 +123,26 @@ impl SmallFloat {
         if negative { -value } else { value }
     }
 
-    /// Rounds to nearest, ties to even. What is too large becomes an infinity, NaN where the format has none, or the
-    /// greatest number where it has neither.
+    /// Rounds to nearest, ties to even. A number that is too large becomes infinity, or NaN if the format has no
+    /// infinity, or the largest number if it has neither.
     pub fn round(self, value: f64) -> u8 {
         self.encode(value, f64::round_ties_even)
     }
 
-    /// Rounds away from zero with a probability that is the fraction of a unit that is lost, by a random number: its
-    /// upper bits, as many as the unit has in a source with a fraction of `of` bits, are added below the unit, and what
-    /// is then below it is cut off.
+    /// Rounds stochastically: rounds away from zero with a probability equal to the lost fraction of a unit. The upper
+    /// bits of the random number, as many as the unit has in a source with `of` fraction bits, are added below the
+    /// unit, and the result is truncated.
     ///
-    /// The ISA guides name these bits (`V_CVT_SR_FP8_F32`), but then round to nearest even what they call stochastic,
-    /// which would change exact values half of the time. For all formats, `from_float_sr` in HIP's
-    /// `amd_hip_ocp_host.hpp` has them.
+    /// The ISA guides name these bits (`V_CVT_SR_FP8_F32`), but then describe rounding to nearest even, which would
+    /// change exact values half of the time. `from_float_sr` in HIP's `amd_hip_ocp_host.hpp` uses these bits for all
+    /// formats.
     pub fn round_by_chance(self, value: f64, random: u32, of: u32) -> u8 {
         let bits = of - self.fraction;
         let chance = f64::from(random >> (32 - bits)) / f64::from(1u32 << bits);
         self.encode(value, |units| (units + chance).floor())
     }
 
-    /// The code of a NaN.
+    /// Returns the code of a NaN.
     fn nan(self, sign: u8) -> u8 {
         match (self.rules, self.exponent) {
             (Rules::Fnuz, _) => 0x80,
@@ -154,11 +154,12 @@ impl SmallFloat {
         }
     }
 
-    /// The code of a value whose magnitude `to_integer` rounds, in units of its last place.
+    /// Returns the code of a value. `to_integer` rounds the magnitude, in units of the last place.
     fn encode(self, value: f64, to_integer: impl Fn(f64) -> f64) -> u8 {
         let sign = if value.is_sign_negative() { self.sign() } else { 0 };
-        // "CVT_*FP8_F32 and CVT*_BF8_F32 FP16_OVFL rule" of the ISA guides, by which infinities are too large as well.
-        // What GFX12 makes of them does not hang on the bit, as others measured on a Radeon RX 9070 XT, against its guide.
+        // "CVT_*FP8_F32 and CVT*_BF8_F32 FP16_OVFL rule" of the ISA guides, by which infinities count as too large as
+        // well. On GFX12 the result for infinities does not depend on the bit, as others measured on a Radeon RX 9070
+        // XT, contrary to its guide.
         let keeps_infinity = value.is_infinite() && self.rules == Rules::Ocp { signed_nans: false };
         let overflow = match (self.rules, self.exponent) {
             _ if self.saturates && !keeps_infinity => sign | self.greatest(),
@@ -174,12 +175,12 @@ impl SmallFloat {
             return overflow;
         }
         let magnitude = value.abs();
-        // The exponent of the unit in the last place at this magnitude, not below that of the denormals.
+        // Exponent of the unit in the last place at this magnitude, at least that of denormals.
         let least = 1 - self.bias();
         let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(least);
         let power = |n: i32| f64::from_bits(((n + 1023) as u64) << 52);
         let units = to_integer(magnitude * power(self.fraction as i32 - exponent)) as u32;
-        // A carry out of the significand goes to the exponent.
+        // A carry out of the significand increments the exponent.
         let code = units + (((exponent - least) as u32) << self.fraction);
         if code > u32::from(self.greatest()) {
             return overflow;

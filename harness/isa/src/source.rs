@@ -1,4 +1,4 @@
-//! Sources and destinations of vector instructions, resolved once at decoding.
+//! Sources and destinations of vector instructions, resolved at decoding.
 
 use std::mem::MaybeUninit;
 
@@ -9,13 +9,13 @@ use crate::{
     wave::{Wave, flushed},
 };
 
-/// Where a source comes from.
+/// Location of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Place {
     Vector(u16),
     Scalar(u16),
     Constant(u64),
-    /// [`Wave::permuted`]: the result of DPP.
+    /// [`Wave::permuted`], the result of a DPP permutation.
     Permuted,
 }
 
@@ -52,13 +52,14 @@ impl Part {
     }
 }
 
-/// Room for 32 lanes of a source that is not a register; clearing it first would cost as much as most instructions.
+/// Buffer for 32 lanes of a source that is not a register. Left uninitialised, because clearing it would cost as much
+/// as most instructions.
 pub(crate) type Buffer = MaybeUninit<Half>;
 
-/// The second words of a source that has none.
+/// High words of a source that has only one word per lane: zeros.
 pub(crate) static NO_WORDS: Half = [0; HALF];
 
-/// One source operand.
+/// A source operand.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) place: Place,
@@ -69,7 +70,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The bits of the value with its modifiers applied.
+    /// Returns the value with its modifiers applied.
     #[inline(always)]
     pub(crate) fn value<T: Value>(&self, low: u32, high: u32) -> T {
         let mut bits = u64::from(low);
@@ -82,7 +83,7 @@ impl Source {
         T::from_bits(bits)
     }
 
-    /// One word of 32 lanes; `buffer` holds it where it is not a register.
+    /// Returns one word of 32 lanes. `buffer` is used if the source is not a register.
     #[inline(always)]
     pub(crate) fn lanes<'a>(
         &self,
@@ -97,7 +98,7 @@ impl Source {
         self.register(wave, half, word, buffer)
     }
 
-    /// Half a wave with its modifiers applied, as MODE wants a source of that type.
+    /// Reads half a wave with modifiers applied, and flushes denormals if MODE requests that for the type.
     pub(crate) fn take(&self, of: &Type, wave: &Wave, half: usize, words: &mut [Half; 2]) {
         for (word, values) in words.iter_mut().enumerate().take(of.words) {
             let mut buffer = Buffer::uninit();
@@ -117,17 +118,17 @@ impl Source {
         }
     }
 
-    /// Whether the source is read as whole words.
+    /// Returns true if the source is read as whole words.
     pub(crate) fn is_whole(&self) -> bool {
         self.part.is_none()
     }
 
-    /// Whether an instruction that has written half of the lane mask at `first` could no longer read this source.
+    /// Returns true if writing half of the lane mask at `first` would change this source.
     pub(crate) fn overlaps_mask(&self, first: u16) -> bool {
         matches!(self.place, Place::Scalar(index) if index < first + 2 && first < index + 2)
     }
 
-    /// One word of the lanes of a source that [`Source::is_whole`].
+    /// Returns one word of the lanes of a source for which [`Source::is_whole`] is true.
     #[inline(always)]
     pub(crate) fn whole<'a>(
         &self,
@@ -161,7 +162,7 @@ impl Source {
         buffer.write(std::array::from_fn(lane))
     }
 
-    /// One word of one lane, without modifiers.
+    /// Returns one word of one lane, without modifiers.
     #[inline(always)]
     pub(crate) fn word(&self, wave: &Wave, lane: usize, word: usize) -> u32 {
         match self.place {
@@ -172,7 +173,7 @@ impl Source {
         }
     }
 
-    /// One lane.
+    /// Returns the value of one lane.
     #[inline(always)]
     pub(crate) fn lane<T: Value>(&self, wave: &Wave, lane: usize) -> T {
         let mut low = self.word(wave, lane, 0);
@@ -183,21 +184,21 @@ impl Source {
         self.value(low, high)
     }
 
-    /// The value of a source that is the same in all lanes.
+    /// Returns the value of a source that is equal in all lanes.
     #[inline(always)]
     pub(crate) fn uniform<T: Value>(&self, wave: &Wave) -> T {
         self.lane(wave, 0)
     }
 }
 
-/// One destination row, or half of one.
+/// A destination: a register or half of one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) row: u16,
     part: Option<(Part, Unused)>,
 }
 
-/// What happens to the bits of the destination that are not written.
+/// Handling of the destination bits that are not written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unused {
     Zero,
@@ -206,12 +207,12 @@ enum Unused {
 }
 
 impl Target {
-    /// Whether the register is written as a whole.
+    /// Returns true if the register is written as a whole.
     pub(crate) fn is_whole(&self) -> bool {
         self.part.is_none()
     }
 
-    /// Writes one word of the lanes of `mask`.
+    /// Writes one word of the lanes in `mask`.
     #[inline(always)]
     pub(crate) fn write(
         &self,
@@ -256,14 +257,15 @@ impl Text {
         if high && !of.half { Err(Unsupported) } else { Ok(high) }
     }
 
-    /// The bit of `op_sel` for the result, behind those of the sources. LLVM 17 has one more, for what `v_fmac_f16` adds to.
+    /// Returns the `op_sel` bit for the result, which follows those of the sources. LLVM 17 prints one more, for the
+    /// addend of `v_fmac_f16`.
     fn half_of_result(&self, index: usize) -> Option<u8> {
         let bits = self.list("op_sel").filter(|bits| bits.len() >= self.operands.len() - index);
         bits.and_then(|bits| bits.last().copied())
     }
 
-    /// The operand as a source of a type. `position` counts the sources; it selects the bits of
-    /// `op_sel` and the SDWA selection.
+    /// Returns the operand as a source of a type. `position` counts the sources and selects the bits of `op_sel` and
+    /// the SDWA selection.
     pub(crate) fn source(
         &self,
         of: &Type,
@@ -274,13 +276,13 @@ impl Text {
         let operand = self.operand(index)?;
         let register = !matches!(source.place, Place::Constant(_));
         let bit = match (index, position) {
-            // A result that is read besides has one half for both.
+            // A result that is also read has one bit for both.
             (0, 1..) => self.half_of_result(index),
             _ => self.list("op_sel").and_then(|bits| bits.get(position).copied()),
         };
         let high = self.is_upper(of, operand, bit)?;
         if high && !register {
-            // No guide says what the upper half of a constant is.
+            // No guide specifies the upper half of a constant.
             return Err(Unsupported);
         }
         if of.half && register {
@@ -295,14 +297,14 @@ impl Text {
         } else if operand.sign_extend {
             return Err(Unsupported);
         }
-        // Reading a plain low half needs no extraction: the value types ignore the upper bits.
+        // A plain low half needs no extraction, because the value types ignore the upper bits.
         if source.part == Some(Part::LOW) && of.half {
             source.part = None;
         }
         Ok(source)
     }
 
-    /// The operand as a source whose register is read whole.
+    /// Returns the operand as a source whose register is read as a whole.
     pub(crate) fn plain_source<T: Value>(&self, index: usize) -> Result<Source, Unsupported> {
         self.whole_source(Type::of::<T>(), index)
     }
@@ -338,8 +340,8 @@ impl Text {
         }
     }
 
-    /// The destination of a vector instruction with a result of that type. `preserves` says that
-    /// GFX9 keeps the upper half of a 16-bit result; from GFX10 on all instructions do (LLVM,
+    /// Returns the destination of a vector instruction with a result of this type. `preserves` is true if GFX9 keeps
+    /// the upper half of the register for a 16-bit result. From GFX10 on all instructions do (LLVM,
     /// `GCNSubtarget::zeroesHigh16BitsOfDest`).
     pub(crate) fn target(
         &self,
@@ -373,7 +375,7 @@ impl Text {
         Ok(Target { row: first, part })
     }
 
-    /// A row that is written whole.
+    /// Returns a destination row that is written as a whole.
     pub(crate) fn row(&self, index: usize, words: u16) -> Result<usize, Unsupported> {
         match self.operand(index)?.base {
             Base::Vector { first, count } if count >= words => Ok(usize::from(first)),
@@ -381,7 +383,7 @@ impl Text {
         }
     }
 
-    /// A scalar destination of `words` registers; `null` swallows it.
+    /// Returns a scalar destination of `words` registers. Writes to `null` are discarded.
     pub(crate) fn scalar(&self, index: usize, words: u16) -> Result<u16, Unsupported> {
         match self.operand(index)?.base {
             Base::Scalar { first, count } if count >= words => Ok(first),

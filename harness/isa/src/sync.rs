@@ -1,19 +1,20 @@
-//! Global wave sync: counters of the device at which waves of all workgroups of a launch meet.
+//! Global wave sync (GWS): counters of the device that synchronise the waves of all workgroups of a launch.
 //!
-//! A queue that has it, a cooperative one, has 64 resources, which stay as they are from one dispatch to the next: the HIP runtime
-//! sets one up by a kernel of its own before a cooperative launch. A resource is a barrier or a semaphore, by what the
-//! last instruction on it was. Each wave that comes to a barrier counts down; the one that finds nothing left to count lets all go, and
-//! brings the count for the next time. A semaphore has a number of units: who takes one waits until there is one for him.
+//! A cooperative queue has 64 resources, which keep their state between dispatches: the HIP runtime initialises one
+//! with its own kernel before a cooperative launch. A resource is a barrier or a semaphore, depending on the last
+//! instruction on it. Each wave that arrives at a barrier decrements the counter. The wave that finds it at zero
+//! releases all and sets the counter for the next use. A semaphore has a number of units; a wave that takes one waits
+//! until one is available.
 //!
-//! Source: the Vega, CDNA and RDNA 3 ISA guides, `DS_GWS_*`; which resource is meant, which they leave in part open, LLVM's
-//! `SelectDS_GWS`: M0\[21:16\] and the offset, modulo 64.
+//! Source: the Vega, CDNA and RDNA 3 ISA guides, `DS_GWS_*`. For the resource number, which they leave partly open,
+//! LLVM's `SelectDS_GWS`: M0\[21:16\] and the offset, modulo 64.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Resources of a queue.
+/// Number of resources of a queue.
 const RESOURCES: usize = 64;
 
-/// The global wave sync of a queue.
+/// Global wave sync of a queue.
 #[derive(Debug)]
 pub struct WaveSync([Mutex<Resource>; RESOURCES]);
 
@@ -23,36 +24,36 @@ impl Default for WaveSync {
     }
 }
 
-/// One resource.
+/// A resource.
 #[derive(Debug)]
 struct Resource {
-    /// How many waves a barrier still waits for besides the last one; the units that a semaphore has.
+    /// Barrier: number of waves that must still arrive before the last one. Semaphore: number of available units.
     counter: u32,
-    /// How often the barrier has let waves go. Of it hardware has the lowest bit, which is as much as it needs.
+    /// Number of times that the barrier has opened. Hardware has only its lowest bit, which is sufficient.
     opened: u64,
-    /// The waves that have asked for a unit of the semaphore, and those of them that have one: they have their turns.
+    /// Number of waves that have requested a unit of the semaphore, and that have got one, in order.
     asked: u64,
     served: u64,
 }
 
-/// What an instruction does to a resource.
+/// Action of an instruction on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Sets the counter up.
+    /// Initialises the counter.
     Init,
-    /// Comes to the barrier.
+    /// Arrives at the barrier.
     Barrier,
-    /// Gives the semaphore a unit, or so many, or one for each wave that waits.
+    /// Adds one unit to the semaphore.
     Release,
-    /// Gives as many units as the value says.
+    /// Adds as many units as the value.
     ReleaseSome,
-    /// Gives a unit to each wave that waits.
+    /// Adds one unit for each waiting wave.
     ReleaseAll,
     /// Takes a unit of the semaphore.
     Acquire,
 }
 
-/// What a wave waits for that has come to a resource.
+/// Condition for which a wave waits at a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaits {
     resource: usize,
@@ -61,21 +62,21 @@ pub struct Awaits {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// The barrier has let waves go more often than that.
+    /// The barrier must have opened more than this number of times.
     Opened(u64),
-    /// More than that have a unit of the semaphore.
+    /// More than this number of waves must have got a unit.
     Served(u64),
 }
 
-/// What an instruction did that concerns the order of waves.
+/// Synchronisation effect of an executed instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synced {
     pub(crate) resource: usize,
-    /// It lets others know what its wave did before.
+    /// True if the wave releases its earlier accesses.
     pub(crate) lets_go: bool,
-    /// It is done once others have let the wave know, and not before.
+    /// True if the wave acquires when it continues.
     pub(crate) hears: bool,
-    /// Those who wait go on: at a barrier, with what all have let go of by now.
+    /// True if waiting waves continue. At a barrier, they acquire from all waves that have arrived.
     pub(crate) opens: bool,
 }
 
@@ -84,12 +85,12 @@ impl Resource {
         Resource { counter: 0, opened: 0, asked: 0, served: 0 }
     }
 
-    /// Gives units to those who wait, in turn.
+    /// Assigns units to waiting waves, in order.
     fn serve(&mut self) {
         let waiting = self.asked - self.served;
         let served = waiting.min(self.counter.into());
         self.served += served;
-        // No more than the counter.
+        // The number is at most the counter.
         self.counter -= served as u32;
     }
 }
@@ -99,7 +100,7 @@ impl WaveSync {
         self.0[number % RESOURCES].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out an instruction of a wave. `value` is the one of its first lane.
+    /// Executes a global-wave-sync instruction; `value` is the operand of the first active lane.
     pub fn act(&self, action: Action, number: usize, value: u32) -> (Synced, Option<Awaits>) {
         let mut it = self.resource(number);
         let resource = number % RESOURCES;
@@ -107,7 +108,7 @@ impl WaveSync {
         let mut awaits = None;
         match action {
             Action::Init => {
-                // Whoever waited has ended with its launch.
+                // Waves that waited before belonged to an ended launch.
                 (it.counter, it.served) = (value, it.asked);
                 (synced.lets_go, synced.opens) = (false, false);
             }
@@ -128,7 +129,7 @@ impl WaveSync {
                 it.serve();
             }
             Action::ReleaseAll => {
-                // There are never as many waves.
+                // There are never that many waves.
                 it.counter = u32::try_from(it.asked - it.served).unwrap_or(u32::MAX);
                 it.serve();
             }
@@ -143,7 +144,7 @@ impl WaveSync {
         (synced, awaits)
     }
 
-    /// Whether the wave goes on.
+    /// Returns true if the wave may continue.
     pub fn lets_go(&self, awaits: Awaits) -> bool {
         let it = self.resource(awaits.resource);
         match awaits.what {

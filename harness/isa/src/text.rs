@@ -1,30 +1,30 @@
-//! Parses the disassembler's text of one instruction into operands and modifiers.
+//! Parser for the disassembler's text of an instruction.
 
 use device::{Arch, Generation};
 
-/// Registers of the scalar file that have names of their own. The numbers up to `M0` follow the
-/// operand encoding of GFX9; the rest are places of this interpreter.
+/// Numbers of scalar registers with names. Up to `M0` they follow the operand encoding of GFX9; the others are internal
+/// to the interpreter.
 pub mod register {
     pub(crate) const FLAT_SCRATCH: u16 = 102;
     pub(crate) const XNACK_MASK: u16 = 104;
-    /// The carries and results of comparisons that have no other place.
+    /// Default destination of carries and comparisons.
     pub const VCC: u16 = 106;
     pub(crate) const TTMP: u16 = 108;
-    /// What many instructions take an index or an offset from.
+    /// Index or offset operand of many instructions.
     pub const M0: u16 = 124;
-    /// The lanes that run.
+    /// Mask of the active lanes.
     pub const EXEC: u16 = 126;
-    /// The condition of scalar instructions: 0 or 1.
+    /// Condition of scalar instructions: 0 or 1.
     pub const SCC: u16 = 128;
-    /// Where writes to `null` go; up to 16 registers.
+    /// Destination for writes to `null`, up to 16 registers.
     pub(crate) const NULL: u16 = 130;
     pub(crate) const COUNT: usize = 146;
-    /// The first accumulation register, `a0`, in the vector file.
+    /// First accumulation register, `a0`, in the vector file.
     pub(crate) const ACCUMULATION: u16 = 256;
 }
 
-/// High halves of the addresses that flat accesses take for LDS and for scratch. The same numbers
-/// must come out of `src_shared_base`, `src_private_base` and HW_REG_SH_MEM_BASES.
+/// High halves of the flat addresses of LDS and scratch. `src_shared_base`, `src_private_base` and HW_REG_SH_MEM_BASES
+/// must contain the same numbers.
 pub const SHARED_APERTURE: u32 = 0x0002_0000;
 pub(crate) const PRIVATE_APERTURE: u32 = 0x0001_0000;
 
@@ -39,30 +39,30 @@ pub enum Constant {
     Float(f64),
 }
 
-/// What an operand names, without its modifiers.
+/// An operand without its modifiers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Base {
-    /// Vector registers; accumulation registers are behind the others.
+    /// Vector registers; accumulation registers follow the others.
     Vector {
-        /// The first of them.
+        /// First register.
         first: u16,
-        /// How many.
+        /// Number of registers.
         count: u16,
     },
     /// Scalar registers.
     Scalar {
-        /// The first of them.
+        /// First register.
         first: u16,
-        /// How many.
+        /// Number of registers.
         count: u16,
     },
-    /// A number.
+    /// A constant.
     Constant(Constant),
-    /// Bits that do not depend on the type: `src_shared_base`.
+    /// Bits that do not depend on the type, for example `src_shared_base`.
     Bits(u64),
-    /// `null`: nothing is written, and zero is read.
+    /// `null`: writes are discarded, and reads return zero.
     Null,
-    /// `off`: no register has a part in the address.
+    /// `off`: the address uses no register.
     Off,
     /// `hwreg(...)`, `sendmsg(...)` and other words.
     Word(String),
@@ -75,52 +75,53 @@ pub struct Operand {
     pub negate: bool,
     pub absolute: bool,
     pub(crate) sign_extend: bool,
-    /// `.h`: the upper half of a register. `.l` and no suffix are the lower one.
+    /// True for `.h`, the upper half of a register. `.l` and no suffix are the lower half.
     pub high: bool,
-    /// It names one of the halves.
+    /// True if it names one of the halves.
     pub(crate) half: bool,
 }
 
-/// What the text of an instruction does not say: where it is, and in what waves.
+/// Properties of an instruction that its text does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// The architecture that it is of.
+    /// Architecture.
     pub arch: Arch,
-    /// Lanes of the wave that executes it. The disassembler is not told, and prints registers as for the usual number.
+    /// Number of lanes of the executing wave. The disassembler does not get this number and prints registers as for the
+    /// default.
     pub lanes: usize,
-    /// Where it is.
+    /// Address.
     pub address: u64,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The low half of its first dword: the immediate of SOPP and SOPK, the offset of DS.
+    /// Low half of the first dword: the immediate of SOPP and SOPK, the offset of DS.
     pub immediate: u16,
 }
 
 impl Site {
-    /// An instruction of 8 bytes at 0, in waves of the usual size.
+    /// Returns the site of an 8-byte instruction at address 0, in waves of the default size.
     pub fn of(arch: Arch) -> Site {
         Site { arch, lanes: arch.wave_size() as usize, address: 0, size: 8, immediate: 0 }
     }
 }
 
-/// One instruction, parsed.
+/// A parsed instruction.
 #[derive(Clone, Debug)]
 pub struct Text {
-    /// Without the suffix that names the encoding.
+    /// Mnemonic without the suffix of the encoding.
     pub mnemonic: String,
-    /// In the order of the text.
+    /// Operands, in the order of the text.
     pub operands: Vec<Operand>,
-    /// What follows the operands: `name:value` or `name`.
+    /// Modifiers after the operands: `name:value` or `name`.
     modifiers: Vec<(String, String)>,
     pub(crate) site: Site,
 }
 
-/// Why an instruction could not be bound to an operation; the caller names the instruction.
+/// Error for an instruction that the interpreter does not support. The caller adds the instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported;
 
 impl Text {
-    /// Reads the text of one instruction.
+    /// Parses the text of an instruction.
     pub fn parse(text: &str, site: &Site) -> Result<Text, Unsupported> {
         let text = text.split("//").next().unwrap_or_default().trim();
         let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -154,9 +155,9 @@ impl Text {
         Ok(parsed)
     }
 
-    /// Where waves of RDNA have 64 lanes, matrices take half the registers that the disassembler prints: it takes these waves
-    /// for those of 32 lanes. GFX11 alone repeats A and B, and so leaves them as they are (the RDNA 3 and RDNA 4 ISA guides,
-    /// "WMMA").
+    /// Corrects matrix operands for RDNA waves of 64 lanes, where matrices use half of the registers that the
+    /// disassembler prints, because it assumes waves of 32 lanes. A and B on GFX11 are unchanged, because GFX11 repeats
+    /// them (the RDNA 3 and RDNA 4 ISA guides, "WMMA").
     fn fit_to_wave(&mut self) {
         if self.site.lanes != 64 || self.site.arch.wave_size() != 32 {
             return;
@@ -182,7 +183,7 @@ impl Text {
         self.operands.get(index).ok_or(Unsupported)
     }
 
-    /// Whether a modifier of this name stands behind the operands.
+    /// Returns true if the instruction has a modifier of this name.
     pub fn has(&self, modifier: &str) -> bool {
         self.modifiers.iter().any(|(name, _)| name == modifier)
     }
@@ -191,24 +192,24 @@ impl Text {
         self.modifiers.iter().find(|(name, _)| name == modifier).map(|(_, value)| value.as_str())
     }
 
-    /// A number such as that of `offset:16`; 0 if it is not there. No field of an instruction has more than 32 bits.
+    /// Returns the number of a modifier such as `offset:16`; 0 if it is absent. No field has more than 32 bits.
     pub fn number(&self, modifier: &str) -> Result<i64, Unsupported> {
         let Some(text) = self.value(modifier) else { return Ok(0) };
         integer(text).filter(|number| i32::try_from(*number).is_ok()).ok_or(Unsupported)
     }
 
-    /// A list such as that of `op_sel:[0,1]`.
+    /// Returns the list of a modifier such as `op_sel:[0,1]`.
     pub fn list(&self, modifier: &str) -> Option<Vec<u8>> {
         let inner = self.value(modifier)?.strip_prefix('[')?.strip_suffix(']')?;
         inner.split(',').map(|item| item.trim().parse().ok()).collect()
     }
 
-    /// For an operation that has consumed the modifier and binds the rest to a family.
+    /// Removes a modifier that the caller has already handled.
     pub(crate) fn drop_modifier(&mut self, modifier: &str) {
         self.modifiers.retain(|(name, _)| name != modifier);
     }
 
-    /// Refuses modifiers that the operation does not know: ignoring one would be a guess.
+    /// Rejects modifiers that the operation does not know.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), Unsupported> {
         if self.modifiers.iter().all(|(name, _)| known.contains(&name.as_str())) {
             Ok(())
@@ -217,7 +218,7 @@ impl Text {
         }
     }
 
-    /// The names of all modifiers.
+    /// Returns the names of all modifiers.
     pub(crate) fn modifier_names(&self) -> impl Iterator<Item = &str> {
         self.modifiers.iter().map(|(name, _)| name.as_str())
     }
@@ -226,7 +227,7 @@ impl Text {
         self.site.arch.generation().is_gfx9()
     }
 
-    /// The target of a SOPP branch.
+    /// Returns the target of a SOPP branch.
     pub fn branch_target(&self) -> u64 {
         let offset = i64::from(self.site.immediate as i16) * 4;
         (self.site.address + 4).wrapping_add_signed(offset)
@@ -260,7 +261,7 @@ fn strip_encoding(mnemonic: &str) -> String {
     }
 }
 
-/// Splits at a separator outside brackets.
+/// Splits at a separator outside of brackets.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0, 0);
@@ -401,7 +402,7 @@ pub(crate) fn parse_base(text: &str) -> Option<Base> {
     Some(Base::Word(text.to_owned()))
 }
 
-/// `5` or `[4:7]`: the first register and how many.
+/// Parses `5` or `[4:7]` into the first register and the number of registers.
 fn registers(text: &str) -> Option<(u16, u16)> {
     if let Some(range) = enclosed(text, "[", "]") {
         let (first, last) = range.split_once(':').unwrap_or((range, range));

@@ -1,12 +1,13 @@
-//! Instructions that the stack's disassembler has no name for, though its compiler, or a newer one, makes them.
+//! Instructions that the stack's disassembler does not know, although its compiler or a newer one emits them.
 //!
-//! From GFX11 on, an operand of 16 bits may be the upper half of a register: the encodings of 32 bits say so with the highest
-//! bit of the register's number. LLVM names these operands from release 20 on (`+real-true16`); earlier ones refuse the
-//! instruction, since without the upper halves no such operand lies above v127. Here the bit is taken away, the rest is
-//! named by the disassembler, and the half is written behind the register as LLVM does: `v5.h`.
+//! From GFX11 on, a 16-bit operand may be the upper half of a register, which 32-bit encodings mark with the highest
+//! bit of the register number. LLVM prints such operands from release 20 on (`+real-true16`). Earlier releases reject
+//! the instruction, because without upper halves no such operand is above v127. This module clears the bit,
+//! disassembles the rest, and appends the half to the register like LLVM: `v5.h`.
 //!
-//! VOP3 and VOP3P have room for three sources, and hardware does not look at those that an instruction lacks. LLVM wrote zeros there; since
-//! release 22 it writes the constant 0 (0x80), which disassemblers before it refuse. Here the zeros are put back.
+//! VOP3 and VOP3P have three source fields, and hardware ignores those that an instruction does not use. LLVM wrote
+//! zeros there; since release 22 it writes the constant 0 (0x80), which older disassemblers reject. This module
+//! restores the zeros.
 //!
 //! Source for the encodings: the RDNA 3 and RDNA 4 ISA guides, "VOP1", "VOP2", "VOPC", "DPP16", "DPP8" and "VOP3".
 
@@ -14,19 +15,19 @@ use device::{Arch, Generation};
 
 use crate::disassembler::disassemble;
 
-/// The text and the size of an instruction, as `disassemble` gives them.
+/// Text and size of an instruction, as `disassemble` returns them.
 pub type Named = Result<Option<(String, u64)>, String>;
 
-/// Opcodes of VOP1 that came with the upper halves, and their names; `v_not_b16` has the same operands.
+/// Opcodes of VOP1 that were added with the upper halves, and their names. They have the operands of `v_not_b16`.
 const BY_HALVES: [(u32, &str); 2] = [(28, "v_mov_b16"), (102, "v_swap_b16")];
 const MODEL: (u32, &str) = (105, "v_not_b16");
-/// Where the opcodes of VOP1 begin in VOP3.
+/// First opcode of VOP1 instructions in VOP3.
 const VOP1_IN_VOP3: u32 = 0x180;
 
-/// Source operands that say that the first source and its DPP stand in the second dword.
+/// Source numbers that mean that the second dword contains the first source and its DPP control.
 const DPP: [u32; 3] = [0xe9, 0xea, 0xfa];
 
-/// How an instruction of 32 bits is encoded.
+/// Encoding of a 32-bit instruction.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Encoding {
     /// One source.
@@ -35,11 +36,11 @@ pub enum Encoding {
     Vop2,
     /// A comparison.
     Vopc,
-    /// In another way.
+    /// Another encoding.
     Other,
 }
 
-/// That of a first dword.
+/// Returns the encoding of a first dword.
 pub fn encoding(word: u32) -> Encoding {
     match word >> 25 {
         0x3f => Encoding::Vop1,
@@ -49,12 +50,12 @@ pub fn encoding(word: u32) -> Encoding {
     }
 }
 
-/// The number of a vector register in an instruction.
+/// Field with the number of a vector register.
 #[derive(Clone, Copy)]
 struct Field {
-    /// Its highest bit, counted from the first dword's lowest.
+    /// Highest bit of the field, counted from the lowest bit of the first dword.
     bit: u32,
-    /// Which operand of the text it is, from the first or, where the text may have a mask before, from the last.
+    /// Position of the operand in the text, from the first operand, or from the last one if a mask may precede it.
     operand: Place,
 }
 
@@ -64,7 +65,7 @@ enum Place {
     Last(usize),
 }
 
-/// The registers of an instruction that the highest bit of their number puts above v127.
+/// Returns the register fields whose highest bit is set.
 fn upper(words: [u32; 2]) -> Vec<Field> {
     let kind = encoding(words[0]);
     let source = words[0] & 0x1ff;
@@ -89,7 +90,7 @@ fn upper(words: [u32; 2]) -> Vec<Field> {
     if kind == Encoding::Other { Vec::new() } else { fields }
 }
 
-/// Writes `.h` behind the register of an operand.
+/// Appends `.h` to the register of an operand.
 fn mark(text: &str, place: Place) -> Option<String> {
     let (mnemonic, rest) = text.split_once(char::is_whitespace)?;
     let mut operands: Vec<String> = rest.split(", ").map(str::to_owned).collect();
@@ -105,7 +106,8 @@ fn mark(text: &str, place: Place) -> Option<String> {
     Some(format!("{mnemonic} {}", operands.join(", ")))
 }
 
-/// The instruction with another opcode in place of one that came with the upper halves, and the name of that one.
+/// Returns the instruction with a known opcode in place of one that was added with the upper halves, and the name of
+/// the latter.
 fn remodelled(word: u32) -> Option<(u32, &'static str)> {
     let name = |opcode: u32| BY_HALVES.iter().find(|known| known.0 == opcode).map(|known| known.1);
     if encoding(word) == Encoding::Vop1 {
@@ -119,10 +121,10 @@ fn remodelled(word: u32) -> Option<(u32, &'static str)> {
     None
 }
 
-/// Names what the disassembler does not.
+/// Disassembles an instruction that the disassembler does not know.
 ///
 /// # Errors
-/// Without a disassembler for the architecture: why.
+/// Returns the reason why no disassembler for the architecture is available.
 pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
     let generation = arch.generation();
     let vop3 = if generation.is_gfx9() { 0x34 } else { 0x35 };
@@ -137,13 +139,13 @@ pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
     })
 }
 
-/// Names an instruction of VOP3 or VOP3P that has the constant 0 for its third source, or for the second as well, where it lacks these.
+/// Disassembles a VOP3 or VOP3P instruction that has the constant 0 in unused fields for the third or second source.
 pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     const SOURCE: u64 = 0x1ff;
     const ZERO: u64 = 0x80;
     let Some(Ok(dwords)) = bytes.get(..8).map(<[u8; 8]>::try_from) else { return Ok(None) };
     let all = u64::from_le_bytes(dwords);
-    // VOP3P of GFX9 begins as its VOP3 does.
+    // On GFX9, VOP3P starts with the same bits as VOP3.
     let packed = vop3 == 0x35 && all as u32 >> 23 == 0x198;
     if all as u32 >> 26 != vop3 && !packed {
         return Ok(None);
@@ -160,7 +162,7 @@ pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> N
         }
         let bare = lacking.iter().fold(all, |all, bit| all & !(SOURCE << bit));
         let Some(text) = named(bare)? else { continue };
-        // With a register there it is no instruction or the same one: so it does not use what stands there.
+        // If a register number in the field gives no instruction or the same one, the field is unused.
         let mut with_register = lacking.iter().map(|bit| named(bare | 1 << bit));
         if with_register.all(|other| other.is_ok_and(|other| other.is_none_or(|it| it == text))) {
             return Ok(Some(text));
@@ -169,7 +171,7 @@ pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> N
     Ok(None)
 }
 
-/// Names an instruction with upper halves of registers, by what a disassembler names without them.
+/// Disassembles an instruction with upper halves of registers, using a disassembler that does not know them.
 pub fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     let Some(Ok(dwords)) = bytes.get(..8).map(<[u8; 8]>::try_from) else { return Ok(None) };
     let all = u64::from_le_bytes(dwords);
@@ -187,7 +189,7 @@ pub fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
         None => text,
     };
     let fields = upper([all as u32, (all >> 32) as u32]);
-    // Operands of 32 bits may well lie above v127: the fewest changes that make an instruction are the right ones.
+    // 32-bit operands may be above v127, so the smallest set of changes that gives an instruction is the right one.
     let mut sets: Vec<u32> = (0..1 << fields.len()).collect();
     sets.sort_by_key(|set: &u32| set.count_ones());
     for set in sets {

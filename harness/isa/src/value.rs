@@ -1,4 +1,4 @@
-//! The types that operations compute in, and how registers and constants become them.
+//! Types of operations, and conversion of registers and constants to them.
 
 use crate::{
     float16::{Bf16, F16},
@@ -6,43 +6,43 @@ use crate::{
     text::Constant,
 };
 
-/// A type of a lane or of a scalar: one or two 32-bit registers, or half of one.
+/// Type of a lane or of a scalar: one or two 32-bit registers, or half of one.
 pub(crate) trait Value: Copy + Send + Sync + 'static {
-    /// Registers that it takes.
+    /// Number of registers.
     const WORDS: usize;
-    /// Whether it is 16 bits in half a register.
+    /// True for 16 bits in half a register.
     const HALF: bool = false;
-    /// Whether it is the float of 32 bits, whose denormals MODE may make zeros of.
+    /// True for 32-bit floats, whose denormals MODE may flush.
     const SINGLE: bool = false;
-    /// The sign bit of a float; 0 for integers, which have no `neg` and `abs` modifiers.
+    /// Sign bit of a float; 0 for integers, which have no `neg` and `abs` modifiers.
     const SIGN: u64 = 0;
 
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
-    /// What an inline constant or a literal means for this type.
+    /// Returns the value of an inline constant or a literal for this type.
     fn constant(constant: Constant) -> u64;
-    /// Whether results of this type that are too large are the greatest number under MODE.FP16_OVFL.
+    /// True if results of this type that are too large become the largest number under MODE.FP16_OVFL.
     const SATURATES: bool = false;
-    /// What that rule asks of a source; integers are nothing that it asks for.
+    /// Returns the class of a source, which decides whether MODE.FP16_OVFL replaces an infinite result.
     fn class(self) -> Class {
         Class::Other
     }
-    /// The greatest number of its sign for an infinity, where the type [`Value::SATURATES`].
+    /// Returns the largest number of the same sign for an infinity, if the type [`Value::SATURATES`].
     fn saturated(self) -> Self {
         self
     }
-    /// Output modifiers of floats: multiply, then clamp to 0..=1. Zeros and denormals are +0, and what becomes denormal is
-    /// a zero of its sign.
+    /// Applies the multiplier of the output modifiers. Zeros and denormals become +0, and denormal results become zeros
+    /// of the same sign.
     fn scaled(self, _factor: f32) -> Self {
         self
     }
-    /// A NaN is 0, or what it was where `keeps_nans`; -0 is +0.
+    /// Clamps to 0..=1. A NaN becomes 0, or is kept if `keeps_nans` is set; -0 becomes +0.
     fn clamped(self, _keeps_nans: bool) -> Self {
         self
     }
 }
 
-/// What is asked of a type around an operation, so that all that stands around operations is compiled once and not for each.
+/// Type-erased operand loads and stores, so that they are compiled once rather than per operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Type {
     pub(crate) words: usize,
@@ -53,9 +53,10 @@ pub(crate) struct Type {
     pub(crate) constant: fn(Constant) -> u64,
     pub(crate) class: fn(u64) -> Class,
     pub(crate) saturated: fn(u64) -> u64,
-    /// [`Value::scaled`] of 32 lanes; what becomes infinite is [`Value::saturated`] if the last argument says so.
+    /// [`Value::scaled`] for 32 lanes. If the last argument is true, [`Value::saturated`] is applied to infinite
+    /// results.
     pub(crate) scaled: fn(&mut [Half; 2], f32, bool),
-    /// [`Value::clamped`] of 32 lanes.
+    /// [`Value::clamped`] for 32 lanes.
     pub(crate) clamped: fn(&mut [Half; 2], bool),
 }
 
@@ -85,9 +86,9 @@ impl Type {
         }
     }
 
-    /// What a constant is in a packed instruction of 16 bits: a word from which `op_sel` and `op_sel_hi` choose halves. An
-    /// inline integer has its sign in the upper half; an inline float is a half in the lower one, or, where the instruction
-    /// computes in integers, a whole binary32 (LLVM, `getInlineEncodingV216` in AMDGPUBaseInfo.cpp).
+    /// Returns a constant in a packed 16-bit instruction, as a word from which `op_sel` and `op_sel_hi` select halves.
+    /// An inline integer has its sign in the upper half. An inline float is a half in the lower one, or, for integer
+    /// instructions, a whole binary32 (LLVM, `getInlineEncodingV216` in AMDGPUBaseInfo.cpp).
     pub(crate) fn packed(&self, constant: Constant) -> u32 {
         match constant {
             Constant::Inline(value) => value as u32,
@@ -97,13 +98,13 @@ impl Type {
         }
     }
 
-    /// The same where MODE changes nothing, as where a value is only moved.
+    /// Returns the type without effects of MODE, for values that are only moved.
     pub(crate) fn moved<T: Value>() -> &'static Type {
         const { &Type { single: false, saturates: false, ..Type::new::<T>() } }
     }
 }
 
-/// The bits of a value from its words.
+/// Combines the words of a value.
 #[inline(always)]
 pub(crate) fn joined(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
@@ -117,7 +118,7 @@ fn change<T: Value>(words: &mut [Half; 2], f: impl Fn(T) -> T) {
     }
 }
 
-/// What MODE.FP16_OVFL asks of the sources of an instruction whose result is infinite.
+/// Class of a source, for the rule of MODE.FP16_OVFL about infinite results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Zero,
@@ -134,9 +135,9 @@ impl Class {
         }
     }
 
-    /// Whether an infinite result of these sources is no overflow and stays, as the ISA guides say of MODE.FP16_OVFL: of an
-    /// infinity, or, where `divides`, of one by zero. Of one source alone nothing but a division or a logarithm makes an
-    /// infinity of zero.
+    /// Returns true if an infinite result of these sources is not an overflow and is kept under MODE.FP16_OVFL (the ISA
+    /// guides): with an infinite source, or, if `divides` is set, for a division by zero. With a single source, only a
+    /// division or a logarithm turns zero into infinity.
     pub(crate) fn makes_infinity(sources: &[Class], divides: bool) -> bool {
         sources.contains(&Class::Infinite) || divides && sources == [Class::Zero]
     }
@@ -150,7 +151,7 @@ fn constant32(constant: Constant) -> u64 {
     }
 }
 
-/// 1/(2*pi) is the one inline constant that is not exact, so the text need not have all its digits.
+/// 1/(2*pi) is the only inexact inline constant, so the text may contain fewer digits.
 const INVERSE_TWO_PI: u64 = 0x3fc4_5f30_6dc9_c882;
 
 fn float64(value: f64) -> u64 {
@@ -172,7 +173,7 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn bits(self) -> u64 {
-                // Through the unsigned 32-bit or 64-bit type, so that no sign leaks upward.
+                // Converted through the unsigned 32-bit or 64-bit type, so that the sign is not extended too far.
                 integer_bits(self as i64 as u64, $words, $half)
             }
             fn constant(constant: Constant) -> u64 {
@@ -241,7 +242,7 @@ impl Value for f32 {
         match self.is_nan() {
             true if keeps_nans => self,
             true => 0.0,
-            // The sum makes +0 of -0.
+            // The addition turns -0 into +0.
             false => self.clamp(0.0, 1.0) + 0.0,
         }
     }
@@ -278,7 +279,7 @@ impl Value for f64 {
         match self.is_nan() {
             true if keeps_nans => self,
             true => 0.0,
-            // The sum makes +0 of -0.
+            // The addition turns -0 into +0.
             false => self.clamp(0.0, 1.0) + 0.0,
         }
     }
@@ -351,7 +352,7 @@ impl Value for Bf16 {
     }
 }
 
-/// A binary32 as a source that is what it is whatever MODE says of denormals.
+/// A binary32 source that MODE does not flush.
 #[derive(Clone, Copy)]
 pub(crate) struct AsItIs(pub(crate) f32);
 
@@ -371,7 +372,7 @@ impl Value for AsItIs {
     }
 }
 
-/// A binary16 that is what it is whatever MODE.FP16_OVFL says.
+/// A binary16 result that MODE.FP16_OVFL does not affect.
 #[derive(Clone, Copy)]
 pub(crate) struct Settled(pub(crate) F16);
 
@@ -404,13 +405,13 @@ impl Value for Settled {
     }
 }
 
-/// A zero of its sign for a denormal.
+/// Returns a zero of the same sign for a denormal.
 #[inline(always)]
 pub(crate) fn flushed(a: f32) -> f32 {
     if a.abs() < f32::MIN_POSITIVE { 0f32.copysign(a) } else { a }
 }
 
-/// The source or result with a zero for its denormal, where MODE makes one of it.
+/// Flushes a denormal source or result, if `flushes` is set and the type is a 32-bit float.
 #[inline(always)]
 pub(crate) fn flushed_where<T: Value>(flushes: bool, value: T) -> T {
     if !(T::SINGLE && flushes) {

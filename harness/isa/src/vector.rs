@@ -1,4 +1,4 @@
-//! Families of vector instructions: a function of one lane becomes an operation on a wave.
+//! Building blocks for vector instructions: turns a function of one lane into an operation on a wave.
 
 use std::marker::PhantomData;
 
@@ -12,7 +12,7 @@ use crate::{
     wave::Wave,
 };
 
-/// Defines a family: its struct, and its loops over lanes where something is modified and where nothing is.
+/// Defines a family of operations: its struct, a plain loop over lanes, and a loop with modifiers.
 macro_rules! family {
     ($family:ident, $n:literal: $(($index:literal: $type:ident, $low:ident, $high:ident))+) => {
         struct $family<$($type,)+ R, F> {
@@ -81,7 +81,7 @@ family!(Unary, 1: (0: A, a, a_high));
 family!(Binary, 2: (0: A, a, a_high) (1: B, b, b_high));
 family!(Ternary, 3: (0: A, a, a_high) (1: B, b, b_high) (2: C, c, c_high));
 
-/// `op dst, a`
+/// Binds `op dst, a`.
 pub(crate) fn unary<A: Value, R: Value>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -91,14 +91,14 @@ pub(crate) fn unary<A: Value, R: Value>(
     })
 }
 
-/// `op dst, a, b`
+/// Binds `op dst, a, b`.
 pub(crate) fn binary<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
     of_two(f, false)
 }
 
-/// `op dst, a, b` with a 16-bit result that leaves the other half of the destination alone on every generation.
+/// Binds `op dst, a, b` with a 16-bit result that keeps the other half of the destination on every generation.
 pub(crate) fn keeping<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -116,7 +116,7 @@ fn of_two<A: Value, B: Value, R: Value>(
     })
 }
 
-/// `op dst, a, b, c`
+/// Binds `op dst, a, b, c`.
 pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     f: impl Fn(A, B, C) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -128,7 +128,7 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     })
 }
 
-/// `op dst, a, b` where the old destination is the third source.
+/// Binds `op dst, a, b`, where the old destination is the third source.
 pub(crate) fn accumulate<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B, R) -> R + Copy + Send + Sync + 'static,
 ) -> Operation {

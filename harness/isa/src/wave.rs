@@ -1,4 +1,4 @@
-//! The registers of a wave, and what the instructions of a workgroup share.
+//! Registers and state of a wave.
 
 use crate::{
     registers::{HALF, Half, RegisterFile, Row},
@@ -7,72 +7,72 @@ use crate::{
     text::register,
 };
 
-/// Why an instruction did not complete.
+/// Reason why an instruction did not complete.
 #[derive(Debug)]
 pub enum Stop {
-    /// An access to memory that is not mapped.
+    /// Access to memory that is not mapped.
     PageFault {
-        /// The first byte that was out of reach.
+        /// First unmapped byte.
         address: u64,
-        /// Whether it was a write or an atomic.
+        /// True for a write or an atomic.
         write: bool,
     },
-    /// The kernel gave up.
+    /// The kernel aborted.
     Abort,
-    /// What is in registers asks for something that the interpreter lacks: what.
+    /// Register contents require an unsupported feature.
     Gap(&'static str),
 }
 
 pub(crate) type Step = Result<(), Box<Stop>>;
 
-/// Whether a wave executes instructions.
+/// Execution state of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It does.
+    /// Executes instructions.
     Running,
-    /// It sleeps until the others have had a turn.
+    /// Sleeps until the other waves have had a turn.
     Resting,
-    /// It waits for the other waves of its workgroup.
+    /// Waits for the other waves of its workgroup.
     AtBarrier,
-    /// At a resource of global wave sync, for what [`Wave::awaits`] says.
+    /// Waits at a resource of global wave sync for [`Wave::awaits`].
     AtSync,
-    /// It has come to its end, or has not begun.
+    /// Has ended, or has not started.
     Ended,
 }
 
-/// Between `s_set_gpr_idx_on` and `s_set_gpr_idx_off`: M0 moves the register numbers.
+/// Detour between `s_set_gpr_idx_on` and `s_set_gpr_idx_off`: M0 is added to register numbers.
 pub(crate) const INDEXING: u8 = 1;
-/// MODE asks for another rounding than to nearest even.
+/// Detour while MODE selects another rounding than to nearest even.
 pub(crate) const ROUNDING: u8 = 2;
 
-/// The registers of a wave, and what it is doing.
+/// Registers and state of a wave.
 pub struct Wave {
-    /// The scalar registers, by the numbers of [`register`].
+    /// Scalar registers, by the numbers of [`register`].
     pub scalar: [u32; register::COUNT],
     pub(crate) vector: RegisterFile,
     /// Address of the next instruction.
     pub pc: u64,
-    /// Of the wave: 32 or 64.
+    /// Number of lanes: 32 or 64.
     pub lanes: usize,
-    /// Whether it executes instructions.
+    /// Execution state.
     pub state: State,
-    /// What it waits for at global wave sync.
+    /// Condition for which it waits at global wave sync.
     pub awaits: Option<Awaits>,
     pub(crate) executed: u64,
-    /// Scratch of all lanes, with the dwords of the lanes interleaved as hardware does.
+    /// Scratch memory of all lanes, with the dwords of the lanes interleaved like in hardware.
     pub scratch: Vec<u8>,
-    /// The first source of a DPP instruction after its permutation.
+    /// First source of a DPP instruction after its permutation.
     pub(crate) permuted: [Row; 2],
-    /// Which wave of the workgroup it is.
+    /// Number of the wave in its workgroup.
     pub index: u32,
     /// HW_REG_MODE.
     mode: u32,
-    /// Why instructions do not do what they ordinarily do: `INDEXING`, `ROUNDING`.
+    /// Reasons for which instructions behave differently: `INDEXING`, `ROUNDING`.
     pub detours: u8,
 }
 
 impl Wave {
-    /// A wave that has not begun, of so many lanes.
+    /// Creates a wave that has not started.
     pub fn new(lanes: usize) -> Wave {
         Wave {
             scalar: [0; register::COUNT],
@@ -95,7 +95,7 @@ impl Wave {
         self.lanes / HALF
     }
 
-    /// A pair of scalar registers, such as an address.
+    /// Returns a pair of scalar registers, for example an address.
     #[inline(always)]
     pub fn pair(&self, first: u16) -> u64 {
         let first = usize::from(first);
@@ -109,7 +109,7 @@ impl Wave {
         self.scalar[first + 1] = (value >> 32) as u32;
     }
 
-    /// A lane mask: one register in a wave of 32 lanes, else two.
+    /// Returns a lane mask: one register in a wave of 32 lanes, otherwise two.
     #[inline(always)]
     pub fn mask(&self, first: u16) -> u64 {
         if self.lanes == HALF {
@@ -147,25 +147,25 @@ impl Wave {
         self.scalar[usize::from(register::SCC)] = u32::from(value);
     }
 
-    /// What a lane of a vector register holds.
+    /// Returns the value of a lane of a vector register.
     #[inline(always)]
     pub fn lane(&self, row: usize, lane: usize) -> u32 {
         self.vector[row][lane / HALF][lane % HALF]
     }
 
-    /// Sets it.
+    /// Sets the value of a lane of a vector register.
     #[inline(always)]
     pub fn set_lane(&mut self, row: usize, lane: usize, value: u32) {
         self.vector[row][lane / HALF][lane % HALF] = value;
     }
 
-    /// The bits of half a lane mask.
+    /// Sets the bits of half a lane mask.
     #[inline(always)]
     pub(crate) fn set_half_mask(&mut self, first: u16, half: usize, bits: u32) {
         self.scalar[usize::from(first) + half] = bits;
     }
 
-    /// Writes the lanes of `mask`.
+    /// Writes the lanes in `mask`.
     #[inline(always)]
     pub(crate) fn blend(&mut self, row: usize, half: usize, mask: u32, values: &Half) {
         let target = &mut self.vector[row][half];
@@ -180,16 +180,16 @@ impl Wave {
     }
 }
 
-/// MODE.FP_DENORM for 32 bits: bit 0 keeps denormal sources, bit 1 denormal results.
+/// MODE.FP_DENORM for 32 bits: bit 0 keeps denormal sources, bit 1 keeps denormal results.
 const KEEPS_SOURCES: u32 = 1 << 4;
 const KEEPS_RESULTS: u32 = 1 << 5;
-/// The same for results of 16 and 64 bits.
+/// Bit of MODE.FP_DENORM that keeps denormal results of 16 and 64 bits.
 const KEEPS_OTHER_RESULTS: u32 = 1 << 7;
-/// Whether `clamp` makes zeros of NaNs. GFX12 has no such bit, and does.
+/// Bit that makes `clamp` turn NaNs into zeros. GFX12 does that without such a bit.
 const DX10_CLAMP: u32 = 1 << 8;
-/// MODE.FP16_OVFL: results of 16 bits and less that are too large are the greatest number.
+/// MODE.FP16_OVFL: results of 16 bits and less that are too large become the largest number.
 pub(crate) const FP16_OVFL: u32 = 1 << 23;
-/// MODE.IEEE. GFX12 has no such bit, and nothing that compilers make sets it there.
+/// MODE.IEEE. GFX12 has no such bit, and compilers never set it there.
 const IEEE: u32 = 1 << 9;
 
 impl Wave {
@@ -203,7 +203,7 @@ impl Wave {
         self.set_detour(ROUNDING, mode & Field::ALL != 0);
     }
 
-    /// Whether M0 moves the register numbers.
+    /// Returns true if M0 is added to register numbers.
     pub(crate) fn indexes(&self) -> bool {
         self.detours & INDEXING != 0
     }
@@ -212,42 +212,43 @@ impl Wave {
         self.detours = if on { self.detours | detour } else { self.detours & !detour };
     }
 
-    /// Whether MODE makes zeros of the denormal sources of 32-bit float arithmetic.
+    /// Returns true if MODE flushes denormal sources of 32-bit float arithmetic.
     #[inline(always)]
     pub(crate) fn flushes_sources(&self) -> bool {
         self.mode & KEEPS_SOURCES == 0
     }
 
-    /// Whether MODE makes zeros of any.
+    /// Returns true if MODE flushes denormal sources or results.
     #[inline(always)]
     pub(crate) fn flushes_any(&self) -> bool {
         self.flushes_sources() || self.flushes_results()
     }
 
-    /// Whether MODE makes zeros of its denormal results.
+    /// Returns true if MODE flushes denormal results.
     #[inline(always)]
     pub(crate) fn flushes_results(&self) -> bool {
         self.mode & KEEPS_RESULTS == 0
     }
 
-    /// Whether MODE makes the greatest numbers of results of 16 bits and less that are too large.
+    /// Returns true if MODE turns too large results of 16 bits and less into the largest number.
     #[inline(always)]
     pub(crate) fn saturates(&self) -> bool {
         self.mode & FP16_OVFL != 0
     }
 
-    /// Whether MODE asks for IEEE rules, by which minima and maxima of signalling NaNs are NaNs.
+    /// Returns true if MODE selects IEEE rules, by which minima and maxima of signalling NaNs are NaNs.
     pub(crate) fn has_ieee_rules(&self) -> bool {
         self.mode & IEEE != 0
     }
 
-    /// Whether a NaN stays one under `clamp`, where the architecture lets MODE say so.
+    /// Returns true if `clamp` keeps NaNs, on architectures where MODE decides.
     pub(crate) fn keeps_nans(&self) -> bool {
         self.mode & DX10_CLAMP == 0
     }
 
-    /// Whether an instruction may scale its result, `single` or of another size: the output modifiers are ignored where denormal
-    /// results are kept, and under IEEE rules. Source: "Output modifiers" of the ISA guides before RDNA 4.
+    /// Returns true if an instruction may scale its result, which is `single` or of another size. Output modifiers are
+    /// ignored if denormal results are kept, and under IEEE rules. Source: "Output modifiers" of the ISA guides before
+    /// RDNA 4.
     #[inline(never)]
     pub(crate) fn scales_results(&self, single: bool) -> bool {
         let keeps = if single { KEEPS_RESULTS } else { KEEPS_OTHER_RESULTS };
@@ -255,18 +256,18 @@ impl Wave {
     }
 }
 
-/// The same floats with zeros, of the same sign, for denormals.
+/// Flushes denormals to zeros of the same sign.
 #[inline(never)]
 pub(crate) fn flushed(values: &Half) -> Half {
     values.map(|bits| if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
 }
 
-/// A bit for each lane: the highest of its word. As a loop it would be a shift and an OR for each lane.
+/// Returns the highest bit of each word, as one bit per lane. A plain loop would need a shift and an OR per lane.
 #[inline(always)]
 pub(crate) fn sign_bits(words: &Half) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: operations alone call this, which a machine runs, and a machine has an `Able`, so there is AVX2; the loads are of
-    // eight of the words.
+    // SAFETY: only operations call this. They are run by a machine, which contains an `Able`, so AVX2 is supported;
+    // each load reads eight of the words.
     unsafe {
         use std::arch::x86_64::{_mm256_loadu_ps, _mm256_movemask_ps};
         let eight = |first: usize| {
@@ -279,13 +280,13 @@ pub(crate) fn sign_bits(words: &Half) -> u32 {
     words.iter().rev().fold(0, |bits, word| bits << 1 | word >> 31)
 }
 
-/// The word that [`sign_bits`] takes for a bit that is set or not.
+/// Returns a word that [`sign_bits`] reads as this bit.
 #[inline(always)]
 pub(crate) fn sign(set: bool) -> u32 {
     u32::from(set).wrapping_neg()
 }
 
-/// The lanes whose bit is set.
+/// Returns the numbers of the set bits.
 pub(crate) fn active(mask: u64) -> impl Iterator<Item = usize> {
     let mut rest = mask;
     std::iter::from_fn(move || {

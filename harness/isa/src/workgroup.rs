@@ -1,4 +1,4 @@
-//! The execution of one workgroup, whose waves take turns.
+//! Execution of one workgroup, whose waves take turns.
 
 use std::{
     collections::HashSet,
@@ -15,33 +15,35 @@ use crate::{
     wave::{State, Stop, Wave, active},
 };
 
-/// The turns of a wave that has no other beside it.
+/// Length of the turns of a single wave, in instructions.
 const ALONE: u64 = 100_000;
 
-/// More instructions than a loop has in which a wave waits.
+/// Maximum number of instructions in a polling loop.
 const LOOP: usize = 4096;
 
-/// The lengths of the turns of a workgroup.
+/// Lengths of the turns of a workgroup.
 pub struct Clock {
     turns: Turns,
     state: u64,
 }
 
 impl Clock {
-    /// For the workgroup of that number: each has its own lengths, whichever thread executes it.
+    /// Creates the lengths for the workgroup with this number. Each workgroup has its own lengths, whichever thread
+    /// executes it.
     pub fn new(turns: Turns, workgroup: u64) -> Clock {
         let seed = if let Turns::Seeded(seed) = turns { seed } else { 0 };
-        // Anything but zero, from which the sequence would not move.
+        // The state must not be zero, from which the sequence would not change.
         let state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ workgroup << 32;
         Clock { turns, state: state.max(1) }
     }
 
-    /// The length of the next turn.
+    /// Returns the length of the next turn, in instructions.
     pub fn next_turn(&mut self) -> u64 {
         match self.turns {
             Turns::Of(turn) => turn.max(1),
             Turns::Seeded(_) => {
-                // Marsaglia's xorshift; powers of two, so that short turns are as frequent as long ones.
+                // Marsaglia's xorshift; the lengths are powers of two, so that short turns are as frequent as long
+                // ones.
                 self.state ^= self.state << 13;
                 self.state ^= self.state >> 7;
                 self.state ^= self.state << 17;
@@ -51,43 +53,44 @@ impl Clock {
     }
 }
 
-/// The workgroup that is being executed.
+/// A workgroup that is being executed.
 pub struct Group<'a> {
-    /// The code that the waves execute.
+    /// Code of the kernel.
     pub code: Code<'a>,
-    /// What they execute on detours.
+    /// Instructions for waves on detours.
     pub detours: Detours,
-    /// What they share.
+    /// Shared state and memory.
     pub machine: Machine<'a>,
-    /// They themselves.
+    /// Waves of the workgroup.
     pub waves: Vec<Wave>,
-    /// Its number.
+    /// Number of the workgroup.
     pub number: u64,
-    /// The address of the kernel's first instruction.
+    /// Address of the kernel's first instruction.
     pub entry: u64,
-    /// Instructions that a wave may execute.
+    /// Maximum number of instructions per wave.
     pub limit: u64,
-    /// How long their turns are.
+    /// Lengths of the turns.
     pub clock: Clock,
-    /// The mistakes that were told.
+    /// Errors that have been reported.
     pub told: HashSet<Mistake>,
 }
 
-/// What is the same in all findings of one mistake: its kind, instructions, and in words what else it is with.
+/// Identity of an error: its kind, the instructions, and a description of the other access.
 type Mistake = (Discriminant<Found>, [u64; 3], String);
 
-/// Why a workgroup lets another have its turn.
+/// Reason why a workgroup pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     Ended,
-    /// It has executed enough for now.
+    /// The workgroup has executed its share of instructions.
     Tired,
-    /// Its waves sleep, wait for other workgroups, or wait at a barrier for those that do.
+    /// All waves sleep, wait for other workgroups, or wait at a barrier for waves that do.
     Rests,
 }
 
 impl Group<'_> {
-    /// Gives the waves turns until all have ended, or until the workgroup has executed so many instructions, or rests.
+    /// Runs the waves in turns until all have ended, the workgroup has executed `budget` instructions, or all waves
+    /// rest.
     pub(crate) fn run(&mut self, budget: u64) -> Result<Pause, Trap> {
         let mut spent = 0;
         loop {
@@ -118,7 +121,7 @@ impl Group<'_> {
             if all(&[State::Ended]) {
                 return Ok(Pause::Ended);
             }
-            // A wave that has ended no longer counts at the barrier.
+            // Ended waves do not count at the barrier.
             if all(&[State::Ended, State::AtBarrier]) {
                 if let Some(checks) = Checks::of(&mut self.machine.watch) {
                     checks.barrier();
@@ -137,13 +140,13 @@ impl Group<'_> {
         }
     }
 
-    /// Tells of what only shows when the launch has ended, if it is news.
+    /// Reports errors that are detected at the end of the launch, unless they have been reported.
     pub(crate) fn tell(&mut self, found: Vec<Found>) -> Result<(), Trap> {
         for found in found {
             if !self.told.insert(mistake(&found, 0)) {
                 continue;
             }
-            // Each of these names its instructions itself.
+            // These findings contain their instructions themselves.
             let finding = finding(found, At::default(), self.machine.lds_asked, self.entry);
             if self.machine.space().found(&finding).is_break() {
                 return Err(Trap::Found(Box::new(finding)));
@@ -152,8 +155,8 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// The instruction at which a wave waits in a loop, and the first address that it looks at: the last access to memory
-    /// before the loop begins again.
+    /// Returns the instruction of a wave's polling loop and the first address that it reads: the last memory access
+    /// before the loop repeats.
     pub fn waits_at(&mut self, index: usize) -> (At, Option<u64>) {
         let mut found = (At::default(), None);
         if self.waves[index].state == State::AtSync {
@@ -187,12 +190,12 @@ impl Group<'_> {
                 break;
             }
         }
-        // Those steps were only to see where it waits: what they do wrong, the kernel does again by itself.
+        // These steps only locate the wait. The kernel repeats their errors when it continues.
         drop(Checks::found(&mut self.machine));
         found
     }
 
-    /// The instruction of global wave sync that a wave is behind; all of them have as many bytes.
+    /// Returns the global-wave-sync instruction at which a wave waits. All such instructions have the same size.
     fn at_sync(&mut self, behind: u64) -> At {
         let pc = behind.wrapping_sub(8);
         let Ok(page) = self.code.page(pc) else { return At::default() };
@@ -200,7 +203,7 @@ impl Group<'_> {
         at(&instruction.text, pc, self.entry)
     }
 
-    /// Gives a wave a turn of so many instructions.
+    /// Runs a wave for at most `length` instructions.
     pub fn turn<const WATCHED: bool>(&mut self, index: usize, length: u64) -> Result<(), Trap> {
         let Group { code, machine, waves, number, entry, limit, told, .. } = self;
         let wave = &mut waves[index];
@@ -209,13 +212,13 @@ impl Group<'_> {
         wave.executed += left;
         while left > 0 && wave.goes_on() {
             let page = code.page(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
-            // Stays in the page as long as the program does.
+            // Stays in this loop as long as the program counter stays in the page.
             while left > 0 && pc.wrapping_sub(page.base) < PAGE {
                 let instruction =
                     page.instruction(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
                 (last, pc) = (pc, pc + instruction.site.size);
                 left -= 1;
-                // Others neither look at the address nor change it.
+                // Other instructions neither read nor change the program counter.
                 if instruction.directs {
                     wave.pc = pc;
                 }
@@ -249,7 +252,7 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// A turn for a wave whose instructions do not do what they ordinarily do.
+    /// Runs a wave that is on a detour.
     fn turn_on_detour(&mut self, index: usize, length: u64) -> Result<(), Trap> {
         let Group { code, detours, machine, waves, number, entry, limit, told, .. } = self;
         let checked = machine.watch.is_some();
@@ -302,7 +305,7 @@ fn tell_who_follows(
 }
 
 impl Wave {
-    /// Whether its next instruction does what it ordinarily does.
+    /// Returns true if the next instruction has its ordinary behaviour.
     #[inline(always)]
     fn goes_on(&self) -> bool {
         self.state == State::Running && self.detours == 0
@@ -347,7 +350,7 @@ fn stop_trap(stop: Stop, instruction: &Instruction, pc: u64, entry: u64) -> Trap
     }
 }
 
-/// Tells what the instruction did wrong, if it is news.
+/// Reports the errors of an instruction that have not been reported.
 fn tell(
     machine: &mut Machine<'_>,
     told: &mut HashSet<Mistake>,
@@ -382,7 +385,7 @@ fn mistake(found: &Found, pc: u64) -> Mistake {
     (discriminant(found), [pc, first, second], with)
 }
 
-/// A mistake of that instruction, in a workgroup with so many bytes of LDS.
+/// Converts an error of an instruction, in a workgroup with this LDS size.
 fn finding(found: Found, instruction: At, size: u64, entry: u64) -> Finding {
     match found {
         Found::Outside { address, write } => Finding::Outside { address, write, instruction },
@@ -419,7 +422,7 @@ fn finding(found: Found, instruction: At, size: u64, entry: u64) -> Finding {
     }
 }
 
-/// A race of workgroups.
+/// Converts a race between workgroups.
 pub(crate) fn race_between(race: between::Race, entry: u64) -> Finding {
     let between::Race { address, why, sides } = race;
     let [first, second] = sides.map(|side| MemoryAccess {
@@ -431,14 +434,14 @@ pub(crate) fn race_between(race: between::Race, entry: u64) -> Finding {
     let why = match why {
         between::Why::Unordered => "nothing orders them",
         between::Why::NotCome => {
-            "a wave lets the other know before its earlier write has come to memory"
+            "a wave signals the other before its earlier write has reached memory"
         }
-        between::Why::Stale => "a wave that was let know has not dropped what its caches hold",
+        between::Why::Stale => "a signalled wave has not invalidated its caches",
     };
     Finding::MemoryRace { address, why, first, second }
 }
 
-/// One side of a race.
+/// Converts one side of a race.
 fn side(access: races::Access, entry: u64) -> LdsAccess {
     LdsAccess {
         kind: access.kind.word(),

@@ -1,11 +1,11 @@
-//! Which bytes of an allocation were ever written.
+//! Tracking of the initialised bytes of an allocation.
 
 use std::{
     ops::Range,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// One bit for each byte of an allocation: whether anything was written there since it was allocated.
+/// One bit per byte of an allocation: true if the byte was written since the allocation.
 #[derive(Debug)]
 pub struct Written {
     start: u64,
@@ -14,19 +14,19 @@ pub struct Written {
 }
 
 impl Written {
-    /// Of an allocation of `len` bytes at `start` to which nobody has written yet.
+    /// Creates the data for an uninitialised allocation of `len` bytes at `start`.
     pub fn new(start: u64, len: u64) -> Written {
-        // Zeroed pages, so that what nobody touches costs nothing.
+        // Zeroed pages, so that unused parts cost nothing.
         let words = vec![0u64; usize::try_from(len.div_ceil(64)).unwrap_or(0)];
         Written { start, len, words: words.into_iter().map(AtomicU64::new).collect() }
     }
 
-    /// The addresses of the allocation.
+    /// Returns the addresses of the allocation.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.len
     }
 
-    /// The words that hold the bits of a range of addresses, each with the mask of these bits.
+    /// Returns the words that contain the bits of an address range, each with the mask of these bits.
     fn words(&self, range: Range<u64>) -> impl Iterator<Item = (&AtomicU64, u64)> {
         let first = range.start.clamp(self.start, self.start + self.len) - self.start;
         let end = range.end.clamp(self.start, self.start + self.len) - self.start;
@@ -37,17 +37,17 @@ impl Written {
         })
     }
 
-    /// Whether any byte of the range was written; what is outside of the allocation does not count.
+    /// Returns true if any byte of the range is initialised. Bytes outside of the allocation are ignored.
     pub fn any(&self, range: Range<u64>) -> bool {
         self.words(range).any(|(word, mask)| word.load(Ordering::Relaxed) & mask != 0)
     }
 
-    /// Whether all bytes of the range were written.
+    /// Returns true if all bytes of the range are initialised.
     pub fn all(&self, range: Range<u64>) -> bool {
         self.words(range).all(|(word, mask)| word.load(Ordering::Relaxed) & mask == mask)
     }
 
-    /// Notes that the range was written, or that it now holds what was never written.
+    /// Marks the range as initialised or uninitialised.
     pub fn set(&self, range: Range<u64>, written: bool) {
         for (word, mask) in self.words(range) {
             if written {

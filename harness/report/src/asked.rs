@@ -1,35 +1,38 @@
-//! What was asked of a trial besides its stack and its device.
+//! Options of a trial that are recorded because its result depends on them.
 
 use device::Sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was asked of a trial besides its stack, its device, its faults and its lateness.
+/// Options that a trial was run with, apart from its stack, device, faults and injected delays, and a digest of the
+/// trial itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
     /// Options of the command line that a result depends on and that are not usual, such as `--env AMD_SERIALIZE_COPY=3`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub given: Vec<String>,
-    /// A digest of what the trial does: its plan without places in the case file, or its program. Another text of the same case has
-    /// another one.
+    /// Digest of the trial's plan (without line numbers of the case file) or of its program. It changes when the case
+    /// is edited.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
 
 impl Asked {
-    /// Options with their values, as a session gives them, and a digest.
+    /// Stores each option with its value, for example `--env A=1`, and the digest of the trial.
     pub fn new<'o>(given: impl IntoIterator<Item = (&'o str, String)>, text: String) -> Asked {
         let option =
             |(option, value): (&str, String)| format!("{option} {value}").trim().to_owned();
         Asked { given: given.into_iter().map(option).collect(), text }
     }
 
-    /// Whether it may be why a failure stays away. A launcher says where a trial runs, and nothing about how.
+    /// Returns true if an option may explain why a known failure does not occur. A launcher only decides where a trial
+    /// runs, so it does not count.
     pub fn may_avoid_failures(&self) -> bool {
         self.given.iter().any(|given| !given.starts_with("--launcher "))
     }
 
-    /// The options for people; variables together, as one mitigation may need several.
+    /// Describes the options for people. Variables are joined into one entry, because a mitigation may need several of
+    /// them.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut variables = Vec::new();
         let mut words = Vec::new();
@@ -58,7 +61,7 @@ impl Asked {
     }
 }
 
-/// In front of variables.
+/// Prefix of the list of variables.
 pub(crate) const WITH: &str = "with ";
 
 pub(crate) fn sanitized(sanitize: Sanitize) -> &'static str {

@@ -1,4 +1,4 @@
-//! The answer of a bisect as text, to be pasted into an issue.
+//! Plain-text result of a bisect, to be pasted into an issue.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::{
     words::count,
 };
 
-/// The answer in plain text. `sentence` says what was found, `spent` what it took.
+/// Formats a bisect result as plain text. `sentence` states the result, `spent` the number of runs and the time.
 pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -41,7 +41,7 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
         };
         line("signature", &format!("{}{alone}", found.signature));
     }
-    // A command may have run on anything.
+    // A user-supplied command may have run on any device, which is then unknown.
     if !found.on.gfx.is_empty() {
         let device = if found.on.emulated { "the emulated " } else { "" };
         line("device", &format!("{device}{}", found.on.gfx));

@@ -1,10 +1,10 @@
-//! The builds of rocrepro that records come from.
+//! Builds of rocrepro that produced a set of records.
 
 use std::collections::BTreeMap;
 
 use crate::{Record, count};
 
-/// The builds of rocrepro that made some records, with the number of records of each.
+/// Number of records per build of rocrepro, by version and build id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Builds(BTreeMap<(String, String), usize>);
 
@@ -14,7 +14,7 @@ impl Builds {
         *self.0.entry((record.rocrepro.clone(), record.build.clone())).or_default() += 1;
     }
 
-    /// Says that the records come from several builds; none where they come from one.
+    /// Returns a warning if the records come from several builds of rocrepro.
     pub fn warning(&self) -> Option<String> {
         let each = self.0.iter().map(|((version, build), trials)| {
             let build = if build.is_empty() { "an unknown build" } else { build };
@@ -29,7 +29,7 @@ impl Builds {
         })
     }
 
-    /// The one build of all records; empty where there are several or none.
+    /// Returns the build id if all records come from one build, otherwise an empty string.
     pub fn only(&self) -> &str {
         match self.0.first_key_value() {
             Some(((_, build), _)) if self.0.len() == 1 => build,

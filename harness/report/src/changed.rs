@@ -1,4 +1,4 @@
-//! Two runs beside each other: which trials came to something else.
+//! Comparison of two runs: which trials have another result.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,26 +15,26 @@ use crate::{
     words::{BOLD, count, faults, place, styled},
 };
 
-/// Trials of one run alone that are named.
+/// Maximum number of trials listed by name when only one of the runs has them.
 const NAMED: usize = 10;
 
-/// How a trial differs.
+/// Kind of difference between two runs of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It passed, and fails now.
+    /// The trial passed in the old run and fails in the new one.
     NowFails,
-    /// It failed, and passes now.
+    /// The trial failed in the old run and passes in the new one.
     NowPasses,
-    /// It fails in another way.
+    /// The trial fails in both runs, with different signatures.
     FailsOtherwise,
-    /// The intervals of its failure rates, 95 % each, do not overlap.
+    /// The 95 % intervals of the two failure rates do not overlap.
     AnotherRate,
-    /// What was seen differs, and chance may explain it.
+    /// The observed signatures differ, but chance may explain it.
     PerhapsChance,
-    /// The text of the case differs, so that what was seen says nothing of what the runs stood on.
+    /// The case was edited between the runs, so a difference need not come from the stack or device.
     AnotherText,
-    /// One of the runs has no verdict on it.
+    /// One of the two runs has no verdict on the trial.
     NoVerdict,
 }
 
@@ -51,18 +51,18 @@ impl Change {
         }
     }
 
-    /// Whether it is shown that the runs differ there.
+    /// Returns true if the difference is certain, that is, neither chance nor a missing verdict explains it.
     fn counts(self) -> bool {
         !matches!(self, Change::PerhapsChance | Change::NoVerdict)
     }
 }
 
-/// Signatures of the runs of one trial, without skipped runs and those without a verdict.
+/// Results of the runs of one trial. Skipped runs and runs without a verdict are left out.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// Signatures, in their order, with their numbers.
+    /// Each signature with the number of its runs, sorted.
     signatures: Vec<(Arc<str>, u32)>,
-    /// Texts of the case.
+    /// Digests of the case.
     texts: Vec<Arc<str>>,
     /// True if a record does not contain the digest of its case.
     any_text: bool,
@@ -83,29 +83,30 @@ impl Seen {
         self.signatures.iter().map(|(signature, n)| ((**signature).to_owned(), *n)).collect()
     }
 
-    /// Returns true if some records of both may be of one text of the case. A record of an older version may be of any.
+    /// Returns true if some records of both runs may belong to the same version of the case. Records of older rocrepro
+    /// versions have no digest and match every version.
     fn may_be_one_text(&self, other: &Seen) -> bool {
         self.any_text || other.any_text || self.texts.iter().any(|text| other.texts.contains(text))
     }
 }
 
-/// One of two runs that are compared: what its records came to, without the records.
+/// Summary of one of the two compared runs. It keeps no records in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// By each trial under its faults.
+    /// Results by trial and injected faults.
     trials: BTreeMap<String, Seen>,
-    /// Texts that many trials share.
+    /// Interned strings that many trials share.
     shared: BTreeSet<Arc<str>>,
     places: Vec<String>,
-    /// When the last trial ended.
+    /// Date on which the last trial ended.
     last: String,
     records: usize,
-    /// Build ids by the names of libraries, and rocrepro's own.
+    /// Build ids by library name, including rocrepro's own.
     builds: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Side {
-    /// Takes a record of the run.
+    /// Adds a record of the run.
     pub fn add(&mut self, record: &Record) {
         self.records += 1;
         let under = faults(record).map_or(String::new(), |faults| format!(" under {faults}"));
@@ -162,7 +163,7 @@ impl<'r> FromIterator<&'r Record> for Side {
     }
 }
 
-/// Signatures with their numbers, in words.
+/// Describes signatures with their counts.
 fn seen(signatures: &BTreeMap<String, u32>) -> String {
     let runs: u32 = signatures.values().sum();
     match signatures.iter().next() {
@@ -175,10 +176,10 @@ fn seen(signatures: &BTreeMap<String, u32>) -> String {
     }
 }
 
-/// The signature of a trial that passed.
+/// Signature of a trial that passed.
 const PASS: &str = "pass";
 
-/// None where both came to the same.
+/// Compares the results of a trial in both runs. Returns `None` if they are equal.
 fn change(old: &Seen, new: &Seen) -> Option<Change> {
     let (before, after) = (old.signatures(), new.signatures());
     match (before.is_empty(), after.is_empty()) {
@@ -187,7 +188,7 @@ fn change(old: &Seen, new: &Seen) -> Option<Change> {
         _ => return Some(Change::NoVerdict),
     }
     let ((low, high), (new_low, new_high)) = (old.failures().interval(), new.failures().interval());
-    // An earlier version recorded less of a failure, and differs in nothing else.
+    // Older versions of rocrepro recorded shorter signatures of the same failure; these count as equal.
     let is_in = |one: &str, all: &BTreeSet<&str>| all.iter().any(|other| may_be_same(one, other));
     let is_within = |one: &BTreeSet<&str>, other| one.iter().all(|one| is_in(one, other));
     if !before.iter().any(|one| is_in(one, &after)) {
@@ -205,49 +206,49 @@ fn change(old: &Seen, new: &Seen) -> Option<Change> {
     (!same).then_some(Change::PerhapsChance)
 }
 
-/// Two runs beside each other.
+/// Result of comparing two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changes {
-    /// Trials of both.
+    /// Number of trials that both runs have.
     pub in_both: usize,
-    /// Those that came to something else.
+    /// Trials whose results differ.
     pub changed: Vec<Changed>,
-    /// Trials that failed in both with nothing but the same exit status.
+    /// Trials that failed in both runs with only the same exit status, which may be two different failures.
     pub not_known: Vec<String>,
-    /// Trials of the old run alone, with their faults.
+    /// Trials that only the old run has, with their faults.
     pub only_old: Vec<String>,
-    /// Those of the new one.
+    /// Trials that only the new run has, with their faults.
     pub only_new: Vec<String>,
-    /// Libraries, and rocrepro itself, with another build id: the name, the old one and the new one.
+    /// Libraries (and rocrepro itself) whose build ids differ: name, old id, new id.
     pub libraries: Vec<(String, String, String)>,
-    /// What the old run stood on, and when its last trial ended.
+    /// Configurations of the old run, each with the date on which its last trial ended.
     pub old: Vec<(String, String)>,
-    /// The same of the new one.
+    /// Configurations of the new run, each with the date on which its last trial ended.
     pub new: Vec<(String, String)>,
-    /// Whether each trial ran once in each.
+    /// True if each trial ran once in each run.
     pub once: bool,
 }
 
-/// A trial of both runs that came to something else.
+/// A trial whose result differs between the runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changed {
-    /// The trial, with its faults.
+    /// Name of the trial, with its faults.
     pub trial: String,
-    /// How it differs.
+    /// Kind of difference.
     pub change: Change,
-    /// What the old run saw: signatures with their numbers.
+    /// Signatures in the old run, each with its count.
     pub old: BTreeMap<String, u32>,
-    /// What the new one saw.
+    /// Signatures in the new run, each with its count.
     pub new: BTreeMap<String, u32>,
 }
 
 impl Changes {
-    /// Compares the records of two runs.
+    /// Compares two runs, given their records.
     pub fn of(old: &[Record], new: &[Record]) -> Changes {
         Changes::between(&old.iter().collect(), &new.iter().collect())
     }
 
-    /// Compares two runs.
+    /// Compares two runs, given their summaries.
     pub fn between(old: &Side, new: &Side) -> Changes {
         let (before, after) = (&old.trials, &new.trials);
         let both = before.iter().filter_map(|(name, old)| Some((name, old, after.get(name)?)));
@@ -291,12 +292,12 @@ impl Changes {
         self.changed.iter().filter(|changed| wanted(changed.change)).count()
     }
 
-    /// Whether a trial of both came to something else, which chance does not explain.
+    /// Returns true if at least one trial has a result that differs for certain.
     pub fn differ(&self) -> bool {
         self.number(Change::counts) > 0
     }
 
-    /// For people.
+    /// Describes the differences for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for Changed { trial, change, old, new } in &self.changed {
@@ -350,7 +351,7 @@ impl Changes {
     }
 }
 
-/// Names the first of these trials, where there are some.
+/// Lists the first trials of a kind by name; writes nothing if there are none.
 fn named(what: &str, trials: &[&String], text: &mut String) {
     if trials.is_empty() {
         return;
@@ -390,7 +391,7 @@ mod tests {
         record
     }
 
-    fn told(old: &[Record], new: &[Record]) -> (String, bool) {
+    fn compare(old: &[Record], new: &[Record]) -> (String, bool) {
         let changes = Changes::of(old, new);
         (plain(&changes.text()), changes.differ())
     }
@@ -426,61 +427,61 @@ mod tests {
         ]
         .concat();
         new[0].stack.libraries[0].build_id = Some("9999".to_owned());
-        let (text, differs) = told(&old, &new);
+        let (text, differs) = compare(&old, &new);
         assert!(differs);
         insta::assert_snapshot!(text);
     }
 
-    /// Another text of the case is no news of ROCm, and is told.
+    /// An edited case is reported as such, not as a regression of ROCm.
     #[test]
-    fn another_text_is_named() {
+    fn edited_case_is_reported() {
         let (old, new) = (doing("one", passed("a/b")), doing("two", failed("a/b")));
-        let (text, differs) = told(std::slice::from_ref(&old), std::slice::from_ref(&new));
+        let (text, differs) = compare(std::slice::from_ref(&old), std::slice::from_ref(&new));
         let wanted =
             "another text    a/b\n    pass -> wrong-data:back:zero; the case's text differs\n";
         assert!(text.contains(wanted) && differs, "{text}");
-        // A record of an older version may be of any text.
-        let (text, _) = told(&[passed("a/b")], &[new]);
+        // A record of an older version has no digest, so it matches every version of the case.
+        let (text, _) = compare(&[passed("a/b")], &[new]);
         let wanted = format!("{:<15} a/b\n    pass -> wrong-data:back:zero\n", "now fails");
         assert!(text.contains(&wanted), "{text}");
         let variable = asking(&[("--env", "A=1")], passed("a/b"));
-        let (text, _) = told(&[asking(&[], failed("a/b"))], &[variable]);
+        let (text, _) = compare(&[asking(&[], failed("a/b"))], &[variable]);
         assert!(text.contains(
             "new: ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result; with A=1;"
         ));
     }
 
     #[test]
-    fn nothing_differs_from_itself() {
+    fn run_equals_itself() {
         let run = [passed("a/b"), failed("c/d"), skipped("e/f"), unproven("g/h")];
-        let (text, differs) = told(&run, &run);
+        let (text, differs) = compare(&run, &run);
         assert!(!differs && text.contains("4 trials in both: 0 differ, 0 differ"), "{text}");
     }
 
     #[test]
-    fn failures_are_compared_by_their_identity() {
+    fn signatures_of_older_versions_match() {
         let seen = |signature: &str| [other(failed("a/b"), signature)];
         let now = "exception:KeyError:x.py:3:f";
-        // The old run was of a version that recorded less.
-        assert!(!told(&seen("exception:KeyError"), &seen(now)).1);
-        assert!(told(&seen("exception:ValueError"), &seen(now)).1);
-        assert!(told(&seen("exit:1"), &seen(now)).1);
-        let (text, differs) = told(&seen("exit:1"), &seen("exit:1"));
+        // The old run was recorded by a version that stored shorter signatures.
+        assert!(!compare(&seen("exception:KeyError"), &seen(now)).1);
+        assert!(compare(&seen("exception:ValueError"), &seen(now)).1);
+        assert!(compare(&seen("exit:1"), &seen(now)).1);
+        let (text, differs) = compare(&seen("exit:1"), &seen("exit:1"));
         let words =
             "the same exit status alone, which need not be the same failure: 1 trial\n    a/b\n";
         assert!(!differs && text.contains(words), "{text}");
     }
 
-    /// Each way to swap the two runs is the mirror image, and small numbers never show another rate.
+    /// Swapping the two runs mirrors the result, and few runs never count as another failure rate.
     #[test]
-    fn changes_are_mirror_images() {
+    fn swapping_runs_mirrors_the_changes() {
         let runs = |fails: u32, of: u32| -> Vec<Record> {
             (0..of).map(|n| if n < fails { failed("a/b") } else { passed("a/b") }).collect()
         };
         for (old, of) in (1..6).flat_map(|of| (0..=of).map(move |old| (old, of))) {
             for new in 0..=of {
                 let (a, b) = (runs(old, of), runs(new, of));
-                let (there, back) = (told(&a, &b), told(&b, &a));
+                let (there, back) = (compare(&a, &b), compare(&b, &a));
                 assert_eq!(there.1, back.1);
                 assert_eq!(there.0.contains("now fails"), back.0.contains("now passes"));
                 assert!(!there.0.contains("another rate"), "{}", there.0);

@@ -1,18 +1,18 @@
-//! Which checks of a program the planted faults turn red.
+//! Finds the checks of a program that no injected fault makes fail.
 
 use std::collections::BTreeSet;
 
 use crate::Record;
 
-/// The checks of a case's program that hold on the healthy device and turn red under none of the faults that were planted. A case
-/// under no fault, and one that was not run, has none.
+/// Returns the checks of a case's program that pass without faults and fail under none of the injected faults. Returns
+/// nothing if the case ran without faults only, or did not run.
 pub(crate) fn unturned(records: &[&Record]) -> Vec<String> {
     let checks = |healthy: bool, held: bool| {
         let records = records.iter().filter(move |r| r.faults.is_empty() == healthy);
         let checks = records.flat_map(|r| r.program.iter().flat_map(|program| &program.checks));
         checks.filter(move |check| check.held == held).map(|check| check.name.as_str())
     };
-    // A failure that is known may hide what a fault does.
+    // An expected failure may hide the effect of a fault.
     let known = records.iter().any(|r| r.verdict.kind.fails_as_expected() && r.faults.is_empty());
     if known || records.iter().all(|record| record.faults.is_empty()) {
         return Vec::new();
@@ -51,14 +51,14 @@ mod tests {
     }
 
     #[test]
-    fn each_check_turns_red_under_some_fault() {
+    fn returns_checks_that_no_fault_makes_fail() {
         let healthy = with(passed("programs/a"), None, &[("sum", true), ("max", true)]);
         let zero =
             with(failed("programs/a"), Some(Fault::CopyZero), &[("sum", false), ("max", true)]);
         let drop = with(failed("programs/a"), Some(Fault::KernelDrop), &[("max", false)]);
         assert_eq!(unturned(&[&healthy, &zero]), ["max"]);
         assert_eq!(unturned(&[&healthy, &zero, &drop]), [""; 0]);
-        // What was not planted cannot turn anything.
+        // Without an injected fault, no check can fail.
         assert_eq!(unturned(&[&healthy]), [""; 0]);
         let known = with(known("programs/a"), None, &[("sum", true)]);
         assert_eq!(unturned(&[&known, &zero]), [""; 0]);

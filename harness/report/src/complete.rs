@@ -5,13 +5,14 @@ use judge::VerdictKind;
 
 use crate::Record;
 
-/// The records are not those of the planned trials. A run that loses trials silently looks better than it is.
+/// The records do not match the planned trials. This is an error because a run that silently loses trials looks better
+/// than it is.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{planned} planned, {recorded} with a record{}", self.names())]
 pub struct Incomplete {
-    /// Trials that were planned.
+    /// Number of planned trials.
     pub planned: usize,
-    /// Records that there are.
+    /// Number of records.
     pub recorded: usize,
     /// Trials without a record.
     pub missing: Vec<String>,
@@ -30,11 +31,10 @@ impl Incomplete {
     }
 }
 
-/// Checks that each planned trial, by its id and planted faults, has its one record, so that the verdicts add up to
-/// the trials.
+/// Checks that each planned trial, identified by its name and injected faults, has exactly one record.
 ///
 /// # Errors
-/// The trials that lack a record or have too many.
+/// Returns the trials that have no record or too many.
 pub fn complete<'a>(
     planned: impl IntoIterator<Item = (&'a str, &'a [Planted])>,
     records: &[Record],
@@ -66,8 +66,8 @@ fn name(trial: &str, faults: &[Planted]) -> String {
     }
 }
 
-/// The exit status of a run: 0 as expected, 1 news, 3 no verdict, 4 nothing ran. News is louder
-/// than a missing verdict. 2, a mistake in the command line, is the command's own.
+/// Returns the exit status of a run: 0 as expected, 1 unexpected result, 3 no verdict, 4 nothing ran. 1 takes
+/// precedence over 3. The command line returns 2 for its own mistakes.
 pub fn exit_status(records: &[Record]) -> u8 {
     let any = |kind: fn(VerdictKind) -> bool| records.iter().any(|r| kind(r.verdict.kind));
     if any(VerdictKind::is_news) {

@@ -1,4 +1,4 @@
-//! What a record says of what was asked of its trial.
+//! Describes the unusual conditions under which a trial ran.
 
 use device::Schedule;
 
@@ -7,25 +7,27 @@ use crate::{
     asked::{WITH, sanitized},
 };
 
-/// What was asked of a trial that is not usual, each in words. Seeds of faults and of lateness are left out, as each run has its own.
+/// Describes each unusual option of a trial, for example `schedule lazy`. Seeds are left out, because they differ
+/// between runs of one configuration.
 pub(crate) fn asked(record: &Record) -> Vec<String> {
     let mut all = match &record.asked {
         Some(asked) => asked.words(),
         None => of_device(record),
     };
-    all.extend(record.late.iter().map(|_| "work late on purpose".to_owned()));
+    all.extend(record.late.iter().map(|_| "injected delays".to_owned()));
     let planted = record.faults.iter().map(|planted| {
         let own = planted.parameters().into_iter().filter(|(name, _)| *name != "seed");
         own.fold(planted.fault.to_string(), |text, (name, value)| format!("{text},{name}={value}"))
     });
     let planted: Vec<_> = planted.collect();
     if !planted.is_empty() {
-        all.push(format!("planted fault: {}", planted.join(" ")));
+        all.push(format!("injected fault: {}", planted.join(" ")));
     }
     all
 }
 
-/// What the device said that it was asked, for records of versions that did not write it down.
+/// Returns the options that the emulated device reported, for records of versions that did not store the requested
+/// options.
 fn of_device(record: &Record) -> Vec<String> {
     let Some(config) = record.device.identity.as_ref().map(|identity| &identity.config) else {
         return Vec::new();
@@ -33,23 +35,25 @@ fn of_device(record: &Record) -> Vec<String> {
     let schedule = (config.schedule != Schedule::Eager).then(|| config.schedule.to_string());
     let schedule = schedule.map(|schedule| format!("schedule {schedule}"));
     let sanitize = config.sanitize.is_on().then(|| sanitized(config.sanitize).to_owned());
-    // Versions that did not write down what was asked had no large BAR unless it was asked for.
+    // Those versions had no large BAR by default, so `large-bar=no` is not an unusual option.
     let options = config.options().into_iter().filter(|option| option != "large-bar=no");
     schedule.into_iter().chain(sanitize).chain(options).collect()
 }
 
-/// What a trial was given that passed and is known to fail without: `AMD_SERIALIZE_COPY=3, schedule lazy`.
+/// Describes the options under which an expected failure did not occur, for example `AMD_SERIALIZE_COPY=3, schedule
+/// lazy`.
 pub(crate) fn passes_with(record: &Record) -> String {
     let all = asked(record).join(", ");
     all.strip_prefix(WITH).unwrap_or(&all).to_owned()
 }
 
-/// What a trial does, where that is known.
+/// Returns the digest of the trial, if it was recorded.
 pub(crate) fn text(record: &Record) -> Option<&str> {
     record.asked.as_ref().map(|asked| asked.text.as_str()).filter(|text| !text.is_empty())
 }
 
-/// Whether two records of a trial may be of one text of its case: those of older versions may be of any.
+/// Returns true if two records of a trial may belong to the same version of its case. Records without a digest match
+/// every version.
 pub fn may_be_one_text(a: &Record, b: &Record) -> bool {
     text(a).zip(text(b)).is_none_or(|(a, b)| a == b)
 }
@@ -65,7 +69,7 @@ mod tests {
     };
 
     #[test]
-    fn what_was_asked_is_told() {
+    fn describes_unusual_options() {
         let given = [
             ("--env", "AMD_SERIALIZE_COPY=3"),
             ("--env", "B=a b"),
@@ -98,9 +102,9 @@ mod tests {
         assert!(!Asked::default().may_avoid_failures());
     }
 
-    /// A record of an older version has the device's word alone.
+    /// A record of an older version contains only the options that the device reported.
     #[test]
-    fn what_an_older_record_tells_is_told() {
+    fn describes_options_of_older_records() {
         let mut record = passed("a/b");
         let identity = record.device.identity.as_mut().expect("emulated");
         identity.config.schedule = Schedule::Lazy;

@@ -1,7 +1,7 @@
-//! The files of an evidence folder: what each command found out about one failing trial, kept for the report.
+//! Files of an evidence folder: the results of each command about one failing trial, kept for the report.
 //!
-//! One folder is about one failure. Each file is one JSON object that says on what it was found, so that a report does not mix
-//! findings of different releases or devices.
+//! One folder is about one failure. Each file is one JSON object that includes the release and device, so that a report
+//! never mixes results of different releases or devices.
 
 use std::cmp::Ordering;
 
@@ -9,65 +9,65 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::Record;
 
-/// The minimal case.
+/// File name of the minimal case.
 pub const CASE_FILE: &str = "case.yaml";
-/// Records of the trial, one JSON line each.
+/// File name of the trial's records, one JSON line each.
 pub const RECORDS_FILE: &str = "record.jsonl";
-/// The finished report.
+/// File name of the finished report.
 pub const REPORT_FILE: &str = "report.md";
 
 /// A file of the evidence folder.
 pub trait Evidence: Serialize + DeserializeOwned {
-    /// Its name in the folder.
+    /// File name in the folder.
     const FILE: &'static str;
 
-    /// The file's text.
+    /// Serialises the evidence as JSON.
     ///
     /// # Errors
-    /// None in practice: every finding can be written as JSON.
+    /// Does not fail in practice: all evidence can be written as JSON.
     fn to_json(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// Reads what [`Evidence::to_json`] wrote.
+    /// Parses what [`Evidence::to_json`] wrote.
     ///
     /// # Errors
-    /// Text that is no such finding.
+    /// Returns an error if the text is not evidence of this kind.
     fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 }
 
-/// Name of the folder where none is given: `rocrepro-` and the last part of the case's id.
+/// Returns the default name of the folder: `rocrepro-` and the last part of the case's name.
 pub fn folder_name(case: &str) -> String {
     format!("rocrepro-{}", case.rsplit('/').next().unwrap_or(case))
 }
 
-/// Where something was found.
+/// Version, stack and device of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     /// Version of rocrepro.
     pub rocrepro: String,
-    /// RFC 3339 in UTC.
+    /// Date of the result, RFC 3339 in UTC.
     pub date: String,
     /// The stack as the user names it, such as `debian:7.2.4`.
     pub stack: String,
-    /// Its ROCm version, where it is known.
+    /// ROCm version of the stack, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rocm: Option<String>,
     /// Architecture of the device.
     pub gfx: String,
-    /// Whether the device is emulated.
+    /// True if the device is emulated.
     pub emulated: bool,
-    /// Names of the planted faults; a finding with one says nothing about a ROCm release.
+    /// Names of the injected faults. A result with a fault says nothing about a ROCm release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
-    /// The command that runs the failing trial once more.
+    /// Command that repeats the failing trial.
     pub again: String,
 }
 
 impl Setting {
-    /// The setting of a record.
+    /// Takes the setting from a record.
     pub fn of(record: &Record) -> Setting {
         Setting {
             rocrepro: record.rocrepro.clone(),
@@ -82,12 +82,12 @@ impl Setting {
     }
 }
 
-/// Failures among runs in fresh processes.
+/// Number of failures among runs in fresh processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
     /// Runs that failed with the signature in question.
     pub failed: u32,
-    /// All runs that gave a verdict.
+    /// Runs that had a verdict.
     pub runs: u32,
 }
 
@@ -98,13 +98,13 @@ impl std::fmt::Display for Rate {
 }
 
 impl Rate {
-    /// The exact 95 % interval of the failure probability; none where nothing ran.
+    /// Returns the exact 95 % interval of the failure probability, or `None` if nothing ran.
     pub fn interval(self) -> Option<(f64, f64)> {
         let Rate { failed: hits, runs } = self;
         (runs > 0).then(|| judge::Rate { hits, runs }.interval())
     }
 
-    /// Whether it is below or above another rate, as far as their intervals tell; equal where they overlap.
+    /// Compares two rates. The result is `Equal` if their intervals overlap.
     pub fn compared(self, other: Rate) -> Ordering {
         match (self.interval(), other.interval()) {
             (Some((_, high)), Some((low, _))) if high < low => Ordering::Less,
@@ -114,109 +114,109 @@ impl Rate {
     }
 }
 
-/// Another failure that was met on the way; it is a bug of its own.
+/// Failure with another signature that occurred during a search. It is probably another bug.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherFailure {
-    /// Its signature.
+    /// Signature of the failure.
     pub signature: String,
-    /// Runs that gave it.
+    /// Number of runs that failed with it.
     pub count: u32,
 }
 
-/// What `rocrepro minimise` found.
+/// Result of `rocrepro minimise`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Minimised {
     /// The trial that was reduced.
     pub trial: String,
     /// The signature that was kept.
     pub signature: String,
-    /// The planted fault, with parameters, as typed.
+    /// Injected fault with its parameters, as typed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// On what.
+    /// Stack and device on which the trial was reduced.
     pub on: Setting,
-    /// Calls of the plan before.
+    /// Number of calls in the original plan.
     pub calls_before: u32,
-    /// Calls of the plan after.
+    /// Number of calls in the reduced plan.
     pub calls_after: u32,
-    /// Processes started.
+    /// Number of processes started.
     pub runs: u32,
     /// Failure rate of the minimal case.
     #[serde(default)]
     pub rate: Rate,
-    /// Each element that is left, and what happens without it.
+    /// Remaining elements, each with what happens without it.
     pub elements: Vec<Needed>,
-    /// Other failures met on the way.
+    /// Other failures that occurred during the search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherFailure>,
     /// The minimal case, as in [`CASE_FILE`].
     pub yaml: String,
-    /// Where every candidate had to pass; none where no such place was found, so that nothing tells a case that is wrong itself
-    /// from one that shows a bug.
+    /// Configuration on which every candidate had to pass. `None` if none was found; then an invalid reduced case
+    /// cannot be distinguished from one that shows a bug.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<Passes>,
 }
 
-/// Runs where something must pass.
+/// Runs of a configuration on which the case must pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Passes {
-    /// Where: another release, or the device without the planted faults.
+    /// The configuration: another release, or the device without the injected faults.
     pub on: Setting,
-    /// Failures there.
+    /// Rate of failures on that configuration.
     pub rate: Rate,
-    /// Calls before the failing one of which the case wants another answer there, each with both: what follows them then starts from
-    /// another state.
+    /// Calls before the failing one that return another result there, each with both results. The calls after them then
+    /// start from another state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub otherwise: Vec<String>,
 }
 
-/// An element of the minimal case, and why it is needed.
+/// Element of the minimal case, and the evidence that it is needed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Needed {
-    /// In words, such as `sync of stream s0`.
+    /// Description, for example `sync of stream s0`.
     pub what: String,
-    /// Its line in the minimal case; 0 where it has none.
+    /// Line in the minimal case, 0 if it has none.
     #[serde(default)]
     pub line: u32,
-    /// Failures with it.
+    /// Rate of failures with the element.
     pub with: Rate,
-    /// Failures without it; no runs where nothing was tried without it.
+    /// Rate of failures without the element; zero runs if that was not tried.
     pub without: Rate,
-    /// What failed in its place without it, the most frequent first.
+    /// Other failures that occurred without the element, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instead: Vec<Instead>,
-    /// Why nothing could be tried: what would be left is no case that could fail in this way. None where it was tried, or was not
-    /// come to.
+    /// Reason why the element cannot be removed: the remaining case would be invalid. `None` if removal was tried, or
+    /// if the search ended before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<String>,
 }
 
-/// Another failure than the one in question, of a variant of a minimal case.
+/// Another failure than the one being reduced, of a variant of the minimal case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Instead {
-    /// Its signature.
+    /// Signature of the failure.
     pub signature: String,
-    /// Runs that gave it.
+    /// Number of runs that failed with it.
     pub count: u32,
-    /// Why the variant is itself wrong; none where it is not.
+    /// Reason why the variant itself is invalid, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<Wrong>,
 }
 
-/// Why a failure of a variant of a case is no news: the variant is itself wrong.
+/// Reason why a failure of a variant says nothing about ROCm: the variant itself is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wrong {
-    /// It fails where it must pass, too.
+    /// The variant also fails on the configuration on which it must pass.
     Elsewhere,
-    /// It states an answer that may rest on what was changed.
+    /// The variant states an expected result that may depend on what was removed.
     Answer,
-    /// A kernel of its own touches memory that it may not.
+    /// A kernel of the variant accesses memory out of bounds.
     Kernel,
 }
 
 impl Wrong {
-    /// What marks a failure of this kind.
+    /// Returns the label of this reason in a table.
     pub fn mark(self) -> &'static str {
         match self {
             Wrong::Elsewhere => "own: fails elsewhere too",
@@ -227,12 +227,14 @@ impl Wrong {
 }
 
 impl Needed {
-    /// Whether it fails without the element as well, which was kept because it then fails less often.
+    /// Returns true if the case also fails without the element. Such an element is kept because the failure is then
+    /// less frequent.
     pub fn makes_it_more_frequent(&self) -> bool {
         self.without.failed > 0
     }
 
-    /// The elements that were tried, those that cannot go, and those that were not come to.
+    /// Splits the elements into those whose removal was tried, those that cannot be removed, and those that the search
+    /// did not reach.
     pub fn by_proof(elements: &[Needed]) -> [Vec<&Needed>; 3] {
         let tried = |needed: &&Needed| needed.without.runs > 0;
         let (tested, others): (Vec<_>, Vec<_>) = elements.iter().partition(tried);
@@ -245,96 +247,96 @@ impl Evidence for Minimised {
     const FILE: &'static str = "minimise.json";
 }
 
-/// What `rocrepro mitigate` found.
+/// Result of `rocrepro mitigate`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mitigations {
     /// The failing trial.
     pub trial: String,
-    /// Its signature.
+    /// Signature of the failure.
     pub signature: String,
-    /// On what.
+    /// Stack and device of the runs.
     pub on: Setting,
-    /// Failures without any mitigation.
+    /// Rate of failures without any mitigation.
     pub base: Rate,
-    /// Processes started.
+    /// Number of processes started.
     pub runs: u32,
-    /// Every factor that was tried, in order.
+    /// Factors that were tried, in order.
     pub factors: Vec<Factor>,
-    /// Names of the factors that together make the failure go away, where no single one does.
+    /// Names of the factors that only together prevent the failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub minimal_set: Vec<String>,
-    /// Components that the factors that helped point to, most pointed to first.
+    /// Components that the effective factors point to, the most frequent first.
     pub points_to: Vec<String>,
     /// Factors that do not apply, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_tried: Vec<NotTried>,
 }
 
-/// One change of environment or plan, and what it did.
+/// One change of the environment or the plan, and its effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Factor {
-    /// The variable, or the rewrite.
+    /// Name of the variable or of the rewrite.
     pub name: String,
-    /// What is changed.
+    /// Kind of change.
     pub kind: FactorKind,
-    /// The variable's value; empty for a rewrite without one.
+    /// Value of the variable; empty for a rewrite without a value.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
-    /// What it changes, in one sentence.
+    /// Explanation of the change, in one sentence.
     pub meaning: String,
-    /// Since which release it is there, where that is known.
+    /// First release that supports the change, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Failures with it: of the same signature.
+    /// Rate of failures with the change, counting only the same signature.
     pub rate: Rate,
-    /// What it did.
+    /// Effect of the change.
     pub verdict: FactorVerdict,
-    /// The component that it points to when it helps.
+    /// Component that an effective change points to.
     pub component: String,
 }
 
-/// What a factor changes.
+/// Kind of change that a factor makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FactorKind {
-    /// A variable of the environment.
+    /// An environment variable.
     Env,
-    /// The calls of the plan.
+    /// Another sequence of calls.
     Rewrite,
-    /// A limit of a resource.
+    /// A resource limit.
     Limit,
 }
 
-/// What a factor did.
+/// Effect of a factor on the failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FactorVerdict {
-    /// The failure is gone, as far as the runs tell.
+    /// The failure no longer occurs in the runs that were made.
     Helped,
-    /// It fails as often as before.
+    /// The failure is as frequent as before.
     NoEffect,
-    /// It fails, at a quarter of the rate or less.
+    /// The failure still occurs, at a quarter of the rate or less.
     Rarer,
-    /// It fails in another way.
+    /// The trial fails with another signature.
     ChangedSignature {
         /// The other signature.
         to: String,
     },
-    /// With other calls the case fails where it states an answer, which need not be the answer to those calls.
+    /// The rewritten case fails at an expected result that may not apply to the changed calls.
     Wrong {
-        /// The signature.
+        /// Signature of that failure.
         to: String,
     },
-    /// The runs did not decide it.
+    /// The runs were too few to decide.
     Undecided,
 }
 
 /// A factor that was not tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotTried {
-    /// Its name.
+    /// Name of the factor.
     pub name: String,
-    /// Why not.
+    /// Reason why it was not tried.
     pub why: String,
 }
 
@@ -342,78 +344,78 @@ impl Evidence for Mitigations {
     const FILE: &'static str = "mitigate.json";
 }
 
-/// What `rocrepro bisect` found.
+/// Result of `rocrepro bisect`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bisected {
-    /// The trial.
+    /// The failing trial.
     pub trial: String,
-    /// What was searched: `debian`, `nightly`, `apt`, `components`, ...
+    /// Kind of builds that were searched: `debian`, `nightly`, `apt`, `components`, ...
     pub axis: String,
-    /// The last build that does not have the failure; none where all have it.
+    /// Last build without the failure; `None` if all tested builds fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_good: Option<String>,
-    /// The first build that has it; none where none has it.
+    /// First build with the failure; `None` if no tested build fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_bad: Option<String>,
-    /// The stretch over which the same value fails in some runs and passes in others; none where the step is sharp.
+    /// Range in which a value fails in some runs and passes in others; `None` if the threshold is sharp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band: Option<ThresholdBand>,
-    /// Runs per build, in the order of the axis.
+    /// Failure rate of each build, in search order.
     pub rates: Vec<BuildRate>,
-    /// What the answer does not say, and what else was seen: a sentence each.
+    /// Limits of the answer and other observations, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Whether a fix was looked for: the good build is then the later one.
+    /// True if the search was for a fix: then the good build is the later one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fix: bool,
-    /// Probability that the change is here; 0 to 1.
+    /// Probability that the change is between the two builds, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// The signature that was followed.
+    /// Signature of the failure that was searched for.
     pub signature: String,
-    /// On what; `stack` is the first bad build where there is one.
+    /// Configuration of the runs; `stack` is the first bad build if there is one.
     pub on: Setting,
     /// Components that differ between the two builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<Component>,
-    /// The last good build with one component of the first bad one.
+    /// Runs of the last good build with one component taken from the first bad build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crossed: Vec<Crossed>,
     /// Builds that could not be tested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
-    /// Commands that repeat the two decisive runs.
+    /// Commands that repeat the runs of the two builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rerun: Vec<String>,
-    /// The good and the bad build of the search over whole nights that this one went on from.
+    /// Good and bad build of the coarser search (over nightly builds) that this search refines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<(String, String)>,
 }
 
 impl Bisected {
-    /// The folder of a search that went on from another, in the folder of that one.
+    /// Subfolder in which a search that refines another one puts its results.
     pub const FINER: &str = "commits";
 
-    /// Whether it went on from the answer of another search: a later answer has other builds.
+    /// Returns true if this search refines the result of `before`, that is, starts from the same two builds.
     pub fn went_on_from(&self, before: &Bisected) -> bool {
         let ends = before.last_good.clone().zip(before.first_bad.clone());
         ends.is_some() && self.within == ends
     }
 }
 
-/// A threshold that is random.
+/// A threshold that is random: a range of values fails only sometimes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThresholdBand {
-    /// The last tested value that never failed.
+    /// Last tested value with no failure, seen from the good end.
     pub never: String,
-    /// The first value that failed.
+    /// First value with a failure.
     pub first: String,
-    /// The first tested value from which on every run failed.
+    /// First tested value from which on every run failed.
     pub always: String,
 }
 
 impl ThresholdBand {
-    /// In one sentence, without a full stop.
+    /// Describes the range in one sentence, without a full stop.
     pub fn sentence(&self) -> String {
         format!(
             "a random threshold: seen from the good end no run failed up to {}, some failed from {} on, all failed from {} on",
@@ -422,39 +424,39 @@ impl ThresholdBand {
     }
 }
 
-/// The runs of one build.
+/// Failure rate of one build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildRate {
     /// The build, such as `7.2.4` or `7.15.0a20260901`.
     pub version: String,
-    /// Failures with the signature.
+    /// Rate of failures with the searched signature.
     pub rate: Rate,
 }
 
 /// A component that differs between the last good and the first bad build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Component {
-    /// Its name, such as `clr` or `libamdhip64`.
+    /// Name, for example `clr` or `libamdhip64`.
     pub name: String,
-    /// Its version, commit or build id in the last good build.
+    /// Version, commit or build id in the last good build.
     pub good: String,
-    /// The same in the first bad build.
+    /// Version, commit or build id in the first bad build.
     pub bad: String,
-    /// Where the two can be compared.
+    /// Web page that compares the two versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare_url: Option<String>,
 }
 
-/// Runs of the last good build with one component of the first bad one.
+/// Runs of the last good build with one component taken from the first bad build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crossed {
     /// The component: `hip`, `rocr`, `compiler` or `libraries`.
     pub component: String,
-    /// The build that it comes from.
+    /// Build that the component was taken from.
     pub of: String,
-    /// Failures with the signature.
+    /// Rate of failures with the searched signature.
     pub rate: Rate,
-    /// Why the two do not go together, or what else happened.
+    /// Reason why the component does not work with the other build, or another result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -462,9 +464,9 @@ pub struct Crossed {
 /// A build that could not be tested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// The build.
+    /// Name of the build.
     pub version: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
@@ -472,40 +474,40 @@ impl Evidence for Bisected {
     const FILE: &'static str = "bisect.json";
 }
 
-/// What `rocrepro export` wrote and checked.
+/// Result of `rocrepro export`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exported {
     /// The trial that was exported.
     pub trial: String,
-    /// `hipcc`, `hiprtc` or `python`.
+    /// Kind of program: `hipcc`, `hiprtc` or `python`.
     pub form: String,
-    /// The program, relative to the folder.
+    /// Path of the program, relative to the folder.
     pub path: String,
-    /// The command that builds it; empty where nothing is built.
+    /// Command that builds it; empty if it needs no build.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub build: String,
-    /// The command that runs it.
+    /// Command that runs it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run: String,
-    /// Runs of the built program that showed the reported failure, of all runs; none where it was not run.
+    /// Runs of the program that showed the reported failure; `None` if it was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Rate>,
-    /// On what it was verified.
+    /// Stack and device on which it was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Setting>,
-    /// How the program itself ended, such as `died of SIGSEGV`, or what it printed.
+    /// End of the program, for example `died of SIGSEGV`, or its last output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// Runs of the program where it must pass.
+    /// Runs of the program on a configuration on which it must pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<Passes>,
-    /// Whether program and trial made the same API calls in the same order; none where that was not compared.
+    /// True if program and trial made the same API calls in the same order; `None` if they were not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces_equal: Option<bool>,
-    /// Runs of programs in which it was made shorter; none where nobody tried.
+    /// Number of runs spent on shortening the program; `None` if that was not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tries: Option<u32>,
-    /// Whether that came to an end before everything was tried.
+    /// True if shortening was stopped before everything was tried.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut_short: bool,
 }
@@ -519,9 +521,9 @@ mod tests {
     use super::*;
     use crate::fixture::failed;
 
-    /// Those that the project shows: a search that is not made anew after its form changed is read by nothing else here.
+    /// The published examples in `reports/` are read again, so that an incompatible change of the format is detected.
     #[test]
-    fn findings_that_are_shown_can_be_read() {
+    fn published_examples_can_be_parsed() {
         let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../../reports/examples");
         let mut read = 0;
         for example in std::fs::read_dir(shown).unwrap() {
@@ -541,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_survive_their_file() {
+    fn evidence_round_trips_through_json() {
         let on = Setting::of(&failed("copies/plain[bytes=2]"));
         assert!(on.emulated);
         let found = Mitigations {
@@ -570,13 +572,13 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_named_after_the_case() {
+    fn folder_is_named_after_the_case() {
         assert_eq!(folder_name("copies/small-sizes"), "rocrepro-small-sizes");
         assert_eq!(folder_name("mine"), "rocrepro-mine");
     }
 
     #[test]
-    fn nothing_ran_bounds_nothing() {
+    fn rate_without_runs_has_no_interval() {
         assert_eq!(Rate::default().interval(), None);
         assert!(Rate { failed: 0, runs: 30 }.interval().is_some_and(|(_, high)| high < 0.12));
     }

@@ -8,20 +8,21 @@ use crate::{
     words::{BOLD, DIM, count, link, place, style, styled, window, word},
 };
 
-/// Trials of the same failure that are named one by one.
+/// Maximum number of trials with the same failure that are named.
 const NAMED: usize = 3;
-/// Lines of standard error that are shown.
+/// Maximum number of lines of standard error that are shown.
 const STDERR_LINES: usize = 5;
 
-/// Threads of a hang that are shown.
+/// Maximum number of threads of a hang that are shown.
 const STACKS: usize = 8;
 
-/// Explains all news and every missing verdict, each failure once: trials of one case with the same signature that say the same but
-/// for their numbers share an explanation. Empty where there is nothing to explain.
+/// Explains all unexpected results and missing verdicts. Trials of one case whose explanations differ only in numbers
+/// share one. Empty if there is nothing to explain.
 pub(crate) fn explanations(records: &[Record]) -> String {
     let mut groups: Vec<Vec<&Record>> = Vec::new();
-    let told = |r: &&Record| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict;
-    for record in records.iter().filter(told) {
+    let needs_explanation =
+        |r: &&Record| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict;
+    for record in records.iter().filter(needs_explanation) {
         let key = |r: &Record| {
             let (signature, words) = (r.outcome.signature.clone(), words(&r.outcome.summary));
             (r.case.clone(), r.verdict.kind, signature, words, place(r))
@@ -42,13 +43,13 @@ pub(crate) fn explanations(records: &[Record]) -> String {
     texts.join("\n")
 }
 
-/// A sentence without its numbers.
+/// Removes the words that contain digits.
 fn words(text: &str) -> String {
     let number = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
     text.split_whitespace().filter(number).collect::<Vec<_>>().join(" ")
 }
 
-/// Explains one trial: what it stands for, where it ran, what happened at which call, and how to repeat it.
+/// Explains one trial: the tested behaviour, the configuration, the failing call, and the command that repeats it.
 pub fn explain(record: &Record) -> String {
     explain_with(record, &[])
 }
@@ -113,7 +114,7 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
     text
 }
 
-/// The call and phase of an outcome.
+/// Describes the call and phase of an outcome.
 fn location(record: &Record) -> Option<String> {
     let at = &record.outcome.at;
     let phase = at.phase?;
@@ -128,7 +129,7 @@ fn location(record: &Record) -> Option<String> {
     })
 }
 
-/// What the windows say, and what to do about it.
+/// Explains how the result relates to the expected failures of the case, and what to do about it.
 pub(crate) fn next(record: &Record) -> Option<String> {
     let known = record.verdict.known.as_ref()?;
     let window = window(known);
@@ -138,7 +139,7 @@ pub(crate) fn next(record: &Record) -> Option<String> {
                 format!("{window} says that it fails. Remove the line if it passes again.")
             }
             VerdictKind::NewsChanged => format!("{window} says that it fails in another way."),
-            _ => format!("Known: {window}."),
+            _ => format!("Expected failure: {window}."),
         });
     }
     Some(match record.verdict.kind {
@@ -156,7 +157,7 @@ pub(crate) fn next(record: &Record) -> Option<String> {
                 "A difference and not a fault of ROCm: no document promises what the case expects. {why}"
             )
         }
-        _ => format!("Known: {window}."),
+        _ => format!("Expected failure: {window}."),
     })
 }
 
@@ -166,7 +167,7 @@ mod tests {
     use crate::fixture::{asking, changed, failed, fixed, known, on_gpu, passed, plain, unproven};
 
     #[test]
-    fn a_pass_with_what_may_avoid_the_failure_is_told_as_that() {
+    fn explains_passes_under_mitigating_options() {
         let mut record = asking(&[("--env", "AMD_SERIALIZE_COPY=3")], fixed("a/b"));
         record.verdict.kind = VerdictKind::Pass;
         let text = plain(&explain(&record));
@@ -184,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_is_named() {
+    fn names_the_gpu() {
         let text = explain(&on_gpu(failed("copies/small-sizes[bytes=2]")));
         assert!(text.contains("on AMD Radeon RX 7900 XTX (gfx1100) at 0000:03:00.0\n"), "{text}");
         assert!(!text.contains("emulated"), "{text}");
     }
 
     #[test]
-    fn each_failure_is_told_once() {
+    fn equal_failures_share_an_explanation() {
         let small = |n: u32| format!("copies/small-sizes[bytes={n}]");
         let mut records: Vec<Record> = (1..7).map(|n| failed(&small(n))).collect();
         records.extend([

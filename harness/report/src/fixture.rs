@@ -6,7 +6,7 @@ use plan::{Phase, Version};
 
 use crate::{Asked, Device, FORMAT, Library, Record, Stack};
 
-/// A view without its styles.
+/// Removes the styles from a view.
 pub(crate) fn plain(view: &str) -> String {
     anstream::adapter::strip_str(view).to_string()
 }
@@ -153,14 +153,14 @@ pub(crate) fn unproven(trial: &str) -> Record {
     record
 }
 
-/// A record of a trial that was given these options.
+/// Returns the record with these command-line options.
 pub(crate) fn asking(given: &[(&str, &str)], mut record: Record) -> Record {
     let given = given.iter().map(|(option, value)| (*option, (*value).to_owned()));
     record.asked = Some(Asked::new(given, String::new()));
     record
 }
 
-/// A record of a trial that does this.
+/// Returns the record with this digest of its trial.
 pub(crate) fn doing(text: &str, mut record: Record) -> Record {
     record.asked = Some(Asked { text: text.to_owned(), ..Asked::default() });
     record

@@ -1,46 +1,46 @@
-//! A card, as the files of its driver describe it.
+//! Description of a GPU, as read from the files of its driver.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A GPU.
+/// A GPU and its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
-    /// The product's name where the driver knows it.
+    /// Product name, if the driver knows it.
     pub name: String,
-    /// Its architecture, such as `gfx1100`.
+    /// Architecture, for example `gfx1100`.
     pub gfx: String,
     /// PCI vendor, device and revision, such as `1002:744c rev c8`.
     pub pci: String,
-    /// Its PCI address, such as `0000:03:00.0`.
+    /// PCI address, for example `0000:03:00.0`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub bdf: String,
-    /// Tells this card from every other without naming it: the first 12 hexadecimal digits of the SHA-256 of its serial number.
+    /// Anonymous identity of the card: the first 12 hexadecimal digits of the SHA-256 of its serial number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<String>,
-    /// Memory of its own, in bytes.
+    /// Video memory, in bytes.
     pub vram_bytes: u64,
-    /// How much of that is in use, by whatever process.
+    /// Video memory in use by all processes, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vram_used_bytes: Option<u64>,
-    /// Memory of the host that it may use, in bytes.
+    /// Host memory that the GPU may use (GTT), in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gtt_bytes: Option<u64>,
-    /// How it is divided, compute and memory, such as `SPX/NPS1`.
+    /// Compute and memory partition mode, for example `SPX/NPS1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
-    /// Its link to the host, such as `16.0 GT/s x16`.
+    /// PCIe link to the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
-    /// The hottest of its sensors, in degrees Celsius.
+    /// Highest temperature of all sensors, in degrees Celsius.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub celsius: Option<u32>,
-    /// The limit of its power, in watts.
+    /// Power limit, in watts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_cap_watts: Option<u32>,
-    /// Errors of its memory and units that hardware counted since the driver was loaded, by unit.
+    /// Hardware errors (RAS) counted since the driver was loaded, by unit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Errors>,
     /// Version of the board's firmware.
@@ -51,23 +51,23 @@ pub struct Gpu {
     pub firmware: Vec<(String, String)>,
 }
 
-/// A PCIe link: what it is now and what it could be.
+/// Current and maximum speed of a PCIe link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
-    /// Such as `16.0 GT/s x16`.
+    /// Current speed and width, for example `16.0 GT/s x16`.
     pub now: String,
-    /// The most that the card and its slot can do.
+    /// Maximum that both the card and its slot support.
     pub most: String,
 }
 
-/// What hardware counted in a unit, such as `umc` (memory) or `gfx`.
+/// Hardware errors of a unit, for example `umc` (memory) or `gfx`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Errors {
-    /// The unit.
+    /// Name of the unit.
     pub unit: String,
-    /// Errors that nothing could mend: data was wrong.
+    /// Uncorrectable errors: data was wrong.
     pub uncorrected: u64,
-    /// Errors that were mended.
+    /// Errors that the hardware corrected.
     pub corrected: u64,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for Errors {
 }
 
 impl Gpu {
-    /// What was counted since an earlier look at the same card.
+    /// Returns the errors that were counted since `before`, an earlier description of the same card.
     pub fn errors_since(&self, before: &Gpu) -> Vec<Errors> {
         let new = self.errors.iter().map(|now| {
             let then = before.errors.iter().find(|then| then.unit == now.unit);
@@ -93,7 +93,7 @@ impl Gpu {
         new.filter(|errors| errors.uncorrected + errors.corrected > 0).collect()
     }
 
-    /// In one line.
+    /// Describes the GPU in one line.
     pub(crate) fn words(&self) -> String {
         let name = if self.name.is_empty() { "AMD GPU" } else { &self.name };
         let mut text = format!("{name}, {}, {}", self.gfx, self.pci);
@@ -135,7 +135,7 @@ impl Gpu {
     }
 }
 
-/// Bytes in GiB, for people.
+/// Formats a number of bytes in GiB.
 pub(crate) fn gib(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_a_trial_are_those_since_it_began() {
+    fn hardware_errors_are_counted_since_the_trial_began() {
         let card = |counted: &[(&str, u64, u64)]| Gpu {
             errors: counted
                 .iter()
@@ -159,9 +159,13 @@ mod tests {
         };
         let before = card(&[("umc", 1, 7), ("gfx", 0, 2)]);
         assert_eq!(before.errors_since(&before), []);
-        // The driver was loaded anew in between: what it counted first is not known to be new, and a fall is none.
+        // The driver was reloaded in between, which resets its counters: a lower count is not an error.
         let after = card(&[("umc", 2, 7), ("gfx", 0, 1), ("sdma", 0, 3)]);
-        let told: Vec<_> = after.errors_since(&before).iter().map(Errors::to_string).collect();
-        assert_eq!(told, ["umc: 1 uncorrected, 0 corrected", "sdma: 0 uncorrected, 3 corrected"]);
+        let new_errors: Vec<_> =
+            after.errors_since(&before).iter().map(Errors::to_string).collect();
+        assert_eq!(
+            new_errors,
+            ["umc: 1 uncorrected, 0 corrected", "sdma: 0 uncorrected, 3 corrected"]
+        );
     }
 }

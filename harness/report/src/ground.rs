@@ -1,28 +1,28 @@
-//! What a run stood on, so that results of different grounds are never mixed.
+//! Configuration of a run: its stack, device and unusual options. Results of different configurations are never mixed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Record, conditions::asked, words::stack_and_device};
 
-/// What a run stood on.
+/// Stack, device and unusual options of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ground {
-    /// Short, the same for all runs that stood on the same: `debian:7.2.4@gfx1151`, `system@gfx1100 GPU 0123456789ab`.
+    /// Short identifier, equal for equal configurations: `debian:7.2.4@gfx1151`, `system@gfx1100 GPU 0123456789ab`.
     pub name: String,
-    /// For people.
+    /// Description for people.
     pub words: String,
 }
 
 impl Ground {
-    /// What the first of these records of a run that proves it says; where none does, the first.
+    /// Returns the configuration of the first record whose device the worker proved, or else of the first record.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record> + Clone) -> Option<Ground> {
         let proven = records.clone().into_iter().find(|record| record.device.proven);
         proven.or_else(|| records.into_iter().next()).map(of)
     }
 }
 
-/// The records of one run by what each stood on: its trials may have been on several GPUs. Where they were not, those that prove nothing
-/// stood where the others did.
+/// Groups the records of one run by configuration, because its trials may have run on several GPUs. If they ran on one
+/// only, records without proof are counted to it.
 pub fn by_ground(run: Vec<Record>) -> Vec<(Ground, Vec<Record>)> {
     let card = |record: &Record| record.device.proven.then(|| record.device.bdf.clone());
     let cards: BTreeSet<String> = run.iter().filter_map(card).collect();
@@ -35,18 +35,18 @@ pub fn by_ground(run: Vec<Record>) -> Vec<(Ground, Vec<Record>)> {
     named.flatten().collect()
 }
 
-/// Grounds of the records of one run, collected one record at a time. The result is that of [`by_ground`].
+/// Configurations of one run, collected record by record. The result equals that of [`by_ground`].
 #[derive(Clone, Debug, Default)]
 pub struct Grounds(BTreeMap<Option<String>, Ground>);
 
 impl Grounds {
-    /// Takes a record of the run; they come by their numbers.
+    /// Adds a record of the run. Records must arrive in the order of their numbers.
     pub fn add(&mut self, record: &Record) {
         let card = record.device.proven.then(|| record.device.bdf.clone());
         self.0.entry(card).or_insert_with(|| of(record));
     }
 
-    /// Returns the grounds: one for each GPU if there were several.
+    /// Returns the configurations: one per GPU if the run used several.
     pub fn all(self) -> Vec<Ground> {
         let proven = self.0.keys().flatten().count();
         match proven {
@@ -59,7 +59,8 @@ impl Grounds {
 fn of(record: &Record) -> Ground {
     let device = &record.device;
     let spec = record.stack.identity();
-    // Features are the emulated device's to choose for a trial, and a GPU's own.
+    // The requested features are part of the emulated device's options below; the features of a GPU are part of its
+    // identity.
     let gfx = device.gfx.split(':').next().unwrap_or_default();
     let (mut name, mut words) = match device.emulated {
         true => (format!("{spec}@{gfx}"), stack_and_device(record)),
@@ -72,7 +73,7 @@ fn of(record: &Record) -> Ground {
                 name.push_str(&format!(" {card}"));
                 words.push_str(&format!(", card {card}"));
             }
-            // One without a serial number is known by its place alone.
+            // A card without a serial number is identified by its PCI address.
             None if !device.bdf.is_empty() => {
                 name.push_str(&format!(" {}", device.bdf));
                 words.push_str(&format!(", at {}", device.bdf));
@@ -97,29 +98,29 @@ mod tests {
     use crate::{Gpu, fixture::*};
 
     #[test]
-    fn a_run_on_two_gpus_stood_on_two_grounds() {
+    fn groups_records_by_gpu() {
         let at = |bdf: &str, proven: bool| {
             let mut record = on_gpu(passed("a/b"));
             (record.device.bdf, record.device.proven) = (bdf.to_owned(), proven);
             record
         };
         let (one, two) = ("0000:03:00.0", "0000:43:00.0");
-        let told = |run: &[Record]| {
+        let grouped = |run: &[Record]| {
             let parts = by_ground(run.to_vec()).into_iter();
             parts.map(|(ground, records)| (ground.name, records.len())).collect::<Vec<_>>()
         };
         let name = |bdf: &str| format!("debian:7.2.4@gfx1100 GPU {bdf}");
-        let both = told(&[at(one, true), at(two, true), at("", false), at(one, true)]);
+        let both = grouped(&[at(one, true), at(two, true), at("", false), at(one, true)]);
         let nowhere = "debian:7.2.4@gfx1100 GPU".to_owned();
         assert_eq!(both, [(nowhere, 1), (name(one), 2), (name(two), 1)]);
-        // Where there is one, it is the one of those that did not come so far.
-        assert_eq!(told(&[at("", false), at(one, true)]), [(name(one), 2)]);
-        assert_eq!(told(&[passed("a/b"), unproven("a/b")]).len(), 1);
-        assert_eq!(told(&[]), []);
+        // With a single GPU, records without proof are counted to it.
+        assert_eq!(grouped(&[at("", false), at(one, true)]), [(name(one), 2)]);
+        assert_eq!(grouped(&[passed("a/b"), unproven("a/b")]).len(), 1);
+        assert_eq!(grouped(&[]), []);
     }
 
     #[test]
-    fn what_differs_is_another_ground() {
+    fn options_are_part_of_the_configuration() {
         let card = |digest: &str, driver: &str| {
             let mut record = on_gpu(passed("a/b"));
             record.device.driver = driver.to_owned();
@@ -134,7 +135,7 @@ mod tests {
             (record.stack.spec, record.stack.root) = ("./here".to_owned(), root.to_owned());
             record
         };
-        // Without proof the device says nothing; what was asked is known.
+        // Without proof the actual device is unknown, but the requested options are known.
         let unproven = asking(&[("--schedule", "lazy")], unproven("a/b"));
         let records = [
             passed("a/b"),
@@ -167,11 +168,11 @@ mod tests {
                 "debian:7.2.4@gfx1100 GPU 0123456789ab, amdgpu, kernel 6.12",
                 "debian:7.2.4@gfx1100 GPU 0123456789ab, amdgpu, kernel 6.13",
                 "debian:7.2.4@gfx1100 GPU ba9876543210, amdgpu, kernel 6.12",
-                "debian:7.2.4@gfx1151; planted fault: copy.zero",
-                "debian:7.2.4@gfx1151; work late on purpose",
+                "debian:7.2.4@gfx1151; injected fault: copy.zero",
+                "debian:7.2.4@gfx1151; injected delays",
             ]
         );
-        // What proves it counts, not what comes first.
+        // The record with proof determines the configuration, even if it is not the first.
         let run = [crate::fixture::unproven("a/b"), passed("a/b")];
         assert_eq!(Ground::of(&run), Ground::of([&passed("a/b")]));
         assert_eq!(Ground::of(&[]), None);

@@ -1,4 +1,5 @@
-//! What a record file holds of one run, which may have been ended and resumed: what it was to do, what is over, what is left.
+//! Contents of a record file for one run, including the runs that resumed it: its plan, its finished trials, and the
+//! missing ones.
 
 pub(crate) mod index;
 
@@ -9,45 +10,45 @@ use shell_words::quote;
 
 use crate::{Asked, Begun, Opened, Record, RecordIndex, RunIdentity, Shard};
 
-/// A run and those that resumed it.
+/// A recorded run together with the runs that resumed it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
-    /// What it was to do.
+    /// Plan of the run.
     pub opened: Opened,
-    /// The trials that are over, by their numbers.
+    /// Records of the finished trials, by number.
     pub records: BTreeMap<u64, Record>,
-    /// The numbers of those of which it was written how they ended, and no more: whoever looked at their GPU then was ended.
+    /// Numbers of trials whose provisional record was written, but whose GPU health check was interrupted.
     pub not_looked: BTreeSet<u64>,
-    /// The trials that began and have no record, each as it began last, by their numbers.
+    /// Trials that began and have no record, by number, each with its last begin.
     pub lost: BTreeMap<u64, Begun>,
 }
 
 impl Held {
-    /// The runs of the text of a record file, see [`RecordIndex::read`].
+    /// Returns the runs in the text of a record file, see [`RecordIndex::read`].
     pub fn all(text: &str) -> Vec<Held> {
         let Ok(index) = RecordIndex::read(text.as_bytes()) else { return Vec::new() };
         index.runs.iter().filter_map(|run| run.held(text.as_bytes(), false).ok()).collect()
     }
 
-    /// The last run of the text of a record file, see [`RecordIndex::last`].
+    /// Returns the last run in the text of a record file, see [`RecordIndex::last`].
     pub fn last(text: &str) -> Vec<Held> {
         let Ok(index) = RecordIndex::read(text.as_bytes()) else { return Vec::new() };
         let last = index.last().into_iter();
         last.filter_map(|run| run.held(text.as_bytes(), false).ok()).collect()
     }
 
-    /// The trials that have no record, by their numbers.
+    /// Returns the trials without a record, by number.
     pub fn missing(&self) -> impl Iterator<Item = (u64, &str)> {
         self.opened.all().filter(|(number, _)| !self.records.contains_key(number))
     }
 
-    /// Records of what is missing, which have no verdict. What they would have run on is what `like` ran on.
+    /// Returns records without a verdict for the missing trials. Stack and device are copied from `like`.
     pub fn not_run(&self, like: &Record) -> Vec<Record> {
         not_run_of(self.missing(), self.records.values(), like)
     }
 }
 
-/// Returns records, without a verdict, of trials that were not run: they would have run where `like` ran. Their titles are those of
+/// Returns records without a verdict for trials that were not run. Stack and device are copied from `like`, titles from
 /// other records of the same cases.
 pub fn not_run_of<'r>(
     missing: impl IntoIterator<Item = (u64, &'r str)>,
@@ -64,7 +65,7 @@ pub fn not_run_of<'r>(
     missing.collect()
 }
 
-/// A trial that was not run, of the run that a record is of.
+/// Returns a record without a verdict for a trial that was not run, in the run of `like`.
 fn not_run(like: &Record, number: u64, trial: &str) -> Record {
     let outcome = Outcome {
         kind: Kind::NoVerdict,
@@ -80,7 +81,7 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
         title: String::new(),
         upstream: Vec::new(),
         faults: Vec::new(),
-        // What another trial does is unknown.
+        // The digest of another trial is unknown.
         asked: like.asked.clone().map(|asked| Asked { text: String::new(), ..asked }),
         outcome,
         red: Vec::new(),
@@ -95,24 +96,24 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
     }
 }
 
-/// Why the runs of several files are not the shards of one.
+/// Reason why the runs of several files are not the shards of one run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotOne {
-    /// They were to do different things.
+    /// The runs have different plans.
     #[error("{0} and {1} are of different runs: other trials, options or libraries")]
     Different(String, String),
-    /// The same trials are in two.
+    /// Two files contain the same shard.
     #[error("{0} and {1} hold the same {2}")]
     Twice(String, String, String),
-    /// Some trials are in none.
+    /// A shard is missing.
     #[error("no file holds {}", .0)]
     Missing(String),
 }
 
-/// Checks that the runs, by the names of their files, are the shards of one, each once and all of them.
+/// Checks that the runs, each with the name of its file, are all shards of one run, each exactly once.
 ///
 /// # Errors
-/// The first reason why they are not.
+/// Returns the first violation.
 pub fn shards(held: &[(String, RunIdentity)]) -> Result<(), NotOne> {
     let mut seen: BTreeMap<Option<Shard>, &str> = BTreeMap::new();
     let Some((first, whole)) = held.first() else { return Ok(()) };
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_and_those_that_resumed_it_are_one() {
+    fn resumed_runs_are_one_run() {
         let line = |opened: Opened| serde_json::to_string(&opened).unwrap();
         let over = Over { format: FORMAT, over: "x".to_owned(), run: "q".to_owned() };
         let over = serde_json::to_string(&over).unwrap();
@@ -194,7 +195,7 @@ mod tests {
             begun("q", 2),
             trial("q", 2),
             begun("q", 3),
-            // What it gave up in good order is not lost.
+            // A trial that was given up when its run ended in good order is not lost.
             over,
         ];
         let held = Held::all(&text.join("\n")).pop().expect("a run");
@@ -210,9 +211,10 @@ mod tests {
         assert_eq!(Held::all(&trial("p", 0)), []);
     }
 
-    /// Whoever was ended during a trial, and was resumed where the GPU did not work, has left it without an end.
+    /// The first run was killed during a trial, and the resumed run could not start it because the GPU was broken. The
+    /// trial is still lost.
     #[test]
-    fn what_is_given_up_makes_up_for_no_earlier_begin() {
+    fn giving_up_a_trial_keeps_its_earlier_begin() {
         let line = |opened: Opened| serde_json::to_string(&opened).unwrap();
         let over = Over { format: FORMAT, over: "x".to_owned(), run: "q".to_owned() };
         let mut text = vec![
@@ -233,9 +235,10 @@ mod tests {
         assert_eq!(lost(&text), []);
     }
 
-    /// Whoever was ended while it looked at the GPU after a trial has lost nothing of that trial, and what it finds comes in its place.
+    /// A run that is killed during a GPU health check keeps the trial's provisional record. The final record replaces
+    /// it.
     #[test]
-    fn how_a_trial_ended_counts_until_its_gpu_was_looked_at() {
+    fn provisional_record_counts_until_the_final_one() {
         let failed = |gpu_after: &str| {
             let (run, gpu_after) = ("p".to_owned(), gpu_after.to_owned());
             Record { run, number: 1, gpu_after, ..failed("copies/a") }
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_ends_of_one_trial_the_failure_counts() {
+    fn failure_takes_precedence_over_pass() {
         let line = |record: Record| to_line(&Record { run: "p".to_owned(), ..record }).unwrap();
         let ends = [line(passed("copies/a")), line(failed("copies/a")), line(passed("copies/a"))];
         let text =
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_hold_several_shards_of_a_run() {
+    fn reads_several_shards_from_one_file() {
         let line = |run, shard| serde_json::to_string(&opened(run, None, shard)).unwrap();
         let text = [
             line("w", None),
@@ -296,13 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_one_run_are_complete_and_disjoint() {
+    fn accepts_only_complete_and_disjoint_shards() {
         let held = |name: &str, shard: Option<&str>, digest: &str| {
             let opened = Opened { digest: digest.to_owned(), ..opened(name, None, shard) };
             (name.to_owned(), RunIdentity::from(&opened))
         };
-        let check = |files: &[(String, RunIdentity)], told: Option<&str>| {
-            assert_eq!(shards(files).err().map(|e| e.to_string()).as_deref(), told);
+        let check = |files: &[(String, RunIdentity)], expected: Option<&str>| {
+            assert_eq!(shards(files).err().map(|e| e.to_string()).as_deref(), expected);
         };
         let (a, b) = (held("a", Some("1/2"), "d"), held("b", Some("2/2"), "d"));
         check(&[held("w", None, "d")], None);

@@ -1,4 +1,4 @@
-//! What a case came to over time, on each ground by itself.
+//! History of a case: its results over time, separately for each configuration.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -12,111 +12,111 @@ use crate::{
     words::{BOLD, DIM, count, counted, rank, styled},
 };
 
-/// What a case came to in all runs that are kept.
+/// All stored results of a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct History {
-    /// The case, or the trial that was asked for.
+    /// Name of the case or of the requested trial.
     pub of: String,
-    /// Its title.
+    /// Title of the case.
     pub title: String,
-    /// Trials that have a record.
+    /// Number of trial runs with a record.
     pub trials: usize,
-    /// How many came to each verdict.
+    /// Number of trial runs by verdict.
     pub verdicts: BTreeMap<&'static str, usize>,
-    /// Each way in which it failed, the one seen last first.
+    /// Failures by signature, the one that occurred last first.
     pub failures: Vec<Failure>,
-    /// Each ground; results of different ones are never counted together.
+    /// Results by configuration. Results of different configurations are never counted together.
     pub grounds: Vec<OnGround>,
 }
 
-/// A way to fail.
+/// A failure, identified by its signature.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Failure {
-    /// Its signature.
+    /// Signature.
     pub signature: String,
-    /// Where it was seen.
+    /// Configurations on which it occurred.
     pub on: Vec<Sighting>,
 }
 
-/// A signature on a ground.
+/// Occurrences of a signature on one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sighting {
-    /// The ground.
+    /// Name of the configuration.
     pub ground: String,
-    /// Whether that is the emulated device.
+    /// True if it is the emulated device.
     pub emulated: bool,
-    /// Trials that came to it.
+    /// Number of trial runs with this signature.
     pub trials: usize,
-    /// When the first of them ended, RFC 3339 in UTC.
+    /// Date on which the first of them ended, RFC 3339 in UTC.
     pub first: String,
-    /// When the last of them ended.
+    /// Date on which the last of them ended.
     pub last: String,
 }
 
-/// A case on one ground.
+/// Results of a case on one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OnGround {
-    /// Its name.
+    /// Name of the configuration.
     pub ground: String,
-    /// The same for people.
+    /// Description of the configuration for people.
     pub words: String,
-    /// Whether that is the emulated device.
+    /// True if it is the emulated device.
     pub emulated: bool,
-    /// Runs with records of the case.
+    /// Number of runs with records of the case.
     pub runs: usize,
-    /// When the first trial ended.
+    /// Date on which the first trial ended.
     pub first: String,
-    /// When the last one did.
+    /// Date on which the last trial ended.
     pub last: String,
-    /// Build ids of libamdhip64, each with the end of the first trial that had it.
+    /// Build ids of libamdhip64, each with the date of the first trial that used it.
     pub hip: Vec<(String, String)>,
-    /// Trials without a verdict or skipped, which count neither way.
+    /// Trial runs that were skipped or have no verdict; they count neither as passed nor as failed.
     pub not_counted: usize,
-    /// Each trial that ran there.
+    /// Results by trial.
     pub trials: Vec<OfTrial>,
 }
 
-/// A trial on one ground.
+/// Results of one trial on one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OfTrial {
-    /// The trial.
+    /// Name of the trial.
     pub trial: String,
-    /// A digest of what it does; none where its records do not tell. What another text of the case came to is another entry.
+    /// Digest of the trial, if its records have one. An edited version of the case is counted as another entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// How often it ran and came to a verdict.
+    /// Number of runs with a verdict.
     pub ran: u32,
-    /// How often it failed.
+    /// Number of runs that failed.
     pub failed: u32,
-    /// The 95 % interval (Clopper and Pearson) of the probability that it fails.
+    /// 95 % interval (Clopper and Pearson) of the failure probability.
     pub interval: (f64, f64),
-    /// What it came to, with the numbers.
+    /// Number of runs by signature.
     pub signatures: BTreeMap<String, u32>,
-    /// What it came to in the end, and since when without another one between.
+    /// Most recent signature, and since when it has not changed.
     pub lately: Lately,
 }
 
-/// The end of a trial's history.
+/// Most recent streak of equal results of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lately {
-    /// What it came to.
+    /// Signature of these runs.
     pub signature: String,
-    /// When the first of these ended.
+    /// Date on which the first of these runs ended.
     pub since: String,
-    /// How many they are.
+    /// Number of these runs.
     pub times: u32,
-    /// When the trial last came to something else.
+    /// Date on which the last run with another signature ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
 }
 
-/// Whether it says something of the trial.
+/// Returns true if the record counts as passed or failed.
 fn counts(record: &Record) -> bool {
     !matches!(record.outcome.kind, Kind::Skip | Kind::NoVerdict)
 }
 
 impl History {
-    /// The history of a case, or of one trial of it, from the records of runs with what they stood on.
+    /// Returns the history of a case or of one of its trials, from the records of runs and their configurations.
     pub fn of(asked: &str, runs: &[(Ground, Vec<Record>)]) -> History {
         let mut grounds: BTreeMap<&Ground, (usize, Vec<&Record>)> = BTreeMap::new();
         for (ground, records) in runs {
@@ -128,7 +128,7 @@ impl History {
                 all.extend(wanted);
             }
         }
-        // What ended in one second stays in the order of the runs and of their numbers.
+        // Records with equal dates keep the order of runs and trial numbers.
         for (_, records) in grounds.values_mut() {
             records.sort_by(|a, b| a.date.cmp(&b.date));
         }
@@ -148,7 +148,7 @@ impl History {
         }
     }
 
-    /// For people.
+    /// Describes the history for people.
     pub fn text(&self) -> String {
         let mut text = styled(BOLD, &self.of);
         if !self.title.is_empty() {
@@ -190,17 +190,17 @@ impl History {
     }
 }
 
-/// Letters of a digest that are shown.
+/// Number of digits of a digest that are shown.
 const SHOWN: usize = 8;
 
 impl OnGround {
-    /// Which text of the case a trial is of, where there were several.
+    /// Describes which version of the case the entry belongs to, if there are several.
     fn which(&self, of: &OfTrial) -> String {
         let same = self.trials.iter().filter(|other| other.trial == of.trial).count();
         match &of.text {
             _ if same < 2 => String::new(),
             Some(text) => format!(" as text {} of the case", text.get(..SHOWN).unwrap_or(text)),
-            None => " as a text of the case that no record tells".to_owned(),
+            None => " as an unrecorded text of the case".to_owned(),
         }
     }
 
@@ -303,7 +303,7 @@ fn failures(grounds: &BTreeMap<&Ground, (usize, Vec<&Record>)>) -> Vec<Failure> 
     failures
 }
 
-/// A case on a ground, from its records by date, of which there is one at least.
+/// Summarises the records of a case on one configuration. `records` is sorted by date and not empty.
 fn on(ground: &Ground, runs: usize, records: &[&Record]) -> OnGround {
     let mut trials: BTreeMap<(&str, Option<&str>), Vec<&Record>> = BTreeMap::new();
     for record in records.iter().filter(|record| counts(record)) {
@@ -375,11 +375,11 @@ mod tests {
         (Ground::of(&records).expect("a ground"), records)
     }
 
-    /// Nothing is counted together that did not do the same, or was asked for something else.
+    /// Records of different versions of a case, or with different options, are not counted together.
     #[test]
-    fn texts_and_what_was_asked_are_counted_apart() {
-        let told = |runs: &[(Ground, Vec<Record>)]| plain(&History::of("a/b", runs).text());
-        let text = told(&[
+    fn versions_and_options_are_counted_separately() {
+        let history_text = |runs: &[(Ground, Vec<Record>)]| plain(&History::of("a/b", runs).text());
+        let text = history_text(&[
             run(vec![at(1, doing("0123456789", passed("a/b")))]),
             run(vec![at(2, doing("abcdefghij", failed("a/b")))]),
         ]);
@@ -390,7 +390,7 @@ mod tests {
             "{text}"
         );
         let variable = [("--env", "AMD_SERIALIZE_COPY=3")];
-        let text = told(&[
+        let text = history_text(&[
             run(vec![at(1, asking(&[], failed("a/b")))]),
             run(vec![at(2, asking(&variable, passed("a/b")))]),
         ]);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn each_ground_has_its_own_numbers() {
+    fn each_configuration_is_counted_separately() {
         let mut rebuilt = failed("a/b[x=1]");
         rebuilt.stack.libraries[0].build_id = Some("4567".to_owned());
         let runs = [

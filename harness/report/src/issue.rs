@@ -1,7 +1,7 @@
-//! The upstream issue for a failing trial.
+//! Upstream issue for a failing trial.
 //!
-//! An issue is written for one form, with exactly its headings, from [`Findings`]: runs that were made, never guesses. Nothing is posted;
-//! [`Issue::link`] is an address that a person may open.
+//! The issue follows one upstream form, with exactly its headings, and contains only measured [`Findings`]. rocrepro
+//! never posts it; [`Issue::link`] returns an address that a person may open.
 
 mod address;
 mod environment;
@@ -30,28 +30,28 @@ pub use redact::{Identity, redact};
 
 use form::{Content, Field};
 
-/// What GitHub writes under a heading that was left empty.
+/// Text that GitHub shows for a field that was left empty.
 const NO_RESPONSE: &str = "_No response_";
 
-/// A finished issue.
+/// An issue that is ready to be filed.
 #[derive(Clone, Debug)]
 pub struct Issue {
-    /// The form it is written for.
+    /// Form that the issue follows.
     pub form: Form,
-    /// The repository it belongs to, `owner/name`.
+    /// Repository in which to file it, as `owner/name`.
     pub repository: &'static str,
-    /// The whole title.
+    /// Title, including the form's prefix.
     pub title: String,
     sections: Vec<(Field, Vec<Block>)>,
 }
 
-/// A part of a section.
+/// Part of a section that can be left out as a whole.
 #[derive(Clone, Debug)]
 struct Block {
-    /// What it is called when it has to be left out.
+    /// Name that is shown if the block is left out.
     name: String,
     text: String,
-    /// What is cut first where room is short has the lowest number; none is never cut.
+    /// Order in which blocks are left out if space is short, lowest first. `None` means never.
     cut: Option<u8>,
 }
 
@@ -62,9 +62,9 @@ impl Block {
 }
 
 impl Issue {
-    /// Writes the issue for a form; without one, for the form of the repository that it belongs to.
+    /// Writes the issue for a form. Without one, the form of the repository is used that the failure belongs to.
     pub fn new(findings: &Findings, form: Option<Form>) -> Issue {
-        // A title is no Markdown.
+        // The title is plain text, so it is written before the texts are escaped for Markdown.
         let title = write::title(findings);
         let findings = &quoted::in_markdown(findings);
         let home = match program::own(findings) {
@@ -85,7 +85,7 @@ impl Issue {
         }
     }
 
-    /// The issue's text as GitHub renders the form.
+    /// Renders the issue as Markdown, the way GitHub renders the form.
     pub fn markdown(&self) -> String {
         let sections: Vec<_> =
             self.sections.iter().map(|(field, blocks)| section(field, blocks)).collect();
@@ -93,7 +93,7 @@ impl Issue {
     }
 }
 
-/// A section under its heading.
+/// Renders a section under its heading.
 fn section(field: &Field, blocks: &[Block]) -> String {
     format!("### {}\n\n{}", field.heading, body(blocks))
 }
@@ -135,7 +135,7 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
             blocks.push(Block::kept(write::colophon(findings)));
             blocks
         }
-        // These forms have one field for everything.
+        // These forms have one field for the whole reproduction.
         Content::Reproduction => {
             let mut blocks = problem(findings);
             blocks.extend(steps(findings));
@@ -209,7 +209,7 @@ fn logs(findings: &Findings) -> Vec<Block> {
         .to_owned();
     let kernel = (!kernel.is_empty()).then_some((title, kernel));
     let block = |(title, text): (String, String)| {
-        // A replay line of a library is short and worth more than a log.
+        // A short log is probably a replay command of a library, which is worth more than a long log.
         let cut = if text.lines().count() > 5 { 1 } else { 4 };
         Block { text: write::log(&title, &text), name: title, cut: Some(cut) }
     };
@@ -218,7 +218,7 @@ fn logs(findings: &Findings) -> Vec<Block> {
 
 fn case(findings: &Findings) -> Option<Block> {
     let cut = if findings.program.is_some() { 3 } else { 8 };
-    // A command line is no case.
+    // A trial given as a command has no case file.
     let there = !findings.case.is_empty();
     there.then(|| Block { name: "case".to_owned(), text: write::case(findings), cut: Some(cut) })
 }

@@ -9,11 +9,11 @@ use crate::{
     visible, words,
 };
 
-/// A JUnit report, for CI systems: a suite for each case, a test for each trial. News fails; a missing verdict is an
-/// error; a known failure passes, and says so.
+/// Writes a JUnit report for CI systems: one suite per case, one test per trial. An unexpected result is a failure, a
+/// missing verdict is an error, and an expected failure passes with a note.
 ///
 /// # Errors
-/// None in practice: those of writing XML to memory.
+/// Does not fail in practice: the XML is written to memory.
 pub fn junit(records: &[Record]) -> Result<String, quick_junit::SerializeError> {
     let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
@@ -44,10 +44,10 @@ fn test(record: &Record) -> TestCase {
         ("signature", &record.outcome.signature),
     ];
     let optional = ["title", "bdf"];
-    let told = properties
+    let filled = properties
         .into_iter()
         .filter(|(name, value)| !optional.contains(name) || !value.is_empty());
-    test.add_properties(told.map(|(name, value)| Property::new(name, visible(value))));
+    test.add_properties(filled.map(|(name, value)| Property::new(name, visible(value))));
     if let Verdict {
         kind: kind @ (VerdictKind::Known | VerdictKind::Difference),
         known: Some(known),
@@ -100,9 +100,9 @@ mod tests {
     use super::*;
     use crate::fixture::{failed, fixed, known, passed, skipped, unproven};
 
-    /// A parser of XML is the second hand: whatever a library prints, a CI system can read the report.
+    /// An independent XML parser reads the report, whatever characters a library printed.
     #[test]
-    fn a_report_with_any_characters_is_xml() {
+    fn junit_is_valid_xml_for_any_characters() {
         let all: String = (0..0x300)
             .chain([0x2028, 0xfffe, 0xffff, 0x1f600])
             .filter_map(char::from_u32)

@@ -1,9 +1,9 @@
 //! Records of trials, and everything that is shown to people.
 //!
-//! One [`Record`] is one trial, one line of JSON. All views are made from records, so a run can be looked at again in another form
-//! without being repeated. No other crate formats for people.
+//! One [`Record`] is one trial, one line of JSON. All views are made from records, so a stored run can be shown in
+//! another form without running it again. No other crate formats for people.
 //!
-//! Views are text with ANSI styles; [`print()`] leaves the styles out where nobody sees them.
+//! Views are text with ANSI styles; [`print()`] removes the styles if the output is not a terminal.
 
 mod asked;
 mod bisected;

@@ -1,4 +1,4 @@
-//! Runs on several stacks and architectures beside each other, as a page that people look at: a row for each case, a column for each run.
+//! HTML page that compares several runs: one row per case, one column per run.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -11,12 +11,12 @@ use crate::{
     words::{count, counted, place, rank, word},
 };
 
-/// Runs beside each other.
+/// Input of the comparison page.
 #[derive(Clone, Debug)]
 pub struct MatrixPage<'a> {
-    /// In the order of the page.
+    /// Runs, in the order of the columns.
     pub columns: &'a [Column],
-    /// When the page was made, RFC 3339 in UTC.
+    /// Date of the page, RFC 3339 in UTC.
     pub date: &'a str,
 }
 
@@ -25,22 +25,23 @@ const OWN_STYLE: &str = include_str!("matrix_page.css");
 
 const SCRIPT: &str = include_str!("matrix_page.js");
 
-/// The SHA-256 of the script, by which a browser knows that it is ours.
+/// SHA-256 of the script, with which the page's Content-Security-Policy allows only this script.
 const SCRIPT_HASH: &str = "RQA7vcC+tO4pQ520l8schpZU+gPweWplSXCHpsC6LSM=";
 
-/// The size that a page should not have.
+/// Maximum size of the page, in bytes.
 const MOST_BYTES: usize = 1_900_000;
 
-/// Bytes of a failure's details that are shown, and runs that are drawn, from plenty to what is small on any page.
+/// Settings that are tried from large to small until the page fits: bytes of details per failure, and number of runs
+/// drawn.
 const ROOM: [(usize, usize); 5] = [(3000, 6000), (1000, 2000), (300, 600), (100, 200), (0, 0)];
 
-/// Columns of a finding that are named.
+/// Maximum number of columns that a finding names.
 const NAMED: usize = 6;
 
-/// What the trials of a case came to in one run.
+/// Results of the trials of a case in one run.
 struct Cell<'a> {
     records: Vec<&'a Record>,
-    /// Planned trials without a record.
+    /// Number of planned trials without a record.
     missing: usize,
 }
 
@@ -49,12 +50,12 @@ impl Cell<'_> {
         self.records.iter().filter(|record| record.verdict.kind == kind).count()
     }
 
-    /// The verdict that somebody should see first.
+    /// Returns the verdict that needs attention most.
     fn worst(&self) -> Option<VerdictKind> {
         self.records.iter().map(|record| record.verdict.kind).min_by_key(|kind| rank(*kind))
     }
 
-    /// How many of the trials that ran passed, the word of what is worse, and how many were not run.
+    /// Formats the number of passed trials, the most important verdict, and the number of trials that were not run.
     fn words(&self) -> String {
         let ran = self.records.len() - self.of(VerdictKind::Skip);
         let passed = format!("{}/{ran}", self.of(VerdictKind::Pass));
@@ -79,14 +80,14 @@ impl Cell<'_> {
     }
 }
 
-/// A failure, or a missing verdict, of a case, as one thing on all columns where it is the same.
+/// A failure or missing verdict of a case. Equal ones in several columns are one finding.
 struct Finding<'a> {
     first: &'a Record,
-    /// Names of columns, with the number of trials.
+    /// Names of the columns, each with its number of trials.
     on: Vec<(String, usize)>,
 }
 
-/// A finding is one signature of one case under one verdict.
+/// Case, verdict and signature that identify a finding.
 type Key<'a> = (&'a str, VerdictKind, &'a str);
 
 fn key(record: &Record) -> Key<'_> {
@@ -94,7 +95,7 @@ fn key(record: &Record) -> Key<'_> {
 }
 
 impl MatrixPage<'_> {
-    /// The page, whole in itself: it loads nothing, and without its few lines of script only the search is missing.
+    /// Renders the page as one file that loads nothing. Without JavaScript only the search is missing.
     pub fn html(&self) -> String {
         let mut page = String::new();
         for (details, runs) in ROOM {
@@ -106,13 +107,13 @@ impl MatrixPage<'_> {
         page
     }
 
-    /// The page with as many bytes of each failure's details and as many runs drawn.
+    /// Renders the page with at most `details` bytes per failure and `runs` drawn runs.
     fn page(&self, details: usize, runs: usize) -> String {
         let over = over_time(self.columns);
         let mut past = String::new();
-        let told = write(&over, runs, &mut past);
+        let written = write(&over, runs, &mut past);
         let drawn: BTreeMap<&str, usize> =
-            over[..told].iter().enumerate().map(|(n, over)| (over.case, n + 1)).collect();
+            over[..written].iter().enumerate().map(|(n, over)| (over.case, n + 1)).collect();
         let rows = self.rows();
         let findings = self.findings();
         let numbers: BTreeMap<Key<'_>, usize> =
@@ -176,11 +177,11 @@ impl MatrixPage<'_> {
         if !over.is_empty() {
             page.push_str("<h2>Over time</h2>\n<p>Cases that did not come to the same in all runs of a column; each bar is a run, a low one passed or was skipped.</p>\n");
             page.push_str(&past);
-            if told < over.len() {
+            if written < over.len() {
                 let _ = writeln!(
                     page,
-                    "<p>{} changed besides; <code>rocrepro history CASE</code> tells of each.</p>",
-                    count(over.len() - told, "case")
+                    "<p>{} more changed; <code>rocrepro history CASE</code> shows each.</p>",
+                    count(over.len() - written, "case")
                 );
             }
         }
@@ -189,7 +190,7 @@ impl MatrixPage<'_> {
         page
     }
 
-    /// What the names of all columns have in common behind their first part, which is told once.
+    /// Returns the parts that the names of all columns have in common after their first part; the page shows them once.
     fn shared(&self) -> Vec<&str> {
         let [first, others @ ..] = self.columns else { return Vec::new() };
         let has = |name: &str, part: &str| name.split("; ").skip(1).any(|other| other == part);
@@ -199,7 +200,7 @@ impl MatrixPage<'_> {
             .collect()
     }
 
-    /// The name of a column without that.
+    /// Returns the name of a column without the shared parts.
     fn short(&self, name: &str) -> String {
         let shared = self.shared();
         let own =
@@ -207,7 +208,7 @@ impl MatrixPage<'_> {
         own.map(|(_, part)| part).collect::<Vec<_>>().join("; ")
     }
 
-    /// The cases, those that somebody should see first at the top, each with a cell for each column.
+    /// Returns the cases with a cell for each column. Cases with unexpected results come first.
     fn rows(&self) -> Vec<(&str, Vec<Cell<'_>>)> {
         let mut cases: BTreeMap<&str, Vec<Cell<'_>>> = BTreeMap::new();
         let empty = || {
@@ -224,13 +225,13 @@ impl MatrixPage<'_> {
             }
         }
         let mut rows: Vec<_> = cases.into_iter().collect();
-        // A known failure is no reason to look; the order of names is one to find a case by.
+        // Expected failures do not move a case up; within each group, cases are sorted by name.
         let news = |cells: &[Cell<'_>]| !cells.iter().any(|cell| cell.class() == "news");
         rows.sort_by_key(|(case, cells)| (news(cells), *case));
         rows
     }
 
-    /// Everything but passes and skips, news first.
+    /// Returns everything but passes and skips, unexpected results first.
     fn findings(&self) -> Vec<Finding<'_>> {
         let mut found: BTreeMap<Key<'_>, Finding<'_>> = BTreeMap::new();
         for column in self.columns {
@@ -252,7 +253,7 @@ impl MatrixPage<'_> {
         findings
     }
 
-    /// The verdicts of all trials in numbers.
+    /// Counts the verdicts of all trials.
     fn sum(&self) -> String {
         let all = || self.columns.iter().flat_map(|column| &column.records);
         let mut kinds = VerdictKind::ALL.to_vec();
@@ -270,7 +271,7 @@ impl MatrixPage<'_> {
             count(all().count(), "trial"),
             parts.join(", "),
             if emulated {
-                " The emulated device is no GPU: its results say nothing of hardware, firmware, driver or timing."
+                " The emulated device is not a GPU: its results say nothing about hardware, firmware, driver or timing."
             } else {
                 ""
             }
@@ -279,18 +280,19 @@ impl MatrixPage<'_> {
 
     fn key(&self, page: &mut String) {
         page.push_str(
-            "<p>A coloured cell without a word: all passed. <b>known</b>: it fails as a known window of the case says. <b>FAIL</b>, <b>CHANGED</b>, <b>FIXED?</b>: news. \
+            "<p>A coloured cell without a word: all passed. <b>known</b>: an expected failure of the case. <b>FAIL</b>, <b>CHANGED</b>, <b>FIXED?</b>: unexpected results. \
              <b>no verdict</b>: the run proves nothing. <b>skip</b>: the stack or architecture lacks what the case needs. <b>not run</b>: planned, and the run ended before. Empty: not part of that run.</p>\n",
         );
     }
 
-    /// What each column ran on.
+    /// Lists the stack and device of each column.
     fn stacks(&self, page: &mut String) {
         page.push_str("<h2>What the columns ran on</h2>\n");
         for column in self.columns {
             let _ = write!(page, "<section>\n<h3>{}</h3>\n", html(&column.name));
-            let told = column.records.iter().find(|record| !record.stack.libraries.is_empty());
-            let Some(record) = told.or(column.records.first()) else {
+            let with_libraries =
+                column.records.iter().find(|record| !record.stack.libraries.is_empty());
+            let Some(record) = with_libraries.or(column.records.first()) else {
                 page.push_str("<p>No trial is over.</p>\n</section>\n");
                 continue;
             };
@@ -394,16 +396,16 @@ mod tests {
     }
 
     #[test]
-    fn a_page() {
+    fn renders_the_page() {
         let columns = columns();
         let page = MatrixPage { columns: &columns, date: "2026-11-23T02:00:00Z" }.html();
         let page = page.split("</style>").nth(1).unwrap_or_default();
         insta::assert_snapshot!(page);
     }
 
-    /// By counting what the page says, and not by how it was made.
+    /// Links and cells are counted in the finished page, independent of the code that made them.
     #[test]
-    fn every_verdict_is_in_a_cell_and_every_link_leads_somewhere() {
+    fn cells_cover_all_verdicts_and_links_resolve() {
         let columns = columns();
         let page = MatrixPage { columns: &columns, date: "" }.html();
         let ids: Vec<&str> = page
@@ -422,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_columns_share_is_told_once() {
+    fn shared_parts_of_names_are_shown_once() {
         let column = |name: &str| Column {
             name: name.to_owned(),
             records: vec![failed("a/b")],
@@ -435,15 +437,16 @@ mod tests {
         for name in ["7.2.4 gfx1151; late", "6.4.3 gfx90a; x"] {
             assert!(page.contains(&format!("<th scope=\"col\">{name}</th>")), "{page}");
         }
-        // One column has nothing in common with another.
+        // A single column shares nothing with another one.
         let alone = MatrixPage { columns: &columns[..1], date: "" }.html();
         assert!(alone.contains("<th scope=\"col\">7.2.4 gfx1151; late; silent</th>"), "{alone}");
         assert!(!alone.contains("All columns"));
     }
 
-    /// Good cases, and the worst that could be: every case fails in its own way with much to show, and fails in every other run.
+    /// Tests the size limit with mostly passing cases, and with the worst case: every case fails in its own way with
+    /// long details, in every other run.
     #[test]
-    fn a_thousand_cases_on_twenty_columns_are_small() {
+    fn page_of_a_thousand_cases_stays_small() {
         let name = |n: usize| format!("family/a-case-with-a-usual-name-{n}");
         let good =
             |n: usize| if n.is_multiple_of(50) { failed(&name(n)) } else { passed(&name(n)) };
@@ -474,9 +477,9 @@ mod tests {
         assert!(sizes[0] < sizes[1], "{sizes:?}");
     }
 
-    /// A case that passed, failed and passed again has its three bars; what never changed has none.
+    /// A case that passed, failed and passed again has three bars; a case that never changed has none.
     #[test]
-    fn what_changed_is_drawn() {
+    fn draws_cases_whose_results_changed() {
         let runs = [passed("a/b"), failed("a/b"), passed("a/b")];
         let runs = runs.map(|record| vec![record, known("c/d")]);
         let column = Column {
@@ -494,9 +497,9 @@ mod tests {
         assert!(page.contains("<section id=\"t1\">\n<h3>a/b</h3>"), "{page}");
     }
 
-    /// A browser runs nothing but this script: its digest, computed here, is what the page allows.
+    /// The hash in the page's policy is that of the script, recomputed here, so a browser runs nothing else.
     #[test]
-    fn the_script_is_the_one_that_is_allowed() {
+    fn script_matches_the_allowed_hash() {
         use sha2::Digest;
         const LETTERS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,29 +1,29 @@
-//! The shards of a run put together to one.
+//! Merges the shards of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Held, NotOne, Opened, Record, Shard, words::count};
 
-/// Trials that are named at most, of those with which something is wrong.
+/// Maximum number of trials that an error message names.
 const NAMED: usize = 10;
 
-/// A run that was made of its shards.
+/// A run that was merged from its shards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Merged {
-    /// What all of them were to do.
+    /// Plan of the whole run.
     pub opened: Opened,
-    /// The trials that are over, with their numbers in it.
+    /// Records of the finished trials, with their numbers in the whole run.
     pub records: Vec<Record>,
-    /// Planned trials without a record, each with the file that lacks it.
+    /// Planned trials without a record, each with the file in which it is missing.
     pub missing: Vec<MissingTrial>,
 }
 
 impl Merged {
-    /// Puts the shards of one run together, by the names of their files: the same plan by the same rocrepro, each trial of it in
-    /// exactly one.
+    /// Merges the shards of one run, each with its file name. All must have the same plan and rocrepro version, and
+    /// each trial must be in exactly one.
     ///
     /// # Errors
-    /// All reasons why they are not that.
+    /// Returns all violations of these conditions.
     pub fn of(held: &[(String, Held)]) -> Result<Merged, Vec<String>> {
         let part = |(file, held): &(String, Held)| Part {
             file: file.clone(),
@@ -40,42 +40,42 @@ impl Merged {
     }
 }
 
-/// A shard of a run: what it was to do, and which of its trials are over.
+/// Plan of a shard and the numbers of its finished trials.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The name of its file.
+    /// Name of the shard's file.
     pub file: String,
     /// Plan of the shard.
     pub opened: Opened,
-    /// The numbers of the trials that have a record.
+    /// Numbers of the trials with a record.
     pub numbers: BTreeSet<u64>,
 }
 
-/// A planned trial without a record, and the file that lacks the record.
+/// A planned trial without a record, and the file in which it is missing.
 pub type MissingTrial = (String, String);
 
-/// Puts the shards of a run together, record by record, so that no more than one is in memory.
+/// Merges shards record by record, so that at most one record is in memory.
 #[derive(Debug)]
 pub struct Merging {
     parts: Vec<Part>,
-    /// The parts by their shards; none where they are not those of one run.
+    /// Indices of the parts in the order of their shards. Empty if the parts are not the shards of one run.
     order: Vec<usize>,
-    /// For each part the number that its first trial has in the whole run.
+    /// For each part, the number of its first trial in the whole run.
     first: Vec<u64>,
     opened: Option<Opened>,
     problems: Vec<String>,
-    /// Mistakes of trials, the first ones.
+    /// First errors about trials.
     wrong: Vec<String>,
-    /// Number of further mistakes.
+    /// Number of further errors.
     more: usize,
     versions: BTreeSet<String>,
 }
 
 impl Merging {
-    /// Begins with what the shards were to do.
+    /// Checks the plans of the shards and prepares the merge.
     pub fn of(parts: Vec<Part>) -> Merging {
         let (mut problems, same) = plans(&parts);
-        // Of different plans, or of one twice, trials could tell nothing else.
+        // If the plans differ or one occurs twice, errors about trials would only repeat that.
         let wrong = if same { planned(&parts) } else { Vec::new() };
         let mut merging = Merging {
             order: Vec::new(),
@@ -100,7 +100,7 @@ impl Merging {
         order.sort_by_key(|at| parts[*at].opened.shard);
         let (mut number, mut trials) = (0, Vec::new());
         for at in &order {
-            // A shard's numbers follow each other, and so do the shards.
+            // Numbers are consecutive within a shard and from shard to shard.
             self.first[*at] = number;
             number += parts[*at].opened.all().count() as u64;
             trials.extend(parts[*at].opened.trials.iter().cloned());
@@ -120,7 +120,7 @@ impl Merging {
         self.order = order;
     }
 
-    /// The parts in the order of their trials; none where they are not those of one run.
+    /// Returns the indices of the parts in the order of their trials. Empty if they are not the shards of one run.
     pub fn order(&self) -> &[usize] {
         &self.order
     }
@@ -130,7 +130,8 @@ impl Merging {
         self.opened.as_ref()
     }
 
-    /// Takes the record of a part, and gives it as the whole run has it. Records of a part come by their numbers.
+    /// Checks a record of a part and renumbers it for the whole run. Records of a part must arrive in the order of
+    /// their numbers.
     pub fn take(&mut self, part: usize, record: Record) -> Record {
         let Part { file, opened, .. } = &self.parts[part];
         let trial = opened.trial(record.number);
@@ -154,10 +155,10 @@ impl Merging {
         Record { run, number: self.first[part] + record.number, ..record }
     }
 
-    /// Ends with what the whole run was to do, and the planned trials without a record, each with the file that lacks it.
+    /// Returns the plan of the whole run, and the planned trials without a record.
     ///
     /// # Errors
-    /// All reasons why the parts are not the shards of one run by one rocrepro.
+    /// Returns all reasons why the parts are not the shards of one run by one version of rocrepro.
     pub fn end(self) -> Result<(Opened, Vec<MissingTrial>), Vec<String>> {
         let Merging { parts, order, opened, mut problems, mut wrong, more, versions, .. } = self;
         let more = wrong.len().saturating_sub(NAMED) + more;
@@ -183,13 +184,13 @@ impl Merging {
     }
 }
 
-/// A name that the same shards have each time, and others never.
+/// Returns a name that depends only on the shards' run names.
 fn merged_name<'o>(parts: impl Iterator<Item = &'o Opened>) -> String {
     let names: Vec<&str> = parts.map(|opened| opened.run.as_str()).collect();
     format!("merged-{}", names.join("+"))
 }
 
-/// What is wrong with the runs as shards of one, and whether each is at least another shard of the same plan.
+/// Returns the differences between the plans, and whether all parts are at least different shards of the same plan.
 fn plans(parts: &[Part]) -> (Vec<String>, bool) {
     let mut problems = Vec::new();
     let mut seen: BTreeMap<Option<Shard>, &str> = BTreeMap::new();
@@ -213,7 +214,7 @@ fn plans(parts: &[Part]) -> (Vec<String>, bool) {
     (problems, same)
 }
 
-/// Returns the mistakes of the planned trials.
+/// Returns the errors of the planned trials.
 fn planned(parts: &[Part]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut planned: BTreeMap<&str, &str> = BTreeMap::new();
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
     use crate::{FORMAT, Line, fixture::passed};
 
-    /// Numbers as a seed gives them.
+    /// Pseudo-random numbers from a seed.
     struct Draw(u64);
 
     impl Draw {
@@ -278,9 +279,9 @@ mod tests {
             .collect()
     }
 
-    /// Each trial of each shard once, counted from the lines alone, whatever the order of the files is.
+    /// The merged run has each trial of each shard once, in any order of the files.
     #[test]
-    fn seven_shards_are_their_run() {
+    fn merges_seven_shards_in_any_order() {
         let mut draw = Draw(7);
         for round in 0..20 {
             let mut parts = shards(7, 60 + round, 1 + round as u32 % 3);
@@ -306,11 +307,11 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_wrong_with_shards_is_told() {
+    fn reports_all_errors_of_shards() {
         let mut draw = Draw(11);
         for _ in 0..20 {
             let at = draw.below(7);
-            let told = |change: &dyn Fn(&mut Parts)| {
+            let merge_changed = |change: &dyn Fn(&mut Parts)| {
                 let mut parts = shards(7, 80, 2);
                 change(&mut parts);
                 Merged::of(&parts).map_err(|problems| problems.join("\n"))
@@ -318,29 +319,32 @@ mod tests {
             let name = format!("part-{}", at + 1);
             let shard = format!("{}/7", at + 1);
 
-            let missing = told(&|parts| drop(parts.remove(at))).expect_err("one is missing");
+            let missing =
+                merge_changed(&|parts| drop(parts.remove(at))).expect_err("one is missing");
             assert_eq!(missing, format!("no file holds shard {shard}"));
-            let twice = told(&|parts| parts.push(parts[at].clone())).expect_err("one is double");
+            let twice =
+                merge_changed(&|parts| parts.push(parts[at].clone())).expect_err("one is double");
             assert_eq!(twice, format!("{name} and {name} hold the same shard, {shard}"));
-            // The other plan is told wherever it stands.
-            let other = told(&|parts| parts[at].1.opened.digest = "e".to_owned());
+            // A shard with another plan is detected at any position.
+            let other = merge_changed(&|parts| parts[at].1.opened.digest = "e".to_owned());
             assert!(other.expect_err("another plan").contains("are of different runs"));
-            let foreign = told(&|parts| parts[at].1.opened.trials[0] = "x/foreign".to_owned());
+            let foreign =
+                merge_changed(&|parts| parts[at].1.opened.trials[0] = "x/foreign".to_owned());
             assert!(foreign.expect_err("another trial").contains("x/foreign"));
-            let moved = told(&|parts| {
+            let moved = merge_changed(&|parts| {
                 let (_, other) = &parts[(at + 1) % 7];
                 parts[at].1.opened.trials = other.opened.trials.clone();
             });
             let moved = moved.expect_err("trials of another shard");
             assert!(moved.contains("which is of another shard"), "{moved}");
             assert!(moved.contains("such trial") && moved.lines().count() <= NAMED + 1, "{moved}");
-            let version = told(&|parts| {
+            let version = merge_changed(&|parts| {
                 let record = parts[at].1.records.values_mut().next().expect("a record");
                 record.rocrepro = "9.9.9".to_owned();
             });
             assert!(version.expect_err("another version").contains("0.1.0 and 9.9.9"));
-            // One that was torn lacks its last trial.
-            let torn = told(&|parts| _ = parts[at].1.records.pop_last());
+            // In an incomplete file the last trial is missing.
+            let torn = merge_changed(&|parts| _ = parts[at].1.records.pop_last());
             let torn = torn.expect("one run");
             assert_eq!(torn.missing.len(), 1);
             assert_eq!(torn.missing[0].0, name);

@@ -1,4 +1,4 @@
-//! What a search for mitigations found, for a terminal.
+//! Terminal view of the result of `rocrepro mitigate`.
 
 use std::fmt::Write;
 
@@ -9,7 +9,8 @@ use crate::{
     words::{BOLD, DIM, count, styled},
 };
 
-/// A table of the changes: those that helped first, then those that changed the failure or made it rarer, then the rest.
+/// Lists the changes in a table: first those that help, then those that change the failure or make it rarer, then the
+/// rest.
 pub fn mitigations(found: &Mitigations) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", styled(BOLD, &found.trial));
@@ -35,7 +36,7 @@ pub fn mitigations(found: &Mitigations) -> String {
             }
             FactorVerdict::Rarer => ("rarer", Style::new()),
             FactorVerdict::Undecided => ("undecided", Style::new()),
-            FactorVerdict::Wrong { .. } => ("tells nothing", DIM),
+            FactorVerdict::Wrong { .. } => ("not conclusive", DIM),
             FactorVerdict::NoEffect => ("no effect", DIM),
         };
         let more = match &factor.verdict {

@@ -1,11 +1,11 @@
-//! What must hold where a failure is gone.
+//! Describes the behaviour that is correct in place of a failure.
 
 use judge::{Kind, Outcome};
 
 use crate::words::without_lines;
 
-/// What must hold, in one sentence without a full stop: `hipMemcpyAsync returns hipSuccess`. It is the title of a reduced case and what a
-/// report expects.
+/// Describes the correct behaviour in one sentence without a full stop: `hipMemcpyAsync returns hipSuccess`. Used as
+/// the title of a reduced case and as the expected behaviour in a report.
 pub fn must_hold(failure: &Outcome) -> String {
     let summary = without_lines(&failure.summary);
     let parts: Vec<&str> = failure.signature.split(':').collect();
@@ -25,7 +25,8 @@ pub fn must_hold(failure: &Outcome) -> String {
     }
 }
 
-/// What a buffer must hold. Which write that is may be another one in a reduced case.
+/// Describes the correct content of a buffer. It does not name the last write, which may be another one in a reduced
+/// case.
 fn bytes(buffer: &str, summary: &str) -> String {
     if let Some(guarded) = buffer.strip_suffix(".guards") {
         return format!("Nothing is written around {guarded}");
@@ -39,13 +40,13 @@ fn bytes(buffer: &str, summary: &str) -> String {
     format!("{buffer} holds what was written to it last")
 }
 
-/// What a call must answer: its status, or the value that it gives.
+/// Describes the correct status or value of a call.
 fn answer(call: &str, value: bool, summary: &str) -> String {
     let word = if value { "gives" } else { "returns" };
     match summary.split_once("; expected was ") {
         Some((_, wanted)) => format!("{call} {word} {wanted}"),
         None if value => format!("{call} takes as long as it did the first time"),
-        // A step that says nothing of its status wants success.
+        // A step without an expected status expects success.
         None if ["hiprand", "hipblas", "rocblas"].iter().any(|l| call.starts_with(l)) => {
             format!("{call} returns success")
         }
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_answer() {
+    fn correct_behaviour_of_calls() {
         check(
             Kind::ApiError,
             "unexpected-value:hipStreamIsCapturing:active",
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_go_on() {
+    fn correct_behaviour_after_crashes_and_hangs() {
         let call = "hipGraphInstantiate";
         check(
             Kind::Crash,
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_hold_the_right_bytes() {
+    fn correct_content_of_buffers() {
         check(
             Kind::WrongData,
             "wrong-data:dst.back:zero",

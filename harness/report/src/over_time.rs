@@ -1,4 +1,4 @@
-//! What the cases of a page came to in the runs of a column, one after the other.
+//! Section of the comparison page that shows how results changed from run to run.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -10,30 +10,30 @@ use crate::{
     words::{count, rank, word},
 };
 
-/// A run, as a column of the page.
+/// A column of the page: a run and its earlier runs.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its head, such as `7.2.4 gfx1151`.
+    /// Heading, for example `7.2.4 gfx1151`.
     pub name: String,
-    /// What is over.
+    /// Records of the finished trials.
     pub records: Vec<Record>,
     /// Planned trials without a record.
     pub missing: Vec<String>,
-    /// All runs that it has, the last one too, in their order; none where only one is known.
+    /// All runs of the column, including the last one, in order. Empty if only one run is known.
     pub past: Vec<Past>,
 }
 
-/// A run that a column has, this or an earlier one.
+/// Summary of one run in a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Past {
-    /// When its last trial ended.
+    /// Date on which its last trial ended.
     pub date: String,
-    /// What somebody should see first of each case.
+    /// For each case, the verdict that needs attention most.
     pub cases: BTreeMap<String, VerdictKind>,
 }
 
 impl Past {
-    /// A run, from its records.
+    /// Summarises a run from its records.
     pub fn of<'r>(records: impl IntoIterator<Item = &'r Record>) -> Past {
         let mut cases: BTreeMap<String, VerdictKind> = BTreeMap::new();
         let mut date = String::new();
@@ -48,7 +48,7 @@ impl Past {
     }
 }
 
-/// The class of a verdict on the page.
+/// Returns the CSS class of a verdict.
 pub(crate) fn class(kind: Option<VerdictKind>) -> &'static str {
     match kind {
         None | Some(VerdictKind::Skip) => "none",
@@ -59,17 +59,17 @@ pub(crate) fn class(kind: Option<VerdictKind>) -> &'static str {
     }
 }
 
-/// Runs of a column that are drawn, the last ones.
+/// Maximum number of runs drawn per column; earlier ones are left out.
 const LAST: usize = 40;
 
-/// A case that did not come to the same in all runs of a column.
+/// A case whose results differ between the runs of a column.
 pub(crate) struct OverTime<'a> {
     pub(crate) case: &'a str,
-    /// The columns in which it changed, with the runs that have it.
+    /// Columns in which the case changed, each with the date and verdict of its runs.
     columns: Vec<(&'a str, Vec<(&'a str, VerdictKind)>)>,
 }
 
-/// The cases that changed in a column, those that failed last first.
+/// Returns the cases that changed in a column, the most recent failures first.
 pub(crate) fn over_time(columns: &[Column]) -> Vec<OverTime<'_>> {
     let mut cases: BTreeMap<&str, OverTime<'_>> = BTreeMap::new();
     for column in columns {
@@ -95,9 +95,9 @@ pub(crate) fn over_time(columns: &[Column]) -> Vec<OverTime<'_>> {
     cases
 }
 
-/// A section for each case, with as many runs as there is room for. How many cases were told.
+/// Writes a section for each case until `room` runs are drawn. Returns the number of cases written.
 pub(crate) fn write(cases: &[OverTime<'_>], mut room: usize, page: &mut String) -> usize {
-    let mut told = 0;
+    let mut written = 0;
     for case in cases {
         let runs = |runs: &[_]| runs.len().min(LAST);
         let marks: usize = case.columns.iter().map(|(_, all)| runs(all)).sum();
@@ -105,10 +105,10 @@ pub(crate) fn write(cases: &[OverTime<'_>], mut room: usize, page: &mut String) 
             break;
         }
         room -= marks;
-        told += 1;
-        case.write(told, page);
+        written += 1;
+        case.write(written, page);
     }
-    told
+    written
 }
 
 impl OverTime<'_> {
@@ -134,7 +134,7 @@ impl OverTime<'_> {
                 width = shown.len() * 12,
             );
             for (at, (date, kind)) in shown.iter().enumerate() {
-                // What is bad is taller, not only of another colour.
+                // Worse results have taller bars, so that colour is not the only difference.
                 let top = match class(Some(*kind)) {
                     "ok" | "none" => 10,
                     "known" => 5,

@@ -1,24 +1,24 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The program of a trial: what ran it, with which packages, and what it checked.
+/// Run of a program case: interpreter, packages and checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramRun {
     /// `python`, `cpp` or `command`.
     pub kind: String,
-    /// What ran it, such as `Python 3.11.7`, as it says itself.
+    /// Interpreter, for example `Python 3.11.7`, as it reported itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_on: Option<String>,
-    /// The environment of its packages, by the name that `rocrepro env` knows.
+    /// Python environment, by its name in `rocrepro env`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// All packages there, with their versions.
+    /// All packages of the environment, with versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
-    /// Digest of the list of these with the hashes of their files.
+    /// Digest of the package list with the hashes of the packages' files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
-    /// What it checked, in order.
+    /// Checks that the program made, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckRun>,
 }
@@ -26,10 +26,10 @@ pub struct ProgramRun {
 /// A check that a program made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckRun {
-    /// Its name.
+    /// Name of the check.
     pub name: String,
-    /// Line of the program.
+    /// Line in the program.
     pub line: u32,
-    /// Whether what it states was true.
+    /// True if the check passed.
     pub held: bool,
 }

@@ -10,84 +10,84 @@ use crate::{
     words::{count, stack_and_device, styled, unique},
 };
 
-/// Whether a case noticed a fault: all trials that ran under it have to.
+/// Result of a case under one fault. All trials that ran with the fault must detect it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// Noticed.
+    /// All trials detected the fault.
     Caught {
-        /// The signatures by which they did, each once.
+        /// Signatures with which they failed, without duplicates.
         by: Vec<String>,
     },
-    /// Trials passed, or failed in a way that does not show the fault.
+    /// Some trials passed, or failed in a way that does not show the fault.
     Missed {
-        /// These trials with what they did instead, in words.
+        /// Trials that missed the fault, each with its actual result.
         trials: Vec<(String, String)>,
     },
-    /// No trial missed it, and some have no verdict or were skipped.
+    /// No trial missed the fault, but some were skipped or have no verdict.
     Unsure {
-        /// Why.
+        /// Reason.
         why: String,
     },
 }
 
-/// A case under its faults.
+/// Results of a case under its declared faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The case.
+    /// Name of the case.
     pub case: String,
-    /// Trials on the healthy device whose verdict is news or missing, by trial and signature.
+    /// Trials with an unexpected result or no verdict without faults, each with its signature.
     pub unhealthy: Vec<(String, String)>,
-    /// What it did under each declared fault.
+    /// Result under each declared fault.
     pub cells: BTreeMap<Fault, Cell>,
-    /// Trials that fail as known on the healthy device, and under the fault in no way that shows it. They count neither for nor
-    /// against the case.
+    /// Trials with an expected failure without faults that did not detect the fault. They count neither for nor against
+    /// the case.
     pub hidden: BTreeMap<Fault, Vec<String>>,
-    /// Trials that were skipped on the healthy device, with the reason of the first. They count neither for nor against the case,
-    /// unless nothing else ran.
+    /// Number of trials that were skipped without faults, and the reason of the first. They count neither for nor
+    /// against the case, unless nothing else ran.
     pub skipped: Option<(usize, String)>,
-    /// Checks of a program that hold on the healthy device, and under every fault as well.
+    /// Checks of a program that pass both without faults and under every fault.
     pub unturned: Vec<String>,
 }
 
-/// A trial that gives another result when its work is done in another legal order: two of its accesses are unordered, so
-/// that neither result says anything.
+/// A trial whose result changes in another legal order of its work. Two of its accesses are unordered, so neither
+/// result counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Racy {
-    /// The trial.
+    /// Name of the trial.
     pub trial: String,
-    /// The order that gives another result than the eager one.
+    /// Schedule whose result differs from that of the eager one.
     pub schedule: Schedule,
-    /// What happens in the eager order.
+    /// Result with the eager schedule.
     pub eager: String,
-    /// What happens in the other one: which access finds what.
+    /// Result with the other schedule.
     pub other: String,
-    /// What the sanitizer says of it, which names the two accesses.
+    /// Report of the sanitizer, which names the two accesses.
     pub watched: Option<String>,
 }
 
-/// The statements of the cases, each taken away once.
+/// Result of removing the checks and expected results of the cases one at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mutation {
-    /// How many there are, in trials that pass on the healthy device.
+    /// Number of statements in trials that pass without faults.
     pub all: usize,
-    /// Those whose absence no declared fault notices.
+    /// Statements that could be removed without any declared fault going undetected.
     pub unnoticed: Vec<Unnoticed>,
 }
 
-/// A statement of a case that could be taken away, and the case would catch all that it catches now.
+/// A check or expected result that could be removed, and the case would still detect all faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unnoticed {
-    /// The case.
+    /// Name of the case.
     pub case: String,
-    /// The line.
+    /// Line in the case file.
     pub line: u32,
-    /// The statement in a few words.
+    /// Short description of the statement.
     pub statement: String,
-    /// A trial that has it.
+    /// A trial that contains the statement.
     pub trial: String,
 }
 
-/// What happened, in a line.
+/// Describes the result of a trial in one line.
 pub fn result(record: &Record) -> String {
     let outcome = &record.outcome;
     let line = outcome.at.line.map_or(String::new(), |line| format!(" at line {line}"));
@@ -96,7 +96,7 @@ pub fn result(record: &Record) -> String {
     text.trim_end_matches([';', ' ']).to_owned()
 }
 
-/// Compares the results of trials on the eager schedule with those of the same trials on others.
+/// Compares the results of trials with the eager schedule with those of the same trials with other schedules.
 pub fn racy(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<Racy> {
     let mut found: Vec<Racy> = Vec::new();
     for (schedule, records) in others {
@@ -120,24 +120,24 @@ pub fn racy(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<Racy> {
     found
 }
 
-/// Cases under faults: whether the tests test.
+/// Result of `rocrepro prove`: which injected faults the cases detect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// By case.
+    /// Results by case.
     pub rows: Vec<Row>,
-    /// Trials whose result depends on the order in which unordered work is done.
+    /// Trials whose result depends on the order of unordered work.
     pub racy: Vec<Racy>,
-    /// Declared faults that cannot be planted on the device, by case.
+    /// Declared faults that cannot be injected on this device, by case.
     pub left_out: BTreeSet<(String, Fault)>,
-    /// What taking statements away showed, where that was asked for.
+    /// Result of removing statements, if that was requested.
     pub mutation: Option<Mutation>,
-    /// The stacks and devices, in words.
+    /// Stacks and devices, described for people.
     pub places: Vec<String>,
 }
 
 impl Proof {
-    /// 0 when every case is as expected on the healthy device and catches all its faults, 1 when not,
-    /// 3 when something has no verdict, 4 when no fault was planted.
+    /// Returns the exit status: 0 if every case is as expected without faults and detects all its faults, 1 if not, 3
+    /// if something has no verdict, 4 if no fault was injected.
     pub fn exit_status(&self) -> u8 {
         let cells = || self.rows.iter().flat_map(|row| row.cells.values());
         let missed = cells().any(|cell| matches!(cell, Cell::Missed { .. }));
@@ -158,9 +158,9 @@ impl Proof {
     }
 }
 
-/// Sorts the records of healthy runs and of runs with one planted fault each. Those under a fault that is not noticed count for
-/// nothing where the trial fails as known without one. `signature` gives the pattern that a record
-/// under a fault must have, where its case declares one; else any outcome serves that shows the fault.
+/// Evaluates records of runs without faults and with one injected fault each. A trial with an expected failure does not
+/// count if it misses the fault. `signature` returns the pattern that the failure must match, if the case declares one;
+/// otherwise any failure that shows the fault counts.
 pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<String>) -> Proof {
     let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
@@ -184,7 +184,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
         let mut hidden: BTreeMap<Fault, Vec<String>> = BTreeMap::new();
         for record in records {
             let [planted] = &record.faults[..] else { continue };
-            // What fails as known on the healthy device may hide a fault, which says nothing against the case.
+            // An expected failure may hide the fault, which is not the case's mistake.
             let pattern = signature(record, planted.fault);
             if !known.contains(record.trial.as_str())
                 || noticed(planted.fault, record, pattern).is_ok()
@@ -242,13 +242,14 @@ fn cell(
     }
 }
 
-/// Whether the case noticed the fault in this run; else why that is not so, in words.
+/// Checks that the trial detected the fault; otherwise returns the reason.
 fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(), String> {
     let outcome = &record.outcome;
     let got = &outcome.signature;
-    // A process that did not end well may have met the fault after its worker told of acts.
-    let all_told = record.exit == judge::End::Exited(plan::WORKER_DONE);
-    if all_told && record.acts.iter().any(|acts| acts.fault == fault && acts.times == 0) {
+    // A process that did not end in good order may have acted on the fault after its worker reported the number of
+    // acts.
+    let acts_complete = record.exit == judge::End::Exited(plan::WORKER_DONE);
+    if acts_complete && record.acts.iter().any(|acts| acts.fault == fault && acts.times == 0) {
         return Err(format!("{got}; the fault never acted, so this trial cannot show it"));
     }
     let kinds = expected_under(fault);
@@ -266,13 +267,13 @@ const GOOD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::G
 const BAD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red))).bold();
 const OPEN: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Magenta)));
 
-/// The matrix of cases and faults, what was missed, and a last line with the numbers.
+/// Formats the matrix of cases and faults, the missed faults, and the totals.
 pub fn matrix(proof: &Proof) -> String {
     let of = |row: &Row| row.cells.keys().chain(row.hidden.keys()).copied().collect::<Vec<_>>();
     let faults: BTreeSet<Fault> = proof.rows.iter().flat_map(of).collect();
     let width = proof.rows.iter().map(|row| row.case.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
-    // Names of faults are long; a column for each, and the names on a stair above them.
+    // Fault names are long, so each has its own line above its column.
     for (n, fault) in faults.iter().enumerate() {
         text.push_str(&format!("{:width$}  {:9}{}{fault}\n", "", "", "| ".repeat(n)));
     }
@@ -307,14 +308,14 @@ pub fn matrix(proof: &Proof) -> String {
     text.push_str(&format!(
         "{} of {} caught in {}\n",
         caught,
-        count(cells().count(), "planted fault"),
+        count(cells().count(), "injected fault"),
         count(proof.rows.len(), "case")
     ));
     if !proof.left_out.is_empty() {
         let bare = proof.rows.iter().filter(|row| row.cells.is_empty());
         let bare = bare.filter(|row| proof.left_out.iter().any(|(case, _)| *case == row.case));
         text.push_str(&format!(
-            "{} below the HIP runtime not planted, because only the emulated device has them; {} not proven here for that \
+            "{} below the HIP runtime not injected, because only the emulated device has them; {} not proven here for that \
              reason\n",
             count(proof.left_out.len(), "declared fault"),
             count(bare.count(), "case")
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_failure_may_hide_a_fault() {
+    fn expected_failure_may_hide_a_fault() {
         let healthy = |kind| {
             let mut record = failed("copies/a");
             record.verdict.kind = kind;
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_that_skip_are_told_and_count_for_nothing_beside_others() {
+    fn skipped_trials_are_reported_and_do_not_count() {
         let zero = |record| vec![under(Fault::CopyZero, record)];
         let (ran, caught) = (vec![passed("copies/a[n=1]")], zero(failed("copies/a[n=1]")));
         let (idle, still) = (vec![skipped("copies/a[n=2]")], zero(skipped("copies/a[n=2]")));
@@ -448,7 +449,7 @@ mod tests {
         assert_eq!(mixed.exit_status(), 0);
         let text = plain(&matrix(&mixed));
         assert!(text.contains("SKIPPED copies/a: 1 trial, which show"), "{text}");
-        // A case of which nothing ran proves nothing, and neither does a trial that skips under the fault alone.
+        // A case in which nothing ran is not proven, nor is a trial that is skipped only under the fault.
         assert_eq!(proof(&[idle, still]).exit_status(), 3);
         let only_under = zero(skipped("copies/a[n=1]"));
         assert_eq!(proof(&[ran.clone(), only_under]).exit_status(), 3);
@@ -465,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_gpu_cannot_be_given_is_told() {
+    fn reports_faults_that_a_gpu_cannot_have() {
         let caught = || on_gpu(under(Fault::GraphLaunchLost, failed("graphs/b")));
         let healthy = || ["graphs/b", "copies/a"].map(|trial| on_gpu(passed(trial)));
         let mut proof = proof(&[healthy().to_vec(), vec![caught()]]);
@@ -473,8 +474,8 @@ mod tests {
         proof.left_out = left.map(|(case, fault)| (case.to_owned(), fault)).into();
         assert_eq!(proof.exit_status(), 0);
         let text = plain(&matrix(&proof));
-        assert!(text.contains("1 of 1 planted fault caught in 2 cases"), "{text}");
-        assert!(text.contains("2 declared faults below the HIP runtime not planted"), "{text}");
+        assert!(text.contains("1 of 1 injected fault caught in 2 cases"), "{text}");
+        assert!(text.contains("2 declared faults below the HIP runtime not injected"), "{text}");
         assert!(text.contains("1 case not proven here for that reason"), "{text}");
         assert!(
             text.contains("AMD Radeon RX 7900 XTX") && !text.contains("emulated gfx"),
@@ -483,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_whose_absence_nobody_notices_is_told() {
+    fn reports_statements_that_no_fault_needs() {
         let mut proof =
             proof(&[vec![passed("graphs/b"), under(Fault::CopyZero, failed("graphs/b"))]]);
         let unnoticed = Unnoticed {
@@ -517,16 +518,16 @@ mod tests {
         assert_eq!(good.rows[0].cells[&Fault::CopyZero], Cell::Caught { by });
 
         let missed = vec![
-            // A hang is to be seen as a hang, and not as wrong data.
+            // The fault must be detected as a hang, not as wrong data.
             under(Fault::SignalStuck, failed("copies/a[x=1]")),
-            // One trial that misses it is enough.
+            // One trial that misses the fault is enough.
             under(Fault::CopyDrop, failed("copies/a[x=1]")),
             under(Fault::CopyDrop, passed("copies/a[x=2]")),
-            // The case declares another signature.
+            // The failure does not match the signature that the case declares.
             under(Fault::CopyTorn, failed("copies/a[x=1]")),
-            // A guard of the harness is red, and nothing that the case states.
+            // A guard of the harness failed, but no statement of the case.
             under(Fault::CopyMisplaced, at_no_line(failed("copies/a[x=1]"))),
-            // Red for another reason.
+            // The trial failed for another reason.
             idle(under(Fault::KernelTwice, failed("copies/a[x=1]"))),
         ];
         let unsure = || vec![under(Fault::CopyTorn, unproven("graphs/b"))];
@@ -541,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_whose_result_depends_on_the_schedule_is_refused() {
+    fn rejects_trials_that_depend_on_the_schedule() {
         let eager = [passed("copies/a[x=1]"), passed("graphs/b")];
         let lazy = vec![failed("copies/a[x=1]"), passed("graphs/b")];
         let orders = [(Schedule::Lazy, lazy.clone()), (Schedule::Seeded(1), lazy)];

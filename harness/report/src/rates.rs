@@ -7,10 +7,10 @@ use crate::{
     words::{self, styled},
 };
 
-/// For every trial that ran several times: in how many runs it failed, and what that says of the probability. Runs
-/// without verdict count neither way. Empty where no trial ran twice.
+/// Lists for each repeated trial the number of failures and the interval of the failure probability. Runs without a
+/// verdict are left out. Empty if no trial ran twice.
 pub(crate) fn rates(records: &[Record]) -> String {
-    // What ran on several GPUs says nothing of any, counted together.
+    // Runs on different GPUs are counted separately.
     let gpu = |record: &Record| {
         let device = &record.device;
         let known = !device.emulated && device.proven;
@@ -66,7 +66,7 @@ mod tests {
     use crate::fixture::{changed, failed, on_gpu, passed, plain, unproven};
 
     #[test]
-    fn each_gpu_has_its_own_rates() {
+    fn rates_are_counted_per_gpu() {
         let at = |bdf: &str, record: Record| {
             let mut record = on_gpu(record);
             record.device.bdf = bdf.to_owned();
@@ -75,10 +75,10 @@ mod tests {
         let (one, two) = ("0000:03:00.0", "0000:43:00.0");
         let bad = || at(one, failed("a/b"));
         let good = || at(two, passed("a/b"));
-        let told = plain(&rates(&[bad(), good(), bad(), good()]));
+        let text = plain(&rates(&[bad(), good(), bad(), good()]));
         for part in [format!("a/b at {one}: 2 of 2 failed"), format!("a/b at {two}: 0 of 2 failed")]
         {
-            assert!(told.contains(&part), "{told}");
+            assert!(text.contains(&part), "{text}");
         }
         assert!(plain(&rates(&[bad(), bad()])).starts_with("a/b: 2 of 2 failed"));
     }

@@ -9,75 +9,76 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Asked, Errors, Gpu, ProgramRun};
 
-/// Version of the record format. It grows when a field changes its meaning or goes away; new fields do not change it.
+/// Version of the record format. It grows when a field is removed or changes its meaning; new fields do not change it.
 pub const FORMAT: u32 = 1;
 
-/// Lines and bytes of standard error that a record keeps.
+/// Maximum number of lines and bytes of standard error in a record.
 const TAIL_LINES: usize = 20;
 const TAIL_BYTES: usize = 4096;
 
-/// What happened in one trial. One line of JSON.
+/// Result of one trial, stored as one line of JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
     /// Version of this format, 1.
     pub format: u32,
-    /// The run that the trial belongs to: one invocation of rocrepro.
+    /// Run to which the trial belongs. Each invocation of rocrepro is one run.
     #[serde(default)]
     pub run: String,
-    /// Its number in the run, the one of the line that said that it began.
+    /// Number of the trial in the run, equal to that in its `begun` line.
     #[serde(default)]
     pub number: u64,
-    /// When the trial ended, RFC 3339 in UTC.
+    /// Date on which the trial ended, RFC 3339 in UTC.
     pub date: String,
     /// Version of rocrepro.
     pub rocrepro: String,
-    /// Identity of the build of rocrepro: its GNU build id, or `sha256:` and the digest of its file. Empty in records of versions that
-    /// did not write it.
+    /// Identity of the build of rocrepro: its GNU build id, or `sha256:` and the digest of its file. Empty in records
+    /// of older versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub build: String,
-    /// The case, such as `copies/small-sizes`.
+    /// Name of the case, for example `copies/small-sizes`.
     pub case: String,
-    /// The trial, such as `copies/small-sizes[bytes=2,host=pageable]`.
+    /// Name of the trial, for example `copies/small-sizes[bytes=2,host=pageable]`.
     pub trial: String,
-    /// The case's title.
+    /// Title of the case.
     pub title: String,
-    /// Issues that the case stands for, such as `ROCm/rocm-systems#10639`.
+    /// Upstream issues that the case reproduces, for example `ROCm/rocm-systems#10639`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub upstream: Vec<String>,
-    /// Faults that were planted on purpose, with their parameters, such as `copy.late,ms=50`; a record with one says nothing
-    /// about a ROCm release.
+    /// Injected faults with their parameters, for example `copy.late,ms=50`. A record with a fault says nothing about a
+    /// ROCm release.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "texts")]
     #[schemars(with = "Vec<String>")]
     pub faults: Vec<Planted>,
-    /// What was asked of the trial besides; none in records of versions that did not write it down.
+    /// Options of the trial; absent in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked>,
-    /// The ROCm user space.
+    /// ROCm stack.
     pub stack: Stack,
-    /// What stood under the HIP runtime.
+    /// Device below the HIP runtime.
     pub device: Device,
-    /// What happened.
+    /// Outcome of the trial.
     pub outcome: Outcome,
-    /// Every place at which the trial deviated from its plan, the first one first, each step once.
+    /// Steps at which the trial deviated from its plan, in order, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub red: Vec<Location>,
-    /// The program of a trial whose body is one.
+    /// Results of the program, for a program case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Box<ProgramRun>>,
-    /// How often each planted fault misbehaved, as the worker says before it tears down; empty where it did not come that far.
+    /// Number of times that each injected fault acted. The worker reports it before its teardown, so it is empty if the worker
+    /// ended earlier.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
     pub acts: Vec<Acts>,
-    /// How work was made late on purpose (`--late`); none where it was not.
+    /// Injected delays (`--late`), if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<Lateness>,
-    /// What it means.
+    /// Verdict: the outcome compared with the expected one.
     pub verdict: Verdict,
-    /// How the process ended.
+    /// Exit status or signal of the process.
     pub exit: End,
-    /// The phases that the worker went through.
+    /// Phases of the worker, with their resource use.
     pub phases: Vec<PhaseUse>,
-    /// Calls that returned.
+    /// Number of calls that returned.
     pub calls: u64,
     /// Wall time of the process, in nanoseconds.
     pub wall_ns: u64,
@@ -87,35 +88,35 @@ pub struct Record {
     /// Largest resident set of the process, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rss_bytes: Option<u64>,
-    /// The environment that the worker found, as it said itself: what it was told, and what a launcher added.
+    /// Environment variables as the worker reported them, including those that a launcher added.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The limits of resources that the worker found, such as `stack: 8M`.
+    /// Resource limits as the worker reported them, for example `stack: 8M`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
-    /// How the worker of a case from elsewhere was confined; empty where the case was trusted, or where the worker said
-    /// nothing.
+    /// Confinement of the worker, for a case from elsewhere. Empty for a trusted case, or if the worker did not report
+    /// it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub confined: String,
-    /// The end of standard error.
+    /// Last lines of standard error.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
-    /// Where each thread stood when a hang was ended: what it waited for in the kernel, and its calls, innermost first, each as
-    /// `function (file)`, or `file+address` where the file has no symbol for it.
+    /// State of each thread when a hang was ended: the kernel function it waited in and its calls, innermost first,
+    /// each as `function (file)`, or `file+address` if the file has no symbol.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<String>,
-    /// On a GPU, whether it still worked after this trial failed; nothing where that was not looked at.
+    /// Result of the GPU health check after a failure; empty if there was no check.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub gpu_after: String,
-    /// The nonce by which the worker proved itself.
+    /// Random number that the worker had to repeat, to prove that the report is from this run.
     pub nonce: String,
-    /// The command that repeats this trial.
+    /// Command that repeats the trial.
     pub again: String,
 }
 
 impl Record {
-    /// Lets go of what no view of a run shows of a trial that passed or was skipped: in a run of many it would fill the memory. The
-    /// record file has it.
+    /// Removes the fields that no view of a run shows from a record of a passed or skipped trial, to save memory in
+    /// large runs. The record file keeps them.
     pub fn let_go(&mut self) {
         if !matches!(self.verdict.kind, VerdictKind::Pass | VerdictKind::Skip) {
             return;
@@ -129,17 +130,17 @@ impl Record {
     }
 }
 
-/// Lateness on purpose.
+/// Injected delays of a trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lateness {
-    /// How the lengths were drawn, such as `seeded=7`.
+    /// Requested distribution of the delays, for example `seeded=7`.
     pub asked: String,
-    /// How often work was late, as the worker says before it tears down; none where it did not come that far.
+    /// Number of delays. The worker reports it before its teardown, so it is absent if the worker ended earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
 }
 
-/// Planted faults as they are written on the command line.
+/// Serialises faults in the form of the command line.
 mod texts {
     use device::Planted;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -156,7 +157,7 @@ mod texts {
     }
 }
 
-/// The environment and the limits of resources that a worker said it found; nothing where it said nothing.
+/// Returns the environment and the resource limits that a worker reported; both are empty if it reported none.
 pub fn found(events: &[Event]) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let hello = events.iter().find_map(|event| match event {
         Event::Hello { environment, limits, .. } => Some((environment.clone(), limits.clone())),
@@ -165,7 +166,7 @@ pub fn found(events: &[Event]) -> (BTreeMap<String, String>, BTreeMap<String, St
     hello.unwrap_or_default()
 }
 
-/// What a worker said of its confinement, in words.
+/// Describes the confinement that a worker reported.
 pub fn confined(events: &[Event]) -> String {
     let said = events.iter().find_map(|event| match event {
         Event::Confined { complete, devices, why } => Some((*complete, devices, why)),
@@ -186,31 +187,32 @@ pub fn confined(events: &[Event]) -> String {
     }
 }
 
-/// A ROCm user space.
+/// A ROCm stack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stack {
-    /// How the user names it, such as `debian:7.2.4`; `bundled:PATH, build id ID` of a program that brought its own HIP.
+    /// Name as the user gave it, for example `debian:7.2.4`; `bundled:PATH, build id ID` for a program that contains
+    /// its own HIP.
     pub spec: String,
-    /// Its folder.
+    /// Folder of the stack.
     pub root: String,
-    /// Its ROCm version, where it is known.
+    /// ROCm version, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub rocm: Option<Version>,
-    /// The ROCm libraries that the worker had loaded, as it said itself.
+    /// ROCm libraries that the worker had loaded, as it reported.
     pub libraries: Vec<Library>,
 }
 
 impl Stack {
-    /// What tells it from every other: its name, and of a folder, which may be given as a link or from another folder, where that
-    /// really is.
+    /// Returns the unique name of the stack. For a folder that is its resolved path, because it may be given as a link
+    /// or as a relative path.
     pub fn identity(&self) -> &str {
-        // The names of all others have a colon, which a folder of a stack has not.
+        // All other names contain a colon, which the folder of a stack cannot contain.
         let folder = self.spec != "system" && !self.spec.contains(':') && !self.root.is_empty();
         if folder { &self.root } else { &self.spec }
     }
 
-    /// A stack with the libraries that a worker reported.
+    /// Builds a stack with the libraries that the worker reported.
     pub fn seen(spec: &str, root: &str, rocm: Option<Version>, events: &[Event]) -> Self {
         let mut libraries: Vec<Library> = Vec::new();
         for event in events {
@@ -231,9 +233,9 @@ impl Stack {
 pub struct Library {
     /// File name, such as `libamdhip64.so.7`.
     pub name: String,
-    /// The path it was mapped from.
+    /// Path from which it was mapped.
     pub path: String,
-    /// GNU build id in hexadecimal; the identity of a build where version strings are not.
+    /// GNU build id in hexadecimal. It identifies a build, which version strings do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
 }
@@ -245,37 +247,37 @@ impl From<&LoadedLibrary> for Library {
     }
 }
 
-/// What stands under the HIP runtime.
+/// Device below the HIP runtime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
-    /// The runtime's name for it; empty where nobody asked.
+    /// Name that the runtime reports; empty if it was not queried.
     pub name: String,
-    /// Its architecture with features, such as `gfx90a:sramecc+:xnack-`.
+    /// Architecture with features, for example `gfx90a:sramecc+:xnack-`.
     pub gfx: String,
-    /// Its PCI address, such as `0000:03:00.0`; empty where the runtime does not tell.
+    /// PCI address, for example `0000:03:00.0`; empty if the runtime does not report it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub bdf: String,
-    /// Whether it is emulated. An emulated result is no GPU result.
+    /// True for the emulated device. Its results are not GPU results.
     pub emulated: bool,
-    /// Whether the worker proved this; else it is what was planned.
+    /// True if the worker proved these values; otherwise they are the planned ones.
     pub proven: bool,
-    /// The GPU, as the files of its driver described it after the trial; none where these do not have it.
+    /// State of the GPU after the trial, from the files of its driver, if they contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<Box<Gpu>>,
     /// Errors that the GPU's hardware counted during the trial, by unit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Errors>,
-    /// The driver of the GPU and the release of the kernel that runs it; nothing where none is loaded.
+    /// GPU driver and its kernel release; empty if no driver is loaded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub driver: String,
-    /// The emulated device's own statement, with its configuration.
+    /// Report of the emulated device, with its configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub identity: Option<Identity>,
 }
 
 impl Device {
-    /// What a worker reported, or what was planned where it did not come that far.
+    /// Returns the device that the worker reported, or the planned one if the worker did not report any.
     pub fn seen(events: &[Event], planned_gfx: &str, planned_emulated: bool) -> Self {
         let found = events.iter().find_map(|event| match event {
             Event::Device { count, name, gfx, bdf, emulated, .. } if *count > 0 => Some(Device {
@@ -305,34 +307,34 @@ impl Device {
     }
 }
 
-/// A line is no record of this format.
+/// Reason why a line is not a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// Not JSON, or not a record.
+    /// The line is not JSON, or not a record.
     #[error("not a record: {0}")]
     Json(#[from] serde_json::Error),
-    /// A line of a record file that says something else.
+    /// A valid line of a record file, but not the record of a trial.
     #[error("a line that says that a trial or a run began or is over, and no record of a trial")]
     NoTrial,
-    /// Of a later format.
+    /// A record of a later format.
     #[error("a record of format {0}; this rocrepro reads format {FORMAT}")]
     Format(u32),
 }
 
-/// A record as one line of JSON, without the newline.
+/// Serialises a record as one line of JSON, without the newline.
 ///
 /// # Errors
-/// None in practice: every record can be written as JSON.
+/// Does not fail in practice: every record can be written as JSON.
 pub fn to_line(record: &Record) -> Result<String, RecordError> {
     Ok(serde_json::to_string(record)?)
 }
 
-/// A time as RFC 3339 in UTC, to the second.
+/// Formats a time as RFC 3339 in UTC, with a resolution of one second.
 pub fn date(time: SystemTime) -> String {
     DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// The part of a standard error that a record keeps: its last lines.
+/// Returns the last lines of standard error, as many as a record keeps.
 pub fn stderr_tail(stderr: &str) -> String {
     let mut from = stderr.len().saturating_sub(TAIL_BYTES);
     while !stderr.is_char_boundary(from) {
@@ -353,7 +355,7 @@ mod tests {
     };
 
     #[test]
-    fn a_record_survives_its_line() {
+    fn record_round_trips_through_its_line() {
         for record in [passed("copies/plain[bytes=2]"), failed("copies/plain[bytes=2]")] {
             let line = to_line(&record).unwrap();
             assert!(!line.contains('\n'));
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn other_formats_are_refused() {
+    fn rejects_other_formats() {
         assert!(matches!(parse(r#"{"format":2}"#), Err(RecordError::Format(2))));
         assert!(matches!(parse(r#"{"format":1}"#), Err(RecordError::Json(_))));
         assert!(matches!(parse("{"), Err(RecordError::Json(_))));
@@ -391,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_standard_error_is_kept() {
+    fn keeps_the_end_of_standard_error() {
         assert_eq!(stderr_tail(""), "");
         assert_eq!(stderr_tail("a\nb\n"), "a\nb");
         let long: String = (0..100).map(|n| format!("{n}\n")).collect();

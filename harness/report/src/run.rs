@@ -1,4 +1,4 @@
-//! The lines of a record file: that a trial begins, how it ended, what came of it, that its run is over.
+//! Kinds of lines in a record file: a run begins, a trial begins, a provisional result, a final record, a run ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,99 +7,101 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FORMAT, Record, RecordError, Shard};
 
-/// What a run is going to do: the first line of a run.
+/// Plan of a run, the first line of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Opened {
     /// Version of this format, 1.
     pub format: u32,
-    /// When, RFC 3339 in UTC.
+    /// Date of the line, RFC 3339 in UTC.
     pub opened: String,
-    /// The run.
+    /// Name of the run.
     pub run: String,
-    /// The run that it goes on with, where it resumes one: its trials have the numbers that they have there.
+    /// Run that this one resumes, if any. Trials keep the numbers of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumes: Option<String>,
-    /// The trials, in the order of their numbers. Each has as many numbers as there are repetitions.
+    /// Trials in the order of their numbers. With repetitions, each trial has that many consecutive numbers.
     pub trials: Vec<String>,
-    /// How often each is run.
+    /// Number of repetitions of each trial.
     pub repeat: u32,
-    /// Which part of all trials these are; none where they are all.
+    /// Shard of the trials; absent if the run has all trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// What is the same only for the same trials, of all shards, with the same options on the same libraries.
+    /// Digest of all trials (of all shards), the options and the libraries. Only runs with equal digests belong
+    /// together.
     pub digest: String,
-    /// Identity of the build of rocrepro that began the run, as in records. Empty if it is unknown, or if shards of several builds were
-    /// merged.
+    /// Identity of the build of rocrepro that began the run, as in records. Empty if unknown, or if shards of several
+    /// builds were merged.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub build: String,
-    /// The runs of the shards that were put together in it; empty where it was run itself.
+    /// Runs of the shards that were merged into this one; empty if it was not merged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
 }
 
 impl Opened {
-    /// The trial of a number.
+    /// Returns the trial with this number.
     pub fn trial(&self, number: u64) -> Option<&String> {
         let at = number.checked_div(u64::from(self.repeat))?;
         self.trials.get(usize::try_from(at).ok()?)
     }
 
-    /// Every number, with its trial.
+    /// Returns all numbers with their trials.
     pub fn all(&self) -> impl Iterator<Item = (u64, &str)> {
         let repeated = |trial| std::iter::repeat_n(trial, self.repeat as usize);
         (0..).zip(self.trials.iter().map(String::as_str).flat_map(repeated))
     }
 }
 
-/// That a trial begins. Its [`Record`] comes later; where none comes, this names the trial that took the machine down.
+/// Begin of a trial. If no [`Record`] follows, this line names the trial that took the machine down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Begun {
     /// Version of this format, 1.
     pub format: u32,
-    /// When, RFC 3339 in UTC.
+    /// Date of the line, RFC 3339 in UTC.
     pub begun: String,
     /// The run that the trial belongs to.
     pub run: String,
-    /// Its number in the run.
+    /// Number of the trial in the run.
     pub number: u64,
     /// The trial, such as `copies/small-sizes[bytes=2,host=pageable]`.
     pub trial: String,
-    /// The command that repeats this trial.
+    /// Command that repeats the trial.
     pub again: String,
-    /// The process that runs it.
+    /// Process id of the rocrepro that runs it.
     pub pid: u32,
-    /// The kernel's id of the time since the machine was started.
+    /// Boot id of the kernel, which changes at every start of the machine.
     pub boot: String,
 }
 
-/// How a trial ended after which its GPU is looked at. Its [`Record`] with what was found follows; where whoever looked was ended
-/// meanwhile none does, and this one counts.
+/// Provisional result of a trial, written before its GPU health check. The final [`Record`] follows; if rocrepro is
+/// killed during the check, this line counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ended {
     /// Version of this format, 1.
     pub format: u32,
-    /// When, RFC 3339 in UTC.
+    /// Date of the line, RFC 3339 in UTC.
     pub ended: String,
     /// The run that the trial belongs to.
     pub run: String,
-    /// Its number in the run.
+    /// Number of the trial in the run.
     pub number: u64,
-    /// The record, as far as it is known.
+    /// Provisional record.
     pub record: Box<Record>,
 }
 
-/// That a run is over, in good order, by an interruption that it saw, or as the run found that resumed it: what it began and has no record was given up.
+/// End of a run: it finished, was interrupted, or was found ended by the run that resumed it. Begun trials without a
+/// record were given up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Over {
     /// Version of this format, 1.
     pub format: u32,
-    /// When, RFC 3339 in UTC.
+    /// Date of the line, RFC 3339 in UTC.
     pub over: String,
-    /// The run.
+    /// Name of the run.
     pub run: String,
 }
 
-/// A line of a record file. Which one it is shows by its fields `opened`, `begun`, `ended` and `over`.
+/// A line of a record file. The fields `opened`, `begun`, `ended` and `over` distinguish the kinds.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Line {
@@ -107,19 +109,19 @@ pub enum Line {
     Opened(Opened),
     /// A trial begins.
     Begun(Begun),
-    /// A trial ended, and its GPU is looked at.
+    /// A trial ended, and its GPU health check follows.
     Ended(Ended),
     /// A run is over.
     Over(Over),
-    /// A trial is over.
+    /// A trial has its final record.
     Trial(Box<Record>),
 }
 
 impl Line {
-    /// Reads a line of a record file.
+    /// Parses a line of a record file.
     ///
     /// # Errors
-    /// Text that is no such line, or one of another format.
+    /// Returns an error for another text or for a line of another format.
     pub fn parse(line: &str) -> Result<Line, RecordError> {
         #[derive(Deserialize)]
         struct Head {
@@ -129,7 +131,7 @@ impl Line {
             ended: Option<serde::de::IgnoredAny>,
             over: Option<serde::de::IgnoredAny>,
         }
-        // The format first: a line of a later one may lack what this one must have.
+        // The format is checked first, because a line of a later format may lack required fields.
         let head: Head = serde_json::from_str(line)?;
         if head.format != FORMAT {
             return Err(RecordError::Format(head.format));
@@ -144,10 +146,10 @@ impl Line {
     }
 }
 
-/// Reads a line that [`crate::to_line`] wrote.
+/// Parses a line that [`crate::to_line`] wrote.
 ///
 /// # Errors
-/// Text that is no record, or a record of another format.
+/// Returns an error for another text or for a record of another format.
 pub fn parse(line: &str) -> Result<Record, RecordError> {
     match Line::parse(line)? {
         Line::Trial(record) => Ok(*record),
@@ -157,15 +159,15 @@ pub fn parse(line: &str) -> Result<Record, RecordError> {
     }
 }
 
-/// The JSON Schema of a line of a record file.
+/// Returns the JSON Schema of a line of a record file.
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Line).to_value()
 }
 
-/// The trials of a record file that are over.
+/// Returns the records of the finished trials in a record file.
 ///
 /// # Errors
-/// The first line that is none of a record file.
+/// Returns an error for the first line that is not valid in a record file.
 pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
     let (mut records, mut ended) = (Vec::new(), Vec::new());
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -184,11 +186,10 @@ pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
     Ok(records)
 }
 
-/// The trials that began and have neither a record nor the end of their run, in the order in which they began. A record of a run
-/// that resumed theirs counts. A line that
-/// was torn when its writer ended is passed over.
+/// Returns the trials that began and have neither a record nor the end of their run, in the order in which they began.
+/// Records of a run that resumed theirs count. Incomplete lines are skipped.
 pub fn unfinished(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<Begun> {
-    /// What tells whether a line ends a trial; the rest of a long record is not read.
+    /// Fields that show whether a line ends a trial; the rest of a long record is not parsed.
     #[derive(Deserialize)]
     struct Of {
         run: String,
@@ -216,10 +217,10 @@ pub fn unfinished(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<Begun
     let first = |run: &str| resumed.get(run).map_or(run, String::as_str).to_owned();
     let ended: BTreeSet<_> = ended.iter().map(|(run, number)| (first(run), *number)).collect();
     begun.retain(|b| !over.contains(&b.run) && !ended.contains(&(first(&b.run), b.number)));
-    // One that was begun again is told once, as it began last.
-    let mut told = BTreeSet::new();
+    // A trial that began several times is returned once, with its last begin.
+    let mut seen = BTreeSet::new();
     begun.reverse();
-    begun.retain(|b| told.insert((first(&b.run), b.number)));
+    begun.retain(|b| seen.insert((first(&b.run), b.number)));
     begun.reverse();
     begun
 }
@@ -261,22 +262,22 @@ mod tests {
     }
 
     #[test]
-    fn what_began_and_never_ended_is_found() {
+    fn finds_trials_without_an_end() {
         check(&[], &[]);
         check(&[begun("a", 0), ended("a", 0), over("a")], &[]);
-        // The end of a run tells that the rest was given up.
+        // The end of a run means that its other trials were given up.
         check(&[begun("a", 0), begun("a", 1), ended("a", 0), over("a")], &[]);
         check(&[begun("a", 0), begun("a", 1), ended("a", 1)], &[("a", 0)]);
-        // Another run has the same numbers, and a torn line ends nothing.
+        // Another run uses the same numbers, and an incomplete line ends nothing.
         let torn = ended("b", 1)[..40].to_owned();
         let lines = [begun("a", 0), ended("a", 0), over("a"), begun("b", 0), begun("b", 1), torn];
         check(&lines, &[("b", 0), ("b", 1)]);
-        // Records from before there were runs.
+        // Records of versions that did not write begins.
         check(&[ended("", 0), begun("a", 0)], &[("a", 0)]);
     }
 
     #[test]
-    fn each_line_is_read_as_what_it_is() {
+    fn distinguishes_kinds_of_lines() {
         let text = [begun("a", 0), ended("a", 0), over("a")];
         let lines: Vec<_> = text.iter().map(|line| Line::parse(line).unwrap()).collect();
         assert!(matches!(lines[..], [Line::Begun(_), Line::Trial(_), Line::Over(_)]));

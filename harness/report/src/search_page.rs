@@ -1,79 +1,80 @@
-//! A bisect as a page that people look at: how sure it is of which place, the way it took, the runs of each build, what moved.
+//! HTML page about a bisect: the probability of each place, the order of the runs, the results of each build, and the
+//! changed components.
 
 use std::fmt::Write;
 
 use crate::{evidence::Component, text::html, words::count};
 
-/// One tested build.
+/// Results of one tested build.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tested {
-    /// Its name.
+    /// Name of the build.
     pub label: String,
-    /// Runs with the failure.
+    /// Number of runs with the failure.
     pub failed: u32,
-    /// Runs without one.
+    /// Number of runs without a failure.
     pub passed: u32,
-    /// Why it could not be tested, where it could not.
+    /// Reason why it could not be tested, if so.
     pub skipped: Option<String>,
 }
 
-/// Builds between two tested ones.
+/// Range of builds between two tested ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stretch {
-    /// Where in the whole history it begins and ends, 0 (first) to 1 (last).
+    /// Start of the range in the history, 0 (first build) to 1 (last build).
     pub from: f64,
-    /// See `from`.
+    /// End of the range, 0 to 1.
     pub to: f64,
-    /// The builds at its ends.
+    /// Builds at both ends.
     pub labels: (String, String),
     /// Probability that the change is here, 0 to 1.
     pub mass: f64,
 }
 
-/// What a run showed.
+/// Result of a single run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dot {
-    /// No failure.
+    /// The run passed.
     Passed,
-    /// The failure that is looked for.
+    /// The run failed with the searched signature.
     Failed,
-    /// Another failure.
+    /// The run failed with another signature.
     Other,
 }
 
-/// A finished search. Everything is in the history's own order, the oldest first.
+/// Input of the page. Builds are in the order of the history, the oldest first.
 #[derive(Clone, Debug)]
 pub struct SearchPage<'a> {
-    /// What was searched with.
+    /// Name of the search.
     pub title: &'a str,
-    /// What was found.
+    /// Result in one sentence.
     pub sentence: &'a str,
-    /// Runs, builds and time.
+    /// Number of runs and builds, and the time.
     pub spent: &'a str,
-    /// Everything as text.
+    /// Result as plain text.
     pub answer: &'a str,
-    /// The oldest and the newest build.
+    /// Oldest and newest build.
     pub ends: (&'a str, &'a str),
-    /// Where the change is, between 0 and 1, and the builds there.
+    /// Position of the change, 0 to 1, with the builds before and after it.
     pub edge: Option<(f64, f64, &'a str, &'a str)>,
-    /// Probabilities by place.
+    /// Probability by range of builds.
     pub stretches: &'a [Stretch],
-    /// Each run in the order in which they were made: its place in the history, and what it showed.
+    /// Runs in the order in which they were made: position in the history and result.
     pub runs: &'a [(f64, Dot)],
-    /// Tested builds.
+    /// Results by tested build.
     pub tested: &'a [Tested],
-    /// What differs between the two builds.
+    /// Components that differ between the two builds.
     pub moved: &'a [Component],
-    /// The other search of the same change: where its page is, from this one, and what is said of it.
+    /// Link to the other search for the same change, relative to this page, and the text of the link.
     pub other: Option<(&'a str, &'a str)>,
 }
 
-/// Of a picture, which is drawn as wide as the page: small enough for a telephone to show its marks.
+/// Width of a picture in its own units. Pictures are scaled to the page, and marks stay visible on a phone.
 const WIDTH: f64 = 600.0;
 const STYLE: &str = include_str!("search_page.css");
 
 impl SearchPage<'_> {
-    /// The page, whole in itself: it loads nothing and runs nothing.
+    /// Renders the page as one file that loads nothing and runs no script.
     pub fn html(&self) -> String {
         let mut page = String::new();
         let _ = write!(
@@ -103,7 +104,7 @@ impl SearchPage<'_> {
         page
     }
 
-    /// How likely the change is at which place.
+    /// Draws the probability of the change at each position.
     fn posterior(&self, page: &mut String) {
         const HEIGHT: f64 = 72.0;
         if self.stretches.is_empty() {
@@ -121,7 +122,7 @@ impl SearchPage<'_> {
         );
         for stretch in self.stretches.iter().filter(|stretch| stretch.mass > 0.005) {
             let (from, to) = (stretch.from * WIDTH, stretch.to * WIDTH);
-            // One build of thousands is to be seen as well.
+            // Even one build of thousands must be visible.
             let width = (to - from).max(3.0);
             let height = (stretch.mass * HEIGHT).max(1.0);
             let _ = writeln!(
@@ -138,7 +139,7 @@ impl SearchPage<'_> {
         self.axis(page, HEIGHT);
     }
 
-    /// The history, and the names of its ends below the picture that this closes.
+    /// Draws the axis and the names of its ends, and closes the picture.
     fn axis(&self, page: &mut String, y: f64) {
         let _ = writeln!(
             page,
@@ -149,7 +150,7 @@ impl SearchPage<'_> {
         );
     }
 
-    /// Which build was run when, and what that showed.
+    /// Draws the runs in the order in which they were made.
     fn way(&self, page: &mut String) {
         let runs = self.runs.len();
         if runs == 0 {
@@ -160,7 +161,7 @@ impl SearchPage<'_> {
             "<h2>The way there</h2>\n<p>{}, from top to bottom in the order in which they were made.</p>",
             count(runs, "run")
         );
-        // Thousands of runs are drawn closer together, on a picture that can still be looked at.
+        // Thousands of runs are drawn closer together, to limit the height of the picture.
         let step = (320.0 / runs as f64).clamp(1.0, 9.0);
         let height = step * runs as f64 + 8.0;
         let _ = writeln!(
@@ -203,7 +204,7 @@ impl SearchPage<'_> {
         page.push_str("</ul>\n");
     }
 
-    /// A row for each tested build.
+    /// Writes a table row for each tested build.
     fn builds(&self, page: &mut String) {
         let _ = writeln!(
             page,
@@ -237,7 +238,7 @@ impl SearchPage<'_> {
         page.push_str("</table>\n");
     }
 
-    /// What differs between the two builds.
+    /// Lists the components that differ between the two builds.
     fn components(&self, page: &mut String) {
         if self.moved.is_empty() {
             return;
@@ -245,7 +246,7 @@ impl SearchPage<'_> {
         page.push_str("<h2>What moved</h2>\n<p>From the good build to the bad one.</p>\n<dl>\n");
         for Component { name, good, bad, compare_url } in self.moved {
             let name = html(name);
-            // A manifest comes from the network: only what is a link on the web is made one.
+            // The manifest comes from the network, so only https addresses become links.
             let name = match compare_url.as_ref().filter(|url| url.starts_with("https://")) {
                 Some(url) => format!("<a href=\"{}\">{name}</a>", html(url)),
                 None => name,
@@ -261,7 +262,7 @@ impl SearchPage<'_> {
     }
 }
 
-/// Told apart by shape as well as by colour.
+/// Returns the mark of a result. Results differ in shape as well as in colour.
 fn mark(dot: Dot, x: f64, y: f64, r: f64) -> String {
     let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
     match dot {
@@ -313,13 +314,13 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_page() {
+    fn renders_the_search_page() {
         insta::assert_snapshot!(page("7.13.0").replace(STYLE, "(style)\n"));
     }
 
-    /// Every text of a build's publisher or a program goes through one place.
+    /// Every text of a build or a program is escaped.
     #[test]
-    fn a_foreign_text_is_no_markup() {
+    fn escapes_html() {
         let hostile = "<script>alert(1)</script>\"'&\u{1b}[31m\u{202e}";
         let page = page(hostile);
         assert!(

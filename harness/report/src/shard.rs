@@ -5,29 +5,30 @@ use std::{fmt, str::FromStr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most shards of a run.
+/// Maximum number of shards.
 const MOST: u32 = 10_000;
 
-/// A part of a run's trials, such as `2/5`: the second of five.
+/// A part of a run's trials, for example `2/5`: the second of five.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub struct Shard {
-    /// Which, counted from 1.
+    /// Number of the shard, counted from 1.
     pub number: u32,
-    /// How many there are.
+    /// Number of all shards.
     pub of: u32,
 }
 
 impl Shard {
-    /// All shards of as many.
+    /// Returns all shards of the run.
     pub(crate) fn all(self) -> impl Iterator<Item = Shard> {
         (1..=self.of).map(move |number| Shard { number, of: self.of })
     }
 
-    /// Whether a trial belongs to it. That depends on its name alone, so that other trials come and go without moving it.
+    /// Returns true if the trial belongs to the shard. That depends on its name only, so adding or removing trials does
+    /// not move others.
     pub fn holds(self, trial: &str) -> bool {
-        // FNV-1a, 64 bits (Fowler, Noll, Vo), then mixed, as its low bits are those of the last letters.
+        // FNV-1a, 64 bits (Fowler, Noll, Vo), then mixed, because its low bits depend on the last letters only.
         let hash = trial.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
@@ -51,7 +52,7 @@ impl FromStr for Shard {
         match parsed {
             Some(shard) if shard.of > MOST => Err(format!("a run has at most {MOST} shards")),
             Some(shard) if (1..=shard.of).contains(&shard.number) => Ok(shard),
-            Some(shard) => Err(format!("there is no shard {} of {}", shard.number, shard.of)),
+            Some(shard) => Err(format!("shard {} of {} does not exist", shard.number, shard.of)),
             None => Err("write the shard and how many there are, such as `2/5`".to_owned()),
         }
     }
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_trial_is_in_one_share() {
+    fn every_trial_is_in_exactly_one_shard() {
         for of in [1, 2, 3, 7] {
             let shards: Vec<Shard> = Shard { number: 1, of }.all().collect();
             let mut sizes = vec![0; of as usize];

@@ -1,4 +1,4 @@
-//! The ways to a terminal: every text that people read goes through one of these.
+//! Output to the terminal. All text for people passes through this module.
 
 use std::io::{self, Write};
 
@@ -9,17 +9,16 @@ use anstream::{
 
 use crate::terminal;
 
-/// Writes a view to standard output, with its styles only where they are seen: not into a pipe, and not
-/// where `NO_COLOR` is set.
+/// Writes a view to standard output. Styles are removed if the output is not a terminal or `NO_COLOR` is set.
 ///
 /// # Errors
-/// Those of writing, such as a closed pipe.
+/// Returns the errors of writing, for example a closed pipe.
 pub fn print(view: &str) -> io::Result<()> {
     write(io::stdout().lock(), terminal(view))
 }
 
-/// Writes a text and the end of its line to standard error, as [`print()`] does to standard output. Where nobody can be told, the
-/// work goes on: what the text is about has its exit code.
+/// Writes a line to standard error, with styles as in [`print()`]. Errors of writing are ignored, because the exit code
+/// reports the result as well.
 pub fn note(text: &str) {
     let _ = write(io::stderr().lock(), terminal(text) + "\n");
 }
@@ -32,7 +31,7 @@ fn write<S: RawStream + AsLockedWrite>(stream: S, view: String) -> io::Result<()
     out.flush()
 }
 
-/// `CLICOLOR_FORCE=0` forces nothing; anstream takes every value for a yes.
+/// Returns the colour mode. `CLICOLOR_FORCE=0` does not force colours, although anstream treats every value as yes.
 fn choice(force: Option<&str>, is_terminal: bool) -> ColorChoice {
     match force {
         Some("0") if !is_terminal => ColorChoice::Never,
@@ -45,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zero_forces_no_colours() {
+    fn zero_does_not_force_colours() {
         assert_eq!(choice(Some("0"), false), ColorChoice::Never);
         for (force, is_terminal) in [(Some("0"), true), (Some("1"), false), (None, false)] {
             assert_eq!(choice(force, is_terminal), ColorChoice::Auto);

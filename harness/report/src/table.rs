@@ -11,17 +11,17 @@ use crate::{
     words::{count, counted, faults, place, rank, style, styled, unique, window, word},
 };
 
-/// What a line of a table stands for.
+/// Meaning of a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// A case with all its trials.
+    /// One row per case, with all its trials.
     Cases,
-    /// A trial.
+    /// One row per trial.
     Trials,
 }
 
-/// A whole run: the table, what needs attention first; explanations of all news; rates, where trials were repeated; the
-/// numbers, the stack and the device. `wall` is how long the run took, where that is known.
+/// Formats a whole run: the table (unexpected results first), explanations, failure rates of repeated trials, totals,
+/// stack and device. `wall` is the duration of the run, if known.
 pub fn run_view(records: &[Record], rows: Rows, wall: Option<Duration>) -> String {
     let parts =
         [table(records, rows), explanations(records), rates(records), summary(records, wall)];
@@ -85,8 +85,7 @@ fn trial(record: &Record) -> Line {
 
 type Named<'a> = (String, Vec<&'a Record>);
 
-/// Takes the cases of a family that were all skipped for one reason together: whoever reads the table learns the reason once, and
-/// not from twenty lines.
+/// Groups the cases of a family that were all skipped for the same reason, so that the table shows the reason once.
 fn families<'a>(cases: BTreeMap<&str, Vec<&'a Record>>) -> (Vec<Named<'a>>, Vec<Named<'a>>) {
     let mut skipped = BTreeMap::<_, Vec<Named<'_>>>::new();
     let mut others = Vec::new();
@@ -138,17 +137,18 @@ fn case(name: &str, records: &[&Record]) -> Line {
     }
 }
 
-/// How a trial passes that is known to fail.
+/// Describes the conditions under which an expected failure did not occur.
 fn avoided(record: &Record) -> String {
     format!("passes with {}; known to fail without", passes_with(record))
 }
 
-/// Returns the note of a failure that neither a document nor CUDA rules out; the explanation of the case has the reason.
+/// Describes a failure whose expectation neither the documentation nor CUDA supports; the case's explanation has the
+/// reason.
 fn nothing_promised(known: &Known) -> String {
     format!("{}, which neither a document nor CUDA rules out", known.signature)
 }
 
-/// The one reason for several trials, where it is one.
+/// Returns the reason that all trials share, if they share one.
 fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     let reason = |record: &Record| match (record.verdict.kind, &record.verdict.known) {
         (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => {
@@ -168,7 +168,7 @@ fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     }
 }
 
-/// The verdicts of a run in numbers, which add up to its trials.
+/// Counts the verdicts of a run. The counts add up to its trials.
 pub fn sentence(records: &[Record]) -> String {
     let cases = {
         let mut names: Vec<&str> = records.iter().map(|r| r.case.as_str()).collect();
@@ -190,7 +190,7 @@ pub fn sentence(records: &[Record]) -> String {
     format!("{} of {}: {}", count(records.len(), "trial"), count(cases, "case"), parts.join(", "))
 }
 
-/// The verdicts, then stacks, devices and the date of the last trial.
+/// Formats the verdict counts, the stacks and devices, and the date of the last trial.
 fn summary(records: &[Record], wall: Option<Duration>) -> String {
     let date = records.iter().map(|r| r.date.as_str()).max().unwrap_or_default();
     let mut text = format!(
@@ -198,7 +198,7 @@ fn summary(records: &[Record], wall: Option<Duration>) -> String {
         sentence(records),
         wall.map(|wall| format!(" in {:.1} s", wall.as_secs_f64())).unwrap_or_default()
     );
-    // A skipped trial has started nothing, so it says nothing of stack and device where others do.
+    // A skipped trial started nothing, so its stack and device are shown only if no other trial ran.
     let ran = records.iter().filter(|r| r.verdict.kind != VerdictKind::Skip);
     let mut places = unique(ran.map(place));
     if places.is_empty() {
@@ -213,21 +213,21 @@ fn summary(records: &[Record], wall: Option<Duration>) -> String {
     }
     for (fault, trials) in idle(records) {
         let trials = count(trials, "trial");
-        text.push_str(&format!("The fault {fault} was planted and never acted, in {trials}\n"));
+        text.push_str(&format!("The fault {fault} was injected and never acted, in {trials}\n"));
     }
     text
 }
 
-/// Faults that acted in no trial that they were planted in, with the number of those trials. A process that did not end well may have
-/// met its fault after it told of acts.
+/// Returns the faults that never acted, with the number of trials in which they were injected. Processes that did not
+/// end in good order are left out: they may have acted on the fault after reporting the number of acts.
 fn idle(records: &[Record]) -> Vec<(Fault, usize)> {
     let mut faults: BTreeMap<Fault, (usize, bool)> = BTreeMap::new();
     for record in records {
-        let all_told = record.exit == End::Exited(plan::WORKER_DONE);
+        let acts_complete = record.exit == End::Exited(plan::WORKER_DONE);
         for acts in &record.acts {
             let (trials, acted) = faults.entry(acts.fault).or_default();
             *trials += 1;
-            *acted |= acts.times > 0 || !all_told;
+            *acted |= acts.times > 0 || !acts_complete;
         }
     }
     let idle = faults.into_iter().filter(|(_, (_, acted))| !acted);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_lets_go_of_is_not_shown() {
+    fn trimmed_fields_are_not_rendered() {
         let mut records = records();
         records.push(on_gpu(passed("copies/offsets")));
         let mut short = records.clone();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_that_was_skipped_for_one_reason_has_one_line() {
+    fn skipped_family_has_one_line() {
         let why = |trial: &str, reason: &str| {
             let mut record = skipped(trial);
             record.outcome.summary = reason.to_owned();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_run() {
+    fn formats_a_whole_run() {
         let records = [
             passed("copies/a[x=1]"),
             passed("copies/a[x=1]"),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn styles_are_there_for_those_who_see_them() {
+    fn styles_are_only_for_terminals() {
         assert!(table(&[failed("a/b")], Rows::Cases).contains("\u{1b}["));
     }
 }

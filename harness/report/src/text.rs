@@ -1,9 +1,9 @@
-//! Foreign texts on their way out: one function for each place where they are shown. JSON is data and passes as it is.
+//! Escapes foreign texts for each output format. JSON output is data and is not escaped.
 
 use std::fmt::Write;
 
-/// Whether a character acts on what shows it: control characters, those that turn or hide letters (Unicode TR 36, "Bidirectional
-/// text spoofing", and CVE-2021-42574), and those that XML has no way to write.
+/// Returns true for characters that affect the display: control characters, characters that reorder or hide text
+/// (Unicode TR 36, "Bidirectional text spoofing", and CVE-2021-42574), and characters that XML cannot represent.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -11,7 +11,7 @@ fn acts(c: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}'..='\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A text of lines in which every character can be seen and none acts: others are written as `\u{1b}`.
+/// Escapes characters that affect the display, for example ESC as `\u{1b}`. Newline and tab stay.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -24,7 +24,7 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// A text as content or quoted attribute of HTML: [`visible`], and nothing of it is markup.
+/// Escapes a text for HTML content or a quoted attribute, in addition to [`visible`].
 pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in visible(text).chars() {
@@ -40,8 +40,8 @@ pub(crate) fn html(text: &str) -> String {
     out
 }
 
-/// A view for a terminal: [`visible`], but that colours and weights stay, which cannot move the cursor, hide a text or ask the
-/// terminal anything.
+/// Escapes a view for a terminal like [`visible`], but keeps colours and weights, which cannot move the cursor, hide
+/// text or query the terminal.
 pub fn terminal(view: &str) -> String {
     let mut out = String::with_capacity(view.len());
     let mut rest = view;
@@ -62,12 +62,13 @@ pub fn terminal(view: &str) -> String {
     out + &visible(rest)
 }
 
-/// Reset, bold, dim, italic, underline and colours of ECMA-48's SGR; neither blinking nor what hides.
+/// Returns true if all codes are harmless styles (ECMA-48 SGR): reset, bold, dim, italic, underline and colours, but
+/// neither blinking nor hidden text.
 fn are_styles(codes: &str) -> bool {
     let mut codes = codes.split(';');
     while let Some(code) = codes.next() {
         let known = match code {
-            // A colour of 256, or by its parts.
+            // A colour from the palette of 256, or as red, green and blue.
             "38" | "48" => {
                 let parts = match codes.next() {
                     Some("5") => 1,
@@ -88,11 +89,11 @@ fn are_styles(codes: &str) -> bool {
     true
 }
 
-/// A text within a line of Markdown that shows as it is: no HTML, link, heading, table cell or mention comes of it.
+/// Escapes a text for a line of Markdown, so that it cannot become HTML, a link, a heading, a table cell or a mention.
 pub(crate) fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    // Code within a sentence is welcome, where it ends.
+    // Paired backticks are kept as inline code.
     let paired = text.matches('`').count() % 2 == 0;
     let mut code = false;
     for (at, c) in text.char_indices() {
@@ -115,7 +116,7 @@ pub(crate) fn markdown(text: &str) -> String {
     out
 }
 
-/// A text between backticks in a line or cell of Markdown, which it cannot end.
+/// Escapes a text for inline code in a line or table cell of Markdown.
 pub(crate) fn code(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     words.replace('`', "'").replace('|', "\\|")
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_acts_on_a_terminal_but_styles() {
+    fn only_styles_reach_the_terminal() {
         let check = |view: &str, expected: &str| assert_eq!(terminal(view), expected, "{view:?}");
         check("plain\n\ttext é 日本", "plain\n\ttext é 日本");
         check("\u{1b}[1m\u{1b}[31mred\u{1b}[0m", "\u{1b}[1m\u{1b}[31mred\u{1b}[0m");
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_stay_and_markup_does_not() {
+    fn markdown_markup_is_escaped() {
         let check = |text: &str, expected: &str| assert_eq!(markdown(text), expected, "{text:?}");
         for plain in
             ["dst.back (line 20, iteration 2): 2 of 2 bytes", "`a<b>` gives 1", "a_b [x=1] #2 50 %"]

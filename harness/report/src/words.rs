@@ -10,12 +10,12 @@ use crate::{Record, conditions::asked};
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 
-/// A text in a style.
+/// Formats a text with a style.
 pub(crate) fn styled(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// A sentence of a verdict without the places in the case file that it names: ` (line 20, iteration 2)`.
+/// Removes places in the case file from a text, for example ` (line 20, iteration 2)`.
 pub fn without_lines(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -29,7 +29,7 @@ pub fn without_lines(text: &str) -> String {
     without_number(&out, " at line ", "")
 }
 
-/// A text with every `words` and the number after it replaced.
+/// Replaces every occurrence of `words` and the number after it.
 fn without_number(text: &str, words: &str, by: &str) -> String {
     let mut parts = text.split(words);
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -40,7 +40,7 @@ fn without_number(text: &str, words: &str, by: &str) -> String {
     out
 }
 
-/// The word of a verdict in a table.
+/// Returns the word for a verdict in a table.
 pub(crate) fn word(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "ok",
@@ -54,7 +54,7 @@ pub(crate) fn word(kind: VerdictKind) -> &'static str {
     }
 }
 
-/// What a number of trials did.
+/// Returns the words for a count of trials with this verdict.
 pub(crate) fn counted(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "passed",
@@ -81,7 +81,7 @@ pub(crate) fn style(kind: VerdictKind) -> Style {
     if kind.is_news() { style.bold() } else { style }
 }
 
-/// What deserves to be seen first.
+/// Returns the sort order of verdicts, the most important first.
 pub(crate) fn rank(kind: VerdictKind) -> u8 {
     match kind {
         VerdictKind::NewsFail => 0,
@@ -95,13 +95,13 @@ pub(crate) fn rank(kind: VerdictKind) -> u8 {
     }
 }
 
-/// Stack, device and what was asked besides: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result`.
+/// Describes stack, device and unusual options: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result`.
 pub(crate) fn place(record: &Record) -> String {
     let start = stack_on(record, true);
     asked(record).into_iter().fold(start, |text, asked| format!("{text}; {asked}"))
 }
 
-/// Stack and device, wherever in a machine that is.
+/// Describes stack and device without the PCI address.
 pub(crate) fn stack_and_device(record: &Record) -> String {
     stack_on(record, false)
 }
@@ -121,7 +121,7 @@ fn stack_on(record: &Record, with_address: bool) -> String {
     };
     let has_address = with_address && !device.emulated && !device.bdf.is_empty();
     let at = if has_address { format!(" at {}", device.bdf) } else { String::new() };
-    // A skipped trial may have had no worker that could prove anything.
+    // A skipped trial may have had no worker, so a missing proof is not mentioned.
     let planned = if device.proven || record.verdict.kind == VerdictKind::Skip {
         ""
     } else {
@@ -130,18 +130,18 @@ fn stack_on(record: &Record, with_address: bool) -> String {
     format!("{stack} on {name}{at}{planned}")
 }
 
-/// Each text once, sorted.
+/// Returns the distinct texts, sorted.
 pub(crate) fn unique(texts: impl Iterator<Item = String>) -> Vec<String> {
     texts.collect::<std::collections::BTreeSet<String>>().into_iter().collect()
 }
 
-/// Names of the planted faults.
+/// Returns the names of the injected faults.
 pub(crate) fn faults(record: &Record) -> Option<String> {
     let names: Vec<&str> = record.faults.iter().map(|planted| planted.fault.name()).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// A window in words: `wrong-data:back:zero in ROCm >=7.0 <7.1 on gfx1100 (ROCm/rocm-systems#1)`.
+/// Describes an expected failure: `wrong-data:back:zero in ROCm >=7.0 <7.1 on gfx1100 (ROCm/rocm-systems#1)`.
 pub(crate) fn window(known: &Known) -> String {
     if known.is_of_a_file() {
         let place = known.upstream.as_deref().unwrap_or_default();
@@ -163,7 +163,7 @@ pub(crate) fn window(known: &Known) -> String {
     format!("{} in {rocm}{gfx}{}{upstream}", known.signature, by.concat())
 }
 
-/// The address of an issue written as `owner/name#number`; other text stays as it is.
+/// Returns the address of an issue written as `owner/name#number`; other text is returned unchanged.
 pub(crate) fn link(issue: &str) -> String {
     match issue.split_once('#') {
         Some((repository, number))
@@ -177,7 +177,7 @@ pub(crate) fn link(issue: &str) -> String {
     }
 }
 
-/// `1 trial`, `2 trials`.
+/// Formats a count with its noun: `1 trial`, `2 trials`.
 pub fn count<N: From<u8> + PartialEq + Display>(n: N, what: &str) -> String {
     format!("{n} {what}{}", if n == N::from(1) { "" } else { "s" })
 }
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_in_a_case_are_left_out() {
+    fn removes_line_numbers() {
         let text = "dst.back (line 20, iteration 2): 2 of 2 bytes wrong; right is written at line 14 (by src)";
         assert_eq!(without_lines(text), "dst.back: 2 of 2 bytes wrong; right is written (by src)");
         assert_eq!(without_lines("a (line 3"), "a (line 3");

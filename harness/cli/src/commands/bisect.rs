@@ -42,7 +42,7 @@ use crate::{
     evidence, interrupt,
     outputs::{self, note},
     select::select,
-    stop::chain,
+    stop::explained,
     which,
 };
 
@@ -105,8 +105,8 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         return outputs::print(&outlook::listed(&axis)).map(|()| (0, None));
     }
     if args.dry_run {
-        let stacks = rocm::Store::from_environment();
-        let store = stacks.ok().map(builds::Store::new);
+        let stacks = stacks::StackCache::from_environment();
+        let store = stacks.ok().map(stacks::BuildStore::new);
         let kept = |n: usize| {
             store.as_ref().zip(axis.build(n)).is_some_and(|(store, build)| store.has(build))
         };
@@ -121,8 +121,8 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
     axis.silent.iter().for_each(|silent| note(format_args!("note: {silent}")));
     axis.holes().for_each(|hole| note(format_args!("note: builds may be missing: {hole}")));
 
-    let stacks = rocm::Store::from_environment()
-        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let stacks = stacks::StackCache::from_environment()
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
     let mut state = begun.state();
     past.seen.iter().for_each(|observation| state.observe(observation.event));
     if !past.seen.is_empty() {
@@ -134,8 +134,8 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         axis: &axis,
         options,
         store: match args.disk_budget {
-            Some(gib) => builds::Store::new(stacks).with_budget(u64::from(gib) << 30),
-            None => builds::Store::new(stacks),
+            Some(gib) => stacks::BuildStore::new(stacks).with_budget(u64::from(gib) << 30),
+            None => stacks::BuildStore::new(stacks),
         },
         cancel,
         journal,
@@ -432,8 +432,8 @@ fn lock_device(options: &SessionOptions) -> Result<Option<File>, Stop> {
     if options.device != DeviceChoice::Gpu {
         return Ok(None);
     }
-    let store = rocm::Store::from_environment()
-        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let store = stacks::StackCache::from_environment()
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
     lock(&store.path().join("gpu-0.lock"), "another bisect has the GPU").map(Some)
 }
 

@@ -68,14 +68,16 @@ pub(crate) fn whose() -> Identity {
 
 /// Every ROCm that is there: installed, and fetched.
 fn stacks(not_read: &mut Vec<NotRead>) -> Vec<StackFound> {
-    let fetched = match rocm::Store::from_environment() {
-        Ok(store) => rocm::list(&store).debian.into_iter().filter_map(|f| f.stack).collect(),
+    let fetched = match stacks::StackCache::from_environment() {
+        Ok(store) => {
+            stacks::list_stacks(&store).debian.into_iter().filter_map(|f| f.stack).collect()
+        }
         Err(error) => {
             not_read.push(NotRead { what: "fetched stacks".to_owned(), why: error.to_string() });
             Vec::new()
         }
     };
-    let found: Vec<rocm::Stack> = rocm::system_stacks().into_iter().chain(fetched).collect();
+    let found: Vec<stacks::Stack> = stacks::system_stacks().into_iter().chain(fetched).collect();
     not_read.extend(found.iter().filter_map(|stack| {
         let why = stack.doubt.clone()?;
         Some(NotRead { what: format!("the ROCm version of {}", stack.spec), why })

@@ -136,7 +136,7 @@ fn planned(args: &Matrix) -> Result<Vec<Planned>, Stop> {
     let environments = if named.is_empty() { &each_case[..] } else { &named };
     let each = pairs.iter().flat_map(|pair| environments.iter().map(move |it| (*pair, *it)));
     for ((spec, gfx), environment) in each {
-        if let Err(error) = spec.parse::<rocm::Spec>() {
+        if let Err(error) = spec.parse::<stacks::Spec>() {
             problems.push(format!("error: {error}"));
         }
         if let Some(Err(error)) = gfx.map(str::parse::<device::Arch>) {

@@ -89,8 +89,8 @@ impl Elsewhere {
 
 /// What is here besides the failing stack: older releases from the newest on, then newer ones from the oldest on.
 fn nearest(failing: &Session) -> Vec<String> {
-    let Ok(store) = rocm::Store::from_environment() else { return Vec::new() };
-    let listing = rocm::list(&store);
+    let Ok(store) = stacks::StackCache::from_environment() else { return Vec::new() };
+    let listing = stacks::list_stacks(&store);
     let fetched = listing.debian.into_iter().filter_map(|release| release.stack);
     let own = failing.rocm.clone();
     let (mut older, mut newer): (Vec<_>, Vec<_>) = listing

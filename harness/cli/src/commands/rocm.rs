@@ -1,9 +1,8 @@
 use std::{path::Path, process::ExitCode};
 
-use builds::{Build, Sources, Wanted};
-use rocm::{Extra, Stack, Store, list};
+use stacks::{Build, BuildQuery, Extra, Sources, Stack, StackCache, list_stacks};
 
-use crate::{Stop, args::Rocm, card, interrupt, lacks::mb, outputs, progress, stop::chain};
+use crate::{Stop, args::Rocm, card, interrupt, lacks::mb, outputs, progress, stop::explained};
 
 pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     let mut text = String::new();
@@ -44,10 +43,11 @@ fn show_builds(
     text: &mut String,
 ) -> Result<(), Stop> {
     let sources =
-        Sources::load(file).and_then(|all| all.select(names)).map_err(progress::unlisted)?;
-    let wanted = Wanted { gfx: gfx.to_owned(), from: None, to: None, beside_main: Vec::new() };
+        Sources::load(file).and_then(|all| all.select(names)).map_err(progress::bad_sources)?;
+    let wanted = BuildQuery { gfx: gfx.to_owned(), from: None, to: None, beside_main: Vec::new() };
     let cancel = interrupt::cancel()?;
-    let history = builds::list(&sources, &wanted, cancel.flag()).map_err(progress::unlisted)?;
+    let history =
+        stacks::list_builds(&sources, &wanted, cancel.flag()).map_err(progress::unlisted)?;
     history.builds.iter().for_each(|build| text.push_str(&line(build)));
     history.silent.iter().for_each(|silent| outputs::note(format_args!("note: {silent}")));
     for hole in &history.holes {
@@ -64,9 +64,9 @@ pub(super) fn line(build: &Build) -> String {
 }
 
 fn show_list(text: &mut String) -> Result<(), Stop> {
-    let store =
-        Store::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
-    let listing = list(&store);
+    let store = StackCache::from_environment()
+        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
+    let listing = list_stacks(&store);
     for stack in &listing.system {
         let version =
             stack.rocm.as_ref().map_or_else(|| "of unknown version".to_owned(), |v| v.to_string());

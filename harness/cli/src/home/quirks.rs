@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rocm::Stack;
+use stacks::Stack;
 
 use super::stand_in::StandIn;
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use plan::program::Packages;
-use rocm::{Extra, Spec};
+use stacks::{Extra, Spec};
 use supervise::{Cancel, Ended, Limits, Start};
 
 use crate::{

@@ -8,10 +8,11 @@ use std::{
 };
 
 use plan::Confinement;
+use stacks::Stack;
 use supervise::{Limit, Resource};
 
 use super::Session;
-use crate::DeviceChoice;
+use crate::{DeviceChoice, Stop};
 
 /// The most that a case from elsewhere gets of these, unless the command line says otherwise. The cases of the library need at most
 /// a quarter of each.
@@ -44,8 +45,21 @@ impl Session {
         self.cases_from.as_ref().is_some_and(|from| !from.trusted)
     }
 
-    /// Returns the confinement of workers; none where the cases are trusted.
-    pub(crate) fn confinement(&self) -> Option<Confinement> {
+    /// Checks that code of the cases may run outside of a worker, where nothing confines it.
+    ///
+    /// # Errors
+    /// A usage error if the cases come from elsewhere and are not trusted.
+    pub(crate) fn require_trust(&self) -> Result<(), Stop> {
+        match self.is_foreign() {
+            false => Ok(()),
+            true => Err(Stop::usage(
+                "error: the exported program of a case from elsewhere would run unconfined; if you trust it, give `--trust`",
+            )),
+        }
+    }
+
+    /// Returns the confinement of workers on this stack; none where the cases are trusted.
+    pub(crate) fn confinement(&self, stack: &Stack) -> Option<Confinement> {
         if !self.is_foreign() {
             return None;
         }
@@ -53,12 +67,12 @@ impl Session {
         let mut readable: Vec<PathBuf> = ALWAYS.iter().map(PathBuf::from).collect();
         readable.push(self.worker.clone().unwrap_or_else(|| self.own().to_path_buf()));
         readable.extend(self.device_folder.clone());
-        readable.extend(self.stack.libraries.clone());
+        readable.extend(stack.libraries.clone());
         // Of a stack among the machine's own files, its libraries are all that is its own.
-        if !["/", "/usr"].map(Path::new).contains(&self.stack.root.as_path()) {
-            readable.push(self.stack.root.clone());
+        if !["/", "/usr"].map(Path::new).contains(&stack.root.as_path()) {
+            readable.push(stack.root.clone());
         }
-        if self.stack.loader.is_none() {
+        if stack.loader.is_none() {
             readable.extend(OF_LOADER.iter().map(PathBuf::from));
             let own = env::var_os("LD_LIBRARY_PATH");
             readable.extend(own.iter().flat_map(env::split_paths));

@@ -10,7 +10,7 @@ use std::{
 use clap::Parser;
 use device::{Arch, Config, Sanitize};
 use plan::Late;
-use rocm::{Extra, Spec, Stack};
+use stacks::{Extra, Spec, Stack};
 use supervise::{Limit, Limits, Resource};
 
 use crate::{

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use rocm::{Lock, Locked, RELEASES, Store};
+use stacks::{LockedPackage, RELEASES, ReleaseLock, StackCache};
 use standin::{Server, Site, Trouble};
 
 use crate::common::write_program;
@@ -94,8 +94,8 @@ fn a_copied_program_brings_its_device() {
 fn mirror() -> Site {
     let _fetched = stack();
     let release = RELEASES.last().unwrap();
-    let kept = Store::from_environment().unwrap().path().join("apt/debian-7.2.4/archives");
-    let lock: Lock = serde_json::from_str(release.lock).unwrap();
+    let kept = StackCache::from_environment().unwrap().path().join("apt/debian-7.2.4/archives");
+    let lock: ReleaseLock = serde_json::from_str(release.lock).unwrap();
     let mut site = Site::default();
     for package in lock.packages.iter().filter(|package| is_standard(package)) {
         let architecture = package.path.rsplit('_').next().unwrap();
@@ -108,7 +108,7 @@ fn mirror() -> Site {
 }
 
 /// Whether a new stack has it, of which nobody has said what it is to have.
-fn is_standard(package: &Locked) -> bool {
+fn is_standard(package: &LockedPackage) -> bool {
     let of = serde_json::to_value(&package.of).unwrap();
     [serde_json::json!([]), serde_json::json!(["hiprand"])]
         .iter()
@@ -171,7 +171,7 @@ fn a_bare_root_gets_its_stack_over_http() {
             .unwrap()
     };
     let mut site = mirror();
-    let lock: Lock = serde_json::from_str(RELEASES.last().unwrap().lock).unwrap();
+    let lock: ReleaseLock = serde_json::from_str(RELEASES.last().unwrap().lock).unwrap();
     let runtime = lock.packages.iter().find(|package| package.name == "libamdhip64-7").unwrap();
     let runtime = format!("/debian/{}", runtime.path);
     site.trouble(&runtime, &[Trouble::Cut(1_000_000)]);

@@ -68,7 +68,7 @@ fn publish(cell: Cell, bad: usize, numbers: &mut Numbers) -> (Server, String, Ve
     };
     let kind = if cell.listing == "index-html" { Listing::Index } else { Listing::S3(30) };
     site.listing(root, kind);
-    let first: builds::Date = "2026-05-20".parse().unwrap();
+    let first: stacks::Date = "2026-05-20".parse().unwrap();
     let mut versions = Vec::new();
     for n in 0..BUILDS {
         let day = first.plus(n as i64);

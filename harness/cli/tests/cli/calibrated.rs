@@ -53,8 +53,8 @@ fn version(build: usize) -> String {
     format!("7.15.0a{}", day(build).compact())
 }
 
-fn day(build: usize) -> builds::Date {
-    let first: builds::Date = "2025-10-01".parse().expect("a day");
+fn day(build: usize) -> stacks::Date {
+    let first: stacks::Date = "2025-10-01".parse().expect("a day");
     first.plus(build as i64)
 }
 

@@ -352,7 +352,7 @@ fn check(difference: &Difference) {
     match (&passing, fault) {
         (Some(_), None) => {}
         (None, _) => assert!(report.contains("No release was found on which it passes"), "{shown}"),
-        (Some(_), Some(_)) => assert!(report.contains("planted on purpose"), "{shown}"),
+        (Some(_), Some(_)) => assert!(report.contains("injected on purpose"), "{shown}"),
     }
     for (k, n, interval) in intervals(&report) {
         let wanted = every_time(n);

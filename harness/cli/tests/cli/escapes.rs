@@ -52,9 +52,9 @@ fn attempts(trusted: bool) -> (BTreeMap<String, String>, String) {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        let store = rocm::Store::from_environment().expect("a store");
+        let store = stacks::StackCache::from_environment().expect("a store");
         let spec = options.rocm.parse().expect("a stack");
-        if let Ok(stack) = rocm::locate(&spec, &store) {
+        if let Ok(stack) = stacks::locate(&spec, &store) {
             let hip = stack.library("libamdhip64.so").expect("HIP");
             options.environment.insert("ESCAPES_STACK".to_owned(), text(&hip));
         }

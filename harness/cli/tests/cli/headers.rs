@@ -36,9 +36,9 @@ fn fetched() -> PathBuf {
         .output()
         .expect("it starts");
     assert!(fetched.status.success(), "{fetched:?}");
-    let store = rocm::Store::from_environment().expect("there is a cache");
+    let store = stacks::StackCache::from_environment().expect("there is a cache");
     let spec = STACK.parse().expect("it is a stack");
-    rocm::locate(&spec, &store).expect("it is there").root
+    stacks::locate(&spec, &store).expect("it is there").root
 }
 
 /// A C++ compiler says of each function that its type is that of the table, and of each struct that there is room for it. Variants

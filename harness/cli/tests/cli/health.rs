@@ -36,7 +36,7 @@ fn the_health_check_notices_its_faults() {
     let proven = rocrepro(&["prove", "--mutate", "--cases-from", file]).args(on).output();
     let proven = proven.expect("it starts");
     assert!(proven.status.success(), "{}", said(&proven));
-    assert!(said(&proven).contains("4 of 4 planted faults caught"), "{}", said(&proven));
+    assert!(said(&proven).contains("4 of 4 injected faults caught"), "{}", said(&proven));
 }
 
 /// A stack without anything in it, and a worker that writes a line for each start and then says nothing for ever, as on a GPU that hangs.

@@ -46,7 +46,7 @@ fn a_statement_that_no_declared_fault_would_miss_is_told() {
     let [line] = unnoticed[..] else { panic!("{text}") };
     assert!(line.starts_with("UNNOTICED it, line 14: returns of hipGetLastError;"), "{text}");
     assert!(text.contains("of 3 checks, statuses and values that the cases state, 2 are needed"));
-    assert!(text.contains("1 of 1 planted fault caught in 1 case"), "{text}");
+    assert!(text.contains("1 of 1 injected fault caught in 1 case"), "{text}");
 }
 
 #[test]

@@ -303,7 +303,7 @@ fn a_check_that_no_fault_turns_red_is_told() {
     let told = shown(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("UNTURNED idle: no declared fault turns the check `idle` red"), "{told}");
-    assert!(told.contains("1 of 1 planted fault caught"), "{told}");
+    assert!(told.contains("1 of 1 injected fault caught"), "{told}");
 }
 
 #[test]

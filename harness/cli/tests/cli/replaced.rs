@@ -49,7 +49,7 @@ fn verdicts(record: &Path) -> Vec<String> {
 
 /// A copy of a file with another build id.
 fn another_build(of: &Path, to: &Path) {
-    let id = rocm::build_id(of).expect("linkers of this project write one");
+    let id = stacks::build_id(of).expect("linkers of this project write one");
     let id: Vec<u8> = (0..id.len() / 2)
         .map(|n| u8::from_str_radix(&id[2 * n..2 * n + 2], 16).expect("hexadecimal"))
         .collect();
@@ -60,7 +60,7 @@ fn another_build(of: &Path, to: &Path) {
     fs::write(&text, bytes).expect("a file");
     write_program(to, &text);
     fs::remove_file(text).expect("it is ours");
-    assert_ne!(rocm::build_id(of), rocm::build_id(to));
+    assert_ne!(stacks::build_id(of), stacks::build_id(to));
 }
 
 /// A folder with a copy of the program, and the path of the stack.
@@ -84,7 +84,7 @@ fn keeps_a_run_to_the_build_that_began_it() {
     });
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(verdicts(&at("records")), vec!["pass"; 8]);
-    let own = rocm::build_id(Path::new(env!("CARGO_BIN_EXE_rocrepro"))).expect("it has one");
+    let own = stacks::build_id(Path::new(env!("CARGO_BIN_EXE_rocrepro"))).expect("it has one");
     let text = fs::read_to_string(at("records")).expect("records");
     assert_eq!(text.matches(&format!("\"build\":\"{own}\"")).count(), 9, "{text}");
 }
@@ -142,7 +142,7 @@ fn refuses_to_resume_another_build_and_reports_mixed_builds() {
     let first = [&words[..], &["--record", &records]].concat();
     let output = command(&program, &first).output().expect("it starts");
     assert!(output.status.success(), "{}", said(&output));
-    let own = rocm::build_id(&program).expect("it has one");
+    let own = stacks::build_id(&program).expect("it has one");
     let text = fs::read_to_string(&records).expect("records");
     let lines: Vec<&str> = text.lines().collect();
     // The plan and the first trial of another build.

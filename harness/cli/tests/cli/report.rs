@@ -73,11 +73,11 @@ fn a_planted_fault_becomes_a_report() {
         rocrepro(folder.path(), &command(&["report", "--open", "--repeat", "3"]));
     assert_eq!(code, Some(0), "{stderr}");
     let url = text.lines().find(|line| line.starts_with("https://")).expect("an address");
-    assert!(url.len() <= report::issue::LIMIT && url.contains("PLANTED"), "{url}");
+    assert!(url.len() <= report::issue::LIMIT && url.contains("INJECTED"), "{url}");
     let written = std::fs::read_to_string(folder.path().join("found/report.md")).expect("a report");
     for wanted in [
         "### Problem Description",
-        "planted on purpose",
+        "injected on purpose",
         "Last good: **7.15.0a20260704**. First bad: **7.15.0a20260705**.",
         "#### Between these two",
         "Last good: **361a3e7**. First bad: **9f00d11**.",

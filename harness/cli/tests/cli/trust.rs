@@ -155,3 +155,64 @@ fn a_worker_of_a_case_from_elsewhere_writes_nowhere_else() {
     check(&[&run[..], &["--trust"]].concat(), 0, &["1 passed"]);
     assert!(written(), "the log is what this test looks for");
 }
+
+/// A case whose kernel writes the wrong numbers, so that `report` has a failure to write about.
+const WRONG: &str = "\
+title: The result is one more
+source: [this test]
+upstream: [ROCm/ROCm#6602]
+expectation: {kind: documented, source: this test}
+buffers: {out: {on: device, bytes: 64, fill: zero}}
+kernels:
+  k:
+    computes: out[i] = i + 1 for i < 16
+    source: |
+      extern \"C\" __global__ void k(unsigned *out) { out[threadIdx.x] = threadIdx.x; }
+steps:
+  - launch: {kernel: k, args: [out], block: 16, items: 16, stream: s}
+  - sync: s
+  - check: out
+faults: [kernel.drop]
+";
+
+/// A case for which the device shows no GPU, so that a second worker is started to see whether another stack has one.
+const HIDDEN: &str = "environment: {HIP_VISIBLE_DEVICES: \"99\"}\n";
+
+/// Each process that a command starts for a case from elsewhere is asked to write a log outside of its scratch folder.
+#[test]
+fn no_command_runs_code_of_an_untrusted_case_unconfined() {
+    let cases = folder(&[
+        ("wrong/case.yaml", WRONG),
+        ("hidden/case.yaml", &format!("{CASE}{HIDDEN}")),
+        ("right/case.yaml", CASE),
+    ]);
+    let evidence = tempfile::tempdir().expect("a folder");
+    let [out, minimal] = ["report", "minimal"].map(|name| evidence.path().join(name));
+    let commands: [&[&str]; 6] = [
+        &["report", "wrong/case", "--repeat", "2", "--out", text(&out)],
+        &["minimise", "wrong/case", "--out", text(&minimal)],
+        &["export", "wrong/case"],
+        &["export", "wrong/case", "--verify"],
+        &["run", "hidden/case"],
+        &["prove", "right/case"],
+    ];
+    for command in commands {
+        let outside = tempfile::tempdir().expect("a folder");
+        let log = format!("AMD_LOG_LEVEL_FILE={}", text(&outside.path().join("log")));
+        let output = rocrepro(
+            &[
+                command,
+                &["--cases-from", text(cases.path()), "--rocm", "debian:7.2.4"],
+                &["--env", "AMD_LOG_LEVEL=4", "--env", &log],
+            ]
+            .concat(),
+        );
+        let shown = [output.stdout, output.stderr].concat();
+        let shown = String::from_utf8_lossy(&shown);
+        if shown.contains("NOT confined") {
+            continue;
+        }
+        let written = std::fs::read_dir(outside.path()).expect("a folder").count();
+        assert_eq!(written, 0, "`{}` started a process unconfined: {shown}", command.join(" "));
+    }
+}

@@ -20,9 +20,9 @@ fn nameless() -> TempDir {
     let spec = "debian:7.2.4";
     let fetched = rocrepro(&["rocm", "fetch", spec]).output().expect("it starts");
     assert!(fetched.status.success(), "{fetched:?}");
-    let store = rocm::Store::from_environment().expect("there is a cache");
+    let store = stacks::StackCache::from_environment().expect("there is a cache");
     let spec = spec.parse().expect("it is a stack");
-    let whole = rocm::locate(&spec, &store).expect("it is there").root.join(LIBRARIES);
+    let whole = stacks::locate(&spec, &store).expect("it is there").root.join(LIBRARIES);
     let root = tempfile::tempdir().expect("a temporary folder");
     let libraries = root.path().join(LIBRARIES);
     fs::create_dir_all(&libraries).expect("a folder");

@@ -4,7 +4,7 @@ use super::*;
 
 const MACH_GFX1151: u32 = 0x04a;
 
-/// Where the parts of the sample lie; file offsets are addresses.
+/// File offsets of the parts of the sample. They equal the addresses.
 const DYNAMIC: u64 = 0x100;
 const SYMBOLS: u64 = 0x180;
 const STRINGS: u64 = 0x200;
@@ -23,7 +23,8 @@ fn put64(file: &mut [u8], at: u64, words: &[u64]) {
     }
 }
 
-/// One loadable segment with a kernel `k.kd`, a variable `v` and an external `x`.
+/// Returns a code object with one loadable segment that contains a kernel `k.kd`, a variable `v` and an external symbol
+/// `x`.
 fn sample() -> Vec<u8> {
     let mut file = vec![0; END as usize];
     put(&mut file, 0, [0x7f, b'E', b'L', b'F', 2, 1, 1, 64, 4]);
@@ -52,7 +53,7 @@ fn sample() -> Vec<u8> {
         put(&mut file, at + 6, section.to_le_bytes());
         put64(&mut file, at + 8, &[value, size]);
     }
-    // One bucket and as many chains as symbols.
+    // One bucket and one chain per symbol.
     put64(&mut file, HASH, &[1 | (4 << 32)]);
     // RELATIVE64, ABS64 of the external, REL32 of the variable.
     let relocations = [0x2b0, 13, 0x10, 0x2b8, (3 << 32) | 3, 1, 0x2ac, (2 << 32) | 4, 0];
@@ -64,7 +65,7 @@ fn sample() -> Vec<u8> {
 }
 
 #[test]
-fn a_code_object_is_read() {
+fn parses_a_code_object() {
     let file = sample();
     let object = CodeObject::parse(&file, Arch::Gfx1151).unwrap();
     assert_eq!(object.size, END);
@@ -83,7 +84,7 @@ fn a_code_object_is_read() {
 }
 
 #[test]
-fn relocated_values() {
+fn relocations_write_the_right_bytes() {
     #[track_caller]
     fn check(form: Form, expected: &[u8]) {
         assert_eq!(&form.bytes(0x1_0000_0010, 0x1_0000_0020)[..form.len()], expected, "{form:?}");
@@ -96,7 +97,7 @@ fn relocated_values() {
 }
 
 #[test]
-fn code_for_another_architecture_is_told_from_a_damaged_one() {
+fn distinguishes_other_architectures_from_damage() {
     let file = sample();
     let other = CodeObject::parse(&file, Arch::Gfx1100);
     assert_eq!(other.unwrap_err(), Problem::OtherArch(MACH_GFX1151));
@@ -106,7 +107,7 @@ fn code_for_another_architecture_is_told_from_a_damaged_one() {
 }
 
 #[test]
-fn damage_is_an_error() {
+fn rejects_damaged_code_objects() {
     #[track_caller]
     fn check(at: u64, bytes: &[u8]) {
         let mut file = sample();
@@ -119,7 +120,7 @@ fn damage_is_an_error() {
     check(4, &[1]);
     check(5, &[2]);
     check(18, &[62]);
-    // Program headers, a segment's offset, its size in the file, an enormous size in memory.
+    // Offset of the program headers, a segment's offset, its size in the file, and an enormous size in memory.
     check(32, &[0xff; 8]);
     check(64 + 8, &[0xff; 8]);
     check(64 + 32, &(END + 1).to_le_bytes());
@@ -131,23 +132,23 @@ fn damage_is_an_error() {
     check(RELOCATIONS, &END.to_le_bytes());
     check(RELOCATIONS + 8, &[99]);
     check(RELOCATIONS + 24 + 12, &[99]);
-    // A symbol's name, its address, a descriptor that is cut off.
+    // The name of a symbol, its address, and a descriptor that is cut off.
     check(SYMBOLS + 24, &[0xff; 4]);
     check(SYMBOLS + 24 + 8, &[0xff; 8]);
     check(SYMBOLS + 24 + 8, &(END - 8).to_le_bytes());
-    // A function, which is not kept, but a relocation takes its address.
+    // A function symbol is not kept, but a relocation refers to it.
     check(SYMBOLS + 48 + 4, &[0x12, 3, 7, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
 }
 
 #[test]
-fn no_length_is_a_crash() {
+fn truncated_files_do_not_panic() {
     let file = sample();
     for len in 0..file.len() {
         assert!(CodeObject::parse(&file[..len], Arch::Gfx1151).is_err(), "{len}");
     }
 }
 
-/// What the loader relies on when it writes an image: nothing that was read lies outside of it.
+/// Checks what the loader relies on when it writes an image: all parts lie inside of it.
 fn everything_is_inside(file: &[u8]) {
     let Ok(object) = CodeObject::parse(file, Arch::Gfx1151) else { return };
     let inside =
@@ -171,7 +172,7 @@ fn everything_is_inside(file: &[u8]) {
 
 proptest! {
     #[test]
-    fn no_bytes_are_a_crash(changes in prop::collection::vec((0..END as usize, any::<u8>()), 1..8)) {
+    fn changed_bytes_do_not_panic(changes in prop::collection::vec((0..END as usize, any::<u8>()), 1..8)) {
         let mut file = sample();
         for (at, byte) in changes {
             file[at] = byte;
@@ -180,12 +181,12 @@ proptest! {
     }
 
     #[test]
-    fn no_words_are_a_crash(
+    fn changed_words_do_not_panic(
         changes in prop::collection::vec((0..END / 8, any::<u64>(), 0..64u32), 1..6),
     ) {
         let mut file = sample();
         for (at, word, shift) in changes {
-            // Small numbers and numbers near the maximum are those that go wrong.
+            // Small numbers and numbers near the maximum are the ones that cause overflows.
             let word = if shift % 2 == 0 { word >> shift } else { !(word >> shift) };
             put64(&mut file, at * 8, &[word]);
         }
@@ -193,12 +194,12 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_code_object_is_an_error(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+    fn rejects_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
         assert!(CodeObject::parse(&bytes, Arch::Gfx1151).is_err());
     }
 
     #[test]
-    fn a_gnu_hash_table_of_any_content_is_no_crash(words in prop::collection::vec(any::<u32>(), 8)) {
+    fn arbitrary_gnu_hash_tables_do_not_panic(words in prop::collection::vec(any::<u32>(), 8)) {
         let mut file = sample();
         // DT_GNU_HASH in place of DT_HASH.
         put64(&mut file, DYNAMIC + 48, &[0x6fff_fef5]);

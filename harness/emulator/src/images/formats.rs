@@ -1,4 +1,5 @@
-//! Which formats of `hsa_ext_image.h` the device has, as ROCr's tables say it of hardware (`ImageLutKv`, `ImageLutGfx11`).
+//! Image formats of `hsa_ext_image.h` that the device supports. They follow ROCr's tables for hardware (`ImageLutKv`,
+//! `ImageLutGfx11`).
 
 use isa::image::{Dimension, Format, Numeric};
 
@@ -26,13 +27,13 @@ pub(crate) enum Geometry {
 }
 
 impl Geometry {
-    /// The geometry of that C value.
+    /// Returns the geometry with this C value.
     pub(crate) fn from_c(value: u32) -> Option<Geometry> {
         use Geometry::{Buffer, D1, D1Array, D2, D2Array, D3, Depth, DepthArray};
         [D1, D2, D3, D1Array, D2Array, Buffer, Depth, DepthArray].get(value as usize).copied()
     }
 
-    /// The type of its descriptor; `None` for a buffer, which has another.
+    /// Returns the dimension in the image descriptor; `None` for a buffer, which has another kind of descriptor.
     pub(crate) fn dimension(self) -> Option<Dimension> {
         match self {
             Geometry::D1 => Some(Dimension::D1),
@@ -44,7 +45,7 @@ impl Geometry {
         }
     }
 
-    /// The largest width, height, depth and number of layers (ROCr, `kMaxDimensionLut_`).
+    /// Returns the largest width, height, depth and number of layers (ROCr, `kMaxDimensionLut_`).
     pub(crate) fn most(self) -> [u32; 4] {
         match self {
             Geometry::D1 => [16384, 1, 1, 1],
@@ -57,11 +58,11 @@ impl Geometry {
     }
 }
 
-/// What the device makes of a format.
+/// The device's representation of an image format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Property {
     pub(crate) format: Format,
-    /// What results take from a texel: 0, 1, or 4 and more for its components.
+    /// Component that each result takes: 0 and 1 are constants, 4 and more are components of the texel.
     pub(crate) select: [u8; 4],
     /// `hsa_ext_image_capability_t`.
     pub(crate) capability: u32,
@@ -71,7 +72,7 @@ const READ: u32 = 1;
 const READ_OR_WRITE: u32 = READ | 2;
 const READ_WRITE: u32 = READ_OR_WRITE | 4;
 
-/// What a texel's components are selected as.
+/// Values of [`Property::select`].
 mod select {
     pub(super) const ZERO: u8 = 0;
     pub(super) const ONE: u8 = 1;
@@ -81,18 +82,18 @@ mod select {
     pub(super) const W: u8 = 7;
 }
 
-/// `None` for what hardware does not have.
+/// Returns the representation of a format; `None` if hardware does not support it.
 pub(crate) fn property(wanted: ImageFormat, geometry: Geometry) -> Option<Property> {
     use select::{ONE, W, X, Y, Z, ZERO};
     let is_depth = matches!(geometry, Geometry::Depth | Geometry::DepthArray);
-    // Channel types that are whole texels.
+    // Channel types that describe a whole texel.
     let packed = match wanted.kind {
         5 => Some([5, 5, 5, 1]),
         6 => Some([5, 6, 5, 0]),
         7 => Some([10, 10, 10, 2]),
         _ => None,
     };
-    // What one component is.
+    // Channel types that describe one component.
     let plain = match wanted.kind {
         0 => Some((8, Numeric::Snorm)),
         1 => Some((16, Numeric::Snorm)),

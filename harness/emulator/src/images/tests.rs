@@ -1,6 +1,6 @@
 use super::*;
 
-/// As C callers pass the address of their variable.
+/// Converts a variable to the output pointer that a C caller passes.
 fn out<T>(variable: &mut T) -> Out<T> {
     // SAFETY: `Out` is a transparent pointer, valid for writing as long as the variable lives.
     unsafe { std::mem::transmute::<*mut T, Out<T>>(variable) }
@@ -36,13 +36,13 @@ fn region(offset: [u32; 3], range: [u32; 3]) -> Region {
     Region { offset: dim(offset), range: dim(range) }
 }
 
-/// A part of the image goes there and comes back, in rows and slices of other pitches; the rest of it stays.
+/// Imports and exports a part of an image with other pitches, and checks that the rest of the image stays unchanged.
 #[test]
 fn parts_are_imported_and_exported() {
     #[track_caller]
     fn check(geometry: u32, size: [usize; 4], offset: [u32; 3], range: [u32; 3]) {
         let (image, data, bytes) = made(described(geometry, size, BYTES)).expect("it is made");
-        // SAFETY: the image's own memory, which nothing else uses meanwhile.
+        // SAFETY: memory of the image that nothing else accesses.
         let all = || unsafe { std::slice::from_raw_parts(data as *const u8, bytes) }.to_vec();
         let (row, slice) = (range[0] as usize * 4 + 3, range[0] as usize * 40);
         let source: Vec<u8> = (0..4000).map(|at| (at * 7 % 251 + 1) as u8).collect();
@@ -51,13 +51,13 @@ fn parts_are_imported_and_exported() {
         let status = hsa_ext_image_import(Agent::GPU, from, row, slice, image, out(&mut part));
         assert_eq!(status, Status::SUCCESS);
         let texels: u32 = range.iter().product();
-        // No byte of the source is zero, and memory begins as zeros.
+        // The source contains no zero byte, and the memory is initially zero.
         assert_eq!(all().iter().filter(|byte| **byte != 0).count(), texels as usize * 4);
         let mut target = vec![0u8; 4000];
         let to = target.as_mut_ptr() as usize;
         let status = hsa_ext_image_export(Agent::GPU, image, to, row, slice, out(&mut part));
         assert_eq!(status, Status::SUCCESS);
-        // Layers of one row are counted in y, and so are one row apart.
+        // One-dimensional arrays count their layers in y, one row pitch apart.
         for z in 0..range[2] as usize {
             for y in 0..range[1] as usize {
                 let at = z * slice + y * if geometry == 3 { slice } else { row };
@@ -98,13 +98,13 @@ fn images_are_copied_and_cleared() {
     assert_eq!(copy(&mut range), Status::INVALID_ARGUMENT);
     range.y = 2;
     assert_eq!(copy(&mut range), Status::SUCCESS);
-    // SAFETY: two texels of the second row of the second image.
+    // SAFETY: two texels in the second row of the second image.
     let row = unsafe { ((data + 256 + 12) as *const [u8; 8]).read() };
     assert_eq!(row, [1, 2, 255, 4, 1, 2, 255, 4]);
 }
 
 #[test]
-fn what_hardware_lacks_is_refused() {
+fn rejects_formats_and_sizes_that_hardware_lacks() {
     let refused = |geometry, size, format| made(described(geometry, size, format)).map(|_| ());
     let size = [8, 8, 0, 0];
     // UNORM_INT24, RGBX, signed LUMINANCE, DEPTH of an ordinary type, RGB of bytes.
@@ -124,7 +124,7 @@ fn what_hardware_lacks_is_refused() {
     assert_eq!(pitched(1, 4096, 512, 4096), Status::SUCCESS);
     assert_eq!(pitched(1, 4096, 500, 0), Status::IMAGE_PITCH_UNSUPPORTED);
     assert_eq!(pitched(1, 4096, 512, 4095), Status::IMAGE_PITCH_UNSUPPORTED);
-    // The descriptor of an array has no room for a pitch here.
+    // The descriptor of an array has no field for a pitch on this architecture.
     assert_eq!(pitched(4, 4096, 512, 0), Status::IMAGE_PITCH_UNSUPPORTED);
     assert_eq!(pitched(4, 4096, 256, 0), Status::SUCCESS);
     assert_eq!(pitched(1, 4000, 512, 0), Status::INVALID_ARGUMENT);
@@ -146,11 +146,11 @@ fn what_hardware_lacks_is_refused() {
     );
 }
 
-/// What kernels find behind a handle: ROCr's objects have 12 and 8 words, and HIP copies so many.
+/// Handles have the layout that kernels expect: ROCr's objects have 12 and 8 words, and HIP copies that many.
 #[test]
-fn handles_are_descriptors() {
+fn handles_point_to_descriptors() {
     let (image, data, _) = made(described(1, [5, 3, 0, 0], BYTES)).expect("it is made");
-    // SAFETY: the object of a handle has so many words.
+    // SAFETY: the object of a handle has that many words.
     let words = unsafe { (image as *const [u32; IMAGE_WORDS]).read() };
     assert_eq!(words[0], (data >> 8) as u32);
     assert_eq!(words[8..11], [BYTES[0], BYTES[1], 5]);

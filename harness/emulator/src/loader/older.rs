@@ -1,4 +1,4 @@
-//! Older names for what executables do, and what they tell of themselves.
+//! Older functions for executables, and their attributes.
 
 use std::ffi::{c_char, c_void};
 
@@ -40,7 +40,7 @@ extern "C" fn hsa_executable_get_info(executable: u64, attribute: u32, value: An
     }
 }
 
-/// What could be wrong with an executable was found as it was loaded, so the result is always zero.
+/// Returns zero: invalid executables are rejected when they are loaded.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_executable_validate(executable: u64, result: Out<u32>) -> Status {
     if with(|registry| registry.executables.contains_key(&executable)) {
@@ -59,10 +59,10 @@ extern "C" fn hsa_executable_validate_alt(
     hsa_executable_validate(executable, result)
 }
 
-/// `hsa_executable_get_symbol`. Code objects of AMD have no modules, so a symbol of one is not found.
+/// `hsa_executable_get_symbol`. AMD's code objects have no modules, so a module name is never found.
 ///
 /// # Safety
-/// As the interface demands: `module` is null or a C string, and `symbol_name` is a C string.
+/// As required by HSA: `module` is null or a C string, and `symbol_name` is a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_executable_get_symbol(
     executable: u64,
@@ -72,11 +72,11 @@ unsafe extern "C" fn hsa_executable_get_symbol(
     _convention: i32,
     symbol: Out<u64>,
 ) -> Status {
-    // SAFETY: a string of C, which HSA has the caller pass.
+    // SAFETY: HSA requires the caller to pass a C string.
     if unsafe { crate::abi::name(module) }.is_some_and(|module| !module.is_empty()) {
         return Status::INVALID_SYMBOL_NAME;
     }
-    // SAFETY: the name is the caller's, handed on; the agent lives on this stack.
+    // SAFETY: the name is passed on unchanged; the agent is a local.
     unsafe { hsa_executable_get_symbol_by_name(executable, symbol_name, &agent, symbol) }
 }
 
@@ -107,7 +107,7 @@ extern "C" fn hsa_executable_iterate_agent_symbols(
     Status::SUCCESS
 }
 
-/// All symbols are of an agent, as in everything that AMD's compiler makes.
+/// Calls back for no symbol: all symbols belong to an agent, as AMD's compiler never makes program symbols.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_executable_iterate_program_symbols(
     executable: u64,

@@ -1,11 +1,11 @@
-//! Who touched each byte last.
+//! Last accesses of each byte.
 
 use std::{cell::Cell, collections::BTreeMap, ops::Range};
 
 use isa::AccessKind;
 
-/// The last work that wrote a byte and the last that read it, each with one added; zero is nobody. One word, since many of them are
-/// compared and filled: the writer, whether it was by an atomic, and the reader.
+/// Last write and last read of a byte, each as the number of the work plus one; zero means none. All is packed into one
+/// word, because many are compared and filled: the writer, whether the write was atomic, and the reader.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Byte(u64);
 
@@ -15,13 +15,13 @@ const ATOMIC: u64 = 1 << 32;
 
 const PAGE: u64 = 4096;
 
-/// Most copies and many kernels treat all bytes of a page alike.
+/// Accesses of a page. Most copies and many kernels access all bytes of a page in the same way.
 enum Page {
     Alike(Byte),
     Each(Box<[Byte]>),
 }
 
-/// An access that is not ordered before the one that found it.
+/// An earlier access that is not ordered before the current one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unordered {
     pub(super) work: u32,
@@ -29,12 +29,12 @@ pub(super) struct Unordered {
     pub(super) address: u64,
 }
 
-/// Bytes that nobody touched have no page.
+/// Accesses by page. Pages without accesses are absent.
 #[derive(Default)]
 pub(super) struct Accesses(BTreeMap<u64, Page>);
 
 impl Byte {
-    /// Adds an access; an error says which work it conflicts with.
+    /// Adds an access. The error is the work that it conflicts with.
     fn add(
         &mut self,
         work: u32,
@@ -50,13 +50,13 @@ impl Byte {
         let writer = rival(write).filter(|_| !both_atomic).map(|other| (other, wrote));
         let reader = rival(read).map(|other| (other, AccessKind::Load));
         let found = if kind == AccessKind::Load {
-            // Of several readers without an order among them the first is kept.
+            // Of several readers that are not ordered among themselves, only the first is kept.
             if reader.is_none() {
                 self.0 = self.0 & !READER | u64::from(work + 1);
             }
             writer
         } else {
-            // A conflict is told once, and not again with each write that is ordered after this one.
+            // A conflict is reported once; later writes that are ordered after this one do not report it again.
             let read = if reader.is_some() { 0 } else { self.0 & READER };
             let atomic = if kind == AccessKind::Atomic { ATOMIC } else { 0 };
             self.0 = u64::from(work + 1) << WRITER | atomic | read;
@@ -66,7 +66,7 @@ impl Byte {
     }
 }
 
-/// How many of the first bytes have the same history. By pieces, which are compared at once.
+/// Returns the number of leading bytes with equal history. Compares 16 bytes at once.
 fn alike(bytes: &[Byte]) -> usize {
     let Some(first) = bytes.first() else { return 0 };
     let mut length = 0;
@@ -80,7 +80,8 @@ fn alike(bytes: &[Byte]) -> usize {
 }
 
 impl Accesses {
-    /// Notes an access; `is_before` tells which work it is ordered after. The error is the first conflict.
+    /// Records an access. `is_before` returns true for work that the access is ordered after. The error is the first
+    /// conflict.
     pub(super) fn touch(
         &mut self,
         work: u32,
@@ -88,7 +89,7 @@ impl Accesses {
         range: Range<u64>,
         is_before: impl Fn(u32) -> bool,
     ) -> Result<(), Unordered> {
-        // Neighbouring bytes mostly have the same history.
+        // Neighbouring bytes mostly have equal histories, so the last result is cached.
         let known = Cell::new(work);
         let is_before = |other| {
             let before = known.get() == other || is_before(other);
@@ -117,7 +118,7 @@ impl Accesses {
                     let part = &mut bytes[(start - base) as usize..(end - base) as usize];
                     let mut done = 0;
                     while done < part.len() {
-                        // What happens to one byte happens to all with the same history.
+                        // All bytes with equal history get the same result.
                         let length = alike(&part[done..]);
                         let mut byte = part[done];
                         let added = byte.add(work, kind, &is_before);
@@ -128,7 +129,7 @@ impl Accesses {
                         }
                         done += length;
                     }
-                    // Waves write a page piece by piece, and mostly in order.
+                    // Waves write a page piece by piece, mostly in ascending order.
                     if end == base.saturating_add(PAGE) && alike(bytes) == bytes.len() {
                         *page = Page::Alike(bytes[0]);
                     }
@@ -139,7 +140,7 @@ impl Accesses {
         first
     }
 
-    /// Nobody touched these bytes.
+    /// Removes the history of these bytes.
     pub(super) fn forget(&mut self, range: Range<u64>) {
         let first = range.start / PAGE * PAGE;
         let mut rest = self.0.split_off(&first);
@@ -152,8 +153,8 @@ impl Accesses {
 mod tests {
     use super::{AccessKind::*, *};
 
-    /// Accesses by work of these numbers to ranges of addresses, and the first conflict; work is ordered after all work whose
-    /// number is of the same parity.
+    /// Checks the first conflict of a list of accesses. Work is ordered after all work whose number has the same
+    /// parity.
     #[track_caller]
     fn check(list: &[(u32, AccessKind, Range<u64>)], expected: Option<(u32, AccessKind, u64)>) {
         let mut accesses = Accesses::default();
@@ -164,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn a_write_and_an_access_need_an_order() {
+    fn unordered_write_and_access_conflict() {
         let one = || 5000..5004;
         check(&[(0, Store, one()), (1, Load, one())], Some((0, Store, 5000)));
         check(&[(0, Store, one()), (2, Load, one())], None);
         check(&[(0, Load, one()), (1, Store, one())], Some((0, Load, 5000)));
         check(&[(0, Load, one()), (1, Load, one()), (3, Store, 5002..5003)], Some((0, Load, 5002)));
         check(&[(0, Load, one()), (2, Load, one()), (2, Store, one())], None);
-        // One that reads first what it writes.
+        // The same work reads and then writes.
         check(&[(0, Load, one()), (1, Load, one()), (1, Store, one())], Some((0, Load, 5000)));
         check(&[(0, Store, one()), (0, Load, one()), (0, Store, one())], None);
         check(&[(0, Store, 5000..5004), (1, Store, 5004..5008)], None);
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_pages_and_bytes_of_them_meet() {
+    fn page_and_byte_accesses_conflict() {
         let pages = || 4096..3 * 4096;
         check(&[(0, Store, pages()), (1, Load, 9000..9001)], Some((0, Store, 9000)));
         check(&[(0, Store, 9000..9001), (1, Load, pages())], Some((0, Store, 9000)));
@@ -196,9 +197,9 @@ mod tests {
         check(&[(0, Store, pages()), (1, Store, 0..4096), (1, Store, 3 * 4096..20000)], None);
     }
 
-    /// What is done to a range at once is what is done to its bytes one by one.
+    /// An access to a range gives the same result as accesses to its bytes one by one.
     #[test]
-    fn a_range_is_as_all_of_its_bytes() {
+    fn range_access_equals_byte_accesses() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = |below: u64| {
             state ^= state << 13;
@@ -216,7 +217,7 @@ mod tests {
                 let before = |other: u32| other % 3 == work % 3 || other < work;
                 let one = whole.touch(work, kind, range.clone(), before);
                 let touch = |at| single.touch(work, kind, at..at + 1, before);
-                // All bytes are touched, whatever comes of the first of them.
+                // All bytes are accessed, even after a conflict.
                 let results: Vec<_> = range.map(touch).collect();
                 let other = results.into_iter().find(Result::is_err).unwrap_or(Ok(()));
                 assert_eq!(one, other);
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_conflicts_with_nothing() {
+    fn freed_memory_has_no_conflicts() {
         let mut accesses = Accesses::default();
         let no = |_| false;
         assert_eq!(accesses.touch(0, Store, 0..16384, no), Ok(()));
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_conflict_the_rest_of_the_access_is_noted() {
+    fn access_is_recorded_fully_after_a_conflict() {
         let mut accesses = Accesses::default();
         let no = |_| false;
         assert_eq!(accesses.touch(0, Load, 4096..4100, no), Ok(()));

@@ -1,22 +1,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One packet or copy: which queue it is of, and its number there.
+/// Identity of a packet or copy: its queue and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) queue: u64,
     pub(super) index: u64,
 }
 
-/// Packets and copies that are known to be complete.
+/// Vector clock: packets and copies that are known to be complete.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock(BTreeMap<u64, Complete>);
 
-/// Of one queue.
+/// Complete packets of one queue.
 #[derive(Clone, Debug, Default)]
 struct Complete {
-    /// All before this one.
+    /// All packets before this number are complete.
     before: u64,
-    /// Some behind it.
+    /// Single complete packets after `before`.
     single: BTreeSet<u64>,
 }
 
@@ -66,7 +66,7 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// A clock that knows these packets of queue 1.
+    /// Returns a clock that contains these packets of queue 1.
     fn clock(known: &[u64]) -> Clock {
         let mut clock = Clock::default();
         known.iter().for_each(|index| clock.add(Place { queue: 1, index: *index }));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_knows_what_was_added_and_joined() {
+    fn clock_contains_added_and_joined_packets() {
         check(&clock(&[]), &[]);
         check(&clock(&[3, 0, 1, 1]), &[0, 1, 3]);
         let mut joined = clock(&[5, 0, 1, 7]);

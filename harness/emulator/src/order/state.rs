@@ -1,4 +1,4 @@
-//! What is ordered before what, and the first two accesses that nothing orders.
+//! Happens-before state: clocks of queues, signals and the host, and the search for unordered accesses.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{row::Row, sanitizer};
 
-/// In place of a queue: copies wait for nothing but their signals.
+/// Pseudo-queue of copies, which wait only for their signals.
 const COPIES: u64 = 0;
 
-/// What is said of one packet or copy.
+/// Description of a packet or copy for messages.
 struct Entry {
     place: Place,
     line: u32,
@@ -34,36 +34,36 @@ impl Entry {
         format!("{}{packet}", self.work(kind))
     }
 
-    /// In words that are the same for each packet of a loop.
+    /// Describes the work without its packet number, so that all packets of a loop have the same text.
     fn work(&self, kind: AccessKind) -> String {
         format!("{} by {} of {}", kind.word(), self.name, sanitizer::line(self.line))
     }
 }
 
-/// What a queue makes its packets wait for.
+/// Clocks of a queue.
 #[derive(Default)]
 struct Queue {
-    /// What packets from here on wait for.
+    /// Work that all later packets wait for.
     floor: Clock,
-    /// All packets so far and what they waited for.
+    /// All packets so far, and the work that they waited for.
     all: Clock,
-    /// What the host knew when it rang the doorbell, by the index behind the last packet.
+    /// Host clocks at the times when it rang the doorbell, by the index after the last submitted packet.
     rung: BTreeMap<u64, Known>,
 }
 
-/// What the host knows as it hands over work, and the line of the case that it is at.
+/// Clock of the host and the line of the case, at the time when work is submitted.
 #[derive(Clone)]
 pub(crate) struct Known {
     clock: Clock,
     line: u32,
 }
 
-/// A packet or copy that is being carried out.
+/// A packet or copy that is being executed.
 pub(crate) struct Work {
     number: u32,
     place: Place,
     clock: Clock,
-    /// What it writes is a signal to who reads it: hipStreamWriteValue and hipStreamWaitValue.
+    /// True if its writes are themselves synchronisation: hipStreamWriteValue and hipStreamWaitValue.
     signals_by_memory: bool,
 }
 
@@ -83,7 +83,7 @@ impl State {
         Known { clock: self.host.clone(), line }
     }
 
-    /// The host rings the doorbell of a queue whose packets before that index are written.
+    /// Records that the host rang the doorbell of a queue. Packets before `end` are written.
     pub(super) fn rings(&mut self, queue: u64, end: u64, line: u32) {
         let known = self.known(line);
         self.queues.entry(queue).or_default().rung.entry(end).or_insert(known);
@@ -96,7 +96,7 @@ impl State {
         Work { number, place, clock: known.clock, signals_by_memory: false }
     }
 
-    /// A queue takes up a packet; `line` counts where the doorbell was not rung for it yet.
+    /// Starts a packet. `line` is used if the doorbell has not been rung for it yet.
     pub(super) fn begin_packet(
         &mut self,
         queue: u64,
@@ -108,7 +108,7 @@ impl State {
         let before = self.queues.entry(queue).or_default();
         let rung = before.rung.range(index + 1..).next();
         let mut known = rung.map_or(now, |(_, known)| known.clone());
-        // Packets without a barrier bit may be taken up in another order, but not by much.
+        // Packets without a barrier bit may start out of order, but only within the window.
         before.rung = before.rung.split_off(&index.saturating_sub(WINDOW as u64));
         known.clock.join(&before.floor);
         if barrier {
@@ -118,7 +118,7 @@ impl State {
         self.begin(Place { queue, index }, "a packet", known)
     }
 
-    /// A name once for all packets that bear it.
+    /// Returns an interned name.
     fn shared(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.names.get(name) {
             return known.clone();
@@ -134,7 +134,7 @@ impl State {
         self.begin(place, name, known)
     }
 
-    /// The packet launches that kernel.
+    /// Records the kernel that the packet launches.
     pub(super) fn launches(&mut self, work: &mut Work, kernel: &str) {
         self.entries[work.number as usize].name = self.shared(&format!("kernel {kernel}"));
         work.signals_by_memory = kernel.starts_with("__amd_rocclr_streamOps");
@@ -144,26 +144,26 @@ impl State {
         self.signals.entry(signal).or_default()
     }
 
-    /// The work has waited for a signal.
+    /// Records that the work has waited for a signal.
     pub(super) fn waited(&mut self, work: &mut Work, signal: u64) {
         work.clock.join(self.signal(signal));
     }
 
-    /// The packet holds up those behind it until it is complete.
+    /// Makes all later packets of the queue wait for this packet.
     pub(super) fn holds_up(&mut self, work: &Work) {
         let floor = &mut self.queues.entry(work.place.queue).or_default().floor;
         floor.join(&work.clock);
         floor.add(work.place);
     }
 
-    /// The packet is complete.
+    /// Records that the packet is complete.
     pub(super) fn end_packet(&mut self, work: &Work) {
         let all = &mut self.queues.entry(work.place.queue).or_default().all;
         all.join(&work.clock);
         all.add(work.place);
     }
 
-    /// Work that is complete lowers a signal.
+    /// Records that complete work lowers a signal.
     pub(super) fn lowers(&mut self, work: &Work, signal: u64) {
         let clock = self.signal(signal);
         clock.join(&work.clock);
@@ -175,19 +175,19 @@ impl State {
         self.host.join(&clock);
     }
 
-    /// The host adds to a signal.
+    /// Records that the host added to a signal.
     pub(super) fn host_added(&mut self, signal: u64) {
         let clock = self.host.clone();
         self.signal(signal).join(&clock);
     }
 
-    /// The host gives a signal a value of its own, and what it told before is over.
+    /// Records that the host set a signal, which discards its earlier clock.
     pub(super) fn host_set(&mut self, signal: u64) {
         let clock = self.host.clone();
         *self.signal(signal) = clock;
     }
 
-    /// The host does this by itself, and goes on when it is complete.
+    /// Records work that the host itself has completed.
     pub(super) fn is_of_the_host(&mut self, work: &Work) {
         self.host.add(work.place);
     }
@@ -217,7 +217,7 @@ impl State {
         })
     }
 
-    /// Notes what a copy moves. The error is the first conflict.
+    /// Records the accesses of a copy. The error is the first conflict.
     pub(super) fn touch_rows(&mut self, work: &mut Work, rows: &[Row]) -> Result<(), Unordered> {
         let range = |start: usize, len: usize| start as u64..(start + len) as u64;
         let mut first = Ok(());
@@ -237,16 +237,16 @@ impl State {
 mod tests {
     use super::*;
 
-    /// What happens, in this order, to the same bytes.
+    /// Events of a test; all accesses are to the same bytes.
     #[derive(Clone, Copy, Debug)]
     enum Event {
-        /// A packet of a queue, by its index, with or without the barrier bit, writes and lowers a signal.
+        /// A packet (queue, index, barrier bit) writes and lowers a signal.
         Packet(u64, u64, bool, u64),
-        /// A barrier packet of a queue waits for a signal.
+        /// A barrier packet (queue, index) waits for a signal.
         Barrier(u64, u64, u64),
-        /// A copy that waits for one signal reads and lowers another.
+        /// A copy that waits for the first signal reads and lowers the second.
         Copy(u64, u64),
-        /// A kernel of the runtime on a queue reads or writes a value that others wait for.
+        /// A runtime kernel on a queue (queue, index) reads or writes a value that streams wait for.
         Value(u64, u64, AccessKind),
         Ring(u64, u64),
         HostSaw(u64),
@@ -309,13 +309,13 @@ mod tests {
         assert_eq!(found, expected, "{events:?}");
     }
 
-    /// Signals; packets that nobody waits for lower the first.
+    /// Signals. Packets whose completion does not matter lower the first.
     const NO: u64 = 10;
     const S: u64 = 11;
     const T: u64 = 12;
 
     #[test]
-    fn packets_of_a_queue_wait_by_barrier_bits_and_barrier_packets() {
+    fn barriers_order_packets() {
         let first = "write by kernel k of line 1 (packet 0 of queue 1)";
         check(&[Packet(1, 0, true, NO), Packet(1, 1, true, NO)], None);
         let second = "write by kernel k of line 2 (packet 1 of queue 1)";
@@ -323,7 +323,7 @@ mod tests {
         let second = "write by kernel k of line 2 (packet 0 of queue 2)";
         check(&[Packet(1, 0, true, NO), Packet(2, 0, true, NO)], Some((second, first)));
         check(&[Packet(1, 0, true, S), Barrier(2, 0, S), Packet(2, 1, false, NO)], None);
-        // A packet behind one with a barrier bit is launched after that.
+        // A packet after one with a barrier bit starts after that one.
         let order = [Packet(1, 0, true, S), Barrier(2, 0, S), Barrier(2, 1, NO)];
         check(&[&order[..], &[Packet(2, 2, false, NO)]].concat(), None);
         let third = "write by kernel k of line 3 (packet 1 of queue 2)";
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_wait_by_signals() {
+    fn signals_order_copies() {
         let first = "write by kernel k of line 1 (packet 0 of queue 1)";
         check(&[Packet(1, 0, true, S), Copy(S, T), Barrier(1, 1, T), Packet(1, 2, true, NO)], None);
         check(&[Packet(1, 0, true, S), Copy(T, NO)], Some(("read by the copy of line 2", first)));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_streams_wait_for_are_signals() {
+    fn stream_values_order_like_signals() {
         let [write, read] = [AccessKind::Store, AccessKind::Load];
         check(
             &[
@@ -358,17 +358,17 @@ mod tests {
     }
 
     #[test]
-    fn the_host_orders_what_it_hands_over_after_a_look() {
+    fn reading_a_signal_orders_later_submissions() {
         let first = "write by kernel k of line 1 (packet 0 of queue 1)";
         let second = |line| format!("write by kernel k of line {line} (packet 0 of queue 2)");
         check(&[Packet(1, 0, true, S), HostSaw(S), Packet(2, 0, true, NO)], None);
-        // Handed over before the look, though taken up after it.
+        // The packet was submitted before the host read the signal, although it starts afterwards.
         check(
             &[Packet(1, 0, true, S), Ring(2, 1), HostSaw(S), Packet(2, 0, true, NO)],
             Some((&second(2), first)),
         );
         check(&[Packet(1, 0, true, S), Ring(2, 0), HostSaw(S), Packet(2, 0, true, NO)], None);
-        // A signal with a new value tells nothing of what lowered it before.
+        // Setting a signal discards the work that lowered it before.
         check(
             &[Packet(1, 0, true, S), HostSet(S), HostSaw(S), Packet(2, 0, true, NO)],
             Some((&second(4), first)),

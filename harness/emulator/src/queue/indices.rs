@@ -1,4 +1,4 @@
-//! The read and write indices of a queue, as the host sees and moves them.
+//! Access of the host to the read and write indices of a queue.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -7,10 +7,10 @@ use crate::{
     schedule,
 };
 
-/// The queue behind a pointer of the host.
+/// Returns the queue behind a pointer of the host.
 fn cell(queue: *const QueueCell) -> &'static QueueCell {
-    // SAFETY: the interface requires a pointer from `hsa_queue_create` that is not destroyed; its
-    // memory is 'static as long as that holds, and what changes in it is atomic.
+    // SAFETY: HSA requires a pointer from `hsa_queue_create` that is not destroyed. Until then its memory is 'static,
+    // and all changing fields are atomic.
     unsafe { &*queue }
 }
 
@@ -31,15 +31,15 @@ fn add_write(queue: *const QueueCell, count: u64) -> u64 {
     cell(queue).write_index.fetch_add(count, SeqCst)
 }
 
-/// The index as it was before, whether or not it was `expected`.
+/// Returns the previous index, whether or not it equals `expected`.
 fn cas_write(queue: *const QueueCell, expected: u64, value: u64) -> u64 {
     match cell(queue).write_index.compare_exchange(expected, value, SeqCst, SeqCst) {
         Ok(before) | Err(before) => before,
     }
 }
 
-/// Only who carries out the packets moves the read index, and that is the device: ROCr, too, leaves the index of a
-/// hardware queue alone (`AqlQueue::StoreReadIndexRelease`).
+/// Does nothing: only the packet processor moves the read index. ROCr does not change the index of a hardware queue
+/// either (`AqlQueue::StoreReadIndexRelease`).
 fn store_read(_queue: *const QueueCell, _value: u64) {}
 
 export! {

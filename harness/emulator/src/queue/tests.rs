@@ -20,7 +20,7 @@ fn create(callback: Option<QueueCallback>, data: Signal) -> *mut QueueCell {
     queue
 }
 
-/// Hands a packet over as a host does: reserve, write all but the header, write the header, ring.
+/// Submits a packet like a host: reserve a slot, write all but the header, write the header, ring the doorbell.
 fn submit<T>(queue: *mut QueueCell, packet: T, header: u16) {
     assert_eq!(size_of::<T>(), PACKET);
     let index = hsa_queue_add_write_index_screlease(queue, 1);
@@ -52,7 +52,7 @@ fn lowered(signal: Signal) -> bool {
 }
 
 #[test]
-fn packets_are_processed_in_order_and_their_slots_given_back() {
+fn packets_run_in_order_and_free_their_slots() {
     let queue = create(None, Signal::NONE);
     let (gate, first, second) = (signal::create(1), signal::create(1), signal::create(1));
     submit(queue, barrier(&[gate], first), packet::BARRIER_AND.into());
@@ -67,7 +67,7 @@ fn packets_are_processed_in_order_and_their_slots_given_back() {
 }
 
 #[test]
-fn a_barrier_or_needs_one_signal_and_a_barrier_value_its_condition() {
+fn barrier_or_and_barrier_value_wait() {
     let queue = create(None, Signal::NONE);
     let (one, other, done) = (signal::create(1), signal::create(1), signal::create(2));
     submit(queue, barrier(&[one, other], done), packet::BARRIER_OR.into());
@@ -95,7 +95,7 @@ fn a_barrier_or_needs_one_signal_and_a_barrier_value_its_condition() {
 }
 
 #[test]
-fn the_ring_wraps() {
+fn ring_wraps() {
     let queue = create(None, Signal::NONE);
     for _ in 0..200 {
         let done = signal::create(1);
@@ -107,7 +107,7 @@ fn the_ring_wraps() {
 }
 
 #[test]
-fn an_unknown_packet_is_an_error_of_the_queue() {
+fn unknown_packet_fails_the_queue() {
     let (called, after) = (signal::create(1), signal::create(1));
     let queue = create(Some(note_error), called);
     submit(queue, barrier(&[], after), 4);
@@ -119,7 +119,7 @@ fn an_unknown_packet_is_an_error_of_the_queue() {
 }
 
 #[test]
-fn a_queue_that_waits_can_be_destroyed() {
+fn waiting_queue_can_be_destroyed() {
     let queue = create(None, Signal::NONE);
     let (never, done) = (signal::create(1), signal::create(1));
     submit(queue, barrier(&[never], done), packet::BARRIER_AND.into());
@@ -127,11 +127,12 @@ fn a_queue_that_waits_can_be_destroyed() {
     assert_eq!(done.load(), 1);
 }
 
-/// A queue that nobody works on, with these packets: header, and what a barrier packet waits for.
+/// Returns a queue without a running thread that contains these packets: header, and the signals that a barrier packet
+/// waits for.
 fn idle_queue(packets: &[(u16, &[Signal])]) -> Arc<Queue> {
     let queue = create(None, Signal::NONE);
     let found = find(queue as u64).unwrap();
-    // The thread is gone before the packets are there, and the queue counts as alive again.
+    // The thread ends before the packets are submitted, and then the queue is marked as running again.
     found.end();
     found.stop.store(false, Ordering::SeqCst);
     for (header, dependencies) in packets {
@@ -141,7 +142,7 @@ fn idle_queue(packets: &[(u16, &[Signal])]) -> Arc<Queue> {
 }
 
 #[test]
-fn packets_overtake_only_where_the_barrier_bit_and_barrier_packets_let_them() {
+fn barriers_prevent_overtaking() {
     const FREE: u16 = packet::DISPATCH as u16;
     const BEHIND: u16 = FREE | packet::BARRIER_BIT;
     const WAIT: u16 = packet::BARRIER_AND as u16;
@@ -163,7 +164,7 @@ fn packets_overtake_only_where_the_barrier_bit_and_barrier_packets_let_them() {
 }
 
 #[test]
-fn slots_are_given_back_in_order() {
+fn slots_are_freed_in_order() {
     let dispatch = (u16::from(packet::DISPATCH), [].as_slice());
     let queue = idle_queue(&[dispatch; 3]);
     let left = || queue.waiting().map(|(index, _)| index).collect::<Vec<_>>();

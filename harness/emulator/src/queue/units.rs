@@ -1,5 +1,5 @@
-//! Which compute units a queue may use. Where a workgroup runs is not modelled, so a mask has no effect but that it
-//! can be asked for again.
+//! Compute unit masks of queues. The assignment of workgroups to units is not modelled, so a mask is only stored and
+//! returned.
 
 use device::Arch;
 
@@ -8,50 +8,51 @@ use crate::{
     config, model,
 };
 
-/// A bit for each compute unit of the device, in words of 32.
+/// One bit per compute unit of the device, in 32-bit words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mask(Vec<u32>);
 
 impl Mask {
-    /// All compute units of the device.
+    /// Returns a mask with all compute units of the device.
     pub(super) fn all() -> Mask {
         let units = model::of(config::get().arch).compute_units;
         Mask::of(&vec![u32::MAX; units.div_ceil(u32::BITS) as usize], units)
     }
 
-    /// What was asked for of a device with so many units; words and bits behind the last unit do not count.
+    /// Returns the requested mask for a device with this number of units. Words and bits after the last unit are
+    /// dropped.
     fn of(asked: &[u32], units: u32) -> Mask {
         let kept = asked.iter().zip((0..units).step_by(u32::BITS as usize));
         Mask(kept.map(|(word, first)| word & ones(units - first)).collect())
     }
 
-    /// Whether every unit has its neighbour, with which it makes a workgroup processor.
+    /// Returns true if units are enabled in pairs, each a workgroup processor.
     fn is_of_pairs(&self) -> bool {
         const EVEN: u32 = 0x5555_5555;
         self.0.iter().all(|word| word & EVEN == word >> 1 & EVEN)
     }
 
-    /// The first `words` words; zeros behind the last unit.
+    /// Returns the first `words` words, padded with zeros.
     fn words(&self, words: usize) -> impl Iterator<Item = u32> {
         self.0.iter().copied().chain(std::iter::repeat(0)).take(words)
     }
 }
 
-/// RDNA has its compute units in pairs, and so have all with waves of 32.
+/// Returns true if compute units form pairs. That holds for RDNA, and exactly the RDNA architectures have waves of 32.
 fn has_workgroup_processors(arch: Arch) -> bool {
     arch.wave_size() == 32
 }
 
-/// The lowest `count` bits, at most all.
+/// Returns a word with the lowest `count` bits set, at most 32.
 fn ones(count: u32) -> u32 {
     u32::MAX >> (u32::BITS - count.min(u32::BITS))
 }
 
-/// `hsa_amd_queue_cu_set_mask`. As in ROCr (`AqlQueue::SetCUMasking`) no bits mean all units, and a device with workgroup
-/// processors takes no half of one.
+/// `hsa_amd_queue_cu_set_mask`. As in ROCr (`AqlQueue::SetCUMasking`), an empty mask means all units, and a device with
+/// workgroup processors rejects a mask with half of one.
 ///
 /// # Safety
-/// As the interface demands: `mask` points at `bits` bits.
+/// As required by HSA: `mask` points at `bits` bits.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
     queue: *const QueueCell,
@@ -62,7 +63,7 @@ unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
     if !bits.is_multiple_of(u32::BITS) || (bits > 0 && mask.is_null()) {
         return Status::INVALID_ARGUMENT;
     }
-    // SAFETY: HSA has the caller pass one bit for each unit, in whole words of 32.
+    // SAFETY: HSA requires the caller to pass one bit per unit, in whole 32-bit words.
     let asked = unsafe { array(mask, bits / u32::BITS) };
     let arch = config::get().arch;
     let mask = if bits == 0 { Mask::all() } else { Mask::of(asked, model::of(arch).compute_units) };
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_ends_with_the_last_unit() {
+    fn mask_ends_with_the_last_unit() {
         check(&[u32::MAX; 2], 40, &[u32::MAX, 0xff], true);
         check(&[u32::MAX; 3], 64, &[u32::MAX, u32::MAX, 0], true);
         check(&[0x33], 40, &[0x33, 0], true);

@@ -1,4 +1,4 @@
-//! Reading and changing a signal's value, under all names that the interface has for it.
+//! Reading and changing a signal's value, with all names in the HSA interface.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
@@ -23,7 +23,7 @@ fn store(signal: Signal, value: i64) {
     }
 }
 
-/// Stores without waking who waits.
+/// Stores without waking waiting threads.
 fn silent_store(signal: Signal, value: i64) {
     if let Some(cell) = signal.cell() {
         order::host_set(signal);
@@ -31,7 +31,7 @@ fn silent_store(signal: Signal, value: i64) {
     }
 }
 
-/// Changes the value in one step and wakes who waits; the value before.
+/// Changes the value atomically, wakes waiting threads and returns the previous value.
 fn change(signal: Signal, change: impl FnOnce(&AtomicI64) -> i64) -> i64 {
     let Some(SignalCell { value, .. }) = signal.cell() else { return 0 };
     order::host_added(signal);
@@ -66,7 +66,7 @@ fn exchange(signal: Signal, new: i64) -> i64 {
     before
 }
 
-/// The value before, whether or not it was `expected`.
+/// Returns the previous value, whether or not it equals `expected`.
 fn cas(signal: Signal, expected: i64, new: i64) -> i64 {
     let before =
         change(signal, |value| match value.compare_exchange(expected, new, SeqCst, SeqCst) {
@@ -151,7 +151,7 @@ mod tests {
         assert!(super::super::destroy(signal));
     }
 
-    /// For the operations that tell nothing.
+    /// Wraps an operation without a result.
     fn silent(operation: extern "C" fn(Signal, i64)) -> impl Fn(Signal) -> i64 {
         move |signal| {
             operation(signal, 0b1010);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_leaves_its_value_and_tells_the_one_before() {
+    fn operations_change_and_return_values() {
         check(silent(hsa_signal_store_release), -1, 0b1010);
         check(silent(hsa_signal_silent_store_screlease), -1, 0b1010);
         check(silent(hsa_signal_add_release), -1, 0b1100 + 0b1010);

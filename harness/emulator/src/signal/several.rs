@@ -1,4 +1,4 @@
-//! Waiting for several signals at once: the calls of AMD's extension, and signal groups.
+//! Waiting for several signals: functions of AMD's extension, and signal groups.
 
 use super::{Signals, settle, wait_until};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     schedule,
 };
 
-/// A signal, how its value is compared, and with what.
+/// A signal, a condition and the value to compare with.
 type Term = (Signal, Condition, i64);
 
 fn is_met(&(signal, condition, reference): &Term) -> bool {
@@ -33,7 +33,7 @@ unsafe fn terms(
     terms.collect::<Option<Vec<Term>>>().filter(|terms| terms.len() == count as usize)
 }
 
-/// Waits until `poll` has an answer, on any schedule, and for no longer than `timeout` nanoseconds.
+/// Waits until `poll` returns a value, for at most `timeout` nanoseconds, with any schedule.
 fn wait<T>(terms: &[Term], timeout: u64, poll: impl Fn() -> Option<T>) -> Option<T> {
     let answer = poll().or_else(|| {
         let _waiting: Vec<_> =
@@ -55,13 +55,13 @@ fn wait_any(terms: &[Term], timeout: u64) -> Option<(usize, i64)> {
     wait(terms, timeout, first)
 }
 
-/// What the calls that give an index return when the timeout has passed or an argument is not valid.
+/// Result of functions that return an index, after a timeout or for an invalid argument.
 const NO_INDEX: u32 = u32::MAX;
 
 /// `hsa_amd_signal_wait_any`.
 ///
 /// # Safety
-/// As the interface demands: each array has `count` elements.
+/// As required by HSA: each array has `count` elements.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_signal_wait_any(
     count: u32,
@@ -72,7 +72,7 @@ unsafe extern "C" fn hsa_amd_signal_wait_any(
     _hint: u32,
     satisfying: Out<i64>,
 ) -> u32 {
-    // SAFETY: HSA has the caller pass `count` of each array.
+    // SAFETY: HSA requires the caller to pass `count` elements of each array.
     let Some(terms) = (unsafe { terms(count, signals, conditions, references) }) else {
         return NO_INDEX;
     };
@@ -81,10 +81,10 @@ unsafe extern "C" fn hsa_amd_signal_wait_any(
     index as u32
 }
 
-/// `hsa_amd_signal_wait_all` of version 1.9 of the extension: zero when all conditions were met.
+/// `hsa_amd_signal_wait_all` of version 1.9 of the extension. Returns zero when all conditions were met.
 ///
 /// # Safety
-/// As the interface demands: each array has `count` elements, and `satisfying` is null or has room for as many.
+/// As required by HSA: each array has `count` elements, and `satisfying` is null or has space for as many.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_amd_signal_wait_all(
     count: u32,
@@ -95,7 +95,7 @@ unsafe extern "C" fn hsa_amd_signal_wait_all(
     _hint: u32,
     satisfying: Out<i64>,
 ) -> u32 {
-    // SAFETY: HSA has the caller pass `count` of each array.
+    // SAFETY: HSA requires the caller to pass `count` elements of each array.
     let Some(terms) = (unsafe { terms(count, signals, conditions, references) }) else {
         return NO_INDEX;
     };
@@ -124,7 +124,7 @@ fn place(group: u64) -> usize {
 /// `hsa_signal_group_create`.
 ///
 /// # Safety
-/// As the interface demands: `signals` points at `count` signals.
+/// As required by HSA: `signals` points at `count` signals.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_signal_group_create(
     count: u32,
@@ -133,7 +133,7 @@ unsafe extern "C" fn hsa_signal_group_create(
     agents: *const Agent,
     group: Out<u64>,
 ) -> Status {
-    // SAFETY: HSA has the caller pass `count` signals.
+    // SAFETY: HSA requires the caller to pass `count` signals.
     let signals = unsafe { array(signals, count) };
     if signals.is_empty() || consumers == 0 || agents.is_null() || group.is_null() {
         return Status::INVALID_ARGUMENT;
@@ -156,7 +156,7 @@ extern "C" fn hsa_signal_group_destroy(group: u64) -> Status {
 /// `hsa_signal_group_wait_any_scacquire`.
 ///
 /// # Safety
-/// As the interface demands: the arrays have an element for each signal of the group.
+/// As required by HSA: the arrays have an element for each signal of the group.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_signal_group_wait_any_scacquire(
     group: u64,
@@ -170,7 +170,8 @@ unsafe extern "C" fn hsa_signal_group_wait_any_scacquire(
     if signals.is_empty() {
         return Status::INVALID_SIGNAL_GROUP;
     }
-    // SAFETY: the signals are a vector of that length, and HSA has the caller pass as many of the others as the group has signals.
+    // SAFETY: the signals are a vector of that length, and HSA requires the caller to pass as many of the other
+    // elements.
     let terms = unsafe { terms(signals.len() as u32, signals.as_ptr(), conditions, references) };
     let (Some(terms), false, false) = (terms, signal.is_null(), value.is_null()) else {
         return Status::INVALID_ARGUMENT;
@@ -183,7 +184,7 @@ unsafe extern "C" fn hsa_signal_group_wait_any_scacquire(
 /// `hsa_signal_group_wait_any_relaxed`.
 ///
 /// # Safety
-/// As the interface demands: the arrays have an element for each signal of the group.
+/// As required by HSA: the arrays have an element for each signal of the group.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_signal_group_wait_any_relaxed(
     group: u64,
@@ -193,7 +194,7 @@ unsafe extern "C" fn hsa_signal_group_wait_any_relaxed(
     signal: Out<Signal>,
     value: Out<i64>,
 ) -> Status {
-    // SAFETY: the arguments are the caller's, handed on as they came.
+    // SAFETY: the arguments are passed on unchanged.
     unsafe {
         hsa_signal_group_wait_any_scacquire(group, conditions, references, hint, signal, value)
     }
@@ -203,7 +204,8 @@ unsafe extern "C" fn hsa_signal_group_wait_any_relaxed(
 mod tests {
     use super::{super::create, *};
 
-    /// Waits for two signals to be lowered, whose values are these; what any and all return, and the values told.
+    /// Waits for two signals with these values to be lowered, and checks the results of `any` and `all` and the
+    /// returned values.
     #[track_caller]
     fn check(values: [i64; 2], any: (u32, i64), all: (u32, [i64; 2])) {
         let signals = values.map(create);
@@ -224,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn any_is_the_first_that_is_met_and_all_is_none_or_all() {
+    fn wait_any_and_wait_all() {
         check([1, 0], (1, 0), (NO_INDEX, [-1, -1]));
         check([0, 0], (0, 0), (0, [0, 0]));
         check([3, 4], (NO_INDEX, -1), (NO_INDEX, [-1, -1]));
     }
 
     #[test]
-    fn a_group_is_waited_for_until_it_is_destroyed() {
+    fn waits_for_a_group_until_it_is_destroyed() {
         let signals = [create(1), create(0)];
         let (conditions, references) = ([0u32; 2], [0i64; 2]);
         let (mut group, mut lowered, mut value) = (0u64, Signal::NONE, -1i64);

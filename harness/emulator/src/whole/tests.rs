@@ -1,4 +1,4 @@
-//! Devices of several configurations in one process, each used as a host does.
+//! Several devices with different configurations in one process, each used like a host does.
 
 use std::{
     ffi::c_void,
@@ -39,7 +39,7 @@ unsafe extern "C" {
     ) -> Status;
 }
 
-/// A device that is there to the end of the process, as the process's own is.
+/// Creates a device that lives until the process ends, like the process's own.
 fn device(config: Config) -> &'static Device {
     Box::leak(Box::new(Device::new(config.into())))
 }
@@ -52,7 +52,7 @@ fn allocate(owner: Agent, bytes: usize) -> usize {
     memory::allocate(bytes, owner, 0, Kind::Pool).expect("there is memory")
 }
 
-/// Copies to the device; what is lowered when it is done.
+/// Starts a copy to the device and returns its completion signal.
 fn copy(to: usize, from: usize, bytes: usize) -> Signal {
     let done = signal::create(1);
     // SAFETY: no dependencies; the device checks the two ranges itself.
@@ -64,19 +64,20 @@ fn copy(to: usize, from: usize, bytes: usize) -> Signal {
     done
 }
 
-/// Whether the signal is lowered within so many nanoseconds.
+/// Returns true if the signal is lowered within this number of nanoseconds.
 fn wait(signal: Signal, nanoseconds: u64) -> bool {
     let _waiting = schedule::Waiting::new(signal, Condition::Eq, 0);
     signal::wait(signal, Condition::Eq, 0, nanoseconds) == 0
 }
 
-/// Four copies of as many bytes of 7 over bytes of 9; the first and the last of each, or `--` where it is never done.
+/// Makes four copies of `bytes` bytes of 7 over bytes of 9. Returns the first and the last byte of each, or `--` for
+/// one that never completes.
 fn copies(device: &'static Device, bytes: usize) -> String {
     let _entered = device.enter();
     let (from, to) = (allocate(Agent::CPU, bytes), allocate(Agent::GPU, bytes));
     let seen = [(); 4].map(|()| {
         let (source, target) = (from as *mut u8, to as *mut u8);
-        // SAFETY: two allocations of that many bytes, of which nothing is copied just now.
+        // SAFETY: two allocations of that many bytes, and no copy is running.
         unsafe {
             source.write_bytes(7, bytes);
             target.write_bytes(9, bytes);
@@ -84,7 +85,7 @@ fn copies(device: &'static Device, bytes: usize) -> String {
         if !wait(copy(to, from, bytes), 1_000_000_000) {
             return "--".to_owned();
         }
-        // SAFETY: as above: the copy is done.
+        // SAFETY: as above; the copy is complete.
         unsafe { format!("{}{}", target.read(), target.add(bytes - 1).read()) }
     });
     seen.join(" ")
@@ -92,14 +93,14 @@ fn copies(device: &'static Device, bytes: usize) -> String {
 
 fn name_of_the_gpu() -> String {
     let mut name = [0u8; 64];
-    // SAFETY: HSA_AGENT_INFO_NAME is of 64 characters.
+    // SAFETY: HSA_AGENT_INFO_NAME has 64 characters.
     let status = unsafe { hsa_agent_get_info(Agent::GPU, 0, name.as_mut_ptr().cast()) };
     assert_eq!(status, Status::SUCCESS);
     String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
 }
 
 #[test]
-fn two_devices_know_nothing_of_each_other() {
+fn two_devices_are_independent() {
     let configs = [
         Config { arch: Arch::Gfx90a, memory: 1 << 30, ..Config::default() },
         Config { arch: Arch::Gfx1151, memory: 2 << 30, ..Config::default() },
@@ -111,7 +112,7 @@ fn two_devices_know_nothing_of_each_other() {
             scope.spawn(move || {
                 let _entered = device(config.clone()).enter();
                 let mut made = std::ptr::null_mut();
-                // SAFETY: the answer is a local; a queue without a callback has no use for the data.
+                // SAFETY: the result is a local; a queue without a callback does not use the data.
                 let status = unsafe {
                     let none = std::ptr::null_mut();
                     hsa_queue_create(Agent::GPU, 64, 0, None, none, 0, 0, &mut made)
@@ -119,7 +120,7 @@ fn two_devices_know_nothing_of_each_other() {
                 assert_eq!(status, Status::SUCCESS);
                 let own = allocate(Agent::GPU, 5000);
                 places.lock().unwrap()[number] = own;
-                // Both have a queue and memory now.
+                // Both devices now have a queue and memory.
                 meet.wait();
                 let other = places.lock().unwrap()[1 - number];
                 assert_eq!(name_of_the_gpu(), config.arch.name());
@@ -129,16 +130,16 @@ fn two_devices_know_nothing_of_each_other() {
                 assert!(!memory::free(other), "it is not this device's");
                 meet.wait();
                 assert!(memory::free(own));
-                // SAFETY: the queue was made above, and nobody uses it.
+                // SAFETY: the queue was created above and is not in use.
                 assert_eq!(unsafe { hsa_queue_destroy(made) }, Status::SUCCESS);
             });
         }
     });
 }
 
-/// The threads of a device are its own, and so is what they misbehave in.
+/// Faults act on the threads of their device only.
 #[test]
-fn copy_faults_leave_their_trace() {
+fn copy_faults_change_the_target() {
     #[track_caller]
     fn check(fault: Fault, bytes: usize, expected: &str) {
         assert_eq!(copies(with(fault.into()), bytes), expected, "{fault}");
@@ -156,7 +157,7 @@ fn copy_faults_leave_their_trace() {
 }
 
 #[test]
-fn a_seed_repeats_its_choice() {
+fn seed_repeats_its_choices() {
     let line = |seed| {
         let half = Planted { probability: 0.5, seed, ..Planted::from(Fault::CopyZero) };
         copies(with(half), 65)
@@ -167,7 +168,7 @@ fn a_seed_repeats_its_choice() {
 }
 
 #[test]
-fn freed_memory_comes_back_unless_it_leaks() {
+fn freed_memory_is_available_unless_it_leaks() {
     #[track_caller]
     fn check(device: &'static Device, missing: u64) {
         let _entered = device.enter();
@@ -181,9 +182,9 @@ fn freed_memory_comes_back_unless_it_leaks() {
     check(with(Fault::AllocLeak.into()), 8192);
 }
 
-/// A thread goes from one device to another; each decides by itself when its work is due.
+/// A thread switches between devices; each device follows its own schedule.
 #[test]
-fn an_eager_device_works_beside_a_lazy_one() {
+fn eager_and_lazy_devices_coexist() {
     let lazy = device(Config { schedule: Schedule::Lazy, ..Config::default() });
     let hand_over = || copy(allocate(Agent::GPU, 64), allocate(Agent::CPU, 64), 64);
     let later = {
@@ -194,11 +195,11 @@ fn an_eager_device_works_beside_a_lazy_one() {
         let _entered = device(Config::default()).enter();
         hand_over()
     };
-    // A process that sleeps would be at rest.
+    // A sleeping process would count as idle.
     while at_once.load() != 0 {
         std::hint::spin_loop();
     }
-    assert_eq!(later.load(), 1, "nobody waits for it");
+    assert_eq!(later.load(), 1, "no thread waits for it");
     let _entered = lazy.enter();
     assert!(wait(later, u64::MAX));
 }

@@ -1,9 +1,10 @@
-//! Random words of all encodings: no bit of an instruction that the interpreter executes is lost.
+//! Random words of all encodings: the interpreter must not ignore any bit of an instruction that it executes.
 //!
-//! A bit is lost if the instruction is executed as the same one with and without it. This test knows no encodings: it
-//! begins with random words behind each start of nine bits, and goes on with what one other bit makes of those that have a
-//! name, until it has seen enough words of each name. What is under test: the stack's disassembler, and what the interpreter
-//! does about the bits that its text leaves out. The bits that hardware does not read stand in `unread.rs`, with the reason.
+//! A bit is lost if the instruction is executed in the same way with and without it. The test does not know the
+//! encodings: it starts with random words after each prefix of nine bits, and continues with single-bit changes of
+//! those that the disassembler names, until each name has been seen often enough. Under test are the stack's
+//! disassembler and the interpreter's handling of bits that its text omits. Bits that hardware ignores are listed in
+//! `unread.rs`, with the reason.
 
 mod unread;
 
@@ -18,21 +19,21 @@ use device::Arch;
 
 use unread::Reason;
 
-/// Dwords of the longest instruction.
+/// Number of dwords of the longest instruction.
 const DWORDS: usize = 5;
-/// An instruction, and what follows it.
+/// An instruction and the words after it.
 pub(super) type Words = [u32; DWORDS];
-/// Random words behind each start.
+/// Number of random words per prefix.
 const STARTS: usize = 240;
 
-/// Counts and findings of one architecture.
+/// Counts and findings for one architecture.
 #[derive(Default)]
 pub(crate) struct Table {
-    /// Names of instructions that are executed.
+    /// Names of the executed instructions.
     names: BTreeSet<String>,
     pub(crate) words: usize,
     bits: usize,
-    /// Words that are executed no longer with another value of a bit.
+    /// Number of words that are rejected after changing a bit.
     refused: usize,
     unread: BTreeMap<Reason, usize>,
     pub(crate) lost: Vec<String>,
@@ -55,7 +56,7 @@ impl fmt::Display for Table {
 struct Random(u64);
 
 impl Random {
-    /// Xorshift of Marsaglia, with the multiplication of Vigna.
+    /// Marsaglia's xorshift with Vigna's multiplication.
     fn word(&mut self) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -63,8 +64,8 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 
-    /// Words behind a start: as they come, with fewer bits, with few operands in the second, with an operand in the first that
-    /// says that more follows.
+    /// Returns words with this prefix: random ones, ones with fewer set bits, with few operands in the second dword, or
+    /// with an operand in the first that means that more dwords follow.
     fn words(&mut self, start: u32) -> Words {
         let mut words = [0; DWORDS].map(|_: u32| self.word());
         let kind = self.word();
@@ -83,24 +84,24 @@ impl Random {
     }
 }
 
-/// An instruction, as the interpreter reads it.
+/// An instruction as the interpreter decodes it.
 struct Read {
     text: String,
     size: usize,
     executed: bool,
 }
 
-/// The first dwords of what the disassembler is looking at.
+/// First dwords of the instruction that the disassembler is reading.
 static LOOKED_AT: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
-/// Names the words that the disassembler dies of.
+/// Prints the words on which the disassembler crashes.
 fn name_deaths() {
     extern "C" fn die(signal: c_int) {
         let [first, second] = &LOOKED_AT;
         let words = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
-        // The process ends: a lock that is held by then does no harm but to this line.
+        // The process ends, so a lock that is held now can only affect this line.
         println!("the disassembler died by signal {signal} of {:08x} {:08x}", words.0, words.1);
-        // SAFETY: nothing runs behind it.
+        // SAFETY: ends the process, so nothing runs afterwards.
         unsafe { libc::_exit(1) };
     }
     for signal in [libc::SIGTRAP, libc::SIGILL, libc::SIGABRT, libc::SIGSEGV] {
@@ -116,10 +117,10 @@ fn read(arch: Arch, words: &Words) -> Result<Option<Read>, String> {
     Ok(place.map(|place| Read { text: place.text, size: place.size, executed: place.executable }))
 }
 
-/// Tries `each` words of each name.
+/// Tests `each` words of each name.
 ///
 /// # Errors
-/// Without a disassembler for the architecture: why.
+/// Returns the reason why no disassembler for the architecture is available.
 pub(crate) fn check(arch: Arch, seed: u64, each: usize) -> Result<Table, String> {
     name_deaths();
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -129,7 +130,7 @@ pub(crate) fn check(arch: Arch, seed: u64, each: usize) -> Result<Table, String>
     let mut meet = |words: Words, read: Read, next: &mut VecDeque<_>| {
         let name = read.text.split_whitespace().next().unwrap_or_default();
         let seen = seen.entry(name.to_owned()).or_default();
-        // Of a name whose first words are not executed, others may be.
+        // If the first words of a name cannot be executed, others may be.
         if *seen < each * if read.executed { 1 } else { 4 } {
             *seen += 1;
             next.push_back((words, read));

@@ -1,4 +1,4 @@
-// What CDNA 4 has and no architecture before it; compiled behind kernels.hip.
+// Kernels of the instructions that are new in CDNA 4. Compiled together with kernels.hip.
 typedef int v2i __attribute__((ext_vector_type(2)));
 typedef int v3i __attribute__((ext_vector_type(3)));
 typedef int v4i __attribute__((ext_vector_type(4)));
@@ -24,12 +24,12 @@ template <class V> __device__ V get(const u32 *from) {
   __builtin_memcpy(&v, from + threadIdx.x * (sizeof(V) / 4), sizeof(V));
   return v;
 }
-// As many words as there are in the vector, which may be less than its size.
+// Stores the first N words of `v`: vectors of 3 and 6 words have a larger size.
 template <class V, int N = sizeof(V) / 4> __device__ void put(u32 *to, V v) {
   __builtin_memcpy(to + threadIdx.x * N, &v, 4 * N);
 }
 
-// Products; `x` has the scales of A, then those of B.
+// Matrix products. `x` holds the scales of A, then those of B.
 #define SCALED(name, shape, C, fa, fb, sa, sb)                                                            \
   K name(const u32 *a, const u32 *b, const u32 *c, const u32 *x, u32 *o) {                                \
     u32 i = threadIdx.x;                                                                                  \
@@ -42,7 +42,7 @@ SCALED(scaled_16_32, 16x16x128, v4f, 3, 2, 3, 1)
 SCALED(scaled_32_11, 32x32x64, v16f, 1, 1, 2, 0)
 SCALED(scaled_32_20, 32x32x64, v16f, 2, 0, 0, 3)
 SCALED(scaled_32_43, 32x32x64, v16f, 4, 3, 1, 1)
-// Without scales there is an instruction of its own.
+// For constant scales of 0, compilers emit the instruction without scales.
 #define UNSCALED(name, shape, C, fa, fb)                                                                  \
   K name(const u32 *a, const u32 *b, const u32 *c, const u32 *x, u32 *o) {                                \
     put<C>(o, __builtin_amdgcn_mfma_scale_f32_##shape##_f8f6f4(get<v8i>(a), get<v8i>(b), get<C>(c),       \
@@ -61,7 +61,7 @@ DENSE(dense_32_bf16, f32_32x32x16_bf16, v8b, v16f)
 DENSE(dense_16_i8, i32_16x16x64_i8, v4i, v4i)
 DENSE(dense_32_i8, i32_32x32x32_i8, v4i, v16i)
 
-// To small formats and back: out has so many words of each lane, one behind the other.
+// Converts to 4, 6 and 8 bit formats and back. `o` holds the first word of all lanes, then the second, and so on.
 #define NARROW_PAIRS(name, fp8)                                                                             \
   K name(const float *a, const u32 *seeds, const float *scales, u32 *o) {                                   \
     u32 i = I, n = 64; float x = a[2 * i], y = a[2 * i + 1], s = scales[i];                                 \
@@ -88,7 +88,7 @@ K narrow_fp4(const float *a, const u32 *seeds, const float *scales, u32 *o) {
   d = __builtin_amdgcn_cvt_scalef32_pk_fp4_f32(d, x, y, s, 0);
   d = __builtin_amdgcn_cvt_scalef32_pk_fp4_f16(d, v2h{(_Float16)x, (_Float16)y}, s, 3);
   o[i] = d;
-  // LLVM 22 forgets what the other bytes were before.
+  // LLVM 22 does not keep the other bytes of `d`.
   o[i + 4 * n] = __builtin_amdgcn_cvt_scalef32_sr_pk_fp4_f32(d, v2f{x, y}, seeds[i], s, 1) & 0xff00;
   v2h both = {(_Float16)x, (_Float16)y};
   o[i + 5 * n] = __builtin_amdgcn_cvt_scalef32_sr_pk_fp4_f16(d, both, seeds[i], s, 3) & 0xff000000;
@@ -123,7 +123,7 @@ K odds(const u32 *a, const u32 *b, const u32 *c, u32 *o) {
   o[i + 5 * n] = near.x; o[i + 6 * n] = near.y; o[i + 7 * n] = far.x; o[i + 8 * n] = far.y;
 }
 
-// The loads of each lane from LDS, whose halves, bytes or bits are numbered.
+// Transposing loads from the LDS, of elements of 16, 8, 4 and 6 bits.
 K transposes(const u32 *a, u32 *o) {
   __shared__ __attribute__((aligned(16))) u32 d[64 * 4];
   u32 i = threadIdx.x;
@@ -153,7 +153,7 @@ K loads_to_lds(const u32 *a, u32 *o) {
   for (int k = 0; k < 9; k++) o[64 * k + i] = d[64 * k + i];
 }
 
-// More LDS than any other has.
+// 160 KiB of LDS, more than other architectures have.
 K large_lds(u32 *o) {
   extern __shared__ u32 e[];
   u32 i = threadIdx.x, n = 160 * 256;

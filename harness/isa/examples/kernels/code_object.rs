@@ -1,4 +1,4 @@
-//! A loader for AMDGPU code objects, just enough to run kernels without an HSA runtime.
+//! Minimal loader for AMDGPU code objects, to run kernels without an HSA runtime.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ pub(crate) struct CodeObject {
     base: u64,
     length: usize,
     symbols: HashMap<String, u64>,
-    /// Their sizes in bytes.
+    /// Sizes of the symbols in bytes.
     sizes: HashMap<String, u64>,
     /// Code object version: 4, 5 or 6.
     pub(crate) version: u8,
@@ -101,25 +101,25 @@ impl CodeObject {
         }
     }
 
-    /// The kernel descriptor.
+    /// Returns the address of a kernel descriptor.
     pub(crate) fn kernel(&self, name: &str) -> Option<u64> {
         self.symbols.get(&format!("{name}.kd")).copied()
     }
 
-    /// The code of a kernel, without the functions that it calls.
+    /// Returns the range of a kernel's code, without called functions.
     pub(crate) fn code(&self, name: &str) -> Option<std::ops::Range<u64>> {
         let start = *self.symbols.get(name)?;
         Some(start..start + self.sizes[name])
     }
 
-    /// What lies in memory.
+    /// Returns a copy of the code object in memory.
     pub(crate) fn image(&self) -> Vec<u8> {
         let start = std::ptr::with_exposed_provenance::<u8>(self.base as usize);
-        // SAFETY: the mapping is this object's own, and no kernel runs.
+        // SAFETY: the mapping belongs to this object, and no kernel runs.
         unsafe { std::slice::from_raw_parts(start, self.length) }.to_vec()
     }
 
-    /// Puts back what [`CodeObject::image`] gave.
+    /// Restores a copy from [`CodeObject::image`].
     pub(crate) fn restore(&self, image: &[u8]) {
         assert_eq!(image.len(), self.length, "another image");
         let start = std::ptr::with_exposed_provenance_mut::<u8>(self.base as usize);
@@ -134,7 +134,7 @@ impl CodeObject {
 
 impl Drop for CodeObject {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this object's own.
+        // SAFETY: the mapping belongs to this object.
         unsafe { libc::munmap(self.base as *mut libc::c_void, self.length) };
     }
 }

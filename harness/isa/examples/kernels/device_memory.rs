@@ -19,27 +19,27 @@ use crate::{
     waits::trace::{Step, Touched},
 };
 
-/// Every mapped range: buffers and code.
+/// All mapped ranges: buffers and code.
 #[derive(Default)]
 pub(crate) struct Space {
     ranges: Vec<Range<u64>>,
     watched: bool,
     findings: Mutex<Vec<Finding>>,
-    /// Of a launch of this number, what its waves execute.
+    /// Number of the launch, and the steps that its waves execute.
     trace: Option<(usize, Mutex<Vec<Step>>)>,
 }
 
 impl Space {
-    /// The dword of a quarter of its address, and what it holds.
+    /// Returns the dword at four times `word`, with `word`.
     fn held(&self, word: u64) -> Option<(u64, u32)> {
         self.range(4 * word).filter(|all| all.end >= 4 * word + 4)?;
         let at = std::ptr::with_exposed_provenance::<u32>(4 * word as usize);
-        // SAFETY: an aligned dword of a mapped range, and the one thread of the launch is here.
+        // SAFETY: an aligned dword of a mapped range; this is the only thread of the launch.
         Some((word, unsafe { at.read() }))
     }
 }
 
-// SAFETY: whoever makes it keeps its buffers until the launch is over, and touches them by nothing else meanwhile.
+// SAFETY: its creator keeps the buffers until the launch is over, and nothing else accesses them meanwhile.
 unsafe impl AddressSpace for Space {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.ranges.iter().find(|range| range.contains(&address)).cloned()
@@ -76,16 +76,16 @@ unsafe impl AddressSpace for Space {
     }
 }
 
-/// How the kernels of a device are looked at.
+/// Observation of a device's kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Look {
     #[default]
     Plain,
-    /// By the sanitizer.
+    /// With the sanitizer.
     Watched,
-    /// By the sanitizer, and by the list of what is executed.
+    /// With the sanitizer and a trace of the executed instructions.
     Traced,
-    /// What memory gives comes as late as may be.
+    /// With loaded values held back as long as possible.
     Late,
 }
 
@@ -128,16 +128,16 @@ pub(crate) struct Device {
     pub(crate) step_limit: Cell<u64>,
     pub(crate) patience: Cell<Duration>,
     pub(crate) look: Cell<Look>,
-    /// What was executed so far, in so many launches.
+    /// Steps executed so far, of all launches.
     pub(crate) trace: RefCell<Vec<Step>>,
     pub(crate) launches: Cell<usize>,
-    /// Whether a launch came to no end.
+    /// True if a launch did not complete.
     pub(crate) trapped: Cell<bool>,
-    /// What the sanitizer found so far.
+    /// Findings of the sanitizer so far.
     pub(crate) findings: RefCell<Vec<Finding>>,
 }
 
-/// The ranges of the buffers that a kernel may touch.
+/// Returns the range of a buffer.
 pub(crate) fn mapped<T>(buffer: &[T]) -> Range<u64> {
     let start = buffer.as_ptr().addr() as u64;
     start..start + size_of_val(buffer) as u64
@@ -159,8 +159,8 @@ impl Device {
         }
     }
 
-    /// Runs a kernel over `groups` workgroups. The arguments are laid out as in C; behind them lie
-    /// the hidden ones of the code object's version (AMDGPU usage guide, "Code Object Metadata").
+    /// Runs a kernel with `groups` workgroups. The arguments are laid out as in C, followed by the hidden ones of the
+    /// code object's version (AMDGPU usage guide, "Code Object Metadata").
     pub(crate) fn launch(
         &self,
         name: &str,
@@ -221,7 +221,7 @@ impl Device {
             grid,
             workgroup,
             group_segment_bytes: lds + dynamic_lds,
-            // What a recursive function needs is not in the descriptor.
+            // The descriptor does not contain the scratch of recursive functions.
             private_segment_bytes: scratch.max(16 << 10),
             arch: self.arch,
             step_limit: self.step_limit.get(),

@@ -1,8 +1,8 @@
-//! Every operand form of vector instructions, compiled by the stack's own compiler, against a model of one lane.
+//! Every operand form of vector instructions, compiled by the stack's compiler, against a model of one lane.
 //!
-//! The model is written from the formulas of AMD's ISA guides (RDNA 2, 3 and 4, CDNA 3), for constants of packed instructions
-//! from LLVM's `getInlineEncodingV216`; it shares nothing with the interpreter, knows no waves, and takes its time. What is
-//! under test with it: the disassembler's text, its parsing, constants, modifiers, and the size of a wave.
+//! The model is from the formulas of AMD's ISA guides (RDNA 2, 3 and 4, CDNA 3), and for constants of packed
+//! instructions from LLVM's `getInlineEncodingV216`. It is independent of the interpreter, has no waves, and is slow.
+//! Also under test are the disassembler's text, its parsing, constants, modifiers, and the wave size.
 
 use device::{Arch, Generation};
 use isa::Trap;
@@ -14,12 +14,12 @@ use crate::{
     models::{Of, Op, Value, float, ops},
 };
 
-/// Work-items of a launch, one wave or two.
+/// Number of work-items of a launch: one wave or two.
 const ITEMS: usize = 64;
-/// Instructions of one kernel.
+/// Number of instructions per kernel.
 const BATCH: usize = 48;
 
-/// Where a source comes from, as the assembler reads it.
+/// Kind of a source operand in assembler syntax.
 #[derive(Clone, Copy, PartialEq)]
 enum Source {
     Vector,
@@ -27,7 +27,7 @@ enum Source {
     Constant(&'static str, Value),
 }
 
-/// Constants: their text, and what it stands for.
+/// Constants: text and value.
 const CONSTANTS: [(&str, Value); 9] = [
     ("1", Value::Integer(1)),
     ("64", Value::Integer(64)),
@@ -40,25 +40,25 @@ const CONSTANTS: [(&str, Value); 9] = [
     ("0x400039a8", Value::Literal(0x4000_39a8)),
 ];
 
-/// One instruction to try.
+/// An instruction to test.
 struct Form {
     op: Op,
     sources: Vec<Source>,
     modifiers: Modifiers,
-    /// The half of a register that 16 bits are in is written as `v1.l` and `v1.h`, and not by `op_sel`.
+    /// True if halves of registers are written as `v1.l` and `v1.h`, false for `op_sel`.
     suffix: bool,
 }
 
-/// What is said about the sources besides, a bit for each.
+/// Modifiers of the sources, one bit for each.
 #[derive(Clone, Copy, Default)]
 struct Modifiers {
     negate: u8,
     absolute: u8,
     clamp: bool,
-    /// The upper half of a register, for sources of 16 bits.
+    /// Upper half of a register, for 16-bit sources.
     high: u8,
     op_sel: u8,
-    /// The complement of `op_sel_hi`.
+    /// Complement of `op_sel_hi`.
     low_twice: u8,
     neg_lo: u8,
     neg_hi: u8,
@@ -81,7 +81,7 @@ fn list(name: &str, count: usize, of: impl Fn(usize) -> bool) -> String {
 }
 
 impl Form {
-    /// The instruction, with `%0` for the result and `%1` and so on for registers.
+    /// Returns the instruction's text, with `%0` for the result and `%1` and so on for registers.
     fn text(&self) -> String {
         let end = if self.suffix && self.op.result.is_half() { ".l" } else { "" };
         let mut text = format!("{} %0{end}", self.op.name);
@@ -107,7 +107,7 @@ impl Form {
         }
         let (m, count) = (self.modifiers, self.sources.len());
         if m.high != 0 && !self.suffix {
-            // The last bit is the result's. A constant has no halves.
+            // The last bit is for the result. A constant has no halves.
             let of = |at: usize| matches!(self.sources.get(at), Some(Source::Vector));
             text += &list("op_sel", count + 1, |at| bit(m.high, at) && of(at));
         }
@@ -151,7 +151,7 @@ impl Form {
         )
     }
 
-    /// The result of one lane, whose sources hold these bits.
+    /// Returns the result of one lane, for these source bits.
     fn model(&self, lane: [u64; 3], first: [u64; 3]) -> u64 {
         let of = |index: usize| match self.sources[index] {
             Source::Vector => lane[index],
@@ -165,7 +165,7 @@ impl Form {
         if self.modifiers.clamp { self.op.result.clamped(result) } else { result }
     }
 
-    /// A source as the operation gets it.
+    /// Applies the modifiers to a source.
     fn modified(&self, index: usize, bits: u64) -> u64 {
         let (m, of) = (self.modifiers, self.op.sources[index]);
         if of.is_packed() {
@@ -188,7 +188,7 @@ impl Form {
     }
 }
 
-/// All forms of an operation that the architecture can encode.
+/// Returns all forms of an operation that the architecture can encode.
 fn forms(op: Op, arch: Arch) -> Vec<Form> {
     let count = op.sources.len();
     let gfx9 = arch.generation().is_gfx9();
@@ -234,22 +234,22 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
                 sources[index] = source;
                 push(sources);
             };
-            // The compiler may give a vector register to what shall be scalar, which has no half by its number alone.
+            // The compiler may use a vector register for a scalar, which cannot be a half without a suffix.
             if !(suffix && op.sources[index].is_half()) {
                 with(Source::Scalar);
             }
             for (text, value) in CONSTANTS {
                 let literal = matches!(value, Value::Literal(_));
-                // GFX9 has literals in its encodings of 32 bits alone, where only the first source may be one. No
-                // literal has a modifier of its own that the assembler would not fold, and none has 64 bits.
+                // GFX9 has literals only in its 32-bit encodings, where only the first source may be one. The assembler
+                // folds modifiers of literals, and 64-bit literals do not exist.
                 let short = op.short && index == 0 && modifiers.is_none();
                 let wide = op.sources[index].bits() == 64;
-                // The assembler takes no literal of more bits than the operand has.
+                // The assembler rejects literals with more bits than the operand.
                 let half = op.sources[index].is_half() && text.len() > "0xffff".len();
                 if literal && (gfx9 && !short || wide || half) {
                     continue;
                 }
-                // `-1.0` would be read as another constant; `-|1|` is none.
+                // `-1.0` would be read as another constant, and `-|1|` is not a constant.
                 if !op.sources[index].is_packed()
                     && (modifiers.negate | modifiers.absolute) & 1 << index != 0
                 {
@@ -262,7 +262,7 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
     forms
 }
 
-/// Bits for a source of that kind: the ends of its range, and others.
+/// Returns source bits of this kind: the ends of the range, and others.
 fn inputs(of: Of, source: u64) -> Vec<u64> {
     let special: &[u64] = match of {
         Of::F16 | Of::PackedF16 => {
@@ -315,7 +315,7 @@ fn inputs(of: Of, source: u64) -> Vec<u64> {
         .collect()
 }
 
-/// The same bits, or two NaNs: payloads are another matter.
+/// Returns true for equal bits, or two NaNs; payloads are not compared.
 fn agree(of: Of, got: u64, want: u64) -> bool {
     let halves = |bits: u64| [bits & 0xffff, bits >> 16 & 0xffff];
     match of {
@@ -330,7 +330,7 @@ fn agree(of: Of, got: u64, want: u64) -> bool {
     }
 }
 
-/// How many forms were tried, and what differs.
+/// Tests all forms. Returns their number and the differences.
 pub(crate) fn check(arch: Arch, wave64: bool) -> (usize, Vec<String>) {
     let mut failures = Vec::new();
     let all: Vec<Form> = ops(arch).into_iter().flat_map(|op| forms(op, arch)).collect();
@@ -355,7 +355,7 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> (usize, Vec<String>) {
     (all.len(), failures)
 }
 
-/// Each form gets inputs of the kinds that it takes, and gives its result for each work-item.
+/// Returns a kernel in which each form gets inputs of its types and writes its result for each work-item.
 fn kernel(batch: &[Form]) -> String {
     let mut body = String::new();
     for (number, form) in batch.iter().enumerate() {
@@ -391,7 +391,7 @@ fn run(device: &Device, batch: &[Form]) -> Result<Vec<String>, Trap> {
         let wrong = (0..ITEMS).find_map(|item| {
             let want = form.model(sources(item), sources(0));
             let got = output[number * ITEMS + item];
-            // The guides do not say which zero `clamp` makes of a negative one.
+            // The guides do not specify the sign of zero after `clamp`.
             let zeros = form.modifiers.clamp && form.op.result.are_zeros(got, want);
             (!zeros && !agree(form.op.result, got, want)).then(|| {
                 format!(

@@ -1,10 +1,10 @@
-//! Kernels drawn at random, compiled for the GPU by the stack's own compiler at every level and for the host by the C
-//! compiler `cc`: the results are the same, bit for bit.
+//! Random kernels, compiled for the GPU by the stack's compiler at every level and for the host by the C compiler `cc`:
+//! the results must be equal, bit for bit.
 //!
-//! What differs is a mistake of the interpreter, of one of the compilers, or of the text in `prelude.h`. It is told with
-//! its seed, in the smallest form that still shows it, with all architectures and levels that show it, and with what the
-//! host's compiler says at its other levels: these vote on whose mistake it is. Compilers work in processes of their own
-//! ([`worker`]), and one that dies or hangs is told by the seed.
+//! A difference is an error of the interpreter, of one of the compilers, or of `prelude.h`. It is reported with its
+//! seed, in the smallest form that still shows it, with all architectures and levels that show it, and with the results
+//! of the host's compiler at its other levels, which show whose error it is. Compilers run in processes of their own
+//! ([`worker`]); one that crashes or hangs is reported with the seed.
 
 mod compare;
 mod draw;
@@ -27,30 +27,30 @@ use worker::{Died, Job, Worker};
 pub(crate) use worker::serve;
 
 const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
-/// Decoded code is kept for the life of a process, so after as many seeds another one comes.
+/// Number of seeds after which a worker is replaced, because decoded code is cached until the process ends.
 const SEEDS: usize = 16;
-/// Differences of which the smallest form is looked for, usually; a mistake that shows in every kernel is shown by a few.
+/// Default number of differences that are minimised. An error that affects every kernel is shown by a few.
 const SHRUNK: u64 = 12;
 
-/// What is asked for on the command line.
+/// Options of the command line.
 pub(crate) struct Options {
     architectures: Vec<Arch>,
     seed: u64,
     batches: u64,
-    /// How many share a module.
+    /// Number of kernels per module.
     kernels: u64,
-    /// Processes that compile and run.
+    /// Number of processes that compile and run.
     jobs: u64,
-    /// After so many minutes no other seed is begun.
+    /// Time in minutes after which no new seed is started.
     minutes: Option<u64>,
-    /// Of so many differences the smallest form is looked for.
+    /// Number of differences that are minimised.
     shrink: u64,
-    /// Where kernels that differ are written, and which opcodes were executed.
+    /// Folder for kernels that differ and for the list of executed opcodes.
     keep: Option<PathBuf>,
 }
 
 impl Options {
-    /// `seed=1 batches=10 kernels=64 jobs=1 minutes=N shrink=12 keep=FOLDER gfx90a ...`, all of them optional.
+    /// Parses `seed=1 batches=10 kernels=64 jobs=1 minutes=N shrink=12 keep=FOLDER gfx90a ...`, all of them optional.
     pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
         let mut options = Options {
             architectures: Vec::new(),
@@ -77,8 +77,8 @@ impl Options {
                     Ok(arch) => options.architectures.push(arch),
                     Err(_) => {
                         return Err(format!(
-                            "`{word}` is no architecture; seed=N, batches=N, kernels=N, jobs=N, minutes=N, shrink=N and \
-                             keep=FOLDER may stand beside"
+                            "`{word}` is not an architecture; seed=N, batches=N, kernels=N, jobs=N, minutes=N, shrink=N and \
+                             keep=FOLDER are also accepted"
                         ));
                     }
                 },
@@ -91,7 +91,7 @@ impl Options {
     }
 }
 
-/// How kernels are compiled for a GPU.
+/// Compilation target for a GPU.
 #[derive(Clone, Copy, PartialEq)]
 struct Target {
     arch: Arch,
@@ -106,18 +106,18 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// What was done and found.
+/// Counts and findings.
 #[derive(Default)]
 pub(crate) struct Tally {
     kernels: u64,
     pub(crate) compared: u64,
     by_target: BTreeMap<(Arch, &'static str), u64>,
-    /// By architecture, the opcodes that were executed and the seed of the first time.
+    /// Executed opcodes by architecture, with the first seed that executed them.
     opcodes: BTreeMap<Arch, BTreeMap<String, u64>>,
-    /// Compilers that died or hung, each with its seed.
+    /// Compilers that crashed or hung, each with its seed.
     crashes: Vec<String>,
     pub(crate) different: Vec<String>,
-    /// By what it was spent on, in seconds.
+    /// Time by activity, in seconds.
     spent: BTreeMap<String, f64>,
 }
 
@@ -148,7 +148,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Draws, runs and compares. The root is the stack's.
+/// Draws, runs and compares kernels. `root` is the root of the stack.
 pub(crate) fn check(options: &Options, root: &Path) -> Tally {
     let tally = Mutex::new(Tally::default());
     let next = AtomicU64::new(options.seed);
@@ -188,7 +188,7 @@ fn keep(folder: &Path, name: &str, text: &str) {
     written.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
 }
 
-/// All levels for all architectures; waves of the other size for every second seed.
+/// Returns all levels for all architectures, with waves of the other size for every second seed.
 fn targets(architectures: &[Arch], seed: u64) -> impl Iterator<Item = Target> {
     let wave64 = seed.is_multiple_of(2);
     architectures
@@ -196,7 +196,7 @@ fn targets(architectures: &[Arch], seed: u64) -> impl Iterator<Item = Target> {
         .flat_map(move |arch| LEVELS.map(|level| Target { arch: *arch, level, wave64 }))
 }
 
-/// One after the other, by a worker.
+/// Runs one batch after another with a worker.
 struct Bench<'a> {
     options: &'a Options,
     root: &'a Path,
@@ -204,10 +204,10 @@ struct Bench<'a> {
     worker: Option<Worker>,
 }
 
-/// A kernel that differs, by its number, and how.
+/// A kernel that differs: its number, target, and difference.
 type Found = (u64, Target, String);
 
-/// The word that an answer begins with, and the rest.
+/// Lines of an answer: first word and rest.
 type Answer = Vec<(String, String)>;
 
 impl Bench<'_> {
@@ -227,7 +227,7 @@ impl Bench<'_> {
         what(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// All kernels of a seed.
+    /// Tests all kernels of a seed.
     fn batch(&mut self, seed: u64) {
         let of = self.options.kernels;
         let (mut found, mut crashes, mut fresh): (Vec<Found>, _, _) =
@@ -246,7 +246,7 @@ impl Bench<'_> {
                         self.take(seed, target, to - from, answer, &mut found, &mut fresh);
                     }
                     Err(Died { stage, how }) => match stage.split_once(' ') {
-                        // The interpreter, in the kernel of that number.
+                        // The interpreter crashed in the kernel with this number.
                         Some(("run", number)) => {
                             let at = from + number.parse().unwrap_or(0);
                             found.push((
@@ -291,7 +291,7 @@ impl Bench<'_> {
         });
     }
 
-    /// Takes note of what a worker answers.
+    /// Records a worker's answer.
     fn take(
         &self,
         seed: u64,
@@ -328,7 +328,7 @@ impl Bench<'_> {
         });
     }
 
-    /// What is told of the kernels that differ.
+    /// Returns the reports about kernels that differ.
     fn told(&mut self, seed: u64, found: &[Found]) -> Vec<String> {
         let of = self.options.kernels;
         let mut all = Vec::new();
@@ -363,7 +363,7 @@ impl Bench<'_> {
         all
     }
 
-    /// Whose mistake it is, by those that show it and those that do not.
+    /// Returns a guess whose error it is, from the targets that show it and those that do not.
     fn verdict(&self, seed: u64, shown: &[Target], votes: &str) -> String {
         if !votes.is_empty() {
             return format!("the host's compiler itself has other results at {votes}");

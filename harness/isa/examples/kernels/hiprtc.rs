@@ -1,8 +1,8 @@
-//! Compiles HIP source with the hipRTC of the ROCm release that the process runs in.
+//! Compiles HIP source with the hipRTC of the ROCm release in which the process runs.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-/// hipRTC is a library of its own from ROCm 7 on, and part of libamdhip64 before.
+/// hipRTC is a separate library since ROCm 7; before, it is part of libamdhip64.
 const LIBRARIES: [&CStr; 4] =
     [c"libhiprtc.so.7", c"libamdhip64.so.6", c"libamdhip64.so.5", c"libhiprtc.so"];
 
@@ -29,7 +29,7 @@ macro_rules! call {
     }};
 }
 
-/// The code object for one architecture, or the compiler's log.
+/// Returns the code object for one architecture, or the compiler's log as an error.
 pub(crate) fn compile(source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, String> {
     let library = library();
     let source = CString::new(source).expect("no NUL in the source");

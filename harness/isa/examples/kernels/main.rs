@@ -14,12 +14,12 @@
 //!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels bits [seed=1] [each=3] [gfx90a ...]
 //!
-//! `bits` gives random words to the interpreter, which must lose no bit of them. `races` runs kernels whose workgroups touch the same memory, which the sanitizer must tell from those that are right. `waits`
-//! takes one wait, barrier or fence at a time out of the kernels, or makes a store of a load, which the sanitizer must see. `forms` tries every operand form
-//! of some vector instructions instead, against a model of one lane; `words` the forms of nearly all, against the plain form
-//! of the same instruction; `fuzz` kernels drawn at random, against what `cc` makes of the
-//! same text for the host.
-//! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
+//! `bits` passes random words to the interpreter, which must not ignore any bit of them. `races` runs kernels whose
+//! workgroups access the same memory; the sanitizer must report exactly the wrong ones. `waits` removes one wait,
+//! barrier or fence at a time from the kernels, or changes a load to a store, which the sanitizer must detect. `forms`
+//! tests every operand form of some vector instructions against a model of one lane; `words` tests the forms of nearly
+//! all, against the plain form of the same instruction; `fuzz` tests random kernels against the same text compiled by
+//! `cc` for the host. The root is an unpacked ROCm user space, with or without its own loader. No GPU is needed.
 
 mod bits;
 mod cdna4;
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// This program inside the root: by its own loader where it has one.
+/// Returns the command that runs this program inside the root, with the root's loader if it has one.
 fn command(root: &Path) -> Command {
     let program = env::current_exe().expect("own path");
     let loader = root.join(LIBRARIES).join("ld-linux-x86-64.so.2");
@@ -155,7 +155,7 @@ fn inside() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The forms of all architectures, or of these, in waves of each size.
+/// Tests the forms of all or the named architectures, in waves of each size.
 fn all_forms(names: &[String]) -> ExitCode {
     let (mut forms, mut failures) = (0, 0);
     for arch in Arch::ALL.iter().copied() {
@@ -175,12 +175,12 @@ fn all_forms(names: &[String]) -> ExitCode {
         }
     }
     println!("{forms} forms, {failures} differ");
-    // Nothing tried proves nothing.
+    // A run without any form proves nothing.
     if failures == 0 && forms > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The words of all architectures, or of these, in waves of each size; with `native` in waves of an architecture's own size, and
-/// the sizes beside each other.
+/// Tests the words of all or the named architectures, in waves of each size. With `native`, waves have the
+/// architecture's default size, and both sizes are compared with each other.
 fn all_words(words: &[String]) -> ExitCode {
     let (native, names): (Vec<String>, Vec<String>) =
         words.iter().cloned().partition(|word| word == "native");
@@ -209,11 +209,11 @@ fn all_words(words: &[String]) -> ExitCode {
         }
     }
     println!("{held} the same, {failures} differ");
-    // Nothing tried proves nothing.
+    // A run without any claim proves nothing.
     if failures == 0 && held > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Random words on all architectures that the stack knows, or on these.
+/// Tests random words on all architectures that the stack supports, or on the named ones.
 fn all_bits(words: &[String]) -> ExitCode {
     let (options, names): (Vec<&str>, Vec<&str>) =
         words.iter().map(String::as_str).partition(|word| word.contains('='));
@@ -235,20 +235,20 @@ fn all_bits(words: &[String]) -> ExitCode {
                 println!("{arch}: {table}");
                 (tried, lost) = (tried + table.words, lost + table.lost.len());
             }
-            // A release does not know all architectures.
+            // A release does not support all architectures.
             Err(reason) => println!("{arch}: left out: {reason}"),
         }
     }
     println!("{tried} words, {lost} bits lost");
-    // Nothing tried proves nothing.
+    // A run without any word proves nothing.
     if lost == 0 && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Kernels with a wait less, on all architectures or on these, at -O3 and -O1 or at these levels.
+/// Tests kernels with one wait removed, on all or the named architectures, at -O3 and -O1 or the named levels.
 fn without_waits(words: &[String]) -> ExitCode {
     let (loads, words): (Vec<String>, Vec<String>) =
         words.iter().cloned().partition(|word| word.starts_with("loads="));
-    // Of so many loads one is tried.
+    // One of this many loads is tested.
     let loads = loads.first().and_then(|word| word[6..].parse().ok()).unwrap_or(1);
     let (levels, architectures) = match places(&words, &["-O3", "-O1"]) {
         Ok(places) => places,
@@ -259,13 +259,13 @@ fn without_waits(words: &[String]) -> ExitCode {
         let table = waits::check(arch, &levels, loads);
         print!("{arch}\n{table}");
         table.problems.iter().for_each(|line| println!("    {line}"));
-        // Nothing reported proves nothing.
+        // A run without any report proves nothing.
         proven &= table.problems.is_empty() && table.proves();
     }
     if proven { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Kernels whose workgroups touch the same memory.
+/// Tests kernels whose workgroups access the same memory.
 fn between_workgroups(words: &[String]) -> ExitCode {
     let (levels, architectures) = match places(words, &["-O3", "-O1"]) {
         Ok(places) => places,
@@ -281,7 +281,7 @@ fn between_workgroups(words: &[String]) -> ExitCode {
     if failures == 0 && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The levels and architectures that words name; these levels where they name none, and all architectures.
+/// Returns the named levels and architectures; by default `usual` and all architectures.
 fn places<'a>(
     words: &'a [String],
     usual: &[&'a str],
@@ -303,7 +303,7 @@ fn places<'a>(
     Ok((levels, architectures))
 }
 
-/// Kernels drawn at random, as the words ask.
+/// Tests random kernels, with the options in `words`.
 fn drawn(words: &[String], root: &Path) -> ExitCode {
     let options = match fuzz::Options::parse(words) {
         Ok(options) => options,
@@ -314,12 +314,12 @@ fn drawn(words: &[String], root: &Path) -> ExitCode {
     };
     let tally = fuzz::check(&options, root);
     println!("{tally}");
-    // Nothing compared proves nothing.
+    // A run without any comparison proves nothing.
     let is_right = tally.different.is_empty() && tally.compared > 0;
     if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Processor time of this process: other work on the machine does not count.
+/// Returns the processor time of this process, which does not include other work on the machine.
 fn processor_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a timespec of this function.

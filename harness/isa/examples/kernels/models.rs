@@ -1,8 +1,8 @@
-//! What instructions do to one lane, from the formulas of AMD's ISA guides.
+//! Models of instructions for one lane, from the formulas of AMD's ISA guides.
 
 use device::{Arch, Generation};
 
-/// The type of a source or a result.
+/// Type of a source or a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Of {
     U16,
@@ -36,7 +36,7 @@ impl Of {
         u64::MAX >> (64 - self.bits())
     }
 
-    /// The bit that `neg` flips.
+    /// Returns the bit that `neg` flips.
     pub(crate) fn sign(self) -> u64 {
         if matches!(self, Of::F16 | Of::F32 | Of::F64) { 1 << (self.bits() - 1) } else { 0 }
     }
@@ -45,12 +45,12 @@ impl Of {
         matches!(self, Of::PackedU16 | Of::PackedF16)
     }
 
-    /// One value of 16 bits, in one half of a register.
+    /// Returns true for one 16-bit value in half of a register.
     pub(crate) fn is_half(self) -> bool {
         matches!(self, Of::U16 | Of::F16)
     }
 
-    /// The bits that a constant is for a source of this type.
+    /// Returns the bits of a constant for a source of this type.
     pub(crate) fn constant(self, value: Value) -> u64 {
         match (value, self) {
             (Value::Integer(value), _) => value as u64 & self.mask(),
@@ -61,7 +61,7 @@ impl Of {
         }
     }
 
-    /// Between 0 and 1; NaN becomes 0.
+    /// Clamps to 0..=1; NaN becomes 0.
     pub(crate) fn clamped(self, bits: u64) -> u64 {
         if self == Of::PackedF16 {
             return Of::F16.clamped(bits & 0xffff) | Of::F16.clamped(bits >> 16 & 0xffff) << 16;
@@ -73,12 +73,12 @@ impl Of {
         }
     }
 
-    /// Whether both are zeros of a float, of whatever sign.
+    /// Returns true if both are float zeros, of any sign.
     pub(crate) fn are_zeros(self, a: u64, b: u64) -> bool {
         [a, b].iter().all(|bits| float(self, *bits) == Some(0.0))
     }
 
-    /// With a quiet NaN for a signalling one.
+    /// Replaces a signalling NaN by a quiet one.
     pub(crate) fn without_signalling(self, bits: u64) -> u64 {
         let quiet = match self {
             Of::PackedF16 => {
@@ -98,7 +98,7 @@ impl Of {
     }
 }
 
-/// The value of a float of one of the three types.
+/// Returns the value of a float of one of the three types.
 pub(crate) fn float(of: Of, bits: u64) -> Option<f64> {
     match of {
         Of::F16 => Some(from_f16(bits)),
@@ -116,7 +116,7 @@ fn from_float(of: Of, value: f64) -> u64 {
     }
 }
 
-/// By the definition of binary16.
+/// Converts by the definition of binary16.
 fn from_f16(bits: u64) -> f64 {
     let (exponent, fraction) = ((bits >> 10 & 31) as i32, (bits & 0x3ff) as f64);
     let magnitude = match (exponent, bits & 0x3ff) {
@@ -128,7 +128,7 @@ fn from_f16(bits: u64) -> f64 {
     if bits & 0x8000 == 0 { magnitude } else { -magnitude }
 }
 
-/// The nearest binary16 of all, by search; of two as near, the even one.
+/// Returns the nearest binary16, found by search, with ties to even.
 fn to_f16(value: f64) -> u64 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let magnitude = value.abs();
@@ -143,13 +143,13 @@ fn to_f16(value: f64) -> u64 {
         let middle = (below + above) / 2;
         if from_f16(middle) <= magnitude { below = middle } else { above = middle }
     }
-    // What follows the greatest number takes the place of infinity.
+    // The value after the largest number is the code of infinity.
     let next = if above == 0x7c00 { 65536.0 } else { from_f16(above) };
     let (down, up) = (magnitude - from_f16(below), next - magnitude);
     sign | if down < up || down == up && below % 2 == 0 { below } else { above }
 }
 
-/// A product of two halves and a third, rounded once: exact in units of 2^-48.
+/// Returns the product of two halves plus a third, with a single rounding: exact in units of 2^-48.
 fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     let (x, y, z) = (from_f16(a), from_f16(b), from_f16(c));
     if !(x.is_finite() && y.is_finite() && z.is_finite()) {
@@ -160,7 +160,7 @@ fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     if sum == 0 {
         return to_f16(x * y + z);
     }
-    // The leading 60 bits and whether any was lost decide; an odd last bit stands for what was lost.
+    // The leading 60 bits and a sticky bit determine the result; the last bit is made odd if any bit was lost.
     let excess = (128 - sum.unsigned_abs().leading_zeros()).saturating_sub(40);
     let kept = sum.unsigned_abs() >> excess;
     let lost = sum.unsigned_abs() & ((1u128 << excess) - 1) != 0;
@@ -168,17 +168,17 @@ fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     to_f16(if sum < 0 { -magnitude } else { magnitude })
 }
 
-/// An instruction: its name on the architecture, its operands, and its formula.
+/// An instruction: name on the architecture, operands, and formula.
 #[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub(crate) name: &'static str,
     pub(crate) sources: &'static [Of],
     pub(crate) result: Of,
-    /// Whether it has an encoding of 32 bits.
+    /// True if it has a 32-bit encoding.
     pub(crate) short: bool,
-    /// Whether `clamp` bounds its result.
+    /// True if it supports `clamp`.
     pub(crate) clamps: bool,
-    /// Whether `op_sel` chooses the halves of its sources on GFX9 and GFX10; on GFX11 each operand says its half.
+    /// True if `op_sel` selects the halves of its sources on GFX9 and GFX10. On GFX11 each operand contains its half.
     pub(crate) op_sel: bool,
     pub(crate) model: fn([u64; 3]) -> u64,
 }
@@ -201,7 +201,7 @@ fn halves(f: impl Fn([u64; 3]) -> u64, [a, b, c]: [u64; 3]) -> u64 {
     part(0) | part(16) << 16
 }
 
-/// A double times a power of two, rounded once where it becomes denormal.
+/// Returns a double times a power of two, rounded once if the result is denormal.
 fn ldexp(bits: u64, n: i32) -> u64 {
     let value = d(bits);
     if value == 0.0 || !value.is_finite() {
@@ -210,7 +210,7 @@ fn ldexp(bits: u64, n: i32) -> u64 {
     let (sign, exponent) = (bits & 1 << 63, (bits >> 52 & 0x7ff) as i64);
     let fraction = bits & ((1 << 52) - 1);
     let significand = if exponent == 0 { fraction } else { fraction | 1 << 52 };
-    // Of the last bit, counted from that of the denormals; normalised, so that a sum with the exponent is enough.
+    // Exponent of the last bit, relative to that of denormals; normalised, so that it can be added to the exponent.
     let up = i64::from(significand.leading_zeros()) - 11;
     let (significand, last) = (significand << up, exponent.max(1) - 1 - up + i64::from(n));
     let magnitude = match last {
@@ -235,13 +235,13 @@ fn difference(a: u64, b: u64) -> u64 {
     (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
 }
 
-/// The minimum or maximum of IEEE 754-2008: a number wins over a quiet NaN, and zeros have an order.
+/// Returns the minimum or maximum of IEEE 754-2008: a number takes precedence over a quiet NaN, and zeros are ordered.
 fn extreme(of: Of, a: u64, b: u64, greatest: bool) -> u64 {
     let (Some(x), Some(y)) = (float(of, a), float(of, b)) else { return a };
     let first = match (x.is_nan(), y.is_nan()) {
         (true, false) => false,
         (_, true) => true,
-        // The order of bits, with the sign undone, is that of the numbers.
+        // Without the sign, the order of bits is that of the numbers.
         _ => (x.total_cmp(&y).is_gt()) == greatest,
     };
     if first { a } else { b }
@@ -273,7 +273,7 @@ fn clamps(op: Op) -> Op {
     Op { clamps: true, ..op }
 }
 
-/// The instructions of an architecture that are tried.
+/// Returns the tested instructions of an architecture.
 pub(crate) fn ops(arch: Arch) -> Vec<Op> {
     use Of::*;
     let gfx9 = arch.generation().is_gfx9();
@@ -353,7 +353,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
         }),
         op!("v_cvt_pk_u8_f32", &[F32, U32, U32], U32, |[a, byte, c]| {
             let (value, at) = (f(a), 8 * (byte & 3));
-            // Nearest, ties to even, as the mode is.
+            // Nearest, ties to even, as in the default mode.
             let nearest = (0..256u64).min_by(|x, y| {
                 let far = |n: u64| (f64::from(value.clamp(0.0, 255.0)) - n as f64).abs();
                 far(*x).total_cmp(&far(*y)).then((x % 2).cmp(&(y % 2)))
@@ -371,14 +371,14 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
             if value.is_nan() { 0 } else { value as i64 as u64 & 0xffff_ffff }
         })),
     ];
-    // Where one factor is zero, so is the product.
+    // If one factor is zero, the product is zero.
     let old = by(gfx11, "v_mul_dx9_zero_f32", "v_mul_legacy_f32");
     if !arch.generation().is_gfx940() {
         let product = op!(old, &[F32; 2], F32, |[a, b, _]| match (f(a), f(b)) {
             (0.0, _) | (_, 0.0) => 0,
             (a, b) => single(a * b),
         });
-        // GFX90A has it in 64 bits alone.
+        // GFX90A has it in a 64-bit encoding only.
         list.push(if arch.generation() == Generation::Cdna2 { product } else { short(product) });
     }
     if gfx9 && !arch.generation().is_gfx940() {

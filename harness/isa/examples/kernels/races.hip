@@ -1,5 +1,5 @@
-// What workgroups, and the waves of one, do to each other in memory, and waves in the LDS: each way right, and with what orders it left out. `turned` makes the last workgroup
-// do what the first one does, so that both orders of execution are seen.
+// Workgroups and waves that access the same memory, and waves that access the same LDS: each pattern correctly and without some of its synchronization.
+// With `turned`, the last workgroup takes the role of the first one, so that both orders of execution are tested.
 #define K extern "C" __global__ void
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -8,34 +8,34 @@ typedef unsigned long long u64;
 #define STORE(p, v) __hip_atomic_store(p, v, __ATOMIC_RELAXED, AGENT)
 __device__ u32 me(u32 turned) { return turned ? gridDim.x - 1 - blockIdx.x : blockIdx.x; }
 
-// Two groups write.
+// Two workgroups write.
 K writes_own(u32 *o, u32 turned) { if (threadIdx.x == 0) o[me(turned)] = me(turned) + 1; }
 K writes_one(u32 *o, u32 turned) { if (threadIdx.x == 0) o[0] = me(turned) + 1; }
-// All write the same: a flag.
+// All write the same value.
 K writes_flag(u32 *o, u32 turned) { if (threadIdx.x == 0 && me(turned) < 6) o[0] = 1; }
-// Bytes beside each other are nobody else's.
+// Each workgroup writes one byte, next to the bytes of others.
 K writes_bytes(unsigned char *o, u32 turned) { if (threadIdx.x == 0) o[me(turned)] = me(turned) + 1; }
 
-// One writes what another reads.
+// One workgroup reads what another one writes.
 K reads_own(u32 *o, u32 turned) { u32 b = me(turned); o[8 + b] = b; o[b] = ((volatile u32 *)o)[8 + b]; }
 K reads_next(u32 *o, u32 turned) { u32 b = me(turned); o[8 + b] = b; o[b] = o[8 + (b + 1) % gridDim.x]; }
 
-// A sum in memory.
+// Sums in memory.
 K counts(u32 *o, u32 turned) { atomicAdd(&o[me(turned) & 3], 1u); }
 K counts_plainly(u32 *o, u32 turned) { if (threadIdx.x == 0) o[me(turned) & 3] += me(turned) + 1; }
-// Atomics that compilers make of a plain read and a loop that compares and swaps.
+// Atomics that compilers implement by a plain load and a compare-and-swap loop.
 K counts_by_swapping(u32 *o, u32 turned) {
   u32 *p = &o[me(turned) & 3], old = *p, seen;
   while ((seen = atomicCAS(p, old, old + 3)) != old) old = seen;
   if (threadIdx.x == 0) atomicMax((double *)(o + 8), (double)me(turned));
 }
-// A plain read of what others count.
+// Plain load of a counter that other workgroups increment.
 K reads_the_count(u32 *o, u32 turned) {
   if (threadIdx.x == 0) { atomicAdd(&o[0], 1u); __syncthreads(); o[1 + me(turned)] = ((u32 *)o)[0]; }
 }
 
-// One lets others know of what it wrote.
-#define TELLS(name, before, flag, seen, behind, value)                                   \
+// The first workgroup writes data and then sets a flag that the others wait for.
+#define SIGNALS(name, before, flag, seen, behind, value)                                   \
   K name(u32 *o, u32 turned) {                                                          \
     u32 b = me(turned);                                                                 \
     if (threadIdx.x != 0) return;                                                       \
@@ -43,17 +43,17 @@ K reads_the_count(u32 *o, u32 turned) {
     while (seen == 0) __builtin_amdgcn_s_sleep(1);                                      \
     behind; o[b] = value;                                                               \
   }
-TELLS(tells, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), __threadfence(), o[32])
-TELLS(tells_by_release, , __hip_atomic_store(o + 16, 1, __ATOMIC_RELEASE, AGENT),
+SIGNALS(signals, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), __threadfence(), o[32])
+SIGNALS(signals_by_release, , __hip_atomic_store(o + 16, 1, __ATOMIC_RELEASE, AGENT),
       __hip_atomic_load(o + 16, __ATOMIC_ACQUIRE, AGENT), , o[32])
-TELLS(tells_by_atomics, __threadfence(), atomicAdd(o + 16, 1u), atomicAdd(o + 16, 0u), __threadfence(), o[32])
-TELLS(tells_volatile, __threadfence(), *(volatile u32 *)(o + 16) = 1, *(volatile u32 *)(o + 16), __threadfence(), o[32])
-// What is read past the caches needs no fence.
-TELLS(tells_past_caches, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), , LOAD(o + 32))
-TELLS(tells_without_release, asm volatile("" ::: "memory"), STORE(o + 16, 1), LOAD(o + 16), __threadfence(), o[32])
-TELLS(tells_atomics_without_release, asm volatile("" ::: "memory"), atomicAdd(o + 16, 1u), LOAD(o + 16), __threadfence(), o[32])
-TELLS(tells_without_acquire, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), asm volatile("" ::: "memory"), o[32])
-// Others look at a flag in passing, by accesses of the scope of all, or of one workgroup alone.
+SIGNALS(signals_by_atomics, __threadfence(), atomicAdd(o + 16, 1u), atomicAdd(o + 16, 0u), __threadfence(), o[32])
+SIGNALS(signals_volatile, __threadfence(), *(volatile u32 *)(o + 16) = 1, *(volatile u32 *)(o + 16), __threadfence(), o[32])
+// A load that bypasses the caches needs no fence.
+SIGNALS(signals_past_caches, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), , LOAD(o + 32))
+SIGNALS(signals_without_release, asm volatile("" ::: "memory"), STORE(o + 16, 1), LOAD(o + 16), __threadfence(), o[32])
+SIGNALS(signals_atomics_without_release, asm volatile("" ::: "memory"), atomicAdd(o + 16, 1u), LOAD(o + 16), __threadfence(), o[32])
+SIGNALS(signals_without_acquire, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), asm volatile("" ::: "memory"), o[32])
+// Workgroups read a flag once without waiting for it, at agent scope or at workgroup scope only.
 #define SHOWS(name, scope)                                                              \
   K name(u32 *o, u32 turned) {                                                          \
     if (threadIdx.x != 0) return;                                                       \
@@ -62,15 +62,15 @@ TELLS(tells_without_acquire, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), as
   }
 SHOWS(shows, AGENT)
 SHOWS(shows_within, __HIP_MEMORY_SCOPE_WORKGROUP)
-// The flag itself is read plainly, and others do not wait for it.
-K tells_plainly(u32 *o, u32 turned) {
+// Workgroups read the flag by a plain load, once.
+K signals_plainly(u32 *o, u32 turned) {
   u32 b = me(turned);
   if (threadIdx.x != 0) return;
   if (b == 0) { o[32] = 7; __threadfence(); o[16] = 1; return; }
   u32 flag = o[16]; __threadfence(); o[b] = o[32] + flag;
 }
 
-// The last one that comes sums up what all have written.
+// The workgroup that increments the counter last sums up what all have written.
 #define LAST(name, meet, before, behind)                                                \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ bool last;                                                               \
@@ -90,7 +90,7 @@ LAST(comes_last_alone, , __threadfence(), __threadfence())
 LAST(comes_last_unfenced, asm volatile("" ::: "memory"), , __threadfence())
 LAST(comes_last_stale, __syncthreads(), __threadfence(), )
 
-// A barrier of the grid, and none.
+// Barrier of the grid, and incomplete ones.
 #define MEETS(name, enter, meet)                                                        \
   K name(u32 *o, u32 turned) {                                                          \
     u32 b = me(turned), n = gridDim.x;                                                  \
@@ -106,7 +106,7 @@ MEETS(meets_nobody, __syncthreads(), )
 MEETS(meets_without_waiting, __syncthreads(), __threadfence(); atomicAdd(o, 1u))
 MEETS(meets_waves_alone, , __threadfence(); atomicAdd(o, 1u); WAIT; __threadfence())
 
-// A sum under a lock.
+// Sum under a lock.
 #define LOCKS(name, take, give)                                                         \
   K name(u32 *o, u32 turned) {                                                          \
     if (threadIdx.x != 0) return;                                                       \
@@ -118,7 +118,7 @@ LOCKS(locks_by_store, TAKE; __threadfence(), __hip_atomic_store(o, 0u, __ATOMIC_
 LOCKS(locks_nothing, , )
 LOCKS(locks_unfenced, TAKE, asm volatile("" ::: "memory"); atomicExch(o, 0u))
 
-// What waves of a workgroup do to each other in memory.
+// Waves of a workgroup that access the same memory.
 #define SWAPS(name, meet)                                                               \
   K name(u32 *o, u32 turned) {                                                          \
     u32 *p = o + me(turned) * blockDim.x, i = threadIdx.x, n = blockDim.x;              \
@@ -133,7 +133,7 @@ K group_write_over(u32 *o, u32 turned) {
   p[i] = v + i + 1;
 }
 #define WORKGROUP __HIP_MEMORY_SCOPE_WORKGROUP
-// The first wave lets the others know, by a flag that is of no concern to other workgroups.
+// The first wave sets a flag for the other waves of its workgroup.
 #define FLAGS(name, flag, seen)                                                         \
   K name(u32 *o, u32 turned) {                                                          \
     u32 b = me(turned), *p = o + 64 + b * 32, i = threadIdx.x, w = i / warpSize, l = i % warpSize; \
@@ -148,7 +148,7 @@ FLAGS(group_flag_volatile, __threadfence_block(); *(volatile u32 *)(p + 1) = 1,
       while (!*(volatile u32 *)(p + 1)) {} __threadfence_block())
 FLAGS(group_flag_count, __threadfence_block(); atomicAdd(p + 1, 1u), while (!atomicAdd(p + 1, 0u)) {} __threadfence_block())
 FLAGS(group_flag_nothing, , )
-// By a flag in the LDS.
+// The same by a flag in the LDS.
 K waves_flag_for_memory(u32 *o, u32 turned) {
   __shared__ u32 flag;
   u32 b = me(turned), *p = o + 64 + b * 32, i = threadIdx.x, w = i / warpSize;
@@ -160,7 +160,7 @@ K waves_flag_for_memory(u32 *o, u32 turned) {
   o[2048 + b * 32 + w] = p[0];
 }
 
-// And in the LDS, without barriers where they need none.
+// Waves that access the same LDS, synchronized by atomics instead of barriers.
 #define WAVES u32 b = me(turned), l = threadIdx.x % warpSize, w = threadIdx.x / warpSize, n = blockDim.x / warpSize
 K waves_take_turns(u32 *o, u32 turned) {
   __shared__ u32 turn, sum[64];
@@ -256,7 +256,7 @@ K waves_begin_early(u32 *o, u32 turned) {
   if (l == 0) __hip_atomic_fetch_add(&turn, 1, __ATOMIC_RELEASE, WORKGROUP);
 }
 
-// As people write them: a loop that waits with a body, of which compilers read once before it; turns of unrolled loops; a lock that is tried once.
+// Common variants: wait loops with a body, before which compilers load once; unrolled loops; a lock that is tried once.
 #define ASLEEP(condition) while (!(condition)) __builtin_amdgcn_s_sleep(1)
 #define SEEN(p) __hip_atomic_load(p, __ATOMIC_ACQUIRE, WORKGROUP)
 #define TELL(p, v) __hip_atomic_store(p, v, __ATOMIC_RELEASE, WORKGROUP)
@@ -276,9 +276,9 @@ K waves_begin_early(u32 *o, u32 turned) {
 WAVES_TELL(waves_wait_asleep, FIRST(TELL(&flag, 1)), ASLEEP(SEEN(&flag)))
 WAVES_TELL(waves_sleep_alone, FIRST(TELL(&flag, 1)), __builtin_amdgcn_s_sleep(9))
 WAVES_TELL(waves_look_and_wait, FIRST(TELL(&flag, 1)), if (!SEEN(&flag)) ASLEEP(SEEN(&flag)))
-// Two that say the same, of which another one hears.
+// Two waves set the same second flag, for which others wait.
 WAVES_TELL(waves_relay, FIRST(TELL(&flag, 1)), ASLEEP(SEEN(&flag)); if (w < 3) TELL(&relay, 1); ASLEEP(SEEN(&relay)))
-// A barrier that waits for nothing in front of the flag.
+// A barrier without fence before the flag is set.
 WAVES_TELL(waves_meet_and_tell, __builtin_amdgcn_s_barrier(); FIRST(TELL(&flag, 1)), ASLEEP(SEEN(&flag)))
 #define WAVES_KEEP(name, take, give)                                                    \
   K name(u32 *o, u32 turned) {                                                          \
@@ -297,7 +297,7 @@ WAVES_KEEP(waves_try, if (ONCE(__ATOMIC_ACQUIRE)), TELL(&lock, 0))
 WAVES_KEEP(waves_try_in_vain, ONCE(__ATOMIC_ACQUIRE);, TELL(&lock, 0))
 WAVES_KEEP(waves_try_in_turns, _Pragma("nounroll") for (u32 k = 0; k < 3; k++, mine = 0) if (ONCE(__ATOMIC_ACQUIRE)), TELL(&lock, 0))
 WAVES_KEEP(waves_turn_in_vain, _Pragma("nounroll") for (u32 k = 0; k < 3; k++, mine = 0) { ONCE(__ATOMIC_ACQUIRE); }, TELL(&lock, 0))
-// One critical section behind another, in straight code; and the second one without the lock.
+// Two critical sections in a row without a loop; or the second one without taking the lock.
 #define WAVES_LOCK_TWICE(name, again)                                                   \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ u32 lock, sum, more;                                                     \
@@ -316,7 +316,7 @@ WAVES_KEEP(waves_turn_in_vain, _Pragma("nounroll") for (u32 k = 0; k < 3; k++, m
   }
 WAVES_LOCK_TWICE(waves_lock_twice, while (atomicCAS(&lock, 0u, 1u) != 0))
 WAVES_LOCK_TWICE(waves_lock_once, )
-// Memory under a lock in the LDS, three times in straight code, which is given back, or too early.
+// Accesses to memory under a lock in the LDS, in a loop of three iterations; the lock is released after or before the access.
 #define WAVES_LOCK_MEMORY(name, early, late)                                            \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ u32 lock;                                                                \
@@ -333,7 +333,7 @@ WAVES_LOCK_TWICE(waves_lock_once, )
 #define FENCE(order) __builtin_amdgcn_fence(__ATOMIC_##order, "workgroup")
 WAVES_LOCK_MEMORY(waves_lock_memory, , TELL(&lock, 0))
 WAVES_LOCK_MEMORY(waves_unlock_early, TELL(&lock, 0), )
-// Who waits for the flag of each of the others in turn, and who waits for that of one.
+// The first wave waits for the flag of each wave in turn, or each time for that of the first.
 #define WAVES_EACH(name, which)                                                         \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ u32 flags[16];                                                           \
@@ -362,7 +362,7 @@ K waves_ring(u32 *o, u32 turned) {
     else { while (SEEN(&head) == i) {} sum += slots[i & 3]; TELL(&tail, i + 1); }
   o[b * 32 + w] = sum;
 }
-// The LDS, by a count in memory: of all waves, or of each its own.
+// Accesses to the LDS ordered by a counter in memory: one of all waves, or one of each wave.
 #define WAVES_BY_MEMORY(name, count)                                                    \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ u32 part[64];                                                            \
@@ -377,7 +377,7 @@ K waves_ring(u32 *o, u32 turned) {
   }
 WAVES_BY_MEMORY(waves_count_in_memory, 0)
 WAVES_BY_MEMORY(waves_count_apart, w)
-// Memory, by a count in the LDS: of all waves, or of each its own.
+// Accesses to memory ordered by a counter in the LDS: one of all waves, or one of each wave.
 #define GROUP_BY_LDS(name, count)                                                       \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ u32 counts[64];                                                          \
@@ -395,7 +395,7 @@ WAVES_BY_MEMORY(waves_count_apart, w)
   }
 GROUP_BY_LDS(group_counts_in_lds, 0)
 GROUP_BY_LDS(group_counts_apart, w)
-// What one wave has heard of another workgroup, and has dropped the lines of its caches for, it hands on in the LDS.
+// A wave acquires data of another workgroup and then signals the next wave by a counter in the LDS.
 K waves_hand_on(u32 *o, u32 turned) {
   __shared__ u32 count;
   WAVES;
@@ -407,7 +407,7 @@ K waves_hand_on(u32 *o, u32 turned) {
   if (w == 0 && l == 0) { __threadfence(); __hip_atomic_fetch_add(&count, 1, __ATOMIC_RELEASE, WORKGROUP); }
   if (w == 1 && l == 0) { ASLEEP(SEEN(&count)); o[1024 + b] = o[8]; }
 }
-// Waves meet in memory first, by a count that is of no concern, and hear of each other in the LDS after that.
+// Waves increment a counter in memory that orders nothing, and then wait for a flag in the LDS.
 K waves_hear_late(u32 *o, u32 turned) {
   __shared__ u32 flag;
   WAVES;
@@ -421,7 +421,7 @@ K waves_hear_late(u32 *o, u32 turned) {
   ASLEEP(SEEN(&flag));
   o[1024 + b * 64 + w] = p[0] + place;
 }
-// Others hear of the first group by way of a wave of it, and by two counts of one instruction.
+// The first wave signals another one of its workgroup, which signals other workgroups; then signals by two counters of one instruction.
 K group_passes_on(u32 *o, u32 turned) {
   u32 b = me(turned), *p = o + 64, w = threadIdx.x / warpSize;
   if (threadIdx.x % warpSize != 0) return;
@@ -439,8 +439,8 @@ K group_counts_twice(u32 *o, u32 turned) {
   o[1024 + b] = p[0];
 }
 
-// What is loaded from memory to the LDS comes there by the counter of loads. The barrier is one without a fence, and the read is one of
-// which the compiler knows nothing, or else it would wait itself.
+// Loads from memory to the LDS, which the counter of loads (vmcnt) covers. The barrier has no fence and the LDS is read by inline assembly,
+// because the compiler would insert waits otherwise.
 #if defined(__gfx942__) || defined(__gfx950__)
 #define MOVE(from, to) __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) u32 *)(from), \
                                                         (__attribute__((address_space(3))) u32 *)(to), 4, 0, 0)
@@ -467,7 +467,7 @@ K group_counts_twice(u32 *o, u32 turned) {
   }
 #define SECOND MOVE(o + 128 + i, tile[1] + w)
 LOADS(group_loads_to_lds, WAIT(0); MEET(), SECOND; WAIT(0); MEET(), 127 - i)
-// The second load is on its way while the first one is used.
+// The second load is in flight while the first one is used.
 LOADS(group_loads_ahead_to_lds, SECOND; WAIT(1); MEET(), WAIT(0); MEET(), 127 - i)
 LOADS(group_loads_to_lds_early, SECOND; MEET(), WAIT(0); MEET(), 127 - i)
 LOADS(wave_loads_to_lds, WAIT(0), SECOND; WAIT(0), w + (l ^ 1))

@@ -1,5 +1,5 @@
-//! What the sanitizer says of workgroups that touch the same memory, and of waves that touch the same LDS, in compiled kernels:
-//! nothing where something orders them, and what is missing where nothing does.
+//! Findings of the sanitizer in compiled kernels whose workgroups access the same memory, or whose waves access the
+//! same LDS: none if the accesses are synchronised, otherwise the missing synchronisation.
 
 use std::collections::BTreeSet;
 
@@ -13,24 +13,24 @@ use crate::{
     hiprtc,
 };
 
-/// What must be said of a kernel.
+/// Expected findings of a kernel.
 #[derive(Clone, Copy)]
 enum Said {
     Nothing,
-    /// That workgroups race, for one of these reasons.
+    /// Workgroups race, for one of these reasons.
     Races(&'static [&'static str]),
-    /// That waves of a workgroup race in the LDS, or in memory with nothing that orders them.
+    /// Waves of a workgroup race in the LDS, or in memory without synchronisation.
     Waves,
-    /// That a wave has not waited for what it loads from memory to the LDS, where there are such instructions.
+    /// A wave has not waited for its loads from memory to the LDS, on architectures with such instructions.
     Moves,
-    /// That workgroups race which synchronise as waves of one do, where the instructions say that.
+    /// Race between workgroups that synchronise with workgroup scope only, on architectures whose instructions show it.
     Within,
 }
 use Said::{Moves, Nothing, Races, Waves, Within};
 
 const UNORDERED: &str = "nothing orders them";
-const NOT_COME: &str = "a wave lets the other know before its earlier write has come to memory";
-const STALE: &str = "a wave that was let know has not dropped what its caches hold";
+const NOT_COME: &str = "a wave signals the other before its earlier write has reached memory";
+const STALE: &str = "a signalled wave has not invalidated its caches";
 
 const KERNELS: &[(&str, Said)] = &[
     ("writes_own", Nothing),
@@ -43,18 +43,18 @@ const KERNELS: &[(&str, Said)] = &[
     ("counts_plainly", Races(&[UNORDERED])),
     ("counts_by_swapping", Nothing),
     ("reads_the_count", Races(&[UNORDERED])),
-    ("tells", Nothing),
-    ("tells_by_release", Nothing),
-    ("tells_by_atomics", Nothing),
-    ("tells_volatile", Nothing),
-    ("tells_past_caches", Nothing),
-    ("tells_without_release", Races(&[NOT_COME])),
-    ("tells_atomics_without_release", Races(&[NOT_COME])),
-    // The compiler may read before it looks at the flag.
-    ("tells_without_acquire", Races(&[STALE, UNORDERED])),
+    ("signals", Nothing),
+    ("signals_by_release", Nothing),
+    ("signals_by_atomics", Nothing),
+    ("signals_volatile", Nothing),
+    ("signals_past_caches", Nothing),
+    ("signals_without_release", Races(&[NOT_COME])),
+    ("signals_atomics_without_release", Races(&[NOT_COME])),
+    // The compiler may move the read before the check of the flag.
+    ("signals_without_acquire", Races(&[STALE, UNORDERED])),
     ("shows", Nothing),
     ("shows_within", Within),
-    ("tells_plainly", Races(&[UNORDERED])),
+    ("signals_plainly", Races(&[UNORDERED])),
     ("comes_last", Nothing),
     ("comes_last_alone", Races(&[UNORDERED])),
     ("comes_last_unfenced", Races(&[NOT_COME, UNORDERED])),
@@ -123,7 +123,7 @@ const KERNELS: &[(&str, Said)] = &[
 const GROUPS: u32 = 8;
 const ITEMS: u32 = 128;
 
-/// Tries all kernels, and says how many there were and what is wrong.
+/// Tests all kernels. Returns their number and the wrong findings.
 pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     let mut wrong = Vec::new();
     let compile = |source| hiprtc::compile(source, arch.name(), &[level]);
@@ -157,7 +157,7 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     let device = Device::new(arch, CodeObject::load(&others));
     let image = device.code.image();
     for (kernel, check) in checks::CHECKS {
-        // Wrong on purpose, or of millions of instructions.
+        // Wrong on purpose, or with millions of instructions.
         if ["saxpy fault", "gives_up", "spin", "meets alone", "lcg", "dynamic"].contains(kernel) {
             continue;
         }
@@ -172,7 +172,7 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     (KERNELS.len() + checks::CHECKS.len(), wrong)
 }
 
-/// The kernels of which nothing is to be said.
+/// Returns the kernels without findings.
 pub(crate) fn right() -> impl Iterator<Item = &'static str> {
     KERNELS.iter().filter(|(_, said)| matches!(said, Nothing)).map(|(kernel, _)| *kernel)
 }
@@ -198,7 +198,7 @@ fn found(device: &Device, kernel: &str, turned: u32) -> Result<Vec<Finding>, Str
     Ok(device.findings.take())
 }
 
-/// What is said otherwise than it must be.
+/// Returns the difference between actual and expected findings.
 fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
     let found = match found {
         Ok(found) => found,
@@ -222,7 +222,7 @@ fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
     }
 }
 
-/// The instructions that were told, by their offsets.
+/// Returns the errors that were found, by the offsets of their instructions.
 fn pairs(found: &Result<Vec<Finding>, String>) -> BTreeSet<String> {
     found.iter().flatten().map(Finding::mistake).collect()
 }

@@ -1,9 +1,9 @@
-//! What the sanitizer says of real code with one wait, barrier or fence less: of each kernel each is taken out once. And of code
-//! in which one load is a store of the same width to the same address.
+//! Mutation test of the sanitizer on compiled code: removes one wait, barrier or fence of each kernel at a time, and
+//! changes one load at a time to a store of the same width to the same address.
 //!
-//! What is not reported needs a reason of its own, which a walk through what the kernel executed finds ([`reasons`]). It shares
-//! nothing with the sanitizer. Kernels that work alone are also run without the wait while results come as late as may be. What
-//! has no reason, or wrong numbers then, was missed.
+//! If a mutation is not reported, there must be a reason, which an independent analysis of the executed instructions
+//! finds ([`reasons`]). Kernels whose workgroups are independent are also run with the mutation while results are as
+//! late as possible. A mutation without a reason, or with wrong results in that run, was missed.
 
 mod reasons;
 mod stores;
@@ -28,25 +28,26 @@ use reasons::{Run, is_fence};
 use stores::Changed;
 use trace::Step;
 
-/// What becomes of code without one of its waits.
+/// Result of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Reported,
-    /// The check of the kernel does not come by.
+    /// The check of the kernel does not execute it.
     NotRun,
-    /// It is not needed in this run, and it is known why.
+    /// The removed instruction is not needed in this run, for a known reason.
     Exempt,
-    /// Nobody knows why it would not be needed, or the numbers are wrong where results come late.
+    /// No known reason makes the removed instruction unnecessary, or the kernel computes wrong results when loads arrive
+    /// late.
     Missed,
 }
 
-/// What is taken out.
+/// Kind of mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Wait,
     Barrier,
     Fence,
-    /// It becomes a store.
+    /// A load becomes a store.
     Load,
 }
 
@@ -65,16 +66,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How many of each, by kind.
+/// Counts by kind and result.
 #[derive(Default)]
 pub(crate) struct Table {
     counts: BTreeMap<(Kind, Fate), usize>,
     one_in: usize,
-    /// Loads that were met.
+    /// Number of loads found.
     loads: usize,
-    /// What is reported of code that is as the compiler made it, and what was missed.
+    /// Findings in unmodified code, and missed mutations.
     pub(crate) problems: Vec<String>,
-    /// What is exempt, one by one, with its reason.
+    /// Exempt mutations, with their reasons.
     exempt: Vec<String>,
 }
 
@@ -99,21 +100,20 @@ impl fmt::Display for Table {
 }
 
 impl Table {
-    /// Whether of each kind anything was taken out and reported.
+    /// Returns true if a mutation of each kind was reported.
     pub(crate) fn proves(&self) -> bool {
         let reported = |kind| self.counts.get(&(kind, Fate::Reported)).is_some_and(|n| *n > 0);
         Kind::ALL.into_iter().all(reported)
     }
 }
 
-/// Checks of mistakes, which the sanitizer reports, and some of millions of instructions.
+/// Kernels with intentional errors, and some with millions of instructions.
 const LEFT_OUT: [&str; 8] =
     ["saxpy fault", "gives_up", "spin", "meets", "looks_back", "meets alone", "lcg", "dynamic"];
 
 type Check<'a> = &'a dyn Fn(&Device) -> Result<(), String>;
 
-/// All kernels, compiled at these levels.
-/// Of so many loads one becomes a store.
+/// Tests all kernels, compiled at these levels. One of `loads` loads becomes a store.
 pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
     let mut table = Table { one_in: loads.max(1), ..Table::default() };
     for level in levels {
@@ -136,10 +136,11 @@ pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
             }
         }
         let device = Device::new(arch, CodeObject::load(&together));
-        // A wave that waits in vain does so for ever.
+        // A wave that waits in vain never ends.
         device.patience.set(Duration::from_secs(1));
         let image = device.code.image();
-        // Waves that wait for each other in the LDS are for `races` alone: the walk does not know its one order.
+        // Waves that synchronise through the LDS are tested in `races`, because the analysis does not model the order
+        // of LDS accesses.
         for kernel in races::right().filter(|kernel| !kernel.starts_with("waves_")) {
             let check = |device: &Device| {
                 races::run(device, kernel, 0).and_then(|()| races::run(device, kernel, 1))
@@ -153,22 +154,22 @@ pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
 
 struct Bench<'a> {
     device: &'a Device,
-    /// As it was loaded, with the variables of the module.
+    /// Contents after loading, including the variables of the module.
     image: &'a [u8],
     kernel: &'a str,
     check: Check<'a>,
     level: &'a str,
-    /// Whether it is run with late results, too: it waits for no other workgroup.
+    /// True if it is also run with late results, because its workgroups do not wait for each other.
     late: bool,
 }
 
-/// An instruction that is taken out, or becomes another one.
+/// A mutated instruction.
 struct Taken {
     address: u64,
     size: usize,
     kind: Kind,
     text: String,
-    /// What stands before and behind it.
+    /// Instructions before and after it.
     place: String,
 }
 
@@ -208,7 +209,7 @@ impl Bench<'_> {
         }
     }
 
-    /// What the sanitizer says.
+    /// Runs the kernel and returns the sanitizer's findings.
     fn findings(&self, look: Look) -> Vec<String> {
         self.device.findings.take();
         let result = self.passes(look);
@@ -223,11 +224,11 @@ impl Bench<'_> {
         result
     }
 
-    /// The instructions of the kernel, and where it begins.
+    /// Returns the instructions of the kernel and its start.
     fn places(&self) -> (u64, Vec<Place>) {
         let Some(code) = self.device.code.code(self.kernel) else { return (0, Vec::new()) };
         let bytes = std::ptr::with_exposed_provenance::<u8>(code.start as usize);
-        // SAFETY: the code lies in the image that the device holds, and no kernel runs.
+        // SAFETY: the code is in the image that the device owns, and no kernel runs.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, (code.end - code.start) as usize) };
         let places = isa::listing(self.device.arch, bytes).expect("the stack has a disassembler");
         (code.start, places)
@@ -263,7 +264,7 @@ impl Bench<'_> {
         }
     }
 
-    /// What becomes of a load that is a store. Numbers are wrong then anyway, and say nothing.
+    /// Returns the result for a load that became a store. Computed results are wrong anyway and are not checked.
     fn fate_of_store(
         &self,
         one: &Taken,
@@ -283,7 +284,7 @@ impl Bench<'_> {
             [one] if one.size == bytes.len() && is_store(&one.text) => one.text.clone(),
             other => return (Fate::Missed, format!("it becomes {other:?}")),
         };
-        // It may wait in vain for what it would have read.
+        // It may wait in vain for the value that it would have read.
         let mut by_wave: HashMap<_, u64> = HashMap::new();
         trace
             .iter()
@@ -295,7 +296,7 @@ impl Bench<'_> {
         self.write(one.address, &new);
         self.device.findings.take();
         self.device.trapped.take();
-        // Wrong numbers are no report.
+        // Wrong results do not count as a report.
         let _ = self.passes(Look::Traced);
         let reported = !self.device.findings.take().is_empty() || self.device.trapped.take();
         let steps = self.device.trace.take();
@@ -315,20 +316,20 @@ impl Bench<'_> {
 
     fn words(&self, one: &Taken) -> Vec<u32> {
         let at = |word| std::ptr::with_exposed_provenance::<u32>(one.address as usize + 4 * word);
-        // SAFETY: dwords of the image that the device holds, of which no kernel runs.
+        // SAFETY: dwords of the image that the device owns; no kernel runs.
         (0..one.size / 4).map(|word| unsafe { at(word).read() }).collect()
     }
 
-    /// Until the image is restored.
+    /// Writes words, until the image is restored.
     fn write(&self, address: u64, words: &[u32]) {
         for (place, word) in words.iter().enumerate() {
             let at = std::ptr::with_exposed_provenance_mut::<u32>(address as usize + 4 * place);
-            // SAFETY: a dword of the image that the device holds, of which no kernel runs.
+            // SAFETY: a dword of the image that the device owns; no kernel runs.
             unsafe { at.write(*word) };
         }
     }
 
-    /// Until the image is restored.
+    /// Replaces an instruction by `s_nop`, until the image is restored.
     fn take_out(&self, one: &Taken) {
         self.write(one.address, &vec![S_NOP; one.size / 4]);
     }
@@ -339,7 +340,7 @@ fn is_store(text: &str) -> bool {
     mnemonic.contains("_store_") || mnemonic.starts_with("ds_write")
 }
 
-/// The waits, barriers, fences and loads of code.
+/// Returns the waits, barriers, fences and loads of the code.
 fn taken(start: u64, places: &[Place]) -> Vec<Taken> {
     let kind = |text: &str| {
         let name = text.split_whitespace().next().unwrap_or_default();

@@ -1,10 +1,11 @@
-//! Vector and scalar instructions in the forms of their encodings, against the plain form of the same instruction.
+//! Vector and scalar instructions in all forms of their encodings, against the plain form of the same instruction.
 //!
-//! The words are laid out here as the chapters "Microcode Formats" of AMD's ISA guides say, and all opcodes that an encoding has
-//! room for are tried; those that the stack's disassembler names count. No formula is needed: an instruction with a lane of
-//! another, a half, a constant or a sign in a source does what the plain one does with a register that was changed before.
-//! What is under test: the disassembler's text, its parsing, and how the interpreter takes operands apart. What loads and stores
-//! move and where integers stop under `clamp` is computed here. Not here: what other instructions compute.
+//! The words are built from the chapters "Microcode Formats" of AMD's ISA guides. All opcodes of an encoding are tried,
+//! and those that the stack's disassembler names are tested. No formulas are needed: an instruction with a source from
+//! another lane, a half, a constant or a sign must give the result of the plain instruction with correspondingly
+//! changed registers. Under test are the disassembler's text, its parsing, and the handling of operands in the
+//! interpreter. The bytes of loads and stores, and saturation of integers under `clamp`, are computed here; results of
+//! other instructions are tested elsewhere.
 
 mod claim;
 mod encodings;
@@ -28,7 +29,7 @@ use claim::Claim;
 use encodings::Encoding;
 use slot::{Slot, State};
 
-/// What was found on an architecture.
+/// Results for an architecture.
 #[derive(Default)]
 pub(crate) struct Table {
     relations: BTreeMap<&'static str, Counts>,
@@ -38,12 +39,12 @@ pub(crate) struct Table {
 #[derive(Default)]
 struct Counts {
     same: usize,
-    /// The interpreter tells that it lacks the form, and has the plain one.
+    /// Forms that the interpreter does not support although it supports the plain one.
     refused: Vec<String>,
 }
 
 impl Table {
-    /// Claims that held.
+    /// Returns the number of claims that hold.
     pub(crate) fn held(&self) -> usize {
         self.relations.values().map(|counts| counts.same).sum()
     }
@@ -62,7 +63,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Tries all claims about all opcodes.
+/// Tests all claims about all opcodes.
 pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
     let mut slot = Slot::new(arch, wave64)?;
     let mut table = Table::default();
@@ -109,7 +110,7 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
     Ok(table)
 }
 
-/// What the lanes of a wave of 64 do is what those of a wave of 32 do, as far as it has them.
+/// Tests that the lanes of a wave of 64 give the results of a wave of 32, as far as it has them.
 pub(crate) fn sizes(arch: Arch) -> Result<Table, String> {
     let mut slots = [Slot::new(arch, false)?, Slot::new(arch, true)?];
     let mut table = Table::default();
@@ -135,7 +136,7 @@ pub(crate) fn sizes(arch: Arch) -> Result<Table, String> {
 
 impl Table {
     fn take(&mut self, slot: &mut Slot, claim: Claim) {
-        // What the encoding has no such form of: it has no name, or the one without.
+        // The encoding does not have this form: the words have no name, or that without the form.
         let without = claim.without.as_ref().and_then(|words| slot.text(words));
         let says = |text: &String| Some(text) != without.as_ref() && text.contains(claim.told);
         let Some(text) = slot.text(&claim.words).filter(says) else { return };
@@ -162,14 +163,14 @@ impl Table {
         };
         expected.unchange(&changed, &given);
         (claim.after)(&given, &mut got, &mut expected);
-        // Which of two NaNs a fused sum passes on is the choice of the host's processor, and of how a loop was compiled.
+        // Which of two NaNs a fused sum propagates depends on the host's processor, and on how a loop was compiled.
         if ["v_fma_f32", "v_fmac_f32"].iter().any(|name| text.starts_with(name)) {
             got.take_nans(&expected);
         }
         self.enter(claim.relation, &text, &like, got.difference(&expected));
     }
 
-    /// The interpreter told that it lacks something.
+    /// Records an unsupported form.
     fn gap(&mut self, relation: &'static str, text: &str) {
         let name = text.split_whitespace().next().unwrap_or_default();
         let name = ["_e32", "_dpp", "_sdwa", "_e64"]

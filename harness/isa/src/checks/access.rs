@@ -1,4 +1,4 @@
-//! Which memory an instruction touches: where, for each lane, and through which registers.
+//! Memory accesses of an instruction: the address for each lane, and the registers with the data.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     wave::Wave,
 };
 
-/// What an access does.
+/// Kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Reads.
@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// In words.
+    /// Returns the word for messages.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Load => "read",
@@ -40,32 +40,32 @@ impl Kind {
     }
 }
 
-/// Where a lane's access goes; `None` where the instruction leaves the lane out.
+/// Function that returns the location of a lane's access; `None` if the instruction skips the lane.
 type Locate = Box<dyn Fn(&Wave, usize) -> Option<Location> + Send + Sync>;
 
-/// Registers whose contents are moved.
+/// Registers that an access reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// Vector registers from this one on.
+    /// Consecutive vector registers, starting with this one.
     Rows(usize),
-    /// The upper half of a register whose lower half stays.
+    /// Upper half of a register; the lower half is kept.
     UpperHalf(usize),
-    /// Scalar registers from this one on.
+    /// Consecutive scalar registers, starting with this one.
     Scalars(u16),
-    /// None: from memory to LDS, or a result that is not wanted.
+    /// No registers: a load from memory to the LDS, or an unused result.
     Nothing,
 }
 
-/// So many bytes at each lane's place, from or to consecutive registers.
+/// An access of a fixed number of bytes per lane, from or to consecutive registers.
 pub struct Piece {
     pub kind: Kind,
     pub(crate) data: Data,
     pub bytes: u64,
-    /// Where the old value of an atomic goes.
+    /// Destination of the old value of an atomic.
     pub(crate) returned: Data,
-    /// One access for the whole wave.
+    /// True if the whole wave makes one access.
     pub(crate) uniform: bool,
-    /// Whether an atomic only puts its operand there.
+    /// True for an atomic that only stores its operand.
     pub(crate) exchange: bool,
     locate: Locate,
 }
@@ -105,7 +105,7 @@ fn transferred(transfer: Transfer, row: usize) -> (Data, u64) {
     }
 }
 
-/// The accesses of an instruction, none for those that do not touch memory.
+/// Returns the accesses of an instruction; empty if it does not access memory.
 pub fn pieces(text: &Text) -> Result<Vec<Piece>, Unsupported> {
     match text.mnemonic.split_once('_') {
         Some(("global", rest)) => vector(text, Segment::Global, rest),
@@ -122,8 +122,8 @@ pub fn pieces(text: &Text) -> Result<Vec<Piece>, Unsupported> {
     }
 }
 
-/// The accesses of an instruction on memory that is none of those that are known: none if it only deals with caches. Else it may touch
-/// anything, and nobody knows what.
+/// Handles an unknown memory instruction: no access if it only operates on caches, otherwise an error, because it may
+/// access anything.
 fn nothing(text: &Text) -> Result<Vec<Piece>, Unsupported> {
     if has_no_effect(&text.mnemonic) { Ok(Vec::new()) } else { Err(Unsupported) }
 }
@@ -164,7 +164,7 @@ fn vector(text: &Text, segment: Segment, name: &str) -> Result<Vec<Piece>, Unsup
     Ok(vec![piece.atomic(name, returned)])
 }
 
-/// Dwords on their way from memory to LDS.
+/// Returns one access per dword of a load from memory to the LDS.
 fn to_lds(moved: ToLds) -> Vec<Piece> {
     let piece = |word| {
         let from = move |wave: &Wave, lane| moved.source(wave, lane, word);
@@ -177,7 +177,7 @@ fn to_lds(moved: ToLds) -> Vec<Piece> {
     (0..moved.words).flat_map(piece).collect()
 }
 
-/// Buffers check their range dword by dword.
+/// Returns the accesses of a buffer instruction. Buffers check their range dword by dword.
 fn buffers(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     if text.has("lds") {
         return Ok(to_lds(ToLds::of_buffer(text, name)?));
@@ -212,11 +212,11 @@ fn buffers(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     Ok(vec![piece.atomic(name, returns_old_value(text).then_some(row))])
 }
 
-/// Bytes of the texels and elements that there are. How many an access moves stands in the descriptor, so there is a piece for
-/// each, of which one has a place.
+/// Possible sizes of texels and buffer elements in bytes. The descriptor, which is known only at run time, contains the
+/// size, so there is a piece for each size and only the matching one is active.
 const TEXELS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// The elements of a buffer that are converted on their way.
+/// Returns the accesses of buffer elements that are converted.
 fn elements(access: typed::Access) -> Vec<Piece> {
     let kind = if access.is_load { Kind::Load } else { Kind::Store };
     let piece = |bytes: u64| {
@@ -230,7 +230,7 @@ fn elements(access: typed::Access) -> Vec<Piece> {
     TEXELS.into_iter().map(piece).collect()
 }
 
-/// Texels; what is converted or mixed is in no register as it is in memory.
+/// Returns the accesses of texels. Converted or filtered values are not in a register as they are in memory.
 fn images(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     let access = Arc::new(image::Access::parse(text)?);
     let (kind, texels) = match access.action {
@@ -258,7 +258,7 @@ fn images(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
 }
 
 fn local(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
-    // Global wave sync touches no memory.
+    // Global wave sync does not access memory.
     if ["bpermute", "permute", "swizzle", "nop", "gws_"].iter().any(|start| name.starts_with(start))
     {
         return Ok(Vec::new());
@@ -351,7 +351,7 @@ fn scalars(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     Ok(vec![piece])
 }
 
-/// Whether an atomic on memory gives back the old value.
+/// Returns true if an atomic on memory returns the old value.
 pub(crate) fn returns(text: &Text) -> bool {
     returns_old_value(text)
 }

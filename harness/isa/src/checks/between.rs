@@ -1,18 +1,20 @@
-//! Races of the waves of a launch: accesses to the same bytes of memory by two of them, one of them a write and one of them not
-//! atomic, with nothing that orders the two.
+//! Race detection between the waves of a launch. Two accesses to the same bytes of memory by different waves race if at
+//! least one is a write, at least one is not atomic, and no synchronisation orders them.
 //!
-//! What orders waves are synchronising accesses ([`scope`](super::scope)): a wave that writes a place by
-//! one lets go of what it did before and waited for, and of what it knows; a wave that reads the place by one knows that from
-//! then on, for plain reads once it has dropped the lines of its caches. So each wave has a clock of what is ordered before
-//! what it does next, whichever order the workgroups are executed in. The waves of a workgroup learn of each other at
-//! barriers, and by atomics on the LDS. Global wave sync orders as synchronising accesses do, once a wave has waited for it.
+//! Waves synchronise by accesses with a scope ([`scope`](super::scope)). A wave that writes a location with such an
+//! access releases: it publishes its completed accesses and its own clock. A wave that reads the location with such an
+//! access acquires that clock. For plain reads the acquire takes effect only after the wave has invalidated its caches.
+//! Each wave has a vector clock of the accesses that happen before its next one, whatever the order in which workgroups
+//! are executed. Waves of a workgroup also synchronise at barriers and by atomics on the LDS. Global wave sync works
+//! like a synchronising access, once a wave has waited for it.
 //!
-//! The waves of a workgroup share a unit and its caches: what one of them hears of another has come, and is seen. Where a workgroup
-//! has two units of RDNA (WGP mode), each has a cache of its own, and the wait and the dropped lines are needed there, too. A read
-//! that waits for a wave of its workgroup ([`polls`](super::polls)) hears of it whatever its bits say.
+//! The waves of a workgroup share a compute unit and its caches, so acquired writes of the same workgroup are complete
+//! and visible. A workgroup on RDNA may use two units (WGP mode), which have separate caches; then the wait and the
+//! invalidation are also required within the workgroup. A read in a spin loop ([`polls`](super::polls)) acquires from a
+//! wave of its workgroup whatever its cache bits are.
 //!
-//! Where in doubt two accesses are ordered. What is found is told when the launch ends: only then it is known which places
-//! others touched by atomics.
+//! In doubt, two accesses count as ordered. Races are reported at the end of the launch, because only then all
+//! locations that atomics accessed are known.
 
 mod cells;
 pub(crate) mod clock;
@@ -36,28 +38,28 @@ use super::{
     scoreboard::Origin,
 };
 
-/// What is remembered at most, in accesses of waves, entries of clocks, and cells of memory: where there is more, all is
-/// forgotten, and watching begins anew.
+/// Maximum number of recorded accesses, clock entries and memory cells. When it is exceeded, all state is dropped and
+/// recording starts again.
 const MOST_EVENTS: usize = 1 << 24;
 const MOST_ENTRIES: usize = 1 << 24;
 const MOST_CELLS: usize = 1 << 24;
 
-/// Atomics on a place that are remembered before it is worked out what they let go of.
+/// Maximum number of atomics on a location before their releases are merged into one clock.
 const MOST_SINCE: usize = 64;
 
-/// An instruction that touches memory.
+/// An instruction that accesses memory.
 #[derive(Clone, Debug)]
 struct Site {
     origin: Origin,
     kind: Kind,
     strength: Strength,
     swaps: bool,
-    /// It reads the same place until another wave changes it, as far as somebody had to ask.
+    /// True if the instruction is the read of a spin loop; computed on demand.
     waits: OnceCell<bool>,
 }
 
 impl Site {
-    /// Whether two accesses without an order are a mistake, of waves of one workgroup or of two.
+    /// Returns true if two unordered accesses are an error. `is_own` is true if the waves belong to one workgroup.
     fn conflicts(&self, other: &Site, is_own: bool) -> bool {
         let plain = |site: &Site| site.strength.to(is_own) == Strength::Plain;
         let synchronising = |site: &Site| site.strength.to(is_own) == Strength::Synchronising;
@@ -78,65 +80,65 @@ impl Site {
     }
 }
 
-/// A wave executes an instruction that touches memory; the place in the list is when.
+/// Execution of a memory instruction by a wave. Its index in the list is its time.
 #[derive(Clone, Copy)]
 struct Event {
     wave: u32,
     site: u32,
-    /// What it lets go of, if it writes.
+    /// Release point, if it writes.
     point: u32,
 }
 
-/// What a wave lets go of when it writes a place.
+/// State that a wave releases with a write.
 #[derive(Clone)]
 struct Point {
-    /// Up to here what it wrote had come to memory.
+    /// Time before which all its writes have reached memory.
     come: Time,
-    /// When it last met the others of its workgroup.
+    /// Time of the last barrier of its workgroup.
     met: Time,
     heard: Arc<Clock>,
 }
 
-/// A place that atomics went to.
+/// A location that atomics have accessed.
 #[derive(Default)]
 struct Place {
-    /// What they let go of, but for the last ones.
+    /// Clock that they released, except for the most recent ones.
     known: Arc<Clock>,
     since: Vec<Time>,
 }
 
-/// What a wave knows.
+/// Happens-before state of a wave.
 #[derive(Default)]
 pub(crate) struct Worker {
     number: u32,
-    /// How often all had been forgotten.
+    /// Number of times that all state has been dropped.
     era: u32,
-    /// What its plain reads are ordered after, and its other accesses.
+    /// Clocks for its plain reads and for its other accesses.
     known: Arc<Clock>,
     heard: Arc<Clock>,
-    /// The caches that it has not dropped since it last heard something.
+    /// Caches that it has not invalidated since its last acquire.
     stale: u8,
     met: Time,
-    /// By wave of the workgroup, its first write that had not come when they met.
+    /// For each wave of the workgroup, its first write that had not reached memory at the last barrier.
     not_come: Arc<[Time]>,
-    /// What it knew when it last dropped the lines of the nearest cache: when it had met the others, and what it had heard.
+    /// State at the last invalidation of the nearest cache: time of the last barrier, and last acquire.
     fresh: Time,
     near: Arc<Clock>,
-    /// The first of its writes that stay in a cache, of those that are being written back and of those behind them.
+    /// First write that is still in a cache: of those that are being written back, and of later ones.
     stays: [Option<Time>; 2],
     writes_back: bool,
-    /// The last write that it heard of, and where.
+    /// Last write from which it acquired, and the address.
     heard_of: (Time, u64),
     last: Option<u32>,
-    /// The resource of global wave sync that it has come to and not waited for yet.
+    /// Resource of global wave sync at which it arrived without waiting yet.
     comes_to: Option<usize>,
 }
 
-/// What is remembered of a launch.
+/// Race detection state of a launch.
 pub struct Between {
-    /// Waves of a workgroup.
+    /// Number of waves per workgroup.
     waves: u32,
-    /// The waves of a workgroup may have caches of their own.
+    /// True if the waves of a workgroup may have separate caches.
     apart: bool,
     caches: u8,
     era: u32,
@@ -147,26 +149,27 @@ pub struct Between {
     places: HashMap<u64, Place>,
     meetings: HashMap<usize, Meeting>,
     cells: Cells,
-    /// Entries of clocks that were written down.
+    /// Number of recorded clock entries.
     entries: usize,
     rivals: Rivals,
-    /// The waves of its workgroup, by their numbers there, of which a wave has heard by its last access.
+    /// Waves of the same workgroup, by number, from which a wave acquired with its last access.
     heard_own: Vec<u32>,
 }
 
-/// An instruction that is about to touch memory.
+/// A memory instruction that is about to run.
 pub(crate) struct Access<'a> {
     pub(crate) origin: &'a Origin,
     pub(crate) kind: Kind,
     pub(crate) scope: &'a Scope,
-    /// An atomic gives back what was there.
+    /// True for an atomic that returns the old value.
     pub(crate) returns: bool,
-    /// The first of the wave's writes that may not have come to memory.
+    /// First write of the wave that may not have reached memory.
     pub(crate) outstanding: Option<Time>,
 }
 
 impl Between {
-    /// For a launch of so many workgroups of so many waves; nothing where there is but one wave, or more than can be told apart.
+    /// Creates the state for this number of workgroups and waves. Returns `None` for a single wave, and if there are
+    /// too many waves to number.
     pub fn new(arch: device::Arch, apart: bool, groups: u64, waves: usize) -> Option<Between> {
         let waves = u32::try_from(waves).ok().filter(|waves| *waves > 0)?;
         let all = groups.checked_mul(waves.into())?;
@@ -188,7 +191,7 @@ impl Between {
         })
     }
 
-    /// The waves of a workgroup that begins.
+    /// Returns the initial state of the waves of a workgroup.
     pub(crate) fn workers(&self, workgroup: u64) -> Vec<Worker> {
         let first = workgroup as u32 * self.waves;
         (first..first + self.waves)
@@ -196,7 +199,7 @@ impl Between {
             .collect()
     }
 
-    /// Accesses so far.
+    /// Returns the number of accesses so far.
     pub(crate) fn now(&self) -> Time {
         self.events.len() as Time - 1
     }
@@ -207,7 +210,7 @@ impl Between {
         both
     }
 
-    /// The wave has dropped lines of caches, or has asked for what it wrote to be written back.
+    /// Records that the wave invalidated caches or requested a write-back.
     pub(crate) fn caches(&mut self, worker: &mut Worker, scope: &Scope) {
         self.renew(worker);
         if scope.drops & NEAR != 0 {
@@ -222,7 +225,7 @@ impl Between {
         worker.writes_back |= scope.writes_back;
     }
 
-    /// The wave has waited for everything that was to be written.
+    /// Records that the wave has waited for all its writes.
     pub(crate) fn waited(worker: &mut Worker) {
         if worker.writes_back {
             worker.stays = [worker.stays[1], None];
@@ -230,7 +233,7 @@ impl Between {
         }
     }
 
-    /// Forgets what was before, if the wave has not heard of that yet.
+    /// Resets the wave's state if all state has been dropped since its last access.
     fn renew(&self, worker: &mut Worker) {
         if worker.era != self.era {
             let number = worker.number;
@@ -252,8 +255,8 @@ impl Between {
         }
     }
 
-    /// Notes what an instruction is about to touch, and returns when that is. `read` gives the bytes that are there, and `waits`
-    /// says whether the read at an address in the code waits for others.
+    /// Records the accesses of an instruction and returns their time. `read` returns the current bytes, and `waits`
+    /// returns true if the read at a code address is in a spin loop.
     pub(crate) fn touch(
         &mut self,
         worker: &mut Worker,
@@ -301,7 +304,7 @@ impl Between {
         })
     }
 
-    /// What the wave lets go of if it writes now.
+    /// Returns the release point for a write of the wave at this time.
     fn point(&mut self, worker: &mut Worker, access: &Access<'_>, now: Time) -> u32 {
         let staying = worker.stays.iter().flatten().copied();
         let first = staying.chain(access.outstanding).min();
@@ -322,7 +325,7 @@ impl Between {
         })
     }
 
-    /// What the write of then let go of, entry by entry.
+    /// Appends the clock entries that the write at time `then` released.
     fn let_go(&self, then: Time, entries: &mut Vec<Entry>) {
         let event = self.events[then as usize];
         let Point { come, met, heard } = &self.points[event.point as usize];
@@ -335,7 +338,8 @@ impl Between {
         }
     }
 
-    /// What was let go of at a place, by the write of then and by the atomics before it, for a wave of its workgroup or another.
+    /// Returns the clock that was released at a location by the write at time `then` and the atomics before it, for a
+    /// wave of the same workgroup or of another one.
     fn released(&mut self, address: u64, then: Time, is_own: bool) -> Arc<Clock> {
         let event = self.events[then as usize];
         let site = &self.sites[event.site as usize];
@@ -362,10 +366,11 @@ impl Between {
         clock
     }
 
-    /// The wave reads a place by a synchronising access, or waits for a wave of its workgroup.
+    /// Acquires from the write at time `then`. The wave has read the location with a synchronising access, or in a spin
+    /// loop on a wave of its workgroup.
     fn hear(&mut self, visit: &Visit<'_>, worker: &mut Worker, address: u64, then: Time) {
         let event = self.events[then as usize];
-        // What is let go of by atomics is another thing at each place, though one instruction went to several.
+        // One atomic instruction may access several locations, each of which has its own released clock.
         let is_same = (worker.heard_of.0 == then)
             && (worker.heard_of.1 == address || !site_is_atomic(&self.sites, event));
         if then == 0 || is_same {
@@ -378,7 +383,7 @@ impl Between {
         let others = released.entries().iter().filter(of_own).map(|e| e.wave - visit.own.start);
         self.heard_own.extend(others);
         if is_own && !self.apart {
-            // What waves of one unit wrote has come for all of them.
+            // Writes of waves on the same unit are visible to all of them.
             let come = |e: &Entry| Entry { come: if of_own(&e) { e.made } else { e.come }, ..*e };
             released = Arc::new(Clock::new(released.entries().iter().map(come).collect()));
         }
@@ -388,7 +393,7 @@ impl Between {
         }
     }
 
-    /// The waves of its workgroup, by their numbers there, of which the wave of the last access has heard by it.
+    /// Returns the waves of the same workgroup, by number, from which the last access acquired.
     pub(crate) fn take_heard(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.heard_own)
     }
@@ -402,7 +407,7 @@ impl Between {
             if cell.write != visit.settled {
                 let look = Look { events, sites, visit, worker, apart: *apart };
                 match look.order(cell.write) {
-                    // It may have written the same itself.
+                    // The other wave may have written the same value.
                     Order::Not(_) if cell.agreed && look.is_own(cell.write) => {}
                     Order::Not(why) => rivals.add(look.rival(cell.write, address, why)),
                     Order::Waits => heard.push((address, cell.write)),
@@ -506,7 +511,7 @@ impl Between {
         end
     }
 
-    /// An atomic goes to a place that was last written then.
+    /// Records an atomic on a location whose last write was at time `then`.
     fn goes_to(&mut self, address: u64, then: Time, now: Time) {
         let goes_on = then == 0 || site_is_atomic(&self.sites, self.events[then as usize]);
         if !goes_on || self.places.get(&address).is_some_and(|place| place.since.len() > MOST_SINCE)
@@ -523,12 +528,12 @@ impl Between {
         self.entries += 1;
     }
 
-    /// The instruction has run: writes that left all as it was do not count.
+    /// Called after the instruction has run: writes that did not change any byte do not count.
     pub(crate) fn settle(&mut self, read: &mut dyn FnMut(u64) -> Option<u8>) {
         self.rivals.compare(&mut self.cells, read);
     }
 
-    /// What was found.
+    /// Returns all races.
     pub fn end(&mut self) -> Vec<Race> {
         self.rivals.settle(&self.cells);
         self.rivals.take(self.waves)

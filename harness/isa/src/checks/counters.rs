@@ -1,10 +1,10 @@
-//! The counters by which hardware says which results have come: what raises them, and which instructions wait for them.
+//! Hardware counters of outstanding results: which instructions increment them, and which wait for them.
 //!
-//! Sources: the ISA guides of Vega, CDNA 3 and RDNA 2 to 4 ("Data dependency resolution", `S_WAITCNT` and `S_WAIT_*`), and of
-//! the compiler that follows them, LLVM's `SIInsertWaitcnts.cpp` and `AMDGPUBaseInfo.cpp` (fields and widths). Where a guide
-//! leaves the order open, what the compiler takes for granted counts.
+//! Sources: the ISA guides of Vega, CDNA 3 and RDNA 2 to 4 ("Data dependency resolution", `S_WAITCNT` and `S_WAIT_*`),
+//! and LLVM's `SIInsertWaitcnts.cpp` and `AMDGPUBaseInfo.cpp` (fields and widths). Where a guide does not specify the
+//! order, the compiler's assumption applies.
 //!
-//! EXP_CNT is left out: since GFX7 no instruction of a compute kernel needs it (LLVM, `vmemWriteNeedsExpWaitcnt`).
+//! EXP_CNT is omitted: since GFX7 no instruction of a compute kernel needs it (LLVM, `vmemWriteNeedsExpWaitcnt`).
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::{
     text::{Base, Text, register},
 };
 
-/// What is counted. Before GFX12 scalar results share a counter with the LDS, on GFX9 stores share one with loads.
+/// Kinds of counted results. Before GFX12 scalar results share a counter with the LDS, and on GFX9 stores share one
+/// with loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counter {
     Loads,
@@ -27,7 +28,7 @@ pub(crate) enum Counter {
 
 pub(crate) const COUNTERS: usize = 4;
 
-/// How an architecture counts.
+/// Counter scheme of an architecture.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Gfx9,
@@ -60,7 +61,7 @@ impl Way {
 }
 
 impl Counter {
-    /// As the assembler of the architecture calls it.
+    /// Returns the name in the architecture's assembler.
     pub(crate) fn name(self, arch: Arch) -> &'static str {
         match (self, Way::of(arch)) {
             (Counter::Loads, Way::Gfx12) => "loadcnt",
@@ -73,7 +74,7 @@ impl Counter {
         }
     }
 
-    /// The highest count: hardware issues nothing that would go beyond.
+    /// Returns the maximum count. Hardware delays instructions that would exceed it.
     fn capacity(self, arch: Arch) -> usize {
         match (self, Way::of(arch)) {
             (Counter::Local, Way::Gfx9) => 15,
@@ -83,16 +84,16 @@ impl Counter {
     }
 }
 
-/// In which order results come.
+/// Order in which results arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// One after the other, among those of the counter that do the same.
+    /// In order, among results of the same kind on this counter.
     Turns,
-    /// Any: only a count of zero tells.
+    /// In any order: only a count of zero shows that a result has arrived.
     Any,
 }
 
-/// Which lanes of a FLAT access count, which may go to memory and to the LDS.
+/// Lanes of a FLAT access that are counted. FLAT may access memory and the LDS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {
     All,
@@ -100,7 +101,7 @@ pub(crate) enum Domain {
     Lds,
 }
 
-/// A counter that an instruction raises until it is done.
+/// A counter that an instruction increments until it is done.
 #[derive(Clone, Debug)]
 pub(crate) struct Raise {
     pub(crate) counter: Counter,
@@ -108,17 +109,17 @@ pub(crate) struct Raise {
     pub(crate) capacity: usize,
     pub(crate) order: Order,
     pub(crate) domain: Domain,
-    /// The result comes to the LDS.
+    /// True if the result is written to the LDS.
     pub(crate) moves: bool,
-    /// Where the result comes to: nowhere for a store.
+    /// Registers that receive the result; empty for a store.
     pub(crate) result: Arc<Set>,
 }
 
-/// Register halves: two for each row of the vector file, low half first, then two for each scalar register.
+/// Number of register halves: two per row of the vector file, low half first, then two per scalar register.
 pub(crate) const HALVES: usize = 2 * (crate::registers::ROWS + register::COUNT);
 pub(crate) const WORDS: usize = HALVES.div_ceil(64);
 
-/// The halves of registers that belong together, as words of bits of which most are zero.
+/// A set of register halves, stored as non-zero words of a bit set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Set(Vec<(u8, u64)>);
 
@@ -161,7 +162,7 @@ impl Set {
         })
     }
 
-    /// The registers of an operand; `which` are its halves.
+    /// Adds the registers of an operand; `which` selects their halves.
     fn add(&mut self, base: &Base, which: &[usize]) {
         let (first, count) = match *base {
             Base::Vector { first, count } => (usize::from(first), count),
@@ -174,22 +175,22 @@ impl Set {
     }
 }
 
-/// What an instruction does that concerns results on their way.
+/// Effect of an instruction on outstanding results.
 #[derive(Debug, Default)]
 pub(crate) struct Effect {
-    /// The registers that it touches, and those of them that it reads.
+    /// Registers that it accesses, and those of them that it reads.
     pub(crate) touched: Set,
     pub(crate) read: Set,
-    /// It touches them in lanes that do not run, too.
+    /// True if it also accesses registers in inactive lanes.
     pub(crate) all_lanes: bool,
     pub(crate) raises: Vec<Raise>,
-    /// What it waits for, and down to which count.
+    /// Counters that it waits for, each with the count down to which it waits.
     pub(crate) waits: Vec<(Counter, usize)>,
 }
 
 const BOTH: [usize; 2] = [0, 1];
 
-/// Instructions that read lanes that do not run.
+/// Instructions that read inactive lanes.
 const ALL_LANES: [&str; 9] = [
     "v_readlane",
     "v_readfirstlane",
@@ -203,13 +204,13 @@ const ALL_LANES: [&str; 9] = [
 ];
 
 impl Effect {
-    /// Of one instruction, or of the two of a pair.
+    /// Returns the effect of an instruction, or of both in a dual-issue pair.
     pub(crate) fn of(texts: &[Text], pieces: &[Piece]) -> Effect {
         let mut effect = Effect::default();
         for text in texts {
             let starts = |prefix: &&str| text.mnemonic.starts_with(prefix);
             effect.all_lanes |= ALL_LANES.iter().any(starts);
-            // The highest count is none to wait for.
+            // A wait for the maximum count does not wait.
             let waits = waits(text).into_iter();
             effect.waits.extend(waits.filter(|(of, left)| *left < of.capacity(text.site.arch)));
             let (result, stored) = (result(text, pieces), stored_half(text));
@@ -220,7 +221,7 @@ impl Effect {
                 let stored = stored.filter(|(data, _)| *data == index).map(|(_, half)| half);
                 let which = named.or(stored).map_or(&BOTH[..], |half| &BOTH[half..=half]);
                 let writes = index == 0 && writes_first(text);
-                // A result of a load may be half of a register.
+                // The result of a load may be half of a register.
                 if writes && !result.is_empty() {
                     effect.touched.extend(&result);
                     continue;
@@ -230,7 +231,7 @@ impl Effect {
                     effect.read.add(&operand.base, which);
                 }
             }
-            // The address may be a list of registers, which is no operand like the others.
+            // The address may be a list of registers, which is not an ordinary operand.
             if text.mnemonic.starts_with("image_") {
                 for row in image::rows(text, 1).unwrap_or_default() {
                     let base = Base::Vector { first: row as u16, count: 1 };
@@ -247,18 +248,18 @@ impl Effect {
         effect
     }
 
-    /// Whether it is for nobody who waits.
+    /// Returns true if the instruction cannot affect outstanding results.
     pub(crate) fn is_nothing(&self) -> bool {
         self.touched.is_empty() && !self.acts()
     }
 
-    /// Whether it raises or lowers a counter.
+    /// Returns true if it increments or waits for a counter.
     pub(crate) fn acts(&self) -> bool {
         !self.raises.is_empty() || !self.waits.is_empty()
     }
 }
 
-/// Whether the first operand is written. Where it is read as well, to write it is what counts.
+/// Returns true if the first operand is written, even if it is read as well.
 fn writes_first(text: &Text) -> bool {
     let name = text.mnemonic.as_str();
     let reads =
@@ -283,7 +284,7 @@ fn writes_first(text: &Text) -> bool {
     }
 }
 
-/// Whether an instruction on the LDS has a result.
+/// Returns true if an LDS instruction has a result.
 fn gives_back(name: &str) -> bool {
     ["read", "load", "bpermute", "permute", "swizzle", "append", "consume"]
         .iter()
@@ -291,8 +292,8 @@ fn gives_back(name: &str) -> bool {
         || name.contains("_rtn")
 }
 
-/// The operand of which a store takes one half, and which. Tensile's kernels store the lower one while the upper one is on its
-/// way.
+/// Returns the operand of which a store uses one half, and that half. Tensile's kernels store the lower half while the
+/// upper half is still being loaded.
 fn stored_half(text: &Text) -> Option<(usize, usize)> {
     let (kind, rest) = text.mnemonic.split_once('_')?;
     let name = rest.strip_prefix("store_").or(rest.strip_prefix("write_"))?;
@@ -308,14 +309,14 @@ fn stored_half(text: &Text) -> Option<(usize, usize)> {
     }
 }
 
-/// VCC, where the text does not name it.
+/// Returns true if the instruction reads VCC without naming it.
 fn reads_vcc(text: &Text) -> bool {
     text.mnemonic.starts_with("s_cbranch_vcc")
         || text.mnemonic.starts_with("v_div_fmas")
         || text.mnemonic == "v_cndmask_b32" && text.operands.len() == 3
 }
 
-/// Where the result of an access comes to.
+/// Returns the registers that receive the result of an access.
 fn result(text: &Text, pieces: &[Piece]) -> Set {
     let mut set = Set::default();
     let name = text.mnemonic.as_str();
@@ -336,14 +337,14 @@ fn result(text: &Text, pieces: &[Piece]) -> Set {
     };
     let Some(first) = first else { return set };
     let mut base = first.base.clone();
-    // Buffer and image atomics name the value to compare with behind the one that comes back.
+    // Buffer and image atomics have the comparison value after the operand that receives the old value.
     if let (Base::Vector { count, .. }, Some(piece)) = (&mut base, pieces.first())
         && matches!(kind, "buffer" | "image")
         && piece.kind == Kind::Atomic
     {
         *count = piece.bytes.div_ceil(4) as u16;
     }
-    // Half a register, where the other half stays as it is.
+    // Half a register; the other half keeps its value.
     let which = match Transfer::parse_load(load_name(rest), text.site.arch) {
         Some(Transfer::Half { keep: true, high, .. }) => {
             &BOTH[usize::from(high)..=usize::from(high)]
@@ -358,7 +359,7 @@ fn load_name(rest: &str) -> &str {
     rest.strip_prefix("load_").or(rest.strip_prefix("read_")).unwrap_or(rest)
 }
 
-/// Whether a scalar instruction asks the memory, the clock or a message for its result.
+/// Returns true if the scalar instruction gets its result from memory, the clock or a message.
 fn is_scalar_memory(name: &str) -> bool {
     let starts = [
         "s_load_",
@@ -376,7 +377,7 @@ fn is_scalar_memory(name: &str) -> bool {
 fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     let arch = text.site.arch;
     let way = Way::of(arch);
-    // What both reads and writes without being an atomic moves from memory to the LDS.
+    // An instruction that reads and writes without being an atomic is a load from memory to the LDS.
     let does = |kind| pieces.iter().any(|piece| piece.kind == kind);
     let moves = does(Kind::Load) && does(Kind::Store);
     let raise = |counter: Counter, order, domain| Raise {
@@ -390,32 +391,32 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     };
     let name = text.mnemonic.as_str();
     let vector = |domain| {
-        // Atomics that give nothing back count as stores.
+        // Atomics without a result count as stores.
         let loads = !result.is_empty() || does(Kind::Load);
         raise(if loads { Counter::Loads } else { way.stores() }, Order::Turns, domain)
     };
-    // Those that deal with caches do nothing here.
+    // Cache instructions do not access memory.
     let is_access = !has_no_effect(name);
     let is_sample = ["image_sample", "image_gather4", "image_msaa_load"]
         .iter()
         .any(|start| name.starts_with(start));
     match name.split_once('_') {
         Some(("global" | "scratch" | "buffer", _)) if is_access => vec![vector(Domain::All)],
-        // GFX12 counts what deals with caches, too (LLVM, `getVmemWaitEventType`).
+        // GFX12 counts cache instructions too (LLVM, `getVmemWaitEventType`).
         Some(("global", "inv")) if way == Way::Gfx12 => {
             vec![raise(Counter::Loads, Order::Turns, Domain::All)]
         }
         Some(("global", "wb" | "wbinv")) if way == Way::Gfx12 => {
             vec![raise(Counter::Stores, Order::Turns, Domain::All)]
         }
-        // Of samples GFX12 has a counter of its own, which nobody follows here.
+        // Samples on GFX12 have a separate counter, which is not tracked.
         Some(("image", _)) if !is_sample || way != Way::Gfx12 => vec![vector(Domain::All)],
         Some(("flat", _)) if is_access => {
-            // In turn with the LDS from GFX10 on (LLVM, `hasFlatLgkmVMemCountInOrder`).
+            // In order with the LDS since GFX10 (LLVM, `hasFlatLgkmVMemCountInOrder`).
             let order = if way == Way::Gfx9 { Order::Any } else { Order::Turns };
             vec![vector(Domain::Memory), raise(Counter::Local, order, Domain::Lds)]
         }
-        // Of the counter all is done, in any order with what concerns the LDS (LLVM's SIInsertWaitcnts, `GDS_ACCESS`).
+        // The result arrives in any order with respect to the LDS (LLVM's SIInsertWaitcnts, `GDS_ACCESS`).
         Some(("ds", rest)) if sync::is_sync(rest) => {
             vec![raise(Counter::Local, Order::Any, Domain::All)]
         }
@@ -429,7 +430,7 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     }
 }
 
-/// What an instruction waits for, and down to which count.
+/// Returns the counters that an instruction waits for, each with the count down to which it waits.
 fn waits(text: &Text) -> Vec<(Counter, usize)> {
     use Counter::{Loads, Local, Scalars, Stores};
     let bits = usize::from(text.site.immediate);
@@ -453,7 +454,7 @@ fn waits(text: &Text) -> Vec<(Counter, usize)> {
     }
 }
 
-/// A half of a register, as the assembler calls it.
+/// Returns the assembler's name of a register half.
 pub(crate) fn register_name(half: usize) -> String {
     let rows = crate::registers::ROWS;
     let accumulation = usize::from(register::ACCUMULATION);

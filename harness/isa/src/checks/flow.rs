@@ -1,8 +1,8 @@
-//! How an instruction passes on what its sources hold, as far as never-written memory is concerned.
+//! Propagation of uninitialised data between registers.
 //!
-//! Where in doubt, a result counts as clean: a miss is better than a finding that is none. So a value that is only partly
-//! never-written is clean, and what combines several lanes (comparisons, permutations, matrices) passes on only what all lanes
-//! that run have. Source for the operands: LLVM's syntax of AMDGPU instructions.
+//! In doubt, a result counts as initialised: a missed error is better than a false report. A partly uninitialised value
+//! counts as initialised, and instructions that combine several lanes (comparisons, permutations, matrices) propagate
+//! only what all active lanes have. Source for the operands: LLVM's syntax of AMDGPU instructions.
 
 use crate::{
     control::MOVES,
@@ -11,52 +11,52 @@ use crate::{
     text::{Base, Text, register},
 };
 
-/// A register, as instructions pass on its contents.
+/// A register whose contents are tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Register {
     /// A vector register.
     Row(usize),
-    /// A scalar register, or a place of the interpreter among them.
+    /// A scalar register, or an internal one of the interpreter.
     Scalar(u16),
 }
 
-/// How targets follow from sources.
+/// Rule by which targets get their state from sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Register by register, unchanged.
     Copy,
-    /// Bits are moved about: never-written where all sources are.
+    /// Bits are rearranged: the result is uninitialised where all sources are.
     Bits,
-    /// A result that depends on each source.
+    /// The result depends on each source.
     Compute,
-    /// The second source where the mask has a one, else the first.
+    /// The second source where the mask has a one, otherwise the first.
     Select {
-        /// Where the mask begins.
+        /// First scalar register of the mask.
         mask: u16,
     },
-    /// The first source where the condition holds, else the second.
+    /// The first source if the condition holds, otherwise the second.
     SelectScalar,
-    /// What all active lanes of one source have, all lanes of the target get.
+    /// All lanes of the target get the state that all active lanes of one source have.
     Across {
-        /// Whether it is computed of what they have, and not only moved.
+        /// True if the result is computed from the lanes, false if it is copied.
         computes: bool,
     },
-    /// The two targets change places.
+    /// The two targets are exchanged.
     Swap,
-    /// Targets that are not known before the instruction runs.
+    /// Targets are known only at run time, so all registers count as initialised.
     Forget,
-    /// The source decides where the wave goes, or which of its lanes run.
+    /// The source decides a branch, or which lanes are active.
     Control,
 }
 
-/// What becomes of registers by an instruction.
+/// Propagation of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// In what way.
+    /// The rule.
     pub rule: Rule,
-    /// The registers that are written.
+    /// Registers that are written.
     pub targets: Vec<Register>,
-    /// By operand; constants are left out.
+    /// Source registers by operand; constants are omitted.
     pub sources: Vec<Vec<Register>>,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn registers(base: &Base) -> Vec<Register> {
     }
 }
 
-/// What the instruction does between registers; memory is looked at elsewhere. `None` where nothing changes.
+/// Returns the propagation between registers; `None` if no register changes. Memory is handled elsewhere.
 pub fn flow(text: &Text) -> Option<Flow> {
     let operands: Vec<Vec<Register>> =
         text.operands.iter().map(|operand| registers(&operand.base)).collect();
@@ -102,14 +102,14 @@ pub fn flow(text: &Text) -> Option<Flow> {
         _ if first.contains(&Register::Scalar(register::EXEC)) => {
             return some(Rule::Control, first, rest(1));
         }
-        // What is picked lies behind the addresses or the number of the lane.
+        // The data operand follows the addresses or the lane number.
         Passes::Picks if text.mnemonic.starts_with("ds_") => {
             let sources = operands.get(2..3).unwrap_or(rest(1));
             return some(Rule::Across { computes: false }, first, sources);
         }
         Passes::Selects => {
             if let Some(Base::Scalar { first: mask, .. }) = text.operands.get(3).map(|o| &o.base) {
-                // A constant keeps its place among the two.
+                // A constant keeps its position among the two.
                 let sources = vec![operands[1].clone(), operands[2].clone()];
                 return Some(Flow { rule: Rule::Select { mask: *mask }, targets: first, sources });
             }
@@ -152,11 +152,11 @@ pub fn flow(text: &Text) -> Option<Flow> {
     some(rule, targets, &all)
 }
 
-/// The registers of the operands that make up the address of an access to memory.
+/// Returns the registers of the operands that form the address of a memory access.
 pub fn address(text: &Text) -> Vec<Register> {
     let returns = usize::from(super::access::returns(text));
     let operands: &[usize] = match text.mnemonic.split_once('_') {
-        // No register is their target.
+        // These loads have no target register.
         Some(("global", rest)) if rest.starts_with("load_lds") => &[0, 1],
         Some(("buffer", _)) if text.has("lds") => &[0, 1, 2],
         Some(("global" | "flat" | "scratch", rest)) if rest.starts_with("store") => &[0, 2],

@@ -1,10 +1,10 @@
-//! What code does with a value that it reads of the LDS: whether it reads it again and again until it changes, or decides by it.
+//! Spin-loop detection: analyses what code does with a value that it reads from the LDS or memory.
 //!
-//! Memory instructions of the LDS have no bits that tell an atomic or a volatile read from a plain one (LLVM's AMDGPU usage
-//! guide: "ds_load" is what they all become). But compilers read a place anew in each turn of a loop only where the program says
-//! so: a plain read of what nothing in the loop can have changed is made once, before it. So a read at the same place
-//! in each turn of a loop without a barrier, whose value decides whether the loop goes on, is one that waits.
-//! Compilers put the first turn's read of such a loop before it, where it is a read of its own.
+//! LDS instructions have no bits that distinguish an atomic or volatile read from a plain one (LLVM's AMDGPU usage
+//! guide: all become "ds_load"). But a compiler reads a location again in each iteration of a loop only if the program
+//! requires it: a plain read of a location that the loop does not change is moved before the loop. Therefore a read of
+//! the same location in each iteration of a loop without a barrier, whose value decides whether the loop continues, is
+//! a spin-loop read. Compilers may move the read of the first iteration before the loop, as a separate instruction.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -14,28 +14,28 @@ use super::{
 };
 use crate::text::{Base, Text, register};
 
-/// What code does with a value that it reads.
+/// Use of a value that code reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
-    /// It reads the same place until the value changes.
+    /// True if the read is repeated until the value changes (a spin loop).
     pub waits: bool,
-    /// A loop without a barrier goes on or not by what it reads, of whatever place.
+    /// True if the value decides whether a loop without a barrier continues, whatever its address.
     pub turns: bool,
-    /// Before the next barrier it decides by the value where to go, or changes the LDS by it.
+    /// True if, before the next barrier, the value decides a branch or a change of the LDS.
     pub decides: bool,
 }
 
-/// Instructions that are looked at behind a read, and of a loop.
+/// Maximum number of instructions that are examined after a read, and in a loop.
 const MOST: usize = 1024;
 
-/// Instructions that are looked at for a decision by what is read.
+/// Maximum number of instructions that are examined for a decision by the value.
 const NEAR: usize = 256;
 
-/// What an instruction needs and gives.
+/// Inputs and outputs of an instruction.
 struct Line {
     address: u64,
     next: u64,
-    /// Where a branch goes.
+    /// Target address of a branch.
     target: Option<u64>,
     is_barrier: bool,
     ends: bool,
@@ -43,11 +43,11 @@ struct Line {
     load: Option<Load>,
 }
 
-/// A read, and where, but for the values of registers.
+/// A read and its address, without the values of registers.
 struct Load {
     mnemonic: String,
     address: Vec<Place>,
-    /// Of the LDS as bytes of the instruction, of memory as text.
+    /// Offset: bytes of the instruction for the LDS, text for memory.
     offset: (Option<u16>, Option<String>),
 }
 
@@ -55,14 +55,14 @@ struct Load {
 struct Part {
     targets: Vec<Place>,
     sources: Vec<Place>,
-    /// It decides where the wave goes, or which lanes run, or changes the LDS.
+    /// True if the instruction decides a branch or the active lanes, or changes the LDS.
     decides: bool,
-    /// It reads memory: of a place that nothing changes, it may give something else each time.
+    /// True if the instruction reads memory, whose value may change between iterations even if the address does not.
     reads: bool,
     moves: Option<Moves>,
 }
 
-/// What a register of one lane each is given in all of them.
+/// Origin of a register's value, for registers that have the same value in all lanes.
 #[derive(Clone, Copy, Debug)]
 enum Moves {
     Constant,
@@ -73,7 +73,7 @@ enum Moves {
 enum Place {
     Row(usize),
     Scalar(u16),
-    /// Where registers are spilled, as one.
+    /// All scratch locations of spilled registers, treated as one.
     Scratch,
 }
 
@@ -87,7 +87,7 @@ impl From<Register> for Place {
 }
 
 impl Looks {
-    /// Of the read or the atomic at an address; `code` gives the instruction at one, as text.
+    /// Analyses the read or atomic at an address. `code` returns the instruction at an address, as text.
     pub fn at(pc: u64, code: &dyn Fn(u64) -> Option<Arc<[Text]>>) -> Looks {
         let lines = read(pc, u64::MAX, code);
         let Some(first) = lines.first() else { return Looks::default() };
@@ -108,13 +108,14 @@ impl Looks {
     }
 }
 
-/// Whether the first of these instructions reads what a loop behind it, with no barrier between, waits for.
+/// Returns true if the first instruction is the read of a spin loop's first iteration, which the compiler moved before
+/// the loop.
 fn is_first_look(lines: &[Line]) -> bool {
     let barrier = lines.iter().position(|line| line.is_barrier).unwrap_or(lines.len());
     let lines = &lines[..barrier];
     let Some(Line { load: Some(first), .. }) = lines.first() else { return false };
-    // Who gives a register its value, on the way to a line: whether by what may be what was there before, a constant, or a scalar
-    // that stays as it is.
+    // Returns the origin of a register's value before a line: possibly the value before these lines, a constant, or an
+    // unchanged scalar.
     let given = |place: &Place, before: &[Line]| -> Option<bool> {
         Some(match gives(place, before)?.moves {
             None => false,
@@ -140,12 +141,12 @@ fn is_first_look(lines: &[Line]) -> bool {
     again.any(|at| loops(at).any(|turn| is_waited_for(turn, lines[at].address)))
 }
 
-/// What gave a register its value, of the instructions before another one.
+/// Returns the last instruction before another one that wrote this register.
 fn gives<'a>(place: &Place, before: &'a [Line]) -> Option<&'a Part> {
     before.iter().rev().flat_map(|line| &line.parts).find(|part| part.targets.contains(place))
 }
 
-/// The instructions from one address to another, as far as they are any.
+/// Reads the instructions between two addresses, as far as they can be decoded.
 fn read(from: u64, last: u64, code: &dyn Fn(u64) -> Option<Arc<[Text]>>) -> Vec<Line> {
     let mut next = from;
     let line = || {
@@ -156,21 +157,22 @@ fn read(from: u64, last: u64, code: &dyn Fn(u64) -> Option<Arc<[Text]>>) -> Vec<
     std::iter::from_fn(line).take(MOST).collect()
 }
 
-/// Whether the instruction at `pc` looks at the same place in each turn of a loop, which goes on or not by what it gives.
+/// Returns true if the instruction at `pc` reads the same address in each iteration of a loop whose continuation
+/// depends on the value.
 fn is_waited_for(lines: &[Line], pc: u64) -> bool {
     decides_a_turn(lines, pc).is_some_and(|line| has_same_address(lines, line))
 }
 
-/// The instruction at `pc`, if a loop without a barrier goes on or not by what it gives.
+/// Returns the instruction at `pc` if its value decides whether a loop without a barrier continues.
 fn decides_a_turn(lines: &[Line], pc: u64) -> Option<&Line> {
     let at = lines.iter().position(|line| line.address == pc)?;
-    // Behind it, and then from the beginning of the loop on.
+    // Instructions after it, and then those from the start of the loop.
     let around = lines[at..].iter().chain(&lines[..at]);
     let is_apart = lines.iter().any(|line| line.is_barrier);
     (!is_apart && decides(&lines[at], around)).then_some(&lines[at])
 }
 
-/// Whether one of these instructions decides by what the first of them gives.
+/// Returns true if one of these instructions decides something by the value of the first.
 fn decides<'a>(first: &Line, lines: impl Iterator<Item = &'a Line>) -> bool {
     let mut known: HashSet<Place> = first
         .parts
@@ -184,7 +186,7 @@ fn decides<'a>(first: &Line, lines: impl Iterator<Item = &'a Line>) -> bool {
             return true;
         }
         for target in &part.targets {
-            // Other values may be in scratch beside it.
+            // Scratch memory may contain other values as well.
             if follows {
                 known.insert(*target);
             } else if *target != Place::Scratch {
@@ -195,11 +197,11 @@ fn decides<'a>(first: &Line, lines: impl Iterator<Item = &'a Line>) -> bool {
     false
 }
 
-/// Whether a line of a loop has the same address in each turn of it.
+/// Returns true if the address of an access is the same in each iteration of the loop.
 fn has_same_address(lines: &[Line], line: &Line) -> bool {
     let parts = || lines.iter().flat_map(|line| &line.parts);
     let mut changing: HashSet<Place> = parts().flat_map(|part| part.targets.clone()).collect();
-    // What is spilled is mostly what it was before.
+    // Spilled values mostly stay the same.
     changing.remove(&Place::Scratch);
     loop {
         let changes = |part: &Part, place: &Place| {
@@ -214,7 +216,7 @@ fn has_same_address(lines: &[Line], line: &Line) -> bool {
         }
         changing.retain(|place| !same.contains(place));
     }
-    // The result may come to where the address was, which is then made anew.
+    // The result may overwrite the address register, which is then computed again.
     let before = lines.split(|other| other.address == line.address).next().unwrap_or_default();
     let is_anew = |place: &Place| match gives(place, before).and_then(|part| part.moves) {
         None => false,
@@ -282,7 +284,7 @@ impl Part {
         if flow.rule == Rule::Swap {
             part.sources.extend(part.targets.clone());
         }
-        // The result of a choice hangs on what it is made by, too.
+        // The result of a selection also depends on its mask.
         match flow.rule {
             Rule::Select { mask } => part.sources.push(Place::Scalar(mask)),
             Rule::SelectScalar => part.sources.push(Place::Scalar(register::SCC)),

@@ -1,25 +1,29 @@
-//! Races in the LDS: waves of a workgroup that touch the same bytes with nothing that orders them.
+//! Race detection in the LDS: accesses of several waves of a workgroup to the same bytes without synchronisation.
 //!
-//! A conflict is a write and any other access of a second wave, or an atomic and a read, by the byte. Waves that write the
-//! bytes that are there already, such as a flag that each of them sets, are let pass, and so are two atomics.
+//! Two accesses of different waves conflict if one is a write, or if one is an atomic and the other a read. Conflicts
+//! are detected by byte. Waves that write the same value as is already there, such as a shared flag, do not conflict,
+//! nor do two atomics.
 //!
-//! Barriers order waves, and so do atomics and what waits for them, as in the memory model of C++ and HIP: a wave that changes a place
-//! by an atomic lets go of what it did before, and one that is given the old value, or waits in a loop for another one
-//! ([`polls`](super::polls)), knows that from then on. LDS accesses of all waves are made in one order (LLVM's AMDGPU usage guide), so
-//! nothing else is needed for it. What an atomic itself meets it does not order: the waves could have come in the other order.
+//! Barriers order waves. Atomics and spin loops do too, as in the memory model of C++ and HIP: a wave that changes a
+//! location with an atomic releases its earlier accesses, and a wave that gets the old value, or waits in a spin loop
+//! for another wave ([`polls`](super::polls)), acquires them. LDS accesses of all waves have one order (LLVM's AMDGPU
+//! usage guide), so no further synchronisation is needed. The atomic itself is not ordered with accesses that it
+//! conflicts with: the waves could have arrived in the other order.
 //!
-//! Nothing tells an atomic read or write of the LDS from a plain one, so what may be one is told when the launch has ended, unless
-//! it has shown by then that it is:
+//! LDS instructions do not distinguish atomic reads and writes from plain ones. A conflict of an access that may be
+//! atomic is reported at the end of the launch, unless the code has shown by then that it is:
 //!
-//! * a read that waits is an atomic or a volatile one. So is a write of what it waits for: a wave went on by it, or it comes right
-//!   behind a wait for all that its wave did in the LDS. Where it does, a read by which a loop goes on waits for it, of whatever place;
-//! * a read in front of an atomic of the same wave on the same place, for which it decides, is let pass: compilers begin loops that
-//!   compare and swap by one;
-//! * so is a write beside an atomic that swaps and whose wave decides by what was there, if the wave that writes swapped there before:
-//!   it opens the lock that the other tries.
+//! * A spin-loop read is atomic or volatile. So is the write that it waits for: a write that ended a spin loop, or one
+//!   that directly follows a wait for all LDS accesses of its wave. In the latter case any read that decides whether a
+//!   loop continues counts as waiting for it.
+//! * A read before an atomic of the same wave on the same location, which decides about the atomic, is allowed:
+//!   compare-and-swap loops start with such a read.
+//! * A write that conflicts with a swapping atomic is allowed if the atomic's wave decides by the old value and the
+//!   writing wave has swapped at this location before: the write unlocks a lock that the other wave tries to take.
 //!
-//! A barrier orders only what has come: a write that its wave had not waited for may come after what another wave reads. What an
-//! instruction loads from memory to the LDS the loading wave has to wait for as well, and may then come after what is written.
+//! A barrier orders only completed accesses: a write for which its wave has not waited may arrive after another wave's
+//! read. The same holds for loads from memory to the LDS, for which the loading wave must wait, and which may arrive
+//! after later writes.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -36,84 +40,84 @@ use super::{Found, access::Kind, polls::Looks};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     pub(crate) wave: u32,
-    /// What it does.
+    /// Kind of the access.
     pub kind: Kind,
     /// Address of the instruction.
     pub pc: u64,
-    /// The instruction.
+    /// Text of the instruction.
     pub text: Arc<str>,
 }
 
-/// Instructions on the LDS so far; 0 stands for never.
+/// Number of an LDS instruction; 0 means never.
 type Time = u32;
 
-/// What is ordered before what a wave does next, by wave.
+/// Vector clock: for each wave, the accesses that happen before the next access of the clock's owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock(pub Vec<Known>);
 
-/// Up to when what a wave did is known: by accesses to the LDS, and by those to memory that all waves of the launch made.
+/// Clock entry of a wave: LDS accesses, and memory accesses of all waves of the launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// By accesses to the LDS.
+    /// Time in LDS accesses.
     pub here: Time,
-    /// By accesses to memory.
+    /// Time in memory accesses.
     pub in_memory: Time,
 }
 
-/// An access that is made.
+/// The current access.
 #[derive(Clone, Copy)]
 pub struct By {
-    /// What it does.
+    /// Kind of the access.
     pub kind: Kind,
-    /// The wave that makes it.
+    /// Wave that makes it.
     pub wave: u32,
-    /// The address of the instruction.
+    /// Address of the instruction.
     pub pc: u64,
-    /// Which of the accesses of its wave it is.
+    /// Position in the sequence of the wave's accesses.
     pub number: Number,
-    /// What of the wave's own has come.
+    /// The wave's own accesses that have completed.
     pub come: Come,
-    /// An atomic gives back what was there.
+    /// True for an atomic that returns the old value.
     pub returns: bool,
-    /// It writes what does not hang on what was there.
+    /// True if the written value does not depend on the old one.
     pub swaps: bool,
-    /// Right before it the wave has waited for all of its accesses to the LDS, as it must before it lets go of them.
+    /// True if the wave has just waited for all of its LDS accesses, as it must before it releases.
     pub lets_go: bool,
 }
 
-/// How many of the accesses to the LDS of a wave, and of its loads from memory to the LDS: each come in turn, but not with the
-/// others.
+/// Numbers of completed LDS accesses and of completed loads from memory to the LDS of a wave. Each kind completes in
+/// order, but not with respect to the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Come {
-    /// Accesses to the LDS.
+    /// Number of LDS accesses.
     pub local: u32,
-    /// Loads from memory to the LDS.
+    /// Number of loads from memory to the LDS.
     pub moved: u32,
 }
 
-/// Which of the accesses of its wave one is, among those that it comes in turn with; 0 comes at once.
+/// Position of an access in the sequence of its kind; 0 means that it is complete at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Number(u32);
 
 impl Number {
     const MOVED: u32 = 1 << 31;
 
-    /// The last access to the LDS.
+    /// Returns the position of the last LDS access.
     pub fn local(made: Come) -> Number {
         Number(made.local)
     }
 
-    /// The last load from memory to the LDS.
+    /// Returns the position of the last load from memory to the LDS.
     pub fn moved(made: Come) -> Number {
         Number(made.moved | Number::MOVED)
     }
 
-    /// Whether it is a load from memory to the LDS.
+    /// Returns true for a load from memory to the LDS.
     pub fn is_moved(self) -> bool {
         self.0 & Number::MOVED != 0
     }
 
-    /// Whether it is among those that have come.
+    /// Returns true if the access is among the completed ones.
     pub fn has_come(self, come: Come) -> bool {
         match self.is_moved() {
             true => self.0 & !Number::MOVED <= come.moved,
@@ -122,53 +126,53 @@ impl Number {
     }
 }
 
-/// Accesses without an order: a race, unless one of them turns out to be what excuses them.
+/// Two conflicting accesses: a race unless the excuse turns out to apply.
 struct Suspect {
     excuse: Excuse,
     found: Found,
 }
 
-/// What excuses a conflict, by the address of an instruction.
+/// Reason that would excuse a conflict, with the address of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Excuse {
-    /// A read that decides for an atomic behind it.
+    /// The read decides about an atomic after it.
     Guards(u64),
-    /// A write by which a wave goes on that has waited.
+    /// The write ended a spin loop.
     LetsGo(u64),
 }
 
-/// What is known of the LDS of a workgroup.
+/// Race detection state of a workgroup's LDS.
 #[derive(Default)]
 pub struct Races {
-    /// What happened to its bytes.
+    /// Access history of the bytes.
     pub bytes: Bytes,
     now: Time,
-    /// Accesses to memory so far, of all waves of the launch.
+    /// Memory accesses of all waves of the launch so far.
     in_memory: Time,
-    /// When the workgroup began, and when its waves last met.
+    /// Times at which the workgroup started, and of its last barrier.
     begun: Time,
     met: Time,
     clocks: Vec<Clock>,
-    /// By dword that atomics went to since the waves last met, what they let go of.
+    /// Clocks released by atomics since the last barrier, by dword.
     places: HashMap<u64, Clock>,
-    /// By wave, how many of its accesses had come for sure at the last barrier.
+    /// For each wave, the accesses that had certainly completed at the last barrier.
     come: Vec<Come>,
     texts: HashMap<u64, Arc<str>>,
     looks: HashMap<u64, Looks>,
-    /// The atomics that swap, and the writes that let go.
+    /// Addresses of swapping atomics, and of writes that release.
     swapping: HashSet<u64>,
     letting_go: HashSet<u64>,
-    /// When a wave of this workgroup first swapped a dword.
+    /// Time at which a wave first swapped a dword, in this workgroup.
     taken: HashMap<(u64, u32), Time>,
-    /// The pairs of instructions that were told, and whether nothing may excuse them.
+    /// Reported pairs of instructions, with true if no excuse is possible.
     told: HashMap<[u64; 2], bool>,
     suspects: Vec<Suspect>,
     excused: HashSet<Excuse>,
-    /// By wave, the instruction at which it waits, and the one that made what it saw last.
+    /// For each wave, the spin-loop read at which it waits, and the instruction whose value it read last.
     waiting: Vec<Option<(u64, u64)>>,
-    /// Where the wave of this access waits for what others did there.
+    /// Values of other waves on which this access waits in a spin loop.
     waits_for: Vec<(u64, Kind, Touch)>,
-    /// The wave that has heard of another one since somebody asked.
+    /// Wave that has acquired from another one since the last call of `take_heard`.
     heard: Option<u32>,
 }
 
@@ -179,7 +183,7 @@ impl Clock {
         self.0.get(touch.wave as usize).is_some_and(|last| touch.time <= last.here)
     }
 
-    /// Adds what another one knows, and says whether that was news.
+    /// Adds another clock; returns true if anything was new.
     fn join(&mut self, other: &Clock) -> bool {
         self.0.resize(self.0.len().max(other.0.len()), Known::default());
         let mut is_news = false;
@@ -191,7 +195,7 @@ impl Clock {
 }
 
 impl Known {
-    /// It is known up to then, too; whether that was news.
+    /// Extends the entry; returns true if anything was new.
     fn knows(&mut self, more: Known) -> bool {
         let before = *self;
         self.here = self.here.max(more.here);
@@ -201,9 +205,9 @@ impl Known {
 }
 
 impl Races {
-    /// A workgroup of so many waves begins.
+    /// Starts a workgroup with this number of waves.
     pub fn begin(&mut self, waves: usize) {
-        // Long before there are more than can be told apart.
+        // Resets the time long before it could overflow.
         if self.now > Time::MAX / 2 {
             (self.now, self.bytes) = (0, Bytes::default());
         }
@@ -215,7 +219,7 @@ impl Races {
         self.waiting.resize(waves, None);
     }
 
-    /// All waves know what each of them did.
+    /// Orders all accesses so far before all later ones.
     fn meet(&mut self) {
         self.met = self.now;
         self.places.clear();
@@ -227,14 +231,14 @@ impl Races {
         }
     }
 
-    /// The waves have met at a barrier; by wave, how many of its accesses have come for sure.
+    /// Records a barrier. `come` is, for each wave, the accesses that have certainly completed.
     pub fn barrier(&mut self, come: impl Iterator<Item = Come>) {
         self.meet();
         self.come.clear();
         self.come.extend(come);
     }
 
-    /// A wave has heard of another one otherwise; what has come by then needs no barrier.
+    /// Records accesses that have completed before a wave acquired through memory; they need no barrier.
     pub(crate) fn comes(&mut self, come: impl Iterator<Item = Come>) {
         for (known, now) in self.come.iter_mut().zip(come) {
             known.local = known.local.max(now.local);
@@ -242,8 +246,8 @@ impl Races {
         }
     }
 
-    /// A wave has heard in memory of what another one did: that one's accesses to the LDS were before, too. Up to when it knows what
-    /// others did in memory is not said here.
+    /// Records that a wave acquired through memory: earlier LDS accesses of the other wave are ordered too. Memory
+    /// times are left out.
     pub fn learns(&mut self, wave: usize, of: usize) {
         let mut heard = self.clocks[of].clone();
         heard.0.iter_mut().for_each(|known| known.in_memory = 0);
@@ -252,14 +256,14 @@ impl Races {
         self.clocks[wave].join(&heard);
     }
 
-    /// Notes the text of an instruction that touches the LDS after so many accesses to memory.
+    /// Records the text of an LDS instruction and the number of memory accesses before it.
     pub fn runs(&mut self, pc: u64, text: &Arc<str>, in_memory: Time) {
         self.now += 1;
         self.in_memory = in_memory;
         self.texts.entry(pc).or_insert_with(|| text.clone());
     }
 
-    /// What is told when the launch has ended, of all that its workgroups did.
+    /// Returns the races of all workgroups at the end of the launch.
     pub fn end(all: Vec<&mut Races>) -> Vec<Found> {
         let mut all = all;
         all.iter_mut().for_each(|races| races.meet());
@@ -270,14 +274,15 @@ impl Races {
         races.map(|suspect| suspect.found).collect()
     }
 
-    /// What the wave waited for has come.
+    /// Records that the wave's spin loop has ended.
     fn goes_on(&mut self, wave: usize) {
         if let Some((_, by)) = self.waiting[wave].take() {
             self.excused.insert(Excuse::LetsGo(by));
         }
     }
 
-    /// Notes an access to bytes that held `before` and hold `now`; `look` says what code does with what it reads at an address.
+    /// Records an access to bytes that contained `before` and now contain `now`. `look` analyses the use of a value
+    /// that is read at a code address.
     pub fn touch(
         &mut self,
         by: &By,
@@ -299,7 +304,7 @@ impl Races {
         if by.lets_go && by.kind == Kind::Store {
             self.letting_go.insert(by.pc);
         }
-        // Of most instructions nobody had to ask.
+        // Most instructions were never analysed.
         let was_asked = !self.looks.is_empty() && self.looks.contains_key(&by.pc);
         let mut seen = Touch::default();
         let mut next = offset;
@@ -309,7 +314,7 @@ impl Races {
             let clock = &self.clocks[by.wave as usize];
             let (begun, met, come) = (self.begun, self.met, &self.come);
             let settled = Settled { wave: by.wave, own: by.come, clock, begun, met, come };
-            // Whether a write changes something only counts beside another write.
+            // A changed value only matters if there is another write.
             let is_alike = |byte: &Byte| {
                 let mut changes = before[bytes(4)].iter().zip(&now[bytes(4)]).map(|(b, n)| b != n);
                 let first = changes.next();
@@ -343,7 +348,7 @@ impl Races {
                 Kind::Load => {}
             }
             let rivals = rivals.into_iter().flatten();
-            // One conflict of a byte is enough, unless something may excuse it.
+            // One conflict per byte is enough, unless it may be excused.
             for rival in rivals {
                 if self.meets(at, rival, (by.kind, touch), look, found) {
                     break;
@@ -353,7 +358,7 @@ impl Races {
                 self.guards(at, &touch, look);
             }
         }
-        // Only now, or else more would be known at the last byte than at the first.
+        // Applied after all bytes, so that the last byte is checked with the same clock as the first.
         let mut waits_for = std::mem::take(&mut self.waits_for);
         for (at, kind, other) in waits_for.drain(..) {
             self.hears(at, kind, &other, by.wave);
@@ -371,13 +376,13 @@ impl Races {
         }
     }
 
-    /// What the instruction at an address does with what it reads.
+    /// Returns the cached analysis of the read at an address.
     fn look(&mut self, pc: u64, look: Look<'_>) -> Looks {
         *self.looks.entry(pc).or_insert_with(|| look(pc))
     }
 
-    /// Two accesses meet with nothing that orders them, and whether that is a race whatever follows: it is none where one of them is an
-    /// atomic and the other one waits for it.
+    /// Handles two conflicting accesses and returns true if they are certainly a race. They are not if one is an atomic
+    /// and the other waits for it.
     fn meets(
         &mut self,
         offset: u64,
@@ -440,8 +445,8 @@ impl Races {
         excuse.is_none()
     }
 
-    /// A read that waits also hears whom it has no conflict with: the last of several waves that wrote the same, and a wave of which it
-    /// has heard in memory that it was there, but not what that one did in memory before.
+    /// Acquires in a spin loop from waves without a conflict: the last of several waves that wrote the same value, or a
+    /// wave that is already ordered through memory, but not its earlier memory accesses.
     fn hears_without_conflict(&mut self, by: &By, at: u64, look: Look<'_>) {
         let &Byte { write, atomics: [atomic, _], agreed, in_memory, .. } = self.bytes.at(at);
         for (kind, touch) in [(Kind::Store, write), (Kind::Atomic, atomic)] {
@@ -465,7 +470,8 @@ impl Races {
         Access { wave: touch.wave, kind, pc: touch.pc, text }
     }
 
-    /// Tells of a write that the barrier since then may not have waited for, and of a load to the LDS for which its own wave has not.
+    /// Reports a write that may not have been complete at the barrier, and a load to the LDS for which its own wave has
+    /// not waited.
     fn comes_early(&mut self, by: &By, offset: u64, found: &mut Vec<Found>) {
         let byte = self.bytes.at(offset);
         let writes = [
@@ -473,7 +479,7 @@ impl Races {
             (Kind::Atomic, byte.atomics[0], byte.numbers[1]),
         ];
         for (kind, write, number) in writes {
-            // Writes come in turn, and so do the loads of a wave.
+            // Writes complete in order, and so do the loads of a wave.
             let in_turn = match (by.kind, number.is_moved()) {
                 (Kind::Store, true) => by.number.is_moved() && write.wave == by.wave,
                 (Kind::Store, false) => true,
@@ -498,7 +504,7 @@ impl Races {
         }
     }
 
-    /// The wave has read of this byte what it now changes by an atomic, and has decided by it.
+    /// Records that a wave has read the byte that it now changes with an atomic, and that it decided by the value.
     fn guards(&mut self, offset: u64, touch: &Touch, look: Look<'_>) {
         for read in self.bytes.at(offset).reads {
             let is_own = read.wave == touch.wave && read.time > self.met;
@@ -509,7 +515,8 @@ impl Races {
         }
     }
 
-    /// An atomic lets go of what its wave did, and learns what others let go of there if it gives back what was there.
+    /// Releases the clock of an atomic's wave, and acquires the released clocks at this location if the atomic returns
+    /// the old value.
     fn synchronises(&mut self, place: u64, by: &By) {
         let clock = &mut self.clocks[by.wave as usize];
         let known = self.places.entry(place).or_default();
@@ -520,17 +527,17 @@ impl Races {
         known.0[by.wave as usize] = Known { here: self.now, in_memory: self.in_memory };
     }
 
-    /// The wave that has heard of others since this was asked, and up to when it knows what they did in memory, wave by wave.
+    /// Returns the wave that has acquired since the last call, and its memory times by wave.
     pub(crate) fn take_heard(&mut self) -> Option<(usize, impl Iterator<Item = Time> + '_)> {
         let wave = self.heard.take()? as usize;
         Some((wave, self.clocks[wave].0.iter().map(|known| known.in_memory)))
     }
 
-    /// A wave has waited for what another one wrote.
+    /// Acquires from the write or atomic of another wave.
     fn hears(&mut self, offset: u64, kind: Kind, other: &Touch, wave: u32) {
         let mut heard = match kind {
             Kind::Atomic => self.places.get(&(offset / 4)).cloned().unwrap_or_default(),
-            // What the writer has learned since counts as well.
+            // Clocks that the writer acquired later count as well.
             Kind::Store | Kind::Load => self.clocks[other.wave as usize].clone(),
         };
         heard.0.resize(self.clocks.len(), Known::default());
@@ -538,7 +545,7 @@ impl Races {
             Kind::Store => self.bytes.at(offset).in_memory,
             Kind::Load | Kind::Atomic => 0,
         };
-        // A clock says of its own wave what it was when they met.
+        // The writer's entry for itself only contains the time of the last barrier.
         heard.0[other.wave as usize].knows(Known { here: other.time, in_memory });
         if self.clocks[wave as usize].join(&heard) {
             self.heard = Some(wave);

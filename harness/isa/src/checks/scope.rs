@@ -1,8 +1,8 @@
-//! What an instruction says of other workgroups: whether they see its accesses as they are made, and what it does to the
-//! caches between them.
+//! Synchronisation scope of memory instructions: whether other workgroups see the access when it is made, and its
+//! effect on caches.
 //!
-//! Source: LLVM's AMDGPU usage guide, the memory models of GFX6 to GFX9, GFX90A, GFX942 (which GFX950 has as well),
-//! GFX10 and GFX11, and GFX12: the code that loads, stores and fences of each scope become.
+//! Source: LLVM's AMDGPU usage guide, the memory models of GFX6 to GFX9, GFX90A, GFX942 (which also applies to GFX950),
+//! GFX10 and GFX11, and GFX12: code sequences for loads, stores and fences of each scope.
 
 use device::{
     Arch,
@@ -11,22 +11,22 @@ use device::{
 
 use crate::text::{Base, Text};
 
-/// What the bits of a load or a store say of those who touch the same bytes.
+/// Synchronisation strength of a load or a store, from its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strength {
-    /// Nothing: it may meet a cache of its own.
+    /// Not synchronising: the access may use a private cache.
     Plain,
-    /// It may be atomic or not: before GFX12, and but for GFX942 and GFX950, a store goes to the memory of the device
-    /// whatever it is.
+    /// Unknown: before GFX12, except on GFX942 and GFX950, atomic and plain stores have the same encoding and both
+    /// reach the memory of the device.
     Unsaid,
-    /// It is made where the workgroup sees it, as atomic accesses of that scope are: to others it is a plain one.
+    /// Visible to the workgroup, like atomics with workgroup scope. For other workgroups it is a plain access.
     Within,
-    /// It is made where other workgroups see it, as atomic and volatile accesses are.
+    /// Visible to other workgroups, like atomic and volatile accesses.
     Synchronising,
 }
 
 impl Strength {
-    /// What it says to a wave of the same workgroup, or of another one.
+    /// Returns the strength for a wave of the same workgroup, or of another one.
     pub fn to(self, is_own: bool) -> Strength {
         match (self, is_own) {
             (Strength::Within, true) => Strength::Synchronising,
@@ -36,29 +36,30 @@ impl Strength {
     }
 }
 
-/// What an instruction does that concerns other workgroups.
+/// Effects of an instruction on other workgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// What it says if it loads.
+    /// Strength of its load.
     pub load: Strength,
-    /// What it says if it stores.
+    /// Strength of its store.
     pub store: Strength,
-    /// A store stays in a cache that others do not share, until that is written back.
+    /// True if a store stays in a private cache until that is written back.
     pub stays: bool,
-    /// It compares and swaps, which begins with a plain load where compilers make other atomics of it.
+    /// True for a compare-and-swap. Compilers implement other atomics with it, in a loop that starts with a plain load.
     pub(crate) swaps: bool,
-    /// The caches whose lines it drops, a bit for each.
+    /// Caches that it invalidates, as a bit mask.
     pub drops: u8,
-    /// It writes back what stays in caches.
+    /// True if it writes back caches.
     pub writes_back: bool,
 }
 
-/// The cache that the waves of a workgroup may have apart on RDNA.
+/// Cache that the waves of a workgroup may have separately on RDNA.
 pub const NEAR: u8 = 0b01;
-/// The one behind it, which other workgroups may have apart.
+/// Next cache level, which other workgroups may have separately.
 const FAR: u8 = 0b10;
 
-/// The caches that a load may find old lines in, a bit for each: on RDNA two of them may be dropped one by one.
+/// Returns the caches in which a load may find stale lines, as a bit mask. On RDNA two of them can be invalidated
+/// separately.
 pub fn caches(arch: Arch) -> u8 {
     match arch.generation() {
         Rdna2 | Rdna3 | Rdna3_5 | Rdna4 => NEAR | FAR,
@@ -67,7 +68,7 @@ pub fn caches(arch: Arch) -> u8 {
 }
 
 impl Scope {
-    /// Of an instruction that touches no memory.
+    /// Scope of an instruction without memory access.
     pub(crate) const NOTHING: Scope = Scope {
         load: Strength::Plain,
         store: Strength::Plain,
@@ -77,11 +78,11 @@ impl Scope {
         writes_back: false,
     };
 
-    /// What the text of an instruction says.
+    /// Returns the scope from an instruction's text.
     pub fn of(text: &Text) -> Scope {
         use Strength::{Plain, Synchronising, Unsaid, Within};
         let (name, generation) = (text.mnemonic.as_str(), text.site.arch.generation());
-        // Where there are no operands, the first modifier stands in their place.
+        // Without operands, the first modifier is parsed as an operand.
         let says_sc1 = text.has("sc1")
             || text.operands.iter().any(|operand| operand.base == Base::Word("sc1".to_owned()));
         let wide = text.value("scope").is_some_and(|scope| scope != "SCOPE_CU");
@@ -115,7 +116,7 @@ impl Scope {
         }
     }
 
-    /// Whether it is for caches alone.
+    /// Returns true for a pure cache instruction.
     pub(crate) fn is_of_caches(&self) -> bool {
         self.drops != 0 || self.writes_back
     }

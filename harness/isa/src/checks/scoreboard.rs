@@ -1,7 +1,7 @@
-//! Which results a wave still waits for, and what it does to their registers before they have come.
+//! Outstanding results of a wave, and accesses to their registers before they have arrived.
 //!
-//! A result has come when a wait says so and not before, however fast memory may be. Of one counter the accesses that come in
-//! turn are done up to the last ones that a wait leaves open; those that come in any order are done at zero alone.
+//! A result counts as arrived only after a wait, however fast memory may be. For results that arrive in order, a wait
+//! completes all but the last `n`. Results that arrive in any order complete only with a wait for zero.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -15,67 +15,67 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// A register that is used while its result is on the way.
+/// A register that is accessed while a result for it is outstanding.
 #[derive(Clone, Debug)]
 pub struct Early {
-    /// As the assembler calls it.
+    /// Name in assembler syntax.
     pub register: String,
-    /// Whether its old content is read; else it is written, and the result will write over that.
+    /// True if the old value is read, false if it is written and the result will overwrite it.
     pub read: bool,
     pub(crate) wave: u32,
-    /// The first of its lanes; none for scalar registers.
+    /// First affected lane; `None` for scalar registers.
     pub(crate) lane: Option<usize>,
-    /// The instruction that asked for the result.
+    /// Instruction that requested the result.
     pub producer: Origin,
-    /// The counter that tells, and the highest count at which it is there.
+    /// Counter of the result, and the highest count at which it has arrived.
     pub counter: &'static str,
     pub needs: usize,
-    /// The last wait for that counter since then, with the count that it left open.
+    /// Last wait for this counter since then, with the count that it left open.
     pub waited: Option<(Origin, usize)>,
 }
 
-/// An instruction.
+/// An instruction and its address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     pub pc: u64,
     pub(crate) text: Arc<str>,
 }
 
-/// A result on its way.
+/// An outstanding result.
 struct Pending {
     order: Order,
     name: &'static str,
-    /// It comes to the LDS.
+    /// True if it is written to the LDS.
     moves: bool,
     result: Arc<Set>,
     lanes: u64,
     producer: Origin,
-    /// When it writes to memory that other workgroups share, if it does and that is followed; else 0.
+    /// Time of its write to memory that is shared with other workgroups, or 0.
     writes: u32,
-    /// Of the instructions that waited for this counter, how many had run.
+    /// Number of waits for this counter before the instruction.
     waits: u64,
-    /// A use that came too early was told: what else uses the registers follows from it.
+    /// True if an early use has been reported. Further uses are consequences and are not reported.
     told: bool,
-    /// What the registers will hold, where results are kept back.
+    /// Values of the registers, if results are held back.
     late: Option<Late>,
 }
 
-/// The values of a result that is kept back.
+/// Values of a result that is held back.
 #[derive(Default)]
 struct Late {
     rows: Vec<(usize, Row)>,
     scalars: Vec<(usize, u32)>,
 }
 
-/// What one wave waits for.
+/// Outstanding results of one wave.
 pub(crate) struct Scoreboard {
     counters: [VecDeque<Pending>; COUNTERS],
-    /// All register halves of results on their way.
+    /// Register halves of all outstanding results.
     pending: [u64; WORDS],
-    /// The last wait for each counter, and how many there were.
+    /// Last wait for each counter, and the number of waits.
     waited: [Option<(Origin, usize)>; COUNTERS],
     waits: [u64; COUNTERS],
-    /// Accesses to the LDS so far, and loads from memory to the LDS.
+    /// Number of LDS accesses and of loads from memory to the LDS.
     local: Come,
 }
 
@@ -92,18 +92,18 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
-    /// Whether an instruction that touches these registers may find one without its result.
+    /// Returns true if an instruction that accesses these registers may find one with an outstanding result.
     #[inline(always)]
     pub(crate) fn meets(&self, touched: &Set) -> bool {
         touched.meets(&self.pending)
     }
 
-    /// How many accesses to the LDS there were.
+    /// Returns the number of LDS accesses.
     pub(crate) fn made(&self) -> Come {
         self.local
     }
 
-    /// How many of them are done for sure.
+    /// Returns the number of LDS accesses that have certainly completed.
     pub(crate) fn done(&self) -> Come {
         let open = |counter: Counter, is_one: fn(&&Pending) -> bool| {
             self.counters[counter as usize].iter().filter(is_one).count() as u32
@@ -113,13 +113,13 @@ impl Scoreboard {
         Come { local: self.local.local - local, moved: self.local.moved - moved }
     }
 
-    /// When the first of the writes to memory was made that may not have come.
+    /// Returns the time of the first write to memory that may not have completed.
     pub(crate) fn outstanding(&self) -> Option<u32> {
         let first = |open: &VecDeque<Pending>| open.iter().map(|p| p.writes).find(|then| *then > 0);
         self.counters.iter().filter_map(first).min()
     }
 
-    /// What an instruction that is about to run touches too early. Each result is told once.
+    /// Returns the early accesses of an instruction that is about to run. Each result is reported once.
     pub(crate) fn check(&mut self, effect: &Effect, wave: &Wave) -> Vec<Early> {
         let mut found = Vec::new();
         if !self.meets(&effect.touched) {
@@ -132,7 +132,7 @@ impl Scoreboard {
                 if pending.told {
                     continue;
                 }
-                // Results of the same counter that come in turn may write the same register, the later one last.
+                // Results of one counter that arrive in order may write the same register.
                 let in_turn = |raise: &Raise| {
                     raise.counter as usize == index
                         && (raise.order, pending.order) == (Order::Turns, Order::Turns)
@@ -165,7 +165,7 @@ impl Scoreboard {
         found
     }
 
-    /// An instruction has run: what it raises, and what it waited for.
+    /// Records the counters that an executed instruction increments and waits for.
     pub(crate) fn runs(
         &mut self,
         effect: &Effect,
@@ -190,7 +190,7 @@ impl Scoreboard {
             let is_local = raise.counter == Counter::Local && raise.order == Order::Turns;
             self.local.local += u32::from(is_local);
             self.local.moved += u32::from(raise.moves);
-            // Of a FLAT access, this part may go nowhere.
+            // This part of a FLAT access may have no lanes.
             let goes = lanes != 0 || raise.domain == Domain::All;
             let writes = if goes && raise.domain != Domain::Lds { writes } else { 0 };
             let late = before.as_ref().map(|before| before.late(&raise.result, wave));
@@ -218,7 +218,7 @@ impl Scoreboard {
         }
     }
 
-    /// So many of a counter are left open at most.
+    /// Completes results until at most `left` are outstanding on a counter.
     fn come(&mut self, index: usize, left: usize, wave: &mut Wave) {
         let queue = &mut self.counters[index];
         if queue.is_empty() {
@@ -237,7 +237,7 @@ impl Scoreboard {
         self.note();
     }
 
-    /// Which registers wait.
+    /// Recomputes the registers with outstanding results.
     fn note(&mut self) {
         self.pending = [0; WORDS];
         for pending in self.counters.iter().flatten().filter(|pending| !pending.told) {
@@ -250,7 +250,7 @@ fn is_vector(half: usize) -> bool {
     half / 2 < ROWS
 }
 
-/// The registers that an instruction is going to write, before it runs.
+/// Values of the registers that an instruction is going to write, before it runs.
 pub(crate) struct Before(Late);
 
 impl Before {

@@ -1,4 +1,4 @@
-//! Never-written memory: what is read of it, what becomes of that, and when it is a mistake.
+//! Tracking of uninitialised memory: reads, propagation, and use.
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{AddressSpace, Written, ops::memory::Location, wave::Wave};
 
-/// What was done with data of never-written memory.
+/// Kind of use of uninitialised data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Use {
     Stored,
@@ -33,27 +33,27 @@ impl Use {
 #[derive(Default)]
 pub(crate) struct Shadow {
     origins: Origins,
-    /// By byte of the LDS; shorter where the rest is clean.
+    /// State of the LDS, by byte. Bytes past the end are initialised.
     local: Vec<Mark>,
-    /// Allocations and other ranges that were touched lately.
+    /// Allocations and other ranges that were accessed recently.
     known: Vec<Arc<Written>>,
     untracked: Vec<Range<u64>>,
-    /// The mistakes of the instruction that is being looked at.
+    /// Errors of the current instruction.
     pub(super) found: Vec<Found>,
 }
 
-/// More ranges than a kernel uses at a time.
+/// Maximum number of cached ranges; more than a kernel uses at a time.
 const KNOWN: usize = 8;
 
-/// Who keeps book of the memory that one piece of an instruction touches.
+/// Where the state of the memory that a piece accesses is tracked.
 enum Book {
     Nowhere,
-    /// One allocation, with the range where it may be touched without gaps.
+    /// One allocation, with the accessed range if it has no gaps.
     One(Arc<Written>, Option<Range<u64>>),
     Several,
 }
 
-/// The accesses of one piece: those of the same piece lie together.
+/// Returns the accesses of one piece, which are consecutive.
 fn of_piece(touches: &[Touch], piece: usize) -> &[Touch] {
     let start = touches.partition_point(|touch| touch.piece < piece);
     let end = touches.partition_point(|touch| touch.piece <= piece);
@@ -63,12 +63,12 @@ fn of_piece(touches: &[Touch], piece: usize) -> &[Touch] {
 type Space<'a> = &'a dyn AddressSpace;
 
 impl Shadow {
-    /// The LDS of a workgroup is empty.
+    /// Starts a workgroup with an empty LDS.
     pub(crate) fn begin(&mut self) {
         self.local.clear();
     }
 
-    /// The allocation that holds the address, if writes to it are noted.
+    /// Returns the tracking data of the allocation that contains the address, if it is tracked.
     fn written(&mut self, space: Space<'_>, address: u64) -> Option<Arc<Written>> {
         if let Some(found) = self.known.iter().find(|known| known.range().contains(&address)) {
             return Some(found.clone());
@@ -90,7 +90,7 @@ impl Shadow {
         found
     }
 
-    /// Where the accesses of one piece go, so that most are dealt with at once.
+    /// Finds the tracking data for all accesses of a piece, so that most are handled at once.
     fn book(&mut self, touches: &[Touch], bytes: u64, space: Space<'_>) -> Book {
         let (mut least, mut greatest, mut local) = (u64::MAX, 0, false);
         for touch in touches {
@@ -123,7 +123,7 @@ impl Shadow {
         }
     }
 
-    /// A mistake, unless the kernel is not to be judged.
+    /// Reports an error, unless reports are off for this kernel.
     fn mistake(&mut self, space: Space<'_>, origin: u32, how: Use) {
         if let Some(read) = self.origins.get(origin)
             && space.reports_never_written()
@@ -132,7 +132,7 @@ impl Shadow {
         }
     }
 
-    /// A branch, or a choice of lanes.
+    /// Reports a branch or a change of the active lanes that depends on uninitialised data.
     pub(crate) fn control(
         &mut self,
         registers: &Registers,
@@ -145,7 +145,7 @@ impl Shadow {
         }
     }
 
-    /// The registers that an address comes from.
+    /// Reports an address that depends on uninitialised data.
     pub(crate) fn address(
         &mut self,
         registers: &Registers,
@@ -159,7 +159,7 @@ impl Shadow {
         }
     }
 
-    /// What loads bring, and what stores and atomics must not do; before the instruction runs.
+    /// Computes the state of loaded registers, and checks stores and atomics, before the instruction runs.
     pub(super) fn reads(
         &mut self,
         (pc, text): (u64, &Arc<str>),
@@ -224,7 +224,7 @@ impl Shadow {
                 };
                 changes.extend(match target {
                     Data::Rows(row) => change(row + word, found),
-                    // Half of what the register holds is what it held before.
+                    // The other half of the register keeps its state.
                     Data::UpperHalf(row) => {
                         change(row, found.only(registers.row(row).never_written))
                     }
@@ -241,7 +241,7 @@ impl Shadow {
         }
     }
 
-    /// What is in up to four bytes; not clean only where none of them is.
+    /// Returns the state of up to four bytes; uninitialised only if all of them are.
     fn mark(
         &mut self,
         (pc, text): (u64, &Arc<str>),
@@ -262,12 +262,12 @@ impl Shadow {
                 let all = !marks.iter().any(|mark| mark.is_clean());
                 marks.first().copied().filter(|_| all).unwrap_or_default()
             }
-            // Spilled registers count as clean.
+            // Spilled registers count as initialised.
             Location::Scratch { .. } => Mark::default(),
         }
     }
 
-    /// Whether a store or an atomic puts something into memory that was computed from never-written memory.
+    /// Checks whether a store or an atomic writes a value that was computed from uninitialised memory.
     fn check_write(
         &mut self,
         checked: &Checked,
@@ -288,7 +288,7 @@ impl Shadow {
         }
     }
 
-    /// What stores and atomics leave in memory and in the LDS.
+    /// Updates memory and LDS after stores and atomics.
     pub(super) fn writes(
         &mut self,
         checked: &Checked,
@@ -348,7 +348,7 @@ impl Shadow {
     }
 }
 
-/// What the registers of a store hold for one lane, word by word.
+/// Returns the state of a store's data registers for one lane and word.
 fn stored(registers: &Registers, data: Data, word: u64, lane: usize) -> Mark {
     match data {
         Data::Rows(row) | Data::UpperHalf(row) => {

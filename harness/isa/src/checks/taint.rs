@@ -1,12 +1,12 @@
-//! Registers and LDS bytes that hold what was read of never-written memory.
+//! Registers and LDS bytes that contain uninitialised data.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::flow::{Flow, Register, Rule};
 use crate::{registers::ROWS, text::register, wave::Wave};
 
-/// What a scalar register or a byte of the LDS holds: 0 is clean; else the number of an [`Origin`] plus one, and whether it was
-/// computed with.
+/// State of a scalar register or a byte of the LDS. 0 means initialised; otherwise the number of an [`Origin`] plus
+/// one, and a flag for data that was computed with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark(u32);
 
@@ -34,7 +34,7 @@ impl Mark {
     }
 }
 
-/// A vector register: which lanes hold never-written data, which of them were computed with, and where it is from.
+/// State of a vector register: lanes with uninitialised data, those of them that were computed with, and the origin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lanes {
     pub(crate) never_written: u64,
@@ -75,16 +75,16 @@ impl Lanes {
     }
 }
 
-/// The instruction that read never-written memory.
+/// Instruction that read uninitialised memory.
 #[derive(Clone, Debug)]
 pub struct Origin {
     pub(crate) pc: u64,
     pub text: Arc<str>,
-    /// Where it read, for the first lane that was noticed.
+    /// Address of the read, for the first affected lane.
     pub address: u64,
 }
 
-/// Where data from never-written memory was read.
+/// All reads of uninitialised memory.
 #[derive(Default)]
 pub(crate) struct Origins {
     list: Vec<Origin>,
@@ -104,20 +104,20 @@ impl Origins {
     }
 }
 
-/// The registers of one wave.
+/// State of the registers of one wave.
 pub(crate) struct Registers {
     rows: Vec<Lanes>,
     scalars: [Mark; register::COUNT],
-    /// How many of both are not clean.
+    /// Number of registers that are not fully initialised.
     marked: usize,
 }
 
-/// What an instruction makes of a register.
+/// Effect of an instruction on the state of a register.
 #[derive(Clone, Copy)]
 pub(crate) enum Change {
     Row(usize, Lanes),
     Scalar(u16, Mark),
-    /// All registers count as clean.
+    /// All registers count as initialised.
     Forget,
 }
 
@@ -129,7 +129,7 @@ impl Default for Registers {
 }
 
 impl Registers {
-    /// Whether no register holds anything from never-written memory.
+    /// Returns true if no register contains uninitialised data.
     pub(crate) fn are_clean(&self) -> bool {
         self.marked == 0
     }
@@ -164,7 +164,7 @@ impl Registers {
         }
     }
 
-    /// What a register holds, as seen by all lanes.
+    /// Returns the state of a register, as seen by all lanes.
     pub(crate) fn lanes(&self, register: Register) -> Lanes {
         match register {
             Register::Row(row) => self.rows[row],
@@ -176,7 +176,7 @@ impl Registers {
         operand.iter().fold(Lanes::default(), |all, register| all.or(self.lanes(*register)))
     }
 
-    /// What all active lanes have in all registers of one of the operands.
+    /// Returns the state that all active lanes have in all registers of one of the operands.
     pub(crate) fn everywhere(&self, sources: &[Vec<Register>], exec: u64) -> Option<Lanes> {
         let whole = |operand: &&Vec<Register>| {
             !operand.is_empty()
@@ -185,7 +185,7 @@ impl Registers {
         sources.iter().find(whole).filter(|_| exec != 0).map(|operand| self.any(operand))
     }
 
-    /// What an instruction does to its targets; looked at before it runs.
+    /// Computes the effect of an instruction on its targets, before it runs.
     pub(crate) fn changes(&self, flow: &Flow, wave: &Wave, changes: &mut Vec<Change>) {
         let exec = wave.exec();
         let sources = &flow.sources;
@@ -239,7 +239,7 @@ impl Registers {
         if flow.rule == Rule::Forget {
             changes.push(Change::Forget);
         }
-        // Only comparisons leave more than a carry in SCC.
+        // Only comparisons write more than a carry to SCC.
         let scc = Register::Scalar(register::SCC);
         if !self.scalar(register::SCC).is_clean()
             && matches!(flow.targets.first(), Some(Register::Scalar(_)))

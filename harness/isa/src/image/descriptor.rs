@@ -1,21 +1,21 @@
-//! The descriptor of an image, eight words.
+//! Image descriptors, eight words.
 
 use device::Arch;
 
 use super::{Family, field, format::Format};
 
-/// What a descriptor calls the type of the image.
+/// Image type in a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
-    /// One row.
+    /// A single row of texels.
     D1,
-    /// Rows.
+    /// Rows of texels.
     D2,
-    /// Slices of rows.
+    /// Slices, each of several rows.
     D3,
-    /// Layers of one row.
+    /// Layers, each of a single row.
     D1Array,
-    /// Layers of rows.
+    /// Layers, each of several rows.
     D2Array,
 }
 
@@ -28,7 +28,7 @@ impl Dimension {
         (Dimension::D2Array, 13),
     ];
 
-    /// By the name after `dim:SQ_RSRC_IMG_`.
+    /// Parses the operand `dim:SQ_RSRC_IMG_...`.
     pub(crate) fn parse(name: &str) -> Option<Dimension> {
         Some(match name.strip_prefix("SQ_RSRC_IMG_")? {
             "1D" => Dimension::D1,
@@ -40,7 +40,7 @@ impl Dimension {
         })
     }
 
-    /// Coordinates that address a texel, the layer among them.
+    /// Returns the number of coordinates that address a texel, including the layer.
     pub fn coordinates(self) -> usize {
         match self {
             Dimension::D1 => 1,
@@ -49,63 +49,63 @@ impl Dimension {
         }
     }
 
-    /// Whether the last coordinate is a layer.
+    /// Returns true if the last coordinate is a layer.
     pub fn is_array(self) -> bool {
         matches!(self, Dimension::D1Array | Dimension::D2Array)
     }
 }
 
-/// Rows begin at multiples of so many bytes where the descriptor has no pitch.
+/// Alignment of rows in bytes if the descriptor contains no pitch.
 pub const ROW_ALIGNMENT: u32 = 256;
 
-/// Where an image may begin: the descriptor has the address without its last eight bits.
+/// Alignment of images in bytes. The descriptor contains the address without its lowest eight bits.
 pub const IMAGE_ALIGNMENT: u64 = 256;
 
 /// An image in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Its first byte.
+    /// Address of the first byte.
     pub address: u64,
-    /// The format of its texels.
+    /// Texel format.
     pub format: Format,
-    /// Its type.
+    /// Image type.
     pub dimension: Dimension,
-    /// Texels of a row, rows, and slices or layers.
+    /// Number of texels per row, of rows, and of slices or layers.
     pub size: [u32; 3],
-    /// For each component of a result, 0 or 1, or 4 and more for a component of the texel.
+    /// For each component of a result: the constant 0 or 1, or 4 and more for a component of the texel.
     pub select: [u8; 4],
-    /// Texels from one row to the next.
+    /// Distance between rows, in texels.
     pub pitch: u32,
 }
 
 impl Image {
-    /// The pitch of an image whose descriptor has no room for it, in texels.
+    /// Returns the pitch of an image whose descriptor contains none, in texels.
     pub fn natural_pitch(width: u32, format: Format) -> u32 {
         let bytes = format.bytes() as u32;
         (width * bytes).next_multiple_of(ROW_ALIGNMENT) / bytes
     }
 
-    /// Whether the descriptor of such an image has a pitch.
+    /// Returns true if the descriptor of such an image contains a pitch.
     pub fn has_pitch(arch: Arch, dimension: Dimension) -> bool {
         Family::of(arch) == Family::Gfx9 || matches!(dimension, Dimension::D1 | Dimension::D2)
     }
 
-    /// Bytes from one row to the next.
+    /// Returns the distance between rows, in bytes.
     pub fn row_bytes(&self) -> u64 {
         u64::from(self.pitch) * self.format.bytes() as u64
     }
 
-    /// Bytes from one slice or layer to the next.
+    /// Returns the distance between slices or layers, in bytes.
     pub fn slice_bytes(&self) -> u64 {
         self.row_bytes() * u64::from(self.size[1])
     }
 
-    /// Bytes of all of it.
+    /// Returns the size of the image, in bytes.
     pub fn bytes(&self) -> u64 {
         self.slice_bytes() * u64::from(self.size[2])
     }
 
-    /// Where a texel lies; `None` outside of the image.
+    /// Returns the address of a texel; `None` outside of the image.
     pub fn texel(&self, [x, y, z]: [u32; 3]) -> Option<u64> {
         let inside = x < self.size[0] && y < self.size[1] && z < self.size[2];
         let offset = u64::from(z) * self.slice_bytes()
@@ -114,7 +114,7 @@ impl Image {
         inside.then(|| self.address + offset)
     }
 
-    /// The result that a texel gives: the components that the descriptor selects.
+    /// Returns the components of a texel that the descriptor selects.
     pub(crate) fn selected(&self, texel: [u32; 4]) -> [u32; 4] {
         let one = if self.format.is_integer() { 1 } else { 1f32.to_bits() };
         self.select.map(|select| match select {
@@ -124,7 +124,7 @@ impl Image {
         })
     }
 
-    /// The texel that a result stands for, of which stores make one: the way back.
+    /// Returns the texel for the components of a store, the inverse of [`Image::selected`].
     pub(crate) fn unselected(&self, result: [u32; 4]) -> [u32; 4] {
         std::array::from_fn(|component| {
             let from = self.select.iter().position(|select| *select == component as u8 + 4);
@@ -132,13 +132,13 @@ impl Image {
         })
     }
 
-    /// The bytes of a texel that a store of this result would write; `None` for a format that is not written.
+    /// Returns the bytes of a texel for the components of a store; `None` for a format that cannot be written.
     pub fn texel_of(&self, result: [u32; 4]) -> Option<Vec<u8>> {
         let texel = self.format.encode(self.unselected(result))?;
         Some(texel[..self.format.bytes()].to_vec())
     }
 
-    /// The descriptor; `None` for a format that hardware does not have.
+    /// Returns the descriptor; `None` for a format that hardware does not support.
     pub fn words(&self, arch: Arch) -> Option<[u32; 8]> {
         let family = Family::of(arch);
         let (format, number) = self.format.numbers(family)?;
@@ -164,10 +164,10 @@ impl Image {
         Some([low, high | second, third, selects | kind << 28, fifth, 0, 0, 0])
     }
 
-    /// What a descriptor says.
+    /// Parses a descriptor.
     ///
     /// # Errors
-    /// What of it is not emulated.
+    /// Returns the unsupported feature.
     pub fn read(words: &[u32; 8], arch: Arch) -> Result<Image, &'static str> {
         let family = Family::of(arch);
         let gfx12 = family == Family::Gfx12;

@@ -1,35 +1,35 @@
-//! Formats of texels: how their components are packed, and what the bits of each mean.
+//! Texel formats: packing and meaning of components.
 
 use super::Family;
 use crate::float16::F16;
 
-/// What the bits of a component mean.
+/// Meaning of a component's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numeric {
-    /// 0 to 1.
+    /// Normalised, 0 to 1.
     Unorm,
-    /// -1 to 1.
+    /// Normalised, -1 to 1.
     Snorm,
-    /// A number without a sign.
+    /// Unsigned integer.
     Uint,
-    /// A number.
+    /// Signed integer.
     Sint,
     /// IEEE binary16 or binary32.
     Float,
-    /// 0 to 1 by the curve of sRGB; alpha is `Unorm`.
+    /// 0 to 1 with the sRGB curve; alpha is `Unorm`.
     Srgb,
 }
 
-/// The format of a texel: its components from the lowest bit on.
+/// Texel format. Components are listed from the lowest bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Bits of each component; 0 where there is none.
+    /// Bits of each component; 0 if it does not exist.
     pub bits: [u8; 4],
-    /// What they mean.
+    /// Meaning of the components.
     pub numeric: Numeric,
 }
 
-/// A format with its numbers: data format and number format of GFX9, the format of GFX10, that of GFX11 and GFX12.
+/// A format with its numbers: data and number format of GFX9, format of GFX10, format of GFX11 and GFX12.
 type Row = ([u8; 4], Numeric, (u32, u32), u32, u32);
 
 const ROWS: [Row; 42] = {
@@ -81,7 +81,7 @@ const ROWS: [Row; 42] = {
 };
 
 impl Format {
-    /// Components of so many bits each.
+    /// Returns a format with equal components of this many bits.
     pub fn of(components: usize, bits: u8, numeric: Numeric) -> Format {
         let bits = std::array::from_fn(|at| if at < components { bits } else { 0 });
         Format { bits, numeric }
@@ -91,12 +91,12 @@ impl Format {
         ROWS.iter().find(|row| row.0 == self.bits && row.1 == self.numeric)
     }
 
-    /// Whether hardware has it.
+    /// Returns true if hardware supports the format.
     pub fn is_known(self) -> bool {
         self.row().is_some()
     }
 
-    /// Its data format and number format, which on GFX10 and later are one number.
+    /// Returns data format and number format. From GFX10 on they are a single number.
     pub(super) fn numbers(self, family: Family) -> Option<(u32, u32)> {
         let row = self.row()?;
         Some(match family {
@@ -111,17 +111,17 @@ impl Format {
         all.into_iter().find(|format| format.numbers(family) == Some(numbers))
     }
 
-    /// Bytes of a texel.
+    /// Returns the size of a texel in bytes.
     pub fn bytes(self) -> usize {
         self.bits.iter().map(|bits| usize::from(*bits)).sum::<usize>() / 8
     }
 
-    /// Whether a component is not a float in registers.
+    /// Returns true if components are integers in registers.
     pub fn is_integer(self) -> bool {
         matches!(self.numeric, Numeric::Uint | Numeric::Sint)
     }
 
-    /// The components of a texel as registers have them: bits of a binary32, or a number. What the texel has not is 0.
+    /// Converts a texel to registers: bits of a binary32, or an integer. Missing components are 0.
     pub fn decode(self, texel: [u8; 16]) -> [u32; 4] {
         let (all, mut low) = (u128::from_le_bytes(texel), 0);
         std::array::from_fn(|at| {
@@ -146,7 +146,7 @@ impl Format {
         }
     }
 
-    /// The texel that a store makes of registers; `None` for formats that hardware does not write.
+    /// Converts registers to a texel; `None` for formats that hardware cannot write.
     pub fn encode(self, components: [u32; 4]) -> Option<[u8; 16]> {
         let (mut all, mut low) = (0u128, 0);
         for (value, bits) in components.into_iter().zip(self.bits) {
@@ -178,7 +178,7 @@ fn mask(bits: u32) -> u32 {
     u32::MAX.checked_shr(32 - bits).unwrap_or(0)
 }
 
-/// The nearest step of so many to 1, ties to even; 0 for a NaN.
+/// Rounds `value` to steps of `1 / steps`, ties to even, with lower limit `least`; 0 for a NaN.
 fn scaled(value: f32, least: f64, steps: u32) -> i64 {
     if value.is_nan() {
         return 0;
@@ -186,7 +186,7 @@ fn scaled(value: f32, least: f64, steps: u32) -> i64 {
     (f64::from(value).clamp(least, 1.0) * f64::from(steps)).round_ties_even() as i64
 }
 
-/// From the curve of sRGB (IEC 61966-2-1).
+/// Converts from the sRGB curve (IEC 61966-2-1).
 fn linear(value: f64) -> f32 {
     (if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }) as f32
 }

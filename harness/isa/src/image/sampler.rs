@@ -1,45 +1,45 @@
-//! The descriptor of a sampler, four words.
+//! Sampler descriptors, four words.
 
 use device::Arch;
 
 use super::{Family, field};
 
-/// What becomes of coordinates outside of the image.
+/// Handling of coordinates outside of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrap {
     /// The image repeats.
     Repeat,
-    /// It repeats, every other time mirrored.
+    /// The image repeats, mirrored every second time.
     Mirror,
-    /// The texels at the edge go on.
+    /// The texels at the edge are extended.
     Edge,
-    /// Mirrored once, then as at the edge.
+    /// The image is mirrored once, then its edge is extended.
     MirrorEdge,
-    /// There is the border.
+    /// The border colour is used.
     Border,
 }
 
-/// The colour of the border.
+/// Border colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Border {
-    /// All zeros.
+    /// All components are zero.
     Transparent,
-    /// Zeros, alpha is 1.
+    /// Colours are zero, alpha is one.
     Black,
-    /// All ones.
+    /// All components are one.
     White,
 }
 
-/// How an image is sampled.
+/// A sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampler {
-    /// In x, y and z.
+    /// Handling of coordinates in x, y and z.
     pub wrap: [Wrap; 3],
-    /// Coordinates count texels, and are not parts of the image.
+    /// True if coordinates are in texels, false if they are fractions of the image.
     pub unnormalized: bool,
-    /// Results lie between texels.
+    /// True if results are interpolated between texels.
     pub linear: bool,
-    /// The colour of the border.
+    /// Border colour.
     pub border: Border,
 }
 
@@ -53,7 +53,7 @@ impl Sampler {
     ];
     const BORDERS: [Border; 3] = [Border::Transparent, Border::Black, Border::White];
 
-    /// The descriptor.
+    /// Returns the descriptor.
     pub fn words(&self, arch: Arch) -> [u32; 4] {
         let wrap = |wanted: Wrap| {
             Self::WRAPS.iter().find(|(wrap, _)| *wrap == wanted).map_or(0, |(_, bits)| *bits)
@@ -61,7 +61,7 @@ impl Sampler {
         let [x, y, z] = self.wrap.map(wrap);
         let filter = u32::from(self.linear);
         let border = Self::BORDERS.iter().position(|border| *border == self.border);
-        // The highest level that is sampled is as high as it can be.
+        // The maximum level is not limited.
         let levels = if Family::of(arch) == Family::Gfx12 { 4095 << 13 } else { 4095 << 12 };
         [
             x | y << 3 | z << 6 | u32::from(self.unnormalized) << 15,
@@ -71,10 +71,10 @@ impl Sampler {
         ]
     }
 
-    /// What a descriptor says; its fields are where they are on every architecture.
+    /// Parses a descriptor, whose fields are the same on all architectures.
     ///
     /// # Errors
-    /// What of it is not emulated.
+    /// Returns the unsupported feature.
     pub fn read(words: &[u32; 4]) -> Result<Sampler, &'static str> {
         let wrap = |low: u32| {
             let bits = field(words[0], low, 3);
@@ -85,12 +85,14 @@ impl Sampler {
         if field(words[0], 9, 3) != 0 {
             return Err("anisotropic filtering");
         }
-        // FILTER_MODE: blends, the smallest, the largest. TRUNC_COORD, DISABLE_CUBE_WRAP and the like are not for compute.
+        // FILTER_MODE: blend, minimum, maximum. TRUNC_COORD, DISABLE_CUBE_WRAP and similar fields do not affect compute
+        // kernels.
         if field(words[0], 29, 2) != 0 || field(words[0], 27, 1) != 0 {
             return Err("the filter mode of its sampler");
         }
         let (enlarges, reduces) = (field(words[2], 20, 2), field(words[2], 22, 2));
-        // With one level, which of the two is used depends on how far the coordinates of neighbours are apart.
+        // With one level, the choice between the two filters depends on the distance between the coordinates of
+        // neighbouring lanes.
         if enlarges != reduces || enlarges > 1 || field(words[2], 26, 2) > 1 {
             return Err("the filters of its sampler");
         }

@@ -1,4 +1,4 @@
-//! Atomic read-modify-write operations on memory and on LDS.
+//! Atomic operations on memory and on the LDS.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -14,22 +14,23 @@ use crate::{
     wave::{Step, Stop, Wave},
 };
 
-/// One atomic operation: the new value from the old one, the operand, and the value to compare with.
+/// An atomic operation: computes the new value from the old one, the operand and the comparison value.
 #[derive(Clone, Copy)]
 pub(crate) enum Atomic {
     Word(fn(u32, u32) -> u32),
     Double(fn(u64, u64) -> u64),
     CompareWord,
     CompareDouble,
-    /// As floats: zeros of both signs are the same, and a NaN is not what it is compared with.
+    /// Comparison of floats: zeros of both signs are equal, and a NaN is not equal to itself.
     CompareF32,
     CompareF64,
-    /// In the LDS MODE says what becomes of denormals (LLVM, pull request 89468; the RDNA 4 ISA guide), elsewhere they are kept.
+    /// Addition of floats. In the LDS MODE decides about denormals (LLVM, pull request 89468; the RDNA 4 ISA guide);
+    /// elsewhere they are kept.
     AddF32,
 }
 
 impl Atomic {
-    /// By the part of the mnemonic after `atomic_`, over the generations.
+    /// Parses the part of a mnemonic after `atomic_`, for all generations.
     pub(crate) fn parse(name: &str) -> Option<Atomic> {
         use Atomic::{Double, Word};
         Some(match name {
@@ -85,7 +86,7 @@ impl Atomic {
         })
     }
 
-    /// Registers of the old value.
+    /// Returns the number of registers of the old value.
     pub(crate) fn words(self) -> u16 {
         match self {
             Atomic::Word(_) | Atomic::CompareWord | Atomic::CompareF32 | Atomic::AddF32 => 1,
@@ -93,7 +94,7 @@ impl Atomic {
         }
     }
 
-    /// Registers of the operand; a compare-and-swap has the value to compare with behind it.
+    /// Returns the number of registers of the operand, including the comparison value of a compare-and-swap.
     pub(crate) fn data_words(self) -> u16 {
         match self {
             Atomic::Word(_) | Atomic::AddF32 => 1,
@@ -102,7 +103,7 @@ impl Atomic {
         }
     }
 
-    /// Does it for one lane.
+    /// Executes the operation for one lane.
     pub(crate) fn run(
         self,
         wave: &mut Wave,
@@ -135,7 +136,7 @@ impl Atomic {
         Ok(())
     }
 
-    /// Returns the old value.
+    /// Executes the operation on a location and returns the old value.
     pub(crate) fn apply(
         self,
         wave: &mut Wave,
@@ -218,8 +219,8 @@ fn pair(a: u32, b: u32, f: fn(u16, u16) -> u16) -> u32 {
     u32::from(f(a as u16, b as u16)) | u32::from(f((a >> 16) as u16, (b >> 16) as u16)) << 16
 }
 
-/// Whether a global, flat or buffer atomic wants the old value: `glc` up to GFX11, `sc0` on GFX940,
-/// the lowest bit of `th` on GFX12. A mixture of its bits that has no name is printed as a number (LLVM, `printTH`).
+/// Returns true if a global, flat or buffer atomic returns the old value: `glc` up to GFX11, `sc0` on GFX940, the
+/// lowest bit of `th` on GFX12. LLVM prints combinations of its bits without a name as a number (`printTH`).
 pub(crate) fn returns_old_value(text: &Text) -> bool {
     let returns = |th: &str| match th.strip_prefix("TH_ATOMIC_0x") {
         Some(bits) => u8::from_str_radix(bits, 16).is_ok_and(|bits| bits & 1 == 1),

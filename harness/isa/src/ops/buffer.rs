@@ -16,13 +16,13 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Stride and number of records of a buffer descriptor.
+/// Returns stride and number of records of a buffer descriptor.
 pub(crate) fn extent(wave: &Wave, descriptor: u16) -> (u64, u64) {
     let at = usize::from(descriptor);
     (u64::from(wave.scalar[at + 1] >> 16 & 0x3fff), u64::from(wave.scalar[at + 2]))
 }
 
-/// In the second dword of the descriptor: the buffer is scratch, and lanes are interleaved.
+/// Bit in the second dword of the descriptor: the buffer is scratch, and lanes are interleaved.
 pub(crate) const SWIZZLE_ENABLE: u32 = 1 << 31;
 
 #[derive(Clone, Copy)]
@@ -33,27 +33,27 @@ pub(crate) struct Address {
     scalar_offset: ScalarOffset,
     constant: u32,
     is_gfx9: bool,
-    /// What converts has its own use for the bits that are more of the stride elsewhere.
+    /// True for instructions that convert. They use the bits that otherwise extend the stride.
     converts: bool,
 }
 
-/// Which accesses are in range.
+/// Range check of a buffer.
 #[derive(Clone, Copy, PartialEq)]
 enum Range {
     All,
     Nothing,
-    /// Those that end within so many bytes; the scalar offset counts.
+    /// Accesses that end within this many bytes are in range. The scalar offset is included.
     Bytes(u64),
-    /// Those to one of so many elements.
+    /// Accesses to this many elements are in range.
     Elements(u64),
-    /// The same, where they end within the stride; the scalar offset does not count.
+    /// Like `Elements`, but accesses must also end within the stride. The scalar offset is not included.
     Within {
         elements: u64,
         stride: u64,
     },
 }
 
-/// In the fourth dword of the descriptor: the number of the lane is the index.
+/// Bit in the fourth dword of the descriptor: the lane number is the index.
 const ADD_TID_ENABLE: u32 = 1 << 23;
 
 #[derive(Clone, Copy)]
@@ -91,15 +91,15 @@ impl Address {
         })
     }
 
-    /// Whether the number of the lane is the index.
+    /// Returns true if the lane number is the index.
     ///
-    /// Source: of GFX9 measurements on gfx950 (rocm-systems#10928), by which an index in a register takes its place.
+    /// Source for GFX9: measurements on gfx950 (rocm-systems#10928), where an index in a register takes precedence.
     fn adds_lane(&self, wave: &Wave) -> bool {
         let fourth = wave.scalar[usize::from(self.descriptor) + 3];
         fourth & ADD_TID_ENABLE != 0 && self.index.is_none()
     }
 
-    /// GFX9 goes by the instruction, later GPUs by a field of the descriptor.
+    /// Returns the kind of range check. On GFX9 the instruction decides, on later GPUs a field of the descriptor.
     ///
     /// Source: measurements on gfx950 (rocm-systems#10928); the RDNA 3 ISA guide, "Range checking", and Mesa,
     /// `ac_set_buf_desc_word3`.
@@ -121,13 +121,13 @@ impl Address {
         }
     }
 
-    /// The part of the offset that lanes have of their own, which wraps.
+    /// Returns the offset part that differs between lanes. It wraps at 32 bits.
     #[inline(always)]
     fn offset(&self, register: u32) -> u64 {
         u64::from(register.wrapping_add(self.constant))
     }
 
-    /// The offsets in scratch that the active lanes of each half have in common; `None` where they differ, and for other
+    /// Returns for each half the scratch offset if it is the same for all active lanes; `None` otherwise, and for other
     /// buffers.
     #[inline(always)]
     fn in_scratch(&self, wave: &Wave) -> Option<[u64; 2]> {
@@ -154,8 +154,8 @@ impl Address {
         }
     }
 
-    /// The addresses of all lanes in range of a buffer that is checked by bytes, by half; `None` for other buffers, and
-    /// where the data of a lane is partly in range.
+    /// Returns the addresses of all lanes in range, by half, for a buffer that is checked by bytes. `None` for other
+    /// buffers, and if the data of a lane is partly in range.
     #[inline(always)]
     fn all(&self, wave: &Wave, bytes: u64) -> Option<[Addresses; 2]> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
@@ -176,7 +176,7 @@ impl Address {
                 let end = offset + scalar + bytes;
                 addresses.lanes[lane] = base.wrapping_add(offset);
                 addresses.mask |= u32::from(end <= records) << lane;
-                // The first dword is inside and the last one is not.
+                // The first dword is in range and the last one is not.
                 partly |= end > records && end < records + bytes && exec & (1 << lane) != 0;
             }
             addresses.mask &= exec;
@@ -186,7 +186,8 @@ impl Address {
         (!partly).then_some(halves)
     }
 
-    /// Loads what [`Address::all`] found, and zeros out of range; false says that nothing that matters was done.
+    /// Loads from the addresses of [`Address::all`], and zeros out of range. Returns false if the load must be repeated
+    /// lane by lane.
     #[inline(always)]
     fn load(
         &self,
@@ -200,7 +201,7 @@ impl Address {
             Transfer::Words(words) => usize::from(words),
             _ => return false,
         };
-        // A load over its own address register could not be done again lane by lane.
+        // A load that overwrites its own address register could not be repeated lane by lane.
         let overlaps = self.offset_row.is_some_and(|offset| (row..row + words).contains(&offset));
         if overlaps && wave.halves() == 2 && halves.iter().all(|half| half.mask != 0) {
             return false;
@@ -219,7 +220,8 @@ impl Address {
         true
     }
 
-    /// Stores to what [`Address::all`] found; false leaves all to the way lane by lane, for which stores may be repeated.
+    /// Stores to the addresses of [`Address::all`]. Returns false if the store must be done lane by lane, where
+    /// repeated stores are harmless.
     #[inline(always)]
     fn store(
         &self,
@@ -234,14 +236,14 @@ impl Address {
         })
     }
 
-    /// Where a lane's access of `bytes` bytes goes that is `skip` bytes from the start of the instruction's data: the range
-    /// is checked dword by dword. `None` is out of range: a load gives zero and a store does nothing.
+    /// Returns the location of `bytes` bytes of a lane's access, `skip` bytes from the start of the instruction's data.
+    /// The range is checked dword by dword. `None` means out of range: a load returns zero and a store does nothing.
     pub(crate) fn of(&self, wave: &Wave, lane: usize, skip: u64, bytes: u64) -> Option<Location> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
         let scalar = self.scalar(wave);
         let offset = self.offset(self.offset_row.map_or(0, |row| wave.lane(row, lane))) + skip;
         if second & SWIZZLE_ENABLE != 0 {
-            // The stack pointer counts bytes of the whole wave, the rest those of one lane.
+            // The stack pointer counts bytes of the whole wave, the other offsets count bytes of one lane.
             let offset = (offset & 0xffff_ffff) + scalar / wave.lanes as u64;
             return Some(Location::Scratch { lane, offset });
         }
@@ -279,7 +281,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let transfer = Transfer::parse_load(name, text.site.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = Address::parse(text, 1)?;
-        // A load over its own address register could not be done again lane by lane.
+        // A load that overwrites its own address register could not be repeated lane by lane.
         let words = row..row + usize::from(transfer.words());
         let overlaps = address.offset_row.is_some_and(|offset| words.contains(&offset));
         return on_machine(move |wave, machine| {
@@ -298,7 +300,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
             }
             for lane in active(wave.exec()) {
                 let (part, step) = parts(transfer);
-                // The destination may hold the address: all of that is read before the first load.
+                // The destination may contain the address, so all addresses are computed before the first load.
                 let places: [_; 4] =
                     std::array::from_fn(|word| address.of(wave, lane, 4 * word as u64, step));
                 for (word, place) in places.iter().enumerate().take(transfer.words().into()) {
@@ -354,7 +356,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
     })
 }
 
-/// One dword of the data, or all of it where it is no more than that, with its size in bytes.
+/// Returns the unit of range checking and its size in bytes: one dword, or the whole data if it is smaller.
 pub(crate) fn parts(transfer: Transfer) -> (Transfer, u64) {
     match transfer {
         Transfer::Words(_) => (Transfer::Words(1), 4),

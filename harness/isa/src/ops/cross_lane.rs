@@ -8,7 +8,7 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Lanes before this one, of those in a mask word.
+/// Returns the number of set bits below this lane in a mask word that starts at lane `first`.
 fn before(mask: u32, lane: usize, first: usize) -> u32 {
     let below = match lane.saturating_sub(first) {
         0 => 0,
@@ -37,8 +37,8 @@ fn copy_row(wave: &Wave, row: usize) -> [u32; 64] {
     std::array::from_fn(|lane| wave.vector[row][lane / HALF][lane % HALF])
 }
 
-/// What `op_sel` says of a lane that asks for an inactive one: whether that is read, and if not, whether the lane
-/// becomes zero instead of staying.
+/// `op_sel` of a permutation: whether inactive lanes are read, and if not, whether the reading lane becomes zero or
+/// keeps its value.
 #[derive(Clone, Copy)]
 struct Inactive {
     fetch: bool,
@@ -53,7 +53,8 @@ impl Inactive {
         Ok(Inactive { fetch: bit(0), zero: bit(1) })
     }
 
-    /// Gives each active lane what the lane of that number in its own row of 16 has, or in the other row of the pair.
+    /// Gives each active lane the value of the lane with this number in its own row of 16, or in the other row of the
+    /// pair.
     #[inline(always)]
     fn permute(
         self,
@@ -75,8 +76,8 @@ impl Inactive {
     }
 }
 
-/// `v_permlane16` picks within each row of 16 by the nibbles of two scalars; `v_permlanex16` picks
-/// from the other row of the pair.
+/// Returns `v_permlane16`, which selects lanes within each row of 16 by the nibbles of two scalars, or `v_permlanex16`,
+/// which selects from the other row of the pair.
 fn permute_rows(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
         let inactive = Inactive::of(text)?;
@@ -92,8 +93,8 @@ fn permute_rows(other_row: bool) -> Binder {
     })
 }
 
-/// `v_permlane16_var` and `v_permlanex16_var`: the same, with the index of each lane in a register. That `op_sel` says
-/// whether inactive lanes are read was measured by others on gfx1201; the RDNA 4 ISA guide's formula leaves it out.
+/// Returns `v_permlane16_var` or `v_permlanex16_var`, where a register contains the lane numbers. That `op_sel` decides
+/// whether inactive lanes are read was measured by others on gfx1201; the RDNA 4 ISA guide's formula omits it.
 fn permute_rows_by_lane(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
         let inactive = Inactive::of(text)?;
@@ -107,7 +108,7 @@ fn permute_rows_by_lane(other_row: bool) -> Binder {
     })
 }
 
-/// Exchanges the odd blocks of the first row with the even blocks of the second.
+/// Returns an instruction that exchanges the odd blocks of the first register with the even blocks of the second.
 fn swap_blocks(block: usize) -> Binder {
     Box::new(move |text: &Text| {
         text.only(&["op_sel", "bound_ctrl", "fi"])?;

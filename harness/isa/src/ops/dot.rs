@@ -1,4 +1,4 @@
-//! Dot products of the parts of two registers, added to a third.
+//! Dot products of the parts of two registers, added to a third operand.
 
 use std::sync::Arc;
 
@@ -14,20 +14,21 @@ use crate::{
     vector::{accumulate, ternary},
 };
 
-/// Part `index` of `bits` bits, extended.
+/// Returns part `index` of `bits` bits, sign- or zero-extended.
 #[inline(always)]
 fn part(value: u32, index: u32, bits: u32, signed: bool) -> i64 {
     let top = value << (32 - bits * (index + 1));
     if signed { i64::from(top as i32 >> (32 - bits)) } else { i64::from(top >> (32 - bits)) }
 }
 
-/// The sum of the products of all parts.
+/// Returns the sum of the products of all parts.
 #[inline(always)]
 fn products(a: u32, b: u32, bits: u32, signed: (bool, bool)) -> i64 {
     (0..32 / bits).map(|i| part(a, i, bits, signed.0) * part(b, i, bits, signed.1)).sum()
 }
 
-/// `dst, a, b, c`, or with the destination as the addend where there are three operands. `P` says what constants are.
+/// Returns an operation `dst, a, b, c`. With three operands the destination is the addend. `P` decides the meaning of
+/// constants.
 fn dot<P: Pair, C: Value>(
     part_bits: u32,
     f: impl Fn(u32, u32, C) -> C + Copy + Send + Sync + 'static,
@@ -36,7 +37,7 @@ fn dot<P: Pair, C: Value>(
         let bind = |text: &Text, accumulate: Operation, ternary: Binder| {
             if text.operands.len() == 3 { accumulate.bind(text) } else { ternary(text) }
         };
-        // Parts of fewer bits are not chosen; a modifier that would is then refused.
+        // Smaller parts cannot be selected, so modifiers that do so are rejected.
         let (select, bare) = match part_bits {
             16 => Select::take::<P>(text)?,
             _ => (Select::default(), text.clone()),
@@ -52,9 +53,9 @@ fn dot<P: Pair, C: Value>(
     }))
 }
 
-/// Two halves of a register, as a constant makes them.
+/// Two halves of a register, with the meaning of constants.
 trait Pair: Value {
-    /// Their sign, if they are floats.
+    /// Sign bits, for floats.
     const SIGNS: u32 = 0;
 }
 
@@ -87,7 +88,7 @@ macro_rules! pair {
 pair!(Halves of F16);
 pair!(Bfloats of Bf16);
 
-/// The halves that `op_sel` and its kin choose of the first two sources, and the signs to flip.
+/// Halves of the first two sources that `op_sel` and `op_sel_hi` select, and signs to flip.
 #[derive(Clone, Copy, PartialEq)]
 struct Select {
     /// `[half][source]`
@@ -102,10 +103,10 @@ impl Default for Select {
 }
 
 impl Select {
-    /// What the text says, and the text without it.
+    /// Parses the selection and returns it with the text without it.
     fn take<P: Pair>(text: &Text) -> Result<(Select, Text), Unsupported> {
         let mut bare = text.clone();
-        // Four entries belong to an addend and a result of 16 bits, which are bound as such.
+        // Four entries include an addend and a result of 16 bits, which are bound separately.
         if let Some(list) = text.list("op_sel").filter(|list| list.len() == 4) {
             let sources_are_whole = list[..2] == [0, 0];
             return if sources_are_whole {
@@ -138,7 +139,7 @@ impl Select {
     }
 }
 
-/// Integer parts of a width; the plain form wraps, the one with `clamp` saturates.
+/// Adds dot products of integer parts. The plain form wraps, the form with `clamp` saturates.
 fn add_integers(table: &mut Table, names: &[&str], bits: u32, signed: bool) {
     let wrap: Arc<Operation> = Arc::new(dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
         c.wrapping_add(products(a, b, bits, (signed, signed)) as u32)
@@ -157,7 +158,7 @@ fn clamp_signed(sum: i64, c: u32) -> u32 {
     (sum + i64::from(c as i32)).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32
 }
 
-/// `v_dot4_i32_iu8` and `v_dot8_i32_iu4`: `neg_lo` says which sources are signed.
+/// Returns `v_dot4_i32_iu8` or `v_dot8_i32_iu4`, where `neg_lo` selects signed sources.
 fn mixed_signs(bits: u32) -> Binder {
     Box::new(move |text: &Text| {
         let list = text.list("neg_lo").unwrap_or_default();
@@ -174,20 +175,21 @@ fn mixed_signs(bits: u32) -> Binder {
     })
 }
 
-/// Source: the ISA guides' `V_DOT2_F32_F16`: the products are added to the addend one after the other.
+/// Adds the products to the addend one after another, as in the ISA guides, `V_DOT2_F32_F16`.
 #[inline(always)]
 fn halves(a: u32, b: u32, c: f32, wide: fn(u16) -> f32) -> f32 {
     let low = wide(a as u16).mul_add(wide(b as u16), c);
     wide((a >> 16) as u16).mul_add(wide((b >> 16) as u16), low)
 }
 
-/// Source: the CDNA 4 ISA guide, `V_DOT2_F32_BF16`, which adds the addend to the sum of the products.
+/// Adds the addend to the sum of the products, as in the CDNA 4 ISA guide, `V_DOT2_F32_BF16`.
 fn addend_last(a: u32, b: u32, c: f32) -> f32 {
     let low = wide_bf16(a as u16) * wide_bf16(b as u16);
     wide_bf16((a >> 16) as u16).mul_add(wide_bf16((b >> 16) as u16), low) + c
 }
 
-/// `v_dot4_f32_fp8_bf8` and its kin: the products, which are exact, are added to the addend one after the other, the lowest first.
+/// Returns an operation such as `v_dot4_f32_fp8_bf8`: adds the exact products to the addend one after another, the
+/// lowest first.
 fn bytes(a: &'static str, b: &'static str) -> Binder {
     Box::new(move |text: &Text| {
         let format = |name| SmallFloat::named(name, text.site.arch).ok_or(Unsupported);
@@ -200,15 +202,15 @@ fn bytes(a: &'static str, b: &'static str) -> Binder {
     })
 }
 
-/// `v_dot2_f32_f16` and its kin: "fdot2_f32_f16 unconditionally flushes the f32 accumulator input and output to zero,
-/// ignoring the hardware mode register" (LLVM, `performFMACombine`).
+/// Adds products with denormals flushed, as in `v_dot2_f32_f16`: "fdot2_f32_f16 unconditionally flushes the f32
+/// accumulator input and output to zero, ignoring the hardware mode register" (LLVM, `performFMACombine`).
 #[inline(always)]
 fn flushing(a: u32, b: u32, c: f32, wide: fn(u16) -> f32) -> f32 {
     flushed(halves(a, b, flushed(c), wide))
 }
 
-/// The factors as an MI200 takes them: it "unconditionally flushes f16 subnormal inputs", alone of all that others measured
-/// (llvm-project#205101).
+/// Flushes denormal factors like an MI200, which "unconditionally flushes f16 subnormal inputs". No other measured GPU
+/// does (llvm-project#205101).
 fn normal_f16(bits: u16) -> f32 {
     F16(bits).without_denormals().to_f32()
 }

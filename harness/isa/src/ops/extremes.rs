@@ -1,14 +1,14 @@
-//! Least and greatest numbers, by the rules that an architecture or MODE.IEEE has for NaNs.
+//! Minimum and maximum, with the rules for NaNs of each architecture and of MODE.IEEE.
 
-/// The float types of the host.
+/// Float types of the host.
 pub(crate) trait Ordered: Copy + PartialOrd {
     fn is_signalling(self) -> bool;
     fn quiet(self) -> Self;
     fn is_no_number(self) -> bool;
     fn is_negative(self) -> bool;
 
-    /// IEEE 754-2019 minimumNumber: a NaN of either kind loses against a number, -0 is less than +0, and of two NaNs the
-    /// first is made quiet.
+    /// Returns the IEEE 754-2019 minimumNumber: a number takes precedence over a NaN of either kind, -0 is less than
+    /// +0, and of two NaNs the first is returned, made quiet.
     #[inline(always)]
     fn least_number(self, other: Self) -> Self {
         let number =
@@ -16,7 +16,7 @@ pub(crate) trait Ordered: Copy + PartialOrd {
         self.pick(other, number)
     }
 
-    /// IEEE 754-2019 maximumNumber, see the minimum.
+    /// Returns the IEEE 754-2019 maximumNumber, with the same rules.
     #[inline(always)]
     fn greatest_number(self, other: Self) -> Self {
         let number =
@@ -34,7 +34,7 @@ pub(crate) trait Ordered: Copy + PartialOrd {
         }
     }
 
-    /// What a signalling NaN makes of an operation whose result is else `of_others`.
+    /// Returns a quiet NaN if an operand is a signalling one, otherwise `of_others`.
     #[inline(always)]
     fn unless_signalling(self, other: Self, of_others: Self) -> Self {
         if self.is_signalling() {
@@ -46,19 +46,20 @@ pub(crate) trait Ordered: Copy + PartialOrd {
         }
     }
 
-    /// IEEE 754-2019 minimum: a NaN wins, a signalling one before a quiet one, and -0 is less than +0.
+    /// Returns the IEEE 754-2019 minimum: a NaN takes precedence, a signalling one over a quiet one, and -0 is less
+    /// than +0.
     #[inline(always)]
     fn least_or_nan(self, other: Self) -> Self {
         self.nan_with(other).unwrap_or_else(|| self.least_number(other))
     }
 
-    /// IEEE 754-2019 maximum, see the minimum.
+    /// Returns the IEEE 754-2019 maximum, with the same rules.
     #[inline(always)]
     fn greatest_or_nan(self, other: Self) -> Self {
         self.nan_with(other).unwrap_or_else(|| self.greatest_number(other))
     }
 
-    /// The NaN that an operation on both gives, if one of them is any (the RDNA 4 ISA guide, `V_MINIMUM_F32`).
+    /// Returns the NaN that results if an operand is a NaN (the RDNA 4 ISA guide, `V_MINIMUM_F32`).
     #[inline(always)]
     fn nan_with(self, other: Self) -> Option<Self> {
         match (self.is_no_number(), other.is_no_number()) {
@@ -95,12 +96,12 @@ macro_rules! ordered {
 ordered!(f32, 0x0040_0000);
 ordered!(f64, 0x0008_0000_0000_0000);
 
-/// How the least and the greatest of two are chosen: operations are written once, for both.
+/// Rules for minimum and maximum. Operations are generic over them.
 pub(crate) trait Extremes: Copy + Send + Sync + 'static {
     fn least<T: Ordered>(self, a: T, b: T) -> T;
     fn greatest<T: Ordered>(self, a: T, b: T) -> T;
 
-    /// The middle one; with a NaN among them, the least of the three.
+    /// Returns the middle operand; with a NaN among them, the minimum of the three.
     #[inline(always)]
     fn median(self, a: f32, b: f32, c: f32) -> f32 {
         if a.is_nan() || b.is_nan() || c.is_nan() {
@@ -117,7 +118,7 @@ pub(crate) trait Extremes: Copy + Send + Sync + 'static {
     }
 }
 
-/// IEEE 754-2008, minNum and maxNum: as the other way, but a signalling NaN gives a quiet one.
+/// IEEE 754-2008, minNum and maxNum: like the other rules, but a signalling NaN results in a quiet NaN.
 #[derive(Clone, Copy)]
 pub(crate) struct OfIeee;
 
@@ -147,8 +148,8 @@ impl Extremes for OfNumbers {
     }
 }
 
-/// An operation that chooses as MODE.IEEE says, written once: `$rules` is what chooses. Source: `V_MIN_F32` in the CDNA 3,
-/// CDNA 4 and RDNA 3 ISA guides. GFX12 has no such bit, and instructions with `num` in their names, which choose
+/// Defines an operation whose rules depend on MODE.IEEE, in one expression: `$rules` are the rules. Source: `V_MIN_F32`
+/// in the CDNA 3, CDNA 4 and RDNA 3 ISA guides. GFX12 has no such bit; its instructions with `num` in their names use
 /// [`OfNumbers`].
 macro_rules! by_ieee {
     ($rules:ident => $binder:expr) => {

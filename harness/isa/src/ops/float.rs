@@ -10,7 +10,7 @@ use crate::{
     vector::{accumulate, binary, ternary, unary},
 };
 
-/// The major axis of a direction, by which the faces of a cube map are chosen (the ISA guides, `V_CUBEID_F32`).
+/// Major axis of a direction, which selects the face of a cube map (the ISA guides, `V_CUBEID_F32`).
 enum Axis {
     X,
     Y,
@@ -28,25 +28,25 @@ impl Axis {
     }
 }
 
-/// The legacy product: zero times anything is zero.
+/// Returns the legacy product, where zero times anything is zero.
 #[inline(always)]
 fn legacy(r: impl Rounds, a: f32, b: f32) -> f32 {
     if a == 0.0 || b == 0.0 { 0.0 } else { r.multiply(a, b) }
 }
 
-/// The legacy product and a sum.
+/// Returns the legacy product plus an addend.
 #[inline(always)]
 fn legacy_fused(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     if a == 0.0 || b == 0.0 { c } else { r.fused(a, b, c) }
 }
 
-/// Rounds twice.
+/// Returns `a * b + c` with two roundings.
 #[inline(always)]
 pub(super) fn mad<T: Float>(r: impl Rounds, a: T, b: T, c: T) -> T {
     r.add(r.multiply(a, b), c)
 }
 
-/// `x - floor(x)`, below one.
+/// Returns `x - floor(x)`, limited to less than one.
 #[inline(always)]
 fn fraction_f32(r: impl Rounds, x: f32) -> f32 {
     if x.is_finite() { r.add(x, -x.floor()).min(1f32.next_down()) } else { f32::NAN }
@@ -57,8 +57,8 @@ fn fraction_f64(r: impl Rounds, x: f64) -> f64 {
     if x.is_finite() { r.add(x, -x.floor()).min(1f64.next_down()) } else { f64::NAN }
 }
 
-/// The ISA guides, `V_MULLIT_F32`: a product for lighting, which is the least number where a factor or the third source
-/// makes no light.
+/// Implements `V_MULLIT_F32` of the ISA guides: a product for lighting, which is the smallest number if a factor or the
+/// third source excludes light.
 fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     if b == -f32::MAX || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() {
         -f32::MAX
@@ -67,16 +67,16 @@ fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     }
 }
 
-/// `v_sin` and `v_cos` take revolutions.
+/// Computes a function of `v_sin` or `v_cos`, whose arguments are in revolutions.
 fn turns(x: f32, f: fn(f64) -> f64) -> f32 {
     let x = f64::from(x);
-    // To half a revolution: what is left of a small number is that number, whatever its sign.
+    // Reduced to half a revolution. A small number stays unchanged, whatever its sign.
     let rest = x - x.round_ties_even();
     if x.is_finite() { f(rest * std::f64::consts::TAU) as f32 } else { f32::NAN }
 }
 
 pub(crate) fn sin(x: f32) -> f32 {
-    // Exact where the result is: multiples of a quarter.
+    // The result is exact at multiples of a quarter revolution.
     let quarter = x * 4.0;
     if quarter.is_finite() && quarter == quarter.trunc() && quarter % 2.0 == 0.0 {
         return 0.0f32.copysign(x);
@@ -92,8 +92,8 @@ pub(crate) fn cos(x: f32) -> f32 {
     turns(x, f64::cos)
 }
 
-/// A sine or cosine as an architecture has it: GFX9 takes arguments of [-256, 256] alone (LLVM, `ConstantFolding.cpp`), and
-/// gives that of 0 beyond (CLRX's documentation of GCN, which has a smaller range).
+/// Returns the sine or cosine of an architecture. GFX9 accepts only arguments in [-256, 256] (LLVM,
+/// `ConstantFolding.cpp`), and returns the value for 0 beyond (CLRX's documentation of GCN, which has a smaller range).
 pub(super) fn in_range(
     arch: Arch,
     f: fn(f32) -> f32,
@@ -103,7 +103,7 @@ pub(super) fn in_range(
     move |x| if x.is_finite() && x.abs() > limit { beyond } else { f(x) }
 }
 
-/// The significand in 0.5..1 and its exponent.
+/// Returns the significand in [0.5, 1) and the exponent.
 pub(crate) fn frexp(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);
@@ -114,8 +114,8 @@ pub(crate) fn frexp(x: f64) -> (f64, i32) {
     (significand, biased - 1022 - bias)
 }
 
-/// "1ULP accuracy, denormals are flushed" (the ISA guides of exponentials, logarithms, reciprocals and roots): whatever
-/// MODE says, of sources and of results.
+/// Flushes denormal sources and results whatever MODE is: "1ULP accuracy, denormals are flushed" (the ISA guides of
+/// exponentials, logarithms, reciprocals and roots).
 pub(super) fn flushing(f: impl Fn(f32) -> f32 + Copy) -> impl Fn(f32) -> f32 + Copy {
     move |a| flushed(f(flushed(a)))
 }

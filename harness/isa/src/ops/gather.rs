@@ -1,5 +1,5 @@
-//! Loads and stores by half a wave at once, where all its lanes stay in one mapped range. Anything else, a fault above
-//! all, is left to the way lane by lane.
+//! Loads and stores of half a wave at once, if all its lanes access one mapped range. Everything else, in particular a
+//! fault, is handled lane by lane.
 
 use super::memory::Transfer;
 use crate::{
@@ -9,14 +9,14 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// The addresses of 32 lanes, and which of them take part.
+/// Addresses of 32 lanes, and the mask of active ones.
 pub(crate) struct Addresses {
     pub(crate) lanes: [u64; HALF],
     pub(crate) mask: u32,
 }
 
 impl Addresses {
-    /// The least and the greatest of the active lanes; `None` without active lanes.
+    /// Returns the smallest and the largest address of the active lanes; `None` without active lanes.
     #[inline(always)]
     fn bounds(&self) -> Option<(u64, u64)> {
         if self.mask == 0 {
@@ -31,7 +31,7 @@ impl Addresses {
         Some((least, greatest))
     }
 
-    /// Whether every access of `bytes` bytes is inside one mapped range.
+    /// Returns the address bounds if every access of `bytes` bytes is inside one mapped range.
     #[inline(always)]
     fn mapped(&self, machine: &mut Machine<'_>, bytes: u64, write: bool) -> Option<(u64, u64)> {
         let (least, greatest) = self.bounds()?;
@@ -40,7 +40,7 @@ impl Addresses {
         Some((least, greatest))
     }
 
-    /// Loads into the registers from `row` on; false says that nothing was done.
+    /// Loads into registers starting at `row`. Returns false if nothing was done.
     #[inline(always)]
     pub(crate) fn load(
         &self,
@@ -57,7 +57,7 @@ impl Addresses {
         };
         let dword = |address: u64, word: usize| {
             let at = std::ptr::with_exposed_provenance::<[u8; 4]>(address as usize + 4 * word);
-            // SAFETY: `mapped` found all dwords of the active lanes mapped; as in `Machine::read`.
+            // SAFETY: `mapped` checked that all dwords of the active lanes are mapped; as in `Machine::read`.
             u32::from_le_bytes(unsafe { at.read_unaligned() })
         };
         for word in 0..words {
@@ -65,7 +65,7 @@ impl Addresses {
                 wave.blend(row + word, half, self.mask, &[dword(least, word); HALF]);
                 continue;
             }
-            // An inactive lane reads what the lowest active one does.
+            // An inactive lane reads the same address as the lowest active one.
             let values = std::array::from_fn(|lane| {
                 let takes_part = self.mask & (1 << lane) != 0;
                 dword(if takes_part { self.lanes[lane] } else { least }, word)
@@ -75,7 +75,7 @@ impl Addresses {
         true
     }
 
-    /// Stores from the registers from `row` on, the lowest lane first; false says that nothing was done.
+    /// Stores registers starting at `row`, the lowest lane first. Returns false if nothing was done.
     #[inline(always)]
     pub(crate) fn store(
         &self,
@@ -95,7 +95,7 @@ impl Addresses {
                 let at = self.lanes[lane] as usize + 4 * word;
                 let at = std::ptr::with_exposed_provenance_mut::<[u8; 4]>(at);
                 let bytes = wave.vector[row + word][half][lane].to_le_bytes();
-                // SAFETY: as in `load`; the address space promises that the range is writable.
+                // SAFETY: as in `load`; the address space guarantees that the range is writable.
                 unsafe { at.write_unaligned(bytes) };
             }
         }
@@ -103,8 +103,8 @@ impl Addresses {
     }
 }
 
-/// Where the lanes of half a wave find `bytes` bytes in the LDS; `None` if an active one does not. The offsets of inactive
-/// lanes are moved inside.
+/// Returns the LDS offsets of `bytes` bytes for the lanes of half a wave; `None` if an active one is out of range.
+/// Offsets of inactive lanes are moved into range.
 #[inline(always)]
 pub(crate) fn inside_lds(
     wave: &Wave,
@@ -118,7 +118,7 @@ pub(crate) fn inside_lds(
     let address = address.lanes(wave, half, 0, &mut buffer);
     let (mut places, mut outside) = ([0; HALF], 0u32);
     for lane in 0..HALF {
-        // The sum wraps: compilers fold negative constants into the register.
+        // The sum wraps, because compilers fold negative constants into the register.
         let place = address[lane].wrapping_add(offset);
         outside |= u32::from(place > last) << lane;
         places[lane] = place.min(last);
@@ -126,7 +126,7 @@ pub(crate) fn inside_lds(
     (outside & wave.exec_half(half) == 0).then_some(places)
 }
 
-/// Where the dword of lane 0 would be, if those of the active lanes lie one behind the other and there is room for all.
+/// Returns the offset of lane 0's dword if those of the active lanes are consecutive and all are in range.
 #[inline(always)]
 fn consecutive(places: &Half, mask: u32, size: usize) -> Option<usize> {
     let lane = mask.trailing_zeros();
@@ -138,7 +138,7 @@ fn consecutive(places: &Half, mask: u32, size: usize) -> Option<usize> {
     (differs == 0 && first as usize + 4 * HALF <= size).then_some(first as usize)
 }
 
-/// Loads dwords from places that [`inside_lds`] gave for at least as many bytes.
+/// Loads dwords from the offsets of [`inside_lds`], which was called with at least as many bytes.
 #[inline(always)]
 pub(crate) fn load_lds(
     wave: &mut Wave,
@@ -161,7 +161,7 @@ pub(crate) fn load_lds(
         for lane in 0..HALF {
             let at = places[lane] as usize + 4 * word;
             debug_assert!(at + 4 <= lds.len());
-            // SAFETY: `inside_lds` gives places from which on all bytes are in the LDS.
+            // SAFETY: `inside_lds` returns offsets from which all bytes are in the LDS.
             let bytes = unsafe { lds.as_ptr().add(at).cast::<[u8; 4]>().read_unaligned() };
             values[lane] = u32::from_le_bytes(bytes);
         }
@@ -169,7 +169,7 @@ pub(crate) fn load_lds(
     }
 }
 
-/// Stores dwords to places that [`inside_lds`] gave, the lowest lane first.
+/// Stores dwords to the offsets of [`inside_lds`], the lowest lane first.
 #[inline(always)]
 pub(crate) fn store_lds(
     wave: &Wave,
@@ -195,7 +195,7 @@ pub(crate) fn store_lds(
     }
 }
 
-/// The dwords that bytes begin with, one for each lane of half a wave.
+/// Reads one dword per lane of half a wave from the start of `bytes`.
 #[inline(always)]
 pub(crate) fn dwords(bytes: &[u8]) -> Half {
     let mut values = [0; HALF];
@@ -205,7 +205,7 @@ pub(crate) fn dwords(bytes: &[u8]) -> Half {
     values
 }
 
-/// Replaces those of the lanes of `mask`.
+/// Writes the dwords of the lanes in `mask`.
 #[inline(always)]
 pub(crate) fn set_dwords(bytes: &mut [u8], mask: u32, values: &Half) {
     for (lane, bytes) in bytes[..4 * HALF].chunks_exact_mut(4).enumerate() {

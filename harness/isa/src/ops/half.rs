@@ -1,4 +1,4 @@
-//! Vector float arithmetic in half precision, and the instructions that mix precisions.
+//! Vector float arithmetic in half precision, and instructions with mixed precision.
 
 use super::{
     extremes::{Extremes as _, OfNumbers, Ordered as _, by_ieee},
@@ -17,7 +17,7 @@ use crate::{
     wave::active,
 };
 
-/// Of one f32 operation that is exact, and sees signalling NaNs as such.
+/// Returns an f16 operation that is computed exactly in f32. Signalling NaNs stay signalling.
 pub(crate) fn via(
     f: impl Fn(f32, f32) -> f32 + Copy + Send + Sync,
 ) -> impl Fn(F16, F16) -> F16 + Copy + Send + Sync {
@@ -38,7 +38,7 @@ fn three(f: impl Fn(f32, f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Bin
     })
 }
 
-/// Which part of the destination a mixed instruction writes.
+/// Part of the destination that a mixed-precision instruction writes.
 #[derive(Clone, Copy, PartialEq)]
 enum Destination {
     Whole,
@@ -46,8 +46,8 @@ enum Destination {
     High,
 }
 
-/// `v_fma_mix`: per source, `op_sel_hi` says f16 and `op_sel` which half. Where MODE makes zeros of denormal sources of 32
-/// bits, it does so of those of 16 bits, too: measured by others on gfx90a and gfx950 (llvm-project#205101).
+/// Returns `v_fma_mix`: for each source `op_sel_hi` selects f16 and `op_sel` the half. If MODE flushes denormal sources
+/// of 32 bits, those of 16 bits are flushed too, as measured by others on gfx90a and gfx950 (llvm-project#205101).
 fn mixed<R: Value>(
     destination: Destination,
     f: impl Fn(f32, f32, f32) -> R + Copy + Send + Sync + 'static,
@@ -61,7 +61,7 @@ fn mixed<R: Value>(
         for position in 0..3 {
             let operand = text.operand(position + 1)?;
             let half = bit(&is_half, position);
-            // `neg` and `abs` belong to the value after its conversion.
+            // `neg` and `abs` apply to the value after its conversion.
             let mut bare = text.clone();
             bare.operands[position + 1].negate = false;
             bare.operands[position + 1].absolute = false;
@@ -115,13 +115,13 @@ fn mixed<R: Value>(
     })
 }
 
-/// `v_fma_mixlo_f16` and `v_fma_mixhi_f16`: rounded to f32, to nearest even in every MODE, and then to f16. LLVM counts on the
-/// two steps (llvm-project#219723).
+/// Returns `v_fma_mixlo_f16` or `v_fma_mixhi_f16`: rounds to f32, to nearest even in every MODE, and then to f16. LLVM
+/// relies on the two steps (llvm-project#219723).
 fn mixed_half(destination: Destination) -> Operation {
     rounded!(Double, r => mixed(destination, move |a: f32, b: f32, c: f32| -> F16 { r.convert(a.mul_add(b, c)) }))
 }
 
-/// `x - floor(x)`, below one.
+/// Returns `x - floor(x)`, limited to less than one.
 fn fraction(r: impl Rounds, x: F16) -> F16 {
     let x = x.to_f32();
     let fraction: F16 = r.convert(x - x.floor());

@@ -1,7 +1,7 @@
 //! Image loads, stores, samples and atomics (MIMG, VIMAGE and VSAMPLE).
 //!
-//! Source: the ISA guides of Vega, CDNA and RDNA 2 to 4 ("Image instructions", "Image opcodes with a sampler"), and LLVM's
-//! AMDGPU operand syntax for what the disassembler prints. What is taken for granted about hardware stands in
+//! Source: the ISA guides of Vega, CDNA and RDNA 2 to 4 ("Image instructions", "Image opcodes with a sampler"), and
+//! LLVM's AMDGPU operand syntax for the disassembler's output. Assumptions about hardware are listed in
 //! `docs/inferred-hardware.md`.
 
 mod sample;
@@ -21,13 +21,13 @@ use crate::{
 use device::{Arch, Generation};
 use sample::Footprint;
 
-/// What an instruction does with the texels that it addresses.
+/// Kind of operation on texels.
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
     Load,
     Store,
     Sample,
-    /// The same component of the four texels around.
+    /// One component of the four surrounding texels.
     Gather,
     Atomic(Atomic),
 }
@@ -36,28 +36,28 @@ pub(crate) enum Action {
 #[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) action: Action,
-    /// The registers of the address, one behind the other.
+    /// Registers of the address, in order.
     rows: Vec<usize>,
-    /// Two coordinates share a register.
+    /// True if two coordinates share a register.
     a16: bool,
-    /// As the instruction says it, from GFX10 on.
+    /// Dimension in the instruction, from GFX10 on.
     dimension: Option<Dimension>,
-    /// What comes before the coordinates: a bias; derivatives.
+    /// True if a bias precedes the coordinates.
     bias: bool,
     derivatives: bool,
-    /// What comes after them: a level, which must be 0.
+    /// True if a level follows the coordinates. It must be 0.
     level: bool,
     resource: u16,
     sampler: Option<u16>,
     unnormalized: bool,
-    /// Which components are wanted, and where from or to.
+    /// Mask of the components that are read or written.
     dmask: u8,
     d16: bool,
     data: usize,
     arch: Arch,
 }
 
-/// The registers that an operand names: some in a row, or a list of such.
+/// Returns the registers of an operand: consecutive ones, or a list.
 pub(crate) fn rows(text: &Text, index: usize) -> Result<Vec<usize>, Unsupported> {
     let one = |base: &Base| match *base {
         Base::Vector { first, count } => {
@@ -106,7 +106,7 @@ impl Access {
         }
         let mut rows = rows(text, 1)?;
         if let (true, [first, ..]) = (text.is_gfx9(), &rows[..]) {
-            // The instruction does not say how many there are, and the disassembler takes them for one.
+            // The instruction does not encode their number, and the disassembler prints only one.
             rows = (*first..(first + 12).min(crate::registers::ROWS / 2)).collect();
         }
         let dmask = u8::try_from(text.number("dmask")?).map_err(|_| Unsupported)?;
@@ -144,14 +144,14 @@ impl Access {
         })
     }
 
-    /// The image that the registers describe.
+    /// Reads the image descriptor from the registers.
     pub(crate) fn image(&self, wave: &Wave) -> Result<Image, &'static str> {
         let at = usize::from(self.resource);
         let words = std::array::from_fn(|word| wave.scalar[at + word]);
         Image::read(&words, self.arch)
     }
 
-    /// Where one of the texels that it touches lies.
+    /// Returns the address of one of the accessed texels.
     pub(crate) fn place(
         &self,
         wave: &Wave,
@@ -175,9 +175,9 @@ impl Access {
         Some(both >> (16 * (index % 2)) & 0xffff)
     }
 
-    /// The coordinates, the layer in the place of z; and the level.
+    /// Returns the coordinates, with the layer as z, and the level.
     fn coordinates(&self, wave: &Wave, lane: usize, image: &Image) -> Option<([u32; 3], u32)> {
-        // The kernels that copy for HIP say that an image is an array of layers of rows, whatever it is.
+        // HIP's copy kernels always specify a two-dimensional array, whatever the image is.
         let dimension = self.dimension.unwrap_or(image.dimension);
         let count = dimension.coordinates();
         let spatial = count - usize::from(dimension.is_array());
@@ -192,14 +192,14 @@ impl Access {
         Some((coordinates, level))
     }
 
-    /// Where the texel of a load, store or atomic lies; `None` outside of the image.
+    /// Returns the address of the texel of a load, store or atomic; `None` outside of the image.
     pub(crate) fn texel(&self, wave: &Wave, lane: usize, image: &Image) -> Option<u64> {
         let (coordinates, level) = self.coordinates(wave, lane, image)?;
-        // There is one level.
+        // Only level 0 exists.
         image.texel(coordinates).filter(|_| level == 0)
     }
 
-    /// The texels that a sample or a gather takes together.
+    /// Returns the texels that a sample or a gather reads.
     pub(crate) fn footprint(
         &self,
         wave: &Wave,
@@ -222,7 +222,7 @@ impl Access {
 
 fn atomic(name: &str) -> Option<Atomic> {
     let name = name.strip_prefix("atomic_")?;
-    // GFX12 has names of its own.
+    // GFX12 uses other names.
     Atomic::parse(match name {
         "add_uint" => "add_u32",
         "sub_uint" => "sub_u32",
@@ -272,7 +272,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
                     }
                     let wanted = access.dmask.trailing_zeros() as usize;
                     let mut found = [0; 4];
-                    // Beginning at the left of the second row, against the clock.
+                    // Starts at the left of the second row, counter-clockwise.
                     for (slot, corner) in [2, 3, 1, 0].into_iter().enumerate() {
                         let texel = footprint.texel(machine, &image, corner)?;
                         found[slot] = image.selected(texel)[wanted];
@@ -315,7 +315,7 @@ fn store(
 }
 
 impl Access {
-    /// Writes those of a result's components that are wanted.
+    /// Writes the requested components of a result.
     fn put(
         &self,
         wave: &mut Wave,
@@ -362,7 +362,7 @@ impl Access {
         Ok(())
     }
 
-    /// The components that a store has; those that it leaves out are 0, from GFX12 on the first (LLVM,
+    /// Returns the components of a store. Omitted ones are 0, or from GFX12 on equal to the first (LLVM,
     /// `hasDefaultComponentZero` and `hasDefaultComponentBroadcast`).
     fn get(&self, wave: &Wave, lane: usize, image: &Image) -> Result<[u32; 4], &'static str> {
         if self.d16 && image.format.is_integer() {
@@ -384,7 +384,7 @@ impl Access {
     }
 }
 
-/// The bytes of a texel, and zeros behind them.
+/// Reads the bytes of a texel, padded with zeros.
 pub(crate) fn read(
     machine: &mut Machine<'_>,
     address: u64,

@@ -53,7 +53,7 @@ fn permute_bytes(a: u32, b: u32, selector: u32) -> u32 {
         let select = selector >> (8 * position) & 0xff;
         let byte = match select {
             0..=7 => (bytes >> (8 * select)) as u32 & 0xff,
-            // The sign of one of the four halves.
+            // Sign of one of the four halves.
             8..=11 => 0xff * ((bytes >> (16 * (select - 8) + 15)) as u32 & 1),
             12 => 0,
             _ => 0xff,
@@ -67,13 +67,14 @@ fn absolute_differences(a: u32, b: u32) -> u32 {
     (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
 }
 
-/// The same, but for bytes that are zero in the second.
+/// Returns the sum of byte differences, without bytes that are zero in the second source.
 fn masked_differences(a: u32, b: u32) -> u32 {
     let byte = |value: u32, i: u32| value >> (8 * i) & 0xff;
     (0..4).filter(|i| byte(b, *i) != 0).map(|i| byte(a, i).abs_diff(byte(b, i))).sum()
 }
 
-/// Four sums of differences, for four bytes of the first source from its byte 0, 1, 2 and 3 on; the sums wrap at 16 bits.
+/// Returns four sums of differences, for four bytes of the first source starting at its byte 0, 1, 2 and 3. The sums
+/// wrap at 16 bits.
 fn four_sums(a: u64, b: u32, c: u64, differences: fn(u32, u32) -> u32) -> u64 {
     (0..4).fold(0, |sums, i| {
         let sum = differences((a >> (8 * i)) as u32, b).wrapping_add((c >> (16 * i)) as u16 as u32);
@@ -81,7 +82,7 @@ fn four_sums(a: u64, b: u32, c: u64, differences: fn(u32, u32) -> u32) -> u64 {
     })
 }
 
-/// `v_mqsad_u32_u8`: the same with four registers of sums.
+/// Returns `v_mqsad_u32_u8`, with four sums in 32-bit registers.
 fn four_words() -> Binder {
     Box::new(|text: &Text| {
         text.only(&[])?;
@@ -90,7 +91,7 @@ fn four_words() -> Binder {
         on_wave(move |wave| {
             for lane in active(wave.exec()) {
                 let (a, b) = (a.lane::<u64>(wave, lane), b.lane::<u32>(wave, lane));
-                // The destination may lie over the sums.
+                // The destination may overlap the addends.
                 let results: [u32; 4] = std::array::from_fn(|i| {
                     let differences = masked_differences((a >> (8 * i)) as u32, b);
                     differences.wrapping_add(wave.lane(sums + i, lane))
@@ -107,24 +108,24 @@ fn median<T: Ord + Copy>(a: T, b: T, c: T) -> T {
     a.max(b).min(a.min(b).max(c))
 }
 
-/// The two signed halves as unsigned bytes.
+/// Returns the two signed halves as saturated unsigned bytes.
 fn saturated_bytes(a: u32) -> u16 {
     let byte = |half: u32| (half as i16).clamp(0, 255) as u16;
     byte(a) | byte(a >> 16) << 8
 }
 
-/// Two shifted numbers as bytes, each as far as it fits into one.
+/// Returns two shifted numbers as bytes, limited by `fit`.
 fn shifted_bytes(a: i32, b: i32, shift: u32, fit: fn(i32) -> i32) -> u16 {
     let byte = |value: i32| fit(value >> (shift & 31)) as u8;
     u16::from_le_bytes([byte(a), byte(b)])
 }
 
-/// `v_prng_b32`: one step of a shift register with feedback (the CDNA 4 ISA guide).
+/// Returns the next state of `v_prng_b32`, a linear-feedback shift register (the CDNA 4 ISA guide).
 pub(super) fn next_random(a: u32) -> u32 {
     a << 1 ^ if a >> 31 == 1 { 197 } else { 0 }
 }
 
-/// Each bit as the table of `v_bitop3` has it for these bits of the sources.
+/// Looks up each bit of the sources in the table of `v_bitop3`.
 fn looked_up(rows: u32, a: u32, b: u32, c: u32) -> u32 {
     (0..8).filter(|row| rows >> row & 1 == 1).fold(0, |bits, row| {
         let pick = |value: u32, bit: u32| if row & bit != 0 { value } else { !value };
@@ -132,7 +133,7 @@ fn looked_up(rows: u32, a: u32, b: u32, c: u32) -> u32 {
     })
 }
 
-/// `v_bitop3`, whose table stands behind its operands.
+/// Returns `v_bitop3`, whose table is a modifier after its operands.
 fn by_rows(operation: impl Fn(u32) -> Binder + Send + Sync + 'static) -> Binder {
     Box::new(move |text: &Text| {
         let mut bare = text.clone();
@@ -157,7 +158,7 @@ fn subtract_borrow(a: u32, b: u32, borrow: u32) -> (u32, bool) {
     (rest, first | second)
 }
 
-/// A product and a sum of 16 bits that stop at the greatest and the least number.
+/// Returns a saturating 16-bit product and sum.
 pub(super) fn mad_u16(a: u16, b: u16, c: u16) -> u16 {
     let sum = u64::from(a) * u64::from(b) + u64::from(c);
     u16::try_from(sum).unwrap_or(u16::MAX)
@@ -168,7 +169,7 @@ pub(super) fn mad_i16(a: i16, b: i16, c: i16) -> i16 {
     sum.clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
 
-/// The sum or difference as it is, or what it stops at under `clamp` where there is a carry or borrow.
+/// Returns the sum or difference, or under `clamp` the limit if there is a carry or borrow.
 fn stopped(
     f: impl Fn(u32, u32, u32) -> (u32, bool) + Copy,
     limit: u32,
@@ -179,7 +180,7 @@ fn stopped(
     }
 }
 
-/// A product of 64 bits and a sum, in 32-bit words: for these the processor has vectors of eight.
+/// A 64-bit product and sum, computed in 32-bit words for which the host has vectors of eight.
 struct WideMad<const SIGNED: bool> {
     a: Source,
     b: Source,
@@ -189,8 +190,8 @@ struct WideMad<const SIGNED: bool> {
 }
 
 impl<const SIGNED: bool> WideMad<SIGNED> {
-    /// Bit 64 of each sum: the carry, or the sign of the exact sum if signed ("{ D1.i1, D0.i64 } = 65'B(...)" in the
-    /// RDNA 4 and CDNA 4 ISA guides).
+    /// Computes half a wave and returns bit 64 of each sum: the carry, or the sign of the exact sum if signed ("{
+    /// D1.i1, D0.i64 } = 65'B(...)" in the RDNA 4 and CDNA 4 ISA guides).
     #[inline(always)]
     fn half(&self, wave: &mut Wave, half: usize) -> u32 {
         let mask = wave.exec_half(half);
@@ -212,7 +213,7 @@ impl<const SIGNED: bool> WideMad<SIGNED> {
             let carry = u32::from(low[lane] < c_low[lane]);
             let sum = product.wrapping_add(c).wrapping_add(carry);
             high[lane] = sum;
-            // In the highest bit.
+            // The carry is in the highest bit.
             carries[lane] = if SIGNED {
                 sum ^ ((product ^ sum) & (c ^ sum))
             } else {
@@ -221,7 +222,7 @@ impl<const SIGNED: bool> WideMad<SIGNED> {
         }
         wave.blend(self.row, half, mask, &low);
         wave.blend(self.row + 1, half, mask, &high);
-        // Most often nobody wants them.
+        // The carry is unused in most cases.
         if self.carry_out == register::NULL { 0 } else { sign_bits(&carries) & mask }
     }
 }
@@ -252,14 +253,14 @@ impl<const SIGNED: bool> Plain for WideMad<SIGNED> {
     }
 }
 
-/// `op dst(64), carry_out, a, b, c(64)`
+/// Returns `op dst(64), carry_out, a, b, c(64)`.
 fn wide_mad<const SIGNED: bool>() -> Operation {
     let binder: Binder = Box::new(move |text: &Text| {
         text.only(&[])?;
         bind_plain(WideMad::<SIGNED> {
             a: text.plain_source::<u32>(2)?,
             b: text.plain_source::<u32>(3)?,
-            // A literal of 32 bits has its sign if signed.
+            // A 32-bit literal is sign-extended if signed.
             c: if SIGNED { text.plain_source::<i64>(4)? } else { text.plain_source::<u64>(4)? },
             row: text.row(0, 2)?,
             carry_out: text.scalar(1, 1)?,
@@ -268,7 +269,7 @@ fn wide_mad<const SIGNED: bool>() -> Operation {
     Operation::from(binder).that(Passes::Flags)
 }
 
-/// Two 32-bit shifts of 64-bit values: `dst`, shift, value.
+/// Returns a 64-bit shift with reversed operands: `dst`, shift, value.
 fn shift64<T: Value>(f: impl Fn(T, u32) -> T + Copy + Send + Sync + 'static) -> Binder {
     binary(move |shift: u32, value: T| f(value, shift & 63))
 }
@@ -286,7 +287,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_ffbh_i32" | "v_cls_i32" => unary(|a: u32| leading(a ^ ((a as i32) >> 31) as u32));
         "v_ffbl_b32" | "v_ctz_i32_b32" =>
             unary(|a: u32| if a == 0 { u32::MAX } else { a.trailing_zeros() });
-        // It writes 16 bits from GFX11 on, perhaps of an upper half, and the whole register before.
+        // From GFX11 on it writes 16 bits, possibly an upper half; before, it writes the whole register.
         "v_sat_pk_u8_i16" => by_arch(|arch| match arch.generation() {
             Generation::Rdna3 | Generation::Rdna3_5 | Generation::Rdna4 => unary(saturated_bytes),
             _ => unary(|a| u32::from(saturated_bytes(a))),
@@ -359,8 +360,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_max_u32" => binary(|a: u32, b: u32| a.max(b));
         "v_min_i32" => binary(|a: i32, b: i32| a.min(b));
         "v_max_i32" => binary(|a: i32, b: i32| a.max(b));
-        // The sources are halves with `neg` and `abs`, as those of an f16 operation. GFX12 makes their signalling NaNs quiet:
-        // measured on a Radeon RX 9070 XT, 0x7c09 gives 0x7e09.
+        // The sources are halves with `neg` and `abs`, as for an f16 operation. GFX12 makes signalling NaNs quiet: on a
+        // Radeon RX 9070 XT, 0x7c09 becomes 0x7e09.
         "v_pack_b32_f16" => bits(by_arch(|arch| match arch.generation() {
             Generation::Rdna4 => binary(|a: F16, b: F16| {
                 u32::from(a.quiet().0) | u32::from(b.quiet().0) << 16
@@ -409,7 +410,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_bfe_u32" => bits(ternary(extract_u32));
         "v_bfe_i32" => bits(ternary(extract_i32));
         "v_bfi_b32" => bits(ternary(|mask: u32, a: u32, b: u32| (mask & a) | (!mask & b)));
-        // The shift has 16 bits from GFX11 on, perhaps of an upper half; before it no bit above the fifth counts either.
+        // From GFX11 on the shift is a 16-bit operand, possibly an upper half. Only its five lowest bits are used.
         "v_alignbit_b32" => bits(ternary(|a: u32, b: u32, shift: u16| {
             ((u64::from(a) << 32 | u64::from(b)) >> (shift & 31)) as u32
         }));
@@ -420,7 +421,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_lshl_add_u32" => ternary(|a: u32, s: u32, c: u32| (a << (s & 31)).wrapping_add(c));
         "v_add_lshl_u32" => ternary(|a: u32, b: u32, s: u32| a.wrapping_add(b) << (s & 31));
         "v_lshl_or_b32" => bits(ternary(|a: u32, s: u32, c: u32| a << (s & 31) | c));
-        // Three bits of the shift count (the CDNA 3 and CDNA 4 ISA guides).
+        // The shift count has three bits (the CDNA 3 and CDNA 4 ISA guides).
         "v_lshl_add_u64" => ternary(|a: u64, s: u32, c: u64| (a << (s & 7)).wrapping_add(c));
         "v_and_or_b32" => bits(ternary(|a: u32, b: u32, c: u32| a & b | c));
         "v_or3_b32" => bits(ternary(|a: u32, b: u32, c: u32| a | b | c));

@@ -1,4 +1,4 @@
-//! LDS loads, stores and atomics, and the lane permutations that share the LDS crossbar.
+//! LDS loads, stores and atomics, and lane permutations that use the LDS crossbar.
 
 use device::{Arch, Generation};
 
@@ -16,14 +16,14 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Atomics whose LDS mnemonic differs from that of memory.
+/// Parses atomics whose LDS mnemonic differs from that of memory.
 pub(crate) fn atomic(name: &str) -> Option<Atomic> {
     Some(match name {
         "wrxchg_rtn_b32" | "storexchg_rtn_b32" => Atomic::parse("swap")?,
         "wrxchg_rtn_b64" | "storexchg_rtn_b64" => Atomic::parse("swap_x2")?,
         _ => {
             let plain = name.replace("_rtn", "");
-            // The names without a type belong to memory.
+            // Names without a type belong to memory atomics.
             if !plain.contains(|c: char| c.is_ascii_digit()) || plain.starts_with("cmpswap") {
                 return None;
             }
@@ -32,12 +32,12 @@ pub(crate) fn atomic(name: &str) -> Option<Atomic> {
     })
 }
 
-/// The sum wraps: compilers fold negative constants into the register.
+/// Returns an LDS location. The sum wraps, because compilers fold negative constants into the register.
 pub(crate) fn at(address: u32, offset: u32) -> Location {
     Location::Lds(u64::from(address.wrapping_add(offset)))
 }
 
-/// The active lanes from this half on.
+/// Returns the active lanes, starting with this half.
 fn remaining(wave: &Wave, half: usize) -> impl Iterator<Item = usize> + use<> {
     active(wave.exec() & (u64::MAX << (half * HALF)))
 }
@@ -121,7 +121,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
     }
     let returns = name.contains("_rtn");
     let first = usize::from(returns);
-    // `cmpst` has the value to compare with first, `cmpstore` has it second.
+    // `cmpst` has the comparison value first, `cmpstore` has it second.
     if let Some(rest) = name.strip_prefix("cmpst") {
         let atomic = match rest.rsplit_once('_').map(|(_, of)| of) {
             Some("b32") => Atomic::CompareWord,
@@ -168,8 +168,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
     })
 }
 
-/// The registers of an element, and the offsets in bytes of `read2`, `write2` and their `st64` forms: there they count
-/// elements.
+/// Returns the registers of an element, and the byte offsets of `read2`, `write2` and their `st64` forms, whose encoded
+/// offsets count elements.
 pub(crate) fn two_offsets(text: &Text, name: &str) -> Result<(u16, [u32; 2]), Unsupported> {
     let words: u16 = if name.ends_with("b64") { 2 } else { 1 };
     let stride = if name.starts_with("st64_") || name.starts_with("stride64_") { 64 } else { 1 };
@@ -188,7 +188,7 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
         let address = text.plain_source::<u32>(1)?;
         on_machine(move |wave, machine| {
             let (size, words, mut done) = (machine.lds.len(), usize::from(words), 0);
-            // The destination may hold the address: both places come before the first load.
+            // The destination may contain the address, so both offsets are computed before the first load.
             while done < wave.halves()
                 && let Some(at) = inside_lds(wave, done, (&address, first), 4 * words, size)
                 && let Some(then) = inside_lds(wave, done, (&address, second), 4 * words, size)
@@ -201,7 +201,7 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
                 return Ok(());
             }
             for lane in remaining(wave, done) {
-                // The destination may hold the address: read it before the first load.
+                // The destination may contain the address, so it is read before the first load.
                 let base = address.word(wave, lane, 0);
                 transfer.load(wave, machine, row, lane, at(base, first))?;
                 transfer.load(wave, machine, row + words, lane, at(base, second))?;
@@ -215,7 +215,8 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
             for lane in active(wave.exec()) {
                 let base = address.word(wave, lane, 0);
                 transfer.store(wave, machine, a, lane, at(base, first))?;
-                // One address is written once (the RDNA 2 ISA guide, "Double-address instructions").
+                // If both addresses are equal, only the first is written (the RDNA 2 ISA guide, "Double-address
+                // instructions").
                 if first != second {
                     transfer.store(wave, machine, b, lane, at(base, second))?;
                 }
@@ -233,9 +234,9 @@ fn snapshot(wave: &Wave, source: &Source) -> Row {
     row
 }
 
-/// How far the lanes of one `permute` reach. "Lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide), so each half of
-/// a wave of 64 keeps to itself: LLVM and LLPC move what must cross by other instructions on GFX10 and GFX11. The guides of
-/// CDNA and RDNA 4 have all 64.
+/// Returns the number of lanes within which `permute` works. "Lane is MOD 32 regardless of wave size" (the RDNA 3 ISA
+/// guide), so each half of a wave of 64 is separate; LLVM and LLPC use other instructions across halves on GFX10 and
+/// GFX11. The guides of CDNA and RDNA 4 describe all 64 lanes.
 fn reach(arch: Arch) -> usize {
     match arch.generation() {
         Generation::Rdna2 | Generation::Rdna3 | Generation::Rdna3_5 => 32,
@@ -243,8 +244,8 @@ fn reach(arch: Arch) -> usize {
     }
 }
 
-/// `bpermute` pulls from the lane that the address names; `permute` pushes to it. Inactive lanes
-/// give zero and take nothing; `bpermute_fi` reads them as they are.
+/// Returns `bpermute`, which reads from the lane that the address names, or `permute`, which writes to it. Inactive
+/// lanes provide zero and receive nothing; `bpermute_fi` reads their actual values.
 fn permute(text: &Text, name: &str) -> Bound {
     let (push, fetch_inactive) = (name == "permute_b32", name == "bpermute_fi_b32");
     text.only(&["offset"])?;
@@ -272,8 +273,8 @@ fn permute(text: &Text, name: &str) -> Bound {
     })
 }
 
-/// The lane that a lane reads in the mode that the upper bits of the offset name: the order of a fast Fourier transform, a
-/// rotation, a permutation of four lanes, or `and`, `or` and `xor` masks of five bits (the ISA guides, `DS_SWIZZLE_B32`).
+/// Returns the lane that a lane reads, in the mode of the offset's upper bits: FFT order, rotation, permutation of four
+/// lanes, or `and`, `or` and `xor` masks of five bits (the ISA guides, `DS_SWIZZLE_B32`).
 fn swizzled(pattern: usize, lane: usize) -> usize {
     let (low, upper) = (lane & 31, lane & 32);
     match pattern {
@@ -295,7 +296,7 @@ fn swizzled(pattern: usize, lane: usize) -> usize {
     }
 }
 
-/// Where lanes that take no part give zero.
+/// Returns `ds_swizzle_b32`. Inactive lanes provide zero.
 fn swizzle(text: &Text) -> Bound {
     let target = text.row(0, 1)?;
     let source = text.plain_source::<u32>(1)?;
@@ -311,8 +312,8 @@ fn swizzle(text: &Text) -> Bound {
     })
 }
 
-/// Where the counter of `ds_append` and `ds_consume` is: at the base in M0 plus the offset, on GFX12 at the offset alone (the
-/// RDNA 3 and RDNA 4 ISA guides, `DS_APPEND`).
+/// Returns the location of the counter of `ds_append` and `ds_consume`: the base in M0 plus the offset, on GFX12 the
+/// offset alone (the RDNA 3 and RDNA 4 ISA guides, `DS_APPEND`).
 pub(crate) fn counter(text: &Text) -> Result<impl Fn(&Wave) -> Location + use<>, Unsupported> {
     let offset = text.number("offset")? as u32;
     let has_base = text.site.arch.generation() != Generation::Rdna4;
@@ -322,7 +323,7 @@ pub(crate) fn counter(text: &Text) -> Result<impl Fn(&Wave) -> Location + use<>,
     })
 }
 
-/// `ds_append` and `ds_consume`: the counter moves by the active lanes.
+/// Returns `ds_append` or `ds_consume`, which change the counter by the number of active lanes.
 fn count(text: &Text, up: bool) -> Bound {
     text.only(&["offset"])?;
     let target = text.row(0, 1)?;

@@ -1,8 +1,8 @@
 //! Matrix multiply-accumulate: MFMA of CDNA and WMMA of RDNA, and their sparse forms SMFMAC and SWMMAC.
 //!
-//! Source for the layouts: the CDNA and RDNA ISA guides and AMD's matrix instruction calculator. The order of the
-//! additions inside one instruction is in no guide; here it is ascending in k, each step fused and rounded once, where
-//! nobody has measured it ([`measured`]).
+//! Source for the layouts: the CDNA and RDNA ISA guides and AMD's matrix instruction calculator. No guide specifies the
+//! order of the additions inside one instruction. Here it is ascending in k, each step fused and rounded once, except
+//! where it has been measured ([`measured`]).
 
 mod element;
 mod measured;
@@ -26,60 +26,61 @@ use crate::{
     wave::Wave,
 };
 
-/// How C and D lie in registers.
+/// Layout of C and D in registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Output {
-    /// One element a register, or a register pair.
+    /// One element per register, or per register pair.
     Whole,
-    /// One 16-bit element a register, in this half of it; the other half stays.
+    /// One 16-bit element per register, in this half; the other half is kept.
     OneHalf { bfloat: bool, high: bool },
-    /// Two 16-bit elements a register.
+    /// Two 16-bit elements per register.
     Packed { bfloat: bool },
 }
 
-/// Elements of A in one lane, of B where A is sparse, and the registers that hold them: no instruction has more.
+/// Maximum number of elements of A per lane (of B if A is sparse), and of the registers that contain them.
 const MOST_VALUES: usize = 16;
 const MOST_SPARSE: usize = 2 * MOST_VALUES;
 const MOST_WORDS: usize = 8;
 
-/// Of four neighbours in a row of A, two are not stored and count as zeros.
+/// Sparsity of A: of four neighbours in a row, two are not stored and count as zeros.
 #[derive(Clone, Copy)]
 struct Sparse {
-    /// The register with two bits for each value of a lane: which of its four neighbours it is.
+    /// Register with two bits for each value of a lane: its position among four neighbours.
     row: usize,
-    /// Where in it these bits begin.
+    /// First of these bits in the register.
     shift: usize,
-    /// A lies as a dense one of half of K, and B in two runs of K, see [`Multiply::partner`].
+    /// True if A has the layout of a dense matrix with half of K, and B consists of two runs of K, see
+    /// [`Multiply::partner`].
     in_runs: bool,
 }
 
-/// One instruction with matrices of N by K and K by N.
+/// An instruction that multiplies matrices of N by K and K by N.
 struct Multiply<T, const N: usize, const SPARSE: bool> {
     a: (usize, Input),
     b: (usize, Input),
     c: Place,
     d: usize,
-    /// Elements of A in each lane; of B as many, or twice as many where A is sparse.
+    /// Number of elements of A in each lane. B has as many, or twice as many if A is sparse.
     values: usize,
     sparse: Sparse,
     share: Share,
-    /// Independent products of one instruction.
+    /// Number of independent products.
     blocks: usize,
-    /// Groups of N lanes, with all blocks in each, that hold different k.
+    /// Number of groups of N lanes (each with all blocks) that contain different k.
     k_groups: usize,
     output: Output,
-    /// Elements of D in each lane.
+    /// Number of elements of D in each lane.
     elements: usize,
-    /// For each of these and each group of N lanes: the row and the block of D.
+    /// Row and block of D, for each of these elements and each group of N lanes.
     places: Vec<(usize, usize)>,
     clamp: bool,
-    /// Which of A, B and C have their signs changed.
+    /// Signs of A, B and C that are inverted.
     negate: [bool; 3],
     of: PhantomData<fn(T)>,
 }
 
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
-    /// The elements of A or B: by value of a lane, then by lane.
+    /// Reads the elements of A or B, by value of a lane, then by lane.
     #[inline(always)]
     fn load<const MOST: usize>(
         &self,
@@ -104,10 +105,10 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
         elements
     }
 
-    /// Which value of B belongs to a value of A that is sparse, and in which group of lanes it is; the lane is that of A.
+    /// Returns the value of B that belongs to a value of sparse A, and its group of lanes; the lane is that of A.
     ///
-    /// Source of the runs: the CDNA 4 ISA guide, "Sparse Matrix Multiply", by which A is packed as a dense matrix; that B has its
-    /// first half of K in all groups before the second is what others found on an MI350, number by number.
+    /// Source for the runs: the CDNA 4 ISA guide, "Sparse Matrix Multiply", by which A is packed like a dense matrix.
+    /// Others found on an MI350, number by number, that B has its first half of K in all groups before the second.
     #[inline(always)]
     fn partner(&self, wave: &Wave, value: usize, k_group: usize, lane: usize) -> (usize, usize) {
         let bits = wave.lane(self.sparse.row, lane) >> (self.sparse.shift + 2 * value);
@@ -119,7 +120,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
         (k / run * self.values + k % self.values, k % run / self.values)
     }
 
-    /// Element `index` of C, by lane.
+    /// Reads element `index` of C, by lane.
     #[inline(always)]
     fn addend(&self, wave: &Wave, index: usize) -> [T; 64] {
         let row = match self.c {
@@ -189,7 +190,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Lanes for Multiply<T, N
 }
 
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
-    // EXEC does not count: all lanes take part.
+    // EXEC is ignored: all lanes take part.
     #[inline(always)]
     fn multiply<const MOST: usize>(&self, wave: &mut Wave, in_b: usize) {
         let mut a = self.load::<MOST_VALUES>(wave, self.a, self.values);
@@ -207,13 +208,14 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                     .for_each(|element| *element = element.negated());
             }
         }
-        // Halves of GFX12 are rounded after four products each, as others found on a Radeon AI PRO R9700.
+        // Half-precision results on GFX12 are rounded after four products each, as others found on a Radeon AI PRO
+        // R9700.
         let steps = !SPARSE && self.output == Output::Packed { bfloat: false };
         let step = if steps { 4 } else { MOST_VALUES };
         let round = F16::rounding(wave.saturates());
         let groups = wave.lanes / N;
         let elements = self.elements.min(self.places.len() / groups);
-        // D may lie over A, B or C: all of C is read before anything is written.
+        // D may overlap A, B or C, so all results are computed before anything is written.
         let mut results = [[T::ZERO; 64]; 32];
         for (index, result) in results.iter_mut().enumerate().take(elements) {
             let addend = self.addend(wave, index);
@@ -266,12 +268,12 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
     }
 }
 
-/// What the name of an instruction says: `v_mfma_f32_32x32x8f16`, `v_wmma_f32_16x16x16_bf16`.
+/// Parts of an instruction's name: `v_mfma_f32_32x32x8f16`, `v_wmma_f32_16x16x16_bf16`.
 struct Name<'a> {
     output: &'a str,
     size: usize,
     k: usize,
-    /// What follows the sizes.
+    /// Rest of the name after the sizes.
     input: &'a str,
 }
 
@@ -290,7 +292,7 @@ fn name(rest: &str) -> Option<Name<'_>> {
     })
 }
 
-/// GFX940 says how many blocks there are, `4b_f32`; the registers say it as well.
+/// Removes the number of blocks that GFX940 adds (`4b_f32`). It also follows from the registers.
 fn without_blocks(input: &str) -> &str {
     match input.split_once("b_") {
         Some((count, rest)) if count.parse::<u8>().is_ok() => rest,
@@ -304,7 +306,7 @@ fn inputs(name: &str, arch: Arch) -> Option<(Input, Input)> {
     match name {
         "f64" => same(Input::F64),
         "f32" => same(Input::F32),
-        // CDNA 4 has it no more.
+        // CDNA 4 does not have it.
         "xf32" if arch.generation() == Generation::Cdna3 => same(Input::Xf32),
         "f16" => same(Input::F16),
         "bf16" | "bf16_1k" => same(Input::Bf16),
@@ -338,8 +340,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
 }
 
 fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
-    // Where A is sparse, two of these fields choose an index. From GFX940 on the field of `blgp` has the signs of doubles (LLVM,
-    // `printBLGP` in AMDGPUInstPrinter.cpp).
+    // For sparse A, two of these fields select an index. From GFX940 on, the field of `blgp` contains the signs of
+    // doubles (LLVM, `printBLGP` in AMDGPUInstPrinter.cpp).
     let doubles = name.input == "f64" && text.site.arch.generation().is_gfx940();
     text.only(match (sparse, doubles) {
         (true, _) => &["cbsz", "abid"],
@@ -377,7 +379,8 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         b: (registers(text, 2)?.0, inputs(name.input, text.site.arch).ok_or(Unsupported)?.1),
         values,
         sparse: match sparse {
-            // The indices of so many values fill the register: there is no other set, whatever these fields say.
+            // The indices of this many values fill the register, so there is only one set, whatever these fields
+            // contain.
             true if values == MOST_VALUES || text.number("cbsz")? != 0 => Some(0),
             true => Some(text.number("abid")?),
             false => None,
@@ -432,7 +435,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     let (_, d_words) = registers(text, 0)?;
     let half = matches!(name.output, "f16" | "bf16");
     let bfloat = name.output == "bf16";
-    // GFX11 repeats A and B in each group of 16 lanes; GFX12 spreads k over the groups.
+    // GFX11 repeats A and B in each group of 16 lanes; GFX12 distributes k over the groups.
     let spread = text.site.arch.generation() == Generation::Rdna4;
     let (elements, output) = match (half, spread) {
         (false, _) => (d_words, Output::Whole),
@@ -442,13 +445,13 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
             (d_words, Output::OneHalf { bfloat, high })
         }
     };
-    // 256 elements of D over the lanes.
+    // D has 256 elements, distributed over the lanes.
     if elements == 0 || 256 % elements != 0 || name.size != 16 {
         return Err(Unsupported);
     }
     let groups = 256 / elements / 16;
     let k_groups = if spread { groups } else { 1 };
-    // Elements of 4 bits may leave half of a register unused.
+    // 4-bit elements may leave half of a register unused.
     let values = name.k / k_groups / if sparse { 2 } else { 1 };
     if (values * a.bits()).div_ceil(32) != words || groups * 16 != text.site.lanes {
         return Err(Unsupported);
@@ -485,7 +488,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     }
 }
 
-/// The first register of a vector operand and how many there are.
+/// Returns the first register of a vector operand and the number of registers.
 fn registers(text: &Text, index: usize) -> Result<(usize, usize), Unsupported> {
     match text.operand(index)?.base {
         Base::Vector { first, count } => Ok((first.into(), count.into())),
@@ -493,12 +496,12 @@ fn registers(text: &Text, index: usize) -> Result<(usize, usize), Unsupported> {
     }
 }
 
-/// All of [`Multiply`] but the types and what is common to the families.
+/// [`Multiply`] without the type parameters and what all families share.
 struct Shape {
     a: (usize, Input),
     b: (usize, Input),
     values: usize,
-    /// Which of the indices in the register, where A is sparse.
+    /// For sparse A, the selected set of indices in the register.
     sparse: Option<i64>,
     share: Share,
     blocks: usize,
@@ -516,7 +519,7 @@ fn multiply<T: Accumulator + Value, const N: usize>(text: &Text, shape: Shape) -
     if shift + 2 * shape.values > 32 {
         return Err(Unsupported);
     }
-    // Those of two registers lie as on CDNA 3.
+    // Layouts of two registers are as on CDNA 3.
     let is_larger = shape.values * shape.a.1.bits() > 64;
     let in_runs = is_larger && text.site.arch.generation() == Generation::Cdna4;
     let sparse = Sparse { row: text.row(3, 1)?, shift, in_runs };
@@ -536,7 +539,7 @@ fn resolve<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
     sparse: Sparse,
 ) -> Result<Multiply<T, N, SPARSE>, Unsupported> {
     let (d, d_words) = registers(text, 0)?;
-    // Where A is sparse, the index has taken the place of C, which is then D.
+    // For sparse A, the index occupies the operand of C, which is then D.
     let c = match &text.operand(if SPARSE { 0 } else { 3 })?.base {
         Base::Vector { first, count } if usize::from(*count) == d_words => Place::Vector(*first),
         Base::Constant(constant) if shape.output == Output::Whole => {
@@ -544,7 +547,7 @@ fn resolve<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
         }
         _ => return Err(Unsupported),
     };
-    // What a disassembler prints has as many registers as the shape wants; the loops count on that.
+    // The disassembler prints as many registers as the shape needs, and the loops rely on that.
     let wanted = match shape.output {
         Output::Whole => shape.elements * <T as Accumulator>::WORDS,
         Output::OneHalf { .. } => shape.elements,

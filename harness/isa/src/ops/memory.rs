@@ -1,4 +1,4 @@
-//! Loads and stores: what is transferred, and the global, flat and scratch ways to address it.
+//! Loads and stores: data formats, and the addressing of global, flat and scratch memory.
 
 use device::Arch;
 
@@ -11,22 +11,23 @@ use crate::{
     wave::{Step, Stop, Wave, active},
 };
 
-/// From here on, no part has LDS: the largest, of GFX950, ends at 160 KiB. Tensile's kernels for GFX90A clear registers by
-/// reading at 0xf00000; what misses the workgroup's LDS by less is a mistake, which launches that are watched report.
+/// Offset from which no GPU has LDS: the largest, of GFX950, ends at 160 KiB. Tensile's kernels for GFX90A clear registers
+/// by reading at 0xf00000. Accesses past the workgroup's LDS but below this offset are errors, which checked launches
+/// report.
 pub(crate) const BEYOND_ANY_LDS: u64 = 160 << 10;
 
-/// Where a lane's access goes.
+/// Location of a lane's access.
 #[derive(Clone, Copy, Debug)]
 pub enum Location {
-    /// A device address.
+    /// Device address.
     Global(u64),
-    /// A byte offset in the LDS of the workgroup.
+    /// Byte offset in the LDS of the workgroup.
     Lds(u64),
-    /// A byte offset in the scratch of a lane.
+    /// Byte offset in the scratch memory of a lane.
     Scratch {
-        /// The lane.
+        /// Number of the lane.
         lane: usize,
-        /// The offset.
+        /// Byte offset.
         offset: u64,
     },
 }
@@ -105,10 +106,10 @@ impl Location {
     }
 }
 
-/// Scratch interleaves the dwords of the lanes.
+/// Returns the index of a lane's byte in scratch memory, where the dwords of the lanes are interleaved.
 fn scratch_index(wave: &Wave, lane: usize, offset: u64, write: bool) -> Result<usize, Box<Stop>> {
     let (lanes, len) = (wave.lanes as u64, wave.scratch.len() as u64);
-    // A negative offset is a huge number, whose place would be past the end of all numbers.
+    // A negative offset is a very large number, whose index would overflow.
     if offset < len {
         let at = offset / 4 * 4 * lanes + lane as u64 * 4 + offset % 4;
         if at < len {
@@ -119,7 +120,7 @@ fn scratch_index(wave: &Wave, lane: usize, offset: u64, write: bool) -> Result<u
     Err(Box::new(Stop::PageFault { address, write }))
 }
 
-/// Where a flat address leads: the high half names the aperture.
+/// Returns the location of a flat address. Its upper half identifies the aperture.
 pub(crate) fn flat(address: u64, lane: usize) -> Location {
     match (address >> 32) as u32 {
         SHARED_APERTURE => Location::Lds(address & 0xffff_ffff),
@@ -128,7 +129,7 @@ pub(crate) fn flat(address: u64, lane: usize) -> Location {
     }
 }
 
-/// What moves between a register and memory.
+/// Data format between a register and memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Transfer {
     Words(u8),
@@ -137,7 +138,7 @@ pub(crate) enum Transfer {
         count: u8,
         signed: bool,
     },
-    /// One or two bytes in half a register; a load keeps the rest of it, or makes zeros of it.
+    /// One or two bytes in half a register; a load keeps or clears the other half.
     Half {
         count: u8,
         signed: bool,
@@ -147,7 +148,7 @@ pub(crate) enum Transfer {
 }
 
 impl Transfer {
-    /// By the part of the mnemonic after `load_` or `store_`.
+    /// Parses the part of a mnemonic after `load_` or `store_`.
     pub(crate) fn parse(name: &str) -> Option<Transfer> {
         let bytes = |count, signed| Some(Transfer::Bytes { count, signed });
         let half = |count, signed, high| Some(Transfer::Half { count, signed, high, keep: true });
@@ -171,8 +172,8 @@ impl Transfer {
         }
     }
 
-    /// The same for a load. Where registers have ECC, a load of half a register writes all of it, with zeros in the other
-    /// half (LLVM, `GCNSubtarget::d16PreservesUnusedBits`); Tensile's kernels for GFX90A count on that.
+    /// Parses it for a load. If registers have ECC, a load of half a register clears the other half (LLVM,
+    /// `GCNSubtarget::d16PreservesUnusedBits`); Tensile's kernels for GFX90A rely on that.
     pub(crate) fn parse_load(name: &str, arch: Arch) -> Option<Transfer> {
         let ecc = arch.has_ecc();
         Transfer::parse(name).map(|transfer| match transfer {
@@ -183,7 +184,7 @@ impl Transfer {
         })
     }
 
-    /// Registers that it takes.
+    /// Returns the number of registers.
     pub(crate) fn words(self) -> u16 {
         match self {
             Transfer::Words(words) => u16::from(words),
@@ -233,7 +234,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// What a load out of the range of a buffer does.
+    /// Executes a load that is out of the range of a buffer.
     pub(crate) fn load_zero(self, wave: &mut Wave, row: usize, lane: usize) {
         let old = wave.lane(row, lane);
         let kept = match self {
@@ -291,7 +292,7 @@ fn small(
     }
 }
 
-/// The segment of a `global_`, `flat_` or `scratch_` instruction.
+/// Segment of a `global_`, `flat_` or `scratch_` instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Segment {
     Global,
@@ -299,19 +300,19 @@ pub(crate) enum Segment {
     Scratch,
 }
 
-/// The address of each lane.
+/// Address of each lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
     segment: Segment,
-    /// A row with a 64-bit address, or with a 32-bit offset where there is a scalar base.
+    /// Register row with a 64-bit address, or with a 32-bit offset if there is a scalar base.
     vector: Option<usize>,
     scalar: Option<u16>,
     offset: i64,
 }
 
 impl Address {
-    /// `vector` and `scalar` are operand indices; flat instructions have no scalar operand, except
-    /// those of GFX12.
+    /// Parses an address; `vector` and `scalar` are operand numbers. Flat instructions have no scalar operand, except
+    /// on GFX12.
     pub(crate) fn parse(
         text: &Text,
         segment: Segment,
@@ -350,7 +351,7 @@ impl Address {
         if self.segment == Segment::Flat { flat(address, lane) } else { Location::Global(address) }
     }
 
-    /// The addresses of half a wave; `None` where some may not lead to device memory.
+    /// Returns the addresses of half a wave; `None` if some may not be device memory.
     #[inline(always)]
     fn all(&self, wave: &Wave, half: usize, mask: u32) -> Option<Addresses> {
         let row = self.vector?;
@@ -369,7 +370,7 @@ impl Address {
                 })
             }
         };
-        // At and below the apertures, the way lane by lane tells what an address means.
+        // Addresses up to the apertures are resolved lane by lane.
         let apertures = u64::from(SHARED_APERTURE + 1) << 32;
         let above = |address: &u64| *address >= apertures;
         if self.segment == Segment::Flat && !lanes.iter().all(above) {
@@ -378,7 +379,7 @@ impl Address {
         Some(Addresses { lanes, mask })
     }
 
-    /// The offset in scratch that the active lanes of a half have in common.
+    /// Returns the scratch offset if it is the same for all active lanes of a half.
     #[inline(always)]
     fn in_scratch(&self, wave: &Wave, half: usize, mask: u32) -> Option<u64> {
         if self.segment != Segment::Scratch {
@@ -392,8 +393,8 @@ impl Address {
         u64::try_from(i64::from(low.wrapping_add(base) as i32) + self.offset).ok()
     }
 
-    /// The address of lane 0 of a half whose lanes access memory `stride` bytes apart, in order and
-    /// without a gap: what most kernels do.
+    /// Returns the address of lane 0 of a half whose lanes access consecutive memory, `stride` bytes apart. Most
+    /// kernels do this.
     #[inline(always)]
     fn consecutive(&self, wave: &Wave, half: usize, stride: u32) -> Option<u64> {
         let row = self.vector?;
@@ -419,7 +420,7 @@ impl Address {
     }
 }
 
-/// Loads or stores of dwords by a whole half, where its lanes access consecutive memory.
+/// Loads or stores of dwords by a whole half whose lanes access consecutive memory.
 #[derive(Clone, Copy)]
 struct Block {
     address: Address,
@@ -435,8 +436,8 @@ impl Block {
         }
     }
 
-    /// Where the block lies; `None` leaves the half to the way lane by lane, which also finds the
-    /// lane that faults.
+    /// Returns the address of the block; `None` if the half must be handled lane by lane, which also finds the lane
+    /// that faults.
     #[inline(always)]
     fn find(
         &self,
@@ -456,7 +457,7 @@ impl Block {
     fn load(&self, wave: &mut Wave, machine: &mut Machine<'_>, half: usize) -> bool {
         let Some(at) = self.find(wave, machine, half, false) else { return false };
         if self.words == 1 {
-            // SAFETY: `find` found 32 dwords mapped there; as in `Machine::read`.
+            // SAFETY: `find` checked that 32 dwords are mapped there; as in `Machine::read`.
             let values = unsafe { at.cast::<[[u8; 4]; HALF]>().read_unaligned() };
             wave.vector[self.row][half] = values.map(u32::from_le_bytes);
             return true;
@@ -464,7 +465,7 @@ impl Block {
         for word in 0..self.words {
             let target = &mut wave.vector[self.row + word][half];
             for (lane, value) in target.iter_mut().enumerate() {
-                // SAFETY: `find` found 32 times `words` dwords mapped there; as in `Machine::read`.
+                // SAFETY: `find` checked that 32 times `words` dwords are mapped there; as in `Machine::read`.
                 *value = u32::from_le_bytes(unsafe {
                     at.add(lane * self.words + word).read_unaligned()
                 });
@@ -478,13 +479,13 @@ impl Block {
         let Some(at) = self.find(wave, machine, half, true) else { return false };
         if self.words == 1 {
             let values = wave.vector[self.row][half].map(u32::to_le_bytes);
-            // SAFETY: as in `load`; the address space promises that the range is writable.
+            // SAFETY: as in `load`; the address space guarantees that the range is writable.
             unsafe { at.cast::<[[u8; 4]; HALF]>().write_unaligned(values) };
             return true;
         }
         for word in 0..self.words {
             for (lane, value) in wave.vector[self.row + word][half].iter().enumerate() {
-                // SAFETY: as in `load`; the address space promises that the range is writable.
+                // SAFETY: as in `load`; the address space guarantees that the range is writable.
                 unsafe { at.add(lane * self.words + word).write_unaligned(value.to_le_bytes()) };
             }
         }
@@ -492,12 +493,12 @@ impl Block {
     }
 }
 
-/// The active lanes of a half.
+/// Returns the active lanes of a half.
 fn active_half(wave: &Wave, half: usize) -> impl Iterator<Item = usize> + use<> {
     active(u64::from(wave.exec_half(half)) << (half * HALF))
 }
 
-/// Cache policy: it has no effect without caches.
+/// Cache policy modifiers, which have no effect because caches are not modelled.
 pub(crate) const CACHE_POLICY: [&str; 11] =
     ["glc", "slc", "dlc", "nt", "sc0", "sc1", "scc", "th", "scope", "nv", "lds"];
 

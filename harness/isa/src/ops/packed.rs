@@ -1,4 +1,4 @@
-//! Packed operations: two halves of a register, or two registers, at once.
+//! Packed operations on two halves of a register, or on two registers.
 
 use std::marker::PhantomData;
 
@@ -18,12 +18,12 @@ use crate::{
     wave::{Wave, flushed},
 };
 
-/// One source of one half of the result.
+/// A source of one half of the result.
 struct Selected {
     source: Source,
-    /// Where in its register the half begins.
+    /// First bit of the half in its register.
     shift: u8,
-    /// The sign to flip.
+    /// Sign bits to flip.
     flip: u32,
 }
 
@@ -35,7 +35,7 @@ impl Selected {
         high: bool,
         negate: bool,
     ) -> Result<Self, Unsupported> {
-        // Halves share a register of 32 bits; single floats have one each.
+        // Halves share a 32-bit register; single floats have one register each.
         let mut source =
             if of.half { text.plain_source::<u32>(index)? } else { text.whole_source(of, index)? };
         if !of.half
@@ -52,7 +52,7 @@ impl Selected {
                 *place = Place::Constant(u64::from(of.packed(*constant) >> shift) & 0xffff);
                 shift = 0;
             }
-            // A constant of a packed instruction of 32 bits is the same in both halves.
+            // A constant of a 32-bit packed instruction is used for both halves.
             (Place::Vector(first), _) | (Place::Scalar(first), _) if high && !of.half => {
                 *first += 1
             }
@@ -62,7 +62,7 @@ impl Selected {
     }
 }
 
-/// The operands of a packed instruction, for each half of the result.
+/// Operands of a packed instruction, for each half of the result.
 struct Operands<const N: usize> {
     of: &'static Type,
     /// `[half][source]`
@@ -72,10 +72,10 @@ struct Operands<const N: usize> {
     asks_dx10_clamp: bool,
 }
 
-/// `[half][source]`: the values of 32 lanes, in the lower bits.
+/// `[half][source]`: values of 32 lanes, in the lower bits.
 type Taken<const N: usize> = [[Half; N]; 2];
 
-/// The bit of each source in a list such as `op_sel:[0,1]`.
+/// Returns the bit for each source in a list such as `op_sel:[0,1]`.
 fn chosen<const N: usize>(text: &Text, name: &str, default: bool) -> [bool; N] {
     let list = text.list(name).unwrap_or_default();
     std::array::from_fn(|source| list.get(source).map_or(default, |&bit| bit == 1))
@@ -175,7 +175,7 @@ where
     }
 }
 
-/// As MODE.FP16_OVFL asks: the greatest numbers for infinities that are none of an infinite source.
+/// Applies MODE.FP16_OVFL: replaces infinities by the largest numbers, unless a source is infinite.
 #[cold]
 fn saturate<const N: usize>(of: &Type, results: &mut Half, taken: &[Half; N]) {
     for (lane, result) in results.iter_mut().enumerate() {
@@ -205,8 +205,8 @@ fn three<T: Value>(
     })
 }
 
-/// `v_pk_mov_b32`: `op_sel` picks the word of the first source for the low result, and of the second
-/// source for the high one.
+/// Returns `v_pk_mov_b32`: `op_sel` selects the word of the first source for the low result, and of the second source
+/// for the high one.
 fn moves() -> Binder {
     Box::new(|text| {
         let list = text.list("op_sel").unwrap_or_else(|| vec![0, 0]);

@@ -11,7 +11,7 @@ use crate::{
     value::Value,
 };
 
-/// `s_bfe`: offset in bits 5:0, width in bits 22:16 of the second operand.
+/// Returns offset (bits 5:0) and width (bits 22:16) of `s_bfe`, from its second operand.
 fn field(b: u32, bits: u32) -> (u32, u32) {
     (b & (bits - 1), (b >> 16) & 0x7f)
 }
@@ -69,7 +69,7 @@ fn found(index: u32, bits: u32) -> u32 {
     if index == bits { u32::MAX } else { index }
 }
 
-/// Leading bits that equal the sign, or -1 if all do.
+/// Returns the number of leading bits that equal the sign, or -1 if all do.
 fn sign_bits_32(a: u32) -> u32 {
     found((a ^ ((a as i32) >> 31) as u32).leading_zeros(), 32)
 }
@@ -78,7 +78,7 @@ fn sign_bits_64(a: i64) -> u32 {
     found((a ^ (a >> 63)).leading_zeros(), 64)
 }
 
-/// A bit for each four bits that are not all zero.
+/// Returns a bit for each group of four bits that are not all zero.
 fn quads(a: u64, bits: u32) -> u64 {
     (0..bits / 4).fold(0, |mask, quad| mask | u64::from(a >> (4 * quad) & 15 != 0) << quad)
 }
@@ -87,7 +87,7 @@ fn whole_quad(a: u64, lanes: u32) -> u64 {
     (0..lanes / 4).filter(|quad| a >> (quad * 4) & 15 != 0).fold(0, |m, quad| m | 15 << (quad * 4))
 }
 
-/// Writes only if SCC is set.
+/// Returns a move that writes only if SCC is set.
 fn conditional_move<T: Value>() -> Binder {
     Box::new(|text| {
         let target = text.scalar(0, T::WORDS as u16)?;
@@ -120,12 +120,12 @@ fn set_bit<T: Value>(value: bool) -> Binder {
     })
 }
 
-/// The name and the bit field of `hwreg(NAME, offset, width)`.
+/// Parses the name and the bit field of `hwreg(NAME, offset, width)`.
 fn hardware_register(text: &Text, index: usize) -> Result<(String, u32, u32), Unsupported> {
     let Base::Word(word) = &text.operand(index)?.base else { return Err(Unsupported) };
     let inner = word.strip_prefix("hwreg(").and_then(|w| w.strip_suffix(')')).ok_or(Unsupported)?;
     let mut parts = inner.split(',').map(str::trim);
-    // GFX12 puts WAVE in front of those of a wave (LLVM, `AMDGPUAsmUtils.cpp`).
+    // GFX12 has the prefix WAVE for registers of a wave (LLVM, `AMDGPUAsmUtils.cpp`).
     let name = parts.next().unwrap_or_default().replace("HW_REG_WAVE_", "HW_REG_");
     let mut number = |default: u32| match parts.next() {
         None => Ok(default),
@@ -159,7 +159,7 @@ fn get_register() -> Binder {
                 wave.scalar[usize::from(target)] = bits((machine.nanoseconds() >> 32) as u32);
                 Ok(())
             }),
-            // One compute unit, one SIMD, one wave slot: kernels use these to tell units apart.
+            // There is one compute unit, one SIMD and one wave slot: kernels read these to distinguish units.
             "HW_REG_HW_ID" | "HW_REG_HW_ID1" | "HW_REG_HW_ID2" | "HW_REG_XCC_ID"
             | "HW_REG_TRAPSTS" | "HW_REG_STATUS" => {
                 on_wave(move |wave| wave.scalar[usize::from(target)] = 0)
@@ -169,8 +169,8 @@ fn get_register() -> Binder {
     })
 }
 
-/// `s_sendmsg_rtn`: a question to what is around the wave. There is one queue, so its doorbell has the number 0, and no
-/// trap handler.
+/// Returns `s_sendmsg_rtn`, which queries the environment of the wave. There is one queue, whose doorbell has the
+/// number 0, and no trap handler.
 fn ask(words: u16) -> Binder {
     Box::new(move |text| {
         let target = usize::from(text.scalar(0, words)?);
@@ -198,13 +198,13 @@ fn ask(words: u16) -> Binder {
     })
 }
 
-/// Of the denormals, those of 32 bits are as MODE says; the others are always kept, which is what all shipped kernels ask
-/// for.
+/// Returns `s_setreg`. It can change the handling of 32-bit denormals only; others are always kept, as all released
+/// kernels request.
 fn set_register() -> Binder {
     Box::new(|text| {
         let (name, offset, width) = hardware_register(text, 0)?;
         if name.starts_with("HW_REG_FLAT_SCR") {
-            // Scratch has no address here: each wave has its own.
+            // Scratch has no address here, because each wave has its own.
             return on_wave(|_| {});
         }
         if name != "HW_REG_MODE" {
@@ -270,7 +270,7 @@ pub(crate) fn register(table: &mut Table) {
         "s_mul_hi_i32" => binary(|a: i32, b: i32| ((i64::from(a) * i64::from(b)) >> 32) as i32);
         "s_absdiff_i32" => binary_nz(|a: i32, b: i32| a.wrapping_sub(b).wrapping_abs());
         "s_min_u32" => binary_scc(|a: u32, b: u32, _| (a.min(b), a < b));
-        // "SCC = S0 >= S1" of the greatest, "SCC = S0 < S1" of the least (all ISA guides).
+        // "SCC = S0 >= S1" for the maximum, "SCC = S0 < S1" for the minimum (all ISA guides).
         "s_max_u32" => binary_scc(|a: u32, b: u32, _| (a.max(b), a >= b));
         "s_min_i32" => binary_scc(|a: i32, b: i32, _| (a.min(b), a < b));
         "s_max_i32" => binary_scc(|a: i32, b: i32, _| (a.max(b), a >= b));
@@ -404,7 +404,7 @@ pub(crate) fn register(table: &mut Table) {
                 Ok(())
             })
         });
-        // The constant clock of 100 MHz.
+        // Clock with a constant frequency of 100 MHz.
         "s_memrealtime" => Box::new(|text: &Text| {
             let target = text.scalar(0, 2)?;
             on_machine(move |wave, machine| {

@@ -13,7 +13,7 @@ use crate::{
     scalar::{binary, compare, ternary, unary},
 };
 
-/// Comparisons of one type; `number` makes an f32 of it.
+/// Adds the comparisons of one type; `number` converts it to f32.
 macro_rules! comparisons {
     ($table:ident, $($name:literal $type:ident $number:expr;)+) => {
         $(

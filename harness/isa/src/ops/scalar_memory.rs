@@ -10,7 +10,7 @@ use crate::{
     wave::Wave,
 };
 
-/// How a scalar load widens what it reads.
+/// Width and extension of a scalar load.
 #[derive(Clone, Copy)]
 enum Width {
     Words(u16),
@@ -33,7 +33,8 @@ fn width(suffix: &str) -> Option<Width> {
     })
 }
 
-/// The bytes that a scalar load or store of that suffix moves, and whether its address is aligned to dwords.
+/// Returns the number of bytes that a scalar load or store with this suffix moves, and whether its address is aligned
+/// to dwords.
 pub(crate) fn bytes(suffix: &str) -> Option<(u64, bool)> {
     Some(match width(suffix)? {
         Width::Words(words) => (u64::from(words) * 4, true),
@@ -41,7 +42,7 @@ pub(crate) fn bytes(suffix: &str) -> Option<(u64, bool)> {
     })
 }
 
-/// The offset operand: a constant, a register, or both.
+/// Parses the offset operand: a constant, a register, or both.
 fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Unsupported> {
     let mut constant = text.number("offset")?;
     let register = match &text.operand(index)?.base {
@@ -58,17 +59,17 @@ fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Unsupported> 
     Ok((constant, register))
 }
 
-/// The address of a scalar load.
+/// Address of a scalar load.
 #[derive(Clone, Copy)]
 pub(crate) struct Address {
     base: u16,
     constant: i64,
     register: Option<u16>,
     is_buffer: bool,
-    /// Of dwords, whose lowest two bits do not count.
+    /// True for accesses of dwords, which ignore the two lowest bits of the address.
     aligned: bool,
-    /// They count in no part of it, so that they do not add up. From GFX11 on compilers have to see to that
-    /// (llvm-project#216269); the guides say it of all.
+    /// True if these bits are ignored in each part of the address before the addition. From GFX11 on compilers must
+    /// take care of that (llvm-project#216269); the guides specify it for all.
     apart: bool,
 }
 
@@ -90,7 +91,7 @@ impl Address {
             + part(self.constant)
     }
 
-    /// `None` for so many bytes that are not all inside of a buffer.
+    /// Returns the address; `None` if the bytes are not all inside of the buffer.
     pub(crate) fn of(self, wave: &Wave, bytes: u64) -> Option<u64> {
         let (mut base, offset) = (wave.pair(self.base), self.offset(wave));
         if self.is_buffer {
@@ -105,14 +106,14 @@ impl Address {
     }
 }
 
-/// Whether `bytes` bytes at that offset are inside of the buffer of a descriptor; none are before its start.
+/// Returns true if `bytes` bytes at the offset are inside of the buffer. Negative offsets are outside.
 fn in_buffer(wave: &Wave, descriptor: u16, offset: i64, bytes: u64) -> bool {
     let (stride, records) = super::buffer::extent(wave, descriptor);
     let size = if stride == 0 { records } else { records * stride };
     u64::try_from(offset).is_ok_and(|offset| offset + bytes <= size)
 }
 
-/// `s_store_dword data, base, offset`
+/// Returns `s_store_dword data, base, offset`.
 fn store(text: &Text, suffix: &str) -> Bound {
     let Some(Width::Words(words)) = width(suffix) else { return Err(Unsupported) };
     text.only(&["glc", "offset"])?;
@@ -130,7 +131,7 @@ fn store(text: &Text, suffix: &str) -> Bound {
     })
 }
 
-/// `s_atomic_add data, base, offset`: with `glc` the old value comes back in `data`.
+/// Returns `s_atomic_add data, base, offset`. With `glc` the old value is written to `data`.
 fn atomic(text: &Text, name: &str) -> Bound {
     text.only(&["glc", "offset"])?;
     let atomic = Atomic::parse(name).ok_or(Unsupported)?;

@@ -1,7 +1,7 @@
-//! Conversions to and from formats of 4, 6 and 8 bits with a power of two between, `v_cvt_scalef32_...` of GFX950.
+//! Conversions with a power-of-two scale to and from formats of 4, 6 and 8 bits, `v_cvt_scalef32_...` of GFX950.
 //!
-//! Source: the CDNA 4 ISA guide, "VOP3A & VOP3B Instructions" and "Converts with Scale"; what it leaves open (NaNs,
-//! infinities, the bits of the random number) `amd_hip_ocp_host.hpp` of HIP computes on the host.
+//! Source: the CDNA 4 ISA guide, "VOP3A & VOP3B Instructions" and "Converts with Scale". What it does not specify
+//! (NaNs, infinities, the bits of the random number) follows HIP's host implementation in `amd_hip_ocp_host.hpp`.
 
 use super::integer::next_random;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// The other format.
+/// The larger format of a conversion.
 #[derive(Clone, Copy, PartialEq)]
 enum Wide {
     F32,
@@ -36,7 +36,7 @@ impl Wide {
         if self == Wide::F32 { 32 } else { 16 }
     }
 
-    /// Bits of the fraction.
+    /// Returns the number of fraction bits.
     fn fraction(self) -> u32 {
         match self {
             Wide::F32 => 23,
@@ -45,7 +45,7 @@ impl Wide {
         }
     }
 
-    /// Exact, but for denormals of 32 bits where MODE makes zeros of them: it has no say in those of 16 bits here.
+    /// Converts exactly, except that MODE may flush denormals of 32 bits. It does not affect those of 16 bits here.
     fn read(self, wave: &Wave, bits: u32) -> f64 {
         match self {
             Wide::F32 => {
@@ -58,11 +58,11 @@ impl Wide {
         }
     }
 
-    /// To nearest even, once.
+    /// Rounds to nearest even, once.
     fn round(self, value: f64, saturates: bool) -> u32 {
         match self {
             Wide::F32 => (value as f32).to_bits(),
-            // A power of two makes no infinity of a number in binary64.
+            // Scaling by a power of two cannot overflow in binary64.
             Wide::F16 if saturates => {
                 F16::from_f64(value).saturated_unless(value.is_infinite()).0.into()
             }
@@ -72,15 +72,15 @@ impl Wide {
     }
 }
 
-/// How many numbers an instruction converts, and how they lie.
+/// Number of values that an instruction converts, and their layout.
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     One,
-    /// Two, of which those of 32 bits are in two sources unless a random number takes the place of the second.
+    /// Two values. 32-bit ones are in two sources, unless the second is a random number.
     Pair,
-    /// 32 in registers of their own.
+    /// 32 values in separate registers.
     Many,
-    /// The same from two sources in turn.
+    /// 32 values, alternating between two sources.
     TwoByTurns,
 }
 
@@ -94,10 +94,10 @@ impl Shape {
     }
 }
 
-/// Most registers of an operand.
+/// Maximum number of registers of an operand.
 const MOST: usize = 32;
 
-/// What the name says.
+/// Parts of an instruction's name.
 struct Name<'a> {
     by_chance: bool,
     shape: Shape,
@@ -115,8 +115,8 @@ fn name(mnemonic: &str) -> Option<Name<'_>> {
     Some(Name { by_chance, shape, to, from })
 }
 
-/// The four bits of OPSEL. Where there are two sources and no part of the result to choose among four, LLVM prints
-/// three: the last is the fourth.
+/// Returns the four bits of OPSEL. With two sources and a result without four selectable parts, LLVM prints three: the
+/// last is the fourth.
 fn op_sel(text: &Text) -> Result<[bool; 4], Unsupported> {
     let set = |bit: u8| bit == 1;
     match text.list("op_sel").as_deref() {
@@ -127,7 +127,7 @@ fn op_sel(text: &Text) -> Result<[bool; 4], Unsupported> {
     }
 }
 
-/// Which part of a register of 32 bits two bits of OPSEL choose, of so many bits.
+/// Returns the first bit of the part of a register that two bits of OPSEL select.
 fn chosen(bits: usize, [low, high]: [bool; 2]) -> Result<usize, Unsupported> {
     match (bits, low, high) {
         (8, ..) => Ok(8 * (usize::from(low) + 2 * usize::from(high))),
@@ -137,14 +137,15 @@ fn chosen(bits: usize, [low, high]: [bool; 2]) -> Result<usize, Unsupported> {
     }
 }
 
-/// Whether a scale makes numbers larger or smaller.
+/// Direction of the scale.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Times,
     By,
 }
 
-/// A number scaled by what the exponent of a binary32 stands for, from its bits; that of infinities makes a NaN of the same sign.
+/// Scales a number by the exponent of a binary32, given its bits. The exponent of infinities results in a NaN of the
+/// same sign.
 fn scaled(value: f64, way: Way, bits: u32) -> f64 {
     match (bits >> 23 & 0xff, way) {
         (0xff, _) => f64::NAN.copysign(value),
@@ -167,14 +168,14 @@ fn small(text: &Text, name: &str) -> Result<SmallFloat, Unsupported> {
     SmallFloat::with_a_scale(name, text.site.arch).ok_or(Unsupported)
 }
 
-/// The words of a source.
+/// Words of a source.
 struct Words {
     source: Source,
     count: usize,
 }
 
 impl Words {
-    /// Registers, or one register or constant, without signs of its own.
+    /// Parses a source without sign modifiers: registers, or one register or constant.
     fn bare(text: &Text, index: usize, count: usize) -> Result<Words, Unsupported> {
         if count > 1 {
             text.row(index, count as u16)?;
@@ -182,7 +183,7 @@ impl Words {
         Ok(Words { source: text.plain_source::<u32>(index)?, count })
     }
 
-    /// The same with what a constant means for a type. One number of 32 bits may have its sign changed.
+    /// Parses a source with the constants of a type. A single 32-bit number may have a sign modifier.
     fn of(text: &Text, index: usize, count: usize, of: Wide) -> Result<Words, Unsupported> {
         let mut words = Words::bare(text, index, count);
         if of == Wide::F32 && count == 1 {
@@ -210,7 +211,7 @@ impl Words {
     }
 }
 
-/// So many bits from a place that may lie in two words.
+/// Reads `bits` bits, which may span two words.
 fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
     let (word, shift) = (at / 32, at % 32);
     let high = if shift + bits > 32 { u64::from(words[word + 1]) << 32 } else { 0 };
@@ -218,7 +219,7 @@ fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
     (all & ((1 << bits) - 1)) as u32
 }
 
-/// The same the other way, where there are zeros.
+/// Writes `bits` bits, which must be zero before.
 fn put(words: &mut [u32; MOST], at: usize, bits: usize, value: u32) {
     let (word, shift) = (at / 32, at % 32);
     words[word] |= value << shift;
@@ -227,7 +228,7 @@ fn put(words: &mut [u32; MOST], at: usize, bits: usize, value: u32) {
     }
 }
 
-/// A result of less than a register leaves the rest of it as it is.
+/// Writes a result. If it is smaller than a register, the rest of the register is kept.
 fn write(wave: &mut Wave, row: usize, lane: usize, words: &[u32; MOST], bits: usize, at: usize) {
     if bits >= 32 {
         for (word, value) in words.iter().enumerate().take(bits / 32) {
@@ -240,12 +241,13 @@ fn write(wave: &mut Wave, row: usize, lane: usize, words: &[u32; MOST], bits: us
     wave.set_lane(row, lane, kept | words[0] << at & field);
 }
 
-/// `dst, src, scale` from a small format.
+/// Returns a conversion `dst, src, scale` from a small format.
 fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
     let from = small(text, name.from)?;
     let (numbers, bits) = (name.shape.numbers(), from.bits() as usize);
     let select = op_sel(text)?;
-    // Of a source of less than a register OPSEL[1:0] choose a part; the result of one half is chosen by OPSEL[3].
+    // OPSEL[1:0] select a part of a source that is smaller than a register; OPSEL[3] selects the half of a 16-bit
+    // result.
     let at = chosen((numbers * bits).min(32), [select[0], select[1]])?;
     let result = numbers * to.bits();
     let to_at = chosen(result.min(32), [select[3], select[2]])?;
@@ -269,7 +271,7 @@ fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
     })
 }
 
-/// `dst, src, [src or random,] scale` to a small format.
+/// Returns a conversion `dst, src, [src or random,] scale` to a small format.
 fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
     let to = small(text, name.to)?;
     let (numbers, bits) = (name.shape.numbers(), to.bits() as usize);
@@ -278,10 +280,10 @@ fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
         return Err(Unsupported);
     }
     let result = numbers * bits;
-    // A half goes by OPSEL[3] alone, a byte by both.
+    // OPSEL[3] alone selects a half, both bits select a byte.
     let choice = if result == 16 { [select[3], select[2]] } else { [select[2], select[3]] };
     let at = chosen(result.min(32), choice)?;
-    // Two sources with a part of the numbers each.
+    // True if two sources contain a part of the numbers each.
     let two = name.shape == Shape::TwoByTurns
         || name.shape == Shape::Pair && from == Wide::F32 && !name.by_chance;
     let words = (numbers * from.bits()).div_ceil(if two { 64 } else { 32 });

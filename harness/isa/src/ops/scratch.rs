@@ -1,11 +1,11 @@
-//! Dwords of scratch by half a wave at once, where its active lanes are all at one offset: scratch interleaves the dwords
-//! of the lanes, so that theirs lie one behind the other. Anything else is left to the way lane by lane.
+//! Scratch accesses of half a wave at once, if all active lanes use the same offset. Scratch interleaves the dwords of
+//! the lanes, so theirs are consecutive. Everything else is handled lane by lane.
 
 use super::gather::{dwords, set_dwords};
 use crate::registers::{HALF, Half};
 use crate::wave::Wave;
 
-/// What the active lanes have in common; `None` where they differ, and without active lanes.
+/// Returns the value that all active lanes have; `None` if they differ, and without active lanes.
 #[inline(always)]
 pub(crate) fn common(values: &Half, mask: u32) -> Option<u32> {
     let first = *values.get(mask.trailing_zeros() as usize)?;
@@ -16,7 +16,7 @@ pub(crate) fn common(values: &Half, mask: u32) -> Option<u32> {
     (differs == 0).then_some(first)
 }
 
-/// Where the first dword of a half lies in [`Wave::scratch`], and how far apart its dwords are.
+/// Returns the index of a half's first dword in [`Wave::scratch`], and the distance between its dwords.
 #[inline(always)]
 fn place(wave: &Wave, half: usize, offset: u64, words: usize) -> Option<(usize, usize)> {
     let len = wave.scratch.len();
@@ -25,7 +25,7 @@ fn place(wave: &Wave, half: usize, offset: u64, words: usize) -> Option<(usize, 
     (start + (words - 1) * stride + 4 * HALF <= len).then_some((start, stride))
 }
 
-/// Loads from `offset` of each lane's scratch; false says that nothing was done.
+/// Loads from `offset` of each lane's scratch memory. Returns false if nothing was done.
 #[inline(always)]
 pub(crate) fn load(wave: &mut Wave, half: usize, row: usize, words: usize, offset: u64) -> bool {
     let Some((start, stride)) = place(wave, half, offset, words) else { return false };
@@ -37,7 +37,7 @@ pub(crate) fn load(wave: &mut Wave, half: usize, row: usize, words: usize, offse
     true
 }
 
-/// Stores to `offset` of each lane's scratch; false says that nothing was done.
+/// Stores to `offset` of each lane's scratch memory. Returns false if nothing was done.
 #[inline(always)]
 pub(crate) fn store(wave: &mut Wave, half: usize, row: usize, words: usize, offset: u64) -> bool {
     let Some((start, stride)) = place(wave, half, offset, words) else { return false };

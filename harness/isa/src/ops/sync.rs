@@ -1,4 +1,4 @@
-//! Global wave sync: the instructions on the counters at which waves of all workgroups meet.
+//! Instructions of global wave sync, which use counters shared by the waves of all workgroups.
 
 use crate::{
     exec::{Bound, on_machine},
@@ -7,7 +7,7 @@ use crate::{
     wave::{State, Stop, active},
 };
 
-/// What `ds_gws_*` does.
+/// Returns the action of a `ds_gws_*` instruction.
 fn action(name: &str) -> Option<Action> {
     Some(match name {
         "init" => Action::Init,
@@ -20,17 +20,17 @@ fn action(name: &str) -> Option<Action> {
     })
 }
 
-/// Whether an instruction on the LDS, by its name without `ds_`, is one of these.
+/// Returns true for a global-wave-sync instruction; `name` is without `ds_`.
 pub(crate) fn is_sync(name: &str) -> bool {
     name.starts_with("gws_")
 }
 
-/// The wave stays at the instruction until it is let go. Hardware lets it go on up to the wait for LGKM_CNT, which compilers put
-/// right behind; what the sanitizer says goes by that wait.
+/// Binds an instruction. The wave stays at the instruction until it is let through. Hardware lets it continue to the
+/// next wait for LGKM_CNT, which compilers place directly after it; the sanitizer uses that wait.
 pub(crate) fn bind(text: &Text, name: &str) -> Bound {
     let action = name.strip_prefix("gws_").and_then(action).ok_or(Unsupported)?;
     let has_value = matches!(action, Action::Init | Action::Barrier | Action::ReleaseSome);
-    // Where there are no operands, the first modifier may stand in their place.
+    // Without operands, the first modifier may be parsed as an operand.
     let words = text.operands.iter().skip(usize::from(has_value));
     let all_words = words.clone().all(|operand| operand.base == Base::Word("gds".to_owned()));
     text.only(&["offset", "gds"])?;
@@ -40,7 +40,7 @@ pub(crate) fn bind(text: &Text, name: &str) -> Bound {
     let row = if has_value { Some(text.row(0, 1)?) } else { None };
     let offset = text.number("offset")? as usize;
     on_machine(move |wave, machine| {
-        // Nothing is sent where no lane runs.
+        // Nothing happens without an active lane.
         let Some(first) = active(wave.exec()).next() else { return Ok(()) };
         let Some(sync) = machine.sync else {
             return Err(Box::new(Stop::Gap("global wave sync on a queue that is not cooperative")));

@@ -1,5 +1,5 @@
-//! Loads that go to the LDS: `buffer_load_dword ... lds` and `global_load_lds_dword`. No register takes part; each
-//! lane's dwords go to the LDS at M0, plus the constant offset, behind those of the lanes before it.
+//! Loads from memory to the LDS: `buffer_load_dword ... lds` and `global_load_lds_dword`. No vector register is
+//! involved: the dwords of the lanes go to consecutive places in the LDS, starting at M0 plus the constant offset.
 
 use device::Generation;
 
@@ -10,13 +10,13 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Where dwords come from and go to.
+/// Source and destination of the dwords.
 #[derive(Clone, Copy)]
 pub(crate) struct ToLds {
     from: From,
     pub(crate) words: usize,
     constant: u64,
-    /// The bits of M0 that count.
+    /// Mask of the used bits of M0.
     m0: u32,
 }
 
@@ -27,7 +27,7 @@ enum From {
 }
 
 impl ToLds {
-    /// `name` is what follows `load_`, or `load_lds_`.
+    /// Parses an instruction; `name` is the part after `load_` or `load_lds_`.
     ///
     /// Source: the CDNA 4 ISA guide, "Memory Buffer Load to LDS" and "Addressing" of FLAT.
     fn parse(text: &Text, from: From, name: &str) -> Result<ToLds, Unsupported> {
@@ -38,7 +38,7 @@ impl ToLds {
             _ => return Err(Unsupported),
         };
         let wide = text.site.arch.generation() == Generation::Cdna4;
-        // Both addresses have the offset.
+        // The offset applies to both addresses.
         let constant = text.number("offset")? as u64;
         Ok(ToLds { from, words, constant, m0: if wide { 0x3_ffff } else { 0xffff } })
     }
@@ -53,7 +53,7 @@ impl ToLds {
         ToLds::parse(text, From::Global(address), name)
     }
 
-    /// The place of a dword of a lane in memory; `None` out of range.
+    /// Returns the location of a lane's dword in memory; `None` out of range.
     pub(crate) fn source(&self, wave: &Wave, lane: usize, word: usize) -> Option<Location> {
         match self.from {
             From::Buffer(address) => address.of(wave, lane, 4 * word as u64, 4),
@@ -61,10 +61,10 @@ impl ToLds {
         }
     }
 
-    /// Its place in the LDS.
+    /// Returns the location of a lane's dword in the LDS.
     pub(crate) fn target(&self, wave: &Wave, lane: usize, word: usize) -> Location {
         let base = u64::from(wave.scalar[usize::from(register::M0)] & self.m0);
-        // Three dwords have the room of four.
+        // Three dwords occupy the space of four.
         let apart = if self.words == 3 { 4 } else { self.words };
         let dword = (apart * lane + word) as u64;
         Location::Lds(base.wrapping_add(self.constant).wrapping_add(4 * dword))

@@ -1,8 +1,8 @@
-//! Loads that exchange rows and columns of a matrix on the way to the registers: `global_load_tr` of GFX12 out of
-//! memory, a 16x16 matrix, and `ds_read_b64_tr` of GFX950 out of the LDS.
+//! Transposing matrix loads: `global_load_tr` of GFX12 from memory, for a 16x16 matrix, and `ds_read_b64_tr` of GFX950
+//! from the LDS.
 //!
-//! Of GFX12 each lane loads eight elements that lie together. Which lane gets which element is not published; this is
-//! as kernels of hipBLASLt for GFX1201 take it, whose products are wrong with any other order.
+//! On GFX12 each lane loads eight consecutive elements. The mapping from elements to lanes is not published. The one
+//! here is what kernels of hipBLASLt for GFX1201 expect; with any other their products are wrong.
 
 use super::{
     lds,
@@ -14,20 +14,21 @@ use crate::{
     text::{Text, Unsupported},
 };
 
-/// Elements of a lane.
+/// Number of elements per lane.
 const ELEMENTS: usize = 8;
 
-/// The lane that loaded element `index` of what `lane` gets; it is that lane's element `lane % 8`.
+/// Returns the lane that loads element `index` of `lane`'s result, as its own element `lane % 8`.
 fn loader(lane: usize, index: usize, bytes: usize) -> usize {
     match bytes {
         // Within each group of 8 lanes.
         2 => lane / 8 * 8 + index,
-        // Within each group of 16 lanes, of which every other four have the same columns.
+        // Within each group of 16 lanes, where alternate groups of four have the same columns.
         _ => lane / 16 * 16 + index / 4 * 8 + lane / 8 % 2 * 4 + index % 4,
     }
 }
 
-/// `global_load_tr_b64` of bytes and `global_load_tr_b128` of halves, in waves of 32 lanes; those of 64 have other registers.
+/// Binds `global_load_tr_b64` of bytes and `global_load_tr_b128` of halves, for waves of 32 lanes. Waves of 64 lanes
+/// have other registers.
 pub(crate) fn bind(text: &Text, segment: Segment, name: &str) -> Bound {
     let bytes = match (segment, name) {
         (Segment::Global, "b64") => 1,
@@ -42,7 +43,7 @@ pub(crate) fn bind(text: &Text, segment: Segment, name: &str) -> Bound {
     let address = Address::parse(text, segment, 1, 2)?;
     on_machine(move |wave, machine| {
         let mut loaded = [[0u8; 2 * ELEMENTS]; HALF];
-        // EXEC does not count: all lanes take part.
+        // EXEC is ignored: all lanes take part.
         for (lane, loaded) in loaded.iter_mut().enumerate() {
             for (word, bytes) in loaded.chunks_exact_mut(4).take(words).enumerate() {
                 let from = address.of(wave, lane).plus(word as u64 * 4);
@@ -64,24 +65,24 @@ pub(crate) fn bind(text: &Text, segment: Segment, name: &str) -> Bound {
     })
 }
 
-/// Lanes that share a part of the matrix in LDS.
+/// Number of lanes that share a part of the matrix in the LDS.
 const GROUP: usize = 16;
 
-/// `ds_read_b64_tr_b16` and its kin. Each lane gives the place of so many elements that lie together: a group of 16
-/// lanes has as many rows as that, of 16 elements each. A lane gets one column of them.
+/// Instructions such as `ds_read_b64_tr_b16`. Each lane passes the address of consecutive elements. Each group of 16
+/// lanes has as many rows as a lane has elements, with 16 elements per row. A lane gets one column.
 ///
-/// Source: the CDNA 4 ISA guide, "MFMA Transpose Load from LDS", which says which k of an operand of a matrix product a
-/// load gets; with these, kernels get their products right.
+/// Source: the CDNA 4 ISA guide, "MFMA Transpose Load from LDS", which specifies the k of the loaded elements for a
+/// matrix product; kernels get correct products with it.
 #[derive(Clone, Copy)]
 pub(crate) struct Local {
-    /// Bits of an element.
+    /// Bits per element.
     bits: usize,
-    /// Dwords of a lane.
+    /// Dwords per lane.
     words: usize,
 }
 
 impl Local {
-    /// By what follows `ds_`.
+    /// Parses the part of a mnemonic after `ds_`.
     pub(crate) fn parse(name: &str) -> Option<Local> {
         let (bits, words) = match name {
             "read_b64_tr_b16" => (16, 2),
@@ -93,15 +94,15 @@ impl Local {
         Some(Local { bits, words })
     }
 
-    /// Bytes of a lane.
+    /// Returns the number of bytes per lane.
     pub(crate) fn bytes(self) -> u64 {
         4 * self.words as u64
     }
 
-    /// The lane that read element `index` of what `lane` gets, and which of its elements it is.
+    /// Returns the lane that reads element `index` of `lane`'s result, and its element number there.
     fn of(self, lane: usize, index: usize) -> (usize, usize) {
         let elements = 32 * self.words / self.bits;
-        // As many lanes have one row.
+        // Number of lanes that contain one row.
         let lanes = GROUP / elements;
         let column = lane % GROUP;
         (lane / GROUP * GROUP + index * lanes + column / elements, column % elements)
@@ -113,7 +114,7 @@ impl Local {
         let offset = text.number("offset")? as u32;
         on_machine(move |wave, machine| {
             let mut loaded = [0u128; 64];
-            // EXEC has to be all lanes.
+            // All lanes must be active.
             for (lane, loaded) in loaded.iter_mut().enumerate() {
                 let from = lds::at(address.word(wave, lane, 0), offset);
                 for word in 0..self.words {

@@ -1,4 +1,4 @@
-//! Buffer loads and stores that convert by the format in the descriptor: what reads textures in linear memory.
+//! Buffer loads and stores that convert by the descriptor's format, used to read textures in linear memory.
 
 use device::{Arch, Generation};
 
@@ -26,7 +26,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// `name` is what follows `buffer_`; `None` says that this is none of them.
+    /// Parses an instruction; `name` is the part after `buffer_`. Returns `None` for other instructions.
     pub(crate) fn parse(text: &Text, name: &str) -> Option<Result<Access, Unsupported>> {
         let (is_load, components) = match name.split_once("_format_")? {
             ("load", components) => (true, components),
@@ -56,7 +56,7 @@ impl Access {
         Some((buffer_format(word, self.arch)?, select))
     }
 
-    /// Where an element of so many bytes lies; `None` out of range.
+    /// Returns the address of an element of this size; `None` out of range.
     pub(crate) fn of(&self, wave: &Wave, lane: usize, bytes: usize) -> Option<u64> {
         match self.address.of(wave, lane, 0, bytes as u64)? {
             Location::Global(address) => Some(address),

@@ -11,7 +11,7 @@ use crate::{
     value::AsItIs,
 };
 
-/// Adds `v_cmp_*` and `v_cmpx_*`; the binder tells them apart.
+/// Adds `v_cmp_*` and `v_cmpx_*`; the binder distinguishes them.
 fn add(table: &mut Table, names: &[&str], type_name: &str, binder: Binder) {
     let binder = Arc::new(binder);
     for (prefix, passes) in [("v_cmp", Passes::Across), ("v_cmpx", Passes::Compares)] {
@@ -76,8 +76,8 @@ macro_rules! floats {
     };
 }
 
-/// The class of a float as the bit that `v_cmp_class` tests: signalling and quiet NaN, then
-/// infinite, normal, denormal and zero, first negative and then positive in the reverse order.
+/// Returns the class of a float as the bit that `v_cmp_class` tests: signalling NaN, quiet NaN, then negative infinity,
+/// normal, denormal and zero, then positive zero, denormal, normal and infinity.
 fn class(bits: u64, exponent_bits: u32, fraction_bits: u32) -> u32 {
     let fraction = bits & ((1 << fraction_bits) - 1);
     let exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
@@ -108,7 +108,7 @@ pub(crate) fn register(table: &mut Table) {
         table,
         &["class"],
         "f32",
-        // MODE makes no zeros of its denormals: LLVM, `VOPCInstructions.td`, "cmp_class ignores the FP mode".
+        // Denormals are not flushed: LLVM, `VOPCInstructions.td`, "cmp_class ignores the FP mode".
         compare(|a: AsItIs, mask: u32| class(u64::from(a.0.to_bits()), 8, 23) & mask != 0),
     );
     add(

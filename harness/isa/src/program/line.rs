@@ -1,5 +1,4 @@
-//! From the text of an instruction to what executes it, and to how launches that are watched do: the way of whoever has no
-//! disassembler.
+//! Binds instructions from their text, for tests without a disassembler.
 
 use std::{
     any::Any,
@@ -19,14 +18,15 @@ use crate::{
     text::Site,
 };
 
-/// A machine of a launch, which is watched where the memory says so.
+/// Creates a machine, which is checked if the address space requests that.
 pub fn machine(space: &dyn AddressSpace) -> Machine<'_> {
     let mut machine = Machine::new(Able::find().expect("vector instructions"), space);
     machine.watch = space.is_watched().then(|| looks_on(true, false));
     machine
 }
 
-/// Code from address 0 on, as a launch decodes it: texts with the low halves of their first dwords, of 8 bytes each.
+/// Returns code from address 0, as a launch would decode it. Each instruction has 8 bytes and is given by its text and
+/// the low half of its first dword.
 pub fn code<'a>(arch: Arch, space: &'a dyn AddressSpace, lines: &[(&str, u16)]) -> Code<'a> {
     let slots = Box::new([const { OnceLock::new() }; (PAGE / 4) as usize]);
     let checked = space.is_watched();
@@ -45,17 +45,17 @@ pub fn code<'a>(arch: Arch, space: &'a dyn AddressSpace, lines: &[(&str, u16)]) 
     Code { pages: vec![Arc::new(page)], ..Code::new(arch, lanes, checked, space) }
 }
 
-/// Who looks on, as `Checks::new` makes it.
+/// Returns the state of checks, as for `Checks::new`.
 pub fn looks_on(watched: bool, late: bool) -> Box<dyn Any> {
     Box::new(Checks::new(watched, late, Code::reader))
 }
 
-/// What executes an instruction of this text, or two that are issued at once.
+/// Binds an instruction, or a dual-issue pair, from its text.
 pub fn bind(text: &str, site: &Site) -> Bound {
     super::bind(&parse(text, site)?, ops::bind)
 }
 
-/// The same where launches are watched.
+/// Wraps a bound instruction with the checks of a checked launch.
 pub fn watch(exec: Bound, text: &str, site: &Site) -> Bound {
     checks::checked(exec, site, text, &parse(text, site).unwrap_or_default())
 }

@@ -1,7 +1,7 @@
-//! What the sanitizer says of waves of different workgroups that touch the same memory, by the code that the memory models of
-//! LLVM's AMDGPU usage guide make of fences and atomics of an agent on each architecture.
+//! Races between waves of different workgroups. The code sequences for fences and atomics with agent scope are those of
+//! the memory models in LLVM's AMDGPU usage guide, for each architecture.
 //!
-//! The encodings of the waits, behind `#`, are those that LLVM's assembler prints.
+//! The encodings of the waits, after `#`, are those that LLVM's assembler prints.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ use isa::{
 
 struct Memory(Range<u64>);
 
-// SAFETY: each test makes it of a buffer that outlives the machine, and touches that by nothing else meanwhile.
+// SAFETY: each test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
@@ -35,10 +35,11 @@ unsafe impl AddressSpace for Memory {
 const GROUPS: usize = 3;
 const WAVES: usize = 2;
 
-/// Runs lines such as `2.1: instruction`, of wave 1 of workgroup 2, or `2: barrier`, and says what is found: why, and the lines.
+/// Runs lines such as `2.1: instruction` (wave 1 of workgroup 2) or `2: barrier`, and returns the races: the reason and
+/// the two lines.
 ///
-/// The waves of a workgroup may be on two units, apart. s[0:1] hold the start of the memory, v0 the offset 64, v8 zero, and v9 a
-/// number that each wave has for itself. One lane runs.
+/// With `apart`, the waves of a workgroup may be on two units. s[0:1] contain the start of the memory, v0 the offset
+/// 64, v8 zero, and v9 a number that differs between waves. One lane is active.
 fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
     let mut words = vec![0u32; 256];
     let start = words.as_mut_ptr().expose_provenance() as u64;
@@ -108,7 +109,7 @@ fn check(archs: &[Arch], text: &str, expected: &[(Why, u64, u64)]) {
 }
 
 const ALL: [Arch; 8] = [Gfx906, Gfx90a, Gfx942, Gfx950, Gfx1030, Gfx1100, Gfx1151, Gfx1201];
-/// Those whose stores do not say whether they are atomic, and the others.
+/// Architectures whose stores do not show whether they are atomic.
 const UNSAID: [Arch; 5] = [Gfx906, Gfx90a, Gfx1030, Gfx1100, Gfx1151];
 const SAID: [Arch; 3] = [Gfx942, Gfx950, Gfx1201];
 
@@ -116,16 +117,16 @@ const WRITE: &str = "global_store_dword v0, v9, s[0:1]";
 const READ: &str = "global_load_dword v1, v0, s[0:1]";
 
 #[test]
-fn plain_accesses_of_two_workgroups_need_an_order() {
+fn unordered_plain_accesses_race() {
     let unordered = |one, other| (Why::Unordered, one, other);
     check(&ALL, &format!("0: {WRITE}; 1: {WRITE}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {WRITE}; 1: {READ}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {READ}; 1: {WRITE}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {READ}; 1: {READ}; 2: {READ}"), &[]);
-    // A read hides no other one, and is not forgotten when its own workgroup reads again.
+    // A read does not hide an earlier one, and is not dropped when its own workgroup reads again.
     check(&ALL, &format!("0: {READ}; 1: {READ}; 1: {WRITE}"), &[unordered(0, 2)]);
     check(&ALL, &format!("0: {READ}; 0: {READ}; 2: {READ}; 0: {WRITE}"), &[unordered(2, 3)]);
-    // By the byte.
+    // Conflicts are detected by byte.
     let byte = "global_store_byte v0, v9, s[0:1]";
     check(&ALL, &format!("0: {byte}; 1: {byte} offset:1; 2: {byte} offset:2"), &[]);
     check(&ALL, &format!("0: {WRITE}; 1: {byte} offset:3"), &[unordered(0, 1)]);
@@ -134,25 +135,25 @@ fn plain_accesses_of_two_workgroups_need_an_order() {
         &format!("0: {byte} offset:3; 1: {READ}; 2: {byte}"),
         &[unordered(0, 1), unordered(1, 2)],
     );
-    // Nor do scalar loads see what others write.
+    // Scalar loads do not see writes of others either.
     check(&ALL, &format!("0: {WRITE}; 1: s_load_dword s8, s[0:1], 0x40"), &[unordered(0, 1)]);
-    // Writes of what is there.
+    // Writes that do not change the value.
     let zero = "global_store_dword v0, v8, s[0:1]";
     check(&ALL, &format!("0: {zero}; 1: {zero}"), &[]);
     check(&ALL, &format!("0: {WRITE}; 1: {zero}"), &[unordered(0, 1)]);
 }
 
 #[test]
-fn atomics_race_with_plain_accesses_alone() {
+fn atomics_race_only_with_plain_accesses() {
     let add = "global_atomic_add v0, v9, s[0:1]";
     check(&ALL, &format!("0: {add}; 1: {add}; 2: {add}"), &[]);
     check(&ALL, &format!("0: {add}; 1: {READ}"), &[(Why::Unordered, 0, 1)]);
     check(&ALL, &format!("0: {READ}; 1: {add}"), &[(Why::Unordered, 0, 1)]);
-    // A plain read begins a loop that compares and swaps.
+    // A compare-and-swap loop starts with a plain read.
     let swap = "global_atomic_cmpswap v0, v[8:9], s[0:1]";
     check(&ALL, &format!("0: {READ}; 0: {swap}; 1: {READ}; 1: {swap}"), &[]);
     check(&SAID, &format!("0: {swap}; 1: {WRITE}"), &[(Why::Unordered, 0, 1)]);
-    // A store may be an atomic one where its bits do not say.
+    // A store may be atomic if its bits do not show it.
     check(&UNSAID, &format!("0: {add}; 1: {WRITE}"), &[]);
     check(&SAID, &format!("0: {add}; 1: {WRITE}"), &[(Why::Unordered, 0, 1)]);
     check(&UNSAID, &format!("0: {add}; 1: {WRITE}; 2: {WRITE}"), &[]);
@@ -167,8 +168,8 @@ fn atomics_race_with_plain_accesses_alone() {
     }
 }
 
-/// How a wave lets others know, and how another one is let know: the release, the mark of a store, that of a load, and the
-/// acquire, by the guide.
+/// Release and acquire sequences of the LLVM guide: architectures, release, bits of the store, bits of the load,
+/// acquire.
 type Code =
     (&'static [Arch], &'static [&'static str], &'static str, &'static str, &'static [&'static str]);
 
@@ -202,13 +203,13 @@ const CODES: [Code; 6] = [
         "scope:SCOPE_DEV",
         &["global_inv scope:SCOPE_DEV"],
     ),
-    // Stores that go through the caches, and loads past them, need no more than the wait.
+    // Stores that write through the caches and loads that bypass them need only the wait.
     (&[Gfx942, Gfx950], &["s_waitcnt vmcnt(0) # 0f70"], "sc1", "sc1", &["buffer_inv sc1"]),
 ];
 
-/// Each line of the release and of the acquire is left out once.
+/// Each instruction of the release and of the acquire is required: without it a race is reported.
 #[test]
-fn a_release_waits_and_an_acquire_drops_lines() {
+fn release_needs_waits_and_acquire_needs_invalidation() {
     for (number, (archs, release, stores, loads, acquire)) in CODES.into_iter().enumerate() {
         let first = if number == 5 { format!("{WRITE} sc1") } else { WRITE.to_owned() };
         let program = |left_out: Option<usize>, flag: &str, look: &str| {
@@ -245,7 +246,7 @@ fn a_release_waits_and_an_acquire_drops_lines() {
             let (text, last) = program(Some(release.len()), flag, look);
             check(archs, &text, &[(Why::Unordered, 0, last)]);
         }
-        // A look past the caches needs no dropped lines, and a write none either.
+        // A read that bypasses the caches needs no invalidation, nor does a write.
         for what in [format!("{READ} {loads}"), WRITE.to_owned()] {
             let release: String = release.iter().map(|line| format!("0: {line}; ")).collect();
             check(archs, &format!("0: {first}; {release}0: {flag}; 1: {look}; 1: {what}"), &[]);
@@ -254,7 +255,7 @@ fn a_release_waits_and_an_acquire_drops_lines() {
 }
 
 #[test]
-fn what_a_wave_knows_it_hands_on() {
+fn synchronisation_is_transitive() {
     let wait = "s_waitcnt vmcnt(0) # 0f70";
     let tell = |at: u32| format!("global_store_dword v0, v9, s[0:1] offset:{at}");
     let look = |at: u32| format!("global_load_dword v2, v0, s[0:1] offset:{at} glc");
@@ -263,34 +264,34 @@ fn what_a_wave_knows_it_hands_on() {
         |archs: &[Arch], text: &str, expected: &[(Why, u64, u64)]| check(archs, text, expected);
     let (flag, seen) = (tell(512), look(512));
     let (other_flag, other_seen) = (tell(516), look(516));
-    // From one to the next.
+    // Synchronisation is transitive.
     let chain = format!(
         "0: {WRITE}; 0: {wait}; 0: {flag}; 1: {seen}; 1: {other_flag}; 2: {other_seen}; 2: {drop}; 2: {READ}"
     );
     on(&[Gfx90a], &chain, &[]);
-    // By atomics of several, each of which adds to what is known of the place.
+    // Atomics of several waves accumulate the released clocks of a location.
     let add = "global_atomic_add v0, v9, s[0:1] offset:512";
     let both = format!(
         "0: {WRITE}; 1: {WRITE} offset:4; 0: {wait}; 1: {wait}; 0: {add}; 1: {add}; 2: {seen}; 2: {drop}; 2: {READ}; 2: {READ} offset:4"
     );
     on(&[Gfx90a], &both, &[]);
-    // A store begins anew what is known of a place.
+    // A store resets the released clock of a location.
     let anew =
         format!("0: {WRITE}; 0: {wait}; 0: {add}; 1: {flag}; 2: {seen}; 2: {drop}; 2: {READ}");
     on(&[Gfx90a], &anew, &[(Why::Unordered, 0, 6)]);
-    // At a barrier the waves of a workgroup learn of each other, and hand that on.
-    let told = format!("0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: barrier; 1.1: {READ}");
-    on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {told}"), &[]);
-    on(&[Gfx90a], &format!("0.1: {WRITE}; {told}"), &[(Why::Unordered, 0, 6)]);
-    let alone = told.replace("1: barrier; ", "");
+    // At a barrier the waves of a workgroup synchronise, and pass on what they acquired before.
+    let relay = format!("0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: barrier; 1.1: {READ}");
+    on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {relay}"), &[]);
+    on(&[Gfx90a], &format!("0.1: {WRITE}; {relay}"), &[(Why::Unordered, 0, 6)]);
+    let alone = relay.replace("1: barrier; ", "");
     on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {alone}"), &[(Why::Unordered, 0, 6)]);
-    // And by atomics on a place in the LDS, one of which is given what was there.
+    // The same with atomics on a location in the LDS, one of which returns the old value.
     let (add, take) = ("ds_add_u32 v0, v9", "ds_add_rtn_u32 v3, v0, v9");
-    let local = |hears: &str| format!("0.1: {WRITE}; 0.1: {add}; 0: {hears}; {told}");
+    let local = |hears: &str| format!("0.1: {WRITE}; 0.1: {add}; 0: {hears}; {relay}");
     on(&[Gfx90a], &local(take), &[]);
     on(&[Gfx90a], &local(add), &[(Why::Unordered, 0, 8)]);
     on(&[Gfx90a], &local(&format!("{take} offset:4")), &[(Why::Unordered, 0, 8)]);
-    // What a wave has heard of another workgroup, too.
+    // Clocks acquired from another workgroup are passed on as well.
     let relayed = format!(
         "0: {WRITE}; 0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: {add}; 1.1: {take}; 1.1: {READ}"
     );
@@ -299,7 +300,7 @@ fn what_a_wave_knows_it_hands_on() {
 }
 
 #[test]
-fn waves_of_a_workgroup_need_a_barrier_or_word_of_each_other() {
+fn waves_of_a_workgroup_need_synchronisation() {
     let unordered = |one, other| (Why::Unordered, one, other);
     check(&ALL, &format!("0: {WRITE}; 0.1: {READ}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {READ}; 0.1: {WRITE}"), &[unordered(0, 1)]);
@@ -312,7 +313,7 @@ fn waves_of_a_workgroup_need_a_barrier_or_word_of_each_other() {
     check(&ALL, &format!("0.1: {add}; 0.1: {WRITE}; 0: {take}; 0: {READ}"), &[unordered(1, 3)]);
     check(&ALL, &format!("0.1: {WRITE}; 0.1: {add}; 0: {READ}; 0: {take}"), &[unordered(0, 2)]);
     check(&ALL, &format!("0.1: {WRITE}; 0: {take}; 0.1: {add}; 0: {READ}"), &[unordered(0, 3)]);
-    // What changes nothing, before or after a read.
+    // Writes that do not change the value, before or after a read.
     let zero = "global_store_dword v0, v8, s[0:1]";
     check(&ALL, &format!("0: {READ}; 0.1: {zero}; 0: {zero}"), &[]);
     check(&ALL, &format!("0: {zero}; 0.1: {zero}; 0: {READ}; 0.1: {READ}"), &[]);
@@ -321,10 +322,10 @@ fn waves_of_a_workgroup_need_a_barrier_or_word_of_each_other() {
         &format!("0: {zero}; 0.1: {zero}; 0: {WRITE}; 0.1: {READ}"),
         &[unordered(1, 2), unordered(2, 3)],
     );
-    // Of two that agree another workgroup is told.
+    // Two equal writes are ordered with each other, but not with the read of another workgroup.
     check(&ALL, &format!("0: {zero}; 0.1: {zero}; 1: {READ}"), &[unordered(1, 2)]);
     check(&ALL, &format!("0: {READ}; 1: {zero}"), &[]);
-    // By a flag with the bits of atomics, and without any wait or dropped lines.
+    // A flag with the bits of atomics, without waits and invalidation.
     for (arch, stores, loads) in [
         (Gfx90a, "", "glc"),
         (Gfx942, "sc0", "sc0"),
@@ -336,7 +337,7 @@ fn waves_of_a_workgroup_need_a_barrier_or_word_of_each_other() {
         check(&[arch], &format!("0: {WRITE}; {flag}; 0.1: {READ}"), &[]);
         check(&[arch], &format!("{flag}; 0: {WRITE}; 0.1: {READ}"), &[unordered(2, 3)]);
     }
-    // To another workgroup, bits of the scope of one say nothing.
+    // For another workgroup, the bits of workgroup scope have no effect.
     for (arch, stores, loads) in [
         (Gfx942, "sc0", "sc0"),
         (Gfx1030, "", "glc"),
@@ -351,9 +352,9 @@ fn waves_of_a_workgroup_need_a_barrier_or_word_of_each_other() {
     check(&ALL, &format!("0: {add}; 0.1: {READ}"), &[unordered(0, 1)]);
 }
 
-/// By the code of fences of a workgroup and of what waits for others, which each of its two units needs (WGP mode).
+/// Fences with workgroup scope and spin loops, which a workgroup on two units needs (WGP mode).
 #[test]
-fn two_units_of_a_workgroup_need_waits_and_dropped_lines() {
+fn wgp_mode_needs_waits_and_invalidation() {
     for (arch, wait, drops, marks) in [
         (Gfx1030, "s_waitcnt_vscnt null, 0x0 # 0", "buffer_gl0_inv", "glc"),
         (Gfx1151, "s_waitcnt_vscnt null, 0x0 # 0", "buffer_gl0_inv", "glc"),
@@ -363,46 +364,46 @@ fn two_units_of_a_workgroup_need_waits_and_dropped_lines() {
             |parts: &[&str]| parts.iter().map(|part| format!("{part}; ")).collect::<String>();
         let (write, read) = (format!("0: {WRITE}"), format!("0.1: {READ}"));
         let (wait, drops) = (format!("0: {wait}"), format!("0.1: {drops}"));
-        let told = |parts: &[&str], expected: &[(Why, u64, u64)]| {
+        let check_sequence = |parts: &[&str], expected: &[(Why, u64, u64)]| {
             let text = program(parts);
             assert_eq!(run(arch, true, &text), expected, "{arch}: {text}");
         };
         let barrier = "0: barrier";
-        told(&[&write, &wait, barrier, &drops, &read], &[]);
-        told(&[&write, barrier, &drops, &read], &[(Why::NotCome, 0, 3)]);
-        told(&[&write, &wait, barrier, &read], &[(Why::Stale, 0, 3)]);
-        told(&[&write, &wait, &drops, barrier, &read], &[(Why::Stale, 0, 4)]);
-        told(&[&write, barrier, &wait, barrier, &drops, &read], &[]);
-        // What was read has been read, and a write needs nothing dropped.
-        told(&[&read, barrier, &write], &[]);
+        check_sequence(&[&write, &wait, barrier, &drops, &read], &[]);
+        check_sequence(&[&write, barrier, &drops, &read], &[(Why::NotCome, 0, 3)]);
+        check_sequence(&[&write, &wait, barrier, &read], &[(Why::Stale, 0, 3)]);
+        check_sequence(&[&write, &wait, &drops, barrier, &read], &[(Why::Stale, 0, 4)]);
+        check_sequence(&[&write, barrier, &wait, barrier, &drops, &read], &[]);
+        // A completed read needs no wait, and a write needs no invalidation.
+        check_sequence(&[&read, barrier, &write], &[]);
         let other = format!("0.1: {WRITE}");
-        told(&[&write, &wait, barrier, &other], &[]);
-        told(&[&write, barrier, &other], &[(Why::NotCome, 0, 2)]);
-        // A read past that cache.
+        check_sequence(&[&write, &wait, barrier, &other], &[]);
+        check_sequence(&[&write, barrier, &other], &[(Why::NotCome, 0, 2)]);
+        // A read that bypasses this cache.
         let past = format!("{read} {marks}");
-        told(&[&write, &wait, barrier, &past], &[]);
+        check_sequence(&[&write, &wait, barrier, &past], &[]);
         // A flag.
         let (flag, seen) = (
             format!("0: {WRITE} offset:512 {}", if arch == Gfx1201 { marks } else { "" }),
             format!("0.1: {READ} offset:512 {marks}"),
         );
-        told(&[&write, &wait, &flag, &seen, &drops, &read], &[]);
-        told(&[&write, &flag, &seen, &drops, &read], &[(Why::NotCome, 0, 4)]);
-        told(&[&write, &wait, &flag, &seen, &read], &[(Why::Stale, 0, 4)]);
-        // By an atomic on the LDS.
+        check_sequence(&[&write, &wait, &flag, &seen, &drops, &read], &[]);
+        check_sequence(&[&write, &flag, &seen, &drops, &read], &[(Why::NotCome, 0, 4)]);
+        check_sequence(&[&write, &wait, &flag, &seen, &read], &[(Why::Stale, 0, 4)]);
+        // An atomic on the LDS.
         let (add, take) = ("0: ds_add_u32 v0, v9", "0.1: ds_add_rtn_u32 v3, v0, v9");
-        told(&[&write, &wait, add, take, &drops, &read], &[]);
-        told(&[&write, add, take, &drops, &read], &[(Why::NotCome, 0, 4)]);
-        told(&[&write, &wait, add, take, &read], &[(Why::Stale, 0, 4)]);
-        // One unit needs none of that.
+        check_sequence(&[&write, &wait, add, take, &drops, &read], &[]);
+        check_sequence(&[&write, add, take, &drops, &read], &[(Why::NotCome, 0, 4)]);
+        check_sequence(&[&write, &wait, add, take, &read], &[(Why::Stale, 0, 4)]);
+        // On a single unit none of that is required.
         check(&[arch], &program(&[&write, barrier, &read]), &[]);
         check(&[arch], &program(&[&write, &flag, &seen, &read]), &[]);
     }
 }
 
-/// The code of `__ockl_grid_sync`: a release, the barrier, and an acquire behind the wait for the barrier.
+/// The code of `__ockl_grid_sync`: a release, the barrier, the wait for the barrier, and an acquire.
 #[test]
-fn global_wave_sync_orders_those_who_wait_for_it() {
+fn global_wave_sync_orders_waiting_waves() {
     for (archs, stored, waited, drops) in [
         (
             &[Gfx906, Gfx90a][..],
@@ -426,7 +427,7 @@ fn global_wave_sync_orders_those_who_wait_for_it() {
         let lines = |who: &str, lines: &[&str]| {
             lines.iter().map(|line| format!("{who}: {line}; ")).collect::<String>()
         };
-        // v9 of the first wave is 1: two waves come.
+        // v9 of the first wave is 1: two waves must arrive.
         let init = lines("0", &["ds_gws_init v9 gds"]);
         let barrier = "ds_gws_barrier v8 gds";
         let write = lines("0", &[WRITE]);
@@ -443,14 +444,14 @@ fn global_wave_sync_orders_those_who_wait_for_it() {
         without(&[&init, &write, &both, &wait, &acquire, &read], Why::NotCome, last - 1);
         without(&[&init, &write, &release, &both, &acquire, &read], Why::Unordered, last - 1);
         without(&[&init, &write, &release, &both, &wait, &read], Why::Stale, 6);
-        // What is written behind the barrier is not ordered by it.
+        // The barrier does not order writes after it.
         let late = [&init, &release, &both, &write, &wait, &acquire, &read];
         check(archs, &late.map(String::as_str).concat(), &[(Why::Unordered, 4, last)]);
     }
 }
 
 #[test]
-fn a_semaphore_orders_who_gives_before_who_takes() {
+fn semaphore_orders_release_before_acquire() {
     let (stored, waited) = ("s_waitcnt vmcnt(0) # 0f70", "s_waitcnt lgkmcnt(0) # c07f");
     let given = format!("0: {WRITE}; 0: {stored}; 0: ds_gws_sema_v gds; 1: ds_gws_sema_p gds");
     let taken = format!("1: {waited}; 1: buffer_wbinvl1_vol; 1: {READ}");

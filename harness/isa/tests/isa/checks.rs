@@ -1,4 +1,4 @@
-//! What the sanitizer says of instructions, wave by wave; its parts are looked at one by one below.
+//! Findings of the sanitizer for instructions of several waves. Its parts are tested separately in the submodules.
 
 mod access;
 mod clock;
@@ -27,7 +27,7 @@ use isa::{
 
 struct Watched;
 
-// SAFETY: it names no memory.
+// SAFETY: it contains no memory.
 unsafe impl AddressSpace for Watched {
     fn range(&self, _: u64) -> Option<Range<u64>> {
         None
@@ -38,7 +38,7 @@ unsafe impl AddressSpace for Watched {
     }
 }
 
-/// Runs one instruction of a launch that is watched, and waits for its results.
+/// Runs one instruction of a checked launch, and waits for its results.
 fn run(wave: &mut Wave, machine: &mut Machine<'_>, pc: u64, line: &str) -> Result<(), Box<Stop>> {
     run_on(Gfx1151, wave, machine, pc, line)
 }
@@ -60,8 +60,8 @@ fn run_on(
     Ok(())
 }
 
-/// Instructions of two waves in the order in which they run, as `wave: instruction` or `barrier`: the races that are found.
-/// v0 holds 4 times the number of the work-item, v1 the same moved on by a wave, and v2 the number of the wave plus one.
+/// Runs instructions of two waves in the given order (`wave: instruction` or `barrier`) and checks the races that are
+/// found. v0 contains 4 times the work-item number, v1 the same offset by one wave, and v2 the wave number plus one.
 #[track_caller]
 fn race(lines: &str, expected: &[&str]) {
     let mut machine = line::machine(&Watched);
@@ -99,7 +99,7 @@ fn race(lines: &str, expected: &[&str]) {
 }
 
 #[test]
-fn waves_meet_at_a_barrier_before_they_exchange_data() {
+fn waves_need_a_barrier_to_exchange_data() {
     race("0: ds_store_b32 v0, v2\n 1: ds_store_b32 v0, v2\n barrier\n 0: ds_load_b32 v3, v1", &[]);
     race(
         "0: ds_store_b32 v0, v2\n 1: ds_load_b32 v3, v1",
@@ -116,10 +116,10 @@ fn waves_meet_at_a_barrier_before_they_exchange_data() {
     );
 }
 
-/// Memory of 256 bytes, of which the first 128 were written.
+/// Memory of 256 bytes, of which the first 128 are initialised.
 struct Book(Arc<Written>);
 
-// SAFETY: as for the others: of a buffer that outlives the machine.
+// SAFETY: as for the others: the buffer outlives the machine.
 unsafe impl AddressSpace for Book {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.range().contains(&address).then(|| self.0.range())
@@ -134,8 +134,8 @@ unsafe impl AddressSpace for Book {
     }
 }
 
-/// Instructions of a wave whose s[0:1] hold the start of the memory and whose v0 holds 4 times the lane: what is found, and the
-/// first byte behind the 128 from where on nothing is written afterwards.
+/// Runs instructions of a wave whose s[0:1] contain the start of the memory and whose v0 contains 4 times the lane.
+/// Checks the finding, and the first byte after the initial 128 from which on the memory stays uninitialised.
 #[track_caller]
 fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64>) {
     let mut memory = [0u8; 256];
@@ -168,8 +168,8 @@ fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64
 }
 
 #[test]
-fn never_written_memory_may_be_read_and_copied() {
-    // The written half over the other one, and back.
+fn uninitialised_memory_may_be_read_and_copied() {
+    // Copies the initialised half over the other one, and back.
     never_written(
         "global_load_b32 v1, v0, s[0:1]
         global_store_b32 v0, v1, s[0:1] offset:128",
@@ -184,7 +184,7 @@ fn never_written_memory_may_be_read_and_copied() {
         None,
         Some(128),
     );
-    // A word that is partly written counts as written, and so does a result that does not depend on the rest.
+    // A partly initialised word counts as initialised, and so does a result that does not depend on the rest.
     never_written(
         "global_load_b32 v1, v0, s[0:1] offset:126
         v_add_nc_u32 v1, v1, v1
@@ -194,7 +194,7 @@ fn never_written_memory_may_be_read_and_copied() {
         None,
         Some(128),
     );
-    // What is loaded and not used.
+    // Loaded data that is not used.
     never_written(
         "global_load_b64 v[2:3], v0, s[0:1] offset:120
         s_load_b64 s[2:3], s[0:1], 0x80
@@ -208,7 +208,7 @@ fn never_written_memory_may_be_read_and_copied() {
 }
 
 #[test]
-fn to_compute_with_never_written_memory_is_a_mistake() {
+fn reports_computing_with_uninitialised_memory() {
     never_written(
         "global_load_b32 v1, v0, s[0:1] offset:128
         v_add_nc_u32 v2, v1, v0
@@ -253,10 +253,10 @@ fn to_compute_with_never_written_memory_is_a_mistake() {
     );
 }
 
-/// Memory that keeps a list of what is touched.
+/// Memory that records all accesses.
 struct List(Range<u64>, Mutex<Vec<(AccessKind, Range<u64>)>>);
 
-// SAFETY: the one test of it makes it of a buffer that outlives the machine.
+// SAFETY: its only test creates it from a buffer that outlives the machine.
 unsafe impl AddressSpace for List {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
@@ -273,7 +273,7 @@ unsafe impl AddressSpace for List {
 }
 
 #[test]
-fn neighbouring_lanes_touch_memory_in_one_access() {
+fn adjacent_lanes_form_one_access() {
     let mut memory = [0u8; 512];
     let start = memory.as_mut_ptr().expose_provenance() as u64;
     let check =
@@ -301,10 +301,10 @@ fn neighbouring_lanes_touch_memory_in_one_access() {
     check(Gfx1201, 32, 16, "global_load_tr_b128 v[2:5], v0, s[0:1]", Load, &[(0, 512)]);
 }
 
-/// Memory of which the sanitizer knows 128 bytes, and perhaps which of them were written, in a page of 256.
+/// Memory of 256 bytes of which the sanitizer tracks an allocation of 128 bytes, and optionally its initialised bytes.
 struct Page(u64, Option<Arc<Written>>);
 
-// SAFETY: tests of it have a buffer of 256 bytes there, which outlives the machine.
+// SAFETY: the tests have a buffer of 256 bytes there, which outlives the machine.
 unsafe impl AddressSpace for Page {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let range = self.0..self.0 + 128;
@@ -326,7 +326,7 @@ unsafe impl AddressSpace for Page {
 }
 
 #[test]
-fn mistakes_are_told_in_the_order_in_which_they_show() {
+fn errors_are_reported_in_order() {
     let mut memory = vec![0u64; 32];
     let start = memory.as_mut_ptr().expose_provenance() as u64;
     memory[0] = start + 200;
@@ -343,11 +343,11 @@ fn mistakes_are_told_in_the_order_in_which_they_show() {
         matches!(&found[..], [Found::NeverWritten { .. }, Found::Outside { write: false, .. }, ..]),
         "the cause comes first: {found:?}"
     );
-    assert!(Checks::found(&mut machine).is_empty(), "each is told once");
+    assert!(Checks::found(&mut machine).is_empty(), "each is reported once");
 }
 
 #[test]
-fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
+fn reports_accesses_out_of_range_and_executes_them_like_hardware() {
     let mut memory: Vec<u32> = (0..64).collect();
     let start = memory.as_mut_ptr().expose_provenance() as u64;
     let page = Page(start, None);
@@ -369,7 +369,7 @@ fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
             other => panic!("{line}: {other:?}"),
         };
         let mut found: Vec<_> = Checks::found(&mut machine).into_iter().map(what).collect();
-        // An access that is tried in two ways is found twice; the launch tells it once.
+        // An access that is executed in two ways is found twice; the launch reports it once.
         found.dedup();
         assert_eq!(found, expected, "{line}");
     };
@@ -381,13 +381,13 @@ fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
     check("ds_load_b32 v8, v7", &["LDS 512 false false"]);
     check("ds_store_b32 v7, v2", &["LDS 512 true false"]);
     check("ds_add_rtn_u32 v9, v7, v2", &["LDS 512 true false"]);
-    // Beyond the LDS of any workgroup, by an address that adds up to one inside.
+    // Outside of any LDS, with an address whose wrapped sum would be inside.
     check("ds_load_b32 v10, v7 offset:65532", &["LDS 66044 false false"]);
-    // So far beyond it that zeros are what is asked for, as Tensile's kernels do.
+    // So far outside that reading zeros is intentional, as in Tensile's kernels.
     check("v_mov_b32 v7, 0xf00000", &[]);
     check("ds_load_b32 v10, v7", &[]);
     check("ds_store_b32 v7, v2", &["LDS 15728640 true false"]);
-    // Past what was asked for, and inside of what a whole granule gives.
+    // Past the requested size, but inside of the allocated granule.
     check("v_mov_b32 v7, 0x128", &[]);
     check("ds_load_b32 v11, v7", &[]);
     check("ds_load_b32 v12, v7 offset:4", &["LDS 300 false true"]);

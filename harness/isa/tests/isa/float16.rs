@@ -1,9 +1,9 @@
-//! Floats of 16 bits.
+//! 16-bit floats.
 
 use isa::inside::float16::{Bf16, F16};
 
 #[test]
-fn every_f16_survives_the_way_through_f32() {
+fn f16_round_trips_through_f32() {
     for bits in 0..=u16::MAX {
         let value = F16(bits).to_f32();
         if value.is_nan() {

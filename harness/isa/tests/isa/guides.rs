@@ -1,11 +1,11 @@
-//! What the ISA guides say of operations whose other readings would go unnoticed.
+//! Behaviour specified in the ISA guides that is easily misread.
 
 use super::*;
 
-/// "NOTE: destination lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide, `DS_PERMUTE_B32` and `DS_BPERMUTE_B32`);
-/// those of CDNA and RDNA 4 count all lanes of the wave.
+/// "NOTE: destination lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide, `DS_PERMUTE_B32` and
+/// `DS_BPERMUTE_B32`); the guides of CDNA and RDNA 4 count all lanes of the wave.
 #[test]
-fn halves_of_a_wave_permute_by_themselves_before_gfx12() {
+fn halves_permute_separately_before_gfx12() {
     let moved = |arch, text: &str| {
         let mut wave = Wave::new(64);
         wave.set_pair(EXEC, u64::MAX);
@@ -35,7 +35,7 @@ fn halves_of_a_wave_permute_by_themselves_before_gfx12() {
 
 /// "SCC = S0 >= S1" of `S_MAX`, "SCC = S0 < S1" of `S_MIN`.
 #[test]
-fn the_first_of_equals_is_the_greatest_and_not_the_least() {
+fn scc_of_equal_operands_in_max_and_min() {
     for arch in Arch::of_each_generation() {
         for (name, [less, equal, more]) in [
             ("s_max_i32", [0, 1, 1]),
@@ -54,7 +54,7 @@ fn the_first_of_equals_is_the_greatest_and_not_the_least() {
 
 /// "D0.u64 = (S0.u64 << S1.u32\[2:0\].u32) + S2.u64" (the CDNA 3 and CDNA 4 ISA guides).
 #[test]
-fn three_bits_say_how_far_a_sum_is_shifted() {
+fn lshl_add_u64_uses_three_bits_of_the_shift() {
     for arch in [Gfx942, Gfx950] {
         for (count, expected) in [(0, 4), (1, 7), (7, 385), (8, 4), (9, 7), (63, 385)] {
             let text = "v_lshl_add_u64 v[0:1], v[1:2], v3, v[4:5]";
@@ -63,9 +63,9 @@ fn three_bits_say_how_far_a_sum_is_shifted() {
     }
 }
 
-/// A number is scaled once, however far the power lies outside of what the format has.
+/// A number is scaled with a single rounding, even if the power is far outside of the format's range.
 #[test]
-fn great_numbers_survive_the_least_powers() {
+fn ldexp_rounds_once_for_extreme_powers() {
     let power = |n: i64| ((n + 1023) as u64) << 52;
     for (value, n, expected) in [
         (power(1000), -2000, power(-1000)),
@@ -73,7 +73,7 @@ fn great_numbers_survive_the_least_powers() {
         (power(1000), -1992, power(-992)),
         (power(1023), -2045, power(-1022)),
         (power(1023), -2097, 1),
-        // One and a half of the least denormal, to even; just a half of it; less.
+        // One and a half of the smallest denormal, rounded to even; exactly a half of it; less.
         (power(1023) | 1 << 51, -2097, 2),
         (power(1023), -2098, 0),
         (power(1023) | 1, -2098, 1),
@@ -86,10 +86,10 @@ fn great_numbers_survive_the_least_powers() {
     }
 }
 
-/// LLVM's constant folder, `ConstantFolding.cpp`: "gfx8 and gfx9 architectures handle arguments outside the range [-256, 256]
-/// differently"; that it is 0 and 1, CLRX's documentation of GCN.
+/// LLVM's constant folder, `ConstantFolding.cpp`: "gfx8 and gfx9 architectures handle arguments outside the range
+/// [-256, 256] differently"; that the results are 0 and 1 is from CLRX's documentation of GCN.
 #[test]
-fn sines_and_cosines_have_a_range_on_gfx9() {
+fn sine_and_cosine_range_on_gfx9() {
     for arch in Arch::of_each_generation() {
         let reduced = !arch.generation().is_gfx9();
         let half = if arch.generation() >= device::Generation::Rdna3 { ".l" } else { "" };
@@ -105,18 +105,18 @@ fn sines_and_cosines_have_a_range_on_gfx9() {
             check(arch, "v_sin_f32 v0, v1", &[f(turns)], if reduced { f(sine) } else { 0 });
             check(arch, "v_cos_f32 v0, v1", &[f(turns)], if reduced { f(cosine) } else { f(1.0) });
         }
-        // 257, whose half is 0x5c04.
+        // 257; the result for half of it is 0x5c04.
         check(arch, &format!("v_cos_f16 v0{half}, v1{half}"), &[0x5c04], 0x3c00);
-        // 300.25 is 0x5cb1, a quarter beyond.
+        // 300.25 is 0x5cb1, a quarter outside of the range.
         let expected = if reduced { 0x3c00 } else { 0 };
         check(arch, &format!("v_sin_f16 v0{half}, v1{half}"), &[0x5cb1], expected);
     }
 }
 
-/// As LLVM's constant folder has it for `llvm.amdgcn.trig.preop`, whose table has 37 words: "Return 0 for outbound segment
-/// (hardware behavior)". The other results are those of that folder, too.
+/// As in LLVM's constant folder for `llvm.amdgcn.trig.preop`, whose table has 37 words: "Return 0 for outbound segment
+/// (hardware behavior)". The other results are from that folder too.
 #[test]
-fn two_over_pi_ends() {
+fn trig_preop_past_the_end_of_its_table() {
     let preop = |value: u64, segment: u32| {
         let sources = [value as u32, (value >> 32) as u32, segment];
         vector(Gfx1100, "v_trig_preop_f64 v[0:1], v[1:2], v3", &sources)
@@ -133,9 +133,9 @@ fn two_over_pi_ends() {
     assert_eq!(preop(0x7ff0_0000_0000_0001, 0), 0x7ff8_0000_0000_0001);
 }
 
-/// As LLVM's constant folder has them; floors had left little of small negative numbers.
+/// Results from LLVM's constant folder. Reduction with `floor` had lost the digits of small negative numbers.
 #[test]
-fn sines_of_small_numbers_keep_their_digits() {
+fn sine_of_small_numbers_is_accurate() {
     for (turns, sine) in [
         (-1e-20, 0x9f94_5b86),
         (-3e-11, 0xaf4f_40c8),
@@ -149,10 +149,10 @@ fn sines_of_small_numbers_keep_their_digits() {
     check(Gfx1100, "v_cos_f32 v0, v1", &[f(-1e-20)], f(1.0));
 }
 
-/// "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"): a carry is that of the lane
-/// all the same.
+/// "Row Mask Applies to the VGPR destination write only" (the CDNA 4 ISA guide, "DPP"): the carry of a masked lane is
+/// still written.
 #[test]
-fn rows_and_banks_say_which_sums_are_written_and_not_which_carries() {
+fn row_and_bank_masks_do_not_affect_carries() {
     for (arch, text) in [
         (Gfx90a, "v_add_co_u32_dpp v0, vcc, v1, v2 row_bcast:15 row_mask:0xa bank_mask:0x7"),
         (Gfx950, "v_addc_co_u32_dpp v0, vcc, v1, v2, vcc row_bcast:15 row_mask:0xa bank_mask:0x7"),
@@ -174,7 +174,7 @@ fn rows_and_banks_say_which_sums_are_written_and_not_which_carries() {
 
 /// "65'I(S2.i64)" of `V_MAD_I64_I32`, "65'U(S2.u64)" of `V_MAD_U64_U32` (the CDNA 4 ISA guide).
 #[test]
-fn a_literal_addend_of_a_wide_product_has_the_sign_of_the_instruction() {
+fn wide_mad_literals_follow_the_signedness() {
     let sum = |text: &str| vector(Gfx1100, text, &[3, 5]) as i64;
     assert_eq!(sum("v_mad_i64_i32 v[0:1], null, v1, v2, 0xffffff00"), 15 - 256);
     assert_eq!(sum("v_mad_u64_u32 v[0:1], null, v1, v2, 0xffffff00"), 15 - 256 + (1 << 32));
@@ -183,7 +183,7 @@ fn a_literal_addend_of_a_wide_product_has_the_sign_of_the_instruction() {
 
 /// "Input denormals are not flushed but output flushing is allowed" (the CDNA 4 ISA guide, `V_DIV_FMAS_F32`).
 #[test]
-fn the_last_step_of_a_division_flushes_its_result_alone() {
+fn div_fmas_flushes_only_its_result() {
     let least = f32::from_bits(1);
     for arch in Arch::of_each_generation() {
         for (a, b, vcc, kept, cleared) in [

@@ -1,5 +1,5 @@
-//! Image instructions, against descriptors written out by hand from the guides and against a sampler of one texel at a time in
-//! double precision, which shares nothing with the one that is tested.
+//! Image instructions. References are descriptors written by hand from the guides, and an independent sampler that
+//! computes one texel at a time in double precision.
 
 use std::ops::Range;
 
@@ -18,14 +18,14 @@ const ONE_OF_EACH: [Arch; 5] = [Gfx906, Gfx90a, Gfx1030, Gfx1151, Gfx1201];
 
 struct Memory(Range<u64>);
 
-// SAFETY: each test makes it of a buffer that outlives the machine, and touches that by nothing else meanwhile.
+// SAFETY: each test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
     }
 }
 
-/// Bytes at an address that an image may begin at.
+/// Bytes with the alignment of an image.
 #[repr(C, align(256))]
 struct Texels([u8; 16384]);
 
@@ -42,7 +42,7 @@ impl Texels {
     }
 }
 
-/// Numbers that are the same each time.
+/// Reproducible pseudo-random numbers.
 struct Draw(u64);
 
 impl Draw {
@@ -56,7 +56,8 @@ impl Draw {
     }
 }
 
-/// Lane 1 of a wave with the image in s[0:7], the sampler in s[8:11] and the address in v8 and following executes.
+/// Executes an instruction on lane 1, with the image in s[0:7], the sampler in s[8:11] and the address in v8 and
+/// following.
 fn run(
     arch: Arch,
     text: &str,
@@ -80,7 +81,7 @@ fn run(
     Ok(std::array::from_fn(|row| wave.lane(row, 1)))
 }
 
-/// As the disassembler prints an instruction with so many registers of address from v8 on.
+/// Returns the text that the disassembler prints for an instruction with this number of address registers from v8 on.
 fn text(
     arch: Arch,
     name: &str,
@@ -98,7 +99,7 @@ fn text(
         format!("[{}]", rows.join(", "))
     };
     let address = match arch {
-        // The disassembler does not know how many there are.
+        // The disassembler does not know their number.
         Gfx906 | Gfx90a => row(8, 1),
         Gfx1030 => row(8, registers),
         _ if registers == 1 => row(8, 1),
@@ -120,9 +121,9 @@ fn dim(arch: Arch, dimension: Dimension) -> &'static str {
     }
 }
 
-/// Bit by bit from the tables of the ISA guides, and as ROCr fills them in.
+/// Checks descriptors bit by bit against the tables of the ISA guides, filled in like by ROCr.
 #[test]
-fn descriptors_are_those_of_hardware() {
+fn descriptors_match_hardware() {
     let image = Image {
         address: 0x0000_7f12_3456_7800,
         format: Format::of(4, 8, Numeric::Unorm),
@@ -148,7 +149,7 @@ fn descriptors_are_those_of_hardware() {
     check(&image, Gfx1201, words(0x7f | 42 << 17, 25 | 50 << 14, 0x9000_0fac, 127));
     let format = Format::of(1, 32, Numeric::Float);
     let volume = Image { format, dimension: Dimension::D3, size: [7, 51, 9], pitch: 64, ..image };
-    // 6 = 0b1_10: the lowest two bits are on top of the second word.
+    // 6 = 0b1_10: the lowest two bits are at the top of the second word.
     check(
         &volume,
         Gfx908,
@@ -168,14 +169,14 @@ fn descriptors_are_those_of_hardware() {
     let words = [2 << 3 | 6 << 6 | 1 << 15, 0xfff << 12, 1 << 20 | 1 << 22, 2 << 30];
     assert_eq!((sampler.words(Gfx1030), Sampler::read(&words)), (words, Ok(sampler)));
     assert_eq!(sampler.words(Gfx1201)[1], 0xfff << 13);
-    // X000 and a format behind: number and data format, or one.
+    // Selection X001 and the format: data and number format, or a single number.
     let select = [4, 0, 0, 1];
     assert_eq!(buffer_word(format, select, Gfx906), Some(4 | 1 << 9 | 7 << 12 | 4 << 15));
     assert_eq!(buffer_word(format, select, Gfx1030), Some(4 | 1 << 9 | 22 << 12 | 1 << 24));
     assert_eq!(buffer_word(format, select, Gfx1201), Some(4 | 1 << 9 | 22 << 12));
 }
 
-/// The component of a texel, by the definition of its format.
+/// Returns a component of a texel, by the definition of its format.
 fn component(format: Format, texel: &[u8], at: usize) -> f64 {
     let bits = usize::from(format.bits[at]);
     if bits == 0 {
@@ -210,7 +211,7 @@ fn component(format: Format, texel: &[u8], at: usize) -> f64 {
     }
 }
 
-/// The texel of an endless row; nothing is the border.
+/// Returns the texel at a position in the infinite row; `None` for the border.
 fn place(at: i64, size: i64, wrap: Wrap) -> Option<i64> {
     let (turn, rest) = (at.div_euclid(size), at.rem_euclid(size));
     match wrap {
@@ -226,7 +227,7 @@ fn place(at: i64, size: i64, wrap: Wrap) -> Option<i64> {
     }
 }
 
-/// What a sample gives, weights of 256ths on each axis; and how large what is added up is.
+/// Returns the result of a sample, with weights in units of 1/256 on each axis, and the sum of the magnitudes.
 fn modelled(image: &Image, sampler: &Sampler, at: [f32; 3], texels: &[u8]) -> [(f64, f64); 4] {
     let axes = match image.dimension {
         Dimension::D1 | Dimension::D1Array => 1,
@@ -248,7 +249,7 @@ fn modelled(image: &Image, sampler: &Sampler, at: [f32; 3], texels: &[u8]) -> [(
             }
             let scale = if sampler.unnormalized { 1.0 } else { size as f64 };
             let mut coordinate = f64::from(at[axis]) * scale;
-            // A coordinate that is no number is 0.
+            // A NaN coordinate is 0.
             coordinate = if coordinate.is_nan() { 0.0 } else { coordinate.clamp(-1e6, 1e6) };
             let steps =
                 (coordinate * 256.0).round_ties_even() - if sampler.linear { 128.0 } else { 0.0 };
@@ -311,7 +312,7 @@ fn drawn_image(draw: &mut Draw, arch: Arch, address: u64, numerics: &[Numeric]) 
     Image { address, format, dimension, size, select, pitch }
 }
 
-/// Floats that are no numbers would be compared as such, and infinite ones make sums that are none.
+/// Replaces NaNs and infinities, which make sums that cannot be compared.
 fn tame(texels: &mut Texels, format: Format) {
     if format.numeric == Numeric::Float {
         let step = usize::from(format.bits[0]) / 8;
@@ -320,7 +321,7 @@ fn tame(texels: &mut Texels, format: Format) {
 }
 
 #[test]
-fn samples_are_what_the_model_says() {
+fn samples_match_the_reference() {
     let mut draw = Draw(1);
     for number in 0..4000 {
         let arch = draw.of(&ONE_OF_EACH);
@@ -357,7 +358,7 @@ fn samples_are_what_the_model_says() {
         };
         let at = image.size.map(&mut coordinate);
         let mut at = at;
-        // Far away, what repeats depends on bits that a float has not.
+        // Far away, a repeating coordinate depends on bits that a float does not have.
         for (axis, at) in at.iter_mut().enumerate() {
             if *at == -1e9 && matches!(sampler.wrap[axis], Wrap::Repeat | Wrap::Mirror) {
                 *at = 0.25;
@@ -399,7 +400,7 @@ fn samples_are_what_the_model_says() {
 }
 
 #[test]
-fn what_is_stored_is_loaded_and_nothing_outside() {
+fn stores_round_trip_and_stay_inside() {
     let mut draw = Draw(2);
     for _ in 0..2000 {
         let arch = draw.of(&ONE_OF_EACH);
@@ -425,7 +426,7 @@ fn what_is_stored_is_loaded_and_nothing_outside() {
             _ => at,
         };
         let inside = used[0] < image.size[0] && used[1] < image.size[1] && used[2] < layers;
-        // Values that the format has, so that they come back as they were.
+        // Values that the format can represent, so that they are loaded unchanged.
         let bits = u32::from(image.format.bits[0]);
         let values: [u32; 4] = std::array::from_fn(|_| {
             let raw = draw.below(1 << bits.min(16)) as i64;
@@ -494,9 +495,9 @@ fn masks_halves_and_packed_addresses() {
     assert_eq!(got[0], 0xae66_3e00);
 }
 
-/// What a store leaves out is 0, and from GFX12 on what comes first (LLVM, `hasDefaultComponentBroadcast`).
+/// Components that a store omits are 0, or from GFX12 on equal to the first (LLVM, `hasDefaultComponentBroadcast`).
 #[test]
-fn stores_fill_in_what_they_leave_out() {
+fn stores_fill_in_omitted_components() {
     let mut texels = Texels::new(&mut Draw(4));
     let range = texels.range();
     let image = plain(range.start, Format::of(4, 8, Numeric::Uint));
@@ -545,15 +546,15 @@ fn elements_of_buffers_are_converted() {
         let line = "buffer_store_format_xy v[0:1], v8, s[0:3], 0 idxen";
         let data = [1f32.to_bits(), 0.6f32.to_bits()];
         run(arch, line, &words, &[], &[9], &data, range.clone()).expect("it ends");
-        // What is selected goes back to where it is from.
+        // Selected components are stored to where they come from.
         let first = if arch == Gfx1201 { 255 } else { 0 };
         assert_eq!(texels.0[36..40], [first, 153, 255, 0], "{arch}");
     }
 }
 
-/// What is not done is said, at the instruction or when the registers ask for it.
+/// Unsupported features are reported, at decoding or at run time.
 #[test]
-fn gaps_are_told() {
+fn reports_unsupported_features() {
     for line in [
         "image_load v[0:4], v[8:9], s[0:7] dmask:0xf dim:SQ_RSRC_IMG_2D unorm tfe",
         "image_load v0, v[8:10], s[0:7] dmask:0x1 dim:SQ_RSRC_IMG_2D_MSAA unorm",

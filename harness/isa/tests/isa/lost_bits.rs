@@ -1,4 +1,5 @@
-//! Bits that the disassembler's text leaves out, by disassemblers of a few instructions that print them as the released ones do.
+//! Bits that the disassembler's text omits, with fake disassemblers that print a few instructions like the released
+//! ones.
 
 use device::Arch::{self, *};
 use isa::inside::{
@@ -14,7 +15,7 @@ fn dwords(bytes: &[u8]) -> [u32; 3] {
     [0, 4, 8].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()))
 }
 
-/// VOP3 as comgr of 7.2.4 prints it for GFX12, and that of 6.4.3 for GFX11: without `op_sel`. The texts are those that both gave.
+/// Prints VOP3 like comgr of 7.2.4 for GFX12 and of 6.4.3 for GFX11: without `op_sel`. The texts are those of both.
 fn without_op_sel(bytes: &[u8]) -> Named {
     let [first, second, _] = dwords(bytes);
     let [a, b, c] = [0, 9, 18].map(|at| second >> at & 0x1ff);
@@ -37,7 +38,7 @@ fn without_op_sel(bytes: &[u8]) -> Named {
         }
         _ => return Ok(None),
     };
-    // Signs and absolute values are of floats, and these instructions have two sources.
+    // Signs and absolute values apply to floats, and these instructions have two sources.
     let whole = a >= 256 && b >= 256 && c == 0 && first & 0x8700 == 0 && second >> 27 == 0;
     Ok(whole.then(|| (format!("{name} {result}, {}, {}", register(a), register(b)), 8)))
 }
@@ -48,7 +49,7 @@ fn bytes(words: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// The text of words with what was left out, and the bits that are still not in it.
+/// Returns the completed text of words, and the bits that it still does not contain.
 #[track_caller]
 fn complete(arch: Arch, words: &[u32], name: &dyn Fn(&[u8]) -> Named) -> (String, Vec<usize>) {
     let bytes = bytes(words);
@@ -56,7 +57,7 @@ fn complete(arch: Arch, words: &[u32], name: &dyn Fn(&[u8]) -> Named) -> (String
     completed(&Site { size, ..Site::of(arch) }, &bytes, text, name).unwrap()
 }
 
-/// v1 and v2 hold these in each lane, and v0 this before.
+/// Values of v1 and v2 in each lane; v0 before is in the next constant.
 const SOURCES: [u32; 2] = [0x8003_00f5, 0x7ff1_9234];
 const BEFORE: u32 = 0xaaaa_5555;
 
@@ -72,14 +73,14 @@ fn executed(arch: Arch, text: &str) -> Wave {
     wave
 }
 
-/// `v_and_b16 v0.?, v1.?, v2.?` and the like, in all halves, against Rust.
+/// Checks `v_and_b16 v0.?, v1.?, v2.?` and similar, in all halves, against Rust.
 #[test]
-fn halves_that_the_text_leaves_out_are_those_of_the_encoding() {
+fn omitted_halves_come_from_the_encoding() {
     type Model = fn(u16, u16) -> u16;
     let models: [(u32, Model); 5] = [
         (0xd762, |a, b| a & b),
         (0xd763, |a, b| a | b),
-        // LSHLREV: the first source says how far.
+        // LSHLREV: the first source is the shift count.
         (0xd738, |a, b| b << (a & 15)),
         (0xd70b, |a, b| a.min(b)),
         (0xd70a, |a, b| (a as i16).max(b as i16) as u16),
@@ -109,7 +110,7 @@ fn halves_that_the_text_leaves_out_are_those_of_the_encoding() {
 }
 
 #[test]
-fn comparisons_take_the_halves_of_the_encoding() {
+fn comparisons_read_the_encoded_halves() {
     for arch in [Gfx1201, Gfx1151] {
         for (opcode, model) in [
             (0xd439, (|a, b| a < b) as fn(u16, u16) -> bool),
@@ -128,13 +129,13 @@ fn comparisons_take_the_halves_of_the_encoding() {
 }
 
 #[test]
-fn selections_write_the_half_of_the_encoding() {
+fn selections_write_the_encoded_half() {
     for (halves, taken) in [(0, SOURCES[0]), (1, SOURCES[0] >> 16), (2, SOURCES[0])] {
         for upper in [false, true] {
             let words = [0xd65d << 16 | halves << 11 | u32::from(upper) << 14, 0x0002_0501];
             let (text, lost) = complete(Gfx1201, &words, &without_op_sel);
             assert_eq!(lost, [0; 0], "{text}");
-            // s0 is 0: the first source.
+            // s0 is 0, so the first source is selected.
             let expected = match upper {
                 true => taken << 16 | BEFORE & 0xffff,
                 false => BEFORE & 0xffff_0000 | taken & 0xffff,
@@ -145,10 +146,10 @@ fn selections_write_the_half_of_the_encoding() {
     assert_eq!(complete(Gfx1201, &[0xd65d_2000, 0x0002_0501], &without_op_sel).1, [13]);
 }
 
-/// A third source and the result of a comparison are not there: their bits are refused, and so are all on GFX9, where LLVM
-/// prints `op_sel` of all that have halves.
+/// The third source and the result of a comparison do not exist, so their bits are rejected. On GFX9 all are rejected,
+/// because LLVM prints `op_sel` of all instructions with halves.
 #[test]
-fn bits_that_nothing_takes_are_refused_by_name() {
+fn rejects_lost_bits_by_number() {
     let lost = |arch, words: [u32; 2]| complete(arch, &words, &without_op_sel).1;
     assert_eq!(lost(Gfx1201, [0xd762_2000, 0x0002_0501]), [13]);
     assert_eq!(lost(Gfx1201, [0xd762_6800, 0x0002_0501]), [13]);
@@ -161,17 +162,18 @@ fn bits_that_nothing_takes_are_refused_by_name() {
     );
 }
 
-/// Operations with the constant 0 for a third source, that packed ones without one set as compilers do, and with constants.
+/// Imitates a disassembler: operations with the constant 0 for a third source, packed operations that set its bit like
+/// compilers do, and operations with constants.
 fn of_many(bytes: &[u8]) -> Named {
     let [first, second, third] = dwords(bytes);
     let sources = format!("v{}, v{}", second & 0xff, second >> 9 & 0xff);
     let registers = second & 0x100 != 0 && second & 0x2_0000 != 0;
     Ok(match first {
-        // Disassemblers since LLVM 22 do not look at sources that are not there.
+        // Disassemblers since LLVM 22 ignore sources that do not exist.
         0xd703_0000 if registers && second >> 27 == 0 => {
             Some((format!("v_add_nc_u16 v0, {sources}"), 8))
         }
-        // One that forgets which half the upper result takes of its second source.
+        // An operation whose text omits the half of the second source for the upper result.
         0xcc02_0000 | 0xcc02_4000 if registers && second >> 29 == 0 => {
             let upper = if second >> 27 & 1 == 1 { "" } else { " op_sel_hi:[0,1]" };
             Some((format!("v_pk_add_i16 v0, {sources}{upper}"), 8))
@@ -191,21 +193,21 @@ fn accepts_bits_that_hardware_ignores() {
     fn check(words: &[u32], expected: &[usize]) {
         assert_eq!(complete(Gfx1201, words, &of_many).1, expected, "{words:08x?}");
     }
-    // The constant 0 for a source that is not there, nothing, and another source.
+    // The constant 0 for a source that does not exist, zero, and another source.
     check(&[0xd703_0000, 0x0202_0501], &[]);
     check(&[0xd703_0000, 0x0002_0501], &[]);
     check(&[0xd703_0000, 0x0206_0501], &[50, 57]);
-    // The half of a third source that is not there, and that of the second one.
+    // The half of a third source that does not exist, and that of the second one.
     check(&[0xcc02_4000, 0x1802_0501], &[60]);
     check(&[0xcc02_0000, 0x0802_0501], &[60]);
     // The upper half of a constant.
     check(&[0x6400_04ff, 0xffff_8000], &[]);
     check(&[0xd701_0000, 0x0002_04ff, 0xffff_8000], &[]);
-    // There is nothing to lose of an instruction without an effect.
+    // An instruction without an effect has no bits that matter.
     check(&[0xbf80_0007], &[]);
 }
 
-/// As LLVM prints a pattern: `1` where `or` sets the bit, whatever `and` is.
+/// Prints a pattern like LLVM: `1` where `or` sets the bit, whatever `and` is.
 fn swizzle(bytes: &[u8]) -> Named {
     let [first, second, _] = dwords(bytes);
     let digit = |bit: u32| match [0, 5, 10].map(|mask| first >> mask >> bit & 1) {
@@ -214,16 +216,22 @@ fn swizzle(bytes: &[u8]) -> Named {
         [_, _, xor] => ["p", "i"][xor as usize],
     };
     let mask: String = (0..5).rev().map(digit).collect();
-    let text = format!("ds_swizzle_b32 v2, v2 offset:swizzle(BITMASK_PERM,\"{mask}\")");
-    Ok((first >> 16 == 0xd87a && second == 0x0200_0002).then_some((text, 8)))
+    let gds = if first >> 16 & 1 == 1 { " gds" } else { "" };
+    let text = format!("ds_swizzle_b32 v2, v2 offset:swizzle(BITMASK_PERM,\"{mask}\"){gds}");
+    Ok((first >> 17 == 0xd87a >> 1 && second == 0x0200_0002).then_some((text, 8)))
 }
 
 #[test]
-fn accepts_patterns_that_share_a_text() {
-    // As drawn kernels had them. The first is `and` 3, `or` 21, `xor` 11.
-    for pattern in [11939, 17919, 0x7fff, 0x03e0] {
-        let words = [0xd87a << 16 | pattern, 0x0200_0002];
-        let (text, lost) = complete(Gfx90a, &words, &swizzle);
-        assert_eq!(lost, [0; 0], "{text}");
+fn patterns_that_share_a_text_are_numbers() {
+    for (pattern, expected) in [
+        // As drawn kernels had them. The first is `and` 3, `or` 21, `xor` 11.
+        (0x2ea3, "ds_swizzle_b32 v2, v2 offset:0x2ea3"),
+        (0x45ff, "ds_swizzle_b32 v2, v2 offset:0x45ff"),
+        (0x2ea2, "ds_swizzle_b32 v2, v2 offset:swizzle(BITMASK_PERM,\"111i0\")"),
+    ] {
+        let (text, lost) = complete(Gfx90a, &[0xd87a << 16 | pattern, 0x0200_0002], &swizzle);
+        assert_eq!((text.as_str(), lost), (expected, vec![]), "{pattern:#x}");
+        let (text, _) = complete(Gfx90a, &[0xd87b << 16 | pattern, 0x0200_0002], &swizzle);
+        assert_eq!(text, format!("{expected} gds"));
     }
 }

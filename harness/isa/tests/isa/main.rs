@@ -1,4 +1,4 @@
-//! Instructions from their text, against values computed here in another way, and the parts of the interpreter.
+//! Tests of instructions from their text, against independently computed values, and tests of the interpreter's parts.
 
 mod between;
 mod checks;
@@ -45,7 +45,7 @@ use isa::{
 };
 
 struct Nothing;
-// SAFETY: it names no memory.
+// SAFETY: it contains no memory.
 unsafe impl AddressSpace for Nothing {
     fn range(&self, _: u64) -> Option<std::ops::Range<u64>> {
         None
@@ -58,7 +58,7 @@ fn wave(arch: Arch) -> Wave {
     wave
 }
 
-/// Executes instructions, one a line.
+/// Executes instructions, one per line.
 fn execute(arch: Arch, wave: &mut Wave, text: &str) {
     let mut machine = line::machine(&Nothing);
     machine.give_lds(1024, 1);

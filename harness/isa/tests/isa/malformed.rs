@@ -1,4 +1,4 @@
-//! What no compiler writes: refused, or a fault of the kernel, and never a fault of the interpreter.
+//! Code that no compiler emits: it is rejected or is an error of the kernel, but never crashes the interpreter.
 
 use std::ops::Range;
 
@@ -16,10 +16,10 @@ use isa::{
 
 use super::wave;
 
-/// One mapped range.
+/// A single mapped range.
 struct Memory(Range<u64>);
 
-// SAFETY: each test makes it of a buffer that outlives the machine, and touches that by nothing else meanwhile.
+// SAFETY: each test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
@@ -39,7 +39,7 @@ fn accesses_past_the_end_of_the_address_space_are_page_faults() {
     let memory = Memory::of(&mut words);
     let start = memory.0.start;
     let mut machine = line::machine(&memory);
-    // From here on the range is the one that was used last.
+    // From here on the range is the most recently used one.
     assert_eq!(machine.read::<4>(start).ok(), Some([7, 0, 0, 0]));
     #[track_caller]
     fn check(machine: &mut Machine<'_>, address: u64, bytes: u64) {
@@ -76,7 +76,7 @@ fn scratch_before_its_start_is_a_page_fault() {
 }
 
 #[test]
-fn a_scalar_load_before_the_start_of_a_buffer_is_zero() {
+fn scalar_load_before_a_buffer_returns_zero() {
     let mut words = [7u32; 16];
     let memory = Memory::of(&mut words[4..]);
     let mut wave = wave(Gfx1201);
@@ -91,7 +91,7 @@ fn a_scalar_load_before_the_start_of_a_buffer_is_zero() {
 }
 
 #[test]
-fn fields_that_no_encoding_has_are_refused() {
+fn rejects_out_of_range_fields() {
     #[track_caller]
     fn check(arch: Arch, text: &str) {
         assert!(bind(text, &Site::of(arch)).is_err(), "{text}");
@@ -119,7 +119,7 @@ fn fields_that_no_encoding_has_are_refused() {
     check(Gfx90a, "s_load_dword s0, s[4:5], 0xffffffff00000000");
 }
 
-/// A launch of 8192 work-items in 128 workgroups.
+/// Returns a launch of 8192 work-items in 128 workgroups.
 fn launch_of(descriptor: u64) -> Launch<'static> {
     Launch {
         sync: None,
@@ -157,7 +157,7 @@ fn threads_that_share_a_launch_all_end_at_a_trap() {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri has no clock of a thread")]
-fn launches_that_no_compute_unit_has_room_for_are_refused() {
+fn rejects_launches_larger_than_a_compute_unit() {
     let mut descriptor = [0u64; 8];
     let memory = Memory::of(&mut descriptor);
     let check = |group_segment_bytes, private_segment_bytes| {
@@ -173,7 +173,7 @@ fn launches_that_no_compute_unit_has_room_for_are_refused() {
         let one = Launch { arch, group_segment_bytes, ..launch_of(memory.0.start) };
         matches!(launch(&one, &memory), Err(Trap::InvalidLaunch { .. }))
     };
-    // Of GFX950 a unit has more than of all others.
+    // A unit of GFX950 has more LDS than all others.
     for (arch, most) in [(Gfx942, 64 << 10), (Gfx950, 160 << 10), (Gfx1201, 64 << 10)] {
         assert!(!refuses(arch, most) && refuses(arch, most + 1), "{arch}");
     }

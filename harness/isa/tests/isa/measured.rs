@@ -1,13 +1,13 @@
-//! What others measured of instructions, where the ISA guides say something else or nothing.
+//! Behaviour that others measured where the ISA guides specify something else or nothing.
 
 use super::*;
 
-/// Two words of a double.
+/// Returns the two words of a double.
 fn words(value: f64) -> [u32; 2] {
     [value.to_bits() as u32, (value.to_bits() >> 32) as u32]
 }
 
-/// Executes `v_div_scale` of the value, the denominator and the numerator; the result, and whether the flag is set.
+/// Executes `v_div_scale` on value, denominator and numerator. Returns the result and the flag.
 fn scaled(arch: Arch, text: &str, sources: &[u32], mode: Option<u32>) -> (u64, bool) {
     let mut wave = wave(arch);
     for (index, value) in sources.iter().enumerate() {
@@ -21,12 +21,12 @@ fn scaled(arch: Arch, text: &str, sources: &[u32], mode: Option<u32>) -> (u64, b
     (result, wave.mask(VCC) >> 3 & 1 == 1)
 }
 
-/// Exponents alone say what is scaled, as measured for rocjitsu (`division.h`, gfx1100 and gfx1201) and tinygrad
-/// (`test_vop3.py`, RDNA 3). The guides ask for denormal quotients.
+/// Only exponents decide about scaling, as measured for rocjitsu (`division.h`, gfx1100 and gfx1201) and tinygrad
+/// (`test_vop3.py`, RDNA 3). The guides require it for denormal quotients.
 #[test]
-fn exponents_say_what_a_division_scales() {
+fn exponents_decide_division_scaling() {
     let power = |n: i32| 2f64.powi(n);
-    // Numerator and denominator, and what becomes of them.
+    // Numerator and denominator, their scaled values, and the flag.
     for (n, d, of_n, of_d, flag) in [
         (power(0), power(0), power(0), power(0), false),
         // Far apart.
@@ -37,7 +37,7 @@ fn exponents_say_what_a_division_scales() {
         (power(-95), power(0), power(-95), power(0), false),
         (power(-96), power(0), power(-32), power(0), true),
         (power(-126), power(0), power(-62), power(0), true),
-        // The denominator is great.
+        // The denominator is large.
         (power(100), power(125), power(100), power(125), false),
         (power(100), power(126), power(36), power(62), false),
         (power(31), power(126), power(-33), power(62), false),
@@ -81,10 +81,10 @@ fn exponents_say_what_a_division_scales() {
     }
 }
 
-/// The flag is as of other exponents, the result no number: the same measurements. Where MODE has no denormals, they
-/// count as zeros.
+/// The flag depends on the exponents as usual, and the result is a NaN, by the same measurements. If MODE flushes
+/// denormals, they count as zeros.
 #[test]
-fn a_division_by_zero_or_of_zero_scales_to_no_number() {
+fn div_scale_of_zero_is_nan() {
     let keeps = 0xf0;
     let least = f32::from_bits(1);
     for (n, d, mode) in
@@ -102,20 +102,20 @@ fn a_division_by_zero_or_of_zero_scales_to_no_number() {
     }
 }
 
-/// Of gfx1201, with results of 65536 lanes, from which this rule was found to be right.
+/// From results of 65536 lanes on gfx1201, with which this rule was verified.
 #[test]
-fn inactive_lanes_are_read_where_a_permutation_asks_for_it() {
+fn permutations_may_read_inactive_lanes() {
     let moved = |text: &str| {
         let mut wave = wave(Gfx1201);
         for lane in 0..wave.lanes {
             wave.set_lane(0, lane, 7);
             wave.set_lane(1, lane, lane as u32 + 100);
-            // Each lane asks for the next one of its row.
+            // Each lane reads the next one of its row.
             wave.set_lane(2, lane, lane as u32 + 1);
         }
         wave.set_pair(EXEC, 0xfff0_ffef);
         execute(Gfx1201, &mut wave, text);
-        // One that asks for an active lane, three that do not, and inactive ones.
+        // A lane that reads an active one, three that do not, and inactive lanes.
         [0, 3, 15, 31, 4, 16].map(|lane| wave.lane(0, lane))
     };
     let within = "v_permlane16_var_b32 v0, v1, v2";

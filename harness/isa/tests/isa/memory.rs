@@ -1,4 +1,4 @@
-//! Accesses to memory and LDS: what half a wave does at once must be what its lanes do one by one.
+//! Memory and LDS accesses: handling half a wave at once must give the same result as handling its lanes one by one.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use isa::{
     },
 };
 
-/// One mapped range.
+/// A single mapped range.
 struct Memory(Range<u64>);
 
-// SAFETY: each test makes it of a buffer that outlives the machine, and touches that by nothing else meanwhile.
+// SAFETY: each test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
     }
 }
 
-/// Dwords 0, 1, 2, ... in memory, their address in s[0:1] and a buffer of `records` bytes over them in s[4:7]; v1 holds
-/// the lane times `stride`, and each lane has 64 bytes of scratch.
+/// Runs instructions with dwords 0, 1, 2, ... in memory, whose address is in s[0:1], and a buffer of `records` bytes
+/// over them in s[4:7]. v1 contains the lane times `stride`, and each lane has 64 bytes of scratch.
 fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, Vec<u32>) {
     let mut words: Vec<u32> = (0..256).collect();
     let range = words.as_mut_ptr_range();
@@ -34,7 +34,7 @@ fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, V
     wave.set_pair(0, start as u64);
     wave.set_pair(4, start as u64);
     wave.scalar[6] = records;
-    // OOB_SELECT of later GPUs: by bytes, which is what libraries ask for.
+    // OOB_SELECT of later GPUs: checked by bytes, as libraries request.
     wave.scalar[7] = if arch.generation().is_gfx9() { 0 } else { 3 << 28 };
     for lane in 0..wave.lanes {
         wave.set_lane(1, lane, lane as u32 * stride);
@@ -69,7 +69,7 @@ fn loads_scatter_and_gather() {
     let text = "global_store_dwordx2 v1, v[2:3], s[0:1] offset:8";
     let (_, words) = run(Gfx1151, 8, 0, 5, text);
     assert_eq!(words[..8], [0, 1, 0xaaaa_0000, 0xaaaa_0000, 4, 5, 0xaaaa_0002, 0xaaaa_0002]);
-    // The highest lane has the last word.
+    // The last word is that of the highest lane.
     let (_, words) = run(Gfx1151, 0, 0, 7, "global_store_dword v1, v2, s[0:1]");
     assert_eq!(words[0], 0xaaaa_0002);
 }
@@ -86,21 +86,22 @@ fn buffers_check_each_dword() {
     let text = "buffer_store_dwordx2 v[2:3], v1, s[4:7], 0 offen";
     let (_, words) = run(Gfx1151, 8, 12, 3, text);
     assert_eq!(words[..4], [0xaaaa_0000, 0xaaaa_0000, 0xaaaa_0001, 3]);
-    // The destination is the address too.
+    // The destination is also the address.
     let (wave, _) = run(Gfx1151, 8, 12, 3, "buffer_load_b64 v[1:2], v1, s[4:7], 0 offen");
     assert_eq!((lanes(&wave, 1, [0, 1]), lanes(&wave, 2, [0, 1])), ([0, 2], [1, 0]));
 }
 
-/// As measured on gfx950 (rocm-systems#10928): a register and a constant are added in 32 bits, and more is not.
+/// As measured on gfx950 (rocm-systems#10928): a register and a constant are added in 32 bits, other parts in 64.
 #[test]
-fn offsets_of_lanes_wrap() {
+fn lane_offsets_wrap() {
     for (arch, load) in [(Gfx950, "dwordx4"), (Gfx1030, "dwordx4"), (Gfx1201, "b128")] {
         let load = format!("buffer_load_{load} v[2:5], v1, s[4:7]");
-        // 8 bytes before the start and 12 behind that.
+        // 8 bytes before the start, plus 12.
         let text = format!("v_mov_b32 v1, -8\n{load}, 0 offen offset:12");
         let (wave, _) = run(arch, 0, 64, 1, &text);
         assert_eq!([2, 3, 4, 5].map(|row| wave.lane(row, 0)), [1, 2, 3, 4], "{arch:?}");
-        // The later dwords of what begins before the buffer are not in it, and a scalar offset brings nothing back.
+        // The later dwords of an access that starts before the buffer are out of range, and a scalar offset does not
+        // change that.
         for scalar in ["0", "s8"] {
             let text = format!("s_mov_b32 s8, 8\nv_mov_b32 v1, -8\n{load}, {scalar} offen");
             let text = if arch == Gfx1201 { text.replace(", 0 ", ", null ") } else { text };
@@ -112,7 +113,7 @@ fn offsets_of_lanes_wrap() {
 
 /// As measured on gfx950 (rocm-systems#10928).
 #[test]
-fn gfx9_checks_elements_where_the_instruction_has_an_index() {
+fn gfx9_checks_elements_with_an_index() {
     // A stride of 16 bytes.
     let load = |records, exec, text: &str| {
         let text = format!("s_or_b32 s5, s5, 0x100000\n{text}");
@@ -129,15 +130,15 @@ fn gfx9_checks_elements_where_the_instruction_has_an_index() {
 
 /// As measured on gfx950 (rocm-systems#10928).
 #[test]
-fn the_lane_is_the_index_where_the_descriptor_says_so() {
+fn descriptor_can_make_the_lane_the_index() {
     let setup = "s_or_b32 s5, s5, 0x100000\ns_mov_b32 s7, 0x800000\n";
     let load = |text: &str| run(Gfx950, 8, 2, 15, &format!("{setup}{text}")).0;
-    // No range is checked, and an index in a register takes the lane's place.
+    // No range is checked, and an index in a register replaces the lane number.
     let wave = load("buffer_load_dword v2, off, s[4:7], 0 offset:4");
     assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [1, 5, 9, 13]);
     let wave = load("v_mov_b32 v1, 1\nbuffer_load_dword v2, v1, s[4:7], 0 idxen offset:4");
     assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [5; 4]);
-    // The format has four bits more of the stride: 0x4010 bytes.
+    // The format contains four more bits of the stride: 0x4010 bytes.
     let text = "s_mov_b32 s7, 0x808000\ns_sub_u32 s4, s4, 0x4000\ns_subb_u32 s5, s5, 0
         s_mov_b32 exec_lo, 2\nbuffer_load_dword v2, off, s[4:7], 0 offset:4";
     assert_eq!(load(text).lane(2, 1), 5);
@@ -148,11 +149,11 @@ fn the_lane_is_the_index_where_the_descriptor_says_so() {
     assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [1, 5, 9, 13]);
 }
 
-/// By the table of Mesa's `ac_set_buf_desc_word3`.
+/// As in the table of Mesa's `ac_set_buf_desc_word3`.
 #[test]
-fn descriptors_say_which_range_is_checked() {
-    // 2 records of 16 bytes. Of the four loads, the first is at 8 of element 1, the second at 16 of it, and the third at 8 of
-    // element 2; the last has no index and is at byte 8.
+fn descriptors_select_the_range_check() {
+    // 2 records of 16 bytes. Of the four loads, the first is at byte 8 of element 1, the second at byte 16 of it, the
+    // third at byte 8 of element 2; the last has no index and is at byte 8.
     for (select, records, expected) in [
         (0, 2, [6, 0, 0, 2]),
         (1, 2, [6, 8, 0, 2]),
@@ -203,14 +204,15 @@ fn loads_to_lds() {
     // Lane 1 loads dword 3 and writes it at 0x40 + 4 + 4.
     let (wave, _) = run(Gfx90a, 8, 64, 3, text);
     assert_eq!(wave.lane(2, 0), 3);
-    // Of three or four dwords those of lane 1 are 6 to 9 of memory, and lie 16 bytes behind those of lane 0.
+    // With three or four dwords, those of lane 1 are dwords 6 to 9 of memory, and are written 16 bytes after those of
+    // lane 0.
     for (load, at) in [
         ("buffer_load_dwordx4 v1, s[4:7], 0 offen offset:16 lds", "0x34"),
         ("global_load_lds_dwordx4 v1, s[0:1] offset:16", "0x34"),
         ("buffer_load_dwordx3 v1, s[4:7], 0 offen offset:16 lds", "0x34"),
         ("global_load_lds_dwordx3 v1, s[0:1] offset:16", "0x34"),
     ] {
-        // On GFX950 bits 16 and 17 of M0 count: the second of the loads is far beyond.
+        // On GFX950 bits 16 and 17 of M0 are used: the second load is far out of range.
         let text = format!(
             "s_mov_b32 m0, 0x10
             {load}
@@ -223,7 +225,7 @@ fn loads_to_lds() {
         assert_eq!(wave.lane(2, 0), 7, "{load}");
         let (wave, _) = run(Gfx950, 8, 128, 3, &text.replace("0x10010", "0xc"));
         assert_eq!(wave.lane(2, 0), 8, "{load}, over the first");
-        // What would be a fourth dword of lane 0, at 0x10 + 16 + 12.
+        // Position of a fourth dword of lane 0, at 0x10 + 16 + 12.
         let fourth = if load.contains("x3") { 0 } else { 7 };
         let text = format!("s_mov_b32 m0, 0x10\n{load}\nv_mov_b32 v3, 0x2c\nds_read_b32 v2, v3");
         let (wave, _) = run(Gfx950, 8, 128, 3, &text);
@@ -239,7 +241,7 @@ fn loads_to_lds() {
 
 #[test]
 fn transposing_loads_from_lds() {
-    // Halves of LDS are numbered; then bytes.
+    // The LDS contains consecutive halves, and then consecutive bytes.
     let halves = "v_lshrrev_b32 v6, 1, v1
         s_mov_b32 s8, 0x10001
         v_mul_lo_u32 v2, v6, s8
@@ -261,9 +263,9 @@ fn transposing_loads_from_lds() {
     assert_eq!(read(halves, "b16", 17), [0x0051_0041, 0x0071_0061]);
     // Eight rows of bytes: lane 20 has column 4 of the second group, whose first byte is 128.
     assert_eq!(read(bytes, "b8", 20), [0xb4a4_9484, 0xf4e4_d4c4]);
-    // Sixteen rows, of a lane each: lane 5 has the upper half of the third byte.
+    // Sixteen rows, one lane each: lane 5 has the upper half of the third byte.
     assert_eq!(read(bytes, "b4", 5), [0x3322_1100, 0x7766_5544]);
-    // At addresses that are multiples of 16, which hardware wants of it.
+    // Addresses are multiples of 16, as hardware requires.
     let text = "v_lshlrev_b32 v9, 1, v1\nds_write_b96 v9, v[2:4]\nds_read_b96_tr_b6 v[6:8], v9";
     let (wave, _) = run(Gfx950, 8, 0, u64::MAX, text);
     let expected = (0..16u128).fold(0, |all, lane| all | lane << (6 * lane));
@@ -283,7 +285,7 @@ fn lds_by_the_wave() {
 
 /// "Only one write occurs, and only DATA0 is used" where both offsets are the same (RDNA 2 ISA guide, 10.4.3).
 #[test]
-fn two_stores_to_one_address_are_the_first() {
+fn two_stores_to_one_address_write_the_first() {
     for (arch, name) in [(Gfx1030, "ds_write2"), (Gfx1201, "ds_store_2addr")] {
         let text = format!(
             "v_mov_b32 v4, 7
@@ -299,9 +301,9 @@ fn two_stores_to_one_address_are_the_first() {
     }
 }
 
-/// M0 has a base, but not on GFX12: "addr = offset" (RDNA 4 ISA guide, `DS_APPEND`).
+/// M0 contains a base, except on GFX12: "addr = offset" (RDNA 4 ISA guide, `DS_APPEND`).
 #[test]
-fn a_counter_is_at_the_offset_alone_on_gfx12() {
+fn append_counter_ignores_m0_on_gfx12() {
     for (arch, found) in [(Gfx1100, [0, 5]), (Gfx1201, [5, 0])] {
         let text = "s_mov_b32 m0, 0x400020
             ds_append v6 offset:8
@@ -314,14 +316,14 @@ fn a_counter_is_at_the_offset_alone_on_gfx12() {
 
 #[test]
 fn lds_in_order_and_past_its_end() {
-    // The lanes that take part lie one behind the other; the last one's dword is the last of the LDS.
+    // The active lanes are consecutive; the last one's dword is the last of the LDS.
     let text = "v_add_nc_u32 v6, 384, v1
         ds_store_b32 v6, v2
         s_mov_b32 exec_lo, -1
         ds_load_b32 v7, v1 offset:384";
     let (wave, _) = run(Gfx1151, 4, 0, 0x8000_0003, text);
     assert_eq!(lanes(&wave, 7, [0, 1, 2, 31]), [0xaaaa_0000, 0xaaaa_0001, 0, 0xaaaa_001f]);
-    // Lane 0 would be outside, but takes no part.
+    // Lane 0 would be out of range, but is inactive.
     let text = "v_add_nc_u32 v6, -4, v1
         ds_store_b32 v6, v2
         ds_load_b32 v7, v6";
@@ -341,7 +343,7 @@ fn lds_far_out_of_range_reads_zero() {
     }
 }
 
-/// The LDS of these tests ends at 512. The sanitizer's view of the same is in the tests of the checks.
+/// The LDS of these tests ends at 512. The sanitizer's findings for such accesses are tested with the checks.
 #[test]
 fn lds_out_of_range_reads_zero_and_drops_writes() {
     let text = "v_mov_b32 v6, 0x1fc
@@ -356,8 +358,8 @@ fn lds_out_of_range_reads_zero_and_drops_writes() {
 }
 
 #[test]
-fn halves_of_a_wave_load_from_lds_on_their_own() {
-    // Lane 40 reads far outside, all others their own store; the address is the destination.
+fn halves_load_from_lds_separately() {
+    // Lane 40 reads far out of range, all others their own store; the address is the destination.
     let text = "ds_write_b32 v1, v2
         v_cmp_eq_u32 vcc, 0xa0, v1
         v_mov_b32 v7, 0xf00000
@@ -368,7 +370,7 @@ fn halves_of_a_wave_load_from_lds_on_their_own() {
     assert_eq!(lanes(&wave, 6, [41, 50, 63]), [0xaaaa_0029, 0, 0xaaaa_003f]);
 }
 
-/// The places were found by the products of hipBLASLt's kernels for GFX1201, which load only one factor this way.
+/// The positions were found by the products of hipBLASLt's kernels for GFX1201, which load only one factor this way.
 #[test]
 fn transposing_loads() {
     let (wave, _) = run(Gfx1201, 16, 0, u64::MAX, "global_load_tr_b128 v[2:5], v1, s[0:1]");
@@ -379,7 +381,7 @@ fn transposing_loads() {
     assert_eq!(words(10), [0x0025_0021, 0x002d_0029, 0x0035_0031, 0x003d_0039]);
     let (wave, _) = run(Gfx1201, 8, 0, u64::MAX, "global_load_tr_b64 v[2:3], v1, s[0:1]");
     let words = |lane| [2, 3].map(|row| wave.lane(row, lane));
-    // Byte 8 * lane + i is 2 * lane + i / 4, or 0 where 4 does not divide i.
+    // Byte 8 * lane + i is 2 * lane + i / 4, or 0 if 4 does not divide i.
     assert_eq!(words(0), [0x0604_0200, 0x1614_1210]);
     assert_eq!(words(12), [0x0f0d_0b09, 0x1f1d_1b19]);
     assert_eq!(words(16), [0x2624_2220, 0x3634_3230]);
@@ -396,8 +398,8 @@ fn scalar_stores_and_atomics() {
 }
 
 #[test]
-fn scratch_is_each_lanes_own() {
-    // At one offset, at one in a register, and at one of each lane.
+fn scratch_is_per_lane() {
+    // At a constant offset, at an offset in a register, and at a different offset for each lane.
     for (stride, address) in [(0, "off"), (0, "v1"), (8, "v1")] {
         let text = format!(
             "s_mov_b32 exec_lo, 5
@@ -431,7 +433,7 @@ fn buffers_over_scratch() {
 
 #[test]
 fn floats_are_compared_as_floats() {
-    // A zero of the other sign, a NaN with itself, and what has the same lower half only.
+    // Zeros of different signs, a NaN with itself, and values with equal lower halves.
     for (there, compare, finds) in [
         (0f64, -0f64, true),
         (f64::NAN, f64::NAN, false),
@@ -464,7 +466,7 @@ fn floats_are_compared_as_floats() {
             assert_eq!(pair(12), if finds { value } else { there.to_bits() }, "{text}");
         }
     }
-    // 0.0 in memory, and -0.0 behind the value: the address is that of dword 0, which is 0.
+    // Memory contains 0.0, and -0.0 is the comparison value after the new value; dword 0 contains 0.
     let text = "v_mov_b32_e32 v1, 0\nv_mov_b32_e32 v2, 7\nv_bfrev_b32_e32 v3, 1\n\
                 global_atomic_fcmpswap v4, v1, v[2:3], s[0:1] glc";
     let (wave, words) = run(Gfx1030, 0, 0, 1, text);
@@ -472,7 +474,7 @@ fn floats_are_compared_as_floats() {
 }
 
 #[test]
-fn the_last_byte_of_a_buffer_is_inside() {
+fn last_byte_of_a_buffer_is_in_range() {
     // The buffer has 7 bytes: dword 0 is 0 and dword 1 is 1.
     for (name, offset, expected) in
         [("u8", 6, 0), ("u8", 4, 1), ("u8", 7, 0), ("u16", 4, 1), ("i16", 4, 1), ("u16", 6, 0)]
@@ -483,9 +485,9 @@ fn the_last_byte_of_a_buffer_is_inside() {
     }
 }
 
-/// From GFX11 on the lowest two bits of no part count (llvm-project#216269); before, a constant may make up for the base.
+/// From GFX11 on the lowest two bits of each part are ignored (llvm-project#216269); before, only those of the sum.
 #[test]
-fn odd_parts_of_a_scalar_address_do_not_add_up() {
+fn scalar_addresses_ignore_low_bits_of_each_part() {
     for (arch, load, found) in
         [(Gfx90a, "s_load_dword", 3), (Gfx1100, "s_load_b32", 2), (Gfx1201, "s_load_b32", 2)]
     {
@@ -501,7 +503,7 @@ fn odd_parts_of_a_scalar_address_do_not_add_up() {
 }
 
 #[test]
-fn an_atomic_returns_by_the_lowest_bit_of_th() {
+fn lowest_th_bit_makes_atomics_return() {
     for (th, expected) in [("0x5", 3), ("0x4", 10), ("RETURN", 3), ("NT_RETURN", 3)] {
         let text = format!(
             "v_mov_b32_e32 v1, 12\nv_mov_b32_e32 v2, 10\n\
@@ -512,10 +514,10 @@ fn an_atomic_returns_by_the_lowest_bit_of_th() {
     }
 }
 
-/// LLVM prints `TH_ATOMIC_CASCADE_RT` for a reserved mixture with the bit that asks for the old value, too. The operands
-/// show it.
+/// LLVM prints `TH_ATOMIC_CASCADE_RT` for a reserved combination that also contains the bit for returning the old
+/// value. The operands show whether it is set.
 #[test]
-fn a_cascade_that_returns_is_refused_where_its_operands_show_it() {
+fn rejects_returning_cascades() {
     let site = Site::of(Gfx1201);
     let th = "th:TH_ATOMIC_CASCADE_RT scope:SCOPE_DEV";
     for text in [

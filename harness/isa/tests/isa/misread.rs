@@ -1,4 +1,4 @@
-//! Words that the disassembler is not shown as they are.
+//! Words that are changed before they are passed to the disassembler.
 
 use device::Arch;
 use isa::inside::misread::{instead, kills, with_constant, with_lanes};
@@ -8,7 +8,7 @@ fn bytes<const N: usize>(words: [u32; N]) -> Vec<u8> {
 }
 
 #[test]
-fn a_quad_perm_is_that_of_the_word() {
+fn quad_perm_is_corrected_from_the_word() {
     let given = bytes([0xd769_0008, 0x0002_18fa, 0xff00_b10a]);
     let (shown, right) = instead(Arch::Gfx1201, &given);
     assert_eq!(&*shown, bytes([0xd769_0008, 0x0002_18fa, 0xff00_e40a]));
@@ -26,7 +26,7 @@ fn a_quad_perm_is_that_of_the_word() {
 }
 
 #[test]
-fn literals_in_long_encodings_kill_on_gfx9_alone() {
+fn literals_in_long_encodings_crash_llvm_on_gfx9() {
     let compare = bytes([0xd010_0008, 0x043a_18ff, 0xc123_4567]);
     assert!(kills(Arch::Gfx90a, &compare));
     assert!(!kills(Arch::Gfx1100, &compare));
@@ -35,13 +35,18 @@ fn literals_in_long_encodings_kill_on_gfx9_alone() {
     assert!(!kills(Arch::Gfx90a, &bytes([0x0210_18ff, 0x043a_18ff])));
 }
 
-/// Words that released disassemblers died of, and their neighbours.
+/// Words on which released disassemblers crashed, and similar ones.
 #[test]
 fn keeps_crashing_words_from_the_disassembler() {
     #[track_caller]
     fn check(arch: Arch, words: [u32; 2], dies: bool) {
         assert_eq!(kills(arch, &bytes(words)), dies, "{arch}: {words:08x?}");
     }
+    check(Arch::Gfx950, [0xd256_3082, 0], true);
+    check(Arch::Gfx950, [0xd257_3082, 0x100], false);
+    check(Arch::Gfx942, [0xd256_3082, 0], false);
+    check(Arch::Gfx906, [0xd289_00ff, 0xec], true);
+    check(Arch::Gfx906, [0xd289_00fe, 0xec], false);
     check(Arch::Gfx1201, [0xbe80_50ff, 3], true);
     check(Arch::Gfx1201, [0xbe80_53ff, 3], false);
     check(Arch::Gfx1201, [0xbe80_5001, 3], false);
@@ -51,7 +56,7 @@ fn keeps_crashing_words_from_the_disassembler() {
     check(Arch::Gfx1100, [0x5a58_1cff, 0xff], false);
     check(Arch::Gfx90a, [0x4866_915f, 0xff], true);
     check(Arch::Gfx90a, [0x4c66_915f, 0xff], false);
-    // SDWA: reserved parts of sources and result, and of what becomes of the rest.
+    // SDWA: reserved values for sources, result and unused bits.
     check(Arch::Gfx1030, [0x0649_ccf9, 0x5587_be2a], true);
     check(Arch::Gfx90a, [0x0019_26f9, 0x8327_0e93], true);
     check(Arch::Gfx90a, [0x0019_26f9, 0x0606_1e93], true);
@@ -68,9 +73,9 @@ fn keeps_crashing_words_from_the_disassembler() {
     check(Arch::Gfx942, [0xd261_1820, 3], false);
 }
 
-/// The words and texts are those of 7.2.4 and 6.4.3.
+/// Words and texts are from comgr of 7.2.4 and 6.4.3.
 #[test]
-fn lanes_and_constants_are_those_of_the_word() {
+fn lanes_and_constants_are_corrected_from_the_word() {
     let given = bytes([0x7eb0_44e9, 0x0000_8034]);
     let text = "v_ceil_f32_dpp v88, v52 dpp8:[0,0,0,0,0,0,0,0] fi:1".to_owned();
     let right = with_lanes(text, &given, 8);

@@ -1,9 +1,9 @@
-//! What MODE says of denormals and of results.
+//! Effects of MODE on denormals and results.
 
 use super::*;
 
 #[test]
-fn mode_says_what_becomes_of_denormals() {
+fn mode_decides_about_denormals() {
     let (denormal, least) = (0x8000_0001, f32::MIN_POSITIVE);
     let run = |denormals: u32, text: &str| {
         let mut wave = wave(Gfx1030);
@@ -30,9 +30,10 @@ fn mode_says_what_becomes_of_denormals() {
     assert_eq!(run(0, "v_pk_mul_f16 v0, v1, 1.0"), denormal, "halves have bits of their own");
 }
 
-/// "If output denormals are enabled, then output modifiers are ignored", and under IEEE rules; "-0 is flushed to +0".
+/// "If output denormals are enabled, then output modifiers are ignored", and under IEEE rules too; "-0 is flushed to
+/// +0".
 #[test]
-fn results_are_scaled_where_mode_lets_them() {
+fn mode_enables_output_modifiers() {
     let with = |mode: u32, text: &str, sources: &[u32], expected: u32| {
         let text = format!("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 16), {mode:#x}\n{text}");
         check(Gfx1100, &text, sources, expected);
@@ -40,14 +41,14 @@ fn results_are_scaled_where_mode_lets_them() {
     let sum = "v_add_f32_e64 v0, v1, v2 mul:2";
     let (a, b) = (f(0.75), f(3.0));
     with(0, sum, &[a, b], f(7.5));
-    // Of the other floats alone denormals are kept.
+    // Only denormals of the other floats are kept.
     with(0x80, sum, &[a, b], f(7.5));
     for mode in [0x20, 0xf0, 0x200, 0x2f0] {
         with(mode, sum, &[a, b], f(3.75));
     }
     let half = "v_add_f32_e64 v0, v1, v2 div:2";
     with(0, half, &[f(-0.0), f(-0.0)], 0);
-    // What becomes denormal keeps its sign, what was denormal has none.
+    // A denormal result keeps its sign, a denormal source loses it.
     with(0, half, &[f(-f32::MIN_POSITIVE), f(-0.0)], f(-0.0));
     with(0, "v_add_f16_e64 v0.l, v1.l, v2.l div:2", &[0x8400, 0], 0x8000);
     with(0, "v_add_f16_e64 v0.l, v1.l, v2.l mul:4", &[0x8200, 0], 0);
@@ -59,7 +60,7 @@ fn results_are_scaled_where_mode_lets_them() {
 
 /// "OMOD is allowed regardless of MODE.denorm setting, but flushes output denorms when OMOD!=0" (the RDNA 4 guide).
 #[test]
-fn gfx12_scales_results_whatever_mode_says_of_denormals() {
+fn gfx12_scales_results_with_any_denormal_mode() {
     for mode in [0, 0x20, 0xf0] {
         let with = |text: &str, sources: &[u32], expected: u32| {
             let text = format!("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 16), {mode:#x}\n{text}");
@@ -74,9 +75,9 @@ fn gfx12_scales_results_whatever_mode_says_of_denormals() {
     }
 }
 
-/// "1ULP accuracy, denormals are flushed": these know no denormals of f32, also where MODE keeps them.
+/// "1ULP accuracy, denormals are flushed": denormals are flushed even if MODE keeps them.
 #[test]
-fn transcendental_instructions_know_no_denormals_of_f32() {
+fn transcendental_instructions_flush_f32_denormals() {
     let (denormal, least, large) = (0x0040_0000, 0x8000_0001, 0x7f00_0000);
     for arch in [Gfx906, Gfx90a, Gfx942, Gfx950, Gfx1030, Gfx1100, Gfx1201] {
         for (name, source, expected) in [
@@ -102,10 +103,10 @@ fn transcendental_instructions_know_no_denormals_of_f32() {
 const IEEE: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 9, 1), 1\n";
 const FLUSH: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n";
 
-/// `V_MIN_F32` and its kin in the CDNA 3, CDNA 4 and RDNA 3 ISA guides: a signalling NaN is made quiet where MODE.IEEE is set,
-/// and loses against a number else.
+/// `V_MIN_F32` and similar instructions in the CDNA 3, CDNA 4 and RDNA 3 ISA guides: the result of a signalling NaN is
+/// a quiet NaN if MODE.IEEE is set; otherwise the number is returned.
 #[test]
-fn signalling_nans_win_under_ieee_rules() {
+fn signalling_nans_take_precedence_under_ieee_rules() {
     let (one, two, signalling) = (f(1.0), f(2.0), 0x7f80_0001);
     for arch in [Gfx906, Gfx90a, Gfx950, Gfx1030, Gfx1100] {
         let rules = |text: &str, sources: &[u32], [set, clear]: [u32; 2]| {
@@ -118,7 +119,7 @@ fn signalling_nans_win_under_ieee_rules() {
             rules(&text, &[one, signalling], [0x7fc0_0001, one]);
             rules(&text, &[0x7fc0_0000, one], [one, one]);
         }
-        // The least of the first two, and then of that and the third.
+        // First the minimum of the first two, then of that and the third.
         rules("v_min3_f32 v0, v1, v2, v3", &[signalling, one, two], [two, one]);
         rules("v_med3_f32 v0, v1, v2, v3", &[signalling, one, two], [two, one]);
         for name in ["v_min_f64", "v_max_f64"] {
@@ -137,10 +138,10 @@ fn signalling_nans_win_under_ieee_rules() {
     check(Gfx1151, &format!("{IEEE}{text}"), &[], 0x7fc0_0001);
 }
 
-/// "isNAN(S0) ... D0 = S1", of NaNs of both kinds, and a quiet NaN of two (the RDNA 4 ISA guide, `V_MIN_NUM_F32`, `S_MIN_NUM_F32`,
-/// `DS_MIN_NUM_F32` and their kin).
+/// "isNAN(S0) ... D0 = S1" for NaNs of both kinds; two NaNs give a quiet NaN (the RDNA 4 ISA guide, `V_MIN_NUM_F32`,
+/// `S_MIN_NUM_F32`, `DS_MIN_NUM_F32` and similar).
 #[test]
-fn numbers_win_against_all_nans_on_gfx12() {
+fn numbers_take_precedence_over_nans_on_gfx12() {
     let (one, signalling) = (f(1.0), 0x7f80_0001);
     let check = |text: &str, sources: &[u32], expected| check(Gfx1201, text, sources, expected);
     for name in ["v_min_num_f32", "v_max_num_f32"] {
@@ -170,7 +171,7 @@ fn numbers_win_against_all_nans_on_gfx12() {
 
 /// "cmp_class ignores the FP mode and faithfully reports the unmodified source value" (LLVM, `VOPCInstructions.td`).
 #[test]
-fn a_class_is_that_of_the_denormal_itself() {
+fn class_test_ignores_denormal_flushing() {
     let (denormal, zero) = (1 << 7, 1 << 6);
     for arch in [Gfx90a, Gfx1030, Gfx1201] {
         let vcc = if wave(arch).lanes == 64 { "vcc" } else { "vcc_lo" };
@@ -184,10 +185,10 @@ fn a_class_is_that_of_the_denormal_itself() {
     }
 }
 
-/// llvm-project#205101, measured: -2^-24, a denormal half, times 2^-14 by gfx90a and gfx950, whatever MODE says in a dot
-/// product; and of `v_fma_mix_f32` where MODE keeps denormals and where it does not.
+/// llvm-project#205101, measured: -2^-24, a denormal half, times 2^-14 on gfx90a and gfx950, in a dot product with any
+/// MODE, and in `v_fma_mix_f32` with MODE keeping and flushing denormals.
 #[test]
-fn denormal_factors_are_zeros_where_they_were_measured_to_be() {
+fn denormal_factors_are_flushed_as_measured() {
     let (factors, product) = ([0x8001, 0x0400], 0xac80_0000);
     for (arch, expected) in [(Gfx90a, 0), (Gfx950, product)] {
         for mode in ["", IEEE, FLUSH] {
@@ -202,7 +203,7 @@ fn denormal_factors_are_zeros_where_they_were_measured_to_be() {
 
 /// "fdot2_f32_f16 always flushes fp32 denormal operand and output to zero, regardless of the denorm mode setting" (LLVM).
 #[test]
-fn dot_products_of_halves_have_no_denormal_sums() {
+fn dot2_flushes_denormal_sums() {
     let denormal = 0x0040_0000;
     for arch in [Gfx906, Gfx90a, Gfx950, Gfx1030, Gfx1100, Gfx1201] {
         let text = "v_dot2_f32_f16 v0, v1, v2, v3";
@@ -212,9 +213,9 @@ fn dot_products_of_halves_have_no_denormal_sums() {
     }
 }
 
-/// MODE.FP_DENORM counts for whatever computes in 32 bits.
+/// MODE.FP_DENORM applies to all operations that compute in 32 bits.
 #[test]
-fn mixed_and_scalar_floats_flush_as_mode_says() {
+fn mixed_and_scalar_floats_follow_the_denormal_mode() {
     let denormal = 0x8040_0000;
     let half = f(0.5);
     let both = |arch, text: &str, sources: &[u32], [kept, flushed]: [u32; 2]| {
@@ -225,7 +226,7 @@ fn mixed_and_scalar_floats_flush_as_mode_says() {
         let text = "v_fma_mix_f32 v0, v1, v2, v3";
         both(arch, text, &[denormal, f(1.0), f(-0.0)], [denormal, f(-0.0)]);
         both(arch, text, &[f(f32::MIN_POSITIVE), half, 0], [0x0040_0000, 0]);
-        // Of a source that is made a zero with the sign of the instruction.
+        // A flushed source keeps the sign that the modifier gives it.
         both(arch, "v_fma_mix_f32 v0, 0, 0, -v1", &[0x0040_0000], [denormal, 0]);
     }
     for arch in [Gfx1151, Gfx1201] {
@@ -242,7 +243,7 @@ fn mixed_and_scalar_floats_flush_as_mode_says() {
 
 /// "DS atomic fadd F32 does respect the denormal mode" (LLVM, pull request 89468).
 #[test]
-fn sums_in_the_lds_flush_as_mode_says() {
+fn lds_additions_follow_the_denormal_mode() {
     for (arch, [store, load]) in
         [(Gfx90a, ["write", "read"]), (Gfx1030, ["write", "read"]), (Gfx1201, ["store", "load"])]
     {

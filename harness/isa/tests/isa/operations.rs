@@ -1,4 +1,4 @@
-//! What instructions compute, of each kind a few.
+//! Results of a few instructions of each kind.
 
 use isa::inside::{ops, text::Text};
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ fn float_operations() {
 }
 
 #[test]
-fn conversions_by_chance_write_one_byte() {
+fn stochastic_conversions_write_one_byte() {
     let text = "v_mov_b32 v0, -1\nv_cvt_sr_fp8_f32 v0, v1, v2 op_sel:[0,0,1,0]";
     check(Gfx942, text, &[f(1.0), u32::MAX], 0xffff_40ff);
     let text = "v_mov_b32 v0, -1\nv_cvt_sr_fp8_f32 v0, -v1, v2 byte_sel:2";
@@ -75,7 +75,7 @@ fn only_active_lanes_are_written() {
     assert!((0..64).all(|lane| wave.lane(1, lane as usize) == expected(lane)));
 }
 
-/// Against the formulas of the RDNA 4 ISA guide, worked out by hand.
+/// Computed by hand with the formulas of the RDNA 4 ISA guide.
 #[test]
 fn video_and_cube_operations() {
     let (a, b) = (0x0102_0304, 0x0403_0001);
@@ -93,7 +93,7 @@ fn video_and_cube_operations() {
         "v_qsad_pk_u16_u8 v[0:1], v[1:2], v3, v[4:5]",
         &[0x0403_0201, 0x0807_0605, 0x0101_0101, 0xffff_0001, 5],
     );
-    // Bytes 1 2 3 4 differ from ones by 6 in all, each step adds 4; the second sum wraps.
+    // Bytes 1 2 3 4 differ from ones by 6 in total, each step adds 4; the second sum wraps.
     assert_eq!(pairs, 7 | 9 << 16 | 19 << 32 | 18 << 48);
     let pairs = vector(
         Gfx1100,
@@ -133,7 +133,7 @@ fn video_and_cube_operations() {
 }
 
 #[test]
-fn minima_that_pass_on_nans() {
+fn minima_that_propagate_nans() {
     let (quiet, signalling) = (0x7fc0_0001, 0x7f80_0002);
     check(Gfx1201, "v_minimum_f32 v0, v1, v2", &[f(1.0), quiet], quiet);
     check(Gfx1201, "v_maximum_f32 v0, v1, v2", &[quiet, signalling], 0x7fc0_0002);
@@ -150,7 +150,7 @@ fn minima_that_pass_on_nans() {
 }
 
 #[test]
-fn lanes_by_a_register_and_by_patterns() {
+fn lane_permutations_by_register_and_pattern() {
     let moved = |arch, text: &str, immediate: u16| {
         let mut wave = wave(arch);
         for lane in 0..wave.lanes {
@@ -164,7 +164,7 @@ fn lanes_by_a_register_and_by_patterns() {
         (0..wave.lanes).map(|lane| wave.lane(0, lane)).collect::<Vec<_>>()
     };
     let var = moved(Gfx1201, "v_permlane16_var_b32 v0, v1, v2", 0);
-    // Lane 1 asks for lane 16 modulo 16, which is lane 0, and lane 17 for its own row's.
+    // Lane 1 reads lane 16 modulo 16, which is lane 0; lane 17 does the same in its own row.
     assert_eq!((var[1], var[17], var[4]), (100, 116, 0));
     assert_eq!(moved(Gfx1201, "v_permlanex16_var_b32 v0, v1, v2", 0)[1], 116);
     assert_eq!(
@@ -185,7 +185,7 @@ fn lanes_by_a_register_and_by_patterns() {
 }
 
 #[test]
-fn scales_and_bytes_at_their_ends() {
+fn extreme_scales_and_bytes() {
     for arch in Arch::of_each_generation() {
         for (value, power) in
             [(f64::INFINITY, -5000), (f64::NEG_INFINITY, -1992), (f64::INFINITY, 5000)]
@@ -253,12 +253,12 @@ fn registers_by_index() {
     // Past the last register a source is v0, and nothing is written.
     assert_eq!(run(Gfx1151, 255, "v_movrels_b32 v1, v1"), [100, 100, 105]);
     assert_eq!(run(Gfx1151, 255, "v_movreld_b32 v1, v5"), [100, 101, 105]);
-    // M0[9:0] moves the source.
+    // M0[9:0] offsets the source.
     assert_eq!(run(Gfx1151, 0x0005_0100, "v_movrelsd_2_b32 v0, v1"), [100, 101, 100]);
 }
 
 #[test]
-fn indexing_mode_moves_register_numbers() {
+fn indexing_mode_offsets_register_numbers() {
     let moved = |text: &str, m0| {
         let text = Text::parse(text, &Site::of(Gfx90a)).expect("text");
         ops::moved(&text, m0).map(|moved| moved.map(|moved| moved.operands))
@@ -268,7 +268,7 @@ fn indexing_mode_moves_register_numbers() {
     assert_eq!(moved("v_add_f32 v0, v1, v2", 0xa003), Ok(Some(operands("v_add_f32 v3, v1, v5"))));
     assert_eq!(moved("s_mov_b32 s0, s1", 0x1004), Ok(None));
     assert!(moved("v_mov_b32 v0, v200", 0x10ff).is_err());
-    // The flags are a second destination, a comparison has no other.
+    // The flags are a second destination; a comparison has only this one.
     let carry = operands("v_addc_co_u32 v4, vcc, v5, v2, vcc");
     assert_eq!(moved("v_addc_co_u32 v0, vcc, v1, v2, vcc", 0x9004), Ok(Some(carry)));
     let scale = operands("v_div_scale_f32 v0, vcc, v1, v2, v7");
@@ -305,7 +305,7 @@ fn parts_of_registers() {
 }
 
 #[test]
-fn lanes_move() {
+fn lane_moves() {
     let moved = |arch, text: &str| {
         let mut wave = wave(arch);
         for lane in 0..wave.lanes {
@@ -333,7 +333,7 @@ fn lanes_move() {
 }
 
 #[test]
-fn inactive_lanes_stay() {
+fn inactive_lanes_are_not_written() {
     let mut wave = wave(Gfx90a);
     wave.set_pair(EXEC, 0x8000_0000_0000_0002);
     execute(Gfx90a, &mut wave, "v_mov_b32 v0, 9\nv_cmp_eq_u32_e64 s[4:5], v0, 9");
@@ -354,14 +354,14 @@ fn masks_of_all_lanes() {
     assert_eq!((wave.pair(VCC), wave.pair(6)), (odd, 0));
     assert_eq!([2, 31, 33, 63].map(|lane| wave.lane(3, lane)), [2, 32, 0, 64]);
     execute(Gfx90a, &mut wave, "v_cmp_lt_u64_e64 s[4:5], v[1:2], v[2:3]");
-    // By the high dwords, which are the lane in v2 and one more in v3.
+    // The high dwords are the lane in v2 and one more in v3.
     assert_eq!(wave.pair(4), odd);
     execute(Gfx90a, &mut wave, "v_cndmask_b32 v4, v2, -1, s[4:5]\nv_cmpx_gt_i32 vcc, 0, v4");
     assert_eq!((wave.pair(VCC), wave.pair(EXEC)), (odd, odd));
 }
 
 #[test]
-fn a_lane_mask_may_replace_the_scalar_it_comes_from() {
+fn lane_mask_may_overwrite_its_source() {
     let run = |text: &str| {
         let mut wave = wave(Gfx90a);
         wave.set_pair(4, 0xffff_fff0);
@@ -378,7 +378,7 @@ fn a_lane_mask_may_replace_the_scalar_it_comes_from() {
 }
 
 #[test]
-fn dual_operations_read_before_they_write() {
+fn dual_issue_reads_before_it_writes() {
     let text = "v_dual_mov_b32 v0, v1 :: v_dual_add_f32 v1, v0, v2";
     let got = vector(Gfx1100, &format!("v_mov_b32 v0, 1.0\n{text}"), &[77, f(2.0)]);
     assert_eq!(got, 77 | u64::from(f(3.0)) << 32);
@@ -456,7 +456,7 @@ proptest! {
         };
         let unsigned = (u64::from(a) * u64::from(b)).overflowing_add(c);
         prop_assert_eq!(run("v_mad_u64_u32 v[0:1], vcc, v1, v2, v[3:4]", VCC), unsigned);
-        // The sum may lie over its sources, and the carry over one of them.
+        // The sum may overlap its sources, and the carry may overlap one of them.
         prop_assert_eq!(run("v_mov_b32 v0, v1\nv_mov_b32 v1, v2\nv_mad_u64_u32 v[0:1], vcc, v0, v1, v[3:4]", VCC), unsigned);
         let text = "v_readlane_b32 s4, v1, 40\nv_readlane_b32 s5, v1, 40\nv_mad_u64_u32 v[0:1], s[4:5], v2, s4, v[3:4]";
         prop_assert_eq!(run(text, 4), unsigned);
@@ -474,7 +474,7 @@ proptest! {
         prop_assert_eq!(vector(Gfx1100, text, &sources), a.wrapping_sub(b));
     }
 
-    /// The compiler's sequence for a correctly rounded quotient.
+    /// Runs the compiler's sequence for a correctly rounded quotient.
     #[test]
     fn division_is_correctly_rounded(n: u32, d: u32) {
         let text = "v_div_scale_f32 v3, s[4:5], v2, v2, v1
@@ -494,7 +494,7 @@ proptest! {
             "{:e} / {:e} is {:e}, not {:e}", f32::from_bits(n), f32::from_bits(d), got, expected);
     }
 
-    /// The same for doubles.
+    /// Runs the compiler's sequence for a correctly rounded quotient of doubles.
     #[test]
     fn division_of_doubles_is_correctly_rounded(n: u64, d: u64) {
         let text = "v_div_scale_f64 v[6:7], s[4:5], v[3:4], v[3:4], v[1:2]

@@ -1,6 +1,6 @@
-//! MODE.DX10_CLAMP and MODE.FP16_OVFL: what becomes of NaNs under `clamp`, and of results that are too large.
+//! MODE.DX10_CLAMP and MODE.FP16_OVFL: NaNs under `clamp`, and results that are too large.
 //!
-//! The codes were worked out by hand from the ISA guides' tables of the formats.
+//! The codes were computed by hand from the ISA guides' tables of the formats.
 
 use isa::inside::{
     launch::initial_mode,
@@ -12,14 +12,14 @@ use super::*;
 const OVERFLOW: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1\n";
 const KEEPS_NANS: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 8, 1), 0\n";
 
-/// Of binary16: the greatest number, infinity, 2, 1, 0.5.
+/// Binary16 codes: the largest number, infinity, 2, 1, 0.5.
 const GREATEST: u32 = 0x7bff;
 const INFINITY: u32 = 0x7c00;
 const TWO: u32 = 0x4000;
 const MINUS: u32 = 0x8000;
 const NAN: u32 = 0x7e00;
 
-/// What an instruction gives with the bit clear, and with it set.
+/// Checks the results of an instruction with the bit clear and with the bit set.
 #[track_caller]
 fn both(arch: Arch, text: &str, sources: &[u32], [clear, set]: [u32; 2]) {
     check(arch, text, sources, clear);
@@ -29,7 +29,7 @@ fn both(arch: Arch, text: &str, sources: &[u32], [clear, set]: [u32; 2]) {
 }
 
 #[test]
-fn a_new_wave_has_what_its_kernel_asks_for() {
+fn new_wave_has_the_requested_mode() {
     // FLOAT_MODE 0xc0, ENABLE_DX10_CLAMP, ENABLE_IEEE_MODE, FP16_OVFL.
     for (rsrc1, before, gfx12) in [
         (0xc0 << 12, 0xc0, 0xc0),
@@ -45,7 +45,7 @@ fn a_new_wave_has_what_its_kernel_asks_for() {
 }
 
 #[test]
-fn halves_that_are_too_large_are_the_greatest() {
+fn too_large_halves_saturate() {
     let of_vectors = |arch, half: &str| {
         let sum = |name: &str| format!("{name} v0{half}, v1{half}, v2{half}");
         for (name, sources, clear, set) in [
@@ -74,9 +74,9 @@ fn halves_that_are_too_large_are_the_greatest() {
     both(Gfx1100, high, &[GREATEST << 16; 2], [INFINITY << 16, GREATEST << 16]);
 }
 
-/// "Regardless of round mode": upward, the least denormal more is infinite.
+/// "Regardless of round mode": rounding upward, adding the smallest denormal overflows.
 #[test]
-fn results_that_are_rounded_otherwise_stop() {
+fn other_roundings_saturate() {
     for (mode, expected) in [("", INFINITY), (OVERFLOW, GREATEST)] {
         let mut wave = wave(Gfx906);
         wave.set_lane(1, 3, GREATEST);
@@ -92,7 +92,7 @@ fn results_that_are_rounded_otherwise_stop() {
 }
 
 #[test]
-fn conversions_to_halves_and_mixed_ones_stop() {
+fn conversions_to_halves_and_mixed_ones_saturate() {
     let too_large = f(65520.0);
     for arch in [Gfx906, Gfx90a, Gfx950, Gfx1030] {
         let convert = "v_cvt_f16_f32_e32 v0, v1";
@@ -112,12 +112,12 @@ fn conversions_to_halves_and_mixed_ones_stop() {
     both(Gfx1030, mixed, &sources, [INFINITY | MINUS; 2]);
     let high = "v_fma_mixhi_f16 v0, v1, v2, v3";
     both(Gfx950, high, &[sources[0], sources[1], 0], [INFINITY << 16, GREATEST << 16]);
-    // Of 32 bits nothing changes.
+    // 32-bit results do not change.
     both(Gfx950, "v_mul_f32 v0, v1, v2", &[f(1e30); 2], [f(f32::INFINITY); 2]);
 }
 
 #[test]
-fn packed_halves_stop_one_by_one() {
+fn packed_halves_saturate_separately() {
     let sources = [GREATEST << 16 | INFINITY, GREATEST << 16 | GREATEST];
     let [clear, set] = [INFINITY << 16 | INFINITY, GREATEST << 16 | INFINITY];
     for arch in [Gfx906, Gfx942, Gfx1030, Gfx1201] {
@@ -127,7 +127,7 @@ fn packed_halves_stop_one_by_one() {
         both(arch, "v_pk_fma_f16 v0, v1, v2, v3", &product, expected);
         both(arch, "v_pk_max_f16 v0, v1, v1", &sources, [sources[0]; 2]);
     }
-    // A constant of which there is one half, and a swap of halves.
+    // A constant with a single half, and swapped halves.
     both(
         Gfx942,
         "v_pk_mul_f16 v0, v1, 4.0 op_sel:[1,0] op_sel_hi:[0,0]",
@@ -137,7 +137,7 @@ fn packed_halves_stop_one_by_one() {
 }
 
 #[test]
-fn a_division_by_zero_is_infinite_but_on_gfx12() {
+fn division_by_zero_is_infinite_except_on_gfx12() {
     for (arch, half, by_zero) in
         [(Gfx942, "", INFINITY), (Gfx1100, ".l", INFINITY), (Gfx1201, ".l", GREATEST)]
     {
@@ -146,7 +146,7 @@ fn a_division_by_zero_is_infinite_but_on_gfx12() {
         both(arch, &one("v_rcp_f16_e64"), &[MINUS], [INFINITY | MINUS, by_zero | MINUS]);
         both(arch, &one("v_rsq_f16_e64"), &[0], [INFINITY, by_zero]);
         both(arch, &one("v_log_f16_e64"), &[0], [INFINITY | MINUS, by_zero | MINUS]);
-        // An overflow: 2^-24 and 2^17.
+        // Overflows: the reciprocal of 2^-24, and 2^17.
         both(arch, &one("v_rcp_f16_e64"), &[1], [INFINITY, GREATEST]);
         both(arch, &one("v_exp_f16_e64"), &[0x4c40], [INFINITY, GREATEST]);
         both(arch, &one("v_exp_f16_e64"), &[INFINITY], [INFINITY; 2]);
@@ -157,20 +157,21 @@ fn a_division_by_zero_is_infinite_but_on_gfx12() {
 }
 
 #[test]
-fn a_scaled_result_stops_again() {
-    // Denormal results are not kept and there are no IEEE rules, so that modifiers count.
+fn scaled_results_saturate_again() {
+    // Denormal results are not kept and IEEE rules are off, so that modifiers are effective.
     let mode = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 16), 0x130\n";
     let scaled = |modifier: &str| format!("{mode}v_add_f16_e64 v0, v1, v2 {modifier}");
     both(Gfx906, &scaled("mul:4"), &[GREATEST, 0], [INFINITY, GREATEST]);
     both(Gfx906, &scaled("mul:4"), &[INFINITY, 0], [INFINITY; 2]);
-    // It stops before it is halved: 32752.
+    // The result saturates before it is halved: 32752.
     both(Gfx906, &scaled("div:2"), &[GREATEST, GREATEST], [INFINITY, 0x77ff]);
     both(Gfx906, &scaled("mul:2 clamp"), &[GREATEST, GREATEST], [0x3c00; 2]);
 }
 
-/// The table "FP16_OVFL rule" of the ISA guides: the greatest number also for infinities, but on GFX12; a NaN for a NaN.
+/// The table "FP16_OVFL rule" of the ISA guides: the largest number also for infinities, except on GFX12; a NaN stays a
+/// NaN.
 #[test]
-fn conversions_to_fp8_and_bf8_stop() {
+fn conversions_to_fp8_and_bf8_saturate() {
     let (large, infinite, nan) = (f(1e6), f(f32::INFINITY), f(f32::NAN));
     let minus = |value: u32| value | 1 << 31;
     for (arch, name, greatest, overflow, of_nan) in [
@@ -202,7 +203,7 @@ fn conversions_to_fp8_and_bf8_stop() {
         both(arch, &by_chance, &[minus(large), 0], [down, bottom]);
         both(arch, &by_chance, &[nan, 0], [of_nan; 2]);
     }
-    // Just what no longer rounds to the greatest number, which is 240 and 448.
+    // The smallest number that does not round to the largest one, which is 240 and 448.
     let fp8 = "v_cvt_pk_fp8_f32 v0, v1, v2";
     both(Gfx942, fp8, &[f(247.9), f(248.0)], [0x807f, 0x7f7f]);
     both(Gfx950, fp8, &[f(464.0), f(464.1)], [0x7f7e, 0x7e7e]);
@@ -210,7 +211,7 @@ fn conversions_to_fp8_and_bf8_stop() {
 
 /// "Conversion to F4/F6 does not support FP16_OVFL, while to F8 does."
 #[test]
-fn scaled_conversions_stop() {
+fn scaled_conversions_saturate() {
     let pair = "v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, 1.0";
     both(Gfx950, pair, &[f(1e6), f(f32::NEG_INFINITY)], [0xff7f, 0xfe7e]);
     let of_halves = "v_cvt_scalef32_pk_bf8_f16 v0, v1, 0.5";
@@ -224,7 +225,7 @@ fn scaled_conversions_stop() {
 }
 
 #[test]
-fn dot_products_and_products_of_matrices_in_halves_stop() {
+fn half_precision_dot_and_matrix_products_saturate() {
     let dot = "v_dot2_f16_f16 v0, v1, v2, v3";
     let all = GREATEST << 16 | GREATEST;
     both(Gfx1100, dot, &[all, TWO << 16 | TWO, 0], [INFINITY, GREATEST]);
@@ -243,9 +244,9 @@ fn dot_products_and_products_of_matrices_in_halves_stop() {
     assert_eq!(product(OVERFLOW, INFINITY), INFINITY << 16 | INFINITY);
 }
 
-/// Of k, 0 to 3 are added first, then 8 to 11, 4 to 7 and 12 to 15: so others found on gfx1201.
+/// The products of k 0 to 3 are added first, then 8 to 11, 4 to 7 and 12 to 15, as others found on gfx1201.
 #[test]
-fn products_of_matrices_in_halves_stop_after_four_of_k_on_gfx12() {
+fn gfx12_matrix_products_saturate_after_four_of_k() {
     let product = |mode: &str, at_4: u32| {
         let mut wave = wave(Gfx1201);
         for lane in 0..wave.lanes {
@@ -269,7 +270,7 @@ fn products_of_matrices_in_halves_stop_after_four_of_k_on_gfx12() {
 }
 
 #[test]
-fn scalar_halves_stop() {
+fn scalar_halves_saturate() {
     let run = |mode: &str, name: &str, a: u32, b: u32| {
         let mut wave = wave(Gfx1201);
         let text = format!("{mode}s_mov_b32 s1, {a:#x}\ns_mov_b32 s2, {b:#x}\n{name}");
@@ -289,7 +290,7 @@ fn scalar_halves_stop() {
 }
 
 #[test]
-fn a_nan_stays_under_clamp_where_mode_says_so() {
+fn mode_decides_about_nans_under_clamp() {
     let with = |arch, text: &str, sources: &[u32], [set, clear]: [u32; 2]| {
         check(arch, text, sources, set);
         check(arch, &format!("{KEEPS_NANS}{text}"), sources, clear);
@@ -313,7 +314,7 @@ fn a_nan_stays_under_clamp_where_mode_says_so() {
 
 /// Measured on a Radeon RX 9070 XT.
 #[test]
-fn a_negative_zero_is_positive_under_clamp() {
+fn clamp_makes_negative_zero_positive() {
     check(Gfx1201, "v_add_f32_e64 v0, v1, v2 clamp", &[f(-0.0), f(-0.0)], 0);
     check(Gfx90a, "v_pk_add_f16 v0, v1, v1 clamp", &[0x8000_8000], 0);
 }

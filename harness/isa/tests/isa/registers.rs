@@ -1,9 +1,9 @@
-//! Register files that are used again.
+//! Reuse of register files.
 
 use isa::inside::registers::{ROWS, RegisterFile};
 
 #[test]
-fn a_file_that_is_used_again_is_all_zeros() {
+fn reused_register_file_is_zero() {
     let is_zero =
         |file: &RegisterFile| file.as_flattened().as_flattened().iter().all(|word| *word == 0);
     for rows in [0, 1, 16, 24, 255, 511, ROWS] {

@@ -1,5 +1,5 @@
-//! The rounding modes, against the host's own: MXCSR rounds what SSE computes, and the conversion to binary16 names its
-//! rounding. Directed rounding may be done in steps, which gives a reference for binary16 too.
+//! Rounding modes, compared with the host's: MXCSR determines the rounding of SSE arithmetic, and the conversion to
+//! binary16 names its rounding. Directed rounding may be done in two steps, which gives a reference for binary16 too.
 #![cfg(target_arch = "x86_64")]
 
 use std::arch::asm;
@@ -18,10 +18,10 @@ use proptest::prelude::*;
 
 use super::{Nothing, wave};
 
-/// The values of MODE.FP_ROUND, with MXCSR's for the same.
+/// Values of MODE.FP_ROUND with the corresponding ones of MXCSR.
 const MODES: [(u32, u32); 4] = [(0, 0), (1, 2), (2, 1), (3, 3)];
 
-/// MXCSR with all exceptions masked, and its rounding.
+/// Returns MXCSR with all exceptions masked and this rounding.
 fn mxcsr(rounding: u32) -> u32 {
     0x1f80 | rounding << 13
 }
@@ -32,8 +32,8 @@ macro_rules! host {
         fn $name(rounding: u32, $($operand: $type),+) -> $result {
             let (set, usual) = (mxcsr(rounding), mxcsr(0));
             let result;
-            // SAFETY: only MXCSR and registers are touched, and MXCSR is as before at the end. That the processor has FMA
-            // was asked for an `Able`; all processors with AVX2 have F16C, too.
+            // SAFETY: only MXCSR and registers are changed, and MXCSR is restored at the end. Support for FMA was
+            // checked by `Able`; all processors with AVX2 also have F16C.
             unsafe {
                 asm!(
                     "ldmxcsr [{set}]", $text, "ldmxcsr [{usual}]",
@@ -54,7 +54,7 @@ host!(multiply64(a: f64, b: f64) -> f64: "vmulsd {r}, {a}, {b}");
 host!(narrow(a: f64) -> f32: "vcvtsd2ss {r}, {a}, {a}");
 host!(fma32(a: f32, b: f32, c: f32) -> f32: "vmovaps {r}, {a}\nvfmadd213ss {r}, {b}, {c}");
 host!(fma64(a: f64, b: f64, c: f64) -> f64: "vmovaps {r}, {a}\nvfmadd213sd {r}, {b}, {c}");
-// By MXCSR, too.
+// Rounded by MXCSR too.
 host!(half_bits(a: f32) -> f32: "vcvtps2ph {r}, {a}, 4");
 
 fn half(rounding: u32, value: f64) -> u32 {
@@ -65,7 +65,7 @@ fn wide(half: u32) -> f64 {
     F16(half as u16).to_f32().into()
 }
 
-/// Sets MODE by the two fields and executes one instruction as a wave in that mode does; the result is v0 and v1.
+/// Sets MODE with the two fields and executes one instruction like a wave in that mode; returns v0 and v1.
 fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64 {
     let mut wave = wave(arch);
     let mut machine = line::machine(&Nothing);
@@ -89,7 +89,7 @@ fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64
     u64::from(wave.lane(0, 3)) | u64::from(wave.lane(1, 3)) << 32
 }
 
-/// Numbers whose sums round, cancel, overflow and underflow more often than those of any bits do.
+/// Generates numbers whose sums round, cancel, overflow and underflow more often than those of random bits.
 fn single() -> impl Strategy<Value = f32> {
     prop_oneof![
         any::<u32>(),
@@ -139,7 +139,7 @@ proptest! {
     fn singles(a in single(), b in single(), c in single()) {
         let sources = [a, b, c].map(f32::to_bits);
         for (mode, host) in MODES {
-            // The other field is another mode, which must not matter.
+            // The other field has another mode, which must have no effect.
             let run = |text: &str| run(Gfx1030, mode, (mode + 1) % 4, text, &sources);
             let check = |text: &str, expected: f32| {
                 let got = run(text);
@@ -186,7 +186,7 @@ proptest! {
         let sources = [a.into(), b.into(), c.into(), value.to_bits(), u32::from(a) << 16 | u32::from(b)];
         let (a, b, c) = (wide(a.into()), wide(b.into()), wide(c.into()));
         for (mode, host) in MODES {
-            // In steps, only directed rounding is right.
+            // Rounding in two steps is correct only for directed rounding.
             let exact = |value: f64| half(host, value);
             let check = |text: &str, expected: u32| {
                 let got = run(Gfx1151, (mode + 1) % 4, mode, text, &sources);
@@ -210,7 +210,7 @@ proptest! {
 }
 
 #[test]
-fn zeros_of_opposite_numbers_have_the_sign_of_the_mode() {
+fn sign_of_cancelled_zero_depends_on_the_mode() {
     for (mode, expected) in [(0, 0), (1, 0), (2, 0x8000_0000), (3, 0)] {
         let one = 1f32.to_bits();
         assert_eq!(run(Gfx1151, mode, 0, "v_sub_f32 v0, v1, v2", &[one, one]) as u32, expected);
@@ -221,18 +221,18 @@ fn zeros_of_opposite_numbers_have_the_sign_of_the_mode() {
 }
 
 #[test]
-fn both_halves_of_a_dual_instruction_round() {
+fn both_instructions_of_a_dual_issue_round() {
     let (one, least) = (1f32.to_bits(), 1);
     let text = "v_dual_add_f32 v0, v1, v2 :: v_dual_mov_b32 v1, v2";
     assert_eq!(run(Gfx1151, 1, 0, text, &[one, least]), u64::from(one + 1) | 1 << 32);
-    // The second one reads what the first writes.
+    // The second instruction reads what the first writes.
     let text = "v_dual_mul_f32 v0, v1, v2 :: v_dual_fmac_f32 v1, v0, v2";
     assert_eq!(run(Gfx1151, 1, 0, text, &[one, least]), 1 | u64::from(one) << 32);
 }
 
 #[test]
 fn rounding_and_denormals_compose() {
-    // FP_DENORM of 32 bits at 0 makes zeros of denormal sources and results, whichever way the arithmetic rounds.
+    // FP_DENORM 0 for 32 bits flushes denormal sources and results, whatever the rounding.
     let least = f32::MIN_POSITIVE.to_bits();
     for (denormals, expected) in [(0, 0), (1, 0), (2, 0x0040_0000), (3, 0x0040_0000)] {
         let mut wave = wave(Gfx1030);
@@ -252,7 +252,7 @@ fn rounding_and_denormals_compose() {
 }
 
 #[test]
-fn conversions_with_a_rounding_of_their_own_ignore_the_mode() {
+fn conversions_with_fixed_rounding_ignore_the_mode() {
     let third = (1f32 / 3.0).to_bits();
     for mode in 0..4 {
         assert_eq!(
@@ -271,7 +271,7 @@ fn conversions_with_a_rounding_of_their_own_ignore_the_mode() {
 }
 
 #[test]
-fn bytes_are_rounded_as_mode_says() {
+fn byte_conversions_follow_the_rounding_mode() {
     for (single, expected) in [(1, 3), (2, 2), (3, 2)] {
         let value = [2.25f32.to_bits(), 0xaaaa_aa00];
         let got = run(Gfx1100, single, 0, "v_cvt_pk_u8_f32 v0, v1, 0, v2", &value);
@@ -279,9 +279,9 @@ fn bytes_are_rounded_as_mode_says() {
     }
 }
 
-/// 1 + 2^-11 + 2^-30 is 1 + 2^-11 as an f32, which lies between two halves and goes to the even one.
+/// 1 + 2^-11 + 2^-30 is 1 + 2^-11 as an f32, which is between two halves and rounds to the even one.
 #[test]
-fn a_mixed_half_is_rounded_to_f32_first() {
+fn mixed_half_is_rounded_to_f32_first() {
     let sources = [0x3f80_0000, 0x3f80_1000, 0x3080_0000];
     for (text, expected) in [
         ("v_fma_mixlo_f16 v0, v1, v2, v3 op_sel_hi:[0,0,0]", 0x3c00),

@@ -1,10 +1,10 @@
-//! Results that stop at the greatest and the least number, and products by the rules of older interfaces.
+//! Saturating results, and products by the rules of older interfaces.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Sums of three numbers, or differences, as they are in wide integers.
+/// Returns the sum or difference of three numbers, saturated.
 fn stopped(exact: i128, least: i128, greatest: i128) -> u32 {
     exact.clamp(least, greatest) as u32
 }
@@ -12,7 +12,7 @@ fn stopped(exact: i128, least: i128, greatest: i128) -> u32 {
 const EDGES: [u32; 8] = [0, 1, 2, 0x7fff_ffff, 0x8000_0000, 0xffff_0000, 0xffff_fffe, u32::MAX];
 
 #[test]
-fn carries_stay_where_results_stop() {
+fn saturated_results_keep_their_carries() {
     for a in EDGES {
         for b in EDGES {
             for (name, exact) in [
@@ -43,7 +43,7 @@ fn carries_stay_where_results_stop() {
 
 proptest! {
     #[test]
-    fn products_and_sums_stop(a: u32, b: u32, c: u32) {
+    fn products_and_sums_saturate(a: u32, b: u32, c: u32) {
         let signed = |bits: u32, width: u32| i128::from((bits << (32 - width)) as i32 >> (32 - width));
         let unsigned = |bits: u32, width: u32| i128::from(bits << (32 - width) >> (32 - width));
         let sources = [a, b, c];
@@ -58,7 +58,7 @@ proptest! {
             of("v_mad_i32_i24", arch, stopped(exact_signed(24, 32), least, most));
             of("v_mad_u32_u16", arch, stopped(exact(16, 32), 0, u32::MAX.into()));
             of("v_mad_i32_i16", arch, stopped(exact_signed(16, 32), least, most));
-            // The upper half of v0, which was zero, stays.
+            // The upper half of v0, which was zero, is kept.
             of("v_mad_u16", arch, stopped(exact(16, 16), 0, 0xffff));
             of("v_mad_i16", arch, stopped(exact_signed(16, 16), -0x8000, 0x7fff) & 0xffff);
             let half = |shift: u32| {
@@ -71,7 +71,7 @@ proptest! {
 }
 
 #[test]
-fn zero_times_anything_is_zero_by_the_old_rules() {
+fn legacy_product_of_zero_is_zero() {
     let (infinity, nan) = (f(f32::INFINITY), f(f32::NAN));
     for anything in [infinity, nan, f(3.0)] {
         check(Gfx906, "v_mad_legacy_f32 v0, v1, v2, v3", &[f(0.0), anything, f(7.0)], f(7.0));
@@ -81,7 +81,7 @@ fn zero_times_anything_is_zero_by_the_old_rules() {
         check(Gfx1100, "v_mullit_f32 v0, v1, v2, v3", &[f(0.0), f(5.0), f(1.0)], f(0.0));
     }
     let fused = "v_mov_b32 v0, v3\nv_fmac_legacy_f32 v0, v1, v2";
-    // A product that is rounded by itself, or only with the sum: (1 + 2^-12)^2 - 1.
+    // A product that is rounded separately, or only with the sum: (1 + 2^-12)^2 - 1.
     let next = f32::from_bits(0x3f80_0800);
     let once = (f64::from(next) * f64::from(next) - 1.0) as f32;
     check(Gfx1030, fused, &[f(next), f(next), f(-1.0)], f(once));
@@ -92,7 +92,7 @@ fn zero_times_anything_is_zero_by_the_old_rules() {
 
 /// The RDNA ISA guides, `V_MULLIT_F32`.
 #[test]
-fn no_light_is_the_least_number() {
+fn mullit_without_light_is_the_smallest_number() {
     let dark = f(-f32::MAX);
     let light = |sources: [f32; 3], expected| {
         check(Gfx1030, "v_mullit_f32 v0, v1, v2, v3", &sources.map(f), expected);
@@ -110,14 +110,14 @@ fn no_light_is_the_least_number() {
 }
 
 #[test]
-fn quotients_of_halves_are_mended_as_before() {
-    // 1 / 0, and a quotient as it is, with the sign of its operands.
+fn legacy_div_fixup_of_halves() {
+    // 1 / 0, and an ordinary quotient with the sign of its operands.
     check(Gfx90a, "v_div_fixup_legacy_f16 v0, v1, v2, v3", &[0x3c00, 0, 0x3c00], 0x7c00);
     check(Gfx90a, "v_div_fixup_legacy_f16 v0, v1, v2, v3", &[0x3800, 0xc000, 0x3c00], 0xb800);
 }
 
 #[test]
-fn scalar_minima_pass_on_nans() {
+fn scalar_minima_propagate_nans() {
     let scalar = |text: &str, a: u32, b: u32, expected: u32| {
         let mut wave = wave(Gfx1201);
         (wave.scalar[1], wave.scalar[2]) = (a, b);
@@ -133,7 +133,7 @@ fn scalar_minima_pass_on_nans() {
     scalar("s_maximum_f16 s0, s1, s2", 0x8000, 0x0000, 0x0000);
 }
 
-/// Codes of OCP's formats, whose values are those that the specification lists.
+/// Codes of OCP's formats, whose values are from the specification.
 #[test]
 fn dot_products_of_bytes() {
     // fp8: 1, 1.5, -2 and 448; bf8: 1, 0.5, -3 and 57344.
@@ -147,7 +147,7 @@ fn dot_products_of_bytes() {
     of("v_dot4_f32_bf8_bf8", 0x00c2_383c, 0x00c2_383c, 0.25 + 1.0 + 0.25 + 9.0);
 }
 
-/// One product in a block of 4 by 4 doubles, with the signs of each operand changed on its own.
+/// A single product in a block of 4 by 4 doubles, with the sign of each operand inverted separately.
 #[test]
 fn signs_of_matrices_of_doubles() {
     for (signs, expected) in [

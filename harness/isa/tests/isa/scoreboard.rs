@@ -1,6 +1,6 @@
-//! What the sanitizer says of results that have not come, on each architecture, and what becomes of them where they come late.
+//! Findings about results that have not arrived, on each architecture, and the effects of late results.
 //!
-//! The encodings of the waits, behind `#`, are those that LLVM's assembler prints.
+//! The encodings of the waits, after `#`, are those that LLVM's assembler prints.
 
 use std::ops::Range;
 
@@ -18,13 +18,13 @@ use isa::{
 
 const BYTES: usize = 4096;
 
-/// Memory whose dwords count from 1 on.
+/// Memory whose dwords count from 1.
 struct Memory {
     start: u64,
     watched: bool,
 }
 
-// SAFETY: each test makes it of a buffer that outlives the machine, and touches that by nothing else meanwhile.
+// SAFETY: each test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
 unsafe impl AddressSpace for Memory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let range = self.start..self.start + BYTES as u64;
@@ -36,8 +36,9 @@ unsafe impl AddressSpace for Memory {
     }
 }
 
-/// Two waves, of which s[0:1] hold the start of the memory, s[4:7] a buffer of it, v0 four times the lane, v[10:11] the
-/// address of a dword of it for each lane, v[12:13] that of one in the LDS, and v9 the number of the wave plus one.
+/// Two waves. s[0:1] contain the start of the memory, s[4:7] a buffer descriptor for it, v0 four times the lane,
+/// v[10:11] the address of a dword of memory for each lane, v[12:13] that of one in the LDS, and v9 the wave number
+/// plus one.
 struct Bench<'a> {
     arch: Arch,
     machine: Machine<'a>,
@@ -76,7 +77,7 @@ impl Bench<'_> {
         Bench { arch, machine, waves }
     }
 
-    /// Runs a line: `barrier`, or an instruction of wave 0, or of another one by `1: instruction`.
+    /// Runs a line: `barrier`, an instruction of wave 0, or `1: instruction` for another wave.
     fn run(&mut self, pc: usize, line: &str) {
         if line == "barrier" {
             Checks::of(&mut self.machine.watch).expect("results are followed").barrier();
@@ -104,7 +105,7 @@ fn words() -> Vec<u32> {
     (1..=BYTES as u32 / 4).collect()
 }
 
-/// What is found in a program of lines.
+/// Checks the findings of a program.
 #[track_caller]
 fn check(archs: &[Arch], text: &str, expected: &[&str]) {
     for arch in archs {
@@ -139,7 +140,7 @@ const GFX9: [Arch; 4] = [Gfx906, Gfx90a, Gfx942, Gfx950];
 const GFX11: [Arch; 2] = [Gfx1100, Gfx1151];
 
 #[test]
-fn a_loaded_register_is_used_after_its_wait() {
+fn loaded_registers_need_a_wait() {
     for (archs, wait, counter) in [
         (&GFX9[..], "s_waitcnt vmcnt(0) # 0f70", "vmcnt"),
         (&[Gfx1030], "s_waitcnt vmcnt(0) # 3f70", "vmcnt"),
@@ -157,10 +158,10 @@ fn a_loaded_register_is_used_after_its_wait() {
             &format!("{load}; global_load_dword v2, v1, s[0:1]; {wait}"),
             &[&early("read")],
         );
-        // It is told once, and what it does not touch is not told.
+        // The finding is reported once, and only for the affected register.
         check(archs, &format!("{load}; v_mov_b32 v2, v1; v_mov_b32 v3, v1"), &[&early("read")]);
         check(archs, &format!("{load}; v_mov_b32 v2, v0; v_mov_b32 v0, v3"), &[]);
-        // Loads come in turn, so the later one writes last.
+        // Loads complete in order, so the later one writes last.
         check(
             archs,
             &format!("{load}; global_load_dword v1, v0, s[0:1] offset:4; {wait}; v_mov_b32 v2, v1"),
@@ -170,7 +171,7 @@ fn a_loaded_register_is_used_after_its_wait() {
 }
 
 #[test]
-fn a_wait_that_leaves_later_loads_open_is_enough() {
+fn wait_may_leave_later_loads_outstanding() {
     for (archs, one, counter) in [
         (&GFX9[..], "s_waitcnt vmcnt(1) # 0f71", "vmcnt"),
         (&[Gfx1030], "s_waitcnt vmcnt(1) # 3f71", "vmcnt"),
@@ -187,7 +188,7 @@ fn a_wait_that_leaves_later_loads_open_is_enough() {
             &[&format!("v1 read by 2 of 0, {counter}(1)")],
         );
     }
-    // The two upper bits of GFX9 and GFX10 lie apart.
+    // The two upper bits on GFX9 and GFX10 are in another place.
     let many: String =
         (20..37).map(|row| format!("global_load_dword v{row}, v0, s[0:1]; ")).collect();
     for (archs, wait) in [(&GFX9[..], "# 4f70"), (&[Gfx1030], "# 7f70")] {
@@ -198,7 +199,7 @@ fn a_wait_that_leaves_later_loads_open_is_enough() {
 }
 
 #[test]
-fn stores_share_the_counter_of_loads_on_gfx9_alone() {
+fn stores_share_the_load_counter_only_on_gfx9() {
     let program = |wait: &str| {
         format!(
             "global_load_dword v1, v0, s[0:1]; global_store_dword v0, v9, s[0:1]; {wait}; v_mov_b32 v3, v1"
@@ -209,11 +210,11 @@ fn stores_share_the_counter_of_loads_on_gfx9_alone() {
     check(&[Gfx1030], &program("s_waitcnt vmcnt(1) # 3f71"), &[&early("vmcnt")]);
     check(&GFX11, &program("s_waitcnt vmcnt(1) # 07f7"), &[&early("vmcnt")]);
     check(&[Gfx1201], &program("s_wait_loadcnt 0x1 # 1"), &[&early("loadcnt")]);
-    // A wait for stores is none for loads, and the other way round nothing is read.
+    // A wait for stores does not wait for loads.
     let stores =
         "global_load_dword v1, v0, s[0:1]; s_waitcnt_vscnt null, 0x0 # 0; v_mov_b32 v3, v1";
     check(&[Gfx1030, Gfx1100], stores, &["v1 read by 2 of 0, vmcnt(0)"]);
-    // An atomic that gives something back is a load, another one a store.
+    // An atomic that returns a value is a load, another one a store.
     let atomic =
         "global_atomic_add v1, v0, v9, s[0:1] glc; s_waitcnt_vscnt null, 0x0 # 0; v_mov_b32 v3, v1";
     check(&[Gfx1030], atomic, &["v1 read by 2 of 0, vmcnt(0)"]);
@@ -222,7 +223,7 @@ fn stores_share_the_counter_of_loads_on_gfx9_alone() {
 }
 
 #[test]
-fn what_drops_lines_of_caches_counts_on_gfx12_alone() {
+fn cache_invalidations_count_only_on_gfx12() {
     let between = |arch: Arch, line: &str, wait: &str, early: &[&str]| {
         let program = format!("global_load_dword v1, v0, s[0:1]; {line}; {wait}; v_mov_b32 v3, v1");
         check(&[arch], &program, early);
@@ -242,7 +243,7 @@ fn what_drops_lines_of_caches_counts_on_gfx12_alone() {
 }
 
 #[test]
-fn scalar_results_come_in_any_order() {
+fn scalar_results_arrive_in_any_order() {
     let two = "s_load_dword s8, s[0:1], 0x0; s_load_dword s9, s[0:1], 0x4";
     for (archs, none, one, counter) in [
         (&GFX9[..], "s_waitcnt lgkmcnt(0) # c07f", "s_waitcnt lgkmcnt(1) # c17f", "lgkmcnt"),
@@ -269,7 +270,7 @@ fn scalar_results_come_in_any_order() {
 }
 
 #[test]
-fn the_lds_comes_in_turn_and_shares_its_counter_before_gfx12() {
+fn lds_results_arrive_in_order_and_share_a_counter_before_gfx12() {
     let two = "ds_read_b32 v1, v0; ds_read_b32 v2, v0 offset:4";
     for (archs, one, counter) in [
         (&GFX9[..], "s_waitcnt lgkmcnt(1) # c17f", "lgkmcnt"),
@@ -284,7 +285,7 @@ fn the_lds_comes_in_turn_and_shares_its_counter_before_gfx12() {
         check(archs, "ds_bpermute_b32 v2, v0, v9; v_add_f32 v3, v2, v2", &[&lanes]);
         check(archs, "ds_add_rtn_u32 v2, v0, v9; v_add_f32 v3, v2, v2", &[&lanes]);
     }
-    // A scalar load in between may come before or after: with one left open it may be the one that matters.
+    // A scalar load in between may complete before or after: with one left outstanding it may be the wrong one.
     let mixed = "ds_read_b32 v1, v0; s_load_dword s8, s[0:1], 0x0";
     check(
         &GFX9,
@@ -310,7 +311,7 @@ fn the_lds_comes_in_turn_and_shares_its_counter_before_gfx12() {
 }
 
 #[test]
-fn more_than_a_counter_can_count_is_never_open() {
+fn outstanding_results_are_limited_by_the_counter() {
     let many: String = (20..36).map(|row| format!("ds_read_b32 v{row}, v0; ")).collect();
     check(&GFX9, &format!("{many}v_mov_b32 v1, v20"), &[]);
     check(&GFX9, &format!("{many}v_mov_b32 v1, v21"), &["v21 read by 16 of 1, lgkmcnt(14)"]);
@@ -318,7 +319,7 @@ fn more_than_a_counter_can_count_is_never_open() {
 }
 
 #[test]
-fn a_flat_access_waits_for_where_it_goes() {
+fn flat_access_waits_for_its_segment() {
     let memory = "flat_load_dword v1, v[10:11]";
     let lds = "flat_load_dword v1, v[12:13]";
     for (archs, loads, local) in [
@@ -332,20 +333,20 @@ fn a_flat_access_waits_for_where_it_goes() {
         check(archs, &format!("{memory}; {local}; v_mov_b32 v2, v1"), &early[..1]);
         check(archs, &format!("{lds}; {loads}; v_mov_b32 v2, v1"), &early[1..]);
     }
-    // On GFX9 those to the LDS come in any order.
+    // On GFX9 accesses to the LDS complete in any order.
     let later = "ds_read_b32 v2, v0; s_waitcnt lgkmcnt(1) # c17f; v_mov_b32 v3, v1";
     check(&GFX9, &format!("{lds}; {later}"), &["v1 read by 3 of 0, lgkmcnt(0), left 1"]);
     check(&[Gfx1030], &format!("{lds}; {later}"), &[]);
 }
 
 #[test]
-fn halves_and_lanes_are_told_apart() {
+fn distinguishes_halves_and_lanes() {
     let high = "global_load_d16_hi_b16 v1, v0, s[0:1]";
     let other = "v_mov_b16 v2.l, v1.l";
     check(&[Gfx1151], &format!("{high}; {other}"), &[]);
     check(&[Gfx1151], &format!("{high}; v_mov_b16 v2.l, v1.h"), &["v1 read by 1 of 0, vmcnt(0)"]);
     check(&[Gfx1151], &format!("{high}; v_mov_b32 v2, v1"), &["v1 read by 1 of 0, vmcnt(0)"]);
-    // A store of 16 bits takes one half.
+    // A 16-bit store reads one half.
     let store = |store: &str| format!("{high}; {store}");
     check(&[Gfx1151], &store("ds_store_b16 v0, v1"), &[]);
     check(&[Gfx1151], &store("global_store_b8 v0, v1, s[0:1]"), &[]);
@@ -353,7 +354,7 @@ fn halves_and_lanes_are_told_apart() {
     for line in ["ds_store_b16_d16_hi v0, v1", "ds_store_b32 v0, v1", "v_mov_b32 v2, v1"] {
         check(&[Gfx1151], &store(line), &["v1 read by 1 of 0, vmcnt(0)"]);
     }
-    // Registers with ECC are written whole.
+    // Registers with ECC are written as a whole.
     let old = "global_load_short_d16_hi v1, v0, s[0:1]";
     check(&[Gfx90a], &format!("{old}; v_mov_b32 v2, v1"), &["v1 read by 1 of 0, vmcnt(0)"]);
     let low =
@@ -372,7 +373,7 @@ fn halves_and_lanes_are_told_apart() {
 }
 
 #[test]
-fn registers_that_the_text_does_not_name_wait_too() {
+fn implicit_registers_need_a_wait_too() {
     let load = "s_load_dwordx2 vcc, s[0:1], 0x0";
     check(&GFX9, &format!("{load}; s_cbranch_vccz 0"), &["vcc_lo read by 1 of 0, lgkmcnt(0)"]);
     let fmas = "v_div_fmas_f32 v1, v9, v9, v9";
@@ -388,7 +389,7 @@ fn registers_that_the_text_does_not_name_wait_too() {
 }
 
 #[test]
-fn a_barrier_orders_what_has_come() {
+fn barrier_orders_completed_accesses() {
     let exchange =
         |wait: &str| format!("0: ds_write_b32 v0, v9; {wait}barrier; 1: ds_read_b32 v1, v0");
     for (archs, wait) in [
@@ -399,18 +400,18 @@ fn a_barrier_orders_what_has_come() {
     ] {
         check(archs, &exchange(wait), &[]);
         check(archs, &exchange(""), &["LDS 0 read by 2 of 0"]);
-        // The next barrier does it, once the wave has waited.
+        // The next barrier is sufficient, once the wave has waited.
         let later =
             format!("0: ds_write_b32 v0, v9; barrier; {wait}barrier; 1: ds_read_b32 v1, v0");
         check(archs, &later, &[]);
-        // What a wave wrote itself it reads in turn.
+        // A wave reads its own writes in order.
         check(archs, "0: ds_write_b32 v0, v9; barrier; 0: ds_read_b32 v1, v0", &[]);
     }
 }
 
-/// Loads to the LDS come by the counter of loads: neither a barrier nor a wait for the LDS says that they have.
+/// Loads to the LDS are counted like loads: neither a barrier nor a wait for the LDS completes them.
 #[test]
-fn what_is_loaded_to_the_lds_has_to_be_waited_for() {
+fn loads_to_the_lds_need_a_wait() {
     let buffer = "s_mov_b32 m0, 0; buffer_load_dword v0, s[4:7], 0 offen lds";
     let global = "s_mov_b32 m0, 0; global_load_lds_dword v0, s[0:1]";
     let (wait, one) = ("s_waitcnt vmcnt(0) # 0f70", "s_waitcnt vmcnt(1) # 0f71");
@@ -425,24 +426,24 @@ fn what_is_loaded_to_the_lds_has_to_be_waited_for() {
         check(&format!("{local}; {read}"), &["LDS 0 read by 3 of 1"]);
         check(&format!("barrier; 1: {read}"), &["LDS 0 read by 3 of 1"]);
         check(&format!("{local}; barrier; 1: {read}"), &["LDS 0 read by 4 of 1"]);
-        // The wait of another wave is none, nor one behind the barrier.
+        // The wait of another wave is not sufficient, nor is one after the barrier.
         check(&format!("1: {wait}; barrier; 1: {read}"), &["LDS 0 read by 4 of 1"]);
         check(&format!("barrier; {wait}; 1: {read}"), &["LDS 0 read by 4 of 1"]);
         check(&format!("barrier; {wait}; barrier; 1: {read}"), &[]);
-        // Those of a wave come in turn, among each other and with other loads.
+        // Those of a wave complete in order, among each other and with other loads.
         let again = load.rsplit("; ").next().unwrap_or_default();
         check(&format!("{again}; {wait}; {read}"), &[]);
         check(&format!("global_load_dword v2, v0, s[0:1]; {one}; {read}"), &[]);
         check(&format!("global_load_dword v2, v0, s[0:1]; {read}"), &["LDS 0 read by 3 of 1"]);
-        // What is written before it has come it writes over.
+        // A write before the load has completed is overwritten.
         check("ds_write_b32 v0, v9", &["LDS 0 write by 2 of 1"]);
         check(&format!("{wait}; ds_write_b32 v0, v9"), &[]);
         check("barrier; 1: ds_write_b32 v0, v9", &["LDS 0 write by 3 of 1"]);
         check("ds_add_u32 v0, v9", &["LDS 0 atomic by 2 of 1"]);
-        // Elsewhere nothing is on its way, and each pair is told once.
+        // Other addresses are not affected, and each pair is reported once.
         check("ds_read_b32 v1, v0 offset:512", &[]);
         check(&format!("{read}; {read}"), &["LDS 0 read by 2 of 1", "LDS 0 read by 3 of 1"]);
-        // A write of the wave that was waited for comes in turn with what it reads, whatever it loads besides.
+        // A completed write of the wave is ordered before its reads, whatever it loads.
         check(&format!("ds_write_b32 v0, v9 offset:512; {wait}; {read}"), &[]);
     };
     with(buffer, &GFX9);
@@ -453,7 +454,7 @@ fn what_is_loaded_to_the_lds_has_to_be_waited_for() {
 }
 
 #[test]
-fn loads_to_the_lds_that_are_made_ahead_come_in_turn() {
+fn prefetches_to_the_lds_arrive_in_order() {
     let check_on = |archs: &[Arch], load: &str, [one, none]: [&str; 2]| {
         let both = format!("s_mov_b32 m0, 0; {load}; s_mov_b32 m0, 0x200; {load}");
         let (first, second) = ("ds_read_b32 v1, v0", "ds_read_b32 v1, v0 offset:512");
@@ -461,11 +462,11 @@ fn loads_to_the_lds_that_are_made_ahead_come_in_turn() {
         check(archs, &format!("{both}; {one}; {second}"), &["LDS 512 read by 5 of 3"]);
         check(archs, &format!("{both}; {one}; barrier; 1: {second}"), &["LDS 512 read by 6 of 3"]);
         check(archs, &format!("{both}; {none}; {second}; barrier; 1: {second}"), &[]);
-        // The second turn of a loop: what was read is loaded anew.
+        // Second iteration of a loop: the data that was read is loaded again.
         let turn = format!("{one}; barrier; {first}; 1: {first}; barrier; s_mov_b32 m0, 0; {load}");
         check(archs, &format!("{both}; {turn}; {one}; barrier; 1: {second}"), &[]);
         check(archs, &format!("{both}; {turn}; {one}; {first}"), &["LDS 0 read by 12 of 10"]);
-        // Stores count with loads on GFX9 alone.
+        // Stores count with loads on GFX9 only.
         let stores = format!("s_mov_b32 m0, 0; {load}; global_store_dword v0, v9, s[0:1]; {one}");
         let expected: &[&str] = if archs == [Gfx1030] { &["LDS 0 read by 4 of 1"] } else { &[] };
         check(archs, &format!("{stores}; {first}"), expected);
@@ -480,9 +481,9 @@ fn loads_to_the_lds_that_are_made_ahead_come_in_turn() {
     check(&[Gfx1030], &load, &["LDS 0 read by 3 of 1"]);
 }
 
-/// A workgroup of one wave needs no barrier, but waits.
+/// A workgroup of one wave needs waits but no barrier.
 #[test]
-fn one_wave_waits_for_its_loads_to_the_lds() {
+fn single_wave_must_wait_for_loads_to_the_lds() {
     let mut words = words();
     let start = words.as_mut_ptr().expose_provenance() as u64;
     for (wait, expected) in [("s_waitcnt vmcnt(0) # 0f70", 0), ("s_nop 0", 1)] {
@@ -496,7 +497,7 @@ fn one_wave_waits_for_its_loads_to_the_lds() {
     }
 }
 
-/// What v2 holds in lane 3 after a program whose results come late.
+/// Checks v2 in lane 3 after a program whose results are held back.
 #[track_caller]
 fn late(arch: Arch, text: &str, expected: u32) {
     let mut words = words();
@@ -514,11 +515,11 @@ fn late(arch: Arch, text: &str, expected: u32) {
 }
 
 #[test]
-fn a_result_that_comes_late_shows_a_missing_wait_in_numbers() {
+fn late_results_reveal_missing_waits() {
     let load = "global_load_dword v1, v0, s[0:1]";
     late(Gfx1151, &format!("{load}; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"), 4);
     late(Gfx1151, &format!("{load}; v_mov_b32 v2, v1"), 1000);
-    // It writes over what came into the register before it.
+    // The late result overwrites a value that was written before.
     late(
         Gfx1151,
         &format!("{load}; v_mov_b32 v1, 7; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"),
@@ -533,13 +534,13 @@ fn a_result_that_comes_late_shows_a_missing_wait_in_numbers() {
     late(Gfx1201, &format!("{scalar}; s_wait_dscnt 0x0 # 0; v_mov_b32 v2, s8"), 1000);
     late(Gfx1030, "ds_read_b32 v1, v0 offset:8; v_mov_b32 v2, v1", 1000);
     late(Gfx1030, "ds_read_b32 v1, v0 offset:8; s_waitcnt lgkmcnt(0) # c07f; v_mov_b32 v2, v1", 6);
-    // The other half stays as it was written since.
+    // The other half keeps the value that was written meanwhile.
     let half = "global_load_d16_hi_b16 v1, v0, s[0:1]; v_mov_b16 v1.l, 5";
     late(Gfx1151, &format!("{half}; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"), 4 << 16 | 5);
 }
 
 #[test]
-fn an_access_says_what_lies_between() {
+fn finding_names_the_last_wait() {
     let early = isa::Finding::Early {
         register: "v1".into(),
         read: true,
@@ -560,7 +561,7 @@ fn an_access_says_what_lies_between() {
 }
 
 #[test]
-fn a_load_to_the_lds_says_who_waits_for_nothing() {
+fn finding_names_the_missing_wait_for_loads_to_the_lds() {
     let side = |kind, wave, text: &str, offset| isa::LdsAccess {
         kind,
         wave,

@@ -1,4 +1,4 @@
-//! Formats of 4, 6 and 8 bits on GFX950: products with scales and without, conversions; and what else is new there.
+//! Formats of 4, 6 and 8 bits on GFX950: products with and without scales, conversions; and other new instructions.
 
 use isa::inside::{float16::F16, small_float::SmallFloat};
 
@@ -8,14 +8,14 @@ const A: usize = 64;
 const B: usize = 96;
 const SCALES: [usize; 2] = [128, 129];
 
-/// In the order of the fields that choose them: bits, and the codes of 2 and of 3.
+/// Formats in the order of the selecting field: number of bits, and the codes of 2 and of 3.
 const FORMATS: [(usize, u64, u64); 5] =
     [(8, 0x40, 0x44), (8, 0x40, 0x42), (6, 0x10, 0x14), (6, 0x10, 0x12), (4, 4, 5)];
 
-/// Rows and columns, and how far k goes.
+/// Name, number of rows and columns, and size of k.
 const SHAPES: [(&str, usize, usize); 2] = [("16x16x128", 16, 128), ("32x32x64", 32, 64)];
 
-/// The group of lanes and the place among the numbers of a lane, by the tables of the CDNA 4 ISA guide.
+/// Returns the group of lanes and the position among a lane's values, by the tables of the CDNA 4 ISA guide.
 fn place(n: usize, bits: usize, k: usize) -> (usize, usize) {
     match (bits, n) {
         (8, 16) => (k % 64 / 16, k % 16 + if k < 64 { 0 } else { 16 }),
@@ -36,12 +36,12 @@ fn operand(first: usize, count: usize) -> String {
     format!("v[{first}:{}]", first + count - 1)
 }
 
-/// Register and lane of an element of D.
+/// Returns register and lane of an element of D.
 fn of_d(n: usize, i: usize, j: usize) -> (usize, usize) {
     if n == 16 { (i % 4, j + 16 * (i / 4)) } else { (4 * (i / 8) + i % 4, j + 32 * (i / 4 % 2)) }
 }
 
-/// A wave with 2 in A\[i\]\[k\] and 3 in B\[k\]\[j\], and the operands of the product without its name.
+/// Returns a wave with 2 in A\[i\]\[k\] and 3 in B\[k\]\[j\], and the operands of the product without its name.
 fn two_and_three(n: usize, formats: [usize; 2], [i, k, j]: [usize; 3]) -> (Wave, String) {
     let mut wave = wave(Gfx950);
     let d = operand(0, n * n / 64);
@@ -67,7 +67,7 @@ fn only(wave: &Wave, n: usize, (i, j): (usize, usize), expected: f32, text: &str
 }
 
 #[test]
-fn elements_of_small_formats_lie_where_the_guide_says() {
+fn small_format_element_positions() {
     for (shape, n, all) in SHAPES {
         for (a, b) in (0..25).map(|pair| (pair / 5, pair % 5)) {
             for (i, k, j) in
@@ -83,7 +83,7 @@ fn elements_of_small_formats_lie_where_the_guide_says() {
 }
 
 #[test]
-fn scales_are_those_of_the_row_and_of_32_in_k() {
+fn scale_depends_on_row_and_block_of_32() {
     for (shape, n, all) in SHAPES {
         for (format, (i, k, j)) in
             [(0, (3, 70, 8)), (2, (7, 33, 1)), (4, (15, 127, 15)), (1, (2, 17, 12))]
@@ -91,7 +91,7 @@ fn scales_are_those_of_the_row_and_of_32_in_k() {
             let k = k % all;
             for byte in 0..4 {
                 let (mut wave, operands) = two_and_three(n, [format, 4 - format], [i, k, j]);
-                // All others are far from what is right.
+                // All other scales are far from the right ones.
                 for (row, index, code) in [(SCALES[0], i, 128u32), (SCALES[1], j, 124)] {
                     (0..64).for_each(|lane| wave.set_lane(row, lane, 0x9090_9090));
                     let one = 0x9090_9090 & !(0xff << (8 * byte)) | code << (8 * byte);
@@ -112,7 +112,7 @@ fn scales_are_those_of_the_row_and_of_32_in_k() {
 }
 
 #[test]
-fn a_scale_may_be_nan_or_constant_and_what_is_there_is_added_to() {
+fn scale_may_be_nan_or_constant_and_c_is_added() {
     let (mut wave, operands) = two_and_three(16, [0, 0], [0, 0, 0]);
     let name = "v_mfma_scale_f32_16x16x128_f8f6f4";
     let by = |a: &str, b: &str| format!("{name} {operands}, {a}, {b} op_sel_hi:[0,0,0]");
@@ -124,10 +124,10 @@ fn a_scale_may_be_nan_or_constant_and_what_is_there_is_added_to() {
     (0..64).for_each(|lane| wave.set_lane(129, lane, 0x7f));
     execute(Gfx950, &mut wave, &by("v128", "v129"));
     assert!(f32::from_bits(wave.lane(0, 0)).is_nan());
-    // The other rows have another scale, of the least power of two.
+    // The other rows have another scale, the smallest power of two.
     assert_eq!(wave.lane(1, 0), 0);
     let refused = |text: &str| assert!(bind(text, &Site::of(Gfx950)).is_err(), "{text}");
-    // Registers as the formats do not take them, a format that is none, and a signed zero.
+    // Wrong numbers of registers for the formats, an invalid format, and a negative zero.
     refused(&format!("{name} v[0:3], v[64:69], v[96:103], v[0:3], v128, v129"));
     refused(&format!("{name} v[0:3], v[64:71], v[96:103], v[0:3], v128, v129 cbsz:5"));
     refused(&format!("{name} v[0:3], v[64:71], v[96:103], v[0:3], v128, 1"));
@@ -135,7 +135,7 @@ fn a_scale_may_be_nan_or_constant_and_what_is_there_is_added_to() {
 }
 
 #[test]
-fn conversions_with_a_scale_write_their_part() {
+fn scaled_conversions_write_their_part() {
     let to = |text: &str, sources: &[u32], expected| {
         check(Gfx950, &format!("v_mov_b32 v0, -1\n{text}"), sources, expected);
     };
@@ -143,12 +143,12 @@ fn conversions_with_a_scale_write_their_part() {
     to("v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, v3", &two, 0xffff_c440);
     to("v_cvt_scalef32_pk_fp8_f32 v0, -v1, |v2|, v3 op_sel:[0,0,0,1]", &two, 0x44c0_ffff);
     to("v_cvt_scalef32_pk_bf8_f32 v0, v1, v2, v3", &two, 0xffff_c240);
-    // A scale that is no number makes NaNs of the sources' signs, and of four bits the greatest numbers.
+    // A scale of NaN makes NaNs with the sources' signs, or with four bits the largest numbers.
     let none = [f(-1.0), f(1.0), f(f32::INFINITY)];
     to("v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, v3", &none, 0xffff_7fff);
     to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3", &none, 0xffff_ff7f);
     to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3 op_sel:[0,0,1,0]", &two, 0xffff_d4ff);
-    // Only the exponent of the scale counts.
+    // Only the exponent of the scale is used.
     to(
         "v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3 op_sel:[0,0,0,1]",
         &[two[0], two[1], f(-3.5)],
@@ -161,7 +161,7 @@ fn conversions_with_a_scale_write_their_part() {
         &[0x4200_4000, f(1.0)],
         0x54ff_ffff,
     );
-    // Too large, too small, and no number.
+    // Too large, too small, and NaN.
     let ends = [f(1e9), f(-0.2), f(1.0)];
     to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3", &ends, 0xffff_ff87);
     to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3", &[f(-f32::NAN), f(0.75), f(1.0)], 0xffff_ff2f);
@@ -170,7 +170,7 @@ fn conversions_with_a_scale_write_their_part() {
         &[f(1.0), f(1.0), f(f32::INFINITY)],
         0xffff_7f7f,
     );
-    // By chance, in halves of a unit.
+    // Stochastic rounding of half a unit.
     let half = |seed| [f(1.0625), seed, f(1.0)];
     to(
         "v_cvt_scalef32_sr_fp8_f32 v0, v1, v2, v3 op_sel:[0,0,1,1]",
@@ -184,13 +184,13 @@ fn conversions_with_a_scale_write_their_part() {
     );
     to("v_cvt_scalef32_sr_fp8_f16 v0, v1, v2, v3", &[0x3c40, 0x7fff_ffff, f(1.0)], 0xffff_ff38);
     to("v_cvt_scalef32_sr_fp8_bf16 v0, v1, v2, v3", &[0x3f88, 0x8000_0000, f(1.0)], 0xffff_ff39);
-    // The second number has the next of the random ones, which is small.
+    // The second number uses the next random number, which is small.
     let text = "v_cvt_scalef32_sr_pk_fp4_f32 v0, v[1:2], v3, v4";
     to(text, &[f(2.5), f(2.5), 0x8000_0000, f(1.0)], 0xffff_ff45);
 }
 
 #[test]
-fn conversions_with_a_scale_read_their_part() {
+fn scaled_conversions_read_their_part() {
     let wide = |text: &str, source: u32, scale: f32| vector(Gfx950, text, &[source, f(scale)]);
     let pair = |low: f32, high: f32| u64::from(f(low)) | u64::from(f(high)) << 32;
     let text = "v_cvt_scalef32_pk_f32_fp8 v[0:1], v1, v2 op_sel:[1,0,0]";
@@ -213,15 +213,15 @@ fn conversions_with_a_scale_read_their_part() {
     check(Gfx950, "v_cvt_scalef32_pk_bf16_bf8 v0, v1, v2", &[0x4240, f(1.0)], 0x4040_4000);
     let text = "v_mov_b32 v0, -1\nv_cvt_scalef32_f16_bf8 v0, v1, v2 op_sel:[1,0,1]";
     check(Gfx950, text, &[0x4200, f(2.0)], 0x4600_ffff);
-    // Too large for 16 bits; a scale that is no number.
+    // Too large for 16 bits; a scale of NaN.
     check(Gfx950, "v_cvt_scalef32_pk_f16_fp8 v0, v1, v2", &[0xfe7e, f(65536.0)], 0xfc00_7c00);
     let nan = wide("v_cvt_scalef32_f32_fp8 v0, v1, v2", 0x40, f32::NAN) as u32;
     assert!(f32::from_bits(nan).is_nan());
 }
 
 #[test]
-fn denormals_of_the_wide_side_are_as_mode_says() {
-    // Half of the least scale there is.
+fn wide_denormals_follow_the_mode() {
+    // Half of the smallest scale.
     for (mode, expected) in [(0xf0, 0x3030_3030u32), (0, 0)] {
         let mut wave = wave(Gfx950);
         wave.set_mode(mode);
@@ -233,9 +233,9 @@ fn denormals_of_the_wide_side_are_as_mode_says() {
 }
 
 #[test]
-fn thirty_two_numbers_lie_six_bits_apart() {
+fn thirty_two_six_bit_numbers_are_packed() {
     let mut wave = wave(Gfx950);
-    // All codes of fp6 without a sign as halves, in v10 to v25; the scale in v40.
+    // All non-negative codes of fp6 as halves, in v10 to v25; the scale in v40.
     for code in 0..32u32 {
         let value = SmallFloat::with_a_scale("fp6", Gfx950)
             .map(|format| format.to_f32(code as u8))
@@ -243,7 +243,7 @@ fn thirty_two_numbers_lie_six_bits_apart() {
         let half = u32::from(F16::from_f32(2.0 * value).0);
         let row = 10 + code as usize / 2;
         wave.set_lane(row, 3, wave.lane(row, 3) | half << (code % 2 * 16));
-        // Those of 32 bits in v64 to v95, even ones first.
+        // The same values with 32 bits in v64 to v95, even ones first.
         wave.set_lane(64 + code as usize / 2 + 16 * (code as usize % 2), 3, f(2.0 * value));
     }
     wave.set_lane(40, 3, f(2.0));
@@ -267,14 +267,14 @@ fn thirty_two_numbers_lie_six_bits_apart() {
         assert_eq!(wave.lane(word, 3), expected, "v{word}");
         assert_eq!(wave.lane(44 + word, 3), expected, "v{}", 44 + word);
     }
-    // 7.5 is the greatest, twice.
+    // 7.5 is the largest number, times two.
     assert_eq!(wave.lane(131, 3), f(15.0));
-    // 3.25 is between 3 and 3.5 and goes to the even one, 3, whose code is 0x12; number 21 begins at bit 126.
+    // 3.25 is between 3 and 3.5 and rounds to the even one, 3, whose code is 0x12; number 21 starts at bit 126.
     assert_eq!(wave.lane(53, 3) >> 30 | (wave.lane(54, 3) & 0xf) << 2, 0x12);
 }
 
 #[test]
-fn what_else_is_new() {
+fn gfx950_misc_instructions() {
     check(Gfx950, "v_prng_b32_e32 v0, v1", &[0x8000_0001], 2 ^ 197);
     check(Gfx950, "v_prng_b32_e32 v0, v1", &[0x4000_0001], 0x8000_0002);
     let sources = [0xffff_fe00, 0x7f00, 4];
@@ -290,11 +290,11 @@ fn what_else_is_new() {
     check(Gfx950, text, &[0x3c00_4000, 0x7e00_c000, 0x4200_0000], 0x7e00_c000);
     let text = "v_pk_maximum3_f16 v0, v1, v2, v3 neg_lo:[0,1,0] op_sel_hi:[1,0,1]";
     check(Gfx950, text, &[0x3c00_4000, 0x7e00_c200, 0x4400_0000], 0x4400_4200);
-    // The addend comes last: it is lost in the sum of the products, and would save them before.
+    // The addend is added last: it is lost in the sum of the products, but would prevent the overflow if added before.
     let large = [0x7f00_7f00, 0x3f80_bf80, f(1.0)];
     check(Gfx950, "v_dot2_f32_bf16 v0, v1, v2, v3", &large, f(1.0));
     check(Gfx1100, "v_dot2_f32_bf16 v0, v1, v2, v3", &large, 0);
-    // OCP's formats, not those of GFX942, and with the signs of NaNs.
+    // OCP's formats, not those of GFX942, with the signs of NaNs.
     check(Gfx950, "v_cvt_pk_fp8_f32 v0, v1, v2", &[f(1.0), f(-f32::NAN)], 0xff38);
     check(Gfx942, "v_cvt_pk_fp8_f32 v0, v1, v2", &[f(1.0), f(-f32::NAN)], 0x8040);
     for (text, first, second) in [

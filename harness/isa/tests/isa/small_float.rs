@@ -23,7 +23,7 @@ fn rounded(format: SmallFloat, value: f32) -> u8 {
 }
 
 #[test]
-fn every_code_survives_the_way_through_f32() {
+fn codes_round_trip_through_f32() {
     for format in formats() {
         for bits in 0..(2 * u32::from(format.sign())) as u8 as u32 {
             let value = format.to_f32(bits as u8);
@@ -47,14 +47,14 @@ fn midpoints_round_to_even() {
 }
 
 #[test]
-fn chance_rounds_by_what_is_lost() {
+fn stochastic_rounding_follows_the_lost_fraction() {
     for (format, of) in formats().into_iter().flat_map(|f| [(f, 23), (f, 10), (f, 7)]) {
         let bits = of - format.fraction;
         for code in 0..format.greatest() {
             let (low, high) = (format.to_f32(code), format.to_f32(code + 1));
             let random = |part: u32| part << (32 - bits) | ((1 << (32 - bits)) - 1);
             let by = |value: f32, random| format.round_by_chance(value.into(), random, of);
-            // Exact values stay, whatever the number.
+            // Exact values are kept for any random number.
             assert_eq!(by(low, u32::MAX), code, "{format:?} {code:#x}");
             let quarter = low + (high - low) / 4.0;
             let up = by(quarter, random(3 << (bits - 2)));
@@ -82,7 +82,7 @@ fn known_values() {
         (fp8_950.to_f32(0x7f).to_bits(), fp8.to_f32(0x7f).to_bits()),
         (0x7fc0_0000, 0xffc0_0000)
     );
-    // The ISA guide's table of the formats.
+    // From the ISA guide's table of the formats.
     let greatest = [fp6, bf6, fp4].map(|format| format.to_f32(format.greatest()));
     assert_eq!(greatest, [7.5, 28.0, 6.0]);
     assert_eq!([fp6, bf6, fp4].map(|format| format.to_f32(1)), [0.125, 0.0625, 0.5]);

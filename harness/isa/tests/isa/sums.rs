@@ -1,16 +1,16 @@
-//! Sums of products of CDNA 1 to 3, bit by bit.
+//! Bit-exact sums of products on CDNA 1 to 3.
 
 use device::Arch::{self, *};
 use isa::inside::wave::Wave;
 
 use super::execute;
 
-/// An instruction with the size of its matrices, the values of a lane and their bits; a row of A, a column of B, an
-/// element of C and that of D.
+/// An instruction with the sizes of its matrices, values per lane and their bits; a row of A, a column of B, an element
+/// of C and the element of D.
 type Row = (Arch, &'static str, [usize; 3], &'static [u32], &'static [u32], u32, u32);
 
-/// D is from a program of a few lines after the model that Xie and others publish ("MMA-Sim", arXiv 2511.10909), which
-/// shares nothing with this crate. Of each, a sum in ascending k, each step fused, is another number.
+/// D is from a short program after the model that Xie and others published ("MMA-Sim", arXiv 2511.10909), which is
+/// independent of this crate. For each row, a fused sum in ascending k gives another number.
 #[rustfmt::skip]
 const SUMS: &[Row] = &[
     (Gfx942, "v_mfma_f32_16x16x16_f16", [16, 4, 16], &[0x9f76, 0x5bc8, 0xf144, 0xa6eb, 0x76c, 0xc6a5, 0xa623,
@@ -78,7 +78,7 @@ fn sum((arch, name, [size, values, bits], a, b, c, _): Row) -> u32 {
 }
 
 #[test]
-fn sums_are_those_that_were_measured() {
+fn sums_match_the_measured_model() {
     for row in SUMS {
         assert_eq!(sum(*row), row.6, "{} {}: {:x}", row.0, row.1, sum(*row));
     }

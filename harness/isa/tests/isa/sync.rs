@@ -7,10 +7,10 @@ use isa::{
 
 use super::*;
 
-/// Executes one instruction by a wave of one lane, whose v1 and M0 are given, and says whether it waits.
+/// Executes one instruction of a wave with one active lane and these values of v1 and M0, and returns the wave.
 fn waits(sync: &WaveSync, arch: Arch, m0: u32, value: u32, line: &str) -> Wave {
     let mut wave = wave(arch);
-    // The value is that of the first lane that runs.
+    // The value is that of the first active lane.
     wave.set_pair(EXEC, 0b1100);
     wave.set_lane(1, 2, value);
     wave.set_lane(1, 3, 77);
@@ -23,28 +23,28 @@ fn waits(sync: &WaveSync, arch: Arch, m0: u32, value: u32, line: &str) -> Wave {
 }
 
 #[test]
-fn waves_wait_at_the_resource_that_m0_and_the_offset_name() {
+fn m0_and_offset_select_the_resource() {
     for arch in [Gfx906, Gfx90a, Gfx942, Gfx1030, Gfx1100] {
         let sync = WaveSync::default();
         let at = |m0, value, line: &str| waits(&sync, arch, m0, value, line);
-        // M0[21:16] is 2, so this is resource 5; the rest of M0 says nothing.
+        // M0[21:16] is 2, so this is resource 5; the rest of M0 is ignored.
         at(0xffc2_ffff, 1, "ds_gws_init v1 offset:3 gds");
         let first = at(5 << 16, 1, "ds_gws_barrier v1 gds");
         assert_eq!(first.state, State::AtSync, "{arch}");
         let mut machine = line::machine(&Nothing);
         machine.sync = Some(&sync);
         assert!(!machine.lets_go(first.awaits));
-        // Another resource is another one.
+        // Another resource is independent.
         assert_eq!(at(0, 0, "ds_gws_barrier v1 offset:6 gds").awaits, None, "{arch}");
         assert!(!machine.lets_go(first.awaits));
-        // Numbers have six bits.
+        // Resource numbers have six bits.
         assert_eq!(at(63 << 16, 1, "ds_gws_barrier v1 offset:6 gds").awaits, None);
         assert!(machine.lets_go(first.awaits), "{arch}");
     }
 }
 
 #[test]
-fn semaphores_let_waves_through() {
+fn semaphores_release_waves() {
     let sync = WaveSync::default();
     let at = |value, line: &str| waits(&sync, Gfx90a, 0, value, line);
     let mut machine = line::machine(&Nothing);
@@ -63,7 +63,7 @@ fn semaphores_let_waves_through() {
 }
 
 #[test]
-fn a_queue_without_it_is_a_gap_and_no_lane_asks_for_nothing() {
+fn needs_a_cooperative_queue_and_an_active_lane() {
     let mut wave = wave(Gfx90a);
     let Ok(exec) = bind("ds_gws_barrier v1 gds", &Site::of(Gfx90a)) else { panic!("not bound") };
     let mut machine = line::machine(&Nothing);

@@ -1,9 +1,9 @@
-//! What the table of operations says of all of them.
+//! Properties of all operations in the table.
 
 use isa::inside::ops::TABLE;
 
-/// Parts of the names of float operations that no rounding of MODE changes: they are exact, or approximations, or round in
-/// a way of their own.
+/// Parts of the names of float operations whose result does not depend on MODE's rounding: they are exact, approximate,
+/// or have a fixed rounding.
 const IN_ONE_WAY: [&str; 33] = [
     "_min",
     "_max",
@@ -41,12 +41,12 @@ const IN_ONE_WAY: [&str; 33] = [
 ];
 
 #[test]
-fn what_makes_a_float_is_rounded_as_mode_says_or_in_one_way() {
+fn float_operations_follow_mode_or_have_fixed_rounding() {
     let mut rounded = 0;
     for (name, operation) in TABLE.iter() {
         let parts: Vec<&str> = name.split(['_', ' ']).collect();
         let is_float = |part: &str| ["f16", "f32", "f64", "bf16"].contains(&part);
-        // A conversion names its result first; others have one type, or the result's in front of the sources'.
+        // A conversion names its result first; others have one type, or the result's before the sources'.
         let Some(first) = parts.iter().find(|part| {
             is_float(part)
                 || ["fp8", "bf8"].contains(part)

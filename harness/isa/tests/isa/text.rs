@@ -1,4 +1,4 @@
-//! What the text of an instruction says.
+//! Parsing of instruction texts.
 
 use device::Arch;
 use isa::inside::text::{Base, Constant, Site, Text};

@@ -1,14 +1,14 @@
-//! Instructions that a disassembler has no name for, by disassemblers of a few instructions.
+//! Instructions that a disassembler does not know, with fake disassemblers of a few instructions.
 
 use isa::inside::unnamed::{Encoding, Named, encoding, name_by, without_sources};
 
-/// A disassembler before LLVM 20, of three instructions.
+/// Imitates a disassembler before LLVM 20 that knows three instructions.
 fn old(bytes: &[u8]) -> Named {
     let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let (source, second, target) = (word & 0x1ff, word >> 9 & 0xff, word >> 17 & 0xff);
     let low = |register: u32| register & 0xff < 128;
     let text = match encoding(word) {
-        // v_cvt_f32_f16 has a result of 32 bits.
+        // v_cvt_f32_f16 has a 32-bit result.
         Encoding::Vop1 if second == 11 && low(source) => {
             format!("v_cvt_f32_f16_e32 v{target}, v{}", source & 0xff)
         }
@@ -33,7 +33,8 @@ fn check(word: u32, expected: Option<&str>) {
     assert_eq!(named.as_ref().map(|(text, _)| text.as_str()), expected, "{word:#010x}");
 }
 
-/// A disassembler before LLVM 22: one instruction of VOP3 with each number of sources, unused ones being zeros.
+/// Imitates a disassembler before LLVM 22: one VOP3 instruction for each number of sources, with zeros in unused
+/// fields.
 fn strict(bytes: &[u8]) -> Named {
     let all = u64::from_le_bytes(bytes[..8].try_into().unwrap());
     let source = |nth: u32| all >> (32 + 9 * nth) & 0x1ff;
@@ -48,7 +49,7 @@ fn strict(bytes: &[u8]) -> Named {
 }
 
 #[test]
-fn sources_that_an_instruction_lacks_may_be_anything() {
+fn unused_sources_are_ignored() {
     let check = |opcode: u64, sources: [u64; 3], expected: Option<&str>| {
         let sources = sources[0] << 32 | sources[1] << 41 | sources[2] << 50;
         let bytes = (0x35 << 26 | opcode << 16 | sources).to_le_bytes();
@@ -62,17 +63,17 @@ fn sources_that_an_instruction_lacks_may_be_anything() {
     let packed = (0x198 << 23 | 1 << 16 | 5 << 32 | 0x80 << 41 | 0x80u64 << 50).to_le_bytes();
     let named = without_sources(0x35, &packed, &strict).unwrap();
     assert_eq!(named.map(|it| it.0).as_deref(), Some("one 5"), "VOP3P");
-    // It has three, so it is not one whose third may be taken away.
+    // It has three sources, so the third must not be removed.
     check(3, [5, 6, 0x80], None);
     check(4, [5, 6, 0x80], None);
-    // What is no constant 0 was put there for a reason that is not known.
+    // A value other than the constant 0 is there for an unknown reason.
     check(1, [5, 7, 0x80], None);
     check(2, [5, 6, 0x81], None);
     assert_eq!(without_sources(0x35, &[0; 4], &strict), Ok(None));
 }
 
 #[test]
-fn upper_halves_are_named() {
+fn disassembles_upper_halves() {
     // v0.h = v1.h + v2.l
     check(0x32 << 25 | 0x80 << 17 | 2 << 9 | 0x181, Some("v_add_f16_e32 v0.h, v1.h, v2"));
     check(0x32 << 25 | 3 << 17 | 0x85 << 9 | 0x101, Some("v_add_f16_e32 v3, v1, v5.h"));

@@ -1,17 +1,17 @@
-//! The resources of global wave sync.
+//! Resources of global wave sync.
 
 use isa::{
     WaveSync,
     inside::sync::{Action, Action::*, Awaits},
 };
 
-/// Whether the wave goes on at once.
+/// Executes an action on resource 3 and returns what the wave waits for.
 fn goes(sync: &WaveSync, action: Action, value: u32) -> Option<Awaits> {
     sync.act(action, 3, value).1
 }
 
 #[test]
-fn the_last_to_come_lets_all_go_and_says_how_many_come_the_next_time() {
+fn last_wave_opens_the_barrier_and_sets_the_next_count() {
     let sync = WaveSync::default();
     assert_eq!(goes(&sync, Init, 2), None);
     let first = goes(&sync, Barrier, 1).expect("the first waits");
@@ -19,7 +19,7 @@ fn the_last_to_come_lets_all_go_and_says_how_many_come_the_next_time() {
     assert!(!sync.lets_go(first) && !sync.lets_go(second));
     assert_eq!(goes(&sync, Barrier, 1), None);
     assert!(sync.lets_go(first) && sync.lets_go(second));
-    // Two the next time, by what the last one said.
+    // Two waves for the next use, by the value of the last one.
     let first = goes(&sync, Barrier, 0).expect("the first of two waits");
     assert_eq!(goes(&sync, Barrier, 0), None);
     assert!(sync.lets_go(first));
@@ -28,7 +28,7 @@ fn the_last_to_come_lets_all_go_and_says_how_many_come_the_next_time() {
 }
 
 #[test]
-fn units_of_a_semaphore_go_to_those_who_came_first() {
+fn semaphore_units_are_assigned_in_order() {
     let sync = WaveSync::default();
     goes(&sync, Init, 1);
     assert_eq!(goes(&sync, Acquire, 0), None);
@@ -42,10 +42,10 @@ fn units_of_a_semaphore_go_to_those_who_came_first() {
     assert_eq!(through(&sync), 3);
     goes(&sync, ReleaseAll, 0);
     assert_eq!(through(&sync), 5);
-    // Without anyone who waits it has no effect.
+    // Without waiting waves it has no effect.
     goes(&sync, ReleaseAll, 0);
     assert!(goes(&sync, Acquire, 0).is_some());
-    // What is given before anyone asks is kept.
+    // Units that are added before a wave waits are kept.
     goes(&sync, ReleaseSome, 3);
     assert_eq!(goes(&sync, Acquire, 0), None);
     assert_eq!(goes(&sync, Acquire, 0), None);
@@ -53,7 +53,7 @@ fn units_of_a_semaphore_go_to_those_who_came_first() {
 }
 
 #[test]
-fn who_waited_when_a_launch_was_given_up_is_forgotten() {
+fn init_forgets_waves_of_an_ended_launch() {
     let sync = WaveSync::default();
     goes(&sync, Init, 0);
     assert!(goes(&sync, Acquire, 0).is_some());
@@ -63,11 +63,11 @@ fn who_waited_when_a_launch_was_given_up_is_forgotten() {
 }
 
 #[test]
-fn resources_are_apart() {
+fn resources_are_independent() {
     let sync = WaveSync::default();
     sync.act(Init, 5, 1);
     assert!(sync.act(Barrier, 5, 0).1.is_some());
     assert_eq!(sync.act(Barrier, 6, 0).1, None);
-    // Their numbers have six bits.
+    // Resource numbers have six bits.
     assert_eq!(sync.act(Barrier, 64 + 5, 0).1, None);
 }

@@ -1,4 +1,4 @@
-//! How waves of a workgroup take turns, and where they wait.
+//! Turns of a workgroup's waves, and location of their waits.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use isa::{
 };
 
 #[test]
-fn turns_are_short_or_as_the_seed_says() {
+fn turns_are_short_or_seeded() {
     let lengths = |turns, workgroup| {
         let mut clock = Clock::new(turns, workgroup);
         (0..64).map(|_| clock.next_turn()).collect::<Vec<_>>()
@@ -27,9 +27,9 @@ fn turns_are_short_or_as_the_seed_says() {
     assert_ne!(seeded, lengths(Turns::Seeded(7), 4));
     assert!(seeded.iter().any(|turn| *turn < 8) && seeded.iter().any(|turn| *turn > 256));
 }
-/// Memory of one buffer, whose waves are watched.
+/// Memory of one buffer, for checked waves.
 struct Watched(std::ops::Range<u64>);
-// SAFETY: the test makes it of a buffer that outlives the machine, and touches that by nothing else meanwhile.
+// SAFETY: the test creates it from a buffer that outlives the machine and that nothing else accesses meanwhile.
 unsafe impl isa::AddressSpace for Watched {
     fn range(&self, address: u64) -> Option<std::ops::Range<u64>> {
         self.0.contains(&address).then(|| self.0.clone())
@@ -39,9 +39,10 @@ unsafe impl isa::AddressSpace for Watched {
     }
 }
 
-/// The steps of a look do what the kernel does, mistakes too: here v2 is made of v1 before that has come. Whoever goes on must not be told of them as of its next instruction.
+/// Locating a wait executes steps of the kernel, including its errors: here v2 is computed from v1 before its result
+/// has arrived. The findings must not be attributed to the next instruction.
 #[test]
-fn a_look_at_where_a_wave_waits_leaves_no_findings() {
+fn locating_a_wait_leaves_no_findings() {
     let mut words = [0u32; 64];
     let start = words.as_mut_ptr().expose_provenance() as u64;
     let space = Watched(start..start + 256);
@@ -72,7 +73,7 @@ fn a_look_at_where_a_wave_waits_leaves_no_findings() {
     let load = At { text: lines[0].0.to_owned(), offset: 0 };
     assert_eq!(group.waits_at(0), (load, Some(start + 20)));
     assert!(Checks::is_content(&mut group.machine));
-    // It is a mistake that is found where the kernel makes it.
-    let told = group.turn::<false>(0, 2).is_ok() && !Checks::is_content(&mut group.machine);
-    assert!(told, "the kernel is not looked at");
+    // The error is reported when the kernel itself executes it.
+    let has_finding = group.turn::<false>(0, 2).is_ok() && !Checks::is_content(&mut group.machine);
+    assert!(has_finding, "the kernel is checked");
 }

@@ -1,11 +1,11 @@
-//! Which bytes were written.
+//! Tracking of initialised bytes.
 
 use std::ops::Range;
 
 use isa::Written;
 
 #[test]
-fn bits_stand_for_bytes() {
+fn one_bit_per_byte() {
     let written = Written::new(1000, 200);
     written.set(1060..1070, true);
     #[track_caller]

@@ -1,7 +1,7 @@
-//! What a record file holds, without its records in memory: which runs, and where the record of each trial lies.
+//! Index of a record file: its runs, and the position of each trial's record.
 //!
-//! A file is read once, a line at a time, and each record again when it is wanted. So memory grows with the number of trials by some
-//! tens of bytes each, and not with what their records say.
+//! The file is read once, line by line. Records are read again when they are needed, so memory grows by some tens of
+//! bytes per trial, whatever their records contain.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,15 +14,15 @@ use judge::VerdictKind;
 
 use crate::{Begun, Ended, Held, Line, Opened, Record, RecordError, Shard};
 
-/// Mistakes of a file that are kept; the others are counted.
+/// Maximum number of invalid lines that are kept; the others are only counted.
 const KEPT: usize = 20;
 
-/// Bytes of a record file, from which records are read again.
+/// Random access to the bytes of a record file.
 pub trait Source {
-    /// Reads some bytes.
+    /// Reads `bytes` bytes at offset `at`.
     ///
     /// # Errors
-    /// Bytes that are not there, or cannot be read.
+    /// Returns an error if the range does not exist or cannot be read.
     fn read_at(&self, at: u64, bytes: usize) -> io::Result<Vec<u8>>;
 }
 
@@ -42,7 +42,7 @@ impl Source for [u8] {
     }
 }
 
-/// A line of a file.
+/// Position of a line in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     at: u64,
@@ -51,7 +51,7 @@ struct Place {
 
 impl Place {
     fn record(self, source: &(impl Source + ?Sized)) -> io::Result<Record> {
-        // Nearly every one is that of a finished trial, which saves to look for the kind of line.
+        // Nearly all lines are final records, so that is tried before the general parser.
         if let Ok(record) = serde_json::from_slice(&source.read_at(self.at, self.bytes)?) {
             return Ok(record);
         }
@@ -65,7 +65,7 @@ impl Place {
     fn line(self, source: &(impl Source + ?Sized)) -> io::Result<Line> {
         let bytes = source.read_at(self.at, self.bytes)?;
         let text = String::from_utf8_lossy(&bytes);
-        // The line was valid when the index was made.
+        // The line was valid when the index was built, so the file must have changed.
         Line::parse(&text).map_err(|_| changed())
     }
 }
@@ -73,13 +73,13 @@ impl Place {
 /// Identity of a run and of the shards that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunIdentity {
-    /// The run.
+    /// Name of the run.
     pub run: String,
     /// [`Opened::digest`].
     pub digest: String,
     /// [`Opened::repeat`].
     pub repeat: u32,
-    /// Which part of the trials it has.
+    /// Shard of the run; `None` if the run has all trials.
     pub shard: Option<Shard>,
 }
 
@@ -90,14 +90,14 @@ impl From<&Opened> for RunIdentity {
     }
 }
 
-/// Where the record of a trial lies.
+/// Position of a trial's record, and whether the trial passed.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     place: Place,
     passed: bool,
 }
 
-/// A run of a file, and those that resumed it.
+/// A run in a record file, together with the runs that resumed it.
 #[derive(Clone, Debug)]
 pub struct RunIndex {
     /// Identity of the run.
@@ -105,8 +105,8 @@ pub struct RunIndex {
     opened: Place,
     entries: BTreeMap<u64, Entry>,
     not_looked: BTreeSet<u64>,
-    /// The begins without an end, in their order: what gave up a trial that it could not begin, as the GPU was broken, does not make up
-    /// for who was ended during it before.
+    /// Begins without an end, in order. They are a list because a trial may begin twice: a resumed run that gives up a
+    /// trial does not erase the begin of the run that was killed during it.
     begins: Vec<Begun>,
 }
 
@@ -114,7 +114,7 @@ impl RunIndex {
     /// Reads the plan of the run.
     ///
     /// # Errors
-    /// A file that cannot be read, or was changed since it was indexed.
+    /// Returns an error if the file cannot be read or was changed since it was indexed.
     pub fn opened(&self, source: &(impl Source + ?Sized)) -> io::Result<Opened> {
         match self.opened.line(source)? {
             Line::Opened(opened) => Ok(opened),
@@ -137,7 +137,7 @@ impl RunIndex {
         self.entries.contains_key(&number)
     }
 
-    /// The records of the trials that are over, by their numbers, each read when it is asked for.
+    /// Reads the records of the finished trials, in the order of their numbers, one at a time.
     pub fn records<'i>(
         &'i self,
         source: &'i (impl Source + ?Sized),
@@ -145,15 +145,16 @@ impl RunIndex {
         self.entries.values().map(|entry| entry.place.record(source))
     }
 
-    /// The whole run, in memory. Of the records of trials that passed or were skipped only what views show is kept, where `trim` says so.
+    /// Reads the whole run into memory. With `trim`, records of passed and skipped trials keep only the fields that
+    /// views show.
     ///
     /// # Errors
-    /// Those of [`opened`](Self::opened).
+    /// Returns the errors of [`opened`](Self::opened).
     pub fn held(&self, source: &(impl Source + ?Sized), trim: bool) -> io::Result<Held> {
         let mut records = BTreeMap::new();
         for (number, record) in self.entries.keys().zip(self.records(source)) {
             let mut record = record?;
-            // Those that are not looked at are written again.
+            // Records that still need a health check are written again later, so they keep all fields.
             if trim && !self.not_looked.contains(number) {
                 record.let_go();
             }
@@ -168,7 +169,7 @@ impl RunIndex {
         })
     }
 
-    /// A trial is over. Of two ends of one trial that which is no pass counts.
+    /// Stores the end of a trial. Of two ends of one trial, a failure takes precedence over a pass.
     fn ends(&mut self, record: &Record, place: Place) {
         let number = record.number;
         let there = self.entries.get(&number);
@@ -183,21 +184,21 @@ fn changed() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "the file was changed while it was read")
 }
 
-/// A line that a record file cannot have.
+/// A line that is not valid in a record file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OddLine {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub line: usize,
-    /// Reason why it is not such a line.
+    /// Reason why the line is invalid.
     pub what: String,
 }
 
-/// Such lines of a file: the first ones, and how many more there are.
+/// Invalid lines of a file: the first [`KEPT`], and the number of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OddLines {
-    /// The first ones.
+    /// First invalid lines.
     pub first: Vec<OddLine>,
-    /// Number of further lines.
+    /// Number of further invalid lines.
     pub more: usize,
 }
 
@@ -210,35 +211,35 @@ impl OddLines {
     }
 }
 
-/// The runs of a record file.
+/// All runs of a record file.
 #[derive(Clone, Debug, Default)]
 pub struct RecordIndex {
-    /// The runs that say what they were to do, in the order in which they began.
+    /// Runs with a plan, in the order in which they began.
     pub runs: Vec<RunIndex>,
-    /// Lines whose end is missing, as where their writer was killed.
+    /// Incomplete lines, for example because the writer was killed.
     pub torn: OddLines,
-    /// Lines that were written by something else.
+    /// Lines that are not from rocrepro.
     pub foreign: OddLines,
-    /// Records that belong to no run with a plan, or to a trial that has another record.
+    /// Number of records without a planned run, or of a trial that already has a record.
     pub left_out: usize,
-    /// Where the run of a line stands among them.
+    /// Position in `runs` of each run and of the runs that resumed it.
     places: BTreeMap<String, usize>,
     strays: Strays,
 }
 
-/// Records of runs that do not say what they were to do.
+/// Records of runs without a plan.
 #[derive(Clone, Debug, Default)]
 struct Strays {
     records: BTreeSet<(String, u64)>,
-    /// Ends that have no record yet.
+    /// Provisional records whose final record is still missing.
     ended: BTreeSet<(String, u64)>,
 }
 
 impl RecordIndex {
-    /// Reads a record file. Lines that were torn when their writer ended, and those of other runs, are passed over.
+    /// Reads a record file. Incomplete and foreign lines are collected and do not end the reading.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn read(mut lines: impl BufRead) -> io::Result<RecordIndex> {
         let mut index = RecordIndex::default();
         let (mut at, mut bytes) = (0, Vec::new());
@@ -249,7 +250,7 @@ impl RecordIndex {
             }
             let place = Place { at, bytes: bytes.len() };
             at += bytes.len() as u64;
-            // A letter that was torn with its line spoils no other line.
+            // Invalid UTF-8 in an incomplete line must not affect the other lines.
             let text = String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes));
             if text.trim().is_empty() {
                 continue;
@@ -299,7 +300,7 @@ impl RecordIndex {
                 }
                 None => _ = self.strays.ended.insert((run, number)),
             },
-            // The run gave up the trials that it had begun.
+            // The run ended in good order and gave up the trials that it had begun.
             Line::Over(over) => {
                 if let Some(run) = self.run(&over.run) {
                     run.begins.retain(|begun| begun.run != over.run);
@@ -321,12 +322,13 @@ impl RecordIndex {
         }
     }
 
-    /// The run that a line of a run belongs to.
+    /// Returns the run to which lines with this run name belong.
     fn run(&mut self, run: &str) -> Option<&mut RunIndex> {
         self.places.get(run).map(|at| &mut self.runs[*at])
     }
 
-    /// The last run of the file; where it is a shard, the last ones of the other shards too.
+    /// Returns the last run of the file. If that is a shard, the last runs of the other shards of the same plan are
+    /// included.
     pub fn last(&self) -> Vec<&RunIndex> {
         let Some(RunIndex { identity: last, .. }) = self.runs.last() else { return Vec::new() };
         let mut shards: BTreeMap<Option<Shard>, &RunIndex> = BTreeMap::new();

@@ -1,24 +1,24 @@
-//! The address that opens a new issue with its fields filled.
+//! Address of a new issue with prefilled fields.
 
 use super::{Block, Issue, body, section};
 
-/// Longest address in bytes. GitHub answers longer ones than 8191 with an error (github/docs#5136).
+/// Maximum length of the address, in bytes. GitHub rejects addresses longer than 8191 bytes (github/docs#5136).
 pub const LIMIT: usize = 8000;
 
-/// An address, and what did not fit into it.
+/// Address of a new issue, and the parts that did not fit into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The address.
+    /// Address that opens the new issue.
     pub url: String,
     /// Names of the parts that were left out, to be pasted from the report.
     pub cut: Vec<String>,
 }
 
 impl Issue {
-    /// The address of a new issue in the repository, filled as far as [`LIMIT`] allows: logs are left out first, the program last.
+    /// Returns the address of a new issue, filled up to [`LIMIT`] bytes. Logs are left out first, the program last.
     ///
-    /// A form whose fields have ids is filled by them. One without cannot be filled by an address, so the text goes into a blank issue
-    /// under the same headings.
+    /// A form whose fields have ids is filled field by field. Other forms cannot be prefilled, so the text goes into a
+    /// blank issue with the same headings.
     pub fn link(&self) -> Link {
         let mut left = self.sections.clone();
         let mut cut = Vec::new();
@@ -35,7 +35,7 @@ impl Issue {
             block.text.clear();
             cut.push(std::mem::take(&mut block.name));
         }
-        // What is left is text that must stay: the longest is shortened until it fits.
+        // All removable blocks are gone: now the longest block is shortened until the address fits.
         loop {
             let blocks = left.iter_mut().flat_map(|(_, blocks)| blocks.iter_mut());
             let Some(longest) = blocks.max_by_key(|block| block.text.len()) else { break };
@@ -72,7 +72,7 @@ impl Issue {
             for (field, blocks) in sections {
                 let note = if field.id == Some("reproduction") { note.as_str() } else { "" };
                 let id = field.id.unwrap_or_default();
-                // Boxes cannot be ticked by an address.
+                // Checkboxes cannot be prefilled.
                 if !matches!(field.content, super::Content::Scripts | super::Content::Tasks) {
                     url.push_str(&format!("&{id}={}", encoded(&(body(blocks) + note))));
                 }
@@ -93,7 +93,7 @@ fn shorten(block: &mut Block, keep: usize) {
     block.text.truncate(keep);
 }
 
-/// Percent-encoding as RFC 3986 has it, for a query.
+/// Percent-encodes a text for a query, as in RFC 3986.
 fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 3 / 2);
     for byte in text.bytes() {
@@ -101,7 +101,7 @@ fn encoded(text: &str) -> String {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 out.push(byte as char);
             }
-            // A space costs three bytes otherwise, and GitHub reads queries as forms do.
+            // `+` is shorter than `%20`, and GitHub decodes queries like forms.
             b' ' => out.push('+'),
             byte => out.push_str(&format!("%{byte:02X}")),
         }

@@ -1,4 +1,4 @@
-//! What a machine is, as far as a report names it.
+//! Description of the machine for a report.
 
 use std::fmt::Write;
 
@@ -7,47 +7,48 @@ use serde::{Deserialize, Serialize};
 use super::redact::{Identity, redact};
 use crate::gpu::{Gpu, gib};
 
-/// A machine: hardware, driver, user spaces, variables. Every text of it is free of names once [`Environment::redacted`].
+/// Hardware, driver, ROCm stacks and variables of a machine. After [`Environment::redacted`] it contains no personal
+/// data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
-    /// When it was read, RFC 3339 in UTC.
+    /// Date of the description, RFC 3339 in UTC.
     pub date: String,
     /// Version of rocrepro.
     pub rocrepro: String,
-    /// Name and version of the operating system, of the user space that rocrepro runs in.
+    /// Name and version of the operating system in which rocrepro runs. In a container this is the container's.
     pub os: String,
-    /// `uname -srm`: the host's kernel, also in a container.
+    /// Output of `uname -srm`: the host's kernel, also in a container.
     pub kernel: String,
-    /// Parameters of the kernel that concern amdgpu, the IOMMU or memory.
+    /// Kernel parameters that concern amdgpu, the IOMMU or memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_parameters: Vec<String>,
-    /// The processor.
+    /// Model of the processor.
     pub cpu: String,
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub processors: u32,
-    /// Memory of the machine, in bytes.
+    /// Size of the main memory, in bytes.
     pub memory_bytes: u64,
-    /// The kind of container that rocrepro runs in; none on a host.
+    /// Kind of container in which rocrepro runs; `None` on a host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// The kernel driver.
     pub driver: Driver,
-    /// GPUs of AMD.
+    /// AMD GPUs.
     pub gpus: Vec<Gpu>,
-    /// What looks wrong, and what somebody can do about it.
+    /// Likely problems, each with a remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
-    /// ROCm user spaces.
+    /// ROCm installations.
     pub stacks: Vec<StackFound>,
-    /// Variables that are set and that ROCm or PyTorch read; a stock environment has none of them.
+    /// Variables that are set and that ROCm or PyTorch read. A stock environment has none of them.
     pub variables: Vec<Variable>,
-    /// What PyTorch says of itself (`python3 -m torch.utils.collect_env`), where there is one.
+    /// Output of `python3 -m torch.utils.collect_env`, if PyTorch is installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torch: Option<String>,
     /// The last lines of the kernel log about the GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_log: Vec<String>,
-    /// What could not be read.
+    /// Information that could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<NotRead>,
 }
@@ -55,49 +56,49 @@ pub struct Environment {
 /// The kernel driver of the host, which a container shares.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Driver {
-    /// Version of the amdgpu module: that of the DKMS package, or none for the one of the kernel itself.
+    /// Version of the DKMS package of amdgpu; `None` for the module of the kernel itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amdgpu: Option<String>,
-    /// Whether the amdgpu module is loaded.
+    /// True if the amdgpu module is loaded.
     pub loaded: bool,
-    /// What is wrong with the access to the device files; empty where all is well or there is nothing to access.
+    /// Problems with the access to the device files; empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<String>,
 }
 
-/// A ROCm user space of the machine.
+/// A ROCm installation on the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackFound {
-    /// How to name it.
+    /// Value for `--rocm` that selects it.
     pub spec: String,
-    /// Its folder.
+    /// Folder of the installation.
     pub root: String,
-    /// Its ROCm version, as far as files tell.
+    /// ROCm version, if its files contain one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rocm: Option<String>,
-    /// Its libraries with their build ids.
+    /// Libraries with their build ids.
     pub libraries: Vec<(String, Option<String>)>,
 }
 
-/// A variable that differs from a stock environment.
+/// A variable that a stock environment does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variable {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its value.
+    /// Value.
     pub value: String,
 }
 
-/// Something that could not be read.
+/// Information that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotRead {
-    /// What.
+    /// Description of the information.
     pub what: String,
-    /// Why not.
+    /// Reason.
     pub why: String,
 }
 
-/// Whether a stock environment lacks this variable and ROCm or PyTorch read it.
+/// Returns true if ROCm or PyTorch read this variable and a stock environment does not have it.
 pub fn concerns_rocm(variable: &str) -> bool {
     const PREFIXES: [&str; 24] = [
         "AMD_",
@@ -130,7 +131,7 @@ pub fn concerns_rocm(variable: &str) -> bool {
     PREFIXES.iter().any(|p| variable.starts_with(p)) || NAMES.contains(&variable)
 }
 
-/// Whether a line of the kernel log is about the GPU.
+/// Returns true if a line of the kernel log concerns the GPU.
 pub fn is_gpu_line(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
     ["amdgpu", "amdkfd", "kfd:", "[drm", "iommu", "libamdhip64", "libhsa-runtime64"]
@@ -139,7 +140,7 @@ pub fn is_gpu_line(line: &str) -> bool {
 }
 
 impl Environment {
-    /// The same without names of people and machines.
+    /// Removes names of people and machines from all texts.
     pub fn redacted(mut self, who: &Identity) -> Environment {
         let clean = |text: &mut String| *text = redact(text, who);
         let texts = [&mut self.os, &mut self.kernel, &mut self.cpu]
@@ -161,7 +162,7 @@ impl Environment {
         self
     }
 
-    /// The GPUs in one line; none where there is none.
+    /// Lists the GPUs in one line; `None` without a GPU.
     pub fn gpu_line(&self) -> Option<String> {
         let mut counted: Vec<(String, usize)> = Vec::new();
         for gpu in &self.gpus {
@@ -179,7 +180,7 @@ impl Environment {
         (!counted.is_empty()).then(|| counted.iter().map(words).collect::<Vec<_>>().join(", "))
     }
 
-    /// The whole in plain text, a fact a line.
+    /// Formats the description as plain text, one fact per line.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
@@ -249,8 +250,9 @@ impl Environment {
 }
 
 impl Driver {
-    /// By what it is told from others, with the kernel, to which an amdgpu without a version of its own belongs; none where none is
-    /// loaded: a known window of `amdgpu*` is not of a machine without one.
+    /// Identifies the driver, for example `amdgpu 6.12.12 on Linux 6.14.0`. Returns `None` if amdgpu is not loaded, so
+    /// that an expected failure limited to `amdgpu*` does not apply. `kernel` is part of the name because the kernel's
+    /// own amdgpu module has no version.
     pub fn name(&self, kernel: &str) -> Option<String> {
         match (&self.amdgpu, self.loaded) {
             (Some(version), _) => Some(format!("amdgpu {version} on {kernel}")),
@@ -259,7 +261,7 @@ impl Driver {
         }
     }
 
-    /// In one line, for people.
+    /// Describes the driver for people.
     fn words(&self, kernel: &str) -> String {
         self.name(kernel).unwrap_or_else(|| "amdgpu is not loaded".to_owned())
     }
@@ -316,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_in_words() {
+    fn describes_the_machine() {
         let who = Identity {
             user: "jane".to_owned(),
             host: "workhorse".to_owned(),
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_is_not_there_has_no_name() {
+    fn missing_driver_has_no_name() {
         let name = |amdgpu: Option<&str>, loaded: bool| {
             let amdgpu = amdgpu.map(str::to_owned);
             Driver { amdgpu, loaded, access: Vec::new() }.name("Linux 6.14.0")
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_and_log_lines_that_matter() {
+    fn recognises_rocm_variables_and_gpu_log_lines() {
         for name in
             ["HSA_XNACK", "HIP_LAUNCH_BLOCKING", "PYTORCH_NO_HIP_MEMORY_CACHING", "LD_PRELOAD"]
         {

@@ -1,4 +1,4 @@
-//! Everything that an issue is written from.
+//! Input for an issue: all results about one failure.
 
 use judge::{Known, Likeness, likeness};
 use plan::Library;
@@ -9,109 +9,110 @@ use crate::{
     evidence::{Bisected, Exported, Minimised, Mitigations, OtherFailure, Rate},
 };
 
-/// What is known about one failure.
+/// All results about one failure.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// A run that failed.
+    /// Record of a failing run.
     pub record: Record,
-    /// The planted faults with their parameters, as typed; empty for a failure of ROCm's own.
+    /// Injected faults with their parameters, as typed. Empty for a failure of ROCm itself.
     pub planted: Vec<String>,
-    /// The case's own words about it.
+    /// Description of the failure from the case file.
     pub about: Option<String>,
-    /// What the sanitizer finds in kernels of the case's own, with no fault planted.
+    /// Error that the sanitizer finds in the case's own kernels, without an injected fault.
     pub mistake: Option<Mistake>,
-    /// Failures with this signature among fresh processes.
+    /// Rate of failures with this signature, in fresh processes.
     pub rate: Rate,
-    /// Other failures among them.
+    /// Other failures in the same runs.
     pub others: Vec<OtherFailure>,
-    /// The program that shows it.
+    /// Stand-alone program that shows the failure.
     pub program: Option<Program>,
-    /// The case file, for the time when there is no program.
+    /// Text of the case file, for a report without a program.
     pub case: String,
-    /// Runs that differ in one thing.
+    /// Runs that differ from the failing ones in one aspect.
     pub controls: Vec<Control>,
-    /// What the minimiser found.
+    /// Result of `rocrepro minimise`.
     pub minimised: Option<Minimised>,
-    /// What the search for mitigations found.
+    /// Result of `rocrepro mitigate`.
     pub mitigations: Option<Mitigations>,
-    /// What the bisection found.
+    /// Result of `rocrepro bisect`.
     pub bisected: Option<Bisected>,
-    /// What a second one found between the two builds of the first.
+    /// Result of a second bisect between the two builds of the first.
     pub finer: Option<Bisected>,
-    /// The machine, redacted.
+    /// Description of the machine, redacted.
     pub environment: Environment,
-    /// Variables that the trial was run with.
+    /// Environment variables that the trial was run with.
     pub variables: Vec<(String, String)>,
     /// Logs of the failing run, redacted.
     pub logs: Vec<Log>,
-    /// Lines that the kernel logged meanwhile, redacted.
+    /// Lines of the kernel log from the time of the run, redacted.
     pub kernel_log: Vec<String>,
-    /// The distribution's packages of ROCm that ran, with their versions; empty for a stack of another kind.
+    /// Installed ROCm packages of the distribution, with versions. Empty for a stack of another kind.
     pub packages: Vec<(String, String)>,
-    /// Libraries besides HIP and hipRTC that the trial calls.
+    /// Libraries that the trial calls, except HIP and hipRTC.
     pub libraries: Vec<Library>,
-    /// Known failures of the library with the same signature.
+    /// Expected failures of the case library with the same signature.
     pub duplicates: Vec<Duplicate>,
-    /// The command that writes this issue again.
+    /// Command that writes this issue again.
     pub again: String,
 }
 
-/// A mistake in a kernel of the case's own.
+/// Error in one of the case's own kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The sanitizer's words.
+    /// Message of the sanitizer.
     pub found: String,
-    /// The command that shows it.
+    /// Command that shows the error.
     pub again: String,
 }
 
 /// A stand-alone program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its file.
+    /// File name.
     pub file: String,
-    /// Its language, as Markdown spells it: `cpp`, `python`.
+    /// Language, as Markdown spells it: `cpp`, `python`.
     pub language: &'static str,
-    /// Its text.
+    /// Source text.
     pub text: String,
-    /// How it was checked.
+    /// Result of `rocrepro export`, if the program was exported.
     pub exported: Option<Exported>,
-    /// Where it is the user's own, or that of a case, how it is run; none where it was written out of calls.
+    /// Commands that run it, if it is the user's own program or one of a case. `None` if rocrepro exported it from a
+    /// plan.
     pub own: Option<Own>,
 }
 
-/// How a program is run that was not written out of calls.
+/// Commands and properties of a program that rocrepro did not export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// Commands that run it where ROCm and a GPU are, with what it needs before.
+    /// Commands that run it on a machine with ROCm and a GPU, including the required setup.
     pub plainly: Vec<String>,
-    /// Commands that run it as it was run.
+    /// Commands that repeat the run of this report.
     pub again: Vec<String>,
-    /// Whether its whole text is there.
+    /// True if the text is complete.
     pub text_is_whole: bool,
-    /// Whether it stands in the case, whose lines then count.
+    /// True if the program is part of the case file, so that line numbers refer to that file.
     pub in_case: bool,
-    /// The file by which it says what it checks.
+    /// Helper file with which the program reports its checks, if it uses one.
     pub helper: Option<&'static str>,
 }
 
-/// Runs that differ from the failing ones in one thing.
+/// Runs that differ from the failing ones in one aspect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// What differs, such as `host=pinned instead of host=pageable`.
+    /// The difference, for example `host=pinned instead of host=pageable`.
     pub what: String,
-    /// Failures of any kind.
+    /// Rate of failures of any kind.
     pub rate: Rate,
-    /// Its most frequent failure, where it has one.
+    /// Most frequent signature, if it fails.
     pub signature: Option<String>,
-    /// Likeness of that to the reported failure, where both were compared before they were quoted.
+    /// Similarity to the reported failure, computed before the signatures were escaped for Markdown.
     pub likeness: Option<Likeness>,
-    /// The command that runs it.
+    /// Command that runs it.
     pub again: String,
 }
 
 impl Control {
-    /// Returns its failure beside the reported one, in words.
+    /// Describes the failure in comparison with the reported one.
     pub fn failure(&self, reported: &str) -> String {
         let Some(signature) = &self.signature else { return "passes".to_owned() };
         match self.likeness.unwrap_or_else(|| likeness(reported, signature)) {
@@ -127,19 +128,19 @@ impl Control {
 /// A log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// What it is, such as `AMD_LOG_LEVEL=4 from hipGraphInstantiate on`.
+    /// Description, for example `AMD_LOG_LEVEL=4 from hipGraphInstantiate on`.
     pub title: String,
-    /// Its text.
+    /// Text of the log.
     pub text: String,
 }
 
-/// A known failure of the case library that looks alike.
+/// An expected failure of another case with the same signature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Duplicate {
-    /// The case.
+    /// Name of the case.
     pub case: String,
-    /// The window in which it fails.
+    /// The expected failure.
     pub known: Known,
-    /// The issues that the window names.
+    /// Upstream issues that it refers to.
     pub upstream: Vec<String>,
 }

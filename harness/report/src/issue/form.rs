@@ -1,4 +1,4 @@
-//! The forms that upstream projects want issues in.
+//! Issue forms of upstream projects.
 
 use std::{fmt, str::FromStr};
 
@@ -8,29 +8,29 @@ use std::{fmt, str::FromStr};
 /// `pt2-bug-report.yml`, huggingface/accelerate `bug-report.yml`, triton-lang/triton `bug.yml`, each in `.github/ISSUE_TEMPLATE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The ROCm organisation's form, also used by ROCm/rocm-systems, which has none of its own.
+    /// Form of the ROCm organisation. ROCm/rocm-systems has no form of its own and uses this one.
     Rocm,
-    /// That of ROCm/rocm-libraries.
+    /// Form of ROCm/rocm-libraries.
     RocmLibraries,
-    /// PyTorch's for bugs.
+    /// Form of PyTorch for bugs.
     Pytorch,
-    /// PyTorch's for bugs of `torch.compile`.
+    /// Form of PyTorch for bugs of `torch.compile`.
     PytorchPt2,
-    /// Accelerate's.
+    /// Form of Accelerate.
     Accelerate,
-    /// Triton's.
+    /// Form of Triton.
     Triton,
 }
 
-/// What stands under a heading of a form.
+/// Content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// Everything that does not have a heading of its own.
+    /// Everything that has no field of its own.
     Problem,
     OperatingSystem,
     Cpu,
     Gpu,
-    /// Named where the form's list of GPUs ends.
+    /// Name of the GPU if it is not in the form's list.
     OtherGpu,
     RocmVersion,
     Component,
@@ -49,9 +49,9 @@ pub(super) enum Content {
 /// A field of a form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
-    /// Its label, which GitHub makes a heading of the third level.
+    /// Label, which GitHub renders as a third-level heading.
     pub(super) heading: &'static str,
-    /// The id by which an address can fill it, where the form gives one.
+    /// Id with which an address can prefill the field, if the form defines one.
     pub(super) id: Option<&'static str>,
     pub(super) content: Content,
 }
@@ -112,7 +112,7 @@ const TRITON: &[Field] = &[
 ];
 
 impl Form {
-    /// Every form.
+    /// All forms.
     pub const ALL: [Form; 6] = [
         Form::Rocm,
         Form::RocmLibraries,
@@ -122,7 +122,7 @@ impl Form {
         Form::Triton,
     ];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Form::Rocm => "rocm",
@@ -134,7 +134,7 @@ impl Form {
         }
     }
 
-    /// The form's file in its repository.
+    /// Returns the file name of the form in its repository.
     pub(super) const fn template(self) -> &'static str {
         match self {
             Form::Rocm | Form::RocmLibraries => "issue_report.yml",
@@ -144,7 +144,7 @@ impl Form {
         }
     }
 
-    /// What the form puts before every title.
+    /// Returns the prefix of all titles.
     pub(super) const fn title_prefix(self) -> &'static str {
         match self {
             Form::Rocm | Form::RocmLibraries => "[Issue]: ",
@@ -152,7 +152,7 @@ impl Form {
         }
     }
 
-    /// The repository whose form it is; ROCm's own decides by component.
+    /// Returns the repository of the form. `None` for ROCm's own form, where the component decides.
     pub(super) const fn repository(self) -> Option<&'static str> {
         match self {
             Form::Rocm => None,
@@ -188,7 +188,7 @@ impl FromStr for Form {
         let found = Form::ALL.into_iter().find(|form| form.name() == text);
         found.ok_or_else(|| {
             let names: Vec<_> = Form::ALL.iter().map(|form| form.name()).collect();
-            format!("no form is called `{text}`; there are {}", names.join(", "))
+            format!("unknown form `{text}`; the forms are {}", names.join(", "))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Which repository an issue belongs to.
+//! Selection of the repository in which to file an issue.
 
 use judge::Kind;
 use plan::Library;
@@ -6,20 +6,20 @@ use plan::Library;
 use super::Form;
 use crate::Record;
 
-/// Where to file, and why.
+/// Repository, component and form for an issue, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// `owner/name`.
+    /// Repository, as `owner/name`.
     pub repository: &'static str,
-    /// The component, as the form's list spells it.
+    /// Component, as spelled in the form's list.
     pub component: &'static str,
-    /// Why there.
+    /// Reason for this repository.
     pub why: String,
-    /// The form of that repository.
+    /// Form of the repository.
     pub form: Form,
 }
 
-/// Functions of a library by the beginning of their names, with the library's name in the form.
+/// Prefixes of function names, with the name of their library in the form.
 const PREFIXES: [(&str, &str, Option<Library>); 5] = [
     ("hipblasLt", "hipBLASlt", Some(Library::Hipblaslt)),
     ("hipblas", "hipBLAS", None),
@@ -28,10 +28,11 @@ const PREFIXES: [(&str, &str, Option<Library>); 5] = [
     ("rocrand", "rocRAND", None),
 ];
 
-/// Decides by the failing call, by the libraries that the trial calls, and by the kind of failure.
+/// Selects the repository by the failing call, the libraries that the trial calls, and the kind of failure.
 ///
-/// Since 2025 runtime, HIP and RCCL issues go to ROCm/rocm-systems, the math libraries' to ROCm/rocm-libraries (observed in
-/// ROCm/rccl#2188 and ROCm/rocBLAS#1680), and the compiler's to ROCm/llvm-project.
+/// Since 2025, issues of the runtime, HIP and RCCL go to ROCm/rocm-systems, those of the math libraries to
+/// ROCm/rocm-libraries (observed in ROCm/rccl#2188 and ROCm/rocBLAS#1680), and those of the compiler to
+/// ROCm/llvm-project.
 pub fn home(record: &Record, libraries: &[Library]) -> Home {
     let api = record.outcome.at.api.as_deref().unwrap_or_default();
     let of = |component, why: String| Home {
@@ -86,7 +87,7 @@ mod tests {
     use crate::fixture::failed;
 
     #[test]
-    fn the_failing_call_decides() {
+    fn failing_call_selects_the_repository() {
         let check = |kind, api: &str, signature: &str, libraries: &[Library], expected: &str| {
             let mut record = failed("a/b");
             record.outcome.kind = kind;

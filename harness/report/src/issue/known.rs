@@ -1,9 +1,9 @@
-//! Known failures.
+//! Section about expected failures that may have the same cause.
 
 use super::Findings;
 use crate::words::{link, unique, window};
 
-/// Known failures that look alike.
+/// Lists upstream issues of the case and expected failures with the same signature.
 pub(super) fn duplicates(findings: &Findings) -> Option<String> {
     let mut lines = Vec::new();
     let own = unique(findings.record.upstream.iter().cloned());

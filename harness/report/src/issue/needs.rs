@@ -1,4 +1,4 @@
-//! What a failure needs, by what `minimise` found.
+//! Section about which parts of the program the failure needs, from the result of `rocrepro minimise`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use crate::{
     words::{count, unique},
 };
 
-/// Why each part of the program is needed.
+/// Explains for each remaining part of the program why it is needed.
 pub(super) fn minimised(findings: &Findings) -> Option<String> {
     let found = findings.minimised.as_ref()?;
     let mut text = format!(
@@ -21,7 +21,7 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         count(found.runs, "run")
     );
     let [tested, structural, open] = Needed::by_proof(&found.elements);
-    // Two that have one name differ by their places.
+    // Elements with equal names are distinguished by their lines.
     let named = |needed: &Needed| {
         let same = |other: &&Needed| other.what == needed.what && other.line != needed.line;
         match (needed.line, found.elements.iter().find(same)) {
@@ -52,11 +52,11 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
             "\n\nWithout an element that has failures in the last column too, it comes less often; such elements were kept.",
         );
     }
-    // Single calls say it; what belongs together and what may stand for it repeat them.
+    // Groups of calls and replacements are left out, because their single calls are listed too.
     let single = |what: &str| {
         !what.contains(", ") && !what.contains(" calls from ") && !what.contains("instead of")
     };
-    // Those that cannot go for one reason stand together.
+    // Elements that cannot be removed for the same reason are listed together.
     let mut refused: BTreeMap<&str, Vec<&Needed>> = BTreeMap::new();
     for needed in structural {
         refused.entry(needed.impossible.as_deref().unwrap_or_default()).or_default().push(needed);
@@ -101,12 +101,12 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     Some(text)
 }
 
-/// The rule that a case breaks; what follows it is advice for whoever wrote the case.
+/// Returns the broken rule without the advice that follows it.
 fn rule(why: &str) -> &str {
     why.split("; ").next().unwrap_or_default()
 }
 
-/// What failed in the place of the failure, behind the numbers of the runs without an element.
+/// Lists the other failures that occurred without an element.
 fn instead(needed: &Needed) -> String {
     let alone = needed.instead.len() == 1 && needed.instead[0].count == needed.without.runs;
     let one = |met: &Instead| {
@@ -118,7 +118,7 @@ fn instead(needed: &Needed) -> String {
     if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
 }
 
-/// What the marks mean, of those that are there.
+/// Explains the labels that are used in the table.
 fn own(findings: &Findings, found: &Minimised, whys: &BTreeSet<Wrong>) -> String {
     if whys.is_empty() {
         return String::new();
@@ -127,7 +127,7 @@ fn own(findings: &Findings, found: &Minimised, whys: &BTreeSet<Wrong>) -> String
         (Wrong::Elsewhere, Some(passes)) if findings.planted.is_empty() => {
             format!("it fails on {} too, where the case passes", place(&passes.on))
         }
-        (Wrong::Elsewhere, _) => "it fails without the planted fault too".to_owned(),
+        (Wrong::Elsewhere, _) => "it fails without the injected fault too".to_owned(),
         (Wrong::Answer, _) => "it states an answer that may rest on what was left out".to_owned(),
         (Wrong::Kernel, _) => "a kernel of its own touches memory that it may not".to_owned(),
     };

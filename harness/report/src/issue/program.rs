@@ -1,4 +1,4 @@
-//! What an issue says of a program of the user's own, or of a case, that no calls were written out to.
+//! Parts of an issue about a program case or the user's own program, in contrast to a program exported from a plan.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Record, words::count};
 
-/// Libraries by what the names of their kernels hold, each with its name in the form.
+/// Substrings of kernel names that identify a library, each with the library's name in the form.
 const KERNELS: [(&str, &str); 8] = [
     ("rocsolver", "rocSOLVER"),
     ("rocsparse", "rocSPARSE"),
@@ -23,17 +23,17 @@ const KERNELS: [(&str, &str); 8] = [
     ("miopen", "MIOpen"),
 ];
 
-/// The program's own, where the issue is about one.
+/// Returns the commands of the program, if the issue is about a program.
 pub(super) fn own(findings: &Findings) -> Option<&Own> {
     findings.program.as_ref()?.own.as_ref()
 }
 
-/// Names of statuses begin so, in the texts of exceptions and of what a program says last.
+/// Prefixes of status names in the texts of exceptions and in the last output of a program.
 const STATUSES: [&str; 6] =
     ["hipError", "HIP_ERROR_", "HIPRTC_ERROR_", "HSA_STATUS_", "rocblas_status_", "_STATUS_"];
 
-/// Whether nothing shows that ROCm took part in what went wrong: how a program ends may be its own doing, as no check of it,
-/// no status and no finding of the device is. Where it passes elsewhere, that shows it.
+/// Returns true if the program itself may be the cause: it only ended badly, no check failed, no ROCm status was
+/// returned, the device reported nothing, and it passes on none of the tested configurations.
 pub fn may_be_its_own(findings: &Findings) -> bool {
     let Findings { record, controls, .. } = findings;
     let outcome = &record.outcome;
@@ -52,7 +52,7 @@ pub fn may_be_its_own(findings: &Findings) -> bool {
         && !passes_elsewhere
 }
 
-/// What goes wrong, in a few words.
+/// Describes the failure in a few words.
 pub(super) fn symptom(record: &Record) -> String {
     let outcome = &record.outcome;
     let parts: Vec<&str> = outcome.signature.split(':').collect();
@@ -69,7 +69,9 @@ pub(super) fn symptom(record: &Record) -> String {
         (Kind::WrongData, _, name, "zero") => format!("`{name}` is zero"),
         (Kind::WrongData, _, name, "nan") => format!("`{name}` is NaN"),
         (Kind::WrongData, _, name, "stale") => format!("`{name}` holds what was there before"),
-        (Kind::WrongData, _, name, "poison") => format!("`{name}` holds what nobody computed"),
+        (Kind::WrongData, _, name, "poison") => {
+            format!("`{name}` holds data that was never computed")
+        }
         (Kind::WrongData, _, name, "shape") => format!("`{name}` has another shape"),
         (Kind::WrongData, _, name, "false") => format!("`{name}` does not hold"),
         (Kind::WrongData, _, name, _) => format!("`{name}` is wrong"),
@@ -95,7 +97,7 @@ pub(super) fn symptom(record: &Record) -> String {
     }
 }
 
-/// What should have been.
+/// Describes the expected behaviour.
 pub(super) fn expected(outcome: &Outcome) -> String {
     let name = outcome.signature.split(':').nth(1).unwrap_or_default();
     let right = outcome.summary.split_once("right would be ").map(|(_, right)| right);
@@ -110,12 +112,12 @@ pub(super) fn expected(outcome: &Outcome) -> String {
         }
         (Kind::Leak, _) if name != "process" => format!("`{name}` is given back."),
         (Kind::CompileError, _) => "The program compiles.".to_owned(),
-        (Kind::Hang, _) => "The program comes to its end.".to_owned(),
-        _ => "The program comes to its end, with the exit status that it should have.".to_owned(),
+        (Kind::Hang, _) => "The program finishes.".to_owned(),
+        _ => "The program finishes with the expected exit status.".to_owned(),
     }
 }
 
-/// How to reproduce it, without the program's text.
+/// Explains how to reproduce the failure, without the program's text.
 pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
     let mut text = format!("The program is `{file}`");
     text.push_str(match (own.text_is_whole, own.in_case) {
@@ -154,7 +156,7 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
     text
 }
 
-/// The Python packages that were there.
+/// Describes the interpreter and the Python packages of the run.
 pub(super) fn packages(record: &Record) -> Option<String> {
     let program = record.program.as_ref()?;
     let runs_on = program.runs_on.as_ref().map(|it| format!("What ran the program: {it}."));
@@ -166,7 +168,7 @@ pub(super) fn packages(record: &Record) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// Where to file it: a program says less of that than a call does.
+/// Selects the repository. A program gives less evidence for this than a call of a plan.
 pub(super) fn home(record: &Record) -> Home {
     let outcome = &record.outcome;
     let fault = outcome.signature.strip_prefix("memory-fault:").unwrap_or_default();
@@ -199,7 +201,7 @@ pub(super) fn home(record: &Record) -> Home {
         _ => runtime(
             "clr",
             "ROCm/rocm-systems",
-            "nothing that was seen names a library above the HIP runtime; whoever knows better files it elsewhere",
+            "nothing in the results names a library above the HIP runtime; file it elsewhere if you know better",
         ),
     }
 }
@@ -218,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_failing_has_its_words() {
+    fn describes_every_kind_of_failure() {
         let check = |kind, signature: &str, summary: &str, words: &str, right: &str| {
             let mut record = record(kind, signature, summary);
             record.exit = judge::End::Signalled { signal: 11 };
-            let told = (symptom(&record), expected(&record.outcome));
-            assert_eq!((told.0.as_str(), told.1.as_str()), (words, right));
+            let described = (symptom(&record), expected(&record.outcome));
+            assert_eq!((described.0.as_str(), described.1.as_str()), (words, right));
         };
-        let ends = "The program comes to its end, with the exit status that it should have.";
+        let ends = "The program finishes with the expected exit status.";
         check(Kind::ApiError, "exit:4", "", "the program ends with exit status 4", ends);
         check(Kind::Crash, "crash:program", "", "the program dies of SIGSEGV", ends);
         check(
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_a_library_decides_where_it_goes() {
+    fn kernel_name_selects_the_repository() {
         let check = |record: &Record, wanted: &str| {
             let home = home(record);
             assert_eq!(format!("{} {}", home.repository, home.component), wanted);
@@ -277,7 +279,7 @@ mod tests {
             packages(&wrong).as_deref(),
             Some("2 Python packages in its environment: numpy==2.0, triton==3.9.0.")
         );
-        // A crash says nothing of the compiler.
+        // A crash does not point to the compiler.
         wrong.outcome.kind = Kind::Crash;
         check(&wrong, "ROCm/rocm-systems clr");
     }

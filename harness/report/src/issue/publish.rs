@@ -1,4 +1,4 @@
-//! The boundary: what goes to other people passes here, whole texts at a time, whatever they were put together from.
+//! Redaction of everything that is shown to other people. Whole texts pass through here, whatever their parts are.
 
 use serde_json::Value;
 
@@ -8,13 +8,14 @@ use super::{
 };
 use crate::text::visible;
 
-/// A text that may be published: without names, addresses and secrets, without characters that act on a terminal or turn the
-/// order of letters, and with commands that others can run.
+/// Prepares a text for publication: removes names, addresses and secrets, escapes control characters (including those
+/// that reorder text), and makes commands runnable for others.
 pub fn publish(text: &str, who: &Identity) -> String {
     visible(&redact(&commands(text), who))
 }
 
-/// The same for JSON: every text in it, and the environment of a run by the names of its variables.
+/// Prepares all texts of a JSON value for publication. Variables of a run's environment that do not concern ROCm lose
+/// their values.
 pub fn publish_json(value: Value, who: &Identity) -> Value {
     match value {
         Value::String(text) => Value::String(publish(&text, who)),
@@ -41,10 +42,10 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
 }
 
 impl Issue {
-    /// The issue as others may read it.
+    /// Returns the issue with all texts redacted. `program` is the name of the block with the program.
     pub fn published(mut self, who: &Identity, program: Option<&str>) -> Issue {
         self.title = publish(&self.title, who);
-        // What looks like a name of a person in a program is a name of the program.
+        // In a program, a word that equals the user's name or host name is an identifier.
         let unnamed =
             Identity { user: String::new(), users: Vec::new(), host: String::new(), ..who.clone() };
         for Block { name, text, .. } in self.sections.iter_mut().flat_map(|(_, blocks)| blocks) {
@@ -55,13 +56,13 @@ impl Issue {
     }
 }
 
-/// Whether the value of a variable matters to a reader and is no business of its owner's alone.
+/// Returns true if the value of the variable may be published, because it concerns ROCm.
 fn harmless(name: &str) -> bool {
     concerns_rocm(name)
 }
 
-/// Commands in a text, as others can run them: variables that do not concern ROCm keep their names, and what starts a program on
-/// the reporter's machine is left out.
+/// Rewrites commands so that others can run them: values of variables that do not concern ROCm become `$NAME`, and
+/// launchers are removed.
 fn commands(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -75,7 +76,7 @@ fn commands(text: &str) -> String {
             rest = &rest[at + 2..];
             continue;
         };
-        // A whole word may be quoted: '--env=A=b c'.
+        // The whole word may be quoted: '--env=A=b c'.
         let quote = before.chars().next_back().filter(|c| ['\'', '"'].contains(c));
         let after = &found[option.len() + 1..];
         let (word, after) = match quote {
@@ -100,7 +101,7 @@ fn commands(text: &str) -> String {
     out + rest
 }
 
-/// The first word of a command line and what follows it.
+/// Splits off the first word of a command line.
 fn shell_word(text: &str) -> (&str, &str) {
     let mut quote = None;
     let mut escaped = false;
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_owner_stays() {
+    fn personal_data_is_removed() {
         let text = "jane and jdoe on workhorse, /home/jane/x, the password hunter2, 10.1.2.3 \u{202e}\u{1b}[31m";
         check(
             text,
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn json_stays_json_and_keeps_what_matters() {
+    fn json_is_redacted_text_by_text() {
         let record = serde_json::json!({
             "again": "rocrepro run a --env TOKEN=abc",
             "environment": {"HOME": "/home/jane", "API_KEY": "abc", "HSA_XNACK": "1"},

@@ -1,4 +1,4 @@
-//! Texts of others, made harmless before any part of an issue is written, so that no part has to remember it.
+//! Escapes foreign texts before any part of an issue is written, so that no part can forget it.
 
 use judge::likeness;
 
@@ -10,8 +10,8 @@ use crate::{
     text::{code, markdown},
 };
 
-/// The findings with those texts of others that stand within sentences, tables and code as Markdown shows them unchanged. What stands
-/// in fences, which are longer than any fence in it, stays.
+/// Escapes foreign texts that appear within sentences, tables and inline code. Fenced blocks are left alone: their
+/// fence is always longer than any fence in them.
 pub(super) fn in_markdown(findings: &Findings) -> Findings {
     let mut findings = findings.clone();
     let reported = findings.record.outcome.signature.clone();
@@ -58,17 +58,17 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     findings
 }
 
-/// Texts within sentences and cells of tables.
+/// Escapes texts that appear in sentences and table cells.
 fn prose<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
     texts.into_iter().for_each(|text| *text = markdown(text));
 }
 
-/// Texts between backticks.
+/// Escapes texts that appear between backticks.
 fn spans<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
     texts.into_iter().for_each(|text| *text = code(text));
 }
 
-/// Texts that stand in sentences and between backticks as well.
+/// Escapes texts that appear both in sentences and between backticks.
 fn both<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
     texts.into_iter().for_each(|text| *text = markdown(&code(text)));
 }
@@ -121,7 +121,7 @@ fn bisected(found: &mut Bisected) {
     }
     for Component { name, good, bad, compare_url } in &mut found.components {
         prose([name, good, bad]);
-        // A link of a manifest; one that would end the link's parentheses is none.
+        // The link comes from a manifest. One with a closing parenthesis would end the Markdown link, so it is dropped.
         compare_url.take_if(|url| !is_link(url));
     }
 }

@@ -1,31 +1,32 @@
-//! Takes out of a text what identifies a person or a machine.
+//! Removes personal data and machine names from a text.
 
 use std::net::Ipv6Addr;
 
-/// Who and where we are, as far as a text could tell it.
+/// Names that must not be published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Login name.
     pub user: String,
     /// Host name, with or without a domain.
     pub host: String,
-    /// The user's folders, each with what stands for it: the home folder, `~`, and those that variables name, `$XDG_CACHE_HOME`.
+    /// Folders of the user, each with its replacement: `~` for the home folder, `$XDG_CACHE_HOME` for the folder in
+    /// that variable.
     pub folders: Vec<(String, String)>,
-    /// Serial numbers and other ids of the machine's parts.
+    /// Serial numbers and other ids of the machine's hardware.
     pub serials: Vec<String>,
     /// Other login names of the same person, such as the one before `sudo`.
     pub users: Vec<String>,
-    /// Values that were given to a run and are nobody else's business.
+    /// Private values that were passed to a run.
     pub values: Vec<String>,
 }
 
-/// A login name that is everyone's.
+/// Login name that identifies no person.
 const ROOT: &str = "root";
 
-/// The text without host name, login name, folders of the user's, serial numbers, mail addresses, MAC and IP addresses and UUIDs, each
-/// and what looks like a password or a token, replaced by a word in angle brackets. Versions, build ids and PCI addresses stay: a maintainer needs them.
+/// Replaces host and login names, folders of the user, serial numbers, mail, MAC and IP addresses, UUIDs, passwords and
+/// tokens by words in angle brackets. Versions, build ids and PCI addresses stay, because maintainers need them.
 ///
-/// Works on words, so that a text keeps its shape; lines stay lines.
+/// Only words are replaced, so lines and layout stay.
 pub fn redact(text: &str, who: &Identity) -> String {
     let mut text = text.to_owned();
     for serial in who.serials.iter().filter(|s| s.len() >= 4) {
@@ -36,13 +37,13 @@ pub fn redact(text: &str, who: &Identity) -> String {
     }
     text = secrets(&text);
     let mut folders: Vec<_> = who.folders.iter().filter(|(folder, _)| folder.len() > 1).collect();
-    // One may lie in another.
+    // A folder may be inside another one, so the longest is replaced first.
     folders.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
     for (folder, name) in folders {
         text = replace_path(&text, folder.trim_end_matches('/'), name);
     }
     text = homes(&text);
-    // Before the names, which can be part of an address.
+    // Addresses may contain names, so they are replaced first.
     text = each_word(&text, |word| identifying(word).map(str::to_owned));
     let short = who.host.split('.').next().unwrap_or_default();
     let users = std::iter::once(&who.user).chain(&who.users).map(|user| (user.as_str(), "<user>"));
@@ -55,7 +56,8 @@ pub fn redact(text: &str, who: &Identity) -> String {
     text
 }
 
-/// Names a folder otherwise, also before what lies in it, but not a folder whose name only begins alike.
+/// Replaces a folder, also at the beginning of longer paths, but not a folder whose name merely starts with the same
+/// letters.
 fn replace_path(text: &str, folder: &str, name: &str) -> String {
     replace_where(text, folder, name, |before, after| {
         !before.is_some_and(|c| c.is_alphanumeric() || c == '/' || c == '.')
@@ -63,7 +65,7 @@ fn replace_path(text: &str, folder: &str, name: &str) -> String {
     })
 }
 
-/// Home folders of anybody.
+/// Replaces home folders of other users.
 fn homes(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -83,7 +85,7 @@ fn homes(text: &str) -> String {
     out + rest
 }
 
-/// Replaces a name where it is a word of its own.
+/// Replaces a name if it is a whole word.
 fn replace_word(text: &str, name: &str, by: &str) -> String {
     let inside = |c: char| c.is_alphanumeric() || c == '_';
     replace_where(text, name, by, |before, after| {
@@ -110,7 +112,7 @@ fn replace_where(
     out + &text[last..]
 }
 
-/// Hands every run of characters that an address can consist of to a function, and takes what it gives instead.
+/// Calls `replaced` with each run of characters that may be part of an address, and inserts the result.
 fn each_word(text: &str, replaced: impl Fn(&str) -> Option<String>) -> String {
     let part = |c: char| c.is_ascii_alphanumeric() || ".:-_@%+".contains(c);
     let mut out = String::with_capacity(text.len());
@@ -121,7 +123,7 @@ fn each_word(text: &str, replaced: impl Fn(&str) -> Option<String>) -> String {
         let end = found.find(|c| !part(c)).unwrap_or(found.len());
         let (word, after) = found.split_at(end);
         out.push_str(before);
-        // A word at the end of a sentence or of a `key:` has a mark that is not its own.
+        // Punctuation after a word is not part of it.
         let core = word.trim_end_matches(['.', ':', '-']);
         let core = core.trim_start_matches(['-', '+']);
         let from = word.find(core).unwrap_or(0);
@@ -138,7 +140,7 @@ fn each_word(text: &str, replaced: impl Fn(&str) -> Option<String>) -> String {
     out
 }
 
-/// What stands after names such as `password=` or `API_TOKEN: `, and between `//user:` and `@` of an address.
+/// Replaces values after names such as `password=` or `API_TOKEN: `, and the password in `//user:password@host`.
 fn secrets(text: &str) -> String {
     const NAMES: [&str; 8] =
         ["password", "passwd", "secret", "token", "api_key", "apikey", "access_key", "credential"];
@@ -171,7 +173,7 @@ fn secrets(text: &str) -> String {
             let value = rest.trim_start_matches([' ', '\t', '"', '\'']);
             let end = value.find(|c: char| c.is_whitespace() || "\"',;&".contains(c));
             let end = end.unwrap_or(value.len());
-            // `token: ` of a sentence, and a variable that others fill in.
+            // The value is a word of a sentence (`token: `) or a variable for others to fill in.
             if end > 0 && !value.starts_with(['$', '<']) {
                 out.push_str(&rest[..rest.len() - value.len()]);
                 out.push_str(word);
@@ -183,7 +185,7 @@ fn secrets(text: &str) -> String {
     out
 }
 
-/// Whether it has the form of a token of a service that names its tokens, or of a JSON Web Token.
+/// Returns true if the word has the prefix of a well-known service token, or is a JSON Web Token.
 fn is_token(word: &str) -> bool {
     const STARTS: [&str; 15] = [
         "ghp_",
@@ -210,7 +212,7 @@ fn is_token(word: &str) -> bool {
         || (word.starts_with("eyJ") && word.matches('.').count() == 2 && word.len() >= 40)
 }
 
-/// What a word that identifies someone is replaced by.
+/// Returns the replacement of a word that identifies a person or machine.
 fn identifying(word: &str) -> Option<&'static str> {
     let address = word.rsplit_once(':').map_or(word, |(address, port)| {
         if port.bytes().all(|b| b.is_ascii_digit()) && !address.contains(':') {
@@ -230,7 +232,7 @@ fn identifying(word: &str) -> Option<&'static str> {
     } else if is_ipv4(address) || (address != word && is_dotted(address)) || is_ipv6(word) {
         Some("<ip>")
     } else if let Some((key, _)) = word.split_once('-') {
-        // rocminfo's ids of GPUs: `GPU-` and 16 hexadecimal digits.
+        // rocminfo prints ids of GPUs as `GPU-` and 16 hexadecimal digits.
         (key == "GPU" && word.len() == 20 && hex(&word[4..])).then_some("GPU-<uuid>")
     } else {
         None
@@ -264,12 +266,13 @@ fn is_mail(word: &str) -> bool {
     })
 }
 
-/// Four numbers up to 255 before a port are an address, whatever they are.
+/// Returns true for an IPv4 address. Because a port follows, four numbers cannot be a version.
 fn is_dotted(word: &str) -> bool {
     word.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| !ip.is_loopback() && !ip.is_unspecified())
 }
 
-/// Four numbers up to 255 are an address and no version where one is above 99 or the first is that of a private network.
+/// Returns true if four numbers up to 255 are an address rather than a version: one is above 99, or the first is that
+/// of a private network.
 fn is_ipv4(word: &str) -> bool {
     let parts: Vec<&str> = word.split('.').collect();
     let numbers: Vec<u8> = parts.iter().filter_map(|part| part.parse().ok()).collect();
@@ -281,7 +284,7 @@ fn is_ipv4(word: &str) -> bool {
 
 fn is_ipv6(word: &str) -> bool {
     let address = word.split('%').next().unwrap_or(word);
-    // A PCI address such as 0000:03:00.0 and a `a::b` of C++ do not parse, or are too short to be an address.
+    // A PCI address such as 0000:03:00.0 or a C++ name `a::b` does not parse, or has too few groups.
     let groups = address.matches(':').count();
     let link_local = address.starts_with("fe80:") && groups >= 2;
     (groups >= 3 || link_local)
@@ -314,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn people_and_machines() {
+    fn redacts_users_and_hosts() {
         check("jane@workhorse:~$ ls", "<user>@<host>:~$ ls");
         check("on workhorse.example.org now", "on <host> now");
         check("janet and workhorses stay", "janet and workhorses stay");
@@ -323,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn home_folders() {
+    fn redacts_home_folders() {
         check("/data/people/jane/rocm/lib", "~/rocm/lib");
         check("/data/people/jane", "~");
         check("/data/people/janet/x", "/data/people/janet/x");
@@ -334,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_other_names() {
+    fn redacts_secrets_and_other_logins() {
         check("by jdoe, not jdoes", "by <user>, not jdoes");
         check("LM_LICENSE=s3cr3t-licence", "LM_LICENSE=<value>");
         check("password=hunter2 x", "password=<secret> x");
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_everyone() {
+    fn keeps_the_name_root() {
         let root = Identity {
             user: "root".into(),
             folders: vec![("/root".into(), "~".into())],
@@ -358,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn redacts_addresses() {
         check("ether 00:1a:2B:3c:4d:5e up", "ether <mac> up");
         check("00-1a-2b-3c-4d-5e", "<mac>");
         check("inet 192.168.1.17/24", "inet <ip>/24");
@@ -369,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_maintainer_needs_stays() {
+    fn keeps_versions_build_ids_and_pci_addresses() {
         for text in [
             "libamdhip64.so.7.2.53211 build id 0123456789abcdef0123456789abcdef01234567",
             "amdgpu 0000:03:00.0: [gfxhub] page fault (src_id:0 ring:24 vmid:8)",

@@ -1,4 +1,4 @@
-//! Since when something fails: what a bisection found.
+//! Section about the first release that fails, from the result of a bisect.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::evidence::Bisected;
 
-/// Releases that fail and that do not, and what a second search found between two of them.
+/// Lists failing and passing releases, and the result of a second search between two of them.
 pub(super) fn versions(findings: &Findings) -> Option<String> {
     let found = findings.bisected.as_ref()?;
     let when = if found.fix { "Until when" } else { "Since when" };
@@ -19,7 +19,7 @@ pub(super) fn versions(findings: &Findings) -> Option<String> {
     Some(text)
 }
 
-/// An answer with what it rests on.
+/// Formats a bisect result with the runs of each build.
 fn answer(found: &Bisected) -> String {
     let mut text = String::new();
     let (good, bad) =
@@ -81,7 +81,7 @@ fn answer(found: &Bisected) -> String {
     text
 }
 
-/// A sentence that begins with an article.
+/// Formats a sentence whose first letter becomes a capital.
 fn sentence_from(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::{
 
 const PROGRAM: &str = "#include <hip/hip_runtime.h>\nint main() { return 0; }\n";
 
-/// A planted fault, on the emulated device, with all that there can be.
+/// Findings with every optional part, for an injected fault on the emulated device.
 fn planted() -> Findings {
     let record = under(Fault::CopyZero, failed("copies/small-sizes[bytes=2,host=pageable]"));
     let on = Setting::of(&record);
@@ -192,9 +192,9 @@ fn planted() -> Findings {
     }
 }
 
-/// A second search goes on from one answer only, and a fix has words of its own.
+/// A finer search is shown only if it refines the reported answer; a search for a fix has its own headings.
 #[test]
-fn a_second_search_belongs_to_the_answer_that_it_went_on_from() {
+fn shows_the_finer_search_of_the_reported_answer() {
     let mut findings = planted();
     let nights = findings.bisected.clone().expect("a bisection");
     let ends = |good: &str, bad: &str| Some((good.to_owned(), bad.to_owned()));
@@ -216,7 +216,7 @@ fn a_second_search_belongs_to_the_answer_that_it_went_on_from() {
     assert!(at("#### Between these two") < at("First good: **361a3e7**. Last bad: **9f00d11**."));
 }
 
-/// A crash on a GPU, with nothing but the runs.
+/// Findings for a crash on a GPU, with no part but the runs.
 fn real() -> Findings {
     let mut record = on_gpu(failed("graphs/long-chain[nodes=30000]"));
     record.title = "A chain of many kernel nodes instantiates".to_owned();
@@ -253,7 +253,7 @@ fn real() -> Findings {
 }
 
 #[test]
-fn a_planted_fault_in_every_form() {
+fn injected_fault_in_every_form() {
     for form in Form::ALL {
         let issue = Issue::new(&planted(), Some(form));
         let text = format!("{}\n{}\n\n{}", issue.repository, issue.title, issue.markdown());
@@ -262,15 +262,15 @@ fn a_planted_fault_in_every_form() {
 }
 
 #[test]
-fn a_crash_of_a_gpu() {
+fn crash_on_a_gpu() {
     let issue = Issue::new(&real(), None);
     let text = format!("{}\n{}\n\n{}", issue.repository, issue.title, issue.markdown());
     insta::assert_snapshot!("real", text);
 }
 
-/// What a report says of a program that failed in so many runs, and of a trial that did.
+/// The failure rate of the exported program is compared with that of the trial.
 #[test]
-fn the_rate_of_a_program_is_compared_with_that_of_the_test() {
+fn program_rate_is_compared_with_the_trial_rate() {
     let said = |(failed, runs): (u32, u32), reported: (u32, u32), cut_short: bool| {
         let mut findings = planted();
         findings.rate = Rate { failed: reported.0, runs: reported.1 };
@@ -300,29 +300,29 @@ fn the_rate_of_a_program_is_compared_with_that_of_the_test() {
 }
 
 #[test]
-fn what_is_not_of_a_gpu_says_so_first() {
+fn warnings_come_before_the_problem() {
     for form in Form::ALL {
         let text = Issue::new(&planted(), Some(form)).markdown();
-        let notice = text.find("planted on purpose").expect("a notice");
+        let notice = text.find("injected on purpose").expect("a notice");
         let emulated = text.find("Please confirm on hardware").expect("a notice");
         let problem = text.find("2 of 2 bytes wrong").expect("the problem");
         assert!(notice < emulated && emulated < problem, "{form}");
     }
     let text = Issue::new(&real(), None).markdown();
-    assert!(!text.contains("emulated") && !text.contains("planted"));
+    assert!(!text.contains("emulated") && !text.contains("injected"));
 }
 
-/// What a text of others may hold, in the places of all of them.
+/// Hostile text, put into all foreign texts.
 const HOSTILE: &str = "<img src=x onerror=alert(1)> @everyone ` [a](http://evil/) ![i](http://evil/)\n# head | cell <!-- </details>";
 
-/// Every text within evidence, made hostile.
+/// Appends hostile text to every string in the evidence.
 fn poisoned<T: serde::Serialize + serde::de::DeserializeOwned>(
     evidence: &T,
     texts: &[String],
 ) -> T {
     fn poison(value: &mut serde_json::Value, texts: &[String]) {
         match value {
-            // Names of kinds are no texts.
+            // Names of enum variants are not foreign texts.
             serde_json::Value::String(text) if !texts.contains(text) => text.push_str(HOSTILE),
             serde_json::Value::Array(all) => all.iter_mut().for_each(|v| poison(v, texts)),
             serde_json::Value::Object(all) => all.values_mut().for_each(|v| poison(v, texts)),
@@ -334,9 +334,9 @@ fn poisoned<T: serde::Serialize + serde::de::DeserializeOwned>(
     serde_json::from_value(value).expect("texts stay texts")
 }
 
-/// A parser of Markdown is the second hand.
+/// An independent Markdown parser checks that no foreign text becomes markup.
 #[test]
-fn texts_of_others_are_texts_in_every_place() {
+fn foreign_texts_are_escaped_everywhere() {
     use pulldown_cmark::{Event, Options, Parser, Tag};
 
     let mut findings = planted();
@@ -408,7 +408,7 @@ fn texts_of_others_are_texts_in_every_place() {
 }
 
 #[test]
-fn an_address_stays_in_its_limit() {
+fn link_respects_the_length_limit() {
     let mut findings = planted();
     for (program, log, details) in
         [(0, 0, 0), (4_000, 40_000, 0), (90_000, 1_000_000, 0), (0, 0, 90_000)]

@@ -1,4 +1,4 @@
-//! The parts of an issue, each a text of its own.
+//! Renders the parts of an issue.
 
 use std::{cmp::Ordering, fmt::Write};
 
@@ -12,19 +12,19 @@ use crate::{
     words::{count, stack_and_device, without_lines},
 };
 
-/// A text in a fence that is longer than any in it.
+/// Puts a text into a code block whose fence is longer than any fence in the text.
 pub(super) fn fenced(language: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}{language}\n{}\n{fence}", text.trim_end())
 }
 
-/// A text that is shown on demand.
+/// Puts a text into a collapsed section.
 fn folded(title: &str, text: &str) -> String {
     format!("<details><summary>{title}</summary>\n\n{text}\n\n</details>")
 }
 
-/// A rate with its interval: `5/5 (95 % interval 55 % to 100 %)`.
+/// Formats a rate with its interval: `5/5 (95 % interval 55 % to 100 %)`.
 pub(super) fn with_interval(rate: Rate) -> String {
     match rate.interval() {
         None => "not run".to_owned(),
@@ -36,13 +36,13 @@ pub(super) fn with_interval(rate: Rate) -> String {
     }
 }
 
-/// A probability in percent; rounded outwards, so that an interval is never shown narrower than it is.
+/// Formats a probability in percent. `round` rounds outwards, so that an interval is never shown narrower than it is.
 pub(super) fn percent(p: f64, round: fn(f64) -> f64) -> String {
     let scale = if p < 0.1 { 10.0 } else { 1.0 };
     format!("{} %", round(p * 100.0 * scale) / scale)
 }
 
-/// What goes wrong, in a few words: `hipGraphInstantiate dies of SIGABRT`.
+/// Describes the failure in a few words: `hipGraphInstantiate dies of SIGABRT`.
 pub(super) fn symptom(findings: &Findings) -> String {
     let outcome = &findings.record.outcome;
     if own_program::own(findings).is_some() {
@@ -71,7 +71,7 @@ pub(super) fn symptom(findings: &Findings) -> String {
     }
 }
 
-/// What is wrong with the bytes of a buffer, by the class in its signature.
+/// Describes the wrong bytes of a buffer, by the class in the signature.
 fn wrong_data(buffer: &str, class: &str, summary: &str) -> String {
     match class {
         "zero" => format!("`{buffer}` holds zeros in the place of its data"),
@@ -84,12 +84,13 @@ fn wrong_data(buffer: &str, class: &str, summary: &str) -> String {
     }
 }
 
-/// The title, without the form's prefix.
+/// Returns the title, without the form's prefix.
 pub(super) fn title(findings: &Findings) -> String {
     let record = &findings.record;
     let values =
         record.trial.split_once('[').map_or("", |(_, values)| values.trim_end_matches(']'));
-    // What the reduced case does without says nothing about the failure, unless another value passes.
+    // An axis value is named in the title if the minimal case still contains it, or if another value of the axis
+    // passes.
     let decides = |value: &&str| {
         let axis = value.split('=').next().unwrap_or_default();
         let other = |control: &Control| {
@@ -113,15 +114,16 @@ pub(super) fn title(findings: &Findings) -> String {
     let title =
         format!("{}{values} on {release}, {gfx}{emulated}; violates: {test}", symptom(findings));
     let title = visible(&title).replace('`', "").replace(['\n', '\t'], " ");
-    if findings.planted.is_empty() { title } else { format!("PLANTED, do not file: {title}") }
+    if findings.planted.is_empty() { title } else { format!("INJECTED, do not file: {title}") }
 }
 
-/// What a reader must know before anything else; empty for a failure of a GPU.
+/// Warnings at the top of the issue: injected fault, error of the case itself, emulated device. Empty for a failure on
+/// a GPU.
 pub(super) fn notice(findings: &Findings) -> String {
     let mut notes = Vec::new();
     if !findings.planted.is_empty() {
         notes.push(format!(
-            "**This failure was planted on purpose** (`{}`) to test the tool that found it. It says nothing about any ROCm \
+            "**This failure was injected on purpose** (`{}`) to test the tool that found it. It says nothing about any ROCm \
              release. Do not file it.",
             findings.planted.join("`, `")
         ));
@@ -150,7 +152,7 @@ pub(super) fn notice(findings: &Findings) -> String {
             None => String::new(),
         };
         let libraries = match own_program::own(findings) {
-            // What it brings from elsewhere is its own.
+            // Other libraries may come from the program's own packages.
             Some(_) => "ROCm's libraries",
             None => "the libraries",
         };
@@ -163,7 +165,7 @@ pub(super) fn notice(findings: &Findings) -> String {
     notes.iter().map(|note| format!("> {note}")).collect::<Vec<_>>().join("\n>\n")
 }
 
-/// Whose builds ran: those of a distribution carry its patches.
+/// Describes the origin of the libraries; builds of a distribution contain its patches.
 fn builds(findings: &Findings) -> String {
     let spec = &findings.record.stack.spec;
     match findings.packages.is_empty() {
@@ -173,7 +175,7 @@ fn builds(findings: &Findings) -> String {
     }
 }
 
-/// What a program needs besides a C++ compiler, where that is little.
+/// Names what the program needs apart from a C++ compiler, if that is only HIP and hipRTC.
 fn alone(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| program.own.is_none())?;
     let hiprtc = program.text.contains("<hip/hiprtc.h>");
@@ -184,18 +186,18 @@ fn alone(findings: &Findings) -> Option<String> {
     findings.libraries.is_empty().then(|| format!("{libraries}{devices}"))
 }
 
-/// What happened.
+/// Returns the summary of the outcome.
 fn summary(findings: &Findings) -> String {
     placed(findings, &findings.record.outcome.summary)
 }
 
-/// A text without places in a case file where a reader has a program instead.
+/// Removes line numbers of the case file if the reader has an exported program instead.
 fn placed(findings: &Findings, text: &str) -> String {
     let written = findings.program.as_ref().is_some_and(|program| program.own.is_none());
     if written { without_lines(text) } else { text.to_owned() }
 }
 
-/// The problem in one paragraph.
+/// Describes the problem in one paragraph.
 pub(super) fn problem(findings: &Findings) -> String {
     let record = &findings.record;
     let mut text = sentence(&summary(findings));
@@ -211,11 +213,11 @@ pub(super) fn problem(findings: &Findings) -> String {
     text
 }
 
-/// A text that begins with a capital and ends with a full stop.
+/// Makes a sentence: capital letter (unless it starts with a name) and full stop.
 pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.trim().chars();
     let start: String = match letters.next() {
-        // The name of a function or buffer keeps its case.
+        // A function or buffer at the start keeps its case.
         Some(c) if text.starts_with("the ") || text.starts_with("every ") => {
             c.to_uppercase().collect()
         }
@@ -226,7 +228,7 @@ pub(super) fn sentence(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { text + "." }
 }
 
-/// What should happen, and what does.
+/// Describes the expected and the actual behaviour.
 pub(super) fn expected_and_actual(findings: &Findings) -> String {
     format!("**Expected:** {}\n\n**Actual:** {}", expected(findings), actual(findings))
 }
@@ -246,7 +248,7 @@ pub(super) fn expected(findings: &Findings) -> String {
         _ => must_hold(outcome),
     };
     let holds = sentence(&holds);
-    // A reduced case is about less than the title of the trial says, and so is a call.
+    // The title does not apply to a reduced case, nor to a single call.
     let whole = findings.minimised.is_none() && outcome.kind != Kind::ApiError;
     if whole { format!("{} {holds}", sentence(&findings.record.title)) } else { holds }
 }
@@ -265,7 +267,7 @@ pub(super) fn actual(findings: &Findings) -> String {
     text
 }
 
-/// How often, and what passes instead.
+/// Describes the failure rate and the variants that pass.
 pub(super) fn rate_and_controls(findings: &Findings) -> String {
     let mut text = format!("**Rate:** fails in {} fresh processes.", with_interval(findings.rate));
     for OtherFailure { signature, count } in &findings.others {
@@ -297,7 +299,7 @@ pub(super) fn rate_and_controls(findings: &Findings) -> String {
     text
 }
 
-/// The mitigation table.
+/// Lists the effects of mitigations in a table.
 pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     let found = findings.mitigations.as_ref()?;
     let mut text = format!(
@@ -319,7 +321,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
         ("Makes it rarer", of(|v| *v == FactorVerdict::Rarer)),
         ("Undecided", of(|v| *v == FactorVerdict::Undecided)),
         (
-            "Tells nothing, as the case states an answer that may be wrong for the changed calls",
+            "Not conclusive: the expected result in the case may not apply to the changed calls",
             of(|v| matches!(v, FactorVerdict::Wrong { .. })),
         ),
         ("Does not help", of(|v| *v == FactorVerdict::NoEffect)),
@@ -341,7 +343,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
             FactorVerdict::NoEffect => "none".to_owned(),
             FactorVerdict::ChangedSignature { to } => format!("fails as `{to}`"),
             FactorVerdict::Rarer => "rarer".to_owned(),
-            FactorVerdict::Wrong { to } => format!("tells nothing: `{to}`"),
+            FactorVerdict::Wrong { to } => format!("not conclusive: `{to}`"),
             FactorVerdict::Undecided => "undecided".to_owned(),
         };
         let _ = write!(
@@ -378,11 +380,11 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     Some(text)
 }
 
-/// How to reproduce it, without the program's text.
+/// Explains how to reproduce the failure, without the program's text.
 pub(super) fn steps(findings: &Findings) -> String {
     let Some(program) = &findings.program else {
         return format!(
-            "There is no stand-alone program for this case. With rocrepro:\n\n{}",
+            "This case has no stand-alone program. With rocrepro:\n\n{}",
             fenced("sh", &findings.record.again)
         );
     };
@@ -428,7 +430,7 @@ pub(super) fn steps(findings: &Findings) -> String {
                 rate.runs - rate.failed,
                 rate.runs,
                 place(on),
-                if findings.planted.is_empty() { "" } else { ", without the planted fault" }
+                if findings.planted.is_empty() { "" } else { ", without the injected fault" }
             );
             if !otherwise.is_empty() {
                 let _ = write!(
@@ -447,7 +449,7 @@ pub(super) fn steps(findings: &Findings) -> String {
     text
 }
 
-/// What the runs of the program showed.
+/// Describes the runs of the exported program.
 fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
     let Rate { failed, runs } = verified;
     if failed == 0 {
@@ -477,7 +479,7 @@ fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
         }
     }
     if failed < runs {
-        // As many runs as show it once with 95 %.
+        // Number of runs that show the failure at least once with 95 % probability.
         let miss = 1.0 - f64::from(failed) / f64::from(runs);
         let most = (0.05_f64.ln() / miss.ln()).ceil();
         let _ = write!(text, " In a loop: `for i in $(seq {most}); do ./repro || break; done`.");
@@ -492,14 +494,14 @@ fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
     text
 }
 
-/// Where something ran: `ROCm 5.7.1 (debian:5.7.1) on the emulated gfx1100`.
+/// Describes a configuration: `ROCm 5.7.1 (debian:5.7.1) on the emulated gfx1100`.
 pub(super) fn place(on: &Setting) -> String {
     let rocm = on.rocm.as_ref().map_or(String::new(), |v| format!("ROCm {v} "));
     let emulated = if on.emulated { "the emulated " } else { "" };
     format!("{rocm}({}) on {emulated}{}", on.stack, on.gfx)
 }
 
-/// The program's text.
+/// Returns the program's text in a collapsed section.
 pub(super) fn program(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| !program.text.is_empty())?;
     Some(folded(
@@ -508,7 +510,7 @@ pub(super) fn program(findings: &Findings) -> Option<String> {
     ))
 }
 
-/// Why this repository, and which builds were in the process.
+/// Explains the choice of the repository and lists the builds in the failing process.
 pub(super) fn whereabouts(findings: &Findings, home: &Home) -> String {
     let record = &findings.record;
     let mut text = format!(
@@ -555,7 +557,7 @@ pub(super) fn whereabouts(findings: &Findings, home: &Home) -> String {
     text
 }
 
-/// The case, by which the runs can be made again: the minimal one where there is one.
+/// Returns the case that repeats the runs: the minimal one if there is one.
 pub(super) fn case(findings: &Findings) -> String {
     let record = &findings.record;
     let Some(minimal) = &findings.minimised else {
@@ -575,17 +577,17 @@ pub(super) fn case(findings: &Findings) -> String {
     )
 }
 
-/// The machine.
+/// Returns the description of the machine in a collapsed section.
 pub(super) fn environment(findings: &Findings) -> String {
     folded("Machine (rocrepro doctor)", &fenced("", &findings.environment.text()))
 }
 
-/// One log.
+/// Returns a log in a collapsed section.
 pub(super) fn log(title: &str, text: &str) -> String {
     folded(title, &fenced("", text))
 }
 
-/// Who wrote this, and how to do it again.
+/// Names the version of rocrepro that wrote the issue and the command that repeats it.
 pub(super) fn colophon(findings: &Findings) -> String {
     let record = &findings.record;
     format!(

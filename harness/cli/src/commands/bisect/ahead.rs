@@ -1,7 +1,7 @@
 //! Fetching the likelier next build while the current one runs.
 
-use builds::{Place, Prefetch, Store};
 use search::bisect::{Action, Event, Seen, State, next};
+use stacks::{BuildLocation, BuildStore, Prefetch};
 
 use super::axis::{Axis, Kind};
 
@@ -19,7 +19,7 @@ impl Ahead {
     /// Imagines that the active build goes on as it began, and fetches what the search would then want.
     ///
     /// Passes accumulate on a good build and one failure nearly decides on a bad one, so nothing seen yet counts as passing.
-    pub(super) fn look(&mut self, state: &State, point: usize, axis: &Axis, store: &Store) {
+    pub(super) fn look(&mut self, state: &State, point: usize, axis: &Axis, store: &BuildStore) {
         if axis.kind != Kind::Builds {
             return;
         }
@@ -44,9 +44,10 @@ impl Ahead {
         }
     }
 
-    fn begin(&mut self, point: usize, axis: &Axis, store: &Store) {
+    fn begin(&mut self, point: usize, axis: &Axis, store: &BuildStore) {
         let Some(build) = axis.build(point) else { return };
-        let download = build.places.iter().any(|place| matches!(place, Place::Archives { .. }));
+        let download =
+            build.places.iter().any(|place| matches!(place, BuildLocation::Archives { .. }));
         let under_way = self.fetch.as_ref().is_some_and(|fetch| fetch.id() == build.id);
         if download && !under_way && !store.has(build) {
             self.fetch = Some(store.prefetch(build));

@@ -58,7 +58,7 @@ pub(super) struct Found<'a> {
     pub(super) signature: &'a str,
     pub(super) gfx: &'a str,
     pub(super) emulated: bool,
-    pub(super) store: &'a builds::Store,
+    pub(super) store: &'a stacks::BuildStore,
     /// Ends the waiting for what is only said beside the answer.
     pub(super) stop: &'a AtomicBool,
     pub(super) crossed: Vec<Crossed>,
@@ -375,10 +375,10 @@ impl Found<'_> {
     }
 
     /// The commits of a build, where it says them.
-    pub(super) fn commits(&self, point: usize) -> Option<builds::Components> {
+    pub(super) fn commits(&self, point: usize) -> Option<stacks::Components> {
         let build = self.axis.build(point)?;
         let known = build.components.clone();
-        let fetched = build.places.iter().any(|p| !matches!(p, builds::Place::Debian(_)));
+        let fetched = build.places.iter().any(|p| !matches!(p, stacks::BuildLocation::Debian(_)));
         let obtain = || self.store.obtain_unless(build, self.stop, &|_| ());
         known.or_else(|| fetched.then(|| obtain().ok()?.components)?)
     }

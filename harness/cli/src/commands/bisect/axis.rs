@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use builds::{Build, History, Hole, Sources, Wanted};
+use stacks::{Build, BuildQuery, History, ListingGap, Sources};
 
 use super::{
     bench::interrupted,
@@ -75,7 +75,7 @@ pub(super) struct Axis {
     /// What else is to be known about the history.
     pub(super) silent: Vec<String>,
     /// Where builds may be missing from it.
-    holes: Vec<Hole>,
+    holes: Vec<ListingGap>,
 }
 
 impl Axis {
@@ -88,9 +88,10 @@ impl Axis {
         stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
         let names = if names.is_empty() { &["debian".to_owned()] } else { names };
-        let sources = Sources::load(file).and_then(|all| all.select(names)).map_err(unlisted)?;
-        let wanted = Wanted::between(gfx, good, bad);
-        let mut history = builds::list(&sources, &wanted, stop).map_err(unlisted)?;
+        let sources =
+            Sources::load(file).and_then(|all| all.select(names)).map_err(progress::bad_sources)?;
+        let wanted = BuildQuery::between(gfx, good, bad);
+        let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
         let find = |history: &History, what: &str, text: &str| {
             history.find(text).map_err(|e| format!("error: `--{what} {text}`: {}", chain(&e)))
         };
@@ -116,14 +117,14 @@ impl Axis {
         stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
         let sources = Sources::load(file).and_then(|all| all.select(&[source.to_owned()]));
-        let sources = sources.map_err(unlisted)?;
+        let sources = sources.map_err(progress::bad_sources)?;
         let days = nights.good.day.zip(nights.bad.day);
-        let wanted = Wanted {
+        let wanted = BuildQuery {
             from: days.map(|(a, b)| a.min(b)),
             to: days.map(|(a, b)| a.max(b)),
-            ..Wanted::between(gfx, "", "")
+            ..BuildQuery::between(gfx, "", "")
         };
-        let mut history = builds::list(&sources, &wanted, stop).map_err(unlisted)?;
+        let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
         let mut notes = Vec::new();
         let mut find = |night: &Night| {
             night.among(&history, source, &mut notes).map_err(|why| format!("error: {why}"))
@@ -150,9 +151,9 @@ impl Axis {
         if let (Ok(good), Ok(bad)) = &ends {
             // Builds whose commits are known without fetching them get their prior weights.
             let range = *good.min(bad)..good.max(bad) + 1;
-            builds::read_components(sources, &mut history, range, stop);
+            stacks::read_components(sources, &mut history, range, stop);
             if stop.load(Ordering::Relaxed) {
-                return Err(unlisted(builds::Error::Cancelled));
+                return Err(unlisted(stacks::ListError::Cancelled));
             }
         }
         let History { builds, silent, holes } = history;
@@ -271,7 +272,7 @@ impl Axis {
     pub(super) fn points_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
         let (mut points, mut problems) = (Vec::new(), Vec::new());
         for name in names {
-            let day = name.parse::<builds::Date>().ok();
+            let day = name.parse::<stacks::Date>().ok();
             let of_day = |n: &usize| day.is_some() && self.build(*n).is_some_and(|b| b.date == day);
             let named: Vec<usize> = match self.named(name) {
                 Some(point) => vec![point],
@@ -327,12 +328,12 @@ impl Axis {
     }
 
     /// Every source that did not say what it has.
-    pub(super) fn holes(&self) -> impl Iterator<Item = &Hole> {
+    pub(super) fn holes(&self) -> impl Iterator<Item = &ListingGap> {
         self.holes.iter()
     }
 
     /// Those of them whose builds could be between two points, seen from the good end.
-    pub(super) fn holes_between(&self, good: usize, bad: usize) -> Vec<&Hole> {
+    pub(super) fn holes_between(&self, good: usize, bad: usize) -> Vec<&ListingGap> {
         let (older, newer) = if self.is_fix() { (bad, good) } else { (good, bad) };
         let Some((older, newer)) = self.build(older).zip(self.build(newer)) else {
             return Vec::new();
@@ -400,9 +401,9 @@ impl Points {
 }
 
 /// Why there is no history to search.
-fn unlisted(error: builds::Error) -> Stop {
+fn unlisted(error: stacks::ListError) -> Stop {
     match error {
-        builds::Error::Cancelled => interrupted(&format!("error: {}", chain(&error))),
+        stacks::ListError::Cancelled => interrupted(&format!("error: {}", chain(&error))),
         _ => progress::unlisted(error),
     }
 }

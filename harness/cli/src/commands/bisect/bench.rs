@@ -27,7 +27,7 @@ pub(super) struct Bench<'a> {
     pub(super) subject: &'a Subject<'a>,
     pub(super) axis: &'a Axis,
     pub(super) options: SessionOptions,
-    pub(super) store: builds::Store,
+    pub(super) store: stacks::BuildStore,
     pub(super) cancel: Cancel,
     pub(super) journal: Journal,
     pub(super) folder: &'a Path,

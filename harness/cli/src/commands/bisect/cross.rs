@@ -1,8 +1,8 @@
 //! Which component brings the change: the good build with one component of the bad one, and the same trial.
 
-use builds::{Component, Obtained};
 use report::evidence::{Crossed, Rate};
 use search::bisect::{Edge, Seen};
+use stacks::{Component, ObtainedBuild};
 
 use super::{
     bench::{Bench, interrupted},
@@ -48,8 +48,8 @@ impl Bench<'_> {
 
     fn crossed(
         &self,
-        good: &Obtained,
-        bad: &Obtained,
+        good: &ObtainedBuild,
+        bad: &ObtainedBuild,
         component: Component,
     ) -> Result<Ready<'_>, String> {
         let crossed = self.store.cross(good, bad, component).map_err(|e| chain(&e))?;

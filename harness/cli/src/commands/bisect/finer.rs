@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use builds::Date;
 use report::evidence::Bisected;
+use stacks::Date;
 
 use crate::args::Bisect;
 
@@ -50,7 +50,7 @@ impl Night {
     /// there when it was built.
     pub(super) fn among(
         &self,
-        history: &builds::History,
+        history: &stacks::History,
         source: &str,
         notes: &mut Vec<String>,
     ) -> Result<usize, String> {

@@ -8,14 +8,14 @@ use std::{
     time::Instant,
 };
 
-use builds::Obtained;
 use case::{Body, Case, Lowered, Trial};
 use device::{Planted, WITNESS_VARIABLE, Witness};
 use judge::{FailureIdentity, Kind as Outcome};
 use plan::program::Packages;
 use regex::Regex;
 use report::Record;
-use rocm::Stack;
+use stacks::ObtainedBuild;
+use stacks::Stack;
 use supervise::{Cancel, Ended, Limits, Reason};
 use tempfile::NamedTempFile;
 
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, own_program, progress::Fetching,
-    run_trial, stop::chain,
+    run_trial, stop::in_one_line,
 };
 
 /// What one run showed.
@@ -80,7 +80,7 @@ pub(super) struct Wanted {
 /// A point that can be run.
 pub(super) struct Ready<'a> {
     /// Kept so that the build stays on disk while it is in use.
-    build: Option<Obtained>,
+    build: Option<ObtainedBuild>,
     job: Work<'a>,
 }
 
@@ -150,7 +150,7 @@ impl<'a> Subject<'a> {
         axis: &Axis,
         point: usize,
         options: &SessionOptions,
-        (store, stop): (&builds::Store, &AtomicBool),
+        (store, stop): (&stacks::BuildStore, &AtomicBool),
     ) -> Result<Result<Ready<'a>, Refused>, Stop> {
         let fetching = Fetching::default();
         let mut options = options.clone();
@@ -160,7 +160,7 @@ impl<'a> Subject<'a> {
             Kind::Builds => {
                 let Some(build) = axis.build(point) else { unreachable!("an axis of builds") };
                 let debian = build.places.iter().find_map(|place| match place {
-                    builds::Place::Debian(spec) => Some(spec.clone()),
+                    stacks::BuildLocation::Debian(spec) => Some(spec.clone()),
                     _ => None,
                 });
                 options.rocm = match debian {
@@ -172,9 +172,9 @@ impl<'a> Subject<'a> {
                             prefix
                         }
                         Err(error) if error.is_environment() => {
-                            return Ok(Err(Refused::Trouble(chain(&error))));
+                            return Ok(Err(Refused::Trouble(in_one_line(&error))));
                         }
-                        Err(error) => return Ok(Err(Refused::Unusable(chain(&error)))),
+                        Err(error) => return Ok(Err(Refused::Unusable(in_one_line(&error)))),
                     },
                 };
             }
@@ -209,7 +209,7 @@ impl<'a> Subject<'a> {
         axis: &Axis,
         label: &str,
         options: SessionOptions,
-        build: Option<Obtained>,
+        build: Option<ObtainedBuild>,
     ) -> Result<Ready<'a>, Stop> {
         let job = match self {
             Subject::Trial { library, case, trial, faults } => {

@@ -10,8 +10,8 @@ use std::{
 
 use conformance::{Decoder, OpcodeCounter};
 use device::Arch;
-use rocm::Stack;
 use serde::{Deserialize, Serialize};
+use stacks::Stack;
 
 use super::{code_objects, table};
 use crate::{Stop, args::Audit, device_library, outputs, own_program, progress, stop::chain};

@@ -172,7 +172,7 @@ fn words(args: &Exec) -> Result<Vec<String>, Stop> {
 fn on_release(options: &SessionOptions, text: &str) -> Result<SessionOptions, Stop> {
     let (spec, gfx) = text.split_once('@').map_or((text, None), |(spec, gfx)| (spec, Some(gfx)));
     let wrong = |error: String| Stop::usage(format!("error: `--also {text}`: {error}"));
-    let spec_read = spec.parse::<rocm::Spec>().map_err(|error| wrong(error.to_string()));
+    let spec_read = spec.parse::<stacks::Spec>().map_err(|error| wrong(error.to_string()));
     let gfx = gfx.map(str::parse::<device::Arch>).transpose();
     let (_, gfx) = Stop::both(spec_read, gfx.map_err(|error| wrong(error.to_string())))?;
     let device = gfx.map_or_else(|| options.device.clone(), DeviceChoice::Emulated);

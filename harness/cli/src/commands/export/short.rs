@@ -112,6 +112,7 @@ impl<'s> Bench<'s> {
     /// # Errors
     /// A stack without headers, or a machine without a compiler.
     pub(crate) fn new(session: &'s Session, version: Version) -> Result<Bench<'s>, Stop> {
+        session.require_trust()?;
         let folder = super::tools(session)?;
         let toolchain = Toolchain::find(&session.stack, Form::Hiprtc, folder.path())?;
         Ok(Bench {

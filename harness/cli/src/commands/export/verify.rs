@@ -149,11 +149,7 @@ pub(crate) fn exported(
     goal: Option<&Outcome>,
     cancel: &Cancel,
 ) -> Result<Exported, Stop> {
-    if session.is_foreign() {
-        return Err(Stop::usage(
-            "error: the exported program of a case from elsewhere would run unconfined; if you trust it, give `--trust`",
-        ));
-    }
+    session.require_trust()?;
     let folder = session
         .scratch
         .trial()
@@ -304,6 +300,10 @@ pub(super) struct How<'a> {
     pub(super) device: fn(Config) -> Config,
 }
 
+/// Runs the compiled program of a trial with your rights.
+///
+/// # Errors
+/// Without trust in the case, and where nothing could be started or the run was interrupted.
 pub(super) fn run_program(
     session: &Session,
     job: &Job<'_>,
@@ -311,6 +311,7 @@ pub(super) fn run_program(
     how: &How<'_>,
     cancel: &Cancel,
 ) -> Result<supervise::Observed, Stop> {
+    session.require_trust()?;
     let at_device: Vec<Planted> =
         job.faults.iter().filter(|p| p.fault.place() == Place::Device).cloned().collect();
     let config = session

@@ -95,9 +95,9 @@ fn releases(
     failed: &Record,
     repeat: u32,
 ) -> Result<Vec<Control>, Stop> {
-    let Ok(store) = rocm::Store::from_environment() else { return Ok(Vec::new()) };
-    let fetched = rocm::list(&store).debian.into_iter().filter_map(|f| f.stack);
-    let installed = rocm::system_stacks();
+    let Ok(store) = stacks::StackCache::from_environment() else { return Ok(Vec::new()) };
+    let fetched = stacks::list_stacks(&store).debian.into_iter().filter_map(|f| f.stack);
+    let installed = stacks::system_stacks();
     let specs = installed.into_iter().chain(fetched).map(|stack| stack.spec);
     let mut controls = Vec::new();
     for spec in specs.filter(|spec| *spec != failed.stack.spec) {

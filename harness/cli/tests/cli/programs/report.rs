@@ -188,7 +188,7 @@ fn a_program_of_a_case_gets_an_issue() {
     assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
     let report = fs::read_to_string(folder.path().join("report.md")).unwrap();
     for text in [
-        "PLANTED, do not file",
+        "INJECTED, do not file",
         "| no fault planted | 0/2 | passes |",
         "ROCREPRO_PARAMETER_bytes=64 python3 ctypes-copies.py",
         "below and in the case at the end",

@@ -1,23 +1,24 @@
-//! Bits that change nothing, and why: written from AMD's guides to the ISAs, apart from what the interpreter thinks of them.
+//! Bits without an effect, and the reasons, from AMD's ISA guides and independent of the interpreter.
 
 use std::fmt;
 
 use super::Words;
 
-/// Why a bit changes nothing.
+/// Reason why a bit has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reason {
-    /// The emulated device has no caches, counters and hazards that these instructions could act on.
+    /// The emulated device has no caches, counters and hazards that these instructions could affect.
     NoEffect,
     /// "16-bit operands take the low 16 bits of the literal" (RDNA 3 ISA, 7.1, "Literal constants").
     UpperHalf,
-    /// `OP_SEL_HI` chooses the half for the upper result (RDNA 3 ISA, "VOP3P"): of a source that is not there, or of an operation
-    /// that takes whole registers, it chooses nothing. Compilers set it there all the same.
+    /// `OP_SEL_HI` selects the half for the upper result (RDNA 3 ISA, "VOP3P"). It has no effect for a source that does
+    /// not exist, or an operation on whole registers, but compilers set it anyway.
     NoPair,
-    /// A source that the instruction lacks, where LLVM 22 writes the constant 0 and its predecessors the number 0.
+    /// A source field that the instruction does not use, to which LLVM 22 writes the constant 0 and older versions the
+    /// number 0.
     NoSource,
-    /// The number of a register that the instruction does not take, as data of a load ("Microcode Formats": DS, FLAT, MUBUF and
-    /// their successors have one field for each register that any instruction of theirs takes).
+    /// A register field that the instruction does not use, for example the data of a load ("Microcode Formats": DS,
+    /// FLAT, MUBUF and their successors have one field for each register that any of their instructions uses).
     NoRegister,
 }
 
@@ -67,7 +68,7 @@ const CACHES: [&str; 9] = [
     "s_dcache_wb",
 ];
 
-/// Why a bit of an instruction changes nothing, if that is known.
+/// Returns the reason why a bit of an instruction has no effect, if known.
 pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Option<Reason> {
     let (name, operands) = text.split_once(' ').unwrap_or((text, ""));
     if NO_EFFECT.iter().chain(&CACHES).any(|start| name.starts_with(start)) {
@@ -83,13 +84,13 @@ pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Opti
     if packed && matches!(bit, 14 | 59 | 60) && !pairs && !name.starts_with("v_dot2") {
         return Some(Reason::NoPair);
     }
-    // Where the constant is: behind one dword, or behind the two of VOP3 and VOP3P.
+    // Position of the constant: after one dword, or after the two of VOP3 and VOP3P.
     let long = matches!(words[0] >> 26, 0x33 | 0x35);
     let narrow = ["f16", "i16", "u16", "b16"].iter().any(|of| name.contains(of));
     if narrow && size == if long { 12 } else { 8 } && bit >= 8 * size - 16 {
         return Some(Reason::UpperHalf);
     }
-    // The second and third dword of DS, FLAT, MUBUF and MTBUF; of VBUFFER; of VFLAT and its kin.
+    // The second and third dword of DS, FLAT, MUBUF and MTBUF; of VBUFFER; of VFLAT and similar.
     let register = match (words[0] >> 26, size) {
         (0x36 | 0x37, 8) => bit >= 40,
         (0x38 | 0x3a, 8) => (32..40).contains(&bit),

@@ -1,4 +1,4 @@
-//! The same kernels by both compilers.
+//! Compilation with both compilers, and comparison of the results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,17 +21,17 @@ use crate::{
 };
 
 const PRELUDE: &str = include_str!("prelude.h");
-/// Instructions of one wave; what is drawn ends after a few thousand.
+/// Maximum number of instructions per wave; random kernels end after a few thousand.
 const STEPS: u64 = 10_000_000;
 
-/// So many kernels of a module that a compiler refuses are told, and the rest is left.
+/// Maximum number of rejected kernels of a module that are reported.
 const REFUSED: usize = 4;
 
-/// The level whose results the others are compared with, and those that are asked where something differs.
+/// Host level whose results are the reference, and levels that are compared if there is a difference.
 pub(super) const HOST_LEVEL: &str = "-O1";
 pub(super) const OTHER_HOST_LEVELS: [&str; 3] = ["-O0", "-O2", "-O3"];
 
-/// For the host. Each operation of half floats is rounded by itself, as GPUs do.
+/// Options for the host. Each half-float operation is rounded separately, as on GPUs.
 const HOST: [&str; 12] = [
     "-x",
     "c",
@@ -48,10 +48,10 @@ const HOST: [&str; 12] = [
 ];
 const GPU: [&str; 4] = ["-w", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"];
 
-/// What a kernel leaves: the words of each work-item, and those in global memory.
+/// Results of a kernel: words of each work-item, and those in global memory.
 pub(super) type Results = [Vec<u32>; 2];
 
-/// Where the time goes, in seconds, and what was met.
+/// Time by activity in seconds, and observations.
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) compiling: f64,
@@ -77,7 +77,7 @@ fn source(kernels: &[Kernel], for_gpu: bool) -> String {
     std::iter::once(PRELUDE.to_owned()).chain(each).collect()
 }
 
-/// What the host computes.
+/// Runs kernels on the host.
 pub(super) fn on_host(kernels: &[Kernel], seed: u64, level: &str) -> Result<Vec<Results>, String> {
     let folder = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
     let (text, library) = (folder.path().join("kernels.c"), folder.path().join("kernels.so"));
@@ -90,7 +90,7 @@ pub(super) fn on_host(kernels: &[Kernel], seed: u64, level: &str) -> Result<Vec<
         return Err(format!("`cc` refuses it: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let path = CString::new(library.display().to_string()).map_err(|error| error.to_string())?;
-    // SAFETY: a plain dlopen of what was just made.
+    // SAFETY: a plain dlopen of a library that was just compiled.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
     if handle.is_null() {
         return Err("what `cc` made cannot be loaded".to_owned());
@@ -99,7 +99,7 @@ pub(super) fn on_host(kernels: &[Kernel], seed: u64, level: &str) -> Result<Vec<
     let run = |kernel: &Kernel| {
         let name = CString::new(kernel.name.clone()).expect("a plain name");
         let [mut out, mut all] = empty(kernel);
-        // SAFETY: the function is the one of `Kernel::host`, and the buffers have the sizes that it counts on.
+        // SAFETY: the function is the one of `Kernel::host`, and the buffers have the required sizes.
         unsafe {
             let symbol = libc::dlsym(handle, name.as_ptr());
             assert!(!symbol.is_null(), "no {}", kernel.name);
@@ -110,7 +110,7 @@ pub(super) fn on_host(kernels: &[Kernel], seed: u64, level: &str) -> Result<Vec<
         [out, all]
     };
     let results = kernels.iter().map(run).collect();
-    // SAFETY: nothing of the library is used any more.
+    // SAFETY: the library is unused now.
     unsafe { libc::dlclose(handle) };
     Ok(results)
 }
@@ -124,7 +124,8 @@ fn compile(kernels: &[Kernel], target: Target) -> Result<Vec<u8>, String> {
     hiprtc::compile(&source(kernels, true), target.arch.name(), &options)
 }
 
-/// The kernels whose results differ, by their places, with the first word that does. What is about to be done is told.
+/// Returns the kernels whose results differ, by index, with the first different word. Each step is announced before it
+/// starts.
 pub(super) fn compare(
     kernels: &[Kernel],
     expected: &[Results],
@@ -142,7 +143,7 @@ pub(super) fn compare(
         Err(log) if kernels.len() == 1 => {
             return vec![(0, format!("{target}: does not compile: {log}"))];
         }
-        // Where one of them is refused, the others may be right; where the first is, perhaps all are for the same reason.
+        // If one of them is rejected, the others may be fine; if the first is, all may be for the same reason.
         Err(_) => {
             let mut all = Vec::new();
             for (index, (kernel, expected)) in kernels.iter().zip(expected).enumerate() {
@@ -175,7 +176,7 @@ pub(super) fn compare(
         };
         different.extend(what.map(|what| (index, format!("{target}: {what}"))));
     }
-    // SAFETY: the device holds the code object.
+    // SAFETY: the device owns the code object.
     let opcodes = unsafe { isa::executed(target.arch, device.code.range()) };
     notes.opcodes.entry(target.arch).or_default().extend(opcodes);
     notes.running += begun.elapsed().as_secs_f64();
@@ -205,7 +206,7 @@ pub(super) fn first_difference(
     })
 }
 
-/// The levels of the host's compiler at which it computes something else than at the usual one.
+/// Returns the levels of the host's compiler whose results differ from the reference.
 pub(super) fn host_votes(kernel: &Kernel, seed: u64) -> Vec<&'static str> {
     let one = std::slice::from_ref(kernel);
     let Ok(usual) = on_host(one, seed, HOST_LEVEL) else { return vec![HOST_LEVEL] };
@@ -213,7 +214,7 @@ pub(super) fn host_votes(kernel: &Kernel, seed: u64) -> Vec<&'static str> {
     OTHER_HOST_LEVELS.into_iter().filter(|level| !agrees(level)).collect()
 }
 
-/// The smallest kernel that still differs, as text for both.
+/// Returns the smallest kernel that still differs, as text for both compilers.
 pub(super) fn shrink(
     mut kernel: Kernel,
     target: Target,
@@ -226,7 +227,7 @@ pub(super) fn shrink(
         compare(one, &expected, target, seed, &mut notes, stage).pop()
     };
     let mut what = differs(&kernel);
-    // Of what is refused the log says more.
+    // The log says more about a rejected kernel.
     if let Some((_, what)) = what.as_ref().filter(|(_, what)| what.contains("does not compile")) {
         return format!("// {what}\n{}", kernel.text(true));
     }

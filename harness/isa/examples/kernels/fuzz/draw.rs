@@ -1,23 +1,23 @@
-//! Kernels drawn at random, in what C and HIP have in common.
+//! Random kernels, in the common subset of C and HIP.
 //!
-//! A kernel is a row of phases over one state per work-item, with barriers between. Within a phase a work-item writes its
-//! own state, its own part of the LDS, and by atomics, all of one kind, what it shares; it reads what others wrote in
-//! phases before. So the host may execute the work-items one after the other, phase by phase.
+//! A kernel is a sequence of phases over one state per work-item, with barriers in between. Within a phase a work-item
+//! writes its own state, its own part of the LDS, and shared words only by atomics of one kind. It reads what others
+//! wrote in earlier phases. Therefore the host can execute the work-items one after another, phase by phase.
 
 use std::{fmt::Write, ops::Range};
 
-/// Work-items of a workgroup: one wave of 64 lanes, or two of 32.
+/// Number of work-items per workgroup: one wave of 64 lanes, or two of 32.
 pub(crate) const ITEMS: usize = 64;
 pub(crate) const GROUPS: usize = 2;
-/// Words that each work-item is given, and words of global memory that each workgroup counts in.
+/// Number of input words per work-item, and of global words per workgroup that its work-items share.
 pub(crate) const INPUTS: usize = 16;
 pub(crate) const SHARED: usize = 32;
 
-/// Words of global memory that each work-item has for itself, and words of a workgroup with those that all count in.
+/// Number of private words of each work-item in global memory, and of words of a workgroup including the shared ones.
 pub(crate) const OWN: usize = 4;
 pub(crate) const ALL: usize = SHARED + OWN * ITEMS;
 
-/// A sequence that the seed decides (splitmix64).
+/// Pseudo-random sequence from a seed (splitmix64).
 pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
@@ -41,7 +41,7 @@ impl Draw {
         list[self.below(list.len())]
     }
 
-    /// A word as inputs have it: any bits, small numbers, floats, pairs of half floats, ends of ranges.
+    /// Draws an input word: random bits, small numbers, floats, pairs of half floats, ends of ranges.
     pub(crate) fn word(&mut self) -> u32 {
         let any = self.next() as u32;
         match self.below(6) {
@@ -66,7 +66,7 @@ impl Draw {
     }
 }
 
-/// `u`, `i` or `f` with the bits of an element, and how many elements.
+/// Kind (`u`, `i` or `f`), bits per element, and number of elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Type {
     kind: char,
@@ -127,7 +127,7 @@ impl Type {
         self.kind == 'f'
     }
 
-    /// The type in which C computes without a promotion to a signed one.
+    /// Returns the type in which C computes without promotion to a signed type.
     fn wide(self) -> &'static str {
         if self.bits == 64 { "u64" } else { "u32" }
     }
@@ -140,7 +140,7 @@ struct Variable {
     name: String,
 }
 
-/// A statement, whose parts can be left out one by one.
+/// A statement, whose parts can be removed one by one.
 #[derive(Clone)]
 pub(crate) enum Statement {
     Line(String),
@@ -170,7 +170,7 @@ fn count(list: &[Statement]) -> usize {
     list.iter().map(of).sum()
 }
 
-/// Takes out the statement of that number, with all that is in it; what is left of the number otherwise.
+/// Removes the statement with this number and its contents; otherwise returns the remaining number.
 fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     for index in 0..list.len() {
         if number == 0 {
@@ -185,7 +185,7 @@ fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     Some(number)
 }
 
-/// Puts a one for the part of an expression of that number. What is left of the number otherwise.
+/// Replaces the part of an expression with this number by a one; otherwise returns the remaining number.
 fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
     for statement in list {
         let (Statement::Line(text) | Statement::Block(text, _)) = statement;
@@ -202,7 +202,7 @@ fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
     Some(number)
 }
 
-/// What stands in parentheses that are not those of a call or a cast, the largest first.
+/// Returns the contents of parentheses that do not belong to a call or a cast, the largest first.
 fn parts(text: &str) -> Vec<Range<usize>> {
     let (mut open, mut found) = (Vec::new(), Vec::new());
     for (at, c) in text.char_indices() {
@@ -222,24 +222,24 @@ fn parts(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// What the work-items do between two barriers, and then across lanes.
+/// Work between two barriers, followed by moves across lanes.
 #[derive(Clone)]
 struct Phase {
     body: Vec<Statement>,
-    /// A function that is called instead of being a part of the kernel.
+    /// True if it is a separate function.
     called: bool,
     across: Vec<Across>,
 }
 
-/// How large a kernel is. Compilers take most of the time, and many small kernels meet more than a few large ones.
+/// Size of a kernel. Compilers take most of the time, and many small kernels find more than a few large ones.
 #[derive(Clone, Copy)]
 struct Size {
     phases: usize,
-    /// Statements of a phase, about.
+    /// Approximate number of statements per phase.
     statements: usize,
-    /// How deep expressions are.
+    /// Maximum depth of expressions.
     depth: usize,
-    /// The most that are moved across lanes behind a phase.
+    /// Maximum number of moves across lanes after a phase.
     across: usize,
 }
 
@@ -247,14 +247,14 @@ const SMALL: Size = Size { phases: 1, statements: 4, depth: 2, across: 1 };
 const MEDIUM: Size = Size { phases: 2, statements: 4, depth: 3, across: 2 };
 const LARGE: Size = Size { phases: 3, statements: 12, depth: 3, across: 3 };
 
-/// A value of another lane.
+/// A move across lanes.
 #[derive(Clone)]
 struct Across {
     to: String,
     from: String,
-    /// For the GPU, with `@` for the value, `$` for the old one and `t` for the work-item.
+    /// Code for the GPU, with `@` for the value, `$` for the old one and `t` for the work-item.
     gpu: String,
-    /// For the host, which has the value of each work-item in `seen`.
+    /// Code for the host, where `seen` contains the values of all work-items.
     host: String,
 }
 
@@ -271,7 +271,7 @@ impl Kernel {
         let mut variables = Vec::new();
         for of in INTEGERS.into_iter().chain(FLOATS).chain(VECTORS) {
             let number = match of {
-                // What is moved across lanes and used as an index.
+                // Type of values that are moved across lanes and used as an index.
                 U32 => 3,
                 _ if of.lanes > 1 => 2 * usize::from(draw.one_in(3)),
                 _ => draw.below(3),
@@ -291,7 +291,7 @@ impl Kernel {
         Kernel { name, variables: writer.variables, phases }
     }
 
-    /// All that its work-items do, as text.
+    /// Returns the code of all its phases as text.
     fn body(&self) -> String {
         let mut all = String::new();
         for phase in &self.phases {
@@ -303,13 +303,13 @@ impl Kernel {
         all
     }
 
-    /// The variables that it uses: what others are would only be compiled.
+    /// Returns the variables that it uses. The others need not be compiled.
     fn used(&self) -> Vec<&Variable> {
         let body = self.body();
         self.variables.iter().filter(|v| body.contains(&v.name)).collect()
     }
 
-    /// Those that it changes.
+    /// Returns the variables that it changes.
     fn changed(&self) -> Vec<&Variable> {
         let body = self.body();
         let changes = |v: &&Variable| {
@@ -321,7 +321,7 @@ impl Kernel {
         self.variables.iter().filter(changes).collect()
     }
 
-    /// Whether it has the array, its part of the LDS, and what all count in there.
+    /// Returns whether it uses the array, its part of the LDS, and the shared words there.
     fn has(&self) -> [bool; 3] {
         let body = self.body();
         ["s->array", "own", "both"].map(|name| body.contains(name))
@@ -331,7 +331,7 @@ impl Kernel {
         self.phases.iter().map(|phase| count(&phase.body) + phase.across.len()).sum()
     }
 
-    /// The kernel without the statement of that number.
+    /// Returns the kernel without the statement with this number.
     pub(crate) fn without(&self, mut number: usize) -> Kernel {
         let mut less = self.clone();
         for phase in &mut less.phases {
@@ -346,7 +346,7 @@ impl Kernel {
         less
     }
 
-    /// The kernel with a one instead of the part of an expression of that number, if there are so many.
+    /// Returns the kernel with the part of an expression with this number replaced by a one; `None` if there are fewer.
     pub(crate) fn simpler(&self, mut number: usize) -> Option<Kernel> {
         let mut simpler = self.clone();
         for phase in &mut simpler.phases {
@@ -358,7 +358,7 @@ impl Kernel {
         None
     }
 
-    /// Words that each work-item leaves, with the name of each.
+    /// Returns the names of the words that each work-item outputs.
     pub(crate) fn outputs(&self) -> Vec<String> {
         let words = |v: &Variable| {
             let each = v.of.bits.div_ceil(32) as usize * v.of.lanes;
@@ -371,7 +371,7 @@ impl Kernel {
         self.changed().into_iter().flat_map(words).chain(rest).collect()
     }
 
-    /// What both compilers read, and one of them for its part.
+    /// Returns the text for one of the compilers. Most of it is equal for both.
     pub(crate) fn text(&self, for_gpu: bool) -> String {
         let (name, mut out) = (&self.name, String::new());
         let [array, own, both] = self.has();
@@ -450,7 +450,8 @@ impl Kernel {
         out
     }
 
-    /// Where a phase writes, where it reads, what all count in, the words in global memory, and what all work-items are given.
+    /// Returns the arguments of a phase: LDS to write, LDS to read, shared words, words in global memory, and uniform
+    /// inputs.
     fn arguments(number: usize, group: &str) -> String {
         let [own, other] = halves(number);
         format!(
@@ -533,7 +534,7 @@ impl Kernel {
     }
 }
 
-/// A variable, or each element of it.
+/// Returns a variable, or each of its elements.
 fn places(v: &Variable) -> Vec<String> {
     match v.of.lanes {
         1 => vec![v.name.clone()],
@@ -544,11 +545,11 @@ fn places(v: &Variable) -> Vec<String> {
 const PARAMETERS: &str =
     "u32 *own, const u32 *other, u32 *both, u32 *all, u32 *far, const u32 *uni, u32 t";
 
-/// Words of the LDS: four for each work-item, twice, and what all count in.
+/// Number of LDS words: four for each work-item, twice, and the shared ones.
 const LDS: usize = BOTH + SHARED;
 const BOTH: usize = 2 * 4 * ITEMS;
 
-/// Where a phase writes, and where it reads what others wrote before.
+/// Returns the offsets of the LDS part that a phase writes, and of the part that others wrote before.
 fn halves(phase: usize) -> [usize; 2] {
     if phase.is_multiple_of(2) { [0, 4 * ITEMS] } else { [4 * ITEMS, 0] }
 }

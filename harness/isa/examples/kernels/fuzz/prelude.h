@@ -1,5 +1,5 @@
-// What drawn kernels are written with. The same text is compiled for the GPU as HIP and for the host as C; where the
-// GPU has a builtin, the host has its definition.
+// Functions and types for random kernels. The same text is compiled for the GPU as HIP and for the host as C. Where the
+// GPU has a builtin, the host has its definition in C.
 
 typedef unsigned char u8;
 typedef signed char i8;
@@ -49,12 +49,12 @@ TABLE u32 table[16] = {0x00000000, 0xffffffff, 0x00000001, 0x80000000, 0x7ffffff
 DEV f32 as_f32(u32 x) { f32 y; __builtin_memcpy(&y, &x, 4); return y; }
 DEV f64 as_f64(u64 x) { f64 y; __builtin_memcpy(&y, &x, 8); return y; }
 DEV f16 as_f16(u16 x) { f16 y; __builtin_memcpy(&y, &x, 2); return y; }
-// The sign and the payload of a NaN are nobody's promise.
+// Sign and payload of a NaN are not specified, so all NaNs become the same.
 DEV u16 of_f16(f16 x) { u16 y; __builtin_memcpy(&y, &x, 2); return x != x ? 0x7e00 : y; }
 DEV u32 of_f32(f32 x) { u32 y; __builtin_memcpy(&y, &x, 4); return x != x ? 0x7fc00000u : y; }
 DEV u64 of_f64(f64 x) { u64 y; __builtin_memcpy(&y, &x, 8); return x != x ? 0x7ff8000000000000ull : y; }
 
-// Conversions that C defines for these values alone.
+// Conversions, which C defines only for values in range. Others give 7.
 DEV u16 f16_u16(f16 x) { return x > (f16)-1 && x < (f16)65504 ? (u16)x : 7; }
 DEV i16 f16_i16(f16 x) { return x > (f16)-32768 && x < (f16)32768 ? (i16)x : 7; }
 DEV u32 f32_u32(f32 x) { return x > -1.0f && x < 4294967296.0f ? (u32)x : 7; }
@@ -80,7 +80,7 @@ DEV u16 f32_bf16(f32 x) {
 }
 
 DEV f16 fma16(f16 a, f16 b, f16 c) { return ON_GPU(__builtin_fmaf16(a, b, c), (f16)((f64)a * (f64)b + (f64)c)); }
-// GCC 12 makes one instruction of -fma(a, b, c), which has another sign where the sum is zero. What it cannot see it leaves.
+// GCC 12 compiles -fma(a, b, c) to one instruction, which gives another sign if the sum is zero. `SEEN` hides the value from it.
 #define SEEN(x) ON_GPU(x, ({ __asm__("" : "+x"(x)); x; }))
 DEV f32 fma32(f32 a, f32 b, f32 c) {
   f32 x = __builtin_fmaf(a, b, c);
@@ -102,14 +102,14 @@ EACH_FLOAT(ceil, __builtin_ceilf, __builtin_ceil)
 EACH_FLOAT(trunc, __builtin_truncf, __builtin_trunc)
 EACH_FLOAT(rint, __builtin_rintf, __builtin_rint)
 EACH_FLOAT(abs, __builtin_fabsf, __builtin_fabs)
-// Of two zeros either may be the minimum.
+// The minimum of +0 and -0 may be either, so zeros become +0.
 DEV f32 min32(f32 a, f32 b) { return a != a || b != b ? 3.0f : __builtin_fminf(a, b) + 0.0f; }
 DEV f32 max32(f32 a, f32 b) { return a != a || b != b ? 3.0f : __builtin_fmaxf(a, b) + 0.0f; }
 DEV f64 min64(f64 a, f64 b) { return a != a || b != b ? 3.0 : __builtin_fmin(a, b) + 0.0; }
 DEV f64 max64(f64 a, f64 b) { return a != a || b != b ? 3.0 : __builtin_fmax(a, b) + 0.0; }
 DEV f16 min16(f16 a, f16 b) { return (f16)min32((f32)a, (f32)b); }
 DEV f16 max16(f16 a, f16 b) { return (f16)max32((f32)a, (f32)b); }
-// Older compilers know `__builtin_ldexp` as a function of a library alone.
+// Older compilers implement `__builtin_ldexp` only as a library call.
 DEV f32 ldexp32(f32 x, i32 n) {
   n = (n & 255) - 128;
   return ON_GPU(__builtin_amdgcn_ldexpf(x, n), __builtin_ldexpf(x, n));
@@ -130,8 +130,8 @@ DEV u32 ctz64(u64 x) { return x ? (u32)__builtin_ctzll(x) : 64; }
 DEV u32 count32(u32 x) { return (u32)__builtin_popcount(x); }
 DEV u32 count64(u64 x) { return (u32)__builtin_popcountll(x); }
 DEV u32 swap32(u32 x) { return __builtin_bswap32(x); }
-// In halves: of the whole LLVM 22 makes `v_mov_b16 v0.l, v1.l; v_perm_b32 v0, 0, v0, s2` at -O0 for GFX11, which loses
-// the upper half of each word.
+// Swaps two 32-bit halves. For a 64-bit swap, LLVM 22 at -O0 emits `v_mov_b16 v0.l, v1.l; v_perm_b32 v0, 0, v0, s2` for
+// GFX11, which loses the upper half of each word.
 DEV u64 swap64(u64 x) {
   return ON_GPU((u64)swap32((u32)x) << 32 | swap32((u32)(x >> 32)), __builtin_bswap64(x));
 }
@@ -207,12 +207,12 @@ EACH_INTEGER(u32, 0, 4294967295u, i64)
 EACH_INTEGER(i32, (-2147483647 - 1), 2147483647, i64)
 EACH_INTEGER(u64, 0, 18446744073709551615ull, __int128)
 EACH_INTEGER(i64, (-9223372036854775807ll - 1), 9223372036854775807ll, __int128)
-// Saturating as compilers recognise it.
+// Saturating arithmetic in the form that compilers recognise.
 DEV u32 capped_plus(u32 a, u32 b) { return a + b < a ? 0xffffffffu : a + b; }
 DEV u16 capped_plus16(u16 a, u16 b) { return (u16)(a + b) < a ? 0xffff : (u16)(a + b); }
 DEV u32 floored_minus(u32 a, u32 b) { return a > b ? a - b : 0; }
 
-// The same for each element. Compilers make packed instructions of it.
+// Operations on each element of a vector, which compilers turn into packed instructions.
 #define EACH_VECTOR(type, lanes) \
   DEV type##x##lanes vmin_##type##x##lanes(type##x##lanes a, type##x##lanes b) { EACH_LANE(lanes, min_##type(a[i], b[i])) } \
   DEV type##x##lanes vmax_##type##x##lanes(type##x##lanes a, type##x##lanes b) { EACH_LANE(lanes, max_##type(a[i], b[i])) } \
@@ -250,7 +250,7 @@ EACH_FLOAT_VECTOR(f16, 16, 4)
 EACH_FLOAT_VECTOR(f32, 32, 2)
 EACH_FLOAT_VECTOR(f32, 32, 4)
 
-// Sums of products, of which some architectures have some; without a limit or up to the ends of the type.
+// Dot products, with and without saturation. Each architecture has instructions for some of them.
 #if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || \
     defined(__gfx950__) || defined(__gfx1030__)
 #define SIGNED_DOT(n, a, b, c, clamp, host) __builtin_amdgcn_sdot##n((i32)(a), (i32)(b), c, clamp)
@@ -330,7 +330,7 @@ DEV u64 reverse64(u64 x) {
   return ON_GPU(__builtin_bitreverse64(x), (u64)reverse32((u32)x) << 32 | reverse32((u32)(x >> 32)));
 }
 DEV u32 sign_bits(i32 x) { return (u32)__builtin_clrsb(x); }
-// Two halves, rounded to zero.
+// Conversion to two halves, rounded towards zero.
 DEV u32 to_zero(f32 x) {
   f16 y = (f16)x;
   u32 z = of_f16(y);
@@ -357,7 +357,7 @@ DEV u32 class_of(f32 x) {
   return negative ? 0x20 : 0x40;
 }
 DEV u32 class32(f32 x, u32 mask) { return ON_GPU((u32)__builtin_amdgcn_classf(x, (i32)mask), (class_of(x) & mask) != 0); }
-// Of what is no finite number nobody promises either.
+// Results for infinities and NaNs are not specified, so those become 5.
 DEV f32 finite32(f32 x) { return (class_of(x) & 0x207) ? 5.0f : x; }
 #ifdef __HIP__
 DEV i32 exponent32(f32 x) { return __builtin_amdgcn_frexp_expf(finite32(x)); }
@@ -378,7 +378,7 @@ DEV f32 med32(f32 a, f32 b, f32 c) {
 }
 #endif
 
-// Which lane a lane reads, of the 32 around it; the lane itself where it keeps what it has, 32 for a zero.
+// Lane that a lane reads with DPP, in its group of 32; 32 means zero, `lane + 64` that it keeps its old value.
 DEV u32 dpp_source(u32 lane, u32 control, u32 rows, u32 banks, u32 zero) {
   u32 row = lane & ~15u, at = lane & 15, source = 32;
   if (!(rows >> ((lane >> 4) & 3) & 1) || !(banks >> (at >> 2) & 1)) return lane + 64;
@@ -397,7 +397,7 @@ DEV u32 dpp_source(u32 lane, u32 control, u32 rows, u32 banks, u32 zero) {
 #else
 #define WAVE __AMDGCN_WAVEFRONT_SIZE
 #endif
-// The 32 lanes around, whatever the size of the wave.
+// Ballot of the group of 32 lanes that contains the lane, for both wave sizes.
 #define BALLOT(x) ((u32)(__ballot((i32)(x)) >> (WAVE == 64 ? t & 32 : 0)))
 DEV u32 read_lane(u32 low, u32 high, u32 t) { return t & 32 ? high : low; }
 #define READ_LANE(x, n) \
@@ -413,7 +413,7 @@ DEV u32 ballot_of(const u32 *seen, u32 t, u32 bit) {
   return all;
 }
 #endif
-// Rows of 16 lanes, each lane with a choice of four bits; from its own row or from the other one.
+// v_permlane16: each lane selects a lane of its row of 16 by four bits; v_permlanex16: of the other row.
 DEV u32 perm_lane0(u32 t, u32 low, u32 high) { return (t & 16) | ((t & 8 ? high : low) >> (t & 7) * 4 & 15); }
 DEV u32 perm_lane1(u32 t, u32 low, u32 high) { return perm_lane0(t ^ 16, low, high); }
 #if defined(__HIP__) && (defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__))
@@ -424,7 +424,7 @@ DEV u32 perm_lane1(u32 t, u32 low, u32 high) { return perm_lane0(t ^ 16, low, hi
 #define PERM_LANE1(x, low, high) (u32)__builtin_amdgcn_ds_bpermute(((t & 32) | perm_lane1(t, low, high)) << 2, x)
 #endif
 
-// Of a word of the work-item's own: what was there before.
+// Atomics on private words of a work-item, which return the old value.
 #define EACH_OLD(type) \
   DEV type before_Add_##type(type *at, type x) { type y = *at; *at = (type)((u64)y + (u64)x); return y; } \
   DEV type before_Sub_##type(type *at, type x) { type y = *at; *at = (type)((u64)y - (u64)x); return y; } \
@@ -452,7 +452,7 @@ EACH_OLD(u64)
 #define OLD_Dec(type, at, x) ON_GPU(atomicDec(at, x), before_Dec_##type(at, x))
 #define OLD_CAS(type, at, is, x) ON_GPU(atomicCAS(at, is, x), before_CAS_##type(at, is, x))
 
-// All work-items of a phase use the same of these, so that their order does not matter.
+// Atomics on shared words. All work-items use the same one in a phase, so that their order does not matter.
 #define ATOMIC_Add(at, value) ON_GPU(atomicAdd(at, value), *(at) += (value))
 #define ATOMIC_Or(at, value) ON_GPU(atomicOr(at, value), *(at) |= (value))
 #define ATOMIC_Xor(at, value) ON_GPU(atomicXor(at, value), *(at) ^= (value))

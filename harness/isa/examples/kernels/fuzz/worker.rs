@@ -1,7 +1,7 @@
-//! A process that compiles and runs what it is told to, so that a compiler that dies or hangs is an outcome like others.
+//! A worker process that compiles and runs kernels, so that a compiler that crashes or hangs is an ordinary result.
 //!
-//! It gets one job in a line and answers with lines that begin with `@`, the last of them `@end`. What it is about to do is
-//! told first, so that the one who asks knows what it died of.
+//! It gets one job per line and answers with lines that begin with `@`, the last of them `@end`. Each step is announced
+//! before it starts, so that the cause of a crash is known.
 
 use std::{
     cell::RefCell,
@@ -19,10 +19,10 @@ use super::{
     draw::Kernel,
 };
 
-/// What a worker does: kernels `from..to` of a seed that has `of`.
+/// A job of a worker: kernels `from..to` of a seed that has `of` kernels.
 #[derive(Clone)]
 pub(super) struct Job {
-    /// `compare`, `shrink` the first of them, or ask the host's compiler at its other levels: `votes`.
+    /// `compare`, `shrink` (minimise the first kernel), or `votes` (run the host's compiler at its other levels).
     pub(super) what: &'static str,
     pub(super) seed: u64,
     pub(super) of: u64,
@@ -32,7 +32,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// How long it may compute or sleep.
+    /// Returns the maximum time for which it may compute or sleep.
     fn limit(&self) -> Duration {
         match self.what {
             "shrink" => Duration::from_secs(300),
@@ -58,7 +58,7 @@ impl Job {
     }
 }
 
-/// Text as one line, and back.
+/// Encodes text as one line.
 fn folded(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n")
 }
@@ -76,11 +76,11 @@ fn unfolded(text: &str) -> String {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // Nobody is left to read it where this fails, and the next job will not come.
+    // If this fails, the parent has ended and no job will follow.
     let _ = writeln!(out, "@{line}").and_then(|()| out.flush());
 }
 
-/// The kernels of a seed, and what the host makes of them.
+/// Kernels of a seed, and the host's results.
 struct Known {
     seed: u64,
     of: u64,
@@ -88,7 +88,7 @@ struct Known {
     expected: Result<Vec<Results>, String>,
 }
 
-/// The life of a worker.
+/// Runs the worker until its input ends.
 pub(crate) fn serve() -> ExitCode {
     let mut known: Option<Known> = None;
     for line in std::io::stdin().lock().lines() {
@@ -151,8 +151,8 @@ fn answer(
     }
 }
 
-/// How long a process has computed or slept. Time in which it is ready to run and others do is none, as on a busy machine one
-/// that is of less weight waits for minutes.
+/// Time for which a process has computed or slept. Time in which it is runnable but other processes run does not count,
+/// because on a busy machine a process of low priority waits for minutes.
 struct Clock {
     process: u32,
     begun: Option<Duration>,
@@ -167,7 +167,7 @@ impl Clock {
         Clock { process, begun, asleep: Duration::ZERO }
     }
 
-    /// Whether it sleeps, and its processor time: `proc_pid_stat(5)`, in hundredths.
+    /// Returns true if it sleeps, and its processor time: `proc_pid_stat(5)`, in hundredths of a second.
     fn look(process: u32) -> Option<(bool, Duration)> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
@@ -175,11 +175,11 @@ impl Clock {
         Some((fields.first() == Some(&"S"), Duration::from_millis(10 * (ticks(11)? + ticks(12)?))))
     }
 
-    /// Is asked once each tick.
+    /// Updates and returns the time; called once per tick.
     fn spent(&mut self) -> Duration {
         let Some((sleeps, computed)) = Clock::look(self.process) else { return Duration::MAX };
         if sleeps {
-            // As it does while the host's compiler works, too.
+            // It also sleeps while the host's compiler works.
             self.asleep += Clock::TICK / 4;
         }
         let begun = *self.begun.get_or_insert(computed);
@@ -187,19 +187,19 @@ impl Clock {
     }
 }
 
-/// Why there is no answer.
+/// Reason why a worker did not answer.
 pub(super) struct Died {
-    /// What it was about to do.
+    /// Last announced step.
     pub(super) stage: String,
     pub(super) how: String,
 }
 
-/// A worker, from the other side.
+/// A worker as its parent sees it.
 pub(super) struct Worker {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
-    /// What it says on its standard error.
+    /// Output on its standard error.
     errors: RefCell<File>,
 }
 
@@ -209,7 +209,7 @@ impl Worker {
         let copy = errors.try_clone().map_err(|error| format!("no file: {error}"))?;
         let mut command = crate::command(root);
         command.args(["fuzz", "worker"]).env(crate::INSIDE, "1").stderr(copy);
-        // What is drawn is compiled once, so that keeping it would only fill the disk.
+        // Random code is compiled once, so caching it would only fill the disk.
         if std::env::var_os("AMD_COMGR_CACHE").is_none() {
             command.env("AMD_COMGR_CACHE", "0");
         }
@@ -232,7 +232,7 @@ impl Worker {
         Ok(Worker { child, input, lines, errors: RefCell::new(errors) })
     }
 
-    /// The lines of its answer, word and rest. Without one the worker has ended.
+    /// Sends a job and returns the lines of the answer. An error means that the worker has ended.
     pub(super) fn ask(&mut self, job: &Job) -> Result<Vec<(String, String)>, Died> {
         let mut clock = Clock::new(self.child.id());
         let (mut stage, mut answer) = ("begin".to_owned(), Vec::new());
@@ -259,10 +259,10 @@ impl Worker {
         }
     }
 
-    /// Ends it, and says how it ended.
+    /// Ends the worker and describes how it ended.
     fn died(&mut self, stage: String, how: &str) -> Died {
         if !how.is_empty() {
-            // Where it has ended already there is nothing to end.
+            // The worker may have ended already.
             let _ = self.child.kill();
         }
         let status = self.child.wait().map_or_else(|error| error.to_string(), |s| s.to_string());

@@ -1,5 +1,6 @@
-//! Why code does not need one of its waits, barriers or fences in a run: found in what its waves executed, by a
-//! walk that knows the counters from the ISA guides ("Data dependency resolution") and waits by their text.
+//! Reasons why code does not need one of its waits, barriers or fences in a run. They are found in the executed
+//! instructions, by an analysis that models the counters of the ISA guides ("Data dependency resolution") and parses
+//! waits from their text.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,7 +9,7 @@ use isa::AccessKind;
 
 use super::trace::{Step, Touched};
 
-/// A run of a kernel, in the order in which it was executed.
+/// A run of a kernel, in the order of execution.
 pub(crate) struct Run<'a> {
     pub(crate) arch: Arch,
     pub(crate) steps: &'a [Step],
@@ -16,7 +17,7 @@ pub(crate) struct Run<'a> {
     pub(crate) start: u64,
 }
 
-/// Memory that an instruction asks, by the counters that it raises.
+/// Returns the counters that a memory instruction increments.
 fn raises(arch: Arch, text: &str) -> Vec<&'static str> {
     let mnemonic = text.split_whitespace().next().unwrap_or_default();
     let (kind, rest) = mnemonic.split_once('_').unwrap_or((mnemonic, ""));
@@ -48,7 +49,7 @@ fn raises(arch: Arch, text: &str) -> Vec<&'static str> {
     }
 }
 
-/// What the text of a wait says: counters, and what it leaves open of each.
+/// Parses a wait: counters, and the number of results that it leaves outstanding.
 fn waits(text: &str) -> Vec<(&'static str, usize)> {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let value = || {
@@ -79,17 +80,17 @@ fn waits(text: &str) -> Vec<(&'static str, usize)> {
     }
 }
 
-/// Whether only a count of zero tells that it is there: scalar results, and accesses that go two ways.
+/// Returns true if only a count of zero shows completion: scalar results, and accesses with two possible segments.
 fn in_any_order(text: &str) -> bool {
     text.starts_with("s_") || text.starts_with("flat_")
 }
 
 type Register = (char, u16);
 
-/// What a wave touches, and between which barriers.
+/// An access of a wave, and the number of barriers before it.
 type Between = (u32, usize, Touched);
 
-/// The registers that a piece of text names.
+/// Returns the registers in a piece of text.
 fn registers(text: &str) -> BTreeSet<Register> {
     let mut all = BTreeSet::new();
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "_[:]".contains(c)));
@@ -118,7 +119,7 @@ fn registers(text: &str) -> BTreeSet<Register> {
     all
 }
 
-/// Where the result of an instruction that asks memory comes to.
+/// Returns the registers that receive the result of a memory instruction.
 fn result(text: &str) -> BTreeSet<Register> {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let gives =
@@ -136,7 +137,7 @@ pub(super) fn is_barrier(text: &str) -> bool {
     matches!(text.split_whitespace().next(), Some("s_barrier" | "s_barrier_wait"))
 }
 
-/// Whether it deals with the caches between workgroups.
+/// Returns true for instructions on the caches between workgroups.
 pub(crate) fn is_fence(text: &str) -> bool {
     let name = text.split_whitespace().next().unwrap_or_default();
     name.starts_with("buffer_wb")
@@ -155,7 +156,8 @@ impl Run<'_> {
         format!("`{}` at +{:#x}", self.text(step), step.pc.wrapping_sub(self.start))
     }
 
-    /// Why what stands at an address is not needed; nothing where it is, as far as this walk can see.
+    /// Returns the reason why the instruction at an address is not needed; `None` if it is, as far as this analysis can
+    /// tell.
     pub(crate) fn reason(&self, removed: u64) -> Option<String> {
         let text = self.texts.get(&removed)?;
         let reasons = if is_barrier(text) {
@@ -169,7 +171,7 @@ impl Run<'_> {
         Some(if all.is_empty() { "nothing is on its way there".to_owned() } else { all.join("; ") })
     }
 
-    /// The steps of each wave, by their places.
+    /// Returns the steps of each wave, by index.
     fn waves(&self) -> Vec<Vec<usize>> {
         let mut all: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
@@ -181,7 +183,7 @@ impl Run<'_> {
     fn of_wait(&self, removed: u64, waited: &[(&str, usize)]) -> Option<BTreeSet<String>> {
         let mut reasons = BTreeSet::new();
         for wave in self.waves() {
-            // By counter, what is open, by its place in the wave.
+            // Outstanding results by counter, as positions in the wave.
             let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
             for (at, index) in wave.iter().enumerate() {
                 let step = &self.steps[*index];
@@ -208,7 +210,7 @@ impl Run<'_> {
         Some(reasons)
     }
 
-    /// What of a queue a wait finishes that leaves so many open.
+    /// Returns the results that a wait completes which leaves `left` outstanding.
     fn done(&self, wave: &[usize], queue: &[usize], left: usize) -> Vec<usize> {
         let any = |place: &usize| in_any_order(self.text(&self.steps[wave[*place]]));
         if left == 0 {
@@ -218,7 +220,7 @@ impl Run<'_> {
         in_turn[..in_turn.len().saturating_sub(left)].to_vec()
     }
 
-    /// Why what was asked for at one place need not be there at another.
+    /// Returns the reason why a result need not be complete at a later position.
     fn follows(
         &self,
         wave: &[usize],
@@ -272,11 +274,12 @@ impl Run<'_> {
         }
     }
 
-    /// Why it does no harm that others touch what one step writes before another step waits for it; nothing where it does.
+    /// Returns the reason why accesses of others between a write and the wait for it are harmless; `None` if they are
+    /// not.
     fn others_touch(&self, wrote: usize, waited: usize) -> Option<String> {
         let writer = &self.steps[wrote];
         let meets = |step: &&Step| {
-            // Before RDNA the waves of a workgroup share all caches, and see what is on its way to memory.
+            // Before RDNA the waves of a workgroup share all caches, so they see writes that have not reached memory.
             let shared = self.arch.generation().is_gfx9() && step.is_of_workgroup(writer);
             let near = |touched: &&Touched| {
                 if touched.local { step.is_of_workgroup(writer) } else { !shared }
@@ -296,7 +299,7 @@ impl Run<'_> {
             let wait = self.named(&self.steps[waited]);
             return Some(format!("others touch what {name} writes behind {wait} alone"));
         }
-        // All that anybody reads there has the marks of atomic loads, so these are atomics, which need no order.
+        // All accesses there are marked as atomic, which need no order.
         let all = others(self.steps);
         let is_marked = |step: &Step| {
             step.touched.iter().all(|touched| !touched.local)
@@ -309,9 +312,9 @@ impl Run<'_> {
             .then(|| format!("{name} and all that meets it elsewhere may be atomic"))
     }
 
-    /// By the sides of a barrier that is taken out each time.
+    /// Compares the accesses on both sides of each execution of a barrier.
     fn of_barrier(&self, removed: u64) -> Option<BTreeSet<String>> {
-        // By wave, how many barriers it has passed, and by workgroup those that would be gone.
+        // Number of barriers that each wave has passed, and the removed ones by workgroup.
         let mut passed: HashMap<_, usize> = HashMap::new();
         let mut gone: HashMap<_, BTreeSet<usize>> = HashMap::new();
         let mut touches: HashMap<_, Vec<Between>> = HashMap::new();
@@ -328,7 +331,7 @@ impl Run<'_> {
             touches.entry(group).or_default().extend(own);
         }
         for (group, gone) in &gone {
-            // Intervals that run into each other have the same number.
+            // Merged intervals have the same number.
             let merged = |interval: usize| (0..interval).filter(|n| !gone.contains(n)).count();
             let mut by_byte: HashMap<(bool, u64), Vec<Between>> = HashMap::new();
             let beside = |interval: &usize| {
@@ -357,11 +360,11 @@ impl Run<'_> {
         Some(BTreeSet::from(["no two waves touch the same bytes on its two sides".to_owned()]))
     }
 
-    /// By what other workgroups write.
+    /// Examines the writes of other workgroups.
     fn of_fence(&self, removed: u64) -> Option<BTreeSet<String>> {
         let fence = self.texts.get(&removed)?;
         let writes_back = fence.starts_with("buffer_wbl2") || fence.starts_with("global_wb ");
-        // What another workgroup touched in these steps.
+        // Accesses of another workgroup in these steps.
         let foreign = |steps: &[Step], step: &Step, touched: &Touched| {
             steps.iter().any(|other| {
                 other.launch == step.launch
@@ -370,7 +373,7 @@ impl Run<'_> {
             })
         };
         if writes_back {
-            // What a wave wrote, until it writes back by one that is left.
+            // Writes of a wave before its next remaining write-back.
             for (at, step) in self.steps.iter().enumerate() {
                 let own =
                     self.steps[at..].iter().enumerate().filter(|(_, other)| other.is_of(step));
@@ -388,7 +391,7 @@ impl Run<'_> {
                 }
             }
             let why = if self.arch.generation().is_gfx940() {
-                "nobody else touches what was written before it, until another one like it"
+                "no other wave accesses what was written before it until the next one like it"
             } else {
                 "all workgroups share the cache that it writes back"
             };
@@ -400,13 +403,13 @@ impl Run<'_> {
             }
             let reads = step.touched.iter().filter(|t| !t.local && t.kind == AccessKind::Load);
             for read in reads {
-                // Since the last fence of the same name that is left; the waves of a workgroup share their caches.
+                // Steps since the last remaining fence with the same name; the waves of a workgroup share their caches.
                 let before = self.steps[..at].iter().enumerate().rev();
                 let own = before.filter(|(_, other)| other.is_of_workgroup(step));
                 let mut same = own.filter(|(_, other)| does_as_much(self.text(other), fence));
                 let Some((_, last)) = same.clone().next() else { continue };
                 let kept = same.find(|(_, other)| other.pc != removed).map_or(0, |(at, _)| at);
-                // Where the last one is kept, this one does nothing for the read.
+                // If the last fence remains, this one has no effect on the read.
                 if last.pc == removed && foreign(&self.steps[kept..at], step, read) {
                     return None;
                 }
@@ -418,14 +421,14 @@ impl Run<'_> {
     }
 }
 
-/// Whether a fence does all that another one does.
+/// Returns true if a fence includes the effects of another one.
 fn does_as_much(text: &str, fence: &str) -> bool {
     let name = |text: &str| text.split_whitespace().next().map(str::to_owned);
     let is_wide = ["SCOPE_DEV", "SCOPE_SYS", "sc1"].iter().any(|scope| text.contains(scope));
     text == fence || is_wide && name(text) == name(fence)
 }
 
-/// Whether a load has the bits of atomic and volatile ones.
+/// Returns true if a load has the bits of atomic and volatile ones.
 pub(super) fn is_marked(text: &str) -> bool {
     ["glc", "sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
 }
@@ -434,7 +437,7 @@ pub(super) fn is_marked_store(text: &str) -> bool {
     ["sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
 }
 
-/// Whether others may learn by it what the wave has done.
+/// Returns true if other waves may acquire from the access.
 fn lets_know(text: &str) -> bool {
     let name = text.split_whitespace().next().unwrap_or_default();
     let reads = name.contains("load") || name.contains("read");

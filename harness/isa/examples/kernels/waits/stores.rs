@@ -1,7 +1,8 @@
-//! Loads that become stores of the same width to the same address, and why it does no harm that nothing is said of one.
+//! Loads that are changed to stores of the same width to the same address, and the reasons why a store without a report
+//! is harmless.
 //!
-//! The reasons come from the list of what the changed kernel executed, as those of [`super::reasons`] do: who else touched the
-//! bytes, and whether barriers, or atomics on the way from one wave to the other, order the two. Where in doubt they are ordered.
+//! As in [`super::reasons`], the reasons come from the executed instructions of the modified kernel: which other
+//! accesses the bytes have, and whether barriers or atomics order them. In doubt, accesses count as ordered.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -16,11 +17,11 @@ use super::{
     trace::{Step, Touched},
 };
 
-/// How many bytes a load brings for each lane, and where from: the memory that the name says, or two places of the LDS.
+/// Number of bytes per lane and source of a load: the segment in its name, or two locations of the LDS.
 struct Load<'a> {
     space: &'a str,
     bytes: u32,
-    /// Of two places, in steps of 64 elements or of one.
+    /// For two locations, whether offsets count 64 elements or one.
     two: Option<bool>,
 }
 
@@ -56,13 +57,13 @@ impl Load<'_> {
     }
 }
 
-/// Whether it can become a store.
+/// Returns true if the load can become a store.
 pub(super) fn is_load(text: &str) -> bool {
     Load::of(text).is_some()
 }
 
-/// The words of the store for the load of this text and these words: RDNA and CDNA ISA guides, "Microcode Formats", and the
-/// numbers of the operations beside them. Whoever asks has the disassembler read it.
+/// Returns the words of the store that corresponds to a load: RDNA and CDNA ISA guides, "Microcode Formats", and the
+/// opcode numbers there. The caller checks the result with the disassembler.
 pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>> {
     let load = Load::of(text)?;
     let generation = arch.generation();
@@ -95,7 +96,7 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
         (2, true) => 26,
         (4, true) => 28,
         (8, true) => 29,
-        // The one with three words and the one with four have changed places on GFX10.
+        // On GFX10 the opcodes for three and four words are exchanged.
         (12, true) => {
             if generation.is_gfx9() {
                 30
@@ -134,10 +135,10 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
     Some(words)
 }
 
-/// Pairs of accesses that are looked at one by one before it is taken for missed.
+/// Maximum number of pairs of accesses that are examined before the mutation counts as missed.
 const MOST_PAIRS: usize = 4000;
 
-/// What a changed kernel executed.
+/// Executed steps of a modified kernel.
 pub(super) struct Changed<'a> {
     pub(super) arch: Arch,
     pub(super) steps: &'a [Step],
@@ -150,7 +151,7 @@ fn wave(step: &Step) -> Wave {
     (step.launch, step.workgroup, step.wave)
 }
 
-/// Whose bytes they are: those of the LDS belong to a workgroup.
+/// Returns the owner of the bytes: LDS belongs to a workgroup.
 fn place(step: &Step, touched: &Touched) -> (usize, Option<u64>) {
     (step.launch, touched.local.then_some(step.workgroup))
 }
@@ -160,9 +161,9 @@ impl Changed<'_> {
         self.texts.get(&step.pc).map_or("", String::as_str)
     }
 
-    /// Why nothing is to be said of the stores at an address; else an access of another wave that meets one without an order.
+    /// Returns the reason why the stores at an address need no report; otherwise an unordered access of another wave.
     pub(super) fn reason(&self, changed: u64) -> Result<String, String> {
-        // By word of memory, who touches it, as places in the list.
+        // Accesses by word of memory, as indices in the list.
         let mut by_word: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
             for touched in &step.touched {
@@ -182,7 +183,7 @@ impl Changed<'_> {
                         let mut meeting = other.touched.iter().filter(|one| one.meets(touched));
                         wave(other) != wave(step) && meeting.any(|one| !one.agrees(touched))
                     });
-                    // A write that leaves what is there meets nobody before it.
+                    // A write that does not change the value does not conflict with earlier accesses.
                     let others = others.filter(|other| {
                         touched.local || !unchanged.contains(&(at.max(*other), word))
                     });
@@ -203,7 +204,7 @@ impl Changed<'_> {
                 reasons.insert("it and all that meets it may be atomic");
                 continue;
             }
-            // A barrier of the workgroup is between, which is seen at once.
+            // A barrier of the workgroup in between is found quickly.
             if one.is_of_workgroup(two) && intervals[first] != intervals[second] {
                 reasons.insert("barriers or atomics are between it and all that meets it");
                 continue;
@@ -225,7 +226,7 @@ impl Changed<'_> {
         Ok(reasons.into_iter().collect::<Vec<_>>().join("; "))
     }
 
-    /// The stores that left a word of memory as it was: the next one who touches it finds there what they found.
+    /// Returns the stores that left a word of memory unchanged: the next access finds the same value as the store did.
     fn unchanged(&self) -> HashSet<(usize, u64)> {
         let mut last: HashMap<(usize, u64), (usize, u32)> = HashMap::new();
         let mut unchanged = HashSet::new();
@@ -244,7 +245,7 @@ impl Changed<'_> {
         unchanged
     }
 
-    /// How many barriers the wave of each step has passed before it.
+    /// Returns for each step the number of barriers that its wave has passed before.
     fn intervals(&self) -> Vec<usize> {
         let mut passed: HashMap<Wave, usize> = HashMap::new();
         let number = |step: &Step| {
@@ -256,7 +257,8 @@ impl Changed<'_> {
         self.steps.iter().map(number).collect()
     }
 
-    /// Whether two accesses to memory have the marks of atomic ones, as far as their architecture has marks for stores.
+    /// Returns true if two memory accesses have the bits of atomic ones, as far as stores of the architecture have such
+    /// bits.
     fn may_be_atomic(&self, one: &Step, two: &Step) -> bool {
         let generation = self.arch.generation();
         let says = generation.is_gfx940() || generation == Generation::Rdna4;
@@ -269,13 +271,13 @@ impl Changed<'_> {
         !local(one) && !local(two) && may_be(one) && may_be(two)
     }
 
-    /// Whether the wave of the second step has heard of the first one: word of it goes by barriers, and by places that one wave
-    /// writes with the marks of an atomic and another one reads so.
+    /// Returns true if the wave of the second step has synchronised with the first step, by barriers, or by locations
+    /// that one wave writes and another reads with the bits of atomics.
     fn is_ordered(&self, first: usize, second: usize) -> bool {
         let begin = &self.steps[first];
         let mut knowing = HashSet::from([wave(begin)]);
         let mut told: HashSet<((usize, Option<u64>), u64)> = HashSet::new();
-        // How many barriers each wave has passed, and which of them somebody who knows came to.
+        // Number of barriers that each wave has passed, and the barriers at which a synchronised wave has arrived.
         let mut passed: HashMap<Wave, usize> = HashMap::new();
         let mut met: HashSet<(usize, u64, usize)> = HashSet::new();
         for (at, step) in self.steps[..=second].iter().enumerate() {
@@ -292,7 +294,7 @@ impl Changed<'_> {
             if at <= first {
                 continue;
             }
-            // It has passed a barrier that one who knows came to before.
+            // The wave has passed a barrier at which a synchronised wave had arrived.
             let number = passed.get(&wave(step)).copied().unwrap_or(0);
             let heard = number > 0 && met.contains(&(step.launch, step.workgroup, number - 1));
             if at == second {
@@ -301,7 +303,7 @@ impl Changed<'_> {
             if heard {
                 knowing.insert(wave(step));
             }
-            // What waits in the LDS has no marks.
+            // Spin loops on the LDS have no marking.
             let marked = |touched: &&Touched| {
                 touched.local
                     || touched.kind == AccessKind::Atomic

@@ -1,27 +1,27 @@
-//! What waves execute, one instruction after the other, and the bytes that each instruction touches: read off the registers and
-//! the text, and not asked of the sanitizer.
+//! Trace of the executed instructions and the bytes that they access, computed from registers and text, independent of
+//! the sanitizer.
 
 use isa::{AccessKind, Executing};
 
-/// Bytes that an instruction touches.
+/// Bytes that an instruction accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Touched {
     pub(crate) local: bool,
     pub(crate) kind: AccessKind,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// What a store to the LDS writes there.
+    /// Value that a store to the LDS writes.
     pub(crate) value: Option<u128>,
 }
 
 impl Touched {
-    /// Whether both write the same to the same place.
+    /// Returns true if both write the same value to the same location.
     pub(crate) fn agrees(&self, other: &Touched) -> bool {
         let place = |touched: &Touched| (touched.local, touched.start, touched.end);
         self.value.is_some() && self.value == other.value && place(self) == place(other)
     }
 
-    /// Whether two waves that touch both need an order.
+    /// Returns true if two waves with these accesses need synchronisation.
     pub(crate) fn meets(&self, other: &Touched) -> bool {
         let writes = |touched: &Touched| touched.kind != AccessKind::Load;
         let atomic = |touched: &Touched| touched.kind == AccessKind::Atomic;
@@ -33,7 +33,7 @@ impl Touched {
     }
 }
 
-/// One instruction of one wave.
+/// An instruction of one wave.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) launch: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Step {
     pub(crate) pc: u64,
     pub(crate) lanes: u64,
     pub(crate) touched: Vec<Touched>,
-    /// What the dwords of memory held that it is about to touch, by a quarter of their address.
+    /// Values of the dwords of memory before the access, by a quarter of the address.
     pub(crate) held: Vec<(u64, u32)>,
 }
 
@@ -59,7 +59,7 @@ impl Step {
         }
     }
 
-    /// What a launch left in memory, as a step of nobody.
+    /// Returns the final memory contents of a launch, as a step without a wave.
     pub(crate) fn end(launch: usize, held: impl Iterator<Item = (u64, u32)>) -> Step {
         let (workgroup, held) = (u64::MAX, held.collect());
         Step { launch, workgroup, wave: 0, pc: 0, lanes: 0, touched: Vec::new(), held }
@@ -74,7 +74,7 @@ impl Step {
     }
 }
 
-/// The first vector register of an operand.
+/// Returns the first vector register of an operand.
 fn row(operand: &str) -> Option<usize> {
     let name = operand.strip_prefix('v')?;
     let first = name.strip_prefix('[').map_or(name, |pair| pair.split(':').next().unwrap_or(""));
@@ -86,7 +86,7 @@ fn number(text: &str, name: &str) -> u64 {
     found.and_then(|value| value.strip_prefix(':')?.parse().ok()).unwrap_or(0)
 }
 
-/// How many bytes a lane touches, by the end of the name.
+/// Returns the number of bytes per lane, from the end of the name.
 fn size(mnemonic: &str) -> u64 {
     let ends = |ends: &[&str]| ends.iter().any(|end| mnemonic.ends_with(end));
     match () {
@@ -157,7 +157,7 @@ fn in_lds(executing: &Executing<'_>) -> Vec<Touched> {
             value: value(place, lane),
             ..touched(u64::from(executing.vector(row, lane)) + offset, bytes)
         });
-    // Of lanes that write one place the last one's value stays there.
+    // If several lanes write one location, the last one's value remains.
     let mut touched: Vec<Touched> = Vec::new();
     for one in all {
         touched.retain(|other| kind != AccessKind::Store || other.start != one.start);
@@ -166,5 +166,5 @@ fn in_lds(executing: &Executing<'_>) -> Vec<Touched> {
     touched
 }
 
-/// The upper half of a flat address of the LDS, as the emulated device has it.
+/// Upper half of flat LDS addresses on the emulated device.
 const SHARED: u32 = 0x0002_0000;

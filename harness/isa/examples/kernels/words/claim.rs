@@ -1,4 +1,4 @@
-//! What is claimed of an instruction.
+//! Claims about an instruction.
 
 use std::rc::Rc;
 
@@ -7,30 +7,30 @@ use device::Arch;
 use super::{encodings::Encoding, slot::State};
 
 pub(super) type Change = Rc<dyn Fn(&mut State)>;
-/// Given what was there before: makes what the two left comparable.
+/// Function that makes two results comparable, given the state before.
 type After = Box<dyn Fn(&State, &mut State, &mut State)>;
 
-/// Lanes that are off in most claims, too.
+/// Active lanes in most claims. Some are off.
 pub(super) const EXEC: u64 = 0xf7ff_fffe_fffe_ff7f;
 
-/// Words do what others do, with registers that are changed before.
+/// A claim that words have the effect of other words with changed registers.
 pub(super) struct Claim {
     pub(super) relation: &'static str,
     pub(super) words: Vec<u32>,
     pub(super) like: Vec<u32>,
-    /// `like` are several instructions, one behind the other.
+    /// True if `like` consists of several instructions in sequence.
     pub(super) in_turn: bool,
-    /// What is done before both, and behind both.
+    /// Words before and after both.
     pub(super) first: Vec<u32>,
     pub(super) last: Vec<u32>,
-    /// The words say nothing else where they have the same text as these.
+    /// The claim does not apply if the words have the same text as these.
     pub(super) without: Option<Vec<u32>>,
-    /// And nothing where their text has not this.
+    /// The claim does not apply if their text does not contain this.
     pub(super) told: &'static str,
     pub(super) exec: u64,
     /// SCC before.
     pub(super) condition: bool,
-    /// What both find in other registers than usual.
+    /// Changes of the initial registers, for both.
     pub(super) given: Change,
     pub(super) before: Change,
     pub(super) after: After,
@@ -64,18 +64,18 @@ impl Claim {
     }
 }
 
-/// An opcode in its plain form, and what is claimed of it.
+/// An opcode in its plain form, and the claims about it.
 pub(super) struct Plain<'a> {
     pub(super) arch: Arch,
     pub(super) encoding: Encoding,
     pub(super) words: &'a [u32],
-    /// Without the length of its encoding.
+    /// Name without the suffix of its encoding.
     pub(super) name: &'a str,
     pub(super) claims: Vec<Claim>,
 }
 
 impl Plain<'_> {
-    /// Claims that words, where the encoding has them, do what the plain ones do.
+    /// Adds a claim that words, if the encoding has them, have the effect of the plain ones.
     pub(super) fn claim(&mut self, relation: &'static str, words: Option<Vec<u32>>) -> Made<'_> {
         let Some(words) = words else { return Made(None) };
         self.claims.push(Claim::new(relation, words, self.words.to_vec()));
@@ -83,7 +83,7 @@ impl Plain<'_> {
     }
 }
 
-/// A claim, if there is one, of which more can be said.
+/// A new claim that can be refined, if there is one.
 pub(super) struct Made<'a>(Option<&'a mut Claim>);
 
 impl Made<'_> {
@@ -94,7 +94,7 @@ impl Made<'_> {
         self
     }
 
-    /// Other words than the plain ones.
+    /// Compares with other words than the plain ones.
     pub(super) fn like(self, words: Vec<u32>) -> Self {
         self.with(|claim| {
             claim.without = Some(words.clone());
@@ -118,18 +118,18 @@ impl Made<'_> {
         self.with(|claim| claim.told = told)
     }
 
-    /// With all lanes on.
+    /// Activates all lanes.
     pub(super) fn all_on(self) -> Self {
         self.with_on(u64::MAX)
     }
 
-    /// With these lanes on.
+    /// Activates these lanes.
     pub(super) fn with_on(self, exec: u64) -> Self {
         self.with(|claim| claim.exec = exec)
     }
 }
 
-/// The first row of the registers of a source.
+/// Returns the first row of a source's registers.
 pub(super) fn row(source: usize) -> usize {
     2 + 2 * source
 }

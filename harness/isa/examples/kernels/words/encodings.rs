@@ -1,20 +1,20 @@
-//! The encodings of vector instructions, bit by bit. Source: "Microcode Formats" of AMD's guides to the ISAs of Vega, CDNA 1 to 3
+//! Encodings of vector instructions, bit by bit. Source: "Microcode Formats" of AMD's ISA guides for Vega, CDNA 1 to 3
 //! and RDNA 1 to 4.
 
 use device::{Arch, Generation};
 
 use super::slot::FIRST;
 
-/// v10, v12 and v14 are the sources of the plain form, v8 its result, and s8 where that is scalar.
+/// Source registers of the plain form: v10, v12 and v14. The result is v8, or s8 if it is scalar.
 const SOURCES: [u32; 3] = [FIRST + 2, FIRST + 4, FIRST + 6];
-/// Where vector registers begin among the 512 operands.
+/// First of the vector registers among the 512 operands.
 pub(super) const VECTOR: u32 = 256;
-/// Instead of the first source: what stands in the next dword.
+/// Operand number that replaces the first source, which is then in the next dword.
 const DPP16: u32 = 250;
 const DPP8: u32 = 233;
 const SDWA: u32 = 249;
 pub(super) const LITERAL: u32 = 255;
-/// What follows an instruction that has a constant of 32 bits besides, as `v_fmaak_f32` has.
+/// Constant after an instruction with a mandatory 32-bit constant, for example `v_fmaak_f32`.
 pub(super) const MANDATORY: u32 = 0x4123_4567;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,22 +33,23 @@ impl Encoding {
     pub(super) fn opcodes(self, arch: Arch) -> u32 {
         match self {
             Encoding::Vop1 | Encoding::Vopc => 256,
-            // What is left over stands for VOP1 and VOPC.
+            // The other opcodes encode VOP1 and VOPC.
             Encoding::Vop2 => 62,
-            // The rest stands for VOP3P there.
+            // The other opcodes encode VOP3P there.
             Encoding::Vop3 if arch.generation().is_gfx9() => 0x380,
             Encoding::Vop3 => 1024,
             Encoding::Vop3p => 128,
         }
     }
 
-    /// Of two dwords, where every source may be any operand.
+    /// Returns true for two dwords, where every source may be any operand.
     pub(super) fn is_long(self) -> bool {
         matches!(self, Encoding::Vop3 | Encoding::Vop3p)
     }
 
-    /// With nothing but vector registers: with all three sources where there is room for them, then without the third, and the
-    /// second; VOP2 with and without a constant behind it. Disassemblers before LLVM 22 want zeros for those that an instruction lacks.
+    /// Returns the forms with vector registers only: with all three sources if possible, then without the third, and
+    /// without the second; VOP2 with and without a constant after it. Disassemblers before LLVM 22 require zeros in
+    /// unused source fields.
     pub(super) fn plain(self, arch: Arch, opcode: u32) -> Vec<Vec<u32>> {
         let gfx9 = arch.generation().is_gfx9();
         let [a, b, c] = SOURCES.map(|register| VECTOR + register);
@@ -66,14 +67,14 @@ impl Encoding {
             }
             Encoding::Vop3p => {
                 let encoding = if gfx9 { 0x1a7 << 23 } else { 0x198 << 23 };
-                // All bits of op_sel_hi: upper halves are the upper ones.
+                // All bits of op_sel_hi: the upper result uses upper halves.
                 let first = encoding | opcode << 16 | 1 << 14 | FIRST;
                 operands.map(|operands| vec![first, operands | 3 << 27]).to_vec()
             }
         }
     }
 
-    /// The words of VOP3 that stand for the plain ones of a shorter encoding.
+    /// Returns the VOP3 words for the plain ones of a shorter encoding.
     pub(super) fn lengthened(self, arch: Arch, words: &[u32]) -> Option<Vec<u32>> {
         let (opcode, sources) = match (self, arch.generation().is_gfx9()) {
             (Encoding::Vopc, _) => (words[0] >> 17 & 0xff, 2),
@@ -85,12 +86,12 @@ impl Encoding {
         Encoding::Vop3.plain(arch, opcode).into_iter().nth(3 - sources)
     }
 
-    /// Whether a source of the plain words is a vector register: where it must be a scalar one it is s0.
+    /// Returns true if a source of the plain words is a vector register. Mandatory scalar sources are s0.
     pub(super) fn has_vector(self, words: &[u32], source: usize) -> bool {
         !self.is_long() || words[1] >> (9 * source) & 0x1ff >= VECTOR
     }
 
-    /// Another operand for a source; a literal comes behind it.
+    /// Replaces the operand of a source; a literal is appended.
     pub(super) fn with_source(
         self,
         words: &[u32],
@@ -109,7 +110,7 @@ impl Encoding {
         Some(words)
     }
 
-    /// With another register for the result.
+    /// Replaces the register of the result.
     pub(super) fn with_result(self, words: &[u32], register: u32) -> Option<Vec<u32>> {
         let mut words = words.to_vec();
         match self {
@@ -120,41 +121,41 @@ impl Encoding {
         Some(words)
     }
 
-    /// The first source by way of another lane: `control` is the dword behind, but for the register.
+    /// Reads the first source through another lane; `control` is the next dword without the register.
     fn with_first(self, words: &[u32], way: u32, control: u32) -> Option<Vec<u32>> {
         let mut words = self.with_source(words, 0, way)?;
         words.push(control | SOURCES[0]);
         Some(words)
     }
 
-    /// `DPP_CTRL`, and what the dword says besides.
+    /// Adds `DPP_CTRL` and the other fields of the dword.
     pub(super) fn dpp16(self, words: &[u32], control: u32, rest: u32) -> Option<Vec<u32>> {
         self.with_first(words, DPP16, control << 8 | rest)
     }
 
-    /// Each lane of eight gets that of one, which may be off where inactive ones are fetched.
+    /// Reads each lane of eight from another; with `fetch`, also from inactive ones.
     pub(super) fn dpp8(self, words: &[u32], lanes: [u32; 8], fetch: bool) -> Option<Vec<u32>> {
         let lanes = lanes.iter().enumerate().map(|(at, lane)| lane << (8 + 3 * at));
         self.with_first(words, DPP8 + u32::from(fetch), lanes.fold(0, |all, lane| all | lane))
     }
 
-    /// What SDWA's dword says of whole registers.
+    /// Returns the SDWA dword for whole registers.
     pub(super) fn whole(self) -> u32 {
         const DWORD: u32 = 6;
         match self {
-            // A comparison has the register of its mask there: vcc.
+            // For a comparison it contains the register of the mask: vcc.
             Encoding::Vopc => DWORD << 16 | DWORD << 24,
             _ => DWORD << 8 | DWORD << 16 | DWORD << 24,
         }
     }
 
-    /// Parts of registers: what the dword says but for the register.
+    /// Adds SDWA control, the dword without the register.
     pub(super) fn sdwa(self, words: &[u32], control: u32) -> Option<Vec<u32>> {
         (!self.is_long()).then(|| self.with_first(words, SDWA, control)).flatten()
     }
 }
 
-/// Whether a half of a register is chosen by its number, in encodings of one dword.
+/// Returns true if 32-bit encodings select a half of a register by its number.
 pub(super) fn numbers_halves(arch: Arch) -> bool {
     matches!(arch.generation(), Generation::Rdna3 | Generation::Rdna3_5 | Generation::Rdna4)
 }

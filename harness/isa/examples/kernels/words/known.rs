@@ -1,8 +1,9 @@
-//! How many claims there are at least, and which forms the interpreter is known to lack: less or more is a mistake.
+//! Minimum numbers of claims, and forms that the interpreter does not support. Any deviation is an error.
 
 use device::Generation;
 
-/// Claims of each relation on every architecture, in waves of one size. A relation that is not on every one is not here.
+/// Minimum number of claims per relation on every architecture, for one wave size. Only relations that every
+/// architecture has.
 const LEAST: [(&str, usize); 21] = [
     ("DPP", 800),
     ("DPP and more", 200),
@@ -26,14 +27,14 @@ const LEAST: [(&str, usize); 21] = [
     ("the long encoding", 230),
     ("two places of LDS", 72),
 ];
-/// Those of some generations, and of which.
+/// Relations of some generations, with a predicate.
 type Where = fn(Generation) -> bool;
 const LEAST_IN: [(&str, usize, Where); 13] = [
     ("DPP8", 90, |generation| !generation.is_gfx9()),
     ("DPP8 of lanes that are off", 180, |generation| !generation.is_gfx9()),
     ("SDWA of a source", 2900, |generation| generation < Generation::Rdna3),
     ("SDWA of the result", 660, |generation| generation < Generation::Rdna3),
-    // GFX12 compares with no constant of 16 bits.
+    // GFX12 has no comparison with a 16-bit constant.
     ("a constant of 16 bits", 1792, |generation| generation < Generation::Rdna4),
     ("two in one", 170, |generation| generation >= Generation::Rdna3),
     ("a constant for a matrix", 12, |generation| generation >= Generation::Rdna3),
@@ -44,12 +45,12 @@ const LEAST_IN: [(&str, usize, Where); 13] = [
     ("accumulators as sources", 44, has_accumulators),
     ("blocks and lanes of a matrix", 230, has_accumulators),
 ];
-/// Accumulators that are loaded and stored as vector registers are.
+/// Returns true if accumulators are loaded and stored like vector registers.
 pub(super) fn has_accumulators(generation: Generation) -> bool {
     matches!(generation, Generation::Cdna2 | Generation::Cdna3 | Generation::Cdna4)
 }
 
-/// Those of memory, on every architecture: where one has more, it is more bits about caches or more atomics.
+/// Minimum numbers for memory instructions, on every architecture. Some have more cache bits or more atomics.
 const OF_MEMORY: [(&str, usize); 30] = [
     ("LDS", 44),
     ("LDS at an offset", 220),
@@ -82,18 +83,19 @@ const OF_MEMORY: [(&str, usize); 30] = [
     ("scratch at an offset", 154),
     ("scratch by a scalar", 176),
 ];
-/// And in all of them together.
+/// Minimum number in all relations together.
 const IN_ALL: usize = 20_000;
-/// Instructions that are compared in waves of both sizes.
+/// Minimum number of instructions that are compared in waves of both sizes.
 const OF_BOTH_SIZES: usize = 640;
 
-/// By the beginning of a relation's name, of which the first is of no form at all.
+/// Unsupported forms by the beginning of the relation's name. The first entry lists instructions without any supported
+/// form.
 const LACKS: [(&str, &[&str]); 8] = [
     (
         "in no form",
         &[
             "v_cvt_pkaccum_u8_f32",
-            // No guide says which bits of the random number count.
+            // No guide specifies which bits of the random number are used.
             "v_cvt_sr_bf16_f32",
             "v_cvt_sr_f16_f32",
             "ds_mskor_b32",
@@ -151,11 +153,11 @@ const LACKS: [(&str, &[&str]); 8] = [
             "ds_wrxchg2st64_rtn_b64",
         ],
     ),
-    // There is no such instruction, but LLVM names its words.
+    // These instructions do not exist, but LLVM names their words.
     ("a scalar source", &["v_mqsad_u32_u8", "v_permlane16_b32", "v_permlanex16_b32", "v_swap_b16"]),
     ("a scaled result", &["v_div_fmas_f32", "v_div_scale_f32", "v_pk_fmac_f16"]),
 ];
-/// Bits of `op_sel`, which LLVM prints or VOP3 has room for, of operands that have 32 bits, and so no halves.
+/// Instructions with 32-bit operands, which have no halves, although LLVM prints their `op_sel` bits or VOP3 has them.
 const WHOLE: [&str; 31] = [
     "v_alignbit_b32",
     "v_alignbyte_b32",
@@ -190,15 +192,15 @@ const WHOLE: [&str; 31] = [
     "v_sat_pk_u8_i16",
 ];
 
-/// The relation of an instruction that does not run in its plain form.
+/// Relation for an instruction that does not run in its plain form.
 pub(super) const IN_NO_FORM: &str = LACKS[0].0;
 
-/// Whether it is known that the interpreter refuses the forms of this relation of an instruction.
+/// Returns true if the interpreter is known not to support this form of an instruction.
 pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
     let halves = relation.starts_with("an upper half") || relation == "DPP and more";
     let lacks =
         |(start, names): &(&str, &[&str])| relation.starts_with(start) && names.contains(&name);
-    // LLVM 22 does not say of VOP3 what has halves.
+    // LLVM 22 does not print `op_sel` of some VOP3 instructions with halves.
     let has_halves = ["f16", "i16", "u16", "b16"].iter().any(|of| name.contains(of));
     halves && (WHOLE.contains(&name) || !has_halves) || LACKS.iter().any(lacks)
 }
@@ -207,7 +209,7 @@ fn few(relation: &str, found: usize, least: usize) -> Option<String> {
     (found < least).then(|| format!("{relation}: {found} claims, and there were {least}"))
 }
 
-/// What was claimed too seldom.
+/// Returns the relations with too few claims.
 pub(super) fn missed(
     generation: Generation,
     claimed: impl Fn(&str) -> usize,
@@ -220,7 +222,7 @@ pub(super) fn missed(
     each.chain(few("all together", all, IN_ALL)).collect()
 }
 
-/// The same of waves of both sizes.
+/// Returns a message if too few instructions were compared in waves of both sizes.
 pub(super) fn missed_of_sizes(all: usize) -> Option<String> {
     few("waves of both sizes", all, OF_BOTH_SIZES)
 }

@@ -1,4 +1,4 @@
-//! Lanes that are off, and sources in other lanes (DPP).
+//! Inactive lanes, and sources in other lanes (DPP).
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use super::{
     types::sign,
 };
 
-/// A lane that is off keeps what it has, and changes nothing for the others.
+/// Claims that an inactive lane keeps its registers and does not affect others.
 pub(super) fn off(plain: &mut Plain) {
     if plain.name.contains("mbcnt") {
         return;
@@ -24,7 +24,7 @@ pub(super) fn off(plain: &mut Plain) {
     });
 }
 
-/// A way between lanes: `DPP_CTRL`, and whose value a lane gets; none where there is no such lane.
+/// A DPP permutation: `DPP_CTRL`, and the lane that each lane reads; `None` if it does not exist.
 type Way = (u32, fn(usize) -> Option<usize>);
 
 const WAYS: [Way; 15] = [
@@ -50,20 +50,20 @@ const WAYS: [Way; 15] = [
     (0x155, |lane| Some(lane & !15 | 5)),
     (0x163, |lane| Some(lane ^ 3)),
 ];
-/// `row_shr`, for lanes of which there is no source.
+/// `row_shr`, for lanes without a source.
 const SHIFT: Way = WAYS[3];
 const BOUND_CTRL: u32 = 1 << 19;
 const ALL_ROWS: u32 = 0xff << 24;
 
-/// The first source in another lane, as if it had been there. All are on.
+/// Claims that the first source is read from other lanes, with all lanes active.
 pub(super) fn others(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
-    // A carry is in no row: `v_add_co_u32` and its kin have theirs all the same.
+    // Carries are not masked by rows: `v_add_co_u32` and similar always write them.
     let carries = plain.name.contains("_co_");
     for (control, way) in WAYS {
         let words = encoding.dpp16(plain.words, control, ALL_ROWS);
         let made = plain.claim("DPP", words).before(move |state| from_lanes(state, way)).all_on();
-        // Unless its bounds are controlled, a lane to which nothing comes is left alone.
+        // Without bound control, a lane without a source is not written.
         made.after(move |given, _, like| leave(given, like, compares, |lane| way(lane).is_none()));
     }
     let (control, shift) = SHIFT;
@@ -89,11 +89,11 @@ pub(super) fn others(plain: &mut Plain) {
     });
 }
 
-/// Lanes that are off while others want what they have: two or three neighbours here and there, and ends of rows.
+/// Active lanes where others read inactive ones: two or three neighbours here and there, and ends of rows.
 const SOME_OFF: u64 = 0x7ffe_e7d3_3ffb_9f6d;
 const FETCH_INACTIVE: u32 = 1 << 18;
 
-/// A lane that is off gives what it has where inactive ones are fetched, and else as much as one that is not there.
+/// Claims that an inactive lane provides its value if inactive lanes are fetched, and otherwise counts as missing.
 pub(super) fn others_off(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
     let gfx9 = plain.arch.generation().is_gfx9();
@@ -122,11 +122,11 @@ pub(super) fn others_off(plain: &mut Plain) {
     }
 }
 
-/// What is said in other places than DPP's.
+/// Relations of properties that are not in the DPP dword.
 const SAID: [&str; 4] =
     ["an upper half", "another sign", "halves of a packed source", "signs of a packed source"];
 
-/// Halves and signs together with DPP, and signs with SDWA.
+/// Claims about halves and signs in combination with DPP, and signs with SDWA.
 pub(super) fn others_and_more(plain: &mut Plain) {
     let encoding = plain.encoding;
     let (control, way) = WAYS[0];
@@ -162,7 +162,7 @@ pub(super) fn others_and_more(plain: &mut Plain) {
     }
 }
 
-/// Gives the first source of each lane that of another, or 0.
+/// Replaces the first source of each lane by that of another, or 0.
 fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     let old = state.lanes.clone();
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
@@ -172,7 +172,7 @@ fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     }
 }
 
-/// Nothing is written in the registers of these lanes, which are returned.
+/// Keeps the given registers of these lanes and returns the lanes as a mask.
 fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     let mut bits = 0;
     for lane in (0..like.lanes.len()).filter(|lane| these(*lane)) {
@@ -182,7 +182,7 @@ fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     bits
 }
 
-/// The same, and a mask that is written has no bits of them.
+/// Keeps the given registers of these lanes, and clears their bits in a written mask.
 fn leave(given: &State, like: &mut State, compares: bool, these: impl Fn(usize) -> bool) {
     let bits = keep(given, like, these);
     like.clear(given, bits);

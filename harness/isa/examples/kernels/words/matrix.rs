@@ -1,7 +1,8 @@
-//! Matrix instructions: constants for C, accumulator registers, blocks and lanes of others, and lanes that are off, against the
-//! plain form. Source: "Matrix Arithmetic Instructions" of the guides to CDNA 1 to 4 and "Wave Matrix" of those to RDNA 3 and 4.
+//! Matrix instructions: constants for C, accumulator registers, broadcast blocks and lanes, and inactive lanes, against
+//! the plain form. Source: "Matrix Arithmetic Instructions" of the guides to CDNA 1 to 4 and "Wave Matrix" of those to
+//! RDNA 3 and 4.
 //!
-//! They have more registers than a slot gives, so these are loaded and stored around them.
+//! They need more registers than a slot provides, so these are loaded before and stored afterwards.
 
 use std::rc::Rc;
 
@@ -15,34 +16,34 @@ use super::{
     slot::{FIRST, Slot, State},
 };
 
-/// The first registers of A, B and C; D lies over C.
+/// First registers of A, B and C; D overlaps C.
 const A: u32 = 16;
 const B: u32 = 24;
 const C: u32 = 32;
-/// Bytes of a lane in memory: v16 to v47.
+/// Bytes of memory per lane: v16 to v47.
 const LANE: usize = 128;
 const VECTOR: u32 = 256;
 const EXEC_LO: u32 = 126;
 const ALL: u32 = 193;
 
-/// Claims, and whether one stores its result itself.
+/// Claims, each with whether it stores its result itself.
 type Claims = Vec<(Claim, bool)>;
 
-/// What the text says of an instruction.
+/// Properties of an instruction, from its text.
 struct Shape {
-    /// Registers of D.
+    /// Number of registers of D.
     results: usize,
-    /// Rows of a block.
+    /// Rows per block.
     rows: usize,
     is_mfma: bool,
-    /// The type of C and D.
+    /// Type of C and D.
     of: String,
 }
 
 fn shape(text: &str) -> Option<Shape> {
     let (name, operands) = text.split_once(' ')?;
     let (family, rest) = name.strip_prefix("v_")?.split_once('_')?;
-    // Of those for small floats two instructions may be one.
+    // Two instructions for small floats may have the same encoding.
     if !["mfma", "wmma"].contains(&family) || name.contains("f8f6f4") {
         return None;
     }
@@ -54,7 +55,7 @@ fn shape(text: &str) -> Option<Shape> {
     fits.then(|| Shape { results, rows, is_mfma: family == "mfma", of: of.to_owned() })
 }
 
-/// How many registers: `v[16:19]` or `v16`.
+/// Returns the number of registers in `v[16:19]` or `v16`.
 fn count(text: &str) -> Option<usize> {
     match text.strip_prefix("v[") {
         Some(range) => {
@@ -69,7 +70,7 @@ fn words(arch: Arch, opcode: u32) -> Vec<u32> {
     let sources = (VECTOR + A) | (VECTOR + B) << 9 | (VECTOR + C) << 18;
     match arch.generation().is_gfx9() {
         true => vec![0x1a7 << 23 | opcode << 16 | C, sources],
-        // Both halves of each.
+        // Both halves of each source.
         false => vec![0x198 << 23 | opcode << 16 | 1 << 14 | C, sources | 3 << 27],
     }
 }
@@ -79,7 +80,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table, around: &Aro
         let plain = words(arch, opcode);
         let Some(text) = slot.text(&plain) else { continue };
         let Some(mut shape) = shape(&text) else { continue };
-        // The disassembler names the registers of a wave of 32, of which one of 64 has half.
+        // The disassembler prints the registers of a wave of 32. A wave of 64 has half as many.
         if !shape.is_mfma && slot.lanes == 64 {
             shape.results /= 2;
         }
@@ -92,7 +93,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table, around: &Aro
         }
         let address = slot.address();
         for (mut claim, ends_elsewhere) in claims {
-            // v16 and those behind it, and then what has become of C.
+            // v16 and following, and then the new value of C.
             claim.first = [around.load(A, 8), claim.first].concat();
             if !ends_elsewhere {
                 claim.last.extend(around.store(C, 4));
@@ -109,7 +110,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table, around: &Aro
     }
 }
 
-/// v[14:15] have the place of a lane.
+/// Sets v[14:15] to the address of each lane's memory.
 fn addresses(state: &mut State, address: u64) {
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
         let of_lane = address + (lane * LANE) as u64;
@@ -117,19 +118,19 @@ fn addresses(state: &mut State, address: u64) {
     }
 }
 
-/// Numbers whose sums are no infinities, in each type of float.
+/// Sets numbers whose sums do not overflow, in each float type.
 fn small(state: &mut State) {
     for (at, word) in state.memory.iter_mut().enumerate() {
         *word = 0x3c00_3c00 ^ (at as u32 + 1).wrapping_mul(0x9e37_79b9) & 0x83ff_83ff;
     }
 }
 
-/// The dword of a register of a lane.
+/// Returns the dword of a lane's register in memory.
 fn at(lane: usize, register: u32) -> usize {
     (lane * LANE) / 4 + (register - A) as usize
 }
 
-/// Registers from `first` on have this, word by word.
+/// Sets registers from `first` on to these words, alternating.
 fn set(state: &mut State, first: u32, count: usize, words: [u32; 2]) {
     for lane in 0..state.lanes.len() {
         for register in 0..count {
@@ -138,7 +139,7 @@ fn set(state: &mut State, first: u32, count: usize, words: [u32; 2]) {
     }
 }
 
-/// C is a constant, which may be that of each element.
+/// Claims that a constant C has the value for each element.
 fn constants(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     let one = 1f64.to_bits();
     let constants: &[(u32, [u32; 2])] = match shape.of.as_str() {
@@ -153,13 +154,13 @@ fn constants(plain: &[u32], shape: &Shape, claims: &mut Claims) {
         let mut claim = Claim::new("a constant for a matrix", form, plain.to_vec());
         let (count, words) = (shape.results, *words);
         claim.set_before(move |state| set(state, C, count, words));
-        // What is in memory besides is as it was.
+        // Memory outside of D is unchanged.
         claim.set_after(move |given, _, like| restore(given, like, count));
         claims.push((claim, false));
     }
 }
 
-/// All but D in memory as it was given.
+/// Restores all of memory except D.
 fn restore(given: &State, like: &mut State, results: usize) {
     for lane in 0..like.lanes.len() {
         let kept = at(lane, A)..at(lane, C);
@@ -169,10 +170,10 @@ fn restore(given: &State, like: &mut State, results: usize) {
     }
 }
 
-/// Lanes that are off take part.
+/// Claims that inactive lanes take part.
 fn off(arch: Arch, plain: &[u32], claims: &mut Claims) {
     let wide = arch.wave_size() == 64;
-    // In waves of 32 the upper half of EXEC is nothing.
+    // In waves of 32 the upper half of EXEC is ignored.
     let exec = |from| mov(arch, wide, EXEC_LO, from);
     let mut claim = Claim::new(
         "a matrix and lanes that are off",
@@ -185,7 +186,7 @@ fn off(arch: Arch, plain: &[u32], claims: &mut Claims) {
     claims.push((claim, false));
 }
 
-/// `s_mov_b64`, or `s_mov_b32`.
+/// Returns `s_mov_b64` or `s_mov_b32`.
 fn mov(arch: Arch, wide: bool, to: u32, from: u32) -> u32 {
     let opcode = match (arch.generation(), wide) {
         (device::Generation::Rdna2, true) => 4,
@@ -195,12 +196,12 @@ fn mov(arch: Arch, wide: bool, to: u32, from: u32) -> u32 {
     0x17d << 23 | to << 16 | opcode << 8 | from
 }
 
-/// Sources and results in accumulator registers. GFX908 has other ways to load them.
+/// Claims about sources and results in accumulator registers. GFX908 loads them in another way.
 fn accumulators(arch: Arch, plain: &[u32], shape: &Shape, around: &Around, claims: &mut Claims) {
     if !has_accumulators(arch.generation()) {
         return;
     }
-    // A in accumulators that hold what B has, and the other way around.
+    // A in accumulators that contain B, and vice versa.
     for (source, register, other) in [(0, A, B), (1, B, A)] {
         let (mut form, mut like) = (plain.to_vec(), plain.to_vec());
         form[1] |= 1 << (27 + source);
@@ -223,7 +224,7 @@ fn accumulators(arch: Arch, plain: &[u32], shape: &Shape, around: &Around, claim
     claims.push((claim, true));
 }
 
-/// Blocks of A for others, and lanes of B for others: A and B as if they had been there.
+/// Claims about broadcast blocks of A and permuted lanes of B: as if A and B had been permuted before.
 fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     if shape.of == "f64" {
         return;
@@ -245,7 +246,7 @@ fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     };
     let rows = shape.rows;
     let blocks = shape.results * 64 / (rows * rows);
-    // Where a row of A is in one lane, lanes are blocks.
+    // If a row of A is in one lane, lanes are blocks.
     if blocks * rows == 64 {
         for size in 1..=blocks.ilog2() {
             for which in [0, 1, (1 << size) - 1] {

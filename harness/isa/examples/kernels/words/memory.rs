@@ -1,5 +1,5 @@
-//! Memory instructions: what a load finds and a store leaves, byte by byte, in each form of its address; and atomics that return
-//! what was there against a load and one that does not.
+//! Memory instructions: values of loads and effects of stores, byte by byte, in each form of the address; and atomics
+//! that return the old value, compared with a load followed by an atomic that does not.
 
 mod buffer;
 mod flat;
@@ -21,7 +21,7 @@ use super::{
 use layout::{Flat, Segment};
 use moved::Moved;
 
-/// Tries all claims about memory instructions.
+/// Tests all claims about memory instructions.
 pub(super) fn check(arch: Arch, wave64: bool, table: &mut Table) -> Result<(), String> {
     let mut slot = Slot::with_memory(arch, wave64)?;
     let globals = flat::check(&mut slot, arch, table);
@@ -34,10 +34,10 @@ pub(super) fn check(arch: Arch, wave64: bool, table: &mut Table) -> Result<(), S
     Ok(())
 }
 
-/// Opcodes, by the names of instructions without what they reach.
+/// Opcodes by name without the segment.
 type Named = HashMap<String, u32>;
 
-/// The opcodes that the disassembler names, by what their words are; of names that begin so, what follows.
+/// Returns the opcodes that the disassembler names, for words from `words`. Keys are the names after `start`.
 fn named(slot: &mut Slot, start: &str, words: impl Fn(u32) -> Vec<u32>) -> Named {
     let name = |opcode| {
         let text = slot.text(&words(opcode))?;
@@ -47,7 +47,7 @@ fn named(slot: &mut Slot, start: &str, words: impl Fn(u32) -> Vec<u32>) -> Named
     (0..256).filter_map(name).collect()
 }
 
-/// In the order of the opcodes, so that each run is the same.
+/// Returns the opcodes in order, so that each run is equal.
 fn in_order(named: &Named) -> Vec<(&str, u32)> {
     let mut all: Vec<(&str, u32)> =
         named.iter().map(|(name, opcode)| (name.as_str(), *opcode)).collect();
@@ -55,23 +55,23 @@ fn in_order(named: &Named) -> Vec<(&str, u32)> {
     all
 }
 
-/// The registers that have addresses: v[14:15]. What is loaded is in v8 and behind, what is stored in v10 and behind.
+/// Address registers: v[14:15]. Loads write v8 and following, stores read v10 and following.
 const ADDRESS: u32 = FIRST + 6;
 const DATA: u32 = FIRST + 2;
-/// The first of their rows.
+/// First row of the address registers.
 const ADDRESS_ROW: usize = 6;
 const DATA_ROW: usize = 2;
 
-/// Where the lanes' bytes are.
+/// Placement of the lanes' bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Places {
-    /// All over, in lanes of which some are off.
+    /// Scattered, with some lanes inactive.
     Scattered,
-    /// One behind the other, with all lanes on: what most kernels do, for which the interpreter has other ways.
+    /// Consecutive, with all lanes active: the common case, which the interpreter handles separately.
     InOrder,
 }
 
-/// In bytes, from the start of memory: there is room before and behind what the lanes access.
+/// Byte offset from the start of memory with free space before and after the lanes' accesses.
 const MIDDLE: usize = 2048;
 
 impl Places {
@@ -89,20 +89,21 @@ impl Places {
     }
 }
 
-/// A claim about words whose result is known by other means than by running others.
+/// Returns a claim about words whose result is computed here.
 fn known(relation: &'static str, words: Vec<u32>, exec: u64) -> Claim {
     let mut claim = Claim::new(relation, words, vec![NOP]);
     (claim.without, claim.in_turn, claim.exec) = (None, true, exec);
     claim
 }
 
-/// Lanes that are on, of those that there are.
+/// Returns the indices of active lanes.
 fn on(state: &State) -> impl Iterator<Item = usize> + use<> {
     let exec = state.exec;
     (0..state.lanes.len()).filter(move |lane| exec >> lane & 1 == 1)
 }
 
-/// What a load or a store of these words must leave: `at` says where a lane's bytes are, in the memory that `of` picks.
+/// Sets the expected effect of a load or a store: `at` returns the offset of a lane's bytes in the memory that `of`
+/// selects.
 fn moves(
     claim: &mut Claim,
     moved: Moved,
@@ -114,7 +115,7 @@ fn moves(
         for lane in on(given) {
             let place = at(lane);
             if is_load {
-                // What is out of range is zero.
+                // Out of range, loads return zero.
                 let bytes = match place {
                     Some(at) => moved::read(of(expected), at, moved.bytes),
                     None => vec![0; moved.bytes],
@@ -128,7 +129,7 @@ fn moves(
     });
 }
 
-/// Gives each lane an address of 64 bits.
+/// Sets a 64-bit address in each lane.
 fn addresses(of: impl Fn(usize) -> u64 + 'static) -> super::claim::Change {
     Rc::new(move |state| {
         for (lane, registers) in state.lanes.iter_mut().enumerate() {
@@ -139,14 +140,14 @@ fn addresses(of: impl Fn(usize) -> u64 + 'static) -> super::claim::Change {
     })
 }
 
-/// Loads and stores of four registers around an instruction that has many, from the address of a lane.
+/// Loads and stores of groups of four registers around an instruction with many registers, at the address of a lane.
 pub(super) struct Around {
     arch: Arch,
     load: u32,
     store: u32,
 }
 
-/// In the second dword of GFX90A and later: the register is an accumulator.
+/// Bit in the second dword, on GFX90A and later: the register is an accumulator.
 const ACCUMULATOR: u32 = 1 << 23;
 
 impl Around {
@@ -162,7 +163,7 @@ impl Around {
         Flat { opcode, result: register, data, offset, ..plain }.words(self.arch)
     }
 
-    /// So many times four registers, whose place in memory is that of v16 and those behind it.
+    /// Loads `times` groups of four registers, from the memory that corresponds to v16 and following.
     pub(super) fn load(&self, first: u32, times: u32) -> Vec<u32> {
         let four = |n| self.words(self.load, first + 4 * n, 4 * (first - 16 + 4 * n));
         (0..times).flat_map(four).collect()
@@ -173,7 +174,7 @@ impl Around {
         (0..times).flat_map(four).collect()
     }
 
-    /// The same of accumulators, from this place on.
+    /// Loads accumulators, from this offset on.
     pub(super) fn load_accumulators(&self, first: u32, times: u32, place: u32) -> Vec<u32> {
         let four = |n| self.words(self.load, first + 4 * n, place + 16 * n);
         accumulators((0..times).flat_map(four).collect())
@@ -184,7 +185,7 @@ impl Around {
     }
 }
 
-/// The architectures that have them load and store with two dwords.
+/// Sets the accumulator bit. The architectures with accumulators use two dwords for loads and stores.
 fn accumulators(mut words: Vec<u32>) -> Vec<u32> {
     words.iter_mut().skip(1).step_by(2).for_each(|word| *word |= ACCUMULATOR);
     words

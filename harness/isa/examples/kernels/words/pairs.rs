@@ -10,11 +10,11 @@ use super::{
 
 const X_OPCODES: u32 = 16;
 const Y_OPCODES: u32 = 32;
-/// The plain words of an instruction, by the name without how long it is.
+/// Plain words by name without the suffix of the encoding.
 pub(super) type Known = HashMap<String, (Encoding, Vec<u32>)>;
 
-/// All pairs of opcodes. X has v10 and v12 for sources and writes v8; Y has v8, as it was before, and v13, and writes v9. What
-/// has one source, as a move, has a zero for the other one.
+/// Returns all pairs of opcodes. X reads v10 and v12 and writes v8; Y reads the old v8 and v13 and writes v9. An
+/// instruction with one source, such as a move, has a zero in the other field.
 pub(super) fn words() -> impl Iterator<Item = Vec<u32>> {
     let pair = |of_x: u32, of_y: u32, second_of_x: u32, second_of_y: u32| {
         vec![
@@ -32,7 +32,7 @@ pub(super) fn words() -> impl Iterator<Item = Vec<u32>> {
     })
 }
 
-/// Whether the words are those of the opcodes: LLVM names others without a look at what they have not.
+/// Returns true if the text contains the encoded sources: LLVM names words without checking unused fields.
 pub(super) fn has_its_sources(text: &str) -> bool {
     let moves = |half: &str| half.contains("v_dual_mov_b32");
     let second = |half: &str, register: &str| half.split([',', ' ']).any(|word| word == register);
@@ -40,7 +40,7 @@ pub(super) fn has_its_sources(text: &str) -> bool {
         .is_some_and(|(x, y)| (moves(x) || second(x, "v12")) && (moves(y) || second(y, "v13")))
 }
 
-/// The two do what they do one behind the other: Y first, whose source X overwrites.
+/// Claims that the pair has the effect of its parts in sequence: Y first, because X overwrites its source.
 pub(super) fn of(words: Vec<u32>, text: &str, known: &Known) -> Option<Claim> {
     let (x, y) = text.split_once(" :: ")?;
     let alone = |half: &str, registers: [u32; 3]| {

@@ -7,9 +7,9 @@ use super::{
     types::{gives_half, sign},
 };
 
-/// Of 32 bits, those of `BYTE_0` to `BYTE_3`, `WORD_0` and `WORD_1`: how many, and where they begin.
+/// Number of bits and first bit of `BYTE_0` to `BYTE_3`, `WORD_0` and `WORD_1`.
 const PARTS: [(u32, u32); 6] = [(8, 0), (8, 8), (8, 16), (8, 24), (16, 0), (16, 16)];
-/// What becomes of the rest of a register that gets a part.
+/// Handling of the rest of a partly written register.
 const UNUSED_SEXT: u32 = 1;
 const UNUSED_PRESERVE: u32 = 2;
 
@@ -54,7 +54,8 @@ pub(super) fn parts(plain: &mut Plain) {
     }
 }
 
-/// Whether a result of 16 bits leaves the others alone under SDWA no guide to RDNA says: they are not compared.
+/// The guides to RDNA do not specify whether a 16-bit result under SDWA keeps the other half, so that half is not
+/// compared.
 pub(super) fn lower_halves(plain: &Plain) -> impl Fn(&State, &mut State, &mut State) + use<> {
     let half = gives_half(plain.name) && !plain.arch.generation().is_gfx9();
     move |_, this, like| {
@@ -64,7 +65,7 @@ pub(super) fn lower_halves(plain: &Plain) -> impl Fn(&State, &mut State, &mut St
     }
 }
 
-/// So many bits of 32, as a number of 32 bits.
+/// Returns a bit field of a word, extended to 32 bits.
 fn part(word: u32, bits: u32, at: u32, signed: bool) -> u32 {
     let high = word << (32 - bits - at);
     if signed { (high as i32 >> (32 - bits)) as u32 } else { high >> (32 - bits) }

@@ -1,4 +1,4 @@
-//! What must be the same, whatever an instruction computes.
+//! Relations that hold whatever an instruction computes.
 
 use device::{Arch, Generation};
 
@@ -14,23 +14,23 @@ use super::{
 };
 use crate::models::{Of, Value, float};
 
-/// Masks as operands.
+/// Mask operands.
 const VCC: u32 = 106;
 const EXEC_LO: u32 = 126;
 
-/// All claims about an opcode.
+/// Returns all claims about an opcode.
 pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> Vec<Claim> {
     let name = text.split_whitespace().next().unwrap_or_default();
     let name = name.trim_end_matches("_e32").trim_end_matches("_e64");
     let mut plain = Plain { arch, encoding, words, name, claims: Vec::new() };
     if is_wide(name) {
-        // They have registers by the dozen, and tests of their own.
+        // These use many registers and have separate tests.
         return plain.claims;
     }
     scalars(&mut plain);
     of_constants(&mut plain);
     results(&mut plain);
-    // What has two results has the second one's register where others have these bits.
+    // A second result uses the bits that otherwise select halves.
     if !has_second_result(name) {
         halves(&mut plain);
         signs(&mut plain);
@@ -56,7 +56,7 @@ fn vectors(plain: &Plain) -> impl Iterator<Item = usize> + use<> {
     (0..3).filter(move |source| are[*source])
 }
 
-/// A scalar register is a vector register that holds the same in each lane.
+/// Claims that a scalar register equals a vector register with the same value in each lane.
 fn scalars(plain: &mut Plain) {
     for source in vectors(plain) {
         let words = plain.encoding.with_source(plain.words, source, FIRST + row(source) as u32);
@@ -69,7 +69,7 @@ fn scalars(plain: &mut Plain) {
     }
 }
 
-/// Constants, as the operand that they are and what they stand for.
+/// Constants: operand number and value.
 const CONSTANTS: [(u32, Value); 10] = [
     (128, Value::Integer(0)),
     (129, Value::Integer(1)),
@@ -83,14 +83,14 @@ const CONSTANTS: [(u32, Value); 10] = [
     (LITERAL, Value::Literal(0xc123_4567)),
 ];
 
-/// The constants of a type: their operands, what follows of a literal, and the bits that they stand for.
+/// Returns the constants of a type: operand, literal, and bits of the value.
 pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32, u64)> {
-    // What a float is for an integer of 16 bits, no guide says.
+    // No guide specifies the value of a float for a 16-bit integer.
     let known = move |(_, value): &(u32, Value)| of != Of::U16 || !matches!(value, Value::Float(_));
     CONSTANTS.into_iter().filter(known).map(move |(operand, value)| match value {
-        // The upper half of a float.
+        // The literal is the upper half of a double.
         Value::Literal(literal) if of == Of::F64 => (operand, literal, u64::from(literal) << 32),
-        // A number is made longer as its type says.
+        // The literal is extended as the type requires.
         Value::Literal(literal) if of == Of::U64 && signed => {
             (operand, literal, literal as i32 as u64)
         }
@@ -100,7 +100,7 @@ pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32,
     })
 }
 
-/// A constant is a register that holds it.
+/// Claims that a constant equals a register with its value.
 fn of_constants(plain: &mut Plain) {
     for source in vectors(plain) {
         let Some(of) = type_of(plain.name, source) else { continue };
@@ -118,9 +118,9 @@ fn of_constants(plain: &mut Plain) {
     }
 }
 
-/// An upper half is the lower one of a register whose halves are swapped.
+/// Claims that an upper half equals the lower one of a register with swapped halves.
 fn halves(plain: &mut Plain) {
-    // Their bits choose bytes, or how lanes are fetched; and what swaps writes its source.
+    // Their bits select bytes or the fetching of lanes, and a swap writes its source.
     let apart = ["permlane", "v_swap"].iter().any(|part| plain.name.contains(part));
     if is_small_float(plain.name) || apart {
         return;
@@ -131,7 +131,7 @@ fn halves(plain: &mut Plain) {
         }
     };
     let (encoding, by_number) = (plain.encoding, numbers_halves(plain.arch));
-    // A number above v127 may as well be that of a register.
+    // A register number above v127 may also be a whole register.
     let told = if encoding == Encoding::Vop3 { "" } else { ".h" };
     for source in 0..3 {
         let words = match encoding {
@@ -163,7 +163,7 @@ fn with_bits(words: &[u32], word: usize, bits: u32) -> Vec<u32> {
     words
 }
 
-/// A sign is another bit of the source.
+/// Claims that a sign modifier equals a changed source bit.
 fn signs(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
@@ -178,14 +178,14 @@ fn signs(plain: &mut Plain) {
     }
 }
 
-/// Results that are clamped, and results that are scaled: kernels keep denormals unless a compiler is told otherwise, so
-/// that scaling is ignored, but on GFX12.
+/// Claims about clamped and scaled results. Kernels keep denormals by default, so that scaling is ignored, except on
+/// GFX12.
 fn results(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
     }
-    // Which of two NaNs a sum passes on is the choice of the host's processor.
-    // Of v_bitop3 these bits are a part of its table.
+    // Which of two NaNs a sum propagates depends on the host's processor. For v_bitop3 these bits are a part of its
+    // table.
     let apart = ["v_mad_", "v_bitop3_"].iter().any(|start| plain.name.starts_with(start));
     let scales = plain.arch.generation() == Generation::Rdna4 && gives_float(plain.name);
     for scale in if apart || scales { 0..0 } else { 1..4 } {
@@ -204,7 +204,7 @@ fn results(plain: &mut Plain) {
             let others = bits & !of.mask();
             let clamped = of.clamped(bits & of.mask());
             let got = u64::from(this.lanes[lane][0]) | u64::from(this.lanes[lane][1]) << 32;
-            // The guides do not say which zero `clamp` makes of a negative one.
+            // The guides do not specify the sign of zero after `clamp`.
             let clamped = match of.are_zeros(got & of.mask(), clamped) {
                 true => got & of.mask(),
                 false => clamped,
@@ -214,7 +214,7 @@ fn results(plain: &mut Plain) {
     });
 }
 
-/// What the signs of a source make of its register.
+/// Applies the sign modifiers of a source to its register.
 pub(super) fn signed(
     row: usize,
     bit: u32,
@@ -229,7 +229,7 @@ pub(super) fn signed(
     }
 }
 
-/// The words with a bit of `op_sel`, and one of `op_sel_hi`.
+/// Returns the words with a bit of `op_sel` and one of `op_sel_hi`.
 fn with_selection(words: &[u32], source: usize, low: bool, high: bool) -> Vec<u32> {
     let mut words = with_bits(words, 0, u32::from(low) << (11 + source));
     let (word, bit) = if source == 2 { (0, 14) } else { (1, 27 + source) };
@@ -237,14 +237,14 @@ fn with_selection(words: &[u32], source: usize, low: bool, high: bool) -> Vec<u3
     words
 }
 
-/// Halves and signs of packed sources.
+/// Claims about halves and signs of packed sources.
 fn packed(plain: &mut Plain) {
     let is_packed = plain.name.starts_with("v_pk_") && plain.name.ends_with("16");
     let is_product = plain.name.starts_with("v_dot2");
     if plain.encoding != Encoding::Vop3p || !is_packed && !is_product {
         return;
     }
-    // What a dot product is added to has no halves.
+    // The addend of a dot product has no halves.
     for source in 0..if is_product { 2 } else { 3 } {
         for (low, high) in [(true, true), (false, false), (true, false)] {
             let words = with_selection(plain.words, source, low, high);
@@ -270,7 +270,7 @@ fn packed(plain: &mut Plain) {
     }
 }
 
-/// Two floats of 32 bits in a pair of registers: each may be any of the two, with another sign.
+/// Claims about packed 32-bit floats in register pairs: each half may use either register, with a sign.
 fn packed_in_two(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3p
         || !["v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32"].contains(&plain.name)
@@ -301,13 +301,13 @@ fn packed_in_two(plain: &mut Plain) {
     }
 }
 
-/// Sources of mixed instructions: a half of a register that is made longer, or another sign.
+/// Claims about sources of mixed-precision instructions: a half that is extended, or a sign.
 fn mixed(plain: &mut Plain) {
     let of_bf16 = plain.name.ends_with("bf16");
     if !["v_fma_mix", "v_mad_mix"].iter().any(|start| plain.name.starts_with(start)) || of_bf16 {
         return;
     }
-    // All sources of the words are whole registers of 32 bits.
+    // All sources of these words are whole 32-bit registers.
     let whole = (0..3)
         .fold(plain.words.to_vec(), |words, source| with_selection(&words, source, false, false));
     for source in 0..3 {
@@ -330,7 +330,7 @@ fn mixed(plain: &mut Plain) {
     }
 }
 
-/// A float of 16 bits as one of 32.
+/// Converts a 16-bit float to 32 bits.
 fn lengthened(half: u32) -> u32 {
     match float(Of::F16, u64::from(half)) {
         Some(value) if !value.is_nan() => (value as f32).to_bits(),
@@ -338,7 +338,7 @@ fn lengthened(half: u32) -> u32 {
     }
 }
 
-/// A result may lie where a source did.
+/// Claims that the result may overlap a source.
 fn overlaps(plain: &mut Plain) {
     // They write more than two registers, or a source.
     if ["_swap", "v_mqsad_u32"].iter().any(|part| plain.name.contains(part)) {
@@ -365,12 +365,12 @@ fn overlaps(plain: &mut Plain) {
     }
 }
 
-/// In two dwords as in one, where vcc is what is not said there.
+/// Claims that two dwords have the effect of one, which uses vcc implicitly.
 fn lengths(plain: &mut Plain) {
     let Some(mut words) = plain.encoding.lengthened(plain.arch, plain.words) else { return };
     let name = plain.name;
     if plain.encoding == Encoding::Vopc {
-        // A comparison that writes exec alone names it.
+        // A comparison that writes only exec encodes it.
         let writes_exec = name.starts_with("v_cmpx_") && !plain.arch.generation().is_gfx9();
         words[0] = words[0] & !0xff | if writes_exec { EXEC_LO } else { VCC };
     }

@@ -1,5 +1,5 @@
-//! Integers under `clamp`: what the plain instruction computes, computed once more in wide integers and stopped at the ends of
-//! its type. Source: "Clamp" in the chapters on vector instructions of the ISA guides, and what the names say.
+//! Integers under `clamp`: the result of the plain instruction, computed in wide integers and saturated. Source:
+//! "Clamp" in the chapters on vector instructions of the ISA guides, and the names.
 
 use std::rc::Rc;
 
@@ -9,10 +9,10 @@ use super::{
     slot::{MASK, State},
 };
 
-/// The relation, by which gaps and floors name it.
+/// Name of the relation, as in the tables of minimum counts and unsupported forms.
 pub(super) const RELATION: &str = "an integer that stops";
 const CLAMP: u32 = 1 << 15;
-/// Ends of numbers of 4, 8, 16, 24, 32 and 64 bits, and some between.
+/// Ends of numbers with 4, 8, 16, 24, 32 and 64 bits, and some in between.
 const ENDS: [u32; 16] = [
     0,
     1,
@@ -31,10 +31,10 @@ const ENDS: [u32; 16] = [
     0x1234_5678,
     0xfedc_ba98,
 ];
-/// How often the ends are turned against each other.
+/// Number of combinations of the ends.
 const TURNS: usize = 8;
 
-/// A result in so many bits, of which there may be two in a register.
+/// A result with this many bits. A register may contain two.
 #[derive(Clone, Copy)]
 struct Stops {
     bits: u32,
@@ -51,24 +51,24 @@ impl Stops {
     }
 }
 
-/// The sources of a lane, and its bit of the mask that is added.
+/// Sources of a lane, and its bit of the carry mask.
 type Lane = ([u64; 3], bool);
 type Exact = Rc<dyn Fn(Lane) -> i128>;
 
-/// The bits of a number from `at` on.
+/// Returns `bits` bits of a number, starting at `at`.
 fn part(value: u64, at: u32, bits: u32, signed: bool) -> i128 {
     let high = value << (64 - at - bits);
     if signed { (high as i64 >> (64 - bits)).into() } else { (high >> (64 - bits)).into() }
 }
 
-/// `u16` or `i32`: how many bits, and whether there is a sign.
+/// Parses `u16` or `i32`.
 fn type_named(name: &str) -> Option<Stops> {
     let signed = name.starts_with('i');
     let bits = name.strip_prefix(['i', 'u'])?.parse().ok()?;
     Some(Stops { bits, signed })
 }
 
-/// What stops where, and how it is computed; none where this file does not know.
+/// Returns the saturating type and the computation; `None` for instructions that are not modelled.
 fn formula(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     let packed = name.starts_with("v_pk_");
     let name = name.replace("v_pk_", "v_").replace("_nc_", "_").replace("_legacy_", "_");
@@ -107,7 +107,7 @@ fn formula(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     Some((result, exact))
 }
 
-/// `dot4_i32_iu8`: sums of products, whose sources have a sign where `signs` say so.
+/// Returns the computation of `dot4_i32_iu8`: sums of products, whose sources are signed according to `signs`.
 fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     let (number, types) = name.strip_prefix("dot")?.split_once('_')?;
     let (result, factor) = types.split_once('_')?;
@@ -116,7 +116,7 @@ fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
         Some(bits) => signs.map(|signed| Stops { bits: bits.parse().unwrap_or(0), signed }),
         None => [type_named(factor)?; 2],
     };
-    // What is added to is the result's own register.
+    // The result's register is the addend.
     let number: u32 = number.trim_end_matches('c').parse().ok()?;
     if number * factors[0].bits != 32 || result.bits != 32 {
         return None;
@@ -132,10 +132,10 @@ fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     Some((result, Rc::new(exact)))
 }
 
-/// All claims about an opcode under `clamp`.
+/// Adds all claims about an opcode under `clamp`.
 pub(super) fn claims(plain: &mut Plain) {
     let is_long = matches!(plain.encoding, Encoding::Vop3 | Encoding::Vop3p);
-    // Which sources of a sum of products have signs, two bits say.
+    // For a sum of products, two bits select the signed sources.
     let of_signs = if plain.name.contains("_iu") { 4 } else { 1 };
     for signs in 0..if is_long { of_signs } else { 0 } {
         let signed = [signs & 1 == 1, signs & 2 == 2];
@@ -170,7 +170,7 @@ pub(super) fn claims(plain: &mut Plain) {
                             };
                             result[0] = half(0) | half(16);
                         }
-                        // What else is in the register is there in the plain form, too.
+                        // The other half of the register is the same in the plain form.
                         (false, 16) => {
                             let low = stops.of(exact((sources, carry))) as u32;
                             result[0] = result[0] & !0xffff | low;
@@ -190,7 +190,7 @@ pub(super) fn claims(plain: &mut Plain) {
     }
 }
 
-/// Gives the sources ends of numbers, against each other in another order at each turn.
+/// Sets the sources to ends of numbers, in another combination at each turn.
 fn ends(state: &mut State, turn: usize) {
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
         for (at, register) in registers.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! A kernel with room for one instruction, whose registers are given and looked at.
+//! A kernel with space for one instruction, whose registers are set before and read afterwards.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -11,20 +11,20 @@ use crate::{
     hiprtc,
 };
 
-/// Vector registers that are given: v8 and those behind it.
+/// Number of vector registers that are set: v8 and following.
 pub(super) const ROWS: usize = 8;
 pub(super) const FIRST: u32 = 8;
-/// `s_nop 7`: so many of them are the room, for one instruction or two, and where there is memory for more.
+/// Number of `s_nop 7` that reserve the space: for one or two instructions, and more with memory.
 const ROOM: usize = 8;
 const ROOM_WITH_MEMORY: usize = 96;
 pub(super) const NOP: u32 = 0xbf80_0007;
-/// Dwords of LDS that are given where there is memory, and of device memory: 32 for each lane.
+/// Number of dwords of LDS and of device memory, if the slot has memory: 32 for each lane.
 pub(super) const WORDS: usize = 1024;
 const MEMORY: usize = 2048;
-/// Where in LDS those are, in bytes: its end, so that there is room for offsets before it.
+/// Byte offset of these dwords in the LDS: its end, to allow negative offsets.
 pub(super) const LOCAL: u32 = 0xf000;
 
-/// Zeros, denormals, infinities and NaNs of both kinds of f16, f32 and, as upper halves, of f64; and bits of integers.
+/// Zeros, denormals, infinities and NaNs of both kinds for f16, f32 and (as upper halves) f64; and bits of integers.
 const ENDS: [u32; 17] = [
     0x7fc0_1234,
     0xff80_0000,
@@ -45,27 +45,27 @@ const ENDS: [u32; 17] = [
     0x1234_5678,
 ];
 
-/// What s[0:1] hold before.
+/// Initial value of s[0:1].
 pub(super) const MASK: u64 = 0x3c3c_a5a5_5a5a_0f0f;
 
-/// Registers before an instruction, or behind it.
+/// Registers before or after an instruction.
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) lanes: Vec<[u32; ROWS]>,
-    /// s8 and those behind it.
+    /// s8 and following.
     pub(super) scalars: [u32; ROWS],
     pub(super) exec: u64,
     pub(super) vcc: u64,
-    /// Of device memory and of LDS, where the slot has it.
+    /// Device memory and LDS, if the slot has them.
     pub(super) memory: Vec<u32>,
     pub(super) local: Vec<u32>,
-    /// s[0:1], where the words have no other place for a mask.
+    /// s[0:1], the mask of encodings without a field for it.
     mask: u64,
     condition: u32,
 }
 
 impl State {
-    /// Clears bits of the masks that are not as they were.
+    /// Clears bits in masks that were changed.
     pub(super) fn clear(&mut self, given: &State, bits: u64) {
         let cleared = |old: u64, new: u64| if old == new { new } else { new & !bits };
         let pair = |state: &State| u64::from(state.scalars[0]) | u64::from(state.scalars[1]) << 32;
@@ -76,7 +76,7 @@ impl State {
         self.mask = cleared(MASK, self.mask);
     }
 
-    /// What is there in a wave of 32.
+    /// Returns the part that exists in a wave of 32.
     pub(super) fn of_32(mut self) -> State {
         self.lanes.truncate(32);
         for mask in [&mut self.exec, &mut self.vcc, &mut self.mask] {
@@ -86,14 +86,14 @@ impl State {
         self
     }
 
-    /// Puts what was given where nothing was written: registers that were changed before, and are as they were then.
+    /// Restores the given values of registers that were changed before the instruction and not written by it.
     pub(super) fn unchange(&mut self, changed: &State, given: &State) {
         let put = |row: usize, now: &mut [u32], then: &[u32], given: &[u32]| {
             if now[row] == then[row] {
                 now[row] = given[row];
             }
         };
-        // Results are in the first two.
+        // Results are in the first two rows.
         for row in 2..ROWS {
             for (lane, now) in self.lanes.iter_mut().enumerate() {
                 put(row, now, &changed.lanes[lane], &given.lanes[lane]);
@@ -102,7 +102,7 @@ impl State {
         }
     }
 
-    /// Takes a NaN of v8 for any other one, as binary32.
+    /// Replaces a NaN in v8 by the other state's NaN, as binary32.
     pub(super) fn take_nans(&mut self, other: &State) {
         for (lane, other) in self.lanes.iter_mut().zip(&other.lanes) {
             if [lane[0], other[0]].iter().all(|bits| f32::from_bits(*bits).is_nan()) {
@@ -111,7 +111,7 @@ impl State {
         }
     }
 
-    /// Where they differ.
+    /// Describes the first difference.
     pub(super) fn difference(&self, other: &State) -> Option<String> {
         let rows = self.lanes.iter().zip(&other.lanes).enumerate().find_map(|(lane, (a, b))| {
             let row = (0..ROWS).find(|row| a[*row] != b[*row])?;
@@ -145,7 +145,7 @@ pub(super) struct Slot {
     device: Device,
     image: Vec<u8>,
     at: usize,
-    /// What kernels find in memory, and then in LDS; empty where they have none.
+    /// Contents of memory and then of the LDS before a kernel; empty without memory.
     memory: Vec<u32>,
     texts: HashMap<Vec<u32>, Option<String>>,
 }
@@ -155,14 +155,14 @@ impl Slot {
         Slot::with(arch, wave64, 0)
     }
 
-    /// With memory to load from and to store to.
+    /// Creates a slot with memory for loads and stores.
     pub(super) fn with_memory(arch: Arch, wave64: bool) -> Result<Slot, String> {
         Slot::with(arch, wave64, MEMORY)
     }
 
     fn with(arch: Arch, wave64: bool, words: usize) -> Result<Slot, String> {
         let options: &[&str] = if wave64 { &["-O1", "-mwavefrontsize64"] } else { &["-O1"] };
-        // Where vector and accumulator registers are of one file, the kernel says that it has them.
+        // If vector and accumulator registers share a file, the kernel must declare them.
         let has = has_accumulators(arch.generation());
         let accumulators = if has && words > 0 { 16..48 } else { 0..0 };
         let code = hiprtc::compile(&kernel(wave64, words > 0, accumulators), arch.name(), options)?;
@@ -183,12 +183,12 @@ impl Slot {
         })
     }
 
-    /// The address of the memory.
+    /// Returns the address of the memory.
     pub(super) fn address(&self) -> u64 {
         self.memory.as_ptr().addr() as u64
     }
 
-    /// How the disassembler names words that are one whole instruction.
+    /// Returns the text of words that are exactly one instruction.
     pub(super) fn text(&mut self, words: &[u32]) -> Option<String> {
         if let Some(text) = self.texts.get(words) {
             return text.clone();
@@ -196,7 +196,7 @@ impl Slot {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let places = isa::listing(self.arch, &bytes).expect("a disassembler");
         let whole = |place: &isa::Place| {
-            // Words with bits that mean nothing to the disassembler are refused.
+            // Words with bits that the disassembler omits are rejected.
             let is_refused = place.text.contains("the disassembler leaves out");
             place.offset == 0 && place.size == bytes.len() && !is_refused
         };
@@ -205,8 +205,8 @@ impl Slot {
         text
     }
 
-    /// The plain form of an opcode, if the disassembler names it: of several the first that runs, for it may name one with a
-    /// vector register where a mask must be.
+    /// Returns the plain form of an opcode, if the disassembler names it: of several, the first that runs, because it
+    /// may name one with a vector register in place of a mask.
     pub(super) fn plain(&mut self, encoding: Encoding, opcode: u32) -> Option<(Vec<u32>, String)> {
         let mut forms = encoding.plain(self.arch, opcode);
         forms.retain(|words| self.text(words).is_some());
@@ -216,7 +216,8 @@ impl Slot {
         self.text(&words).map(|text| (words, text))
     }
 
-    /// Ordinary floats of each width in three of four lanes, and in the fourth what floats have at their ends.
+    /// Returns the initial state: ordinary floats of each width in three of four lanes, and special values in the
+    /// fourth.
     pub(super) fn given(&self, exec: u64, condition: bool) -> State {
         let value = |lane: usize, row: usize| {
             let seed = (lane as u32 + 1).wrapping_mul(0x9e37_79b9)
@@ -242,7 +243,7 @@ impl Slot {
         }
     }
 
-    /// What an instruction leaves; none where the interpreter lacks it.
+    /// Runs words and returns the state afterwards; `None` if the interpreter does not support them.
     pub(super) fn run(&mut self, words: &[u32], given: &State) -> Option<State> {
         assert!(words.len() <= room(!self.memory.is_empty()), "room for {words:x?}");
         let mut image = self.image.clone();
@@ -289,7 +290,8 @@ fn room(memory: bool) -> usize {
     if memory { ROOM_WITH_MEMORY } else { ROOM }
 }
 
-/// Loads the registers, has room for an instruction, and stores them. Where there is memory, LDS is loaded and stored, too.
+/// Returns the source of a kernel that loads the registers, has space for an instruction, and stores the registers;
+/// with memory, also the LDS.
 fn kernel(wave64: bool, memory: bool, accumulators: Range<u32>) -> String {
     let each = |of: &dyn Fn(usize) -> String| (0..ROWS).map(of).collect::<Vec<_>>();
     let masks = ["e0", "e1", "c0", "c1", "q", "m0", "m1"];
@@ -327,11 +329,11 @@ fn kernel(wave64: bool, memory: bool, accumulators: Range<u32>) -> String {
         .collect();
     let (local, back) = match memory {
         true => {
-            // As many times for each lane.
+            // The same number of iterations for each lane.
             let lanes = if wave64 { 64 } else { 32 };
             let each =
                 format!("for (unsigned n = 0, k = i; n < {}; n++, k += {lanes})", WORDS / lanes);
-            // The compiler must not know that the room has nothing to do with it.
+            // The compiler must not assume that the inserted instruction has no effect.
             let known = "asm volatile(\"\" : : \"v\"((Local)local) : \"memory\");";
             let at = format!("local[{} + k]", LOCAL / 4);
             (

@@ -1,54 +1,54 @@
-//! Who touched each byte of memory last, dword by dword where all accesses are of whole ones.
+//! Last accesses of each byte of memory. A dword has one entry if all accesses are to whole dwords.
 
 use std::collections::HashMap;
 
 use super::clock::Time;
 
-/// What happened to a dword, or to a byte.
+/// Access history of a dword or a byte.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cell {
-    /// The last write; 0 for none, as in all of these.
+    /// Time of the last write; 0 for none. All times use 0 for none.
     pub(super) write: Time,
-    /// The first read since then, and the last one of another wave.
+    /// First read since the last write, and last read by another wave.
     pub(super) reads: [Time; 2],
-    /// A synchronising access or an atomic went here.
+    /// True if a synchronising access or an atomic accessed it.
     pub(super) synchronises: bool,
-    /// An atomic that compares went here.
+    /// True if a compare-and-swap accessed it.
     pub(super) is_swapped: bool,
-    /// The last write put there what the one before it had, without an order of the two.
+    /// True if the last write stored the same value as the previous, unordered one.
     pub(super) agreed: bool,
 }
 
 const PAGE: u64 = 4096;
 
 struct Page {
-    /// Bytes of a cell: 1 or 4.
+    /// Bytes per cell: 1 or 4.
     size: u64,
     cells: Vec<Cell>,
 }
 
-/// Memory that nobody touched has no page.
+/// Cells by page. Pages without accesses are absent.
 #[derive(Default)]
 pub(super) struct Cells {
     pages: Vec<Page>,
     index: HashMap<u64, u32>,
-    /// Some pages that were used last, by the low bits of their numbers: number and index.
+    /// Recently used pages, by the low bits of their number: page number and index.
     recent: [Option<(u64, u32)>; 32],
     len: usize,
 }
 
-/// The cells of a range that lie in one page.
+/// The cells of a range that are in one page.
 pub(super) struct Part<'a> {
-    /// Of the first cell.
+    /// Address of the first cell.
     pub(super) start: u64,
     pub(super) size: u64,
     pub(super) cells: &'a mut [Cell],
-    /// Where the rest of the range begins.
+    /// Start of the rest of the range.
     pub(super) end: u64,
 }
 
 impl Cells {
-    /// The cells of the first part of a range.
+    /// Returns the cells of the first part of a range.
     pub(super) fn part(&mut self, start: u64, end: u64) -> Part<'_> {
         let number = start / PAGE;
         let end = end.min((number + 1).saturating_mul(PAGE));
@@ -77,7 +77,7 @@ impl Cells {
         Part { start, size: page.size, cells: &mut page.cells[first..first + count], end }
     }
 
-    /// The cell of a byte that was touched.
+    /// Returns the cell of a byte; a default cell if it was not accessed.
     pub(super) fn at(&self, address: u64) -> Cell {
         let index = self.index.get(&(address / PAGE));
         index.map_or_else(Cell::default, |index| {
@@ -86,7 +86,7 @@ impl Cells {
         })
     }
 
-    /// The last write of a byte put there what was there.
+    /// Records that the last write of a byte did not change its value.
     pub(super) fn agree(&mut self, address: u64) {
         if let Some(index) = self.index.get(&(address / PAGE)) {
             let page = &mut self.pages[*index as usize];
@@ -94,7 +94,7 @@ impl Cells {
         }
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     pub(super) fn len(&self) -> usize {
         self.len
     }

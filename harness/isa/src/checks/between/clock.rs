@@ -1,27 +1,28 @@
-//! What a wave knows of others: up to when what they did is ordered before what it does.
+//! Vector clock of a wave: for each other wave, the time before which its accesses happen before this wave's next
+//! access.
 
 use std::sync::Arc;
 
-/// When something happened: accesses to memory are counted over all waves of a launch, from 1 on.
+/// Number of a memory access, counted from 1 over all waves of a launch.
 pub(super) type Time = u32;
 
-/// What is known of one wave.
+/// Clock entry for one wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Which wave.
+    /// Number of the wave.
     pub wave: u32,
-    /// Up to here its accesses were made.
+    /// Time before which its accesses were executed.
     pub made: Time,
-    /// Up to here what it wrote has come to memory.
+    /// Time before which its writes have reached memory.
     pub come: Time,
 }
 
-/// What is known of all waves; those that are left out, nothing is known of.
+/// Vector clock. Waves without an entry are unordered.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Clock(Vec<Entry>);
 
 impl Clock {
-    /// Of entries in any order, several of which may be of one wave.
+    /// Creates a clock from entries in any order. Several entries may be for one wave.
     pub fn new(mut entries: Vec<Entry>) -> Clock {
         entries.sort_unstable_by_key(|entry| entry.wave);
         entries.dedup_by(|entry, kept| {
@@ -34,12 +35,12 @@ impl Clock {
         Clock(entries)
     }
 
-    /// One for each wave of which something is known, in the order of their numbers.
+    /// Returns the entries, ordered by wave.
     pub fn entries(&self) -> &[Entry] {
         &self.0
     }
 
-    /// What is known of a wave.
+    /// Returns the entry for a wave.
     pub fn of(&self, wave: u32) -> Option<&Entry> {
         let found = self.0.binary_search_by_key(&wave, |entry| entry.wave);
         found.ok().map(|index| &self.0[index])
@@ -53,7 +54,7 @@ impl Clock {
         other.0.iter().all(known)
     }
 
-    /// What both know, and how many entries that took to write down.
+    /// Returns the union of two clocks, and the number of new entries that were allocated.
     pub fn join(one: &Arc<Clock>, other: &Arc<Clock>) -> (Arc<Clock>, usize) {
         if Arc::ptr_eq(one, other) || one.holds(other) {
             return (one.clone(), 0);

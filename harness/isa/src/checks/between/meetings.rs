@@ -1,5 +1,5 @@
-//! What global wave sync orders: who comes to a resource lets go of what it did, as by an atomic, and who was let go and has
-//! waited for that hears of it.
+//! Synchronisation by global wave sync. A wave that arrives at a resource releases like an atomic. A wave that was let
+//! through acquires once it has waited for the instruction.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::{
 /// A resource of global wave sync.
 #[derive(Default)]
 pub(super) struct Meeting {
-    /// What those who came to it have let go of.
+    /// Clock released by the waves that arrived.
     gathered: Arc<Clock>,
-    /// Of that, what those hear who are let go.
+    /// Clock that a wave acquires when it is let through: the value of `gathered` when the resource opened.
     opened: Arc<Clock>,
 }
 
 impl Between {
-    /// An instruction of global wave sync has run.
+    /// Records an executed instruction of global wave sync.
     pub(crate) fn syncs(
         &mut self,
         worker: &mut Worker,
@@ -54,7 +54,7 @@ impl Between {
         }
     }
 
-    /// The wave has waited for all that goes by the counter of global wave sync.
+    /// Records that the wave has waited for the counter of global wave sync.
     pub(crate) fn passes(&mut self, worker: &mut Worker) {
         self.renew(worker);
         let Some(resource) = worker.comes_to.take() else { return };

@@ -1,32 +1,32 @@
-//! Whether an access is ordered before the one that is made.
+//! Order between an earlier access and the current one.
 
 use std::ops::Range;
 
 use super::{Event, Kind, Rival, Site, Strength, Time, Why, Worker};
 
-/// An instruction goes through the bytes that it touches.
+/// Position of an instruction in the bytes that it accesses.
 pub(super) struct Visit<'a> {
     pub(super) now: Time,
     pub(super) site: u32,
-    /// The waves of its workgroup.
+    /// Waves of the same workgroup.
     pub(super) own: Range<u32>,
-    /// An access that is known to be no rival: neighbouring bytes mostly have the same history.
+    /// Earlier access that is known to be ordered. Cached because adjacent bytes mostly have the same history.
     pub(super) settled: Time,
-    /// A read that is known to be of the same wave, or none.
+    /// Earlier read that is known to be of the same wave, or 0.
     pub(super) mine: Time,
-    /// Whether the read at an address in the code waits for others.
+    /// Returns true if the read at a code address is in a spin loop.
     pub(super) waits: &'a dyn Fn(u64) -> bool,
 }
 
-/// How two accesses are ordered.
+/// Relation between two accesses.
 pub(super) enum Order {
     Before,
-    /// The later one, or the earlier one, waits for the other, or may be taken for doing so.
+    /// One of the accesses waits for the other in a spin loop, or may do so.
     Waits,
     Not(Why),
 }
 
-/// What it takes to see a rival.
+/// State that is needed to compare two accesses.
 pub(super) struct Look<'a> {
     pub(super) events: &'a [Event],
     pub(super) sites: &'a [Site],
@@ -36,7 +36,7 @@ pub(super) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Whether the access of then is ordered before this one, as far as the two would be a mistake without.
+    /// Returns the relation of the access at time `then` to the current one, if the two would race when unordered.
     pub(super) fn order(&self, then: Time) -> Order {
         let Look { events, sites, visit, worker, apart } = self;
         let event = events[then as usize];
@@ -45,7 +45,7 @@ impl Look<'_> {
         }
         let (before, site) = (&sites[event.site as usize], &sites[visit.site as usize]);
         let (is_own, is_read) = (self.is_own(then), before.kind == Kind::Load);
-        // What needs no wait to come.
+        // Accesses that are complete without a wait.
         let comes = is_read || is_own && !apart;
         let is_plain_read = site.kind == Kind::Load && site.strength.to(is_own) == Strength::Plain;
         let (met, clock) = match is_plain_read {
@@ -81,7 +81,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether the access of then was made by a wave of the same workgroup.
+    /// Returns true if a wave of the same workgroup made the access at time `then`.
     pub(super) fn is_own(&self, then: Time) -> bool {
         self.visit.own.contains(&self.events[then as usize].wave)
     }

@@ -1,12 +1,12 @@
-//! What the waves of a workgroup learn of each other: at barriers, and in the LDS.
+//! Synchronisation within a workgroup: at barriers and through the LDS.
 
 use std::sync::Arc;
 
 use super::{Between, Clock, Entry, Time, Worker};
 
 impl Between {
-    /// The waves of a workgroup have met: each knows what the others did and know. Of each the first of its writes that may not
-    /// have come to memory is given.
+    /// Records a barrier: each wave acquires from all others. `outstanding` is, for each wave, its first write that may
+    /// not have reached memory.
     pub(crate) fn meet(
         &mut self,
         workers: &mut [Worker],
@@ -31,8 +31,8 @@ impl Between {
         }
     }
 
-    /// A wave has heard in the LDS of the others of its workgroup: of each it is given up to when what it did is known, and the first
-    /// of its writes that may not have come to memory.
+    /// Records that a wave acquired through the LDS. For each other wave, it gets the time up to which its accesses are
+    /// ordered, and its first write that may not have reached memory.
     pub(crate) fn learns(
         &mut self,
         workers: &mut [Worker],
@@ -44,7 +44,7 @@ impl Between {
         let [mut known, mut heard] = [&workers[index].known, &workers[index].heard].map(Arc::clone);
         let (mut stale, mut entries) = (workers[index].stale, Vec::new());
         for (other, (made, outstanding)) in workers.iter().zip(others) {
-            // Nothing was heard of it since the waves met.
+            // Nothing was acquired from this wave since the last barrier.
             if other.number == number || made == 0 {
                 continue;
             }
@@ -53,7 +53,7 @@ impl Between {
                 let first = outstanding.filter(|_| self.apart).unwrap_or(Time::MAX);
                 entries.push(Entry { wave: other.number, made, come: made.min(first - 1) });
             }
-            // It may have heard of others, and have dropped lines of its caches, without an access.
+            // The other wave may have acquired clocks and invalidated caches without a memory access.
             known = self.join(&known, &other.known);
             heard = self.join(&heard, &other.heard);
             stale |= other.stale;

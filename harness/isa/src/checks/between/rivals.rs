@@ -1,21 +1,21 @@
-//! Accesses that nothing orders, until the launch is known well enough to tell of them.
+//! Unordered accesses that are not reported until enough is known about the location.
 
 use std::collections::BTreeMap;
 
 use super::{Cells, Kind, Origin, Site, Strength};
 
-/// Why two accesses have no order.
+/// Reason why two accesses are unordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Nothing orders them.
+    /// No synchronisation orders them.
     Unordered,
-    /// The second wave heard of the first one by a write that did not wait for the earlier one to come.
+    /// The second wave acquired from the first one, which released without waiting for the earlier write.
     NotCome,
-    /// The second wave heard of the first one, and has not dropped what its caches hold.
+    /// The second wave acquired from the first one, but did not invalidate its caches.
     Stale,
 }
 
-/// One of the two accesses.
+/// One of two racing accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Side {
     pub(crate) kind: Kind,
@@ -24,17 +24,17 @@ pub struct Side {
     pub origin: Origin,
 }
 
-/// Two accesses that race, the one of the lower workgroup first.
+/// A race. The access of the workgroup with the lower number is first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Race {
     pub(crate) address: u64,
-    /// Why they have no order.
+    /// Reason why the accesses are unordered.
     pub why: Why,
-    /// Both of them.
+    /// The two accesses.
     pub sides: [Side; 2],
 }
 
-/// Two accesses that may race, in the order in which they were made.
+/// Two accesses that may race, in the order of execution.
 #[derive(Clone)]
 pub(super) struct Rival {
     address: u64,
@@ -58,28 +58,29 @@ impl Rival {
         self.sides.iter().all(|(_, site)| site.kind == Kind::Store)
     }
 
-    /// Whether all that is known of the place says so, too.
+    /// Returns true if the history of the location confirms the race.
     fn stands(&self, cells: &Cells) -> bool {
         let cell = cells.at(self.address);
         let has = |kind| self.sides.iter().any(|(_, site)| site.kind == kind);
-        // Plain reads begin the loops that compilers make of atomics that the architecture lacks.
+        // A compare-and-swap loop starts with a plain read. Compilers use such loops for atomics that the architecture
+        // does not support.
         if has(Kind::Load) && cell.is_swapped {
             return false;
         }
-        // Stores that may be atomic are, where others synchronise.
+        // Stores that may be atomic count as atomic if other accesses to the location synchronise.
         let unsaid = |(_, site): &(u32, Site)| site.strength == Strength::Unsaid;
         !(self.both_write() && self.sides.iter().all(unsaid) && cell.synchronises)
     }
 }
 
-/// Examples of one pair of instructions that are looked at before it is given up.
+/// Maximum number of examples per pair of instructions that are examined.
 const EXAMPLES: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Rivals {
-    /// By the two instructions.
+    /// Candidates by pair of instructions.
     open: BTreeMap<[u32; 2], Vec<Rival>>,
-    /// Those of the write that is being executed, with the bytes before it.
+    /// Candidates of the write that is being executed, with the bytes before it.
     fresh: Vec<(Rival, Vec<Option<u8>>)>,
     found: BTreeMap<[u32; 2], Rival>,
 }
@@ -97,7 +98,8 @@ impl Rivals {
         self.fresh.push((rival, bytes));
     }
 
-    /// What the instruction has written is there; where it is what another wave wrote, the two agree.
+    /// Called after the instruction has run: if it wrote the same bytes as the other wave, the writes agree and do not
+    /// race.
     pub(super) fn compare(&mut self, cells: &mut Cells, read: &mut dyn FnMut(u64) -> Option<u8>) {
         for (rival, bytes) in std::mem::take(&mut self.fresh) {
             let after = (rival.address..).map(&mut *read);
@@ -109,7 +111,7 @@ impl Rivals {
         }
     }
 
-    /// Settles what is open by what is known of memory.
+    /// Decides the remaining candidates with the final history of memory.
     pub(super) fn settle(&mut self, cells: &Cells) {
         for (sites, examples) in std::mem::take(&mut self.open) {
             let stands = examples.into_iter().find(|rival| rival.stands(cells));
@@ -119,7 +121,7 @@ impl Rivals {
         }
     }
 
-    /// What was found, in workgroups of so many waves.
+    /// Returns the races, for workgroups with this number of waves.
     pub(super) fn take(&mut self, waves: u32) -> Vec<Race> {
         let race = |Rival { address, why, sides, .. }: Rival| {
             let mut sides = sides.map(|(wave, Site { kind, origin, .. })| Side {

@@ -1,38 +1,37 @@
-//! What is remembered of the bytes of the LDS. Most of them are touched by whole dwords, of which one history is enough.
+//! Access history of the bytes of the LDS. Most are accessed as whole dwords, which have one history.
 
 use super::{Clock, Come, Kind, Number, Time};
 
-/// Who touched a byte last, in one way. There are many of these.
+/// Last access of one kind to a byte. Kept small, because there are many.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Touch {
-    /// When.
+    /// Time of the access.
     pub time: Time,
     /// The wave.
     pub wave: u32,
-    /// The address of the instruction.
+    /// Address of the instruction.
     pub pc: u64,
 }
 
-/// What happened to one byte, or to each byte of a dword.
+/// History of one byte, or of each byte of a dword.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Byte {
-    /// The last write.
+    /// Last write.
     pub write: Touch,
-    /// The last atomic, and one of another wave.
+    /// Last atomic, and one of another wave.
     pub atomics: [Touch; 2],
-    /// Which of the accesses of its wave the write was, and the last atomic.
+    /// Positions of the last write and the last atomic in the sequences of their waves.
     pub numbers: [Number; 2],
-    /// When the write was, by the accesses to memory.
+    /// Memory time of the last write.
     pub in_memory: Time,
-    /// Several waves wrote the same.
+    /// True if several waves wrote the same value.
     pub agreed: bool,
     /// A read, and one of another wave.
     pub reads: [Touch; 2],
 }
 
 impl Byte {
-    /// Adds a load or a store where that is all there is to do, and says whether it did: it meets what its own wave did, and what it
-    /// knows, as far as that has come.
+    /// Records a load or a store if it only meets ordered and completed accesses, and returns true in that case.
     pub fn settles(&mut self, kind: Kind, touch: &Touch, settled: &Settled<'_>) -> bool {
         let [number, atomic] = self.numbers;
         let [last, other] = &self.atomics;
@@ -56,8 +55,8 @@ impl Byte {
         true
     }
 
-    /// Adds an access, and returns those that it has a conflict with, the first to tell first; `is_before` says which are ordered
-    /// before it.
+    /// Records an access and returns the accesses that it conflicts with, most important first. `is_before` returns
+    /// true for accesses that are ordered before it.
     pub fn add(
         &mut self,
         kind: Kind,
@@ -80,7 +79,7 @@ impl Byte {
             Kind::Atomic => {
                 let [first, second] = both(self.reads, Kind::Load);
                 let [last, other] = self.atomics;
-                // What nothing orders is what later accesses may race with.
+                // An unordered access is kept, because later accesses may race with it.
                 if last.wave != touch.wave && (is_before(&other) || !is_before(&last)) {
                     self.atomics[1] = last;
                 }
@@ -98,52 +97,52 @@ impl Byte {
     }
 }
 
-/// What a wave need not look at twice.
+/// State of a wave with which most accesses are checked quickly.
 pub struct Settled<'a> {
     /// The wave.
     pub wave: u32,
-    /// What it knows.
+    /// Clock of the wave.
     pub clock: &'a Clock,
-    /// When the workgroup began, and when its waves last met.
+    /// Time at which the workgroup started.
     pub begun: Time,
-    /// When the waves of the workgroup last met.
+    /// Time of the last barrier.
     pub met: Time,
-    /// By wave, how many of its accesses had come for sure by then.
+    /// For each wave, the accesses that had certainly completed at the last barrier.
     pub come: &'a [Come],
-    /// The same of the wave's own, now.
+    /// Completed accesses of the wave itself.
     pub own: Come,
 }
 
 impl Settled<'_> {
-    /// Whether the wave knows that this was before.
+    /// Returns true if the access is ordered before the wave's next one.
     pub fn is_before(&self, touch: &Touch) -> bool {
         touch.time == 0 || touch.wave == self.wave || self.clock.knows(touch)
     }
 
-    /// Of what others wrote since the waves met there may be something to hear.
+    /// Returns true if the access is certainly complete.
     fn has_come(&self, touch: &Touch, number: Number) -> bool {
         let come = || self.come.get(touch.wave as usize).is_none_or(|come| number.has_come(*come));
         match touch.wave == self.wave {
-            // Its own accesses to the LDS come in turn with this one.
+            // The wave's own LDS accesses complete in order with this one.
             true => !number.is_moved() || touch.time < self.begun || number.has_come(self.own),
             false => touch.time < self.begun || touch.time <= self.met && come(),
         }
     }
 }
 
-/// The bytes from the first on, by dwords.
+/// History of all bytes, by dword.
 #[derive(Default)]
 pub struct Bytes(Vec<Dword>);
 
 #[derive(Clone)]
 enum Dword {
-    /// All of its bytes have the same history.
+    /// All bytes of the dword have the same history.
     Alike(Byte),
     Apart(Box<[Byte; 4]>),
 }
 
 impl Bytes {
-    /// Makes place for bytes up to `end`.
+    /// Extends the history up to the byte `end`.
     pub fn reach(&mut self, end: u64) {
         let dwords = end.div_ceil(4) as usize;
         if self.0.len() < dwords {
@@ -151,8 +150,8 @@ impl Bytes {
         }
     }
 
-    /// How many bytes from `at` on one history is kept of for an access that ends at `end`: a dword, or one, whose dword is taken
-    /// apart. `is_alike` says whether the access does the same to all bytes of a dword that has this history.
+    /// Returns the number of bytes from `at` that share a history for an access up to `end`: 4, or 1 after splitting the
+    /// dword. `is_alike` returns true if the access has the same effect on all bytes of a dword with this history.
     pub fn part(&mut self, at: u64, end: u64, is_alike: impl Fn(&Byte) -> bool) -> u64 {
         let dword = &mut self.0[(at / 4) as usize];
         let Dword::Alike(byte) = dword else { return 1 };

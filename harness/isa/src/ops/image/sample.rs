@@ -1,4 +1,4 @@
-//! Which texels a sample takes together, and how much of each.
+//! Texels and weights of a sample.
 
 use crate::{
     image::{Border, Dimension, Image, Sampler, Wrap},
@@ -6,22 +6,22 @@ use crate::{
     wave::Stop,
 };
 
-/// Coordinates have so many bits behind the point.
+/// Number of fractional bits of coordinates.
 const FRACTION: u32 = 8;
 const ONE: i64 = 1 << FRACTION;
 
 /// Texels with their weights.
 pub(crate) struct Footprint {
-    /// The address, `None` for the border; and the weight.
+    /// Address (`None` for the border) and weight of each texel.
     places: Vec<(Option<u64>, u64)>,
     border: Border,
 }
 
-/// What an axis takes: a texel or two, `None` outside, with weights that are `ONE` together.
+/// One or two texels along an axis (`None` outside), with weights whose sum is `ONE`.
 type Taken = Vec<(Option<u32>, i64)>;
 
 impl Footprint {
-    /// `all` takes all texels around, whatever their weights, as a gather does.
+    /// Computes the texels and weights. `all` includes all surrounding texels even with weight zero, as for a gather.
     pub(crate) fn new(
         image: &Image,
         sampler: &Sampler,
@@ -64,17 +64,17 @@ impl Footprint {
         Footprint { places, border: sampler.border }
     }
 
-    /// The texels in memory that are read.
+    /// Returns the addresses of the texels.
     pub(crate) fn places(&self) -> &[(Option<u64>, u64)] {
         &self.places
     }
 
-    /// Whether it is more than one texel.
+    /// Returns true for more than one texel.
     pub(crate) fn is_filtered(&self) -> bool {
         self.places.len() > 1
     }
 
-    /// One of the texels, its components as registers have them.
+    /// Reads a texel, with components as in registers.
     pub(crate) fn texel(
         &self,
         machine: &mut Machine<'_>,
@@ -93,7 +93,7 @@ impl Footprint {
         })
     }
 
-    /// The texels by their weights.
+    /// Returns the weighted sum of the texels.
     pub(crate) fn filtered(
         &self,
         machine: &mut Machine<'_>,
@@ -110,27 +110,27 @@ impl Footprint {
                 *sum += *weight as f64 * f64::from(f32::from_bits(bits));
             }
         }
-        // Rounded once: the weights are whole numbers of at most 24 bits.
+        // Rounded once: the weights are integers of at most 24 bits, so the sum is exact.
         Ok(sums.map(|sum| ((sum / whole as f64) as f32).to_bits()))
     }
 }
 
-/// The layer nearest to a coordinate.
+/// Returns the layer nearest to a coordinate.
 fn layer(coordinate: f32, layers: u32) -> u32 {
-    // The cast makes 0 of what is less, and of a NaN.
+    // The cast converts negative numbers and NaN to 0.
     (coordinate.round_ties_even() as u32).min(layers - 1)
 }
 
 fn axis(coordinate: f32, size: u32, wrap: Wrap, unnormalized: bool, linear: bool) -> Taken {
     let mut place = f64::from(coordinate);
     let scale = if unnormalized { 1.0 } else { f64::from(size) };
-    // What repeats is the same in the first image or two, where no bits behind the point are lost.
+    // A repeating image is reduced to its first period or two, so that no fractional bits are lost.
     place = match wrap {
         Wrap::Repeat if !unnormalized => place - place.floor(),
         Wrap::Mirror if !unnormalized => place - 2.0 * (place / 2.0).floor(),
         _ => place,
     };
-    // The cast makes 0 of a NaN; the image is much smaller than the limits.
+    // The cast converts NaN to 0. The limits are much larger than any image.
     let far = (1i64 << 40) as f64;
     let fixed = (place * scale * ONE as f64).round_ties_even().clamp(-far, far) as i64;
     if !linear {
@@ -141,7 +141,7 @@ fn axis(coordinate: f32, size: u32, wrap: Wrap, unnormalized: bool, linear: bool
     vec![(wrapped(first, size, wrap), ONE - fraction), (wrapped(first + 1, size, wrap), fraction)]
 }
 
-/// The texel that a place in the endless row is; `None` for the border.
+/// Returns the texel at a position in the infinite row; `None` for the border.
 fn wrapped(at: i64, size: u32, wrap: Wrap) -> Option<u32> {
     let size = i64::from(size);
     let at = match wrap {

@@ -1,4 +1,4 @@
-//! The elements of matrices, and the arithmetic on them.
+//! Matrix elements and their arithmetic.
 
 use crate::{
     float16::{Bf16, F16},
@@ -6,12 +6,12 @@ use crate::{
     small_float::SmallFloat,
 };
 
-/// What the registers of A or B hold.
+/// Element type of A or B in registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Input {
     F64,
     F32,
-    /// Reduced precision: the low 13 bits of the significand do not count.
+    /// Reduced precision: the low 13 bits of the significand are ignored.
     Xf32,
     F16,
     Bf16,
@@ -36,18 +36,18 @@ impl Input {
     }
 }
 
-/// What is accumulated in, with the two words of a register pair.
+/// Type of the accumulator.
 pub(super) trait Accumulator: Copy + Send + Sync + 'static {
     const ZERO: Self;
     const WORDS: usize;
     fn from_words(low: u32, high: u32) -> Self;
     fn words(self) -> [u32; 2];
-    /// Value `index` of the lane whose registers hold `words`.
+    /// Reads value `index` of a lane whose registers contain `words`.
     fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> Self;
     fn multiply_add(self, a: Self, b: Self) -> Self;
-    /// For `clamp`, which only integers have.
+    /// Adds with saturation, for `clamp`, which only integers have.
     fn saturating_add(self, other: Self) -> Self;
-    /// With the other sign.
+    /// Inverts the sign.
     fn negated(self) -> Self;
 }
 
@@ -151,7 +151,7 @@ impl Accumulator for i32 {
     }
 }
 
-/// A sum that is rounded to binary16 before more is added.
+/// Rounds a sum to binary16 before more is added.
 pub(super) fn in_half<T: Accumulator>(sum: T, round: fn(f32) -> F16) -> T {
     T::from_words(round(f32::from_bits(sum.words()[0])).to_f32().to_bits(), 0)
 }

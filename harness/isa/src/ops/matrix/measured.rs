@@ -1,4 +1,4 @@
-//! Sums of products as CDNA 1 to 3 were found to make them, bit by bit.
+//! Sums of products with the bit-exact behaviour that was measured on CDNA 1 to 3.
 //!
 //! Source: Xie and others, "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores" (arXiv 2511.10909),
 //! and the model of that name. Products of f32 and f64 are added one by one in ascending k, each fused and rounded
@@ -14,27 +14,27 @@ use crate::{
     wave::Wave,
 };
 
-/// How products and the addend become one sum.
+/// Method of adding products to the addend.
 #[derive(Clone, Copy)]
 pub(super) enum Sums {
-    /// The products of a lane are added in pairs, and these, and their sum to the addend; each sum is rounded.
+    /// The products of a lane are added in pairs, then the pairs, then the addend; each sum is rounded.
     Pairs {
-        /// Denormals of A, B and C are positive zeros.
+        /// True if denormals of A, B and C are flushed to positive zeros.
         inputs: bool,
-        /// Denormal sums are zeros of their sign.
+        /// True if denormal sums are flushed to zeros of the same sign.
         sums: bool,
     },
-    /// So many products are added as integers of one unit, and their sum to the addend, which is rounded.
+    /// Products are added as integers with a common exponent, `products` at a time. Their sum is added to the addend and rounded.
     Aligned {
         products: usize,
-        /// Those of even and odd k apart first.
+        /// True if products of even and odd k are first added separately.
         halves: bool,
-        /// The least exponents of A and B.
+        /// Minimum exponents of A and B.
         least: [i32; 2],
     },
 }
 
-/// The exponent that a zero has, too, and the least one of the addend.
+/// Exponent of zero, and minimum exponent of the addend.
 const LEAST: i32 = -126;
 
 fn least(input: Input) -> i32 {
@@ -51,7 +51,8 @@ impl Sums {
             (Generation::Cdna1, Input::F16 | Input::Bf16) => {
                 return Some(Sums::Pairs { inputs: false, sums: false });
             }
-            // Products of normal f16 are multiples of 2^-48: no sum of them with a normal addend is a denormal.
+            // Products of normal f16 numbers are multiples of 2^-48, so their sum with a normal addend is not a
+            // denormal.
             (Generation::Cdna2, Input::F16 | Input::Bf16) => {
                 return Some(Sums::Pairs { inputs: true, sums: a == Input::Bf16 });
             }
@@ -78,7 +79,7 @@ fn power(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
-/// Two to the exponent of a number, which is at least this one.
+/// Returns two to the power of a number's exponent, at least `least`.
 #[inline(always)]
 fn exponent(value: f32, least: f64) -> f64 {
     let wide = f64::from(value);
@@ -86,19 +87,19 @@ fn exponent(value: f32, least: f64) -> f64 {
     if wide == 0.0 { power(LEAST) } else { exponent.max(least) }
 }
 
-/// A positive zero for a denormal.
+/// Returns a positive zero for a denormal.
 #[inline(always)]
 fn flushed(value: f32, least: f32) -> f32 {
     if value.abs() < least { 0.0 } else { value }
 }
 
-/// Rounded down; a zero is positive.
+/// Rounds down; a zero is positive.
 #[inline(always)]
 fn floor(value: f64) -> f64 {
     value.floor() + 0.0
 }
 
-/// The elements of one side: by value of a lane, then by lane.
+/// Elements of one side, by value of a lane, then by lane.
 type Side<T> = [[T; 64]; MOST_VALUES];
 
 #[inline(always)]
@@ -112,7 +113,7 @@ fn exponents(sides: [&Side<f32>; 2], values: usize, least: [i32; 2]) -> [Side<f6
     exponents
 }
 
-/// Zeros of their sign for denormals, where these are flushed.
+/// Replaces denormals by zeros of the same sign, if they are flushed.
 #[inline(always)]
 fn kept<const N: usize>(mut values: [f32; N], flush: bool) -> [f32; N] {
     if flush {
@@ -133,7 +134,7 @@ fn add<const N: usize>(mut to: [f32; N], values: [f32; N], flush: bool) -> [f32;
     kept(to, flush)
 }
 
-/// Products that are added as integers: the greatest exponent as a power of two, and their sum in units of 2^-24 of it.
+/// Adds products as integers. Returns the largest exponent as a power of two, and the sum in units of 2^-24 of it.
 #[inline(always)]
 fn aligned<const N: usize>(
     factors: impl Iterator<Item = (f64, f64, [f64; N], [f64; N])> + Clone,
@@ -154,7 +155,7 @@ fn aligned<const N: usize>(
 }
 
 impl<const N: usize> Lanes for Measured<N> {
-    // EXEC does not count: all lanes take part.
+    // EXEC is ignored: all lanes take part.
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
         let of = &self.of;
@@ -178,7 +179,7 @@ impl<const N: usize> Lanes for Measured<N> {
         };
         let groups = wave.lanes / N;
         let elements = of.elements.min(of.places.len() / groups);
-        // D may lie over A, B or C: all of C is read before anything is written.
+        // D may overlap A, B or C, so all results are computed before anything is written.
         let mut results = [[0f32; 64]; 32];
         for (index, result) in results.iter_mut().enumerate().take(elements) {
             let addend = of.addend(wave, index);
@@ -195,7 +196,7 @@ impl<const N: usize> Lanes for Measured<N> {
                 }
                 let ks = of.values * of.k_groups;
                 match self.sums {
-                    // No closures: what is not inlined is compiled without AVX2.
+                    // No closures here: a function that is not inlined would be compiled without AVX2.
                     Sums::Pairs { sums: flush, .. } => {
                         for first in (0..ks).step_by(of.values) {
                             let mut products = [[0f32; N]; 4];
@@ -242,7 +243,7 @@ impl<const N: usize> Lanes for Measured<N> {
     }
 }
 
-/// The sum of the addend and some products, each as an integer of one unit.
+/// Adds some products to the addend, all as integers with a common exponent.
 #[inline(always)]
 fn fuse<const N: usize>(
     addend: [f32; N],
@@ -263,7 +264,7 @@ fn fuse<const N: usize>(
     } else {
         aligned(ks.clone().map(factors))
     };
-    // What is infinite or no number in a plain sum is the result.
+    // An infinity or NaN in an ordinary sum is the result.
     let (mut plain, mut beyond) = (addend.map(f64::from), [[false; N]; 2]);
     for (a, _, b, _) in ks.map(factors) {
         for (lane, plain) in plain.iter_mut().enumerate() {
@@ -285,7 +286,7 @@ fn fuse<const N: usize>(
         }
         let of_addend = exponent(addend[lane], power(LEAST));
         let top = greatest[lane].max(of_addend);
-        // Units of 2^-31 of the greatest, of which the addend has whole 2^7.
+        // Units of 2^-31 of the largest; the addend is a multiple of 2^7 of them.
         let products = floor(sum[lane] * (greatest[lane] / top) * power(7));
         let counts = !halves || of_addend * power(25) >= top;
         let addend = if counts { f64::from(addend[lane]) } else { 0.0 };

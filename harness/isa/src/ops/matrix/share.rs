@@ -1,19 +1,20 @@
-//! Blocks and lanes of MFMA that take their elements from others.
+//! Blocks and lanes of MFMA that use elements of others.
 
 use crate::text::{Text, Unsupported};
 
-/// Which blocks and lanes of A and B others use as well.
+/// Broadcast of blocks of A and lanes of B.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
-    /// CBSZ: so many blocks, as a power of two, have the A of one of them, whose number among these is ABID.
+    /// CBSZ: log2 of the number of blocks that use the same A. ABID is the number of that block among them.
     blocks: u32,
     of: usize,
-    /// BLGP: which lanes each lane takes its part of B from.
+    /// BLGP: permutation of the lanes of B.
     pub(super) lanes: usize,
 }
 
 impl Share {
-    /// Source: the CDNA 3 ISA guide, "MFMA broadcasting values", and AMD's matrix instruction calculator.
+    /// Parses the modifiers. Source: the CDNA 3 ISA guide, "MFMA broadcasting values", and AMD's matrix instruction
+    /// calculator.
     pub(super) fn parse(text: &Text, blocks: usize) -> Result<Share, Unsupported> {
         let field = |name| usize::try_from(text.number(name)?).map_err(|_| Unsupported);
         let (cbsz, of, lanes) = (field("cbsz")?, field("abid")?, field("blgp")?);
@@ -23,12 +24,12 @@ impl Share {
         Ok(Share { blocks: cbsz as u32, of, lanes })
     }
 
-    /// The block whose A a block uses.
+    /// Returns the block whose A a block uses.
     pub(super) fn block(self, block: usize) -> usize {
         (block >> self.blocks << self.blocks) + self.of
     }
 
-    /// The lane whose part of B a lane uses.
+    /// Returns the lane whose part of B a lane uses.
     pub(super) fn lane(self, lane: usize) -> usize {
         match self.lanes {
             1 => lane % 32,

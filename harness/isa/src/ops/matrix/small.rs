@@ -1,10 +1,10 @@
-//! Products of matrices of 4, 6 or 8 bits, each of a format of its own, with a scale for every 32 elements in k or
-//! without (GFX950).
+//! Matrix products with elements of 4, 6 or 8 bits (GFX950). A and B may have different formats, and optionally a scale
+//! for every 32 elements in k.
 //!
 //! Source: the CDNA 4 ISA guide, "8-bit and Smaller Matrix Operations and Layouts" and "MFMA with Block Exponent
-//! Scaling". That the scale goes by an element's k and not by the lane that holds it, the tables that were measured for
-//! the tests of composable_kernel show as well (`scale_mapping_16x16x128.txt`). Order and rounding of the additions are
-//! not published; here a block's products are added in ascending k, and their sum, scaled, to the result, rounded once.
+//! Scaling". Tables that were measured for the tests of composable_kernel (`scale_mapping_16x16x128.txt`) confirm that
+//! the scale depends on an element's k and not on its lane. Order and rounding of the additions are not published; here
+//! a block's products are added in ascending k, and their scaled sum to the result, rounded once.
 
 use crate::{
     exec::{Bound, Lanes, bind_lanes},
@@ -19,16 +19,16 @@ use crate::{
 
 use super::registers;
 
-/// Elements with one scale.
+/// Number of elements with a common scale.
 const BLOCK: usize = 32;
-/// Elements of A, which are as many as those of B: 16 by 128 or 32 by 64.
+/// Number of elements of A and of B: 16 by 128 or 32 by 64.
 const ELEMENTS: usize = 2048;
-/// Values of A in a lane.
+/// Number of values of A per lane.
 const VALUES: usize = ELEMENTS / 64;
-/// Elements of C and D in a lane: 16 by 16 or 32 by 32.
+/// Maximum number of elements of C and D per lane: 16 by 16 or 32 by 32.
 const MOST_RESULTS: usize = 16;
 
-/// A or B.
+/// Operand A or B.
 #[derive(Clone, Copy)]
 struct Factor {
     row: usize,
@@ -36,7 +36,7 @@ struct Factor {
     scale: Scale,
 }
 
-/// Where the exponents of the scales are.
+/// Location of the scale exponents.
 #[derive(Clone, Copy)]
 enum Scale {
     None,
@@ -45,11 +45,11 @@ enum Scale {
         row: usize,
         byte: usize,
     },
-    /// One for all.
+    /// A single exponent for all blocks.
     Same(u8),
 }
 
-/// A product of N by K and K by N.
+/// Product of N by K and K by N.
 struct Multiply<const N: usize> {
     a: Factor,
     b: Factor,
@@ -57,7 +57,7 @@ struct Multiply<const N: usize> {
     d: usize,
 }
 
-/// The format that a field of three bits chooses.
+/// Returns the format that a three-bit field selects.
 fn format(text: &Text, field: &str) -> Result<SmallFloat, Unsupported> {
     let names = ["fp8", "bf8", "fp6", "bf6", "fp4"];
     let index = usize::try_from(text.number(field)?).map_err(|_| Unsupported)?;
@@ -65,7 +65,7 @@ fn format(text: &Text, field: &str) -> Result<SmallFloat, Unsupported> {
     SmallFloat::with_a_scale(name, text.site.arch).ok_or(Unsupported)
 }
 
-/// The scale of a source: a register of which two bits choose a byte, or the exponent of an inline float.
+/// Parses the scale of a source: a register of which two bits select a byte, or the exponent of an inline float.
 fn scale(text: &Text, source: usize) -> Result<Scale, Unsupported> {
     let bit = |name, default| {
         text.list(name).map_or(default, |list| list.get(source).copied() == Some(1))
@@ -80,7 +80,7 @@ fn scale(text: &Text, source: usize) -> Result<Scale, Unsupported> {
     }
 }
 
-/// `rest` is what follows `v_mfma_`.
+/// Binds an instruction; `rest` is its name after `v_mfma_`.
 pub(super) fn bind(text: &Text, rest: &str) -> Bound {
     let (scaled, shape) = match rest.strip_prefix("scale_") {
         Some(shape) => (true, shape),
@@ -121,16 +121,16 @@ fn multiply<const N: usize>(text: &Text, a: Factor, b: Factor) -> Bound {
 }
 
 impl Factor {
-    /// The k of a value of a lane in one of the groups of N lanes.
+    /// Returns the k of a lane's value in a group of N lanes.
     fn k(self, groups: usize, group: usize, value: usize) -> usize {
-        // Those of 8 bits lie in two runs of 16, which are all groups apart.
+        // 8-bit values form two runs of 16; the distance between the runs is that of all groups.
         match self.format.bits() {
             8 => 16 * (value / 16 * groups + group) + value % 16,
             _ => BLOCK * group + value,
         }
     }
 
-    /// All elements: N for each k.
+    /// Reads all elements, N for each k.
     fn load<const N: usize>(self, wave: &Wave) -> [f32; ELEMENTS] {
         let bits = self.format.bits() as usize;
         let numbers: [f32; 256] = std::array::from_fn(|code| self.format.to_f32(code as u8));
@@ -139,7 +139,7 @@ impl Factor {
             for value in 0..VALUES {
                 let (word, shift) = (value * bits / 32, value * bits % 32);
                 let low = u64::from(wave.lane(self.row + word, lane)) >> shift;
-                // Six bits may lie in two registers.
+                // A 6-bit value may span two registers.
                 let high = match shift + bits > 32 {
                     true => u64::from(wave.lane(self.row + word + 1, lane)) << (32 - shift),
                     false => 0,
@@ -151,7 +151,7 @@ impl Factor {
         elements
     }
 
-    /// The scale of a row of A or column of B in a block, less its bias; none is for NaN.
+    /// Returns the scale of a row of A or column of B in a block, without its bias; `None` for NaN.
     fn scale<const N: usize>(self, wave: &Wave, block: usize, index: usize) -> Option<i32> {
         let code = match self.scale {
             Scale::None => return Some(0),
@@ -164,24 +164,24 @@ impl Factor {
     }
 }
 
-/// The register and the lane of an element of C and D.
+/// Returns the register and the lane of an element of C and D.
 fn place<const N: usize>(row: usize, column: usize) -> (usize, usize) {
     let groups = 64 / N;
     (4 * (row / (4 * groups)) + row % 4, column + N * (row / 4 % groups))
 }
 
-/// A sum with another one that is scaled, rounded once.
+/// Adds a scaled sum to another one with a single rounding.
 fn add_scaled(sum: f32, block: f32, scale: Option<i32>) -> f32 {
     let factor = scale.map_or(f64::NAN, crate::rounding::exponent);
     add_to_odd(f64::from(block) * factor, f64::from(sum)) as f32
 }
 
 impl<const N: usize> Lanes for Multiply<N> {
-    // EXEC does not count: all lanes take part.
+    // EXEC is ignored: all lanes take part.
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
         let (a, b) = (self.a.load::<N>(wave), self.b.load::<N>(wave));
-        // D may lie over A, B or C: all of them is read before anything is written.
+        // D may overlap A, B or C, so all results are computed before anything is written.
         let mut results = [[0f32; 64]; MOST_RESULTS];
         for row in 0..N {
             let mut sums = [0f32; N];

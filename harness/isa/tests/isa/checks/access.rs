@@ -1,4 +1,4 @@
-//! Which memory instructions touch.
+//! Memory accesses of instructions.
 
 use device::Arch::Gfx1151;
 use isa::{
@@ -15,7 +15,7 @@ use isa::{
     },
 };
 
-/// The bytes that lane 5 touches, with what it does to them.
+/// Checks the bytes that lane 5 accesses, and the kind of access.
 #[track_caller]
 fn check(line: &str, coordinates: [u32; 2], kind: Kind, expected: &[(u64, u64)]) {
     let image = Image {
@@ -46,27 +46,27 @@ fn check(line: &str, coordinates: [u32; 2], kind: Kind, expected: &[(u64, u64)])
 }
 
 #[test]
-fn texels_are_accesses_of_memory() {
+fn texels_are_memory_accesses() {
     let rest = "s[0:7] dmask:0xf dim:SQ_RSRC_IMG_2D unorm";
     let store = format!("image_store v[0:3], [v8, v9], {rest}");
     check(&store, [3, 2], Kind::Store, &[(0x1000 + 4 * (2 * 64 + 3), 4)]);
     check(&store, [8, 2], Kind::Store, &[]);
     check(&format!("image_load v[0:3], [v8, v9], {rest}"), [0, 0], Kind::Load, &[(0x1000, 4)]);
     let sample = "image_sample_lz v[0:3], [v8, v9], s[0:7], s[8:11] dmask:0xf dim:SQ_RSRC_IMG_2D";
-    // A corner of the image: of the four texels around, one is there; between two, both are.
+    // At a corner of the image one of the four surrounding texels exists; between two texels both are read.
     check(sample, [0f32, 0f32].map(f32::to_bits), Kind::Load, &[(0x1000, 4)]);
     let two = [(0x1000, 4), (0x1004, 4)];
     check(sample, [1f32, 0.5].map(f32::to_bits), Kind::Load, &two);
-    // A filtered texel is no value from memory as it is: what was known of its registers is forgotten.
+    // A filtered texel is not a copy of memory, so the state of its registers is unknown.
     let text = Text::parse(sample, &Site::of(Gfx1151)).expect(sample);
     let flow = flow(&text).expect(sample);
     assert_eq!(flow.rule, Rule::Forget);
     assert_eq!(address(&text).len(), 2 + 8 + 4);
 }
 
-/// A new instruction must not pass for one that touches nothing.
+/// An unknown memory instruction must not count as one that accesses nothing.
 #[test]
-fn what_is_unknown_of_memory_is_not_taken_for_nothing() {
+fn unknown_memory_instructions_are_unsupported() {
     let of = |line: &str| pieces(&Text::parse(line, &Site::of(Gfx1151)).expect(line));
     for line in ["global_inv", "global_wb", "global_wbinv", "buffer_gl0_inv", "buffer_wbl2"] {
         assert!(of(line).expect(line).is_empty(), "{line}");

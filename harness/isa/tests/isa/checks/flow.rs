@@ -1,4 +1,4 @@
-//! How instructions pass on what their sources hold.
+//! Propagation between registers.
 
 use device::Arch::Gfx1151;
 use isa::inside::{
@@ -18,7 +18,7 @@ fn check(line: &str, rule: Rule, targets: &[Register], sources: &[&[Register]]) 
 }
 
 #[test]
-fn targets_come_first_but_where_they_do_not() {
+fn targets_precede_sources_with_exceptions() {
     let vcc = Scalar(register::VCC);
     check("v_add_f32_e32 v0, 1.0, v1", Rule::Compute, &[Row(0)], &[&[Row(1)]]);
     check("v_fmac_f32 v0, v1, s2", Rule::Compute, &[Row(0)], &[&[Row(1)], &[Scalar(2)], &[Row(0)]]);
@@ -71,7 +71,7 @@ fn targets_come_first_but_where_they_do_not() {
 }
 
 #[test]
-fn addresses_are_where_the_kind_of_access_has_them() {
+fn address_operands_depend_on_the_kind_of_access() {
     let check = |line: &str, expected: &[Register]| {
         let text = Text::parse(line, &Site::of(Gfx1151)).expect(line);
         assert_eq!(address(&text), expected, "{line}");

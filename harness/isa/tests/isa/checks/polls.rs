@@ -1,4 +1,4 @@
-//! What code does with what it reads.
+//! Spin-loop detection.
 
 use device::Arch;
 use isa::inside::{
@@ -6,7 +6,7 @@ use isa::inside::{
     text::{Site, Text},
 };
 
-/// The instructions as in memory, each of four bytes; what becomes of the value of that one.
+/// Checks the analysis of the instruction with number `at`. Instructions are in memory, four bytes each.
 #[track_caller]
 fn check(lines: &str, at: usize, waits: bool, decides: bool) {
     check_in_turns(lines, at, waits, waits, decides);
@@ -27,7 +27,7 @@ fn check_in_turns(lines: &str, at: usize, waits: bool, turns: bool, decides: boo
 }
 
 #[test]
-fn a_read_in_a_loop_that_goes_on_by_it_waits() {
+fn detects_spin_loops() {
     let poll = "v_mov_b32 v1, 0
         ds_load_b32 v0, v1 offset:4
         s_waitcnt lgkmcnt(0)
@@ -35,7 +35,7 @@ fn a_read_in_a_loop_that_goes_on_by_it_waits() {
         s_cbranch_vccnz -4
         s_endpgm";
     check(poll, 1, true, true);
-    // With the address made anew, and lane by lane.
+    // The address is recomputed, and the loop continues lane by lane.
     check(
         "s_mov_b32 s2, 0
         v_mov_b32 v1, s4
@@ -59,7 +59,7 @@ fn a_read_in_a_loop_that_goes_on_by_it_waits() {
         true,
         true,
     );
-    // By way of scratch, as without optimisation.
+    // Values are spilled to scratch, as without optimisation.
     check(
         "scratch_load_b32 v1, off, s33 offset:8
         ds_load_b32 v0, v1
@@ -75,7 +75,7 @@ fn a_read_in_a_loop_that_goes_on_by_it_waits() {
 }
 
 #[test]
-fn the_first_look_of_a_loop_that_waits_waits() {
+fn detects_the_first_read_before_a_spin_loop() {
     let poll = |between: &str, address: &str| {
         format!(
             "ds_load_b32 v2, v1 offset:4
@@ -91,12 +91,12 @@ fn the_first_look_of_a_loop_that_waits_waits() {
     };
     check_in_turns(&poll("s_nop 0", "v1"), 0, true, false, true);
     check_in_turns(&poll("v_mov_b32 v1, 0", "v1"), 0, true, false, true);
-    // Its own address is the result, and then made anew.
+    // The result overwrites the address, which is then recomputed.
     let over = poll("v_mov_b32 v1, 0", "v1").replacen("v2, v1", "v1, v1", 1);
     check_in_turns(&over.replacen("0, v2", "0, v1", 1), 0, true, false, true);
-    // A constant in another register.
+    // The constant is in another register.
     check_in_turns(&poll("v_mov_b32 v3, 0", "v3"), 0, true, false, true);
-    // The address made anew of a scalar, and of one that has changed.
+    // The address is recomputed from a scalar, and from a scalar that has changed.
     let anew = "ds_load_b32 v2, v2
             s_wait_dscnt 0
             v_cmp_ne_u32 vcc_lo, 0, v2
@@ -111,7 +111,7 @@ fn the_first_look_of_a_loop_that_waits_waits() {
             s_endpgm";
     check_in_turns(anew, 0, true, true, true);
     check_in_turns(&anew.replace("s_sleep 1", "s_add_co_i32 s8, s8, 4"), 0, false, true, true);
-    // Of another place, or of what may be another one, or behind a barrier.
+    // Another location, a possibly different location, and a read after a barrier.
     check(&poll("s_nop 0", "v3"), 0, false, true);
     check(&poll("v_add_nc_u32 v1, 4, v1", "v1"), 0, false, true);
     check(&poll("s_barrier", "v1"), 0, false, true);
@@ -124,8 +124,8 @@ fn the_first_look_of_a_loop_that_waits_waits() {
 }
 
 #[test]
-fn a_read_of_other_places_or_across_barriers_waits_for_nobody() {
-    // A search: each turn looks elsewhere.
+fn other_locations_and_barriers_are_not_spin_loops() {
+    // A search: each iteration reads another location.
     check_in_turns(
         "ds_load_b32 v0, v1
         v_add_nc_u32 v1, 4, v1
@@ -149,7 +149,7 @@ fn a_read_of_other_places_or_across_barriers_waits_for_nobody() {
         true,
         true,
     );
-    // A chain: the next address is read itself.
+    // A linked list: the next address is the value that was read.
     check_in_turns(
         "ds_load_b32 v1, v1
         v_cmp_eq_u32 vcc_lo, 0, v1
@@ -160,7 +160,7 @@ fn a_read_of_other_places_or_across_barriers_waits_for_nobody() {
         true,
         true,
     );
-    // A sum, and a loop whose turns the waves begin together.
+    // A sum, and a loop whose iterations start with a barrier.
     check(
         "ds_load_b32 v0, v1
         v_add_f32 v2, v2, v0
@@ -182,12 +182,12 @@ fn a_read_of_other_places_or_across_barriers_waits_for_nobody() {
         false,
         false,
     );
-    // No loop, and no use.
+    // No loop, and an unused value.
     check("ds_load_b32 v0, v1\n v_mov_b32 v0, 0\n v_cmpx_eq_u32 0, v0", 0, false, false);
 }
 
 #[test]
-fn a_value_that_is_compared_and_swapped_decides() {
+fn compare_and_swap_decides() {
     check(
         "ds_load_b32 v0, v1
         v_add_f32 v2, 1.0, v0

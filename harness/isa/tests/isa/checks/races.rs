@@ -1,4 +1,4 @@
-//! Races in the LDS, of accesses one by one.
+//! Races in the LDS, for single accesses.
 
 use std::sync::Arc;
 
@@ -15,24 +15,24 @@ use isa::{
 };
 use proptest::strategy::Strategy;
 
-/// What waves do to one byte, the instruction being the place in the list.
+/// Action of a wave on one byte. The address of the instruction is the index in the list.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// By a wave, which changes it or not.
+    /// Access of a wave, which changes the byte or not.
     Does(u32, Kind, bool),
-    /// An atomic that gives back what was there.
+    /// An atomic that returns the old value.
     Takes(u32),
-    /// One that swaps, too.
+    /// An atomic that returns the old value and swaps.
     Swaps(u32),
-    /// A write right behind a wait for what its wave did.
+    /// A write directly after a wait for all LDS accesses of its wave.
     Tells(u32),
-    /// A wave hears of another one in memory.
+    /// A wave acquires from another one through memory.
     Learns(usize, usize),
     Barrier,
 }
 use Act::{Barrier, Does, Learns, Swaps, Takes, Tells};
 
-/// Accesses at offsets; which of them race, by their places in the list. `look` is of those places.
+/// Returns the races among accesses at offsets, by their indices in the list. `look` gets these indices.
 fn races(list: &[(u64, Act)], look: impl Fn(u64) -> Looks) -> Vec<(u64, u64)> {
     races_at(list, |index| index as u64, look)
 }
@@ -92,7 +92,7 @@ fn atomic(wave: u32) -> Act {
 }
 
 #[test]
-fn a_write_and_an_access_of_another_wave_need_a_barrier_between() {
+fn write_and_access_of_another_wave_need_a_barrier() {
     let same = |wave| Does(wave, Store, false);
     check(&[write(0), read(1)], &[(0, 1)]);
     check(&[write(0), Barrier, read(1)], &[]);
@@ -101,35 +101,35 @@ fn a_write_and_an_access_of_another_wave_need_a_barrier_between() {
     check(&[write(0), read(0), write(0)], &[]);
     check(&[write(0), write(1)], &[(0, 1)]);
     check(&[read(0), read(1), read(0)], &[]);
-    // A read by the writer itself hides no other one.
+    // A read by the writer itself does not hide another one.
     check(&[read(0), read(1), write(0)], &[(1, 2)]);
     check(&[read(2), read(2), read(1), Barrier, read(1), write(1)], &[]);
     check(&[write(0), atomic(1)], &[(0, 1)]);
     check(&[atomic(1), write(0)], &[(0, 1)]);
-    // A flag that all set.
+    // A flag that all waves set.
     check(&[write(0), same(1), same(2), read(2)], &[]);
     check(&[write(0), same(1), write(2)], &[(1, 2)]);
     check(&[read(0), same(1)], &[(0, 1)]);
 }
 
 #[test]
-fn an_atomic_and_a_plain_read_need_a_barrier_between() {
+fn atomic_and_plain_read_need_a_barrier() {
     check(&[atomic(0), atomic(1), read(2)], &[(1, 2), (0, 2)]);
     check(&[atomic(0), atomic(1), Barrier, read(2)], &[]);
     check(&[read(2), atomic(1)], &[(0, 1)]);
     check(&[read(2), Barrier, atomic(1)], &[]);
     check(&[atomic(0), read(0)], &[]);
-    // What a wave reads behind an atomic of its own is no guard of that.
+    // A read after an atomic of the same wave does not guard the atomic.
     check(&[atomic(0), atomic(1), read(0)], &[(1, 2)]);
 }
 
 #[test]
-fn a_read_that_waits_or_guards_an_atomic_is_let_pass() {
+fn spin_and_guard_reads_do_not_race() {
     let waits = |list: &[Act], places: &[u64]| {
         let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
         races(&list, |pc| Looks { waits: places.contains(&pc), decides: true, turns: false })
     };
-    // By the instructions of these addresses, of which those at 1 wait.
+    // Instructions at these addresses; those at address 1 wait in a spin loop.
     let again = |list: &[Act], places: &[u64]| {
         let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
         races_at(
@@ -142,37 +142,37 @@ fn a_read_that_waits_or_guards_an_atomic_is_let_pass() {
     assert_eq!(waits(&[read(1), atomic(0)], &[0]), []);
     assert_eq!(waits(&[read(1), write(0), read(1)], &[0, 2]), []);
     assert_eq!(waits(&[write(0), read(1)], &[1]), []);
-    // The write by which the wave goes on, and the one before it, by which it does not.
+    // The write that ended the loop, and the write before it, which did not.
     assert_eq!(waits(&[write(0), read(1), atomic(0), read(1)], &[1, 3]), []);
     assert_eq!(again(&[write(0), read(1), atomic(0), read(1)], &[0, 1, 2, 1]), [(0, 1)]);
-    // One that nobody goes on by.
+    // A write that ended no loop.
     assert_eq!(waits(&[read(1), write(0)], &[0]), [(0, 1)]);
-    // Another read than the one that waits.
+    // A read other than the one that waits.
     assert_eq!(waits(&[atomic(0), read(1), atomic(0), read(2)], &[1]), [(2, 3)]);
-    // A lock that is taken by an atomic and given back by a store.
+    // A lock that is taken with an atomic and released with a store.
     assert_eq!(waits(&[Takes(0), write(0), Takes(1), write(1)], &[0, 2]), []);
     assert_eq!(waits(&[Takes(0), write(0), Takes(1), write(1)], &[]), [(1, 2), (1, 3)]);
-    // A look before an atomic on the same place, in whichever order the waves come; behind a barrier it is none.
+    // A read before an atomic on the same location, in any order of the waves; after a barrier it is an ordinary read.
     assert_eq!(waits(&[read(0), read(1), Takes(1), Takes(0)], &[]), []);
     assert_eq!(waits(&[Takes(2), read(1), Takes(1)], &[]), []);
     assert_eq!(waits(&[Takes(2), read(1), Barrier, Takes(1)], &[]), [(0, 1)]);
 }
 
-/// Offsets 0 and 1 are data, 8 and 12 places of atomics.
+/// Offsets 0 and 1 are data, 8 and 12 are locations of atomics.
 #[test]
-fn atomics_and_what_waits_for_them_order_waves() {
+fn atomics_and_spin_loops_order_waves() {
     let plain = |list: &[(u64, Act)]| races(list, |_| Looks::default());
-    // The last that counts sees what the others did.
+    // The wave with the last count acquires from all others.
     let last = |takes| [(0, write(0)), (8, takes), (8, Takes(1)), (0, read(1))];
     assert_eq!(plain(&last(atomic(0))), []);
     assert_eq!(plain(&[(0, write(0)), (8, atomic(0)), (8, atomic(1)), (0, read(1))]), [(0, 3)]);
     assert_eq!(plain(&[(0, write(0)), (8, atomic(0)), (12, Takes(1)), (0, read(1))]), [(0, 3)]);
-    // What comes after it was let go of is not part of it.
+    // Accesses after the release are not ordered.
     assert_eq!(plain(&[(8, atomic(0)), (0, write(0)), (8, Takes(1)), (0, read(1))]), [(1, 3)]);
-    // By way of a third wave.
+    // Synchronisation through a third wave.
     let chain = [(0, write(0)), (8, atomic(0)), (8, Takes(2)), (12, atomic(2)), (12, Takes(1))];
     assert_eq!(plain(&[&chain[..], &[(0, read(1))]].concat()), []);
-    // A flag that a wave waits for in a loop.
+    // A flag on which a wave waits in a loop.
     for flag in [atomic(0), write(0)] {
         let list =
             [(0, write(0)), (8, flag), (8, read(1)), (0, read(1)), (1, read(1)), (1, write(0))];
@@ -183,14 +183,14 @@ fn atomics_and_what_waits_for_them_order_waves() {
     }
 }
 
-/// The same by paths: of two accesses the first is ordered before the second where edges lead from one to the other, of which the
-/// last is none between atomics.
+/// Computes the races by paths: the first of two accesses is ordered before the second if there is a path of edges
+/// between them whose last edge is not between atomics.
 fn races_by_paths(list: &[(u64, Act)]) -> Vec<(u64, u64)> {
     let parts = |act: Act| match act {
         Does(wave, kind, _) => Some((wave, kind, false)),
         Takes(wave) | Swaps(wave) => Some((wave, Atomic, true)),
         Tells(wave) => Some((wave, Store, false)),
-        // None is drawn.
+        // The generator does not create these.
         Learns(..) | Barrier => None,
     };
     let is_of_the_wave = |from: usize, to: usize| match (parts(list[from].1), parts(list[to].1)) {
@@ -228,7 +228,7 @@ fn races_by_paths(list: &[(u64, Act)]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn what_is_found_is_what_no_path_orders() {
+fn races_equal_unordered_pairs_in_the_reference() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |below: u64| {
         state ^= state << 13;
@@ -255,7 +255,7 @@ fn what_is_found_is_what_no_path_orders() {
         let expected = races_by_paths(&list);
         let found = races(&list, |_| Looks::default());
         assert!(found.iter().all(|pair| expected.contains(pair)), "{list:?}: {found:?}");
-        // Of more than two accesses of different waves that nothing orders two are remembered.
+        // Of more than two unordered accesses of different waves only two are recorded.
         assert!(waves > 2 || found.is_empty() == expected.is_empty(), "{list:?}: {expected:?}");
         racy += usize::from(!expected.is_empty());
         missed += usize::from(found.is_empty() && !expected.is_empty());
@@ -263,9 +263,9 @@ fn what_is_found_is_what_no_path_orders() {
     assert!((5000..18_000).contains(&racy) && missed < racy / 100, "{missed} of {racy}");
 }
 
-/// What nobody was seen to wait for.
+/// Synchronisation without a spin loop.
 #[test]
-fn locks_that_are_tried_and_flags_behind_a_wait_order_waves() {
+fn try_locks_and_flags_after_waits_order_waves() {
     let (data, word) = (0, 8);
     let race = |list: &[(u64, Act)], waits: Looks| races(list, |_| waits);
     let decides = Looks { decides: true, ..Looks::default() };
@@ -276,9 +276,9 @@ fn locks_that_are_tried_and_flags_behind_a_wait_order_waves() {
     assert_eq!(race(&lock(write(0), Swaps(1)), decides), []);
     assert_eq!(race(&lock(write(0), Swaps(1)), Looks::default()), [(2, 3), (1, 4)]);
     assert_eq!(race(&lock(write(0), Takes(1)), decides), [(2, 3), (1, 4)]);
-    // The one that tried in vain before.
+    // The wave that tried in vain before.
     assert_eq!(race(&[(word, Swaps(0)), (word, Swaps(1)), (word, write(0))], decides), []);
-    // What sets up the lock gives none back.
+    // The write that initialises the lock does not release it.
     assert_eq!(race(&[(word, Swaps(1)), (word, write(0))], decides), [(0, 1)]);
     assert_eq!(race(&[(word, write(0)), (word, Swaps(1)), (word, Swaps(0))], decides), [(0, 1)]);
 
@@ -287,10 +287,10 @@ fn locks_that_are_tried_and_flags_behind_a_wait_order_waves() {
     assert_eq!(race(&flag(write(0)), turns), [(1, 2), (0, 3)]);
     assert_eq!(race(&flag(Tells(0)), decides), [(1, 2), (0, 3)]);
 
-    // Two tell the same, and a third one hears of the first by the second.
+    // Two waves write the same flag, and a third one acquires from the first through the second.
     let relay = |second| {
-        let told = [(data, write(0)), (word, Tells(0)), (word, read(1)), (16, Tells(0))];
-        [&told[..], &[(16, Does(second, Store, false)), (16, read(2)), (data, read(2))]].concat()
+        let flagged = [(data, write(0)), (word, Tells(0)), (word, read(1)), (16, Tells(0))];
+        [&flagged[..], &[(16, Does(second, Store, false)), (16, read(2)), (data, read(2))]].concat()
     };
     let waits = Looks { waits: true, ..decides };
     assert_eq!(race(&relay(1), waits), []);
@@ -298,8 +298,8 @@ fn locks_that_are_tried_and_flags_behind_a_wait_order_waves() {
     assert_eq!(race(&[(data, write(0)), (data, Learns(2, 0)), (data, read(1))], decides), [(0, 2)]);
 }
 
-/// What is found of accesses to 16 bytes by three waves, each the wave, kind, width, place and value of an access, or a barrier; with
-/// a history of each byte, or of dwords.
+/// Returns the races of accesses to 16 bytes by three waves, with one history per byte or per dword. Each entry is the
+/// wave, kind, width, offset and value of an access, or a barrier.
 fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
     let (mut races, mut found, mut lds) = (Races::default(), Vec::new(), [0u8; 16]);
     races.begin(3);
@@ -339,12 +339,12 @@ fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
         races.touch(&by, at, (&before[range.clone()], &lds[range]), &mut look, &mut found);
     }
     found.extend(Races::end(vec![&mut races]));
-    let told = |found: &Found| match found {
+    let pair = |found: &Found| match found {
         Found::LdsRace { first, second, .. } => format!("{first:?} {second:?}"),
         Found::LdsEarly { write, read, .. } => format!("early {write:?} {read:?}"),
         other => panic!("{other:?}"),
     };
-    found.iter().map(told).collect()
+    found.iter().map(pair).collect()
 }
 
 fn come() -> impl Strategy<Value = Come> {
@@ -359,15 +359,15 @@ fn number() -> impl Strategy<Value = Number> {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(4000))]
     #[test]
-    fn the_history_of_a_dword_is_that_of_its_bytes(
+    fn dword_history_equals_byte_histories(
         list in proptest::collection::vec((0..3u32, 0..10u8, 0..4u64, 0..16u64, 0..3u8), 1..40),
     ) {
         proptest::prop_assert_eq!(by_history(&list, true), by_history(&list, false));
     }
 
-    /// What is settled at once changes what is remembered as what is looked at does, and there is nothing to tell.
+    /// The quick path changes the recorded history like the full one, and has no conflicts to report.
     #[test]
-    fn what_is_settled_at_once_has_nothing_to_tell(
+    fn quick_path_equals_the_full_path(
         touches in proptest::array::uniform5((0..9u32, 0..3u32)),
         (numbers, agreed, is_load) in (proptest::array::uniform2(number()), proptest::bool::ANY, proptest::bool::ANY),
         (known, begun, met) in (proptest::array::uniform3(0..9u32), 1..4u32, 0..5u32),
@@ -378,7 +378,7 @@ proptest::proptest! {
         let reads = [first, second];
         let mut byte = Byte { write, atomics: [atomic, other], numbers, in_memory: 0, agreed, reads };
         let mut looked_at = byte;
-        // What was before the waves met they all know.
+        // All waves know the accesses before the last barrier.
         let known = known.map(|here| Known { here: here.max(begun + met), in_memory: 0 });
         let clock = Clock(known.to_vec());
         let settled = Settled { wave: 1, own, clock: &clock, begun, met: begun + met, come: &come };

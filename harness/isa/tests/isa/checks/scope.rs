@@ -1,4 +1,4 @@
-//! What the bits of instructions say to others.
+//! Synchronisation bits of instructions.
 
 use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx950, Gfx1030, Gfx1151, Gfx1201};
 use isa::inside::{
@@ -10,9 +10,9 @@ fn of(arch: Arch, line: &str) -> Scope {
     Scope::of(&Text::parse(line, &Site::of(arch)).expect(line))
 }
 
-/// The code of atomic loads and stores of the scope of an agent, and of plain ones, as the guide lists it.
+/// Code of atomic and plain loads and stores with agent scope, as listed in the guide.
 #[test]
-fn what_atomic_loads_and_stores_become_is_told_from_plain_ones() {
+fn distinguishes_atomic_from_plain_accesses() {
     for (arch, load, marks) in [
         (Gfx906, "global_load_dword v0, v[2:3], off", " glc"),
         (Gfx90a, "global_load_dword v0, v[2:3], off", " glc"),
@@ -40,9 +40,9 @@ fn what_atomic_loads_and_stores_become_is_told_from_plain_ones() {
     assert_eq!(of(Gfx1201, store).store, Synchronising);
 }
 
-/// The code of atomic loads and stores of the scope of a workgroup, where it has bits of its own.
+/// Code of atomic loads and stores with workgroup scope, on architectures with separate bits for it.
 #[test]
-fn what_a_workgroup_alone_sees_is_told_from_what_all_see() {
+fn distinguishes_workgroup_from_agent_scope() {
     for (arch, load) in [
         (Gfx942, "global_load_dword v0, v[2:3], off sc0"),
         (Gfx1030, "global_load_dword v0, v[2:3], off glc"),
@@ -61,7 +61,7 @@ fn what_a_workgroup_alone_sees_is_told_from_what_all_see() {
 }
 
 #[test]
-fn fences_drop_the_lines_of_all_caches_between() {
+fn fences_invalidate_all_caches_in_between() {
     let all = |arch, lines: &[&str]| {
         let dropped = lines.iter().fold(0, |all, line| all | of(arch, line).drops);
         assert_eq!(dropped, caches(arch), "{arch}");
@@ -73,7 +73,7 @@ fn fences_drop_the_lines_of_all_caches_between() {
     all(Gfx1030, &["buffer_gl0_inv", "buffer_gl1_inv"]);
     all(Gfx1151, &["buffer_gl1_inv", "buffer_gl0_inv"]);
     all(Gfx1201, &["global_inv scope:SCOPE_DEV"]);
-    // Of the scope of a workgroup.
+    // Workgroup scope.
     assert_eq!(of(Gfx942, "buffer_inv sc0").drops, 0);
     assert_eq!(of(Gfx1201, "global_inv scope:SCOPE_SE").drops, NEAR);
     assert_eq!(of(Gfx1201, "global_inv scope:SCOPE_CU").drops, 0);

@@ -26,7 +26,7 @@ fn trial(run: &str, number: u64) -> String {
 }
 
 #[test]
-fn odd_lines_are_reported_with_their_places() {
+fn invalid_lines_are_reported_with_their_numbers() {
     let whole = trial("p", 0);
     let text = [&whole, &whole[..whole.len() / 2], "", "hello", r#"{"format":9}"#, "{}"];
     let index = RecordIndex::read(text.join("\n").as_bytes()).unwrap();
@@ -37,10 +37,10 @@ fn odd_lines_are_reported_with_their_places() {
 }
 
 #[test]
-fn records_are_read_again_where_they_lie() {
+fn records_are_read_by_their_position() {
     let torn = &trial("p", 1)[..30];
     let lines = [&opened("o"), &trial("o", 0), &opened("p"), torn, "\u{fffd}", &trial("p", 2)];
-    // One of another run, one of a trial that has a record, and one that belongs to no run.
+    // Records of another run, of a trial that already has a record, and of a run without a plan.
     let more = [trial("o", 1), trial("p", 2), trial("p", 0), trial("none", 0)].join("\r\n");
     let text = lines.join("\n") + "\n" + &more;
     let file = tempfile::tempfile().unwrap();
@@ -54,7 +54,7 @@ fn records_are_read_again_where_they_lie() {
     let records: Vec<Record> = last.records(&file).map(Result::unwrap).collect();
     assert_eq!(records, [record("p", 0), record("p", 2)]);
     assert_eq!(last.opened(text.as_bytes()).unwrap().run, "p");
-    // A file that was changed is an error.
+    // A file that changed after indexing is an error.
     file.set_len(10).unwrap();
     assert!(last.records(&file).all(|record| record.is_err()));
     file.write_all_at(&[b' '; 9000], 0).unwrap();

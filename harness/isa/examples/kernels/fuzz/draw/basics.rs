@@ -1,12 +1,12 @@
-//! The plainest statements, each about one operation on what work-items are given. Drawn expressions meet one of these seldom: of 64
-//! kernels none had compared signed words by less-than where it mattered. So kernels take them in turn.
+//! Elementary statements, each with a single operation on inputs. Random expressions seldom test one of these: of 64
+//! kernels none had compared signed words by less-than where it mattered. Therefore kernels include them in turn.
 
 use super::{FLOATS, INPUTS, INTEGERS, Type, U32, Writer, expression::KNOWN, scalar};
 
-/// A kernel's share.
+/// Number of elementary statements per kernel.
 const EACH: usize = 4;
 
-/// What an item is given, and what the first of four neighbours is given there: the same for every fourth item.
+/// Returns an input of the item, and that of the first of four neighbours, which is equal for four items.
 fn operands(of: Type, at: usize) -> [String; 2] {
     ["t", "(t & ~3u)"].map(|item| {
         let word = |at: usize| format!("uni[{item} * {INPUTS} + {}]", at % INPUTS);
@@ -21,7 +21,7 @@ fn operands(of: Type, at: usize) -> [String; 2] {
     })
 }
 
-/// The words of a value, folded.
+/// Combines the words of a value.
 fn folded(of: Type, value: &str) -> String {
     match (of.kind, of.bits) {
         ('f', 64) => folded(scalar('u', 64), &format!("of_f64({value})")),
@@ -32,7 +32,7 @@ fn folded(of: Type, value: &str) -> String {
 }
 
 impl Writer {
-    /// This kernel's share of them all, which kernels of consecutive numbers have in turn.
+    /// Returns this kernel's share. Kernels with consecutive numbers take turns.
     pub(super) fn basics(&mut self, number: u64) -> Vec<String> {
         let at = self.draw.below(INPUTS);
         let mut all = basics(at);
@@ -53,7 +53,7 @@ impl Writer {
     }
 }
 
-/// What stands before, if something does, and a word.
+/// Returns all elementary statements: an optional statement before, and a word.
 fn basics(at: usize) -> Vec<(Option<String>, String)> {
     let mut all = Vec::new();
     for of in INTEGERS.into_iter().chain(FLOATS) {
@@ -77,7 +77,7 @@ fn basics(at: usize) -> Vec<(Option<String>, String)> {
     all
 }
 
-/// Pairs of half floats of which one is negated, in each place.
+/// Returns operations on pairs of half floats with one negated operand.
 fn halves(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     let pair = |at: usize| {
         let [[low, _], [high, _]] = [at, at + 1].map(|at| operands(FLOATS[0], at));
@@ -97,7 +97,7 @@ fn halves(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
             move |()| each.next().expect("there are three")
         });
         let sums = [format!("vfma_f16x2({a}, {b}, {c})"), format!("({a} + {b})"), format!("({a} * {b})")];
-        // Of the third operand two know nothing.
+        // Two of the operations have no third operand.
         let sums = sums.into_iter().take(if operand == 2 { 1 } else { 3 });
         sums.map(|sum| {
             let before = format!("{{ f16x2 pair = {sum}; s->u32_0 ^= of_f16(pair[0]) | (u32)of_f16(pair[1]) << 16; }} ");
@@ -106,7 +106,7 @@ fn halves(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     })
 }
 
-/// Atomics on words that no other item has, whose values meet their ends.
+/// Returns atomics on private words, whose values reach the ends of their ranges.
 fn exchanges(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     const WORDS: &[&str] =
         &["Add", "Sub", "And", "Or", "Xor", "Min", "Max", "Exch", "CAS", "Inc", "Dec"];
@@ -118,7 +118,7 @@ fn exchanges(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
         kinds.into_iter().flat_map(move |(of, operations)| {
             operations.iter().map(move |what| {
                 let [a, b] = operands(of, at);
-                // The ends of a count are met by small ones.
+                // Small numbers reach the ends of a counter's range.
                 let few = if ["Inc", "Dec"].contains(what) { " & 3" } else { "" };
                 let (name, place) = (of.name(), format!("({} *){place}", of.name()));
                 let other = if *what == "CAS" { format!(", {b} ^ 1") } else { String::new() };

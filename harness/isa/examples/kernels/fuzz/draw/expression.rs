@@ -1,8 +1,8 @@
-//! Expressions of drawn kernels: whatever their operands are, C defines them.
+//! Expressions of random kernels, which C defines for all operands.
 
 use super::{FLOATS, INTEGERS, ITEMS, Type, U32, Writer, scalar};
 
-/// Bits of floats that instructions know as constants or that end ranges, by size.
+/// Bits of floats that are inline constants or ends of ranges, by size.
 const F16: [u64; 10] = [0, 0x8000, 0x3c00, 0xbc00, 0x3800, 0x4400, 0x7bff, 0x0001, 0x7c00, 0x3118];
 const F32: [u64; 11] = [
     0,
@@ -47,7 +47,7 @@ const ENDS: [u64; 16] = [
     1 << 63,
 ];
 
-/// How many forms [`Writer::known`] has.
+/// Number of forms of [`Writer::known`].
 pub(super) const KNOWN: usize = 48;
 
 impl Writer {
@@ -55,7 +55,7 @@ impl Writer {
         self.perhaps_uniform(5, |this| this.any_condition(depth))
     }
 
-    /// What is drawn is in one of so many cases the same for all work-items.
+    /// Makes one of `one_in` draws uniform, that is, equal for all work-items.
     fn perhaps_uniform(
         &mut self,
         one_in: usize,
@@ -78,11 +78,11 @@ impl Writer {
         let of = self.draw.of(&all);
         let (a, b) = (self.expression(of, depth), self.expression(of, depth));
         let what = self.draw.of(&["<", ">", "<=", ">=", "==", "!="]);
-        // Of a constant in front C would warn.
+        // C compilers would warn about a constant on the left.
         format!("({a} {what} {b})")
     }
 
-    /// An expression of exactly this type.
+    /// Returns an expression of exactly this type.
     pub(super) fn expression(&mut self, of: Type, depth: usize) -> String {
         if depth == 0 || self.draw.one_in(6) {
             return self.leaf(of);
@@ -95,12 +95,12 @@ impl Writer {
         format!("({text})")
     }
 
-    /// Several of one type.
+    /// Returns several expressions of one type.
     fn some<const N: usize>(&mut self, of: Type, depth: usize) -> [String; N] {
         [(); N].map(|()| self.expression(of, depth))
     }
 
-    /// What all work-items of a workgroup are given, or a constant.
+    /// Returns a uniform input or a constant.
     fn uniform_leaf(&mut self, of: Type) -> String {
         if self.draw.one_in(4) {
             return self.literal(of);
@@ -198,7 +198,7 @@ impl Writer {
             }
             5 => {
                 let what = self.draw.of(&["/", "%"]);
-                // The least number divided by minus one is no number.
+                // Dividing the smallest number by minus one is undefined.
                 let half = if of.kind == 'i' { ">> 1" } else { "+ 0" };
                 format!("({name})(({name})({a} {half}) {what} ({name})({b} | 1))")
             }
@@ -246,7 +246,7 @@ impl Writer {
         }
     }
 
-    /// What GPUs have an instruction for, one of [`KNOWN`].
+    /// Returns an operation for which GPUs have an instruction, one of [`KNOWN`].
     pub(super) fn known(&mut self, which: usize, of: Type, depth: usize) -> String {
         let name = of.name();
         let [x, y] = self.some(scalar('u', 64), depth);
@@ -346,7 +346,7 @@ impl Writer {
             13 => {
                 let from = self.draw.of(&INTEGERS);
                 let value = self.expression(from, depth);
-                // Exact in a half float, whichever way the compiler takes.
+                // Exact in a half float, whatever the compiler does.
                 let small = if bits == 16 { " & 0x7ff" } else { "" };
                 format!("({name})({value}{small})")
             }
@@ -422,7 +422,7 @@ impl Writer {
             6 if !of.is_float() => {
                 let most = splat(&format!("({})({})", element.name(), of.bits - 1));
                 let what = self.draw.of(&["<<", ">>"]);
-                // Of a signed vector only what is shifted down is defined.
+                // Of the shifts of a signed vector, only the right shift is defined.
                 let what = if of.kind == 'i' { ">>" } else { what };
                 format!("{a} {what} ({b} & {most})")
             }

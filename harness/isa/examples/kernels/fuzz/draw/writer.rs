@@ -1,23 +1,23 @@
-//! Statements of drawn kernels, one after the other.
+//! Statements of random kernels.
 
 use super::*;
 
-/// What a kernel is written by.
+/// State while a kernel is written.
 pub(super) struct Writer {
     pub(super) draw: Draw,
     pub(super) variables: Vec<Variable>,
     pub(super) size: Size,
     pub(super) phase: usize,
-    /// Statements that may still come.
+    /// Number of statements that may still be added.
     pub(super) left: usize,
-    /// What the atomics of this phase do.
+    /// Kind of atomics in this phase.
     pub(super) atomic: &'static str,
-    /// Whether an expression is the same for all work-items of a workgroup, so that GPUs compute it once.
+    /// True if the current expression is uniform, so that GPUs compute it once per wave.
     pub(super) uniform: bool,
 }
 
 impl Writer {
-    /// A phase of the kernel of that number.
+    /// Returns a phase of the kernel with this number.
     pub(super) fn phase(&mut self, phase: usize, number: u64) -> Phase {
         self.phase = phase;
         self.left = 1 + self.draw.below(self.size.statements);
@@ -164,7 +164,7 @@ impl Writer {
         })
     }
 
-    /// An atomic on a word that no other work-item has, so that what was there before is known.
+    /// Returns an atomic on a private word, whose old value is known.
     fn exchange(&mut self, word: &str) -> String {
         let place = self.draw.of(&["own + t * 4", "far"]);
         let what = self
@@ -175,7 +175,7 @@ impl Writer {
             1 => ["i32", "3"],
             _ => ["u32", "3"],
         };
-        // Of 64 bits there is one in the upper half, and signed ones differ where they are compared.
+        // 64-bit values have a one in the upper half, and comparisons use signed ones.
         let (what, place) = match of {
             "u64" if ["Inc", "Dec", "Sub"].contains(&what) => {
                 ("Add", format!("(u64 *)({place} + 2)"))

@@ -1,4 +1,4 @@
-//! MUBUF: loads, stores and atomics by a descriptor, in the ways to make an address of an index, offsets and a scalar.
+//! MUBUF: loads, stores and atomics through a descriptor, with all combinations of index, offsets and a scalar.
 
 use std::rc::Rc;
 
@@ -18,28 +18,28 @@ use crate::words::{
     slot::{FIRST, Slot, State, WORDS},
 };
 
-/// s[8:11] have the descriptor, and s12 what is added.
+/// s[8:11] contain the descriptor, and s12 the scalar offset.
 const DESCRIPTOR: u32 = FIRST;
 const ADDED: u32 = FIRST + 4;
 const ADDED_ROW: usize = 4;
-/// A constant that is added: 48.
+/// Constant scalar offset: 48.
 const CONSTANT: u32 = 128 + 48;
-/// Where a buffer ends that ends before memory does, in bytes and in elements: not inside of what a lane moves.
+/// End of a buffer that is shorter than memory, in bytes and in elements; not inside of a lane's data.
 const END: usize = MIDDLE + 288;
 const ELEMENTS: usize = 17;
-/// Bytes of an element where there is an index.
+/// Bytes per element with an index.
 const STRIDE: u32 = 16;
 
-/// A way to an address.
+/// A way to form an address.
 #[derive(Clone, Copy)]
 struct Way {
     relation: &'static str,
     by_index: bool,
     by_offset: bool,
-    /// The operand that is added, and what it has.
+    /// Operand of the scalar offset, and its value.
     added: Option<(u32, u32)>,
     offset: u32,
-    /// So many bytes before memory the buffer begins.
+    /// Distance from the start of the buffer to memory, in bytes.
     before: usize,
     policy: Policy,
 }
@@ -59,7 +59,7 @@ fn ways(arch: Arch) -> Vec<Way> {
     let offset = way("a buffer by an offset", false, true);
     let index = way("a buffer by an index", true, false);
     let both = way("a buffer by an index and an offset", true, true);
-    // A structure of 16 bytes has no more than so many.
+    // A structure of 16 bytes limits the offsets.
     let mut ways = vec![offset, index, Way { offset: 4, ..index }, both, Way { offset: 4, ..both }];
     ways.extend([1, 4, 0x2a8, 2000].map(|fixed| Way { offset: fixed, ..offset }));
     ways.push(Way { offset: most, before: most as usize, ..offset });
@@ -114,17 +114,17 @@ impl Way {
         Buffer { scalar, by_index, by_offset, offset, policy, ..plain }
     }
 
-    /// What is added but for the registers of lanes.
+    /// Returns the sum of the parts that are equal for all lanes.
     fn fixed(self) -> usize {
         self.offset as usize + self.added.map_or(0, |(_, value)| value as usize)
     }
 
-    /// Where a lane's bytes are: as the ways that have no register can reach them.
+    /// Returns the position of a lane's bytes, as far as forms without a register can reach it.
     fn place(self, lane: usize, places: Places, moved: Moved) -> usize {
         match (self.by_index, self.by_offset) {
             (false, false) => self.fixed(),
             (false, true) => places.of(lane, moved),
-            // The element of a lane, and what is in it.
+            // The element of a lane, and the offset in it.
             (true, _) => {
                 let of_lane = (lane * 5 + 3) % 32 * STRIDE as usize;
                 of_lane + self.fixed() + if self.by_offset { self.inside(lane, moved) } else { 0 }
@@ -132,16 +132,16 @@ impl Way {
         }
     }
 
-    /// The offset of a lane in its element, beside an index.
+    /// Returns the offset of a lane in its element, with an index.
     fn inside(self, lane: usize, moved: Moved) -> usize {
         if moved.bytes < 4 && self.offset == 0 { moved.skew(lane) } else { 0 }
     }
 
-    /// The registers: a descriptor of so many bytes or elements, and what leads to the places.
+    /// Returns the registers: a descriptor with this size, and the parts of the address.
     fn given(self, arch: Arch, places: Places, moved: Moved, memory: u64, records: u32) -> Change {
         let memory = memory - self.before as u64;
         let records = if self.by_index { records } else { records + self.before as u32 };
-        // OOB_SELECT: the index, or bytes. GFX9 goes by the instruction.
+        // OOB_SELECT: by index or by bytes. On GFX9 the instruction decides.
         let checked = match self.by_index {
             _ if arch.generation().is_gfx9() => 0,
             true => 1 << 28,
@@ -149,7 +149,7 @@ impl Way {
         };
         Rc::new(move |state: &mut State| {
             let stride = if self.by_index { STRIDE } else { 0 };
-            // The rest of the descriptor is the format of other instructions.
+            // The rest of the descriptor is the format for other instructions.
             state.scalars[0] = memory as u32;
             state.scalars[1] = (memory >> 32) as u32 & 0xffff | stride << 16;
             state.scalars[2] = records;
@@ -192,7 +192,7 @@ fn of_moves(arch: Arch, plain: Buffer, moved: (bool, Moved), memory: u64) -> Vec
             claims.push(claim);
         }
     }
-    // A load out of range is zero, and a store is none.
+    // Out of range, a load returns zero and a store has no effect.
     for way in ways(arch).into_iter().filter(|way| way.added.is_none() && way.policy.0 == 0) {
         for places in Places::ALL {
             let relation = "a buffer's end";
@@ -219,27 +219,27 @@ fn of_moves(arch: Arch, plain: Buffer, moved: (bool, Moved), memory: u64) -> Vec
     claims
 }
 
-/// As GLOBAL does it at the same addresses.
+/// Claims that an atomic has the effect of the GLOBAL one at the same addresses.
 fn atomics(arch: Arch, plain: Buffer, name: &str, globals: &Named, memory: u64) -> Vec<Claim> {
     let Some(opcode) = globals.get(name) else { return Vec::new() };
     let moved = Moved::named("dword").expect("a name");
     let double = is_double(name);
     let returning = Policy::returning(arch);
     let mut claims = Vec::new();
-    // Without a register all lanes meet, one behind the other.
+    // Without a register all lanes access the same location, one after another.
     for way in ways(arch).into_iter().filter(|way| way.policy.0 & returning.0 == 0) {
         for returns in [false, true] {
             let policy = Policy(way.policy.0 | if returns { returning.0 } else { 0 });
             let relation = if returns { "buffer atomics that return" } else { "buffer atomics" };
             let words = Way { policy, ..way }.form(plain).words(arch);
-            // What was there comes back where the data was.
+            // The old value is returned in the data register.
             let policy = Policy(if returns { returning.0 } else { 0 });
             let like =
                 Flat { opcode: *opcode, result: DATA, policy, ..flat_plain(Segment::Global) };
             let mut claim = Claim::new(relation, words, like.words(arch));
             (claim.without, claim.exec) = (None, EXEC);
             let place = move |lane| way.place(lane, Places::Scattered, moved);
-            // An address of four bytes is not one of eight.
+            // A 4-byte address may be misaligned for 8 bytes.
             if double && (way.offset % 8 != 0 || way.fixed() % 8 != 0) {
                 continue;
             }

@@ -16,11 +16,11 @@ use crate::words::{
     slot::{FIRST, Slot, State},
 };
 
-/// s[12:13] have a base, of which `ROW` is the first row.
+/// s[12:13] contain a base, whose first row is `ROW`.
 const BASE: u32 = FIRST + 4;
 const BASE_ROW: usize = 4;
 
-/// By the segment: flat, scratch and global.
+/// Relations by segment: flat, scratch and global.
 const AS_THEY_ARE: [&str; 3] = ["flat memory", "scratch", "global memory"];
 const AT_AN_OFFSET: [&str; 3] =
     ["flat memory at an offset", "scratch at an offset", "global memory at an offset"];
@@ -31,7 +31,7 @@ const WITH_CACHES: [&str; 3] =
 const ATOMICS: [&str; 3] = ["flat atomics", "", "global atomics"];
 const THAT_RETURN: [&str; 3] = ["flat atomics that return", "", "global atomics that return"];
 
-/// All of them, and the opcodes of GLOBAL.
+/// Tests all segments and returns the opcodes of GLOBAL.
 pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) -> Named {
     let mut globals = Named::new();
     for (segment, start) in
@@ -61,7 +61,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) -> Named {
     globals
 }
 
-/// By its address alone.
+/// Returns the form with the vector address only.
 pub(super) fn plain(segment: Segment) -> Flat {
     Flat {
         segment,
@@ -75,18 +75,18 @@ pub(super) fn plain(segment: Segment) -> Flat {
     }
 }
 
-/// Whether it is a load, and what it moves.
+/// Returns true for a load, and the data format.
 pub(super) fn moved_by(name: &str) -> Option<(bool, Moved)> {
     let load = name.strip_prefix("load_").map(|rest| (true, rest));
     let (is_load, rest) = load.or(name.strip_prefix("store_").map(|rest| (false, rest)))?;
     Some((is_load, Moved::named(rest)?))
 }
 
-/// The forms of an address: a relation, words, and what is added to the register of the address.
+/// Returns the forms of an address: relation and words.
 fn forms(arch: Arch, plain: Flat) -> Vec<(&'static str, Flat)> {
     let segment = plain.segment as usize;
     let (least, most) = layout::reach(arch, plain.segment);
-    // Scratch has no room for more.
+    // Scratch is too small for larger offsets.
     let (least, most) = match plain.segment {
         Segment::Scratch => (least.max(-4096), most.min(4095)),
         _ => (least, most),
@@ -106,13 +106,13 @@ fn forms(arch: Arch, plain: Flat) -> Vec<(&'static str, Flat)> {
     forms
 }
 
-/// What the registers have, so that form and offset lead there.
+/// Returns the register contents with which form and offset lead to these addresses.
 fn leads(form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change {
     let offset = i64::from(form.offset);
     if form.scalar.is_none() {
         return addresses(move |lane| to(lane).wrapping_add_signed(-offset));
     }
-    // The register of a lane has 32 bits without a sign; what is behind it does not count.
+    // The lane's register is an unsigned 32-bit offset; the next register is ignored.
     const FAR: u64 = 0x9000_0000;
     Rc::new(move |state| {
         let base = to(0).wrapping_add_signed(-offset).wrapping_sub(FAR);
@@ -123,7 +123,7 @@ fn leads(form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change {
     })
 }
 
-/// What is told of a form with a scalar base: FLAT has none, and says nothing of it.
+/// Returns the text that a form with a scalar base must contain. FLAT has no scalar base and prints nothing for it.
 fn told(form: Flat) -> &'static str {
     match (form.scalar, form.segment) {
         (None, _) => "",
@@ -153,9 +153,9 @@ fn in_memory(arch: Arch, plain: Flat, moved: (bool, Moved), memory: u64) -> Vec<
         .collect()
 }
 
-/// Of 16 bytes that each lane has there, and in registers before.
+/// Claims about 16 bytes of scratch of each lane, which are first copied from registers.
 fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) -> Vec<Claim> {
-    /// Where a lane's bytes are, from the start of its scratch.
+    /// Offset of a lane's bytes in its scratch memory.
     const PLACE: u32 = 6144;
     let (is_load, moved) = moved;
     let of = |names: [&str; 2]| names.iter().find_map(|name| opcodes.get(*name)).copied();
@@ -175,7 +175,7 @@ fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) ->
     let whole = Flat { address: Some(ADDRESS + 1), ..plain };
     let mut claims = Vec::new();
     for (relation, form) in all {
-        // What is stored by a form is in v8 and behind.
+        // The data of the tested store is in v8 and following.
         let form = Flat { data: FIRST, ..form };
         let mut claim = known(relation, form.words(arch), EXEC);
         claim.told = told(form);
@@ -184,7 +184,7 @@ fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) ->
             claim.last = Flat { opcode: load, ..whole }.words(arch);
         }
         let alone = form.address.is_none();
-        // Where there is no register for a lane, all of them have one place.
+        // Without a vector register all lanes use the same offset.
         let place = move |lane: usize| if alone { PLACE } else { place(lane) };
         let skew = move |lane: usize| if alone { moved.skew(3) } else { moved.skew(lane) };
         claim.given = Rc::new(move |state: &mut State| {
@@ -220,12 +220,12 @@ fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) ->
     claims
 }
 
-/// Whether an atomic is of 64 bits.
+/// Returns true for a 64-bit atomic.
 pub(super) fn is_double(name: &str) -> bool {
     name.ends_with("_x2") || ["b64", "u64", "i64", "f64"].iter().any(|end| name.ends_with(end))
 }
 
-/// Half of the lanes find what they compare with: in v11 or v[12:13].
+/// Makes the comparison of half of the lanes succeed: the comparison value is in v11 or v[12:13].
 pub(super) fn finds(
     state: &mut State,
     of: fn(&State) -> &Vec<u32>,

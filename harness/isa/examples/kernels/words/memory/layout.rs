@@ -1,11 +1,11 @@
-//! The encodings of memory instructions, bit by bit. Source: "Microcode Formats" of AMD's guides to the ISAs of Vega, CDNA 3 and
-//! RDNA 2 to 4; the words of GFX90A from LLVM's tests of its assembler.
+//! Encodings of memory instructions, bit by bit. Source: "Microcode Formats" of AMD's ISA guides for Vega, CDNA 3 and
+//! RDNA 2 to 4; the words of GFX90A from LLVM's assembler tests.
 
 use device::{Arch, Generation};
 
 use Generation::{Rdna2, Rdna4};
 
-/// Words of a dialect of the microcode: they changed with GFX10, GFX11 and GFX12.
+/// Dialects of the microcode, which changed with GFX10, GFX11 and GFX12.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Format {
     Gfx9,
@@ -23,7 +23,7 @@ fn format(arch: Arch) -> Format {
     }
 }
 
-/// What stands for no scalar register.
+/// Returns the register number that means no scalar register.
 pub(super) fn none(arch: Arch) -> u32 {
     match format(arch) {
         Format::Gfx9 => 0x7f,
@@ -32,7 +32,7 @@ pub(super) fn none(arch: Arch) -> u32 {
     }
 }
 
-/// What FLAT reaches: by the field that says which.
+/// Segment of FLAT, as encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Segment {
     Flat = 0,
@@ -40,32 +40,32 @@ pub(super) enum Segment {
     Global = 2,
 }
 
-/// FLAT, and VFLAT, VGLOBAL and VSCRATCH of GFX12. All numbers are those of registers.
+/// FLAT, and VFLAT, VGLOBAL and VSCRATCH of GFX12. All numbers are register numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Flat {
     pub(super) segment: Segment,
     pub(super) opcode: u32,
     pub(super) result: u32,
     pub(super) data: u32,
-    /// Of scratch there may be none.
+    /// Vector address; optional for scratch.
     pub(super) address: Option<u32>,
     pub(super) scalar: Option<u32>,
     pub(super) offset: i32,
     pub(super) policy: Policy,
 }
 
-/// Bits about caches: each architecture has some of them, in this order.
+/// Cache policy bits, in the order of the architecture.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Policy(pub(super) u32);
 
 impl Policy {
-    /// For an atomic: it returns what was there.
+    /// Returns the bit that makes an atomic return the old value.
     pub(super) fn returning(arch: Arch) -> Policy {
-        // `th` of GFX12 begins with it; GFX9 to GFX11 have `glc` or `sc0`.
+        // It is the lowest bit of `th` on GFX12, and `glc` or `sc0` on GFX9 to GFX11.
         Policy(if format(arch) == Format::Gfx12 { 4 } else { 1 })
     }
 
-    /// All that an architecture has, one at a time.
+    /// Returns each policy bit of an architecture separately.
     pub(super) fn each(arch: Arch) -> impl Iterator<Item = Policy> {
         let bits = match format(arch) {
             // `scope` and `th`.
@@ -81,7 +81,7 @@ impl Policy {
     }
 }
 
-/// How far the offsets of an encoding reach: the least and the greatest.
+/// Returns the smallest and the largest offset.
 pub(super) fn reach(arch: Arch, segment: Segment) -> (i32, i32) {
     match (format(arch), segment) {
         (Format::Gfx9, Segment::Flat) => (0, 4095),
@@ -93,7 +93,7 @@ pub(super) fn reach(arch: Arch, segment: Segment) -> (i32, i32) {
     }
 }
 
-/// Whether scratch may have an address and a scalar at once.
+/// Returns true if scratch may have a vector address and a scalar.
 pub(super) fn adds_both_in_scratch(arch: Arch) -> bool {
     format(arch) >= Format::Gfx11 || arch.generation().is_gfx940()
 }
@@ -105,7 +105,7 @@ impl Flat {
         let has_scalar = format(arch) != Format::Gfx9 || segment != Segment::Flat;
         let scalar = self.scalar.unwrap_or(if has_scalar { none(arch) } else { 0 });
         let address = self.address.unwrap_or(0);
-        // From GFX940 and GFX11 on a bit says that scratch has a vector register for an address.
+        // From GFX940 and GFX11 on a bit shows that scratch has a vector address.
         let has_address = u32::from(segment == Segment::Scratch && self.address.is_some());
         let registers = result << 24 | scalar << 16 | data << 8 | address;
         let segment_bits = segment as u32;
@@ -135,7 +135,7 @@ impl Flat {
     }
 }
 
-/// `scope` and `th`, of which the lowest bit of `th` makes an atomic return.
+/// Encodes `scope` and `th`. The lowest bit of `th` makes an atomic return the old value.
 fn policy_of_gfx12(policy: Policy) -> u32 {
     policy.0 << 18
 }
@@ -147,7 +147,7 @@ pub(super) struct Buffer {
     pub(super) data: u32,
     pub(super) address: u32,
     pub(super) descriptor: u32,
-    /// A register or a constant that is added.
+    /// Register or constant of the scalar offset.
     pub(super) scalar: Option<u32>,
     pub(super) by_index: bool,
     pub(super) by_offset: bool,
@@ -155,12 +155,12 @@ pub(super) struct Buffer {
     pub(super) policy: Policy,
 }
 
-/// The greatest offset of a buffer instruction.
+/// Returns the largest offset of a buffer instruction.
 pub(super) fn reach_of_buffer(arch: Arch) -> u32 {
     if format(arch) == Format::Gfx12 { 0x7f_ffff } else { 4095 }
 }
 
-/// Whether a constant may stand where a scalar register is added.
+/// Returns true if the scalar offset may be a constant.
 pub(super) fn adds_constants(arch: Arch) -> bool {
     format(arch) != Format::Gfx12
 }
@@ -198,15 +198,15 @@ impl Buffer {
     }
 }
 
-/// DS, with two offsets of a byte or one of two; the registers are the result, the address, and two for data, or zeros for those
-/// that an instruction lacks.
+/// Encodes DS, with two one-byte offsets or one of two bytes. The registers are the result, the address, and two for
+/// data, or zeros for unused ones.
 pub(super) fn local(arch: Arch, opcode: u32, offsets: u32, registers: [u32; 4]) -> Vec<u32> {
     let [result, address, data, more] = registers;
     let place = if format(arch) == Format::Gfx9 { 17 } else { 18 };
     vec![0x36 << 26 | opcode << place | offsets, result << 24 | more << 16 | data << 8 | address]
 }
 
-/// SMEM: the first registers of the result and the base, a constant offset, and a register that is added.
+/// Encodes SMEM: first registers of the result and the base, a constant offset, and an offset register.
 pub(super) fn scalar(
     arch: Arch,
     opcode: u32,
@@ -217,7 +217,7 @@ pub(super) fn scalar(
     let common = result << 6 | base >> 1;
     match format(arch) {
         Format::Gfx9 => {
-            // Both a constant and a register, or one of them.
+            // A constant and a register, or one of them.
             let (both, constant) = (register.is_some() && offset != 0, register.is_none());
             let way = u32::from(both || constant) << 17 | u32::from(register.is_some()) << 14;
             let second = register.unwrap_or(0) << 25 | offset as u32 & 0x1f_ffff;
@@ -234,7 +234,7 @@ pub(super) fn scalar(
     }
 }
 
-/// How far the offsets of scalar loads reach.
+/// Returns the range of offsets of scalar loads.
 pub(super) fn reach_of_scalar(arch: Arch) -> (i32, i32) {
     match format(arch) {
         Format::Gfx12 => (-0x80_0000, 0x7f_ffff),

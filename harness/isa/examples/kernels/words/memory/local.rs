@@ -1,4 +1,4 @@
-//! DS: loads, stores and atomics of LDS.
+//! DS: loads, stores and atomics of the LDS.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -18,10 +18,11 @@ use crate::words::{
     slot::{FIRST, LOCAL, Slot},
 };
 
-/// Where the second of two data registers is: v12, behind two of the first.
+/// Second data register: v12, after two registers of the first.
 const SECOND: u32 = FIRST + 4;
 const SECOND_ROW: usize = 4;
-/// The registers that an instruction may have: the result, and two for data. The disassembler wants zeros for the others.
+/// Combinations of used registers: the result, the address, and two for data. The disassembler requires zeros for the
+/// others.
 const REGISTERS: [[u32; 4]; 5] = [
     [FIRST, ADDRESS, 0, 0],
     [0, ADDRESS, DATA, 0],
@@ -30,7 +31,7 @@ const REGISTERS: [[u32; 4]; 5] = [
     [FIRST, ADDRESS, DATA, SECOND],
 ];
 
-/// An instruction with the registers that it has.
+/// An instruction with its registers.
 #[derive(Clone, Copy)]
 struct Plain {
     opcode: u32,
@@ -66,7 +67,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) {
     }
 }
 
-/// Gives each lane an address in LDS.
+/// Sets an LDS address in each lane.
 fn addresses(of: impl Fn(usize) -> u32 + 'static) -> Change {
     Rc::new(move |state| {
         for (lane, registers) in state.lanes.iter_mut().enumerate() {
@@ -97,13 +98,13 @@ fn of_moves(arch: Arch, plain: Plain, moved: (bool, Moved)) -> Vec<Claim> {
     claims
 }
 
-/// Two places at once.
+/// An access to two locations.
 #[derive(Clone, Copy)]
 struct Two {
     is_load: bool,
     exchanges: bool,
     bytes: usize,
-    /// Bytes of a step of the two offsets.
+    /// Bytes per unit of the two offsets.
     step: usize,
 }
 
@@ -124,11 +125,11 @@ fn of_two(arch: Arch, plain: Plain, two: Two) -> Vec<Claim> {
         for exec in [EXEC, u64::MAX] {
             let offsets = first as u32 | (second as u32) << 8;
             let mut claim = known("two places of LDS", plain.words(arch, offsets), exec);
-            // Where both are one, who is the last is not said.
+            // If both locations are equal, the order of the accesses is unspecified.
             if first == second && (two.exchanges || !two.is_load) {
                 continue;
             }
-            // No two lanes share a place, for whatever reaches from one to the other.
+            // Lanes must not share a location, even with both offsets.
             let lane_step = if exec == EXEC { 16 } else { 2 * two.bytes };
             let apart = first.min(second) * two.step;
             let place = move |lane: usize, which: usize| {
@@ -162,7 +163,7 @@ fn of_two(arch: Arch, plain: Plain, two: Two) -> Vec<Claim> {
     claims
 }
 
-/// Atomics at offsets; one that returns is a load, and one that does not.
+/// Claims about atomics at offsets: one that returns equals a load followed by one that does not.
 fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
     let double = name.ends_with("64");
     let returns = name.contains("_rtn");
@@ -171,11 +172,11 @@ fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
         true => (known_as(&["read_b64", "load_b64"]), known_as(&["write_b64", "store_b64"])),
         false => (known_as(&["read_b32", "load_b32"]), known_as(&["write_b32", "store_b32"])),
     };
-    // An exchange stores; others have a name without a return.
+    // An exchange equals a store; others have a name without a return.
     let without = match name {
         "wrxchg_rtn_b32" | "wrxchg_rtn_b64" | "storexchg_rtn_b32" | "storexchg_rtn_b64" => store,
         _ if returns => all.get(&name.replace("_rtn", "")).copied(),
-        // What is neither is known by what its words did.
+        // Others are checked against the effect of their words.
         _ if all.contains_key(&with_return(name)) => Some(plain),
         _ => None,
     };
@@ -193,7 +194,7 @@ fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
         let lead = addresses(move |lane| LOCAL + place(lane) as u32 - offset);
         claim.given = Rc::new(move |state| {
             lead(state);
-            // Half of the lanes find what they compare with, whichever of the two that is.
+            // The comparison of half of the lanes succeeds, whichever register is the comparison value.
             for (lane, registers) in
                 state.lanes.iter_mut().enumerate().filter(|(at, _)| at % 2 == 1)
             {
@@ -208,7 +209,7 @@ fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
     claims
 }
 
-/// `add_u32`: `add_rtn_u32`.
+/// Returns `add_rtn_u32` for `add_u32`.
 fn with_return(name: &str) -> String {
     match name.rsplit_once('_') {
         Some((operation, of)) => format!("{operation}_rtn_{of}"),

@@ -1,16 +1,16 @@
-//! What loads and stores move, by their names and byte by byte.
+//! Data formats of loads and stores, byte by byte.
 
-/// What moves between registers and memory.
+/// Data format between registers and memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Moved {
     pub(super) bytes: usize,
     signed: bool,
-    /// In half of a register, and in which.
+    /// `Some` for half of a register; true for the upper half.
     half: Option<bool>,
 }
 
 impl Moved {
-    /// By what follows `load_` or `store_`.
+    /// Parses the part of a name after `load_` or `store_`.
     pub(super) fn named(name: &str) -> Option<Moved> {
         let half = name.contains("d16").then(|| name.contains("d16_hi"));
         let size = name.replace("d16_hi", "").replace("d16", "");
@@ -28,7 +28,7 @@ impl Moved {
         Some(Moved { bytes, signed, half })
     }
 
-    /// How far from a multiple of 16 it may begin, in turn.
+    /// Returns the misalignment of a lane's data from a multiple of 16, which varies between lanes.
     pub(super) fn skew(self, lane: usize) -> usize {
         match self.bytes {
             1 => lane * 7 % 16,
@@ -37,7 +37,7 @@ impl Moved {
         }
     }
 
-    /// Puts bytes of memory into registers. `clears`: the other half of a register does not stay.
+    /// Writes bytes of memory to registers. `clears` is true if the other half of a register is cleared.
     pub(super) fn load(self, bytes: &[u8], registers: &mut [u32], clears: bool) {
         if self.bytes >= 4 {
             for (register, word) in registers.iter_mut().zip(bytes.chunks_exact(4)) {
@@ -58,7 +58,7 @@ impl Moved {
         registers[0] = u32::from_le_bytes(word);
     }
 
-    /// The bytes that registers leave in memory.
+    /// Returns the bytes that registers write to memory.
     pub(super) fn stored(self, registers: &[u32]) -> Vec<u8> {
         let bytes: Vec<u8> = registers.iter().flat_map(|word| word.to_le_bytes()).collect();
         let first = if self.half == Some(true) { 2 } else { 0 };

@@ -15,16 +15,16 @@ use crate::words::{
     slot::{FIRST, ROWS, Slot, State},
 };
 
-/// s[14:15] have the base, or s[12:15] the descriptor, and s10 what is added.
+/// s[14:15] contain the base, or s[12:15] the descriptor, and s10 the offset.
 const BASE: u32 = FIRST + 6;
 const BASE_ROW: usize = 6;
 const DESCRIPTOR: u32 = FIRST + 4;
 const DESCRIPTOR_ROW: usize = 4;
 const ADDED: u32 = FIRST + 2;
 const ADDED_ROW: usize = 2;
-/// What more than eight registers is loaded to begins here.
+/// First result register of loads of more than eight registers.
 const MORE: u32 = 16;
-/// Where it is loaded from, in bytes.
+/// Offsets of the loaded data, in bytes.
 const PLACES: [usize; 3] = [1024, 1604, 2304];
 
 pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) {
@@ -60,13 +60,13 @@ fn size(name: &str) -> Option<Size> {
     })
 }
 
-/// A constant and a register that are added.
+/// Returns combinations of a constant and a register offset.
 fn offsets(arch: Arch, is_buffer: bool) -> Vec<(i32, Option<u32>)> {
     let (least, most) = layout::reach_of_scalar(arch);
     let mut offsets = vec![(0, None), (4, None), (0x7c, None), (most & !3, None)];
     offsets.extend([(0, Some(0x40)), (0, Some(4)), (12, Some(0x44)), (0x80, Some(0x8000_0000))]);
     if !is_buffer {
-        // A buffer has nothing before its start.
+        // A buffer has no data before its start.
         offsets.extend([(-4, None), (least, None), (-8, Some(0x60))]);
     }
     offsets
@@ -84,7 +84,7 @@ fn claims(
         Size::Piece(moved) => moved.bytes,
     };
     let base = if is_buffer { DESCRIPTOR } else { BASE };
-    // Of sixteen registers one half is looked at, and then the other.
+    // Sixteen registers are checked in two halves.
     let halves = if bytes == 64 { 2 } else { 1 };
     let mut claims = Vec::new();
     for (constant, register) in offsets(arch, is_buffer) {
@@ -108,7 +108,7 @@ fn claims(
             let from = (place as i64 - i64::from(constant)) - i64::from(register.unwrap_or(0));
             claim.given = match is_buffer {
                 false => based(memory.wrapping_add_signed(from), register),
-                // A buffer ends with what is loaded.
+                // The buffer ends with the loaded data.
                 true => described(
                     memory.wrapping_add_signed(from),
                     (place as i64 - from) as u64 + bytes as u64,
@@ -149,7 +149,7 @@ fn described(base: u64, bytes: u64, register: Option<u32>) -> Change {
     })
 }
 
-/// `s_mov_b64`.
+/// Returns `s_mov_b64`.
 fn moved_pair(arch: Arch, to: u32, from: u32) -> u32 {
     let opcode = match arch.generation() {
         device::Generation::Rdna2 => 4,

@@ -1,0 +1,95 @@
+//! Phrases that several messages use.
+
+/// Returns for example ` (line 14, iteration 3)`. Line 0 and occurrence 0 are left out. Occurrences count from 0,
+/// iterations from 1.
+pub(crate) fn place(line: u32, occurrence: u32) -> String {
+    match (line, occurrence) {
+        (0, 0) => String::new(),
+        (0, n) => format!(" (iteration {})", n + 1),
+        (line, 0) => format!(" (line {line})"),
+        (line, n) => format!(" (line {line}, iteration {})", n + 1),
+    }
+}
+
+/// Returns a number and its noun: `1 byte`, `2 bytes`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Joins alternatives: `a`, `a or b`, `a, b or c`.
+pub(crate) fn any_of(items: &[String]) -> String {
+    match items {
+        [] => "nothing".to_owned(),
+        [one] => one.clone(),
+        [head @ .., last] => format!("{} or {last}", head.join(", ")),
+    }
+}
+
+/// Signals that a process receives for a fault of its own: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and
+/// SIGSYS.
+pub(crate) const FAULTS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
+
+/// Returns the name of a signal on Linux (signal(7)), for example `SIGSEGV`; `signal 64` if it has no common name.
+pub fn signal(number: i32) -> String {
+    let name = match number {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        _ => return format!("signal {number}"),
+    };
+    name.to_owned()
+}
+
+/// Describes the end of a process by a signal that is not for a fault of its own.
+pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
+    let name = signal(number);
+    match name.as_str() {
+        "SIGXFSZ" => format!(
+            "the kernel ended {what} with SIGXFSZ: a file grew beyond the limit of file sizes (`file-size`)"
+        ),
+        "SIGXCPU" => {
+            format!("the kernel ended {what} with SIGXCPU: its processor time was used up")
+        }
+        _ => format!("{what} was ended from outside with {name}"),
+    }
+}
+
+/// Returns why a starter could not start its program; see `supervise::Start`.
+pub(crate) fn not_started(stderr: &str) -> Option<&str> {
+    stderr.lines().find_map(|line| line.strip_prefix("starter: "))
+}
+
+/// Returns the last line of a text that is not blank.
+pub(crate) fn last_line(text: &str) -> Option<&str> {
+    text.lines().map(str::trim).rfind(|line| !line.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// The shell's own list (`kill -l`, POSIX) is the reference.
+    #[test]
+    fn signal_names_match_those_of_the_shell() {
+        for number in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 24, 25, 31] {
+            let output = Command::new("sh").args(["-c", &format!("kill -l {number}")]).output();
+            let name = String::from_utf8(output.expect("a shell").stdout).expect("a name");
+            assert_eq!(signal(number), format!("SIG{}", name.trim()));
+        }
+        assert_eq!(signal(64), "signal 64");
+    }
+}

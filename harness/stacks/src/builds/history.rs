@@ -1,0 +1,300 @@
+//! The builds of an axis, oldest first.
+
+use download::Http;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering as Memory};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use version::Version;
+
+use super::listing::{self, Asking, Offered};
+use super::{build::of_day, names};
+use crate::{Build, BuildLocation, BuildQuery, BuildSource, Date, FindError, ListError, Sources};
+
+/// Before the second attempt at a listing.
+const BACKOFF: Duration = Duration::from_millis(500);
+
+/// Manifests that are read at once.
+const CONNECTIONS: usize = 8;
+
+/// Builds in the order in which they were made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// Oldest first.
+    pub builds: Vec<Build>,
+    /// Remarks: sources without a build for the architecture, builds that were left out.
+    pub silent: Vec<String>,
+    /// Days on which builds may be missing. A search must not claim that no build lies between two that enclose a gap.
+    #[serde(default)]
+    pub holes: Vec<ListingGap>,
+}
+
+/// Days of which a source did not say what it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListingGap {
+    /// The source's name.
+    pub source: String,
+    /// First day; nothing if the gap has no beginning.
+    pub from: Option<Date>,
+    /// Last day; nothing if the gap has no end.
+    pub to: Option<Date>,
+    /// Failure of the source.
+    pub reason: String,
+}
+
+impl ListingGap {
+    /// Returns true if a missing build could lie between two others.
+    pub fn between(&self, after: &Build, until: &Build) -> bool {
+        let ends = |a: Option<Date>, b: Option<Date>| a.zip(b).is_some_and(|(a, b)| a > b);
+        !ends(self.from, until.date) && !ends(after.date, self.to)
+    }
+}
+
+impl std::fmt::Display for ListingGap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.source, self.reason)
+    }
+}
+
+/// Asks every source and merges the answers by day and version. If several sources offer a build, the location of the
+/// later source comes first. The listing ends early when `stop` becomes true.
+///
+/// # Errors
+/// [`ListError::Empty`] where no source offers anything; what single sources said is in [`History::silent`].
+/// [`ListError::Cancelled`].
+pub fn list_builds(
+    sources: &Sources,
+    wanted: &BuildQuery,
+    stop: &AtomicBool,
+) -> Result<History, ListError> {
+    let http = Asking { http: Http::new(BACKOFF), stop };
+    let families = sources.families_of(&wanted.gfx);
+    let mut history = History::default();
+    let mut left_out = 0;
+    let mut merged: BTreeMap<String, Build> = BTreeMap::new();
+    for source in &sources.sources {
+        let hole = |reason: String| ListingGap {
+            source: source.name.clone(),
+            from: source.from,
+            to: source.to,
+            reason,
+        };
+        match listing::offered(source, &families, wanted, &http) {
+            Ok(Offered { builds, absent, troubles }) => {
+                let told = absent.iter().map(|reason| format!("{}: {reason}", source.name));
+                history.silent.extend(told);
+                history.holes.extend(troubles.into_iter().map(hole));
+                if builds.is_empty() {
+                    history.silent.push(format!("{}: nothing for {}", source.name, wanted.gfx));
+                }
+                let (beside, builds): (Vec<_>, Vec<_>) = builds.into_iter().partition(|build| {
+                    let beside = names::beside_main(&build.version);
+                    beside.is_some_and(|kind| !wanted.beside_main.contains(&kind))
+                });
+                left_out += beside.len();
+                for build in builds {
+                    match merged.get_mut(&build.id) {
+                        Some(known) => known.places.splice(0..0, build.places).for_each(drop),
+                        None => drop(merged.insert(build.id.clone(), build)),
+                    }
+                }
+            }
+            Err(reason) => history.holes.push(hole(reason)),
+        }
+        // A cancelled listing says nothing about this source.
+        if stop.load(Memory::Relaxed) {
+            return Err(ListError::Cancelled);
+        }
+    }
+    if left_out > 0 {
+        history.silent.push(format!(
+            "{left_out} builds that are not nights of the main branch (+bkc, .dev0) were left out; to search them, name one as an \
+             end"
+        ));
+    }
+    history.builds = in_order(merged.into_values().collect());
+    if let Some(release) = history.builds.iter().find(|build| is_release(build))
+        && history
+            .builds
+            .iter()
+            .any(|build| !is_release(build) && names::day(&build.version).is_some())
+    {
+        history.silent.push(format!(
+            "{} is a release, from a branch of its own: it stands behind the last night of its version, whenever it was \
+             uploaded; a fix that is only on the release branch may look like a change between the release and its neighbours",
+            release.id
+        ));
+    }
+    if history.builds.is_empty() {
+        let holes = history.holes.iter().map(ListingGap::to_string);
+        let reasons = holes.chain(history.silent).collect();
+        return Err(ListError::Empty { gfx: wanted.gfx.clone(), reasons });
+    }
+    Ok(history)
+}
+
+/// Returns true if a build is from a release branch: its version names neither a day nor a commit.
+fn is_release(build: &Build) -> bool {
+    let version = build.version.parse::<Version>();
+    version.is_ok() && names::day(&build.version).is_none() && !build.version.contains(".dev")
+}
+
+/// Sorts nights by day, and each release after the last night of its version or an earlier one. The day of a release's upload
+/// does not show where its branch left the main one.
+fn in_order(builds: Vec<Build>) -> Vec<Build> {
+    let (mut releases, mut nights): (Vec<_>, Vec<_>) = builds.into_iter().partition(is_release);
+    let numbers = |build: &Build| {
+        let text = build.version.as_str();
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        text[..end]
+            .trim_end_matches('.')
+            .split('.')
+            .map(|n| n.parse().unwrap_or(0))
+            .collect::<Vec<u64>>()
+    };
+    nights.sort_by(order);
+    releases.sort_by(|a, b| numbers(a).cmp(&numbers(b)).then_with(|| order(a, b)));
+    for release in releases {
+        let before = |night: &Build| {
+            names::day(&night.version).is_none() || numbers(night) <= numbers(&release)
+        };
+        let at = nights.iter().rposition(before).map_or(0, |at| at + 1);
+        nights.insert(at, release);
+    }
+    nights
+}
+
+/// Compares by day, because version strings of different lines do not sort (7.15 was followed by 10.0).
+fn order(a: &Build, b: &Build) -> Ordering {
+    let version = |build: &Build| build.version.parse::<Version>().ok();
+    // Runs of one day are numbered in their order; versions that are commits have none.
+    let run = |build: &Build| build.run.as_ref().and_then(|run| run.parse::<u64>().ok());
+    a.date
+        .cmp(&b.date)
+        .then_with(|| run(a).cmp(&run(b)))
+        .then_with(|| version(a).cmp(&version(b)))
+        .then_with(|| a.id.cmp(&b.id))
+}
+
+/// Reads the commits of builds, without fetching the builds, from the manifests that their CI runs publish. Returns the number of
+/// builds in the range that have commits afterwards. Ends early when `stop` becomes true.
+pub fn read_components(
+    sources: &Sources,
+    history: &mut History,
+    range: Range<usize>,
+    stop: &AtomicBool,
+) -> usize {
+    let http = &Asking { http: Http::new(BACKOFF), stop };
+    let builds = history.builds.get_mut(range).unwrap_or_default();
+    let learn = |build: &mut Build| {
+        let named = |source: &&BuildSource| {
+            build.places.iter().any(|place| {
+                matches!(place, BuildLocation::Archives { source: name, .. } if *name == source.name)
+            })
+        };
+        let mut own = sources.sources.iter().filter(named);
+        let known = own.find_map(|source| listing::components(source, build, http));
+        build.components = known;
+    };
+    // Each build needs two small files, so nearly all time is spent waiting for hosts.
+    let todo = Mutex::new(builds.iter_mut().filter(|build| build.components.is_none()));
+    let next = || todo.lock().ok()?.next();
+    download::crew(CONNECTIONS, || {
+        while let Some(build) = next() {
+            learn(build);
+        }
+    });
+    builds.iter().filter(|build| build.components.is_some()).count()
+}
+
+impl History {
+    /// Returns the position of the build that a text names: an id, a version, a day (`2026-07-02` or `20260702`), the beginning
+    /// of a commit, perhaps with its day (`361a3e7@2026-07-04`), `first` or `last`.
+    ///
+    /// A day names the last of its builds. In a history of pushes, a day or the version of a night names the last push that the
+    /// night contains. Nights are built at midnight, so that of 2 July contains the pushes until 1 July.
+    ///
+    /// # Errors
+    /// [`FindError`] with the neighbours, also for a day without a build.
+    pub fn find(&self, text: &str) -> Result<usize, FindError> {
+        let last = self.builds.len().checked_sub(1);
+        let text = of_day(text).map_or(text, |(commit, _)| commit);
+        let day = text.parse::<Date>().ok();
+        let commits = self.builds.iter().all(Build::is_push) && last.is_some();
+        let night = day.or_else(|| names::day(text)).filter(|_| commits);
+        let found = match (text, night) {
+            ("first", _) => last.map(|_| 0),
+            ("last", _) => last,
+            (_, Some(night)) => self.builds.iter().rposition(|b| b.date < Some(night)),
+            _ => self
+                .builds
+                .iter()
+                .position(|build| build.is_called(text))
+                .or_else(|| self.builds.iter().rposition(|b| day.is_some() && b.date == day)),
+        };
+        found.ok_or_else(|| FindError { wanted: text.into(), offered: self.around(day) })
+    }
+
+    /// Returns the builds of a day if there are several.
+    pub fn of_day(&self, text: &str) -> Vec<&Build> {
+        let Ok(day) = text.parse::<Date>() else { return Vec::new() };
+        let of_day = |build: &&Build| build.date == Some(day) && !build.is_push();
+        let builds: Vec<_> = self.builds.iter().filter(of_day).collect();
+        if builds.len() > 1 { builds } else { Vec::new() }
+    }
+
+    fn around(&self, day: Option<Date>) -> String {
+        let id = |build: Option<&Build>| build.map_or("none", |build| build.id.as_str()).to_owned();
+        match day {
+            Some(_) => {
+                let after = self.builds.iter().position(|build| build.date > day);
+                let before = self.builds[..after.unwrap_or(self.builds.len())].last();
+                let after = after.and_then(|at| self.builds.get(at));
+                format!("the one before is {}, the one after is {}", id(before), id(after))
+            }
+            None => format!(
+                "there are {}, from {} to {}",
+                self.builds.len(),
+                id(self.builds.first()),
+                id(self.builds.last())
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_a_release_after_the_nights_of_its_version() {
+        let build = |version: &str, uploaded: &str| Build {
+            date: names::day(version).or_else(|| uploaded.parse().ok()),
+            ..Build::named(version.to_owned(), version.to_owned())
+        };
+        let builds = vec![
+            build("7.14.0", "2026-08-01"),
+            build("7.14.0a20260620", ""),
+            build("7.15.0a20260630", ""),
+            build("7.13.0", "2026-07-15"),
+            build("10.0.0a20260729", ""),
+            build("10.1.0rc3", "2026-07-01"),
+        ];
+        let got: Vec<_> = in_order(builds).into_iter().map(|build| build.id).collect();
+        assert_eq!(
+            got,
+            [
+                "7.13.0",
+                "7.14.0a20260620",
+                "7.14.0",
+                "7.15.0a20260630",
+                "10.0.0a20260729",
+                "10.1.0rc3"
+            ]
+        );
+    }
+}

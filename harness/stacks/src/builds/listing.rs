@@ -1,0 +1,251 @@
+//! Reading what sources offer.
+
+mod index;
+mod runs;
+mod s3;
+mod wheels;
+
+use download::{Bound, Failure, Http};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::names;
+use crate::{Archive, Build, BuildLocation, BuildQuery, BuildSource, Date, SourceKind};
+
+pub(crate) use runs::components;
+
+/// File that a listing names.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// File name.
+    name: String,
+    /// Address.
+    url: String,
+    /// In bytes.
+    size: Option<u64>,
+    /// Day of the upload.
+    day: Option<Date>,
+}
+
+/// Likely reason for a page in HTML in place of a listing.
+const PORTAL: &str = "does a portal or a proxy want a login?";
+
+/// Days between a night and its last push, at most; at Christmas there are few pushes.
+const QUIET: i64 = 10;
+
+/// Answer of a source.
+#[derive(Default)]
+pub(crate) struct Offered {
+    pub(crate) builds: Vec<Build>,
+    /// Parts of it that are not there, such as the page of a family under its old name.
+    pub(crate) absent: Vec<String>,
+    /// Parts of it that did not answer, so that builds may be missing.
+    pub(crate) troubles: Vec<String>,
+}
+
+impl From<Vec<Build>> for Offered {
+    fn from(builds: Vec<Build>) -> Self {
+        Self { builds, ..Self::default() }
+    }
+}
+
+/// Returns the builds of a source that match a query.
+pub(crate) fn offered(
+    source: &BuildSource,
+    families: &[String],
+    wanted: &BuildQuery,
+    http: &Asking<'_>,
+) -> Result<Offered, String> {
+    // A source may be older or younger than what is wanted.
+    let later = |a: Option<Date>, b: Option<Date>| a.max(b);
+    let earlier = |a: Option<Date>, b: Option<Date>| match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    let (from, to) = (later(source.from, wanted.from), earlier(source.to, wanted.to));
+    if from.zip(to).is_some_and(|(from, to)| from > to) {
+        return Ok(Offered::default());
+    }
+    let mut offered: Offered = match source.kind {
+        SourceKind::S3Xml => tarballs(source, families, s3::list(source, http)?).into(),
+        SourceKind::IndexHtml => tarballs(source, families, index::list(source, http)?).into(),
+        SourceKind::SimpleIndex => wheels::list(source, families, &wanted.gfx, http)?,
+        SourceKind::Shards => {
+            // A night's last push is of a day before it.
+            let from =
+                from.map(|from| if source.runs.is_some() { from.plus(-QUIET) } else { from });
+            return runs::list(source, families, from, to, http).map(Offered::from);
+        }
+        SourceKind::Dir => directory(Path::new(&source.url))?.into(),
+        SourceKind::Debian => debian().into(),
+    };
+    let within = |build: &Build| match build.date {
+        Some(date) => from.is_none_or(|from| date >= from) && to.is_none_or(|to| date <= to),
+        None => true,
+    };
+    offered.builds.retain(within);
+    Ok(offered)
+}
+
+/// Returns, for each version, the tarball of the most preferred family.
+fn tarballs(source: &BuildSource, families: &[String], entries: Vec<Entry>) -> Vec<Build> {
+    let mut best: BTreeMap<String, (usize, Build)> = BTreeMap::new();
+    for entry in entries {
+        let Some(tarball) = names::tarball(&entry.name) else { continue };
+        let Some(rank) = families.iter().position(|f| f == tarball.family) else { continue };
+        let version = tarball.version.to_owned();
+        if best.get(&version).is_some_and(|(known, _)| *known < rank) {
+            continue;
+        }
+        let build = Build {
+            date: names::day(&version).or(entry.day),
+            family: tarball.family.to_owned(),
+            places: vec![BuildLocation::Archives {
+                source: source.name.clone(),
+                archives: vec![Archive {
+                    url: entry.url,
+                    size: entry.size,
+                    name: entry.name.clone(),
+                    sha256: None,
+                    sha256_url: None,
+                }],
+            }],
+            ..Build::named(version.clone(), version.clone())
+        };
+        best.insert(version, (rank, build));
+    }
+    best.into_values().map(|(_, build)| build).collect()
+}
+
+/// Returns the prefixes in a folder. Their names are taken as version and day.
+fn directory(at: &Path) -> Result<Vec<Build>, String> {
+    let entries = fs::read_dir(at).map_err(|e| format!("cannot read {}: {e}", at.display()))?;
+    let build = |path: PathBuf| {
+        let id = path.file_name()?.to_str()?.to_owned();
+        (path.is_dir() && !id.starts_with('.')).then(|| Build {
+            date: names::day(&id),
+            places: vec![BuildLocation::Directory(path)],
+            ..Build::named(id.clone(), id)
+        })
+    };
+    Ok(entries.filter_map(|entry| build(entry.ok()?.path())).collect())
+}
+
+fn debian() -> Vec<Build> {
+    let build = |release: &crate::Release| Build {
+        places: vec![BuildLocation::Debian(release.to_string())],
+        ..Build::named(release.to_string(), release.version.to_owned())
+    };
+    crate::RELEASES.iter().map(build).collect()
+}
+
+/// HTTP client whose waits the caller may cancel.
+pub(crate) struct Asking<'a> {
+    pub(crate) http: Http,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// Longest page that is read. A page of the largest listing has 1 MB.
+const PAGE: Bound = Bound::new(64 << 20, "no page of a listing is longer");
+
+impl Asking<'_> {
+    fn get(&self, url: &str, accept: &str) -> Result<(String, String), Failure> {
+        self.http.text(url, accept, PAGE, self.stop)
+    }
+
+    fn text(&self, url: &str, accept: &str) -> Result<(String, String), String> {
+        self.get(url, accept).map_err(|failure| failure.to_string())
+    }
+}
+
+/// Characters that are escaped: all but RFC 3986's unreserved ones and the slash. A `+` would mean a space.
+const PATH: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// Returns a key or file name as part of an address.
+fn escaped(path: &str) -> String {
+    utf8_percent_encode(path, PATH).to_string()
+}
+
+/// Returns the address that a link on a page leads to.
+fn joined(base: &str, link: &str) -> String {
+    let site = base.find("://").and_then(|at| Some(at + 3 + base[at + 3..].find('/')?));
+    if link.contains("://") {
+        link.to_owned()
+    } else if let Some(path) = link.strip_prefix('/') {
+        format!("{}/{path}", &base[..site.unwrap_or(base.len())])
+    } else {
+        let (mut base, mut link) = (base.trim_end_matches('/'), link);
+        while let Some(rest) = link.strip_prefix("../") {
+            base = base.rsplit_once('/').map_or(base, |(up, _)| up);
+            link = rest;
+        }
+        format!("{base}/{}", link.trim_start_matches("./"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_resolved() {
+        let check = |link: &str, expected: &str| {
+            assert_eq!(joined("http://h:1/v2/gfx1151/core/", link), expected);
+        };
+        check("a.whl", "http://h:1/v2/gfx1151/core/a.whl");
+        check("./a.whl", "http://h:1/v2/gfx1151/core/a.whl");
+        check("../../a.whl", "http://h:1/v2/a.whl");
+        check("/x/a.whl", "http://h:1/x/a.whl");
+        check("https://other/a.whl", "https://other/a.whl");
+    }
+
+    #[test]
+    fn escapes_a_plus_in_a_name() {
+        assert_eq!(escaped("v4/x-7.10.0.dev0+ab~1.tar.gz"), "v4/x-7.10.0.dev0%2Bab~1.tar.gz");
+    }
+
+    #[test]
+    fn the_preferred_family_wins_and_old_names_serve() {
+        let entries = |names: &[&str]| {
+            let entry = |name: &&str| Entry {
+                name: format!("therock-dist-linux-{name}.tar.gz"),
+                url: "http://h/x".into(),
+                size: None,
+                day: None,
+            };
+            names.iter().map(entry).collect::<Vec<_>>()
+        };
+        let families: Vec<String> =
+            ["gfx110X-all", "gfx110X-dgpu", "multiarch"].map(str::to_owned).into();
+        let source = crate::Sources { sources: vec![], families: BTreeMap::new() }
+            .select(&["index-html=http://h/".into()])
+            .unwrap()
+            .sources
+            .remove(0);
+        let builds = tarballs(
+            &source,
+            &families,
+            entries(&[
+                "multiarch-7.15.0a20260702",
+                "gfx110X-all-7.15.0a20260702",
+                "gfx110X-dgpu-7.9.0rc20251001",
+                "gfx1151-7.15.0a20260703",
+                "multiarch-10.1.0a20260831",
+            ]),
+        );
+        let got: Vec<_> = builds.iter().map(|b| format!("{} {}", b.family, b.version)).collect();
+        assert_eq!(
+            got,
+            [
+                "multiarch 10.1.0a20260831",
+                "gfx110X-all 7.15.0a20260702",
+                "gfx110X-dgpu 7.9.0rc20251001"
+            ]
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! CI runs: their parts as builds, and their manifests.
+
+use download::Failure;
+use serde::Deserialize;
+
+use super::{Asking, escaped};
+use crate::{Archive, Build, BuildLocation, BuildSource, Components, Date};
+
+/// Days of status files that are read if the query has no first day.
+const DAYS: i64 = 120;
+
+/// GitHub lists at most 1000 runs of one query.
+const MOST_PAGES: usize = 10;
+
+/// CI run that made a build.
+struct Run {
+    id: String,
+    version: String,
+    day: Option<Date>,
+}
+
+pub(super) fn list(
+    source: &BuildSource,
+    families: &[String],
+    from: Option<Date>,
+    to: Option<Date>,
+    http: &Asking<'_>,
+) -> Result<Vec<Build>, String> {
+    let to = to.unwrap_or_else(Date::today);
+    let from = from.unwrap_or_else(|| to.plus(-DAYS));
+    let runs = match (&source.runs, &source.status) {
+        (Some(template), _) => pushes(template, from, to, http)?,
+        (None, Some(template)) => nightlies(template, from, to, http)?,
+        (None, None) => Vec::new(),
+    };
+    let family = families.first().cloned().unwrap_or_default();
+    let build = |run: Run| {
+        let base = source.url.replace("{run}", &run.id);
+        // The parts were .tar.xz before they were .tar.zst.
+        let place = |ending: &str| BuildLocation::Archives {
+            source: source.name.clone(),
+            archives: source
+                .parts
+                .iter()
+                .map(|part| {
+                    let name = format!("{part}{ending}");
+                    let url = format!("{base}{}", escaped(&name));
+                    let sha256_url = Some(format!("{url}.sha256sum"));
+                    Archive { name, url, size: None, sha256: None, sha256_url }
+                })
+                .collect(),
+        };
+        Build {
+            date: run.day,
+            family: family.clone(),
+            places: vec![place(".tar.zst"), place(".tar.xz")],
+            run: Some(run.id),
+            ..Build::named(run.version.clone(), run.version)
+        }
+    };
+    Ok(runs.into_iter().map(build).collect())
+}
+
+/// Quartz's status of a nightly: https://github.com/ROCm/quartz. Any minor version of its schema is read.
+#[derive(Deserialize)]
+struct Status {
+    rocm_version: Option<String>,
+    trigger_workflow_run_id: Option<serde_json::Value>,
+}
+
+impl Status {
+    fn run(&self) -> Option<String> {
+        match self.trigger_workflow_run_id.as_ref()? {
+            serde_json::Value::String(id) => Some(id.clone()),
+            serde_json::Value::Number(id) => Some(id.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// Reads the status of a day; nothing if the day has none.
+fn status(template: &str, day: Date, http: &Asking<'_>) -> Result<Option<Status>, String> {
+    let url = template.replace("{date}", &day.compact());
+    match http.get(&url, "application/json") {
+        Ok((text, _)) => serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|error| format!("{url}: not a status: {error}")),
+        Err(Failure::Missing { .. }) => Ok(None),
+        Err(failure) => Err(failure.to_string()),
+    }
+}
+
+/// Returns one run for each day that has a status. A day without a status had no nightly.
+///
+/// # Errors
+/// A status cannot be read, so that it is unknown if there was a nightly.
+fn nightlies(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec<Run>, String> {
+    let mut runs = Vec::new();
+    let mut day = from;
+    while day <= to {
+        if let Some(status) = status(template, day, http)?
+            && let (Some(id), Some(rocm)) = (status.run(), status.rocm_version)
+        {
+            let dated = crate::builds::names::day(&rocm).is_some();
+            let version = if dated { rocm } else { format!("{rocm}a{}", day.compact()) };
+            runs.push(Run { id, version, day: Some(day) });
+        }
+        day = day.plus(1);
+    }
+    Ok(runs)
+}
+
+/// GitHub's list of workflow runs: https://docs.github.com/en/rest/actions/workflow-runs.
+#[derive(Deserialize)]
+struct Pushes {
+    workflow_runs: Vec<Push>,
+}
+
+#[derive(Deserialize)]
+struct Push {
+    id: u64,
+    head_sha: String,
+    created_at: String,
+    event: String,
+}
+
+/// Returns one run for each push, oldest first. Within a day, pushes are ordered by the numbers of their runs.
+fn pushes(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec<Run>, String> {
+    let filled = template.replace("{from}", &from.to_string()).replace("{to}", &to.to_string());
+    let mut runs: Vec<(u64, Run)> = Vec::new();
+    for page in 1..=MOST_PAGES {
+        let url = if page == 1 { filled.clone() } else { format!("{filled}&page={page}") };
+        let (body, _) = http.text(&url, "application/vnd.github+json")?;
+        let list: Pushes = serde_json::from_str(&body)
+            .map_err(|error| format!("{url}: not a list of runs: {error}"))?;
+        let before = runs.len();
+        for push in list.workflow_runs.into_iter().filter(|push| push.event == "push") {
+            // A second run of one push has the same source.
+            if runs.iter().all(|(_, known)| known.version != push.head_sha) {
+                let day = push.created_at.parse().ok();
+                runs.push((push.id, Run { id: push.id.to_string(), version: push.head_sha, day }));
+            }
+        }
+        // The page after the last is empty.
+        if runs.len() == before {
+            break;
+        }
+    }
+    runs.sort_by_key(|(id, _)| *id);
+    Ok(runs.into_iter().map(|(_, run)| run).collect())
+}
+
+/// Reads the commits of a build from the manifest of its run.
+pub(crate) fn components(
+    source: &BuildSource,
+    build: &Build,
+    http: &Asking<'_>,
+) -> Option<Components> {
+    let manifest = source.manifest.as_ref()?;
+    let run = build
+        .run
+        .clone()
+        .or_else(|| status(source.status.as_ref()?, build.date?, http).ok()??.run())?;
+    let url = manifest.replace("{run}", &run);
+    Components::parse(&http.text(&url, "application/json").ok()?.0)
+}

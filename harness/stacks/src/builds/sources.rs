@@ -1,0 +1,358 @@
+//! Configuration of the places that publish builds, with dated defaults.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Date, PathError, SourcesError};
+
+const DEFAULTS: &str = include_str!("sources.toml");
+
+/// Sources of builds, in order. If several offer a build, the later source wins.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// The sources.
+    pub sources: Vec<BuildSource>,
+    /// Names of families per architecture.
+    pub families: Families,
+}
+
+/// Names of the families of each architecture, the preferred first. Families have been renamed over time.
+pub type Families = BTreeMap<String, Vec<String>>;
+
+/// Host or folder that publishes builds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct BuildSource {
+    /// Name in messages and in `--source`.
+    pub name: String,
+    /// Channel: `nightly`, `stable`, `commits`. `--source` takes a channel as well.
+    #[serde(default)]
+    pub channel: String,
+    /// Format of the listing.
+    pub kind: SourceKind,
+    /// Address, or folder.
+    #[serde(default)]
+    pub url: String,
+    /// Beginning of the keys, for [`SourceKind::S3Xml`].
+    #[serde(default)]
+    pub prefix: String,
+    /// First day whose builds are taken from the source.
+    pub from: Option<Date>,
+    /// Last day whose builds are taken from the source. A bucket that is not filled any more still lists its builds.
+    pub to: Option<Date>,
+    /// Address of the status file of the nightly of `{date}`. The file names the CI run.
+    pub status: Option<String>,
+    /// Address at which GitHub lists the runs between the days `{from}` and `{to}`, one build each.
+    pub runs: Option<String>,
+    /// Address of the commits of the build that `{run}` made.
+    pub manifest: Option<String>,
+    /// Parts that together make a prefix: archives for [`SourceKind::Shards`], packages for [`SourceKind::SimpleIndex`].
+    #[serde(default)]
+    pub parts: Vec<String>,
+}
+
+/// Format in which a source lists its builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceKind {
+    /// S3's ListObjectsV2, page by page.
+    S3Xml,
+    /// A page with `const files = [...]` in it, as TheRock's `index_generation_s3_tar.py` writes it.
+    IndexHtml,
+    /// A Python package index (PEP 503 and PEP 691).
+    SimpleIndex,
+    /// Parts of a CI run (`core-hip_lib_generic.tar.zst`), found by run.
+    Shards,
+    /// Folders in a folder.
+    Dir,
+    /// The releases that Debian packages.
+    Debian,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    source: Vec<toml::Table>,
+    #[serde(default)]
+    families: Families,
+}
+
+impl Sources {
+    /// Returns the defaults, changed by a file: the given one, or else `rocrepro/sources.toml` in the user's configuration
+    /// folder, if that exists.
+    ///
+    /// # Errors
+    /// [`SourcesError::Io`] if the given file cannot be read, [`SourcesError::Config`] with all its mistakes.
+    pub fn load(given: Option<&Path>) -> Result<Self, SourcesError> {
+        let mut sources = Self::parse(DEFAULTS, Path::new("sources.toml"))?;
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        let user = absolute("XDG_CONFIG_HOME")
+            .or_else(|| Some(absolute("HOME")?.join(".config")))
+            .map(|folder| folder.join("rocrepro/sources.toml"))
+            .filter(|path| path.is_file());
+        let Some(path) = given.map(Path::to_owned).or(user) else { return Ok(sources) };
+        let text = fs::read_to_string(&path).map_err(PathError::io("read", &path))?;
+        let changes = Self::parse(&text, &path)?;
+        sources.families.extend(changes.families);
+        for source in changes.sources {
+            match sources.sources.iter_mut().find(|known| known.name == source.name) {
+                Some(known) => *known = source,
+                None => sources.sources.push(source),
+            }
+        }
+        Ok(sources)
+    }
+
+    /// Reads the text of a file of sources, alone. `path` names it in mistakes.
+    ///
+    /// # Errors
+    /// [`SourcesError::Config`] with all mistakes.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, SourcesError> {
+        let mistakes = |problems| SourcesError::Config { path: path.to_owned(), problems };
+        let file: File = toml::from_str(text)
+            .map_err(|error| mistakes(vec![error.to_string().trim().replace('\n', " ")]))?;
+        let mut problems = Vec::new();
+        let mut sources: Vec<BuildSource> = Vec::new();
+        for (at, table) in file.source.into_iter().enumerate() {
+            let called = table.get("name").and_then(|name| name.as_str()).map(str::to_owned);
+            let called = called.unwrap_or_else(|| format!("number {}", at + 1));
+            match table.try_into::<BuildSource>() {
+                Ok(source) => {
+                    problems.extend(source.mistakes());
+                    if sources.iter().any(|other| other.name == source.name) {
+                        problems.push(format!("source {called} is there twice"));
+                    }
+                    sources.push(source);
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    problems.push(format!("source {called}: {}", text.trim().replace('\n', " ")));
+                }
+            }
+        }
+        if problems.is_empty() {
+            Ok(Self { sources, families: file.families })
+        } else {
+            Err(mistakes(problems))
+        }
+    }
+
+    /// Selects sources by a name, a channel, `debian`, `dir:FOLDER`, or `KIND=ADDRESS`.
+    ///
+    /// # Errors
+    /// [`SourcesError::UnknownSource`] with all names that are not sources.
+    pub fn select(&self, names: &[String]) -> Result<Self, SourcesError> {
+        let mut unknown = Vec::new();
+        let mut sources = Vec::new();
+        for name in names {
+            let found: Vec<_> =
+                self.sources.iter().filter(|s| s.name == *name || s.channel == *name).collect();
+            let given = name.split_once('=').and_then(|(kind, url)| {
+                Some((SourceKind::deserialize(toml::Value::String(kind.to_owned())).ok()?, url))
+            });
+            let given = given.or_else(|| Some((SourceKind::Dir, name.strip_prefix("dir:")?)));
+            let source = given.map(|(kind, url)| BuildSource::at(name, kind, url));
+            match source.filter(|source| source.mistakes().is_empty()) {
+                _ if !found.is_empty() => sources.extend(found.into_iter().cloned()),
+                Some(source) => sources.push(source),
+                None => unknown.push(name.clone()),
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(Self { sources, families: self.families.clone() });
+        }
+        let mut known: Vec<&str> =
+            self.sources.iter().flat_map(|s| [s.channel.as_str(), s.name.as_str()]).collect();
+        known.retain(|name| !name.is_empty());
+        known.dedup();
+        Err(SourcesError::UnknownSource { wanted: unknown, known: known.join(", ") })
+    }
+
+    /// Returns the names of an architecture's families. An unknown architecture is its own family.
+    pub(crate) fn families_of(&self, gfx: &str) -> Vec<String> {
+        self.families.get(gfx).cloned().unwrap_or_else(|| vec![gfx.into(), "multiarch".into()])
+    }
+}
+
+impl BuildSource {
+    fn at(name: &str, kind: SourceKind, url: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            channel: String::new(),
+            kind,
+            url: url.to_owned(),
+            prefix: String::new(),
+            from: None,
+            to: None,
+            status: None,
+            runs: None,
+            manifest: None,
+            parts: match kind {
+                SourceKind::SimpleIndex => vec!["rocm-sdk-core".into()],
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    fn mistakes(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut problem = |text: String| problems.push(format!("source {}: {text}", self.name));
+        let network = !matches!(self.kind, SourceKind::Dir | SourceKind::Debian);
+        let web = |url: &str| url.starts_with("http://") || url.starts_with("https://");
+        if network && !web(&self.url) {
+            problem(format!("url is {:?}, not an http address", self.url));
+        }
+        if network && !self.url.ends_with('/') {
+            problem(format!("url {:?} does not end with a slash", self.url));
+        }
+        if self.kind == SourceKind::Dir && self.url.is_empty() {
+            problem("url names no folder".into());
+        }
+        if self.from.zip(self.to).is_some_and(|(from, to)| from > to) {
+            problem("from is after to".into());
+        }
+        if self.kind == SourceKind::Shards {
+            if self.status.is_none() && self.runs.is_none() {
+                problem("shards need status or runs, which tell the runs".into());
+            }
+            if !self.url.contains("{run}") {
+                problem("url has no {run}".into());
+            }
+        }
+        if matches!(self.kind, SourceKind::Shards | SourceKind::SimpleIndex)
+            && self.parts.is_empty()
+        {
+            problem("parts is empty".into());
+        }
+        let needs = [
+            ("status", &self.status, &["{date}"][..]),
+            ("runs", &self.runs, &["{from}", "{to}"]),
+            ("manifest", &self.manifest, &["{run}"]),
+        ];
+        for (field, template, placeholders) in needs {
+            let Some(template) = template else { continue };
+            for placeholder in placeholders.iter().filter(|p| !template.contains(**p)) {
+                problem(format!("{field} has no {placeholder}"));
+            }
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hint::in_full;
+
+    fn parse(text: &str) -> Result<Sources, SourcesError> {
+        Sources::parse(text, Path::new("mine.toml"))
+    }
+
+    #[test]
+    fn the_defaults_are_sound() {
+        let sources = parse(DEFAULTS).unwrap();
+        let nightly = sources.select(&["nightly".into()]).unwrap();
+        assert_eq!(nightly.sources.len(), 3);
+        for (gfx, families) in &sources.families {
+            assert_eq!(families.last().map(String::as_str), Some("multiarch"), "{gfx}");
+        }
+        assert_eq!(sources.families_of("gfx9999"), ["gfx9999", "multiarch"]);
+    }
+
+    #[test]
+    fn all_mistakes_are_shown_at_once() {
+        let error = parse(
+            "[[source]]\nname = 'a'\nkind = 's3-xml'\nurl = 'ftp://x'\n\
+             [[source]]\nname = 'b'\nkind = 'zip'\n\
+             [[source]]\nname = 'c'\nkind = 'shards'\nurl = 'http://x/'\ncolour = 1\n\
+             [[source]]\nname = 'd'\nkind = 'shards'\nurl = 'http://x/'\nstatus = 'http://y'\n\
+             [[source]]\nname = 'a'\nkind = 'debian'\nfrom = '2026-02-01'\nto = '2026-01-01'\n",
+        )
+        .unwrap_err();
+        let SourcesError::Config { problems, .. } = &error else { panic!("{error}") };
+        let text = problems.join("\n");
+        for part in [
+            "source a: url is \"ftp://x\"",
+            "does not end with a slash",
+            "source b: unknown variant `zip`",
+            "source c: unknown field `colour`",
+            "source d: url has no {run}",
+            "source d: parts is empty",
+            "source d: status has no {date}",
+            "source a is there twice",
+            "source a: from is after to",
+        ] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn sources_are_named() {
+        let sources = parse(DEFAULTS).unwrap();
+        let check = |names: &[&str], expected: &str| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            let got = match sources.select(&names) {
+                Ok(selected) => {
+                    let kinds: Vec<_> = selected
+                        .sources
+                        .iter()
+                        .map(|s| format!("{:?} {}", s.kind, s.url))
+                        .collect();
+                    kinds.join(", ")
+                }
+                Err(error) => in_full(&error),
+            };
+            assert!(got.starts_with(expected), "{names:?} gave {got:?}");
+        };
+        check(&["debian"], "Debian ");
+        check(&["dir:/tmp/x"], "Dir /tmp/x");
+        check(&["index-html=http://127.0.0.1:1/x/"], "IndexHtml http://127.0.0.1:1/x/");
+        check(&["s3-xml=file:/x"], "not a source: s3-xml=file:/x");
+        check(&["nightyl", "dir:", "stable"], "not a source: nightyl, dir:; use one of nightly, ");
+    }
+
+    /// RELEASES.md of TheRock, 2026-08-22.
+    #[test]
+    fn the_built_in_sources_are_those_of_the_documents() {
+        let all = Sources::load(None).unwrap();
+        let urls = |channel: &str| {
+            let selected = all.select(&[channel.to_owned()]).unwrap().sources;
+            selected.into_iter().map(|source| source.url).collect::<Vec<_>>()
+        };
+        let stable = [
+            "https://repo.amd.com/rocm/tarball-multi-arch/",
+            "https://stable.repo.amd.com/rocm/core/tarball/",
+        ];
+        assert_eq!(urls("stable"), stable);
+        assert_eq!(
+            urls("nightly").last().unwrap(),
+            "https://nightly.repo.amd.com/rocm/core/tarball/"
+        );
+        assert_eq!(
+            urls("nightly-wheels").last().unwrap(),
+            "https://nightly.repo.amd.com/rocm/whl-next/"
+        );
+        assert!(all.families_of("gfx1035").contains(&"gfx103X-igpu".to_owned()));
+    }
+
+    #[test]
+    fn changes_the_defaults_by_the_users_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        let text = "[[source]]\nname = 'stable'\nkind = 'dir'\nurl = '/builds'\n\
+                    [[source]]\nname = 'own'\nkind = 'dir'\nurl = '/own'\n\
+                    [families]\ngfx1151 = ['mine']\n";
+        fs::write(&path, text).unwrap();
+        let sources = Sources::load(Some(&path)).unwrap();
+        let kind = |name: &str| sources.sources.iter().find(|s| s.name == name).map(|s| s.kind);
+        assert_eq!(kind("stable"), Some(SourceKind::Dir));
+        assert_eq!(kind("own"), Some(SourceKind::Dir));
+        assert_eq!(kind("commits"), Some(SourceKind::Shards));
+        assert_eq!(sources.families_of("gfx1151"), ["mine"]);
+        assert!(Sources::load(Some(Path::new("/nowhere/x.toml"))).is_err());
+    }
+}

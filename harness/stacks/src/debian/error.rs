@@ -1,0 +1,280 @@
+//! Errors of fetching and locking a Debian release.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{Hint, LocateError, LockError, PathError};
+
+/// A Debian release that could not be fetched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// The stack could not be located.
+    #[error(transparent)]
+    Locate(#[from] LocateError),
+    /// The name of a mirror is not an address.
+    #[error("{mirror:?} is not the address of a mirror")]
+    BadMirror {
+        /// The name.
+        mirror: String,
+    },
+    /// The release has no such library.
+    #[error("{spec} has no {extra}")]
+    NoExtra {
+        /// The stack.
+        spec: String,
+        /// The library.
+        extra: String,
+        /// The releases that have it.
+        have: String,
+    },
+    /// The name of an architecture is not one of a GPU.
+    #[error("{name:?} is not a GPU architecture")]
+    Architecture {
+        /// The name.
+        name: String,
+    },
+    /// apt is not installed.
+    #[error("reading the indexes of Debian for {spec} needs apt-get, which is not on PATH")]
+    NoApt {
+        /// The stack.
+        spec: String,
+    },
+    /// Debian's signing keys are not installed.
+    #[error("Debian's archive keys are not on this machine: looked for {looked}")]
+    NoKeyring {
+        /// Files that were searched.
+        looked: String,
+    },
+    /// The mirror does not answer, or not with a Debian archive.
+    #[error("the mirror {mirror} could not be read: {detail}")]
+    Mirror {
+        /// The mirror.
+        mirror: String,
+        /// The answer of the host or of apt.
+        detail: String,
+    },
+    /// Debian did not sign the mirror's index.
+    #[error("the mirror {mirror} is not trusted: {detail}")]
+    Untrusted {
+        /// The mirror.
+        mirror: String,
+        /// The message of apt.
+        detail: String,
+    },
+    /// No mirror has a package of the release any more.
+    #[error("{gone} of {spec} is not on {mirrors}; {offered}")]
+    Gone {
+        /// The stack.
+        spec: String,
+        /// The missing package, with its version.
+        gone: String,
+        /// The mirrors that were asked.
+        mirrors: String,
+        /// The versions of ROCm that the indexes have.
+        offered: String,
+        /// The nearest release of which the mirrors have every package, if there is one.
+        nearest: Option<String>,
+    },
+    /// apt failed for another reason.
+    #[error("apt-get could not {action}: {detail}")]
+    Apt {
+        /// The attempted action.
+        action: &'static str,
+        /// The message of apt.
+        detail: String,
+    },
+    /// The bytes of a downloaded package are not those that the index promises.
+    #[error("{path} is damaged ({detail})")]
+    Damaged {
+        /// The package.
+        path: PathBuf,
+        /// The expected and the actual bytes.
+        detail: String,
+    },
+    /// A package cannot be unpacked safely.
+    #[error("{path} cannot be unpacked: {reason}")]
+    Archive {
+        /// The package.
+        path: PathBuf,
+        /// The member and its mistake.
+        reason: String,
+    },
+    /// The disk is full.
+    #[error("no space left for {path}")]
+    DiskFull {
+        /// The file that was being written.
+        path: PathBuf,
+    },
+    /// The lock of the stack could not be had.
+    #[error(transparent)]
+    Lock(LockError),
+    /// The caller cancelled the fetch.
+    #[error("the fetch was cancelled")]
+    Cancelled,
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(PathError),
+}
+
+impl FetchError {
+    /// Returns true if the machine or its network is at fault, and not the request, so that the same may work later.
+    pub fn is_environment(&self) -> bool {
+        // Without a wildcard arm: a new variant has to say who is at fault.
+        match self {
+            Self::Locate(error) => error.is_environment(),
+            Self::BadMirror { .. } | Self::NoExtra { .. } | Self::Architecture { .. } => false,
+            Self::NoApt { .. }
+            | Self::NoKeyring { .. }
+            | Self::Mirror { .. }
+            | Self::Untrusted { .. }
+            | Self::Gone { .. }
+            | Self::Apt { .. }
+            | Self::Damaged { .. }
+            | Self::Archive { .. }
+            | Self::DiskFull { .. }
+            | Self::Lock(_)
+            | Self::Cancelled
+            | Self::File(_) => true,
+        }
+    }
+
+    /// Returns a function for `map_err` that adds the attempted action and its file.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| PathError::new(action, path, source).into()
+    }
+}
+
+impl Hint for FetchError {
+    fn hint(&self) -> Option<String> {
+        const MIRROR: &str = "name a mirror that keeps old versions with --mirror, or use an installed ROCm or the folder of \
+            an unpacked TheRock tarball";
+        Some(match self {
+            Self::Locate(error) => return error.hint(),
+            Self::Lock(error) => return error.hint(),
+            Self::File(_) => return None,
+            Self::BadMirror { .. } => {
+                "name one such as http://HOST/debian or file:/FOLDER".to_owned()
+            }
+            Self::NoExtra { have, .. } => format!("use one of {have}"),
+            Self::Architecture { .. } => "use a name such as gfx1151".into(),
+            Self::NoApt { .. } => format!("install apt, or {MIRROR}"),
+            Self::NoKeyring { .. } => "install the package debian-archive-keyring".into(),
+            Self::Mirror { .. } => "check the network, or name another mirror with --mirror".into(),
+            Self::Untrusted { .. } => {
+                "update the package debian-archive-keyring, or name another mirror with --mirror"
+                    .into()
+            }
+            Self::Gone { nearest: None, .. } => MIRROR.into(),
+            Self::Gone { nearest: Some(near), .. } => {
+                format!("run `rocrepro rocm fetch {near}`, the nearest that they have, or {MIRROR}")
+            }
+            Self::Apt { .. } => "see whether `apt-get update` works on this machine".into(),
+            Self::Damaged { .. } => "fetch again: the damaged file was removed".into(),
+            Self::Archive { .. } => {
+                "remove it and fetch again, and report it if it persists".into()
+            }
+            Self::DiskFull { .. } => {
+                "free some (a stack takes about 400 MB), or set XDG_CACHE_HOME".into()
+            }
+            Self::Cancelled => "start it again: downloaded packages are kept".into(),
+        })
+    }
+}
+
+impl From<PathError> for FetchError {
+    fn from(error: PathError) -> Self {
+        match error.is_disk_full() {
+            true => Self::DiskFull { path: error.path().to_owned() },
+            false => Self::File(error),
+        }
+    }
+}
+
+impl From<LockError> for FetchError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::File(error) => error.into(),
+            LockError::Cancelled => Self::Cancelled,
+            late @ LockError::Late { .. } => Self::Lock(late),
+        }
+    }
+}
+
+/// A Debian release whose packages could not be locked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockReleaseError {
+    /// The apt sources of this machine have no Debian mirror.
+    #[error("no Debian mirror in this machine's apt sources ({looked})")]
+    NoMirror {
+        /// Files that were read.
+        looked: String,
+    },
+    /// The packages of the release do not fit together.
+    #[error("the release cannot be locked: {detail}")]
+    Conflict {
+        /// The packages.
+        detail: String,
+    },
+    /// The indexes of the release could not be read.
+    #[error(transparent)]
+    Indexes(#[from] FetchError),
+}
+
+impl Hint for LockReleaseError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoMirror { .. } => {
+                Some("name one with --mirror, for example the one your network provides".into())
+            }
+            Self::Conflict { .. } => None,
+            Self::Indexes(error) => error.hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blames_the_request_or_the_machine() {
+        let (spec, path) = (|| "debian:7.2.4".to_owned(), || PathBuf::from("/x"));
+        let requests = [
+            FetchError::BadMirror { mirror: "x".into() },
+            FetchError::NoExtra { spec: spec(), extra: "rccl".into(), have: spec() },
+            FetchError::Architecture { name: "x".into() },
+            LocateError::NotFetched { spec: spec() }.into(),
+        ];
+        for error in requests {
+            assert!(!error.is_environment() && error.hint().is_some(), "{error}");
+        }
+        let machine = [
+            FetchError::NoApt { spec: spec() },
+            FetchError::NoKeyring { looked: "/x".into() },
+            FetchError::Damaged { path: path(), detail: "x".into() },
+            FetchError::DiskFull { path: path() },
+            LockError::Late { path: path(), holder: "x".into() }.into(),
+            FetchError::Cancelled,
+        ];
+        for error in machine {
+            assert!(error.is_environment() && error.hint().is_some(), "{error}");
+        }
+        let missing = || PathError::new("read", Path::new("/x"), io::ErrorKind::NotFound.into());
+        assert!(FetchError::from(missing()).is_environment());
+        assert!(FetchError::from(LocateError::from(missing())).is_environment());
+    }
+
+    #[test]
+    fn reports_a_full_disk_as_such() {
+        let error = |kind: io::ErrorKind| FetchError::io("write", Path::new("/x"))(kind.into());
+        assert!(matches!(error(io::ErrorKind::StorageFull), FetchError::DiskFull { .. }));
+        assert!(matches!(error(io::ErrorKind::QuotaExceeded), FetchError::DiskFull { .. }));
+        assert!(matches!(error(io::ErrorKind::NotFound), FetchError::File(_)));
+        let cancelled = FetchError::from(LockError::Cancelled);
+        assert!(matches!(cancelled, FetchError::Cancelled));
+    }
+}

@@ -1,0 +1,429 @@
+//! Fetching a Debian release: download what its lock names, verify, unpack, publish.
+
+mod previous;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use self::previous::{Goal, Previous, Step};
+use super::{mirror, successor};
+use crate::debian::apt::{Apt, Trust};
+use crate::debian::lock::{ExtraGroup, ReleaseLock};
+use crate::debian::packages::Mirrors;
+use crate::debian::planned::{Absent, Planned, verify};
+use crate::unpack::deb;
+use crate::{
+    Extra, FetchError, FetchEvent, FetchProgress, LockReleaseError, Manifest, Package, RELEASES,
+    Release, Spec, Stack, StackCache, locate,
+};
+
+/// Where Debian's package debian-archive-keyring puts the keys, old and new.
+const KEYRINGS: &[&str] = &[
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+];
+
+/// Options of a fetch.
+#[derive(Clone, Debug, Default)]
+pub struct FetchOptions {
+    /// Addresses of mirrors as in apt's sources, the preferred one first. If empty, the mirror of this machine's apt and those of
+    /// Debian.
+    pub mirrors: Vec<String>,
+    /// Libraries to add. Those that a stack already has stay.
+    pub with: Vec<Extra>,
+    /// GPU architectures whose kernel files to unpack from the libraries, such as `gfx1151`; none means all,
+    /// which takes up to 4 GB.
+    pub architectures: Vec<String>,
+    /// Becomes true when the caller cancels the fetch.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Returns a stack, and downloads it first if that is possible and needed.
+///
+/// A complete stack is returned without network access. A fetch that is killed leaves no incomplete stack, and the next one
+/// reuses the packages that it had downloaded.
+///
+/// # Errors
+/// [`FetchError`].
+pub fn fetch(
+    spec: &Spec,
+    options: &FetchOptions,
+    store: &StackCache,
+    progress: &FetchProgress<'_>,
+) -> Result<Stack, FetchError> {
+    let Spec::Debian(release) = spec else {
+        return Ok(locate(spec, store)?);
+    };
+    if let Some(other) = options.mirrors.iter().find(|mirror| !mirror::is_address(mirror)) {
+        return Err(FetchError::BadMirror { mirror: other.clone() });
+    }
+    let source = || {
+        let lock = ReleaseLock::of(release);
+        let mirrors = match options.mirrors.as_slice() {
+            [] => mirror::usual(Path::new("/etc"), &lock.read),
+            named => named.to_vec(),
+        };
+        Source { lock, mirrors, trust: keyring }
+    };
+    fetch_release(release, options, store, progress, source)
+}
+
+/// Reads the indexes of a release and locks the packages of which it consists `now`, a time as in [`ReleaseLock::read`].
+/// This needs apt, and downloads no package.
+///
+/// # Errors
+/// [`LockReleaseError`].
+pub fn lock_release(
+    release: &'static Release,
+    store: &StackCache,
+    mirror: Option<&str>,
+    now: String,
+) -> Result<ReleaseLock, LockReleaseError> {
+    let nobody = AtomicBool::new(false);
+    let held = store.lock(release, &nobody, &|_| ())?;
+    let mirror = match mirror {
+        Some(mirror) => mirror.to_owned(),
+        None => mirror::host_mirror(Path::new("/etc"))?,
+    };
+    let spec = release.to_string();
+    let no_lock = |absent| match absent {
+        Absent::Gone { package } => {
+            LockReleaseError::Conflict { detail: format!("{mirror} has no {package}") }
+        }
+        Absent::Error(error) => error.into(),
+    };
+    let mut groups = Vec::new();
+    for group in ExtraGroup::all(release) {
+        let (suites, packages) = wanted_packages(release, group.extras());
+        let apt =
+            Apt::new(store.apt(release), &spec, &mirror, &suites, &keyring()?, &held, &nobody)?;
+        apt.update()?;
+        groups.push((group, apt.plan(&packages).map_err(no_lock)?));
+    }
+    ReleaseLock::join(release, now, groups).map_err(|detail| LockReleaseError::Conflict { detail })
+}
+
+/// Cancellation and progress of a fetch.
+struct Asked<'a> {
+    stop: &'a AtomicBool,
+    progress: &'a FetchProgress<'a>,
+}
+
+/// Origin of packages, and the signatures that their indexes need.
+struct Source {
+    lock: ReleaseLock,
+    /// The preferred one first.
+    mirrors: Vec<String>,
+    /// Finds the keys for an index that has to be read because a locked version is gone.
+    trust: fn() -> Result<Trust, FetchError>,
+}
+
+fn keyring() -> Result<Trust, FetchError> {
+    let found = KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file());
+    found.map(Trust::Keyring).ok_or_else(|| FetchError::NoKeyring { looked: KEYRINGS.join(", ") })
+}
+
+/// Returns the suites that have to be read for a stack with these extras, and the packages that apt is asked for.
+fn wanted_packages(release: &Release, with: &BTreeSet<Extra>) -> (Vec<String>, Vec<String>) {
+    let mut suites: Vec<&str> = release.suites.to_vec();
+    let mut packages: Vec<&str> = release.packages.to_vec();
+    for extra in with.iter().filter_map(|extra| release.extra(*extra)) {
+        packages.extend(extra.packages);
+        if with.contains(&Extra::Dev) {
+            packages.extend(extra.headers);
+        }
+        if with.contains(&Extra::Tests) {
+            packages.extend(extra.tests);
+        }
+        for suite in extra.suites {
+            if !suites.contains(suite) {
+                suites.push(suite);
+            }
+        }
+    }
+    let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
+    (owned(suites), owned(packages))
+}
+
+/// Requested content of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wanted {
+    with: BTreeSet<Extra>,
+    /// None means all.
+    architectures: BTreeSet<String>,
+}
+
+impl Wanted {
+    fn new(release: &Release, options: &FetchOptions) -> Result<Self, FetchError> {
+        for extra in &options.with {
+            if release.extra(*extra).is_none() {
+                return Err(no_extra(release, *extra));
+            }
+        }
+        for name in &options.architectures {
+            let digits = name.strip_prefix("gfx").unwrap_or_default();
+            if digits.len() < 3 || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
+                return Err(FetchError::Architecture { name: name.clone() });
+            }
+        }
+        Ok(Self {
+            with: options.with.iter().copied().collect(),
+            architectures: options.architectures.iter().cloned().collect(),
+        })
+    }
+
+    /// Adds the standard extras of a new stack. A fetched stack keeps its content unless more is requested.
+    fn for_new_stack(mut self, release: &Release) -> Self {
+        self.with.extend(release.standard);
+        self
+    }
+
+    fn has_kernel_files(&self) -> bool {
+        self.with.iter().any(|extra| extra.has_kernel_files())
+    }
+
+    /// Returns the request joined with the present content of a stack; nothing if that content is enough.
+    fn beyond(&self, manifest: &Manifest) -> Option<Self> {
+        let had = Self {
+            with: manifest.with.iter().copied().collect(),
+            architectures: manifest.architectures.iter().cloned().collect(),
+        };
+        let both = Self {
+            with: had.with.union(&self.with).copied().collect(),
+            architectures: match (had.has_kernel_files(), self.has_kernel_files()) {
+                (_, false) => had.architectures.clone(),
+                (false, true) => self.architectures.clone(),
+                (true, true) if had.architectures.is_empty() || self.architectures.is_empty() => {
+                    BTreeSet::new()
+                }
+                (true, true) => had.architectures.union(&self.architectures).cloned().collect(),
+            },
+        };
+        (both != had).then_some(both)
+    }
+}
+
+fn no_extra(release: &Release, extra: Extra) -> FetchError {
+    let have: Vec<_> =
+        RELEASES.iter().filter(|r| r.extra(extra).is_some()).map(Release::to_string).collect();
+    FetchError::NoExtra {
+        spec: release.to_string(),
+        extra: extra.to_string(),
+        have: format!("use one of {}", have.join(", ")),
+    }
+}
+
+fn fetch_release(
+    release: &'static Release,
+    options: &FetchOptions,
+    store: &StackCache,
+    progress: &FetchProgress<'_>,
+    source: impl FnOnce() -> Source,
+) -> Result<Stack, FetchError> {
+    let spec = Spec::Debian(release);
+    let named = Wanted::new(release, options)?;
+    let missing = || match store.root(release).and_then(|root| Manifest::read(&root)) {
+        Some(manifest) => named.beyond(&manifest),
+        None => Some(named.clone().for_new_stack(release)),
+    };
+    if missing().is_none() {
+        return Ok(locate(&spec, store)?);
+    }
+    let source = source();
+    let waiting = |holder: &str| progress(FetchEvent::Waiting { holder });
+    let lock = store.lock(release, &options.stop, &waiting)?;
+    // The process that held the lock may have fetched it.
+    let Some(wanted) = missing() else {
+        return Ok(locate(&spec, store)?);
+    };
+    store.clean(release, &lock)?;
+    let archives = store.apt(release).join("archives");
+    let asked = Asked { stop: &options.stop, progress };
+    let previous = Previous::of(store.root(release));
+    let goal = Goal { wanted: &wanted, previous: previous.as_ref() };
+    let (plan, mirror) =
+        download_packages(release, &source, &goal, &archives, store, &lock, &asked)?;
+
+    let root = store.new_root(release, &lock)?;
+    let architectures: Vec<String> = wanted.architectures.iter().cloned().collect();
+    let (steps, previous) = (goal.steps(&plan), goal.taken_over(&plan));
+    let built = unpack_all(&steps, previous, &archives, &root, &asked).and_then(|done| {
+        let manifest = Manifest {
+            spec: release.to_string(),
+            rocm: release.version(),
+            fetched: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
+            mirror,
+            suites: wanted_packages(release, &wanted.with).0,
+            with: wanted.with.iter().copied().collect(),
+            architectures: if wanted.with.is_empty() { Vec::new() } else { architectures.clone() },
+            packages: done,
+        };
+        manifest.write(&root)?;
+        store.publish(release, &root, &lock)
+    });
+    if let Err(error) = built {
+        // Best effort, which frees space on a full disk. The next fetch cleans anyway.
+        let _ = fs::remove_dir_all(&root);
+        return Err(error);
+    }
+    Ok(locate(&spec, store)?)
+}
+
+/// Downloads the packages of a stack that are missing and have files to be unpacked. Returns all packages of the stack and the
+/// mirrors that were used.
+fn download_packages(
+    release: &'static Release,
+    source: &Source,
+    goal: &Goal<'_>,
+    archives: &Path,
+    store: &StackCache,
+    lock: &File,
+    asked: &Asked<'_>,
+) -> Result<(Vec<Planned>, String), FetchError> {
+    let mirrors = Mirrors::new(&source.mirrors);
+    let with = &goal.wanted.with;
+    let get = |plan: Vec<Planned>| {
+        let steps = goal.steps(&plan).into_iter();
+        let missing = steps.filter(|step| step.files.is_some()).map(|step| step.planned);
+        let absent = absent(missing.collect(), archives)?;
+        let from = if absent.is_empty() {
+            Vec::new()
+        } else {
+            mirrors.download(&absent, archives, asked.stop, asked.progress)?
+        };
+        Ok((plan, from.join(" and ")))
+    };
+    let gone = match get(source.lock.plan(with)) {
+        Err(Absent::Gone { package }) => package,
+        Err(Absent::Error(error)) => return Err(error),
+        Ok(done) => return Ok(done),
+    };
+    // Debian has replaced a package. The new one may be another revision of the same release.
+    let mirror = source.mirrors.first().map(String::as_str).unwrap_or_default();
+    (asked.progress)(FetchEvent::Moved { package: &gone });
+    let (suites, packages) = wanted_packages(release, with);
+    let spec = release.to_string();
+    let apt = (source.trust)().and_then(|trust| {
+        Apt::new(store.apt(release), &spec, mirror, &suites, &trust, lock, asked.stop)
+    });
+    let plan = match apt {
+        Err(FetchError::NoApt { .. } | FetchError::NoKeyring { .. }) => {
+            Err(Absent::Gone { package: gone })
+        }
+        Err(other) => return Err(other),
+        Ok(apt) => apt.update().map_err(Absent::from).and_then(|()| apt.plan(&packages)),
+    };
+    let plan = plan.map_err(|absent| match absent {
+        Absent::Gone { package } => {
+            let gone = successor::gone(release, package, &suites, &mirrors, asked.stop);
+            if asked.stop.load(Ordering::Relaxed) { FetchError::Cancelled } else { gone }
+        }
+        Absent::Error(error) => error,
+    })?;
+    get(plan).map_err(|absent| match absent {
+        Absent::Gone { package } => FetchError::Mirror {
+            mirror: mirror.to_owned(),
+            detail: format!("the mirror's index names {package}, but the mirror does not have it"),
+        },
+        Absent::Error(error) => error,
+    })
+}
+
+/// Returns the packages that have to be downloaded. Removes damaged ones.
+fn absent<'a>(plan: Vec<&'a Planned>, archives: &Path) -> Result<Vec<&'a Planned>, FetchError> {
+    let mut absent = Vec::new();
+    for package in plan {
+        let path = archives.join(package.file());
+        if path.exists() && verify(package, &path).is_ok() {
+            continue;
+        }
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(FetchError::io("remove", &path)(error));
+            }
+            _ => absent.push(package),
+        }
+    }
+    Ok(absent)
+}
+
+/// Takes files over from the previous root, then verifies and unpacks the missing packages, several at once.
+fn unpack_all(
+    steps: &[Step<'_>],
+    previous: Option<&Previous>,
+    archives: &Path,
+    root: &Path,
+    asked: &Asked<'_>,
+) -> Result<Vec<Package>, FetchError> {
+    deb::prepare(root)?;
+    let shared = previous.map(|previous| previous.share(root)).transpose()?;
+    let mut order: Vec<_> =
+        steps.iter().filter_map(|step| Some((step.planned, step.files.as_ref()?))).collect();
+    let total = order.iter().map(|(package, _)| package.size).sum();
+    // The largest first: it decides when the last one is done.
+    order.sort_by_key(|(package, _)| std::cmp::Reverse(package.size));
+    let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let failed = AtomicBool::new(false);
+    let results = Mutex::new(Vec::new());
+    let one = |package: &Planned, files| {
+        let path = archives.join(package.file());
+        if let Err(error) = verify(package, &path) {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        deb::unpack(&path, root, files, &|read| {
+            let done = done.fetch_add(read, Ordering::Relaxed) + read;
+            (asked.progress)(FetchEvent::Unpack { done: done.min(total), total });
+        })
+    };
+    let work = || {
+        while !failed.load(Ordering::Relaxed) && !asked.stop.load(Ordering::Relaxed) {
+            let Some((package, files)) = order.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                break;
+            };
+            let result = one(package, files);
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            results.lock().unwrap_or_else(|e| e.into_inner()).push((*package, result));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(4));
+    download::crew(threads, work);
+    if asked.stop.load(Ordering::Relaxed) {
+        return Err(FetchError::Cancelled);
+    }
+    let mut results = results.into_inner().unwrap_or_else(|e| e.into_inner());
+    results.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+    let mut packages: Vec<Package> = steps.iter().filter_map(|step| step.before.clone()).collect();
+    let mut links = vec![(root.to_owned(), shared.unwrap_or_default())];
+    for (package, result) in results {
+        let unpacked = result?;
+        links.push((archives.join(package.file()), unpacked.links));
+        // A package that only gets more kernel files keeps its entry in the manifest.
+        if packages.iter().any(|before| before.name == package.name) {
+            continue;
+        }
+        packages.push(Package {
+            name: package.name.clone(),
+            version: package.version.clone(),
+            sha256: package.sha256.clone(),
+            size: package.size,
+            architectures: unpacked.architectures.into_iter().collect(),
+            inside: unpacked.inside.into_iter().collect(),
+        });
+    }
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
+    deb::link(root, root, &deb::merged_links())?;
+    for (deb, links) in links {
+        deb::link(&deb, root, &links)?;
+    }
+    (asked.progress)(FetchEvent::Unpack { done: total, total });
+    Ok(packages)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+//! Downloads packages with known digests from the first mirror that has them.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use download::{Bound, Failure, Http};
+
+use crate::debian::planned::{Absent, Planned, verify};
+use crate::transfer::{CopyError, copy};
+use crate::{FetchError, FetchEvent, FetchProgress, watch::watched};
+
+/// Wait before the second attempt at a file. It doubles with each attempt.
+const BACKOFF: Duration = Duration::from_millis(250);
+
+/// Packages downloaded at once. Most are small, so that waiting for answers takes most of the time.
+const CONNECTIONS: usize = 4;
+
+/// Mirrors, the preferred one first.
+pub(crate) struct Mirrors<'a> {
+    http: Http,
+    each: Vec<Mirror<'a>>,
+}
+
+struct Mirror<'a> {
+    address: &'a str,
+    /// Failure of the mirror. A mirror that failed once is not asked again.
+    silent: Mutex<Option<String>>,
+}
+
+impl<'a> Mirrors<'a> {
+    pub(crate) fn new(addresses: &'a [String]) -> Self {
+        let mirror = |address: &'a String| Mirror { address, silent: Mutex::default() };
+        Self { http: Http::new(BACKOFF), each: addresses.iter().map(mirror).collect() }
+    }
+
+    /// Returns the addresses for a message.
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<_> = self.each.iter().map(|mirror| mirror.address).collect();
+        names.join(", ")
+    }
+
+    /// Returns the result of `reader` for a file from the first mirror that has it. Bytes beyond the bound are an error of
+    /// reading.
+    pub(crate) fn read<T>(
+        &self,
+        path: &str,
+        bound: Bound,
+        stop: &AtomicBool,
+        mut reader: impl FnMut(&mut dyn Read) -> T,
+    ) -> Option<T> {
+        self.each.iter().filter(|mirror| !mirror.is_silent()).find_map(|mirror| {
+            match mirror.place(path) {
+                Place::File(_, path) => {
+                    Some(reader(&mut File::open(path).ok()?.take(bound.most())))
+                }
+                Place::Url(url) => {
+                    let opened = self.http.open(&url, path, bound, stop, &|_| ());
+                    opened.ok().map(|mut download| reader(&mut download))
+                }
+            }
+        })
+    }
+
+    /// Downloads the packages that are not in the folder. Returns the addresses of the mirrors that gave something.
+    pub(crate) fn download(
+        &self,
+        plan: &[&Planned],
+        folder: &Path,
+        stop: &AtomicBool,
+        progress: &FetchProgress<'_>,
+    ) -> Result<Vec<String>, Absent> {
+        fs::create_dir_all(folder).map_err(FetchError::io("create", folder))?;
+        let total = plan.iter().map(|package| package.size).sum();
+        let there = |package: &&Planned| fs::metadata(part(package, folder)).map_or(0, |p| p.len());
+        fits(total - plan.iter().map(there).sum::<u64>().min(total), folder)?;
+        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let failed = AtomicBool::new(false);
+        let results = Mutex::new(Vec::new());
+        let tell = || {
+            let done = done.load(Ordering::Relaxed).min(total);
+            progress(FetchEvent::Download { done, total });
+        };
+        tell();
+        let work = || {
+            while !failed.load(Ordering::Relaxed) {
+                let Some(package) = plan.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                let result = self.one(package, folder, &failed, &|bytes| {
+                    done.fetch_add(bytes, Ordering::Relaxed);
+                    tell();
+                });
+                failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
+            }
+        };
+        // Every download checks one flag, which the failure of another download and the caller set.
+        let had_enough = || failed.store(true, Ordering::Relaxed);
+        watched(stop, had_enough, || download::crew(CONNECTIONS.min(plan.len()), work));
+        if stop.load(Ordering::Relaxed) {
+            return Err(FetchError::Cancelled.into());
+        }
+        let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
+        let mut from: Vec<_> = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        from.sort();
+        from.dedup();
+        Ok(from.into_iter().flatten().collect())
+    }
+
+    /// Returns the address of the mirror that had the package, or nothing if the download was cancelled.
+    fn one(
+        &self,
+        package: &Planned,
+        folder: &Path,
+        cancel: &AtomicBool,
+        read: &(dyn Fn(u64) + Sync),
+    ) -> Result<Option<String>, Absent> {
+        let mut damaged = None;
+        let mut answered = false;
+        for mirror in &self.each {
+            if mirror.is_silent() {
+                continue;
+            }
+            let left = fs::metadata(part(package, folder)).is_ok_and(|part| part.len() > 0);
+            let mut result = self.from(mirror, package, folder, cancel, read);
+            // The part that an earlier process left may not have been the beginning of the file.
+            if let (true, Err(Trouble::Damaged(_))) = (left, &result) {
+                result = self.from(mirror, package, folder, cancel, read);
+            }
+            match result {
+                Ok(()) => return Ok(Some(mirror.address.to_owned())),
+                Err(Trouble::Missing) => answered = true,
+                // A mirror in the middle of an update, or a login page. The next mirror may have the package.
+                Err(Trouble::Damaged(error)) => damaged = Some(error),
+                Err(Trouble::Silent(reason)) => {
+                    if let Ok(mut silent) = mirror.silent.lock() {
+                        *silent = Some(reason);
+                    }
+                }
+                Err(Trouble::Cancelled) => return Ok(None),
+                Err(Trouble::Disk(error)) => return Err(error.into()),
+            }
+        }
+        if let Some(error) = damaged {
+            return Err(error.into());
+        }
+        if answered {
+            let package = format!("{} {}", package.name, package.version);
+            return Err(Absent::Gone { package });
+        }
+        Err(self.silence().into())
+    }
+
+    /// Returns an error with the failures of all mirrors.
+    fn silence(&self) -> FetchError {
+        let of = |mirror: &Mirror<'_>| {
+            Some((mirror.address.to_owned(), mirror.silent.lock().ok()?.clone()?))
+        };
+        let each: Vec<_> = self.each.iter().filter_map(of).collect();
+        let names: Vec<_> = each.iter().map(|(address, _)| address.as_str()).collect();
+        let reasons: Vec<_> = each.iter().map(|(_, reason)| reason.as_str()).collect();
+        FetchError::Mirror { mirror: names.join(" and "), detail: reasons.join("; ") }
+    }
+
+    fn from(
+        &self,
+        mirror: &Mirror<'_>,
+        package: &Planned,
+        folder: &Path,
+        cancel: &AtomicBool,
+        read: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), Trouble> {
+        let part = part(package, folder);
+        let disk = |action| {
+            let path = part.clone();
+            move |error| Trouble::Disk(FetchError::io(action, &path)(error))
+        };
+        let count = |chunk: &[u8]| read(chunk.len() as u64);
+        let written = match mirror.place(&package.path) {
+            Place::File(root, path) => {
+                let from = match File::open(&path) {
+                    Ok(file) => file,
+                    Err(error) if root.is_dir() => {
+                        return Err(match error.kind() {
+                            io::ErrorKind::NotFound => Trouble::Missing,
+                            _ => Trouble::Silent(format!("{}: {error}", path.display())),
+                        });
+                    }
+                    Err(error) => {
+                        return Err(Trouble::Silent(format!("{}: {error}", root.display())));
+                    }
+                };
+                let mut to = File::create(&part).map_err(disk("create"))?;
+                // One byte more shows that the file is another one.
+                copy(&mut from.take(package.size.saturating_add(1)), &mut to, count)
+            }
+            Place::Url(address) => {
+                let mut to = File::options()
+                    .create(true)
+                    .read(true)
+                    .append(true)
+                    .open(&part)
+                    .map_err(disk("create"))?;
+                let have = to.metadata().map_err(disk("read"))?.len();
+                // A longer part belongs to another file.
+                let have = if have > package.size {
+                    to.set_len(0).map_err(disk("write"))?;
+                    0
+                } else {
+                    have
+                };
+                read(have);
+                let quiet = |_: download::Event<'_>| ();
+                let file = part.clone();
+                let part = download::Part { there: have, size: Some(package.size), etag: None };
+                let bound =
+                    Bound::new(package.size, "that is the size of the package that is wanted");
+                let opened = self.http.resume(&address, &package.name, part, bound, cancel, &quiet);
+                let trouble = |failure| match failure {
+                    Failure::TooLong { .. } => {
+                        let (path, detail) = (file.clone(), failure.to_string());
+                        // The next mirror begins with nothing.
+                        let _ = fs::remove_file(&path);
+                        Trouble::Damaged(FetchError::Damaged { path, detail })
+                    }
+                    other => trouble(other),
+                };
+                let mut from = opened.map_err(trouble)?;
+                let written = copy(&mut from, &mut to, count);
+                if let Some(failure) = from.failure.take() {
+                    return Err(trouble(failure));
+                }
+                written
+            }
+        };
+        if let Err(CopyError::Read(error) | CopyError::Write(error)) = written {
+            return Err(disk("write")(error));
+        }
+        if let Err(error) = verify(package, &part) {
+            let _ = fs::remove_file(&part);
+            return Err(Trouble::Damaged(error));
+        }
+        fs::rename(&part, folder.join(package.file())).map_err(disk("rename"))
+    }
+}
+
+/// Location of a file on a mirror.
+enum Place {
+    /// The folder of the mirror, and the file in it.
+    File(PathBuf, PathBuf),
+    Url(String),
+}
+
+impl Mirror<'_> {
+    fn is_silent(&self) -> bool {
+        self.silent.lock().is_ok_and(|silent| silent.is_some())
+    }
+
+    fn place(&self, path: &str) -> Place {
+        match self.address.strip_prefix("file:") {
+            Some(root) => Place::File(root.into(), Path::new(root).join(path)),
+            None => Place::Url(format!("{}/{path}", self.address.trim_end_matches('/'))),
+        }
+    }
+}
+
+/// Returns an error if the disk of the folder has less free space than this.
+fn fits(bytes: u64, folder: &Path) -> Result<(), FetchError> {
+    let free = Bound::new(bytes, "").within_free_space(folder).most();
+    if free < bytes { Err(FetchError::DiskFull { path: folder.to_owned() }) } else { Ok(()) }
+}
+
+/// Returns the path of a package while it is downloaded.
+fn part(package: &Planned, folder: &Path) -> PathBuf {
+    folder.join(format!("{}.part", package.file()))
+}
+
+/// Failure of one package on one mirror.
+enum Trouble {
+    Missing,
+    /// The mirror has the file with other bytes.
+    Damaged(FetchError),
+    /// The mirror does not answer.
+    Silent(String),
+    /// Another package failed, or the caller cancelled.
+    Cancelled,
+    /// A file of this machine failed.
+    Disk(FetchError),
+}
+
+fn trouble(failure: Failure) -> Trouble {
+    match failure {
+        Failure::Missing { .. } => Trouble::Missing,
+        Failure::Cancelled => Trouble::Cancelled,
+        other => Trouble::Silent(other.to_string()),
+    }
+}

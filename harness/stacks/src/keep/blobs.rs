@@ -1,0 +1,114 @@
+//! Content-addressed files, because neighbouring nightlies share most of theirs.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::PathError;
+use crate::transfer::{CopyError, copy};
+
+/// Folder of files that are named by their content. Prefixes hold hard links to them. A file is linked from a prefix before
+/// it gets its name here, so that a file with one link is unused.
+///
+/// Files are read-only, because a program that changed its prefix would change those of other builds.
+#[derive(Clone, Debug)]
+pub(crate) struct Blobs {
+    folder: PathBuf,
+}
+
+/// A file that could not be added.
+pub(crate) enum AddError {
+    /// The content could not be read.
+    Read(io::Error),
+    /// The file could not be written.
+    Write(PathError),
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AddError {
+    move |error| AddError::Write(PathError::new(action, path, error))
+}
+
+impl Blobs {
+    pub(crate) fn at(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Writes a file of a prefix. Nothing may exist at `at`.
+    pub(crate) fn add(
+        &self,
+        content: &mut dyn Read,
+        at: &Path,
+        executable: bool,
+    ) -> Result<(), AddError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let temporary = self.folder.join(format!(".{}.{number}", std::process::id()));
+        let result = self.write(content, &temporary, at, executable);
+        // The temporary name is gone already if the content was new.
+        let _ = fs::remove_file(&temporary);
+        result
+    }
+
+    fn write(
+        &self,
+        content: &mut dyn Read,
+        temporary: &Path,
+        at: &Path,
+        executable: bool,
+    ) -> Result<(), AddError> {
+        fs::create_dir_all(&self.folder).map_err(failed("create", &self.folder))?;
+        let mut file = File::create(temporary).map_err(failed("create", temporary))?;
+        let mut hash = Xxh3::new();
+        let mut length = 0u64;
+        copy(content, &mut file, |chunk| {
+            hash.update(chunk);
+            length += chunk.len() as u64;
+        })
+        .map_err(|error| match error {
+            CopyError::Read(error) => AddError::Read(error),
+            CopyError::Write(error) => failed("write", temporary)(error),
+        })?;
+        let mode = if executable { 0o555 } else { 0o444 };
+        file.set_permissions(Permissions::from_mode(mode)).map_err(failed("write", temporary))?;
+        let name = format!("{:032x}-{length:x}-{mode:o}", hash.digest128());
+        let folder = self.folder.join(&name[..2]);
+        let blob = folder.join(&name);
+        if fs::hard_link(&blob, at).is_ok() {
+            return Ok(());
+        }
+        fs::rename(temporary, at).map_err(failed("create", at))?;
+        fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
+        // A file without a name here is only not shared: another process was first, or the file system limits links.
+        let _ = fs::hard_link(at, &blob);
+        Ok(())
+    }
+
+    /// Returns the bytes of all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.each().map(|(_, metadata)| metadata.len()).sum()
+    }
+
+    /// Removes files that no prefix uses.
+    pub(crate) fn sweep(&self) {
+        for (path, metadata) in self.each() {
+            if metadata.nlink() == 1 {
+                // Another process that started to use it just now has a link of its own.
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+
+    fn each(&self) -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
+        let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let folders = folders.filter(|entry| entry.path().is_dir());
+        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten());
+        files.filter_map(|entry| {
+            let entry = entry.ok()?;
+            Some((entry.path(), entry.metadata().ok()?))
+        })
+    }
+}

@@ -1,0 +1,224 @@
+//! Cache of fetched stacks, and the locks of those who change them.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use super::file_lock::{FileLock, LONGEST_WAIT, LockMode};
+use crate::{FetchError, Manifest, NoCacheError, Release};
+
+/// Cache directory: `stacks/` holds the stacks, `apt/` one isolated apt state with its .debs for each.
+///
+/// A stack is a symbolic link, `stacks/debian-7.2.4`, to a root of its own, `stacks/.debian-7.2.4.N`, so that one rename
+/// publishes or replaces it on any file system. Nothing is created before the first fetch.
+#[derive(Clone, Debug)]
+pub struct StackCache {
+    cache: PathBuf,
+}
+
+impl StackCache {
+    /// Returns the user's cache: `$XDG_CACHE_HOME/rocrepro`, or `~/.cache/rocrepro`.
+    ///
+    /// # Errors
+    /// [`NoCacheError`] if the environment names neither. Relative paths do not count (XDG Base Directory
+    /// Specification).
+    pub fn from_environment() -> Result<Self, NoCacheError> {
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+        Ok(Self::at(base.ok_or(NoCacheError)?.join("rocrepro")))
+    }
+
+    /// Returns the cache in this directory.
+    pub fn at(cache: PathBuf) -> Self {
+        Self { cache }
+    }
+
+    /// Returns the directory of the cache.
+    pub fn path(&self) -> &Path {
+        &self.cache
+    }
+
+    /// Returns the root of a fetched stack, if it is complete.
+    pub(crate) fn root(&self, release: &Release) -> Option<PathBuf> {
+        let root = fs::canonicalize(self.link(release)).ok()?;
+        Manifest::read(&root).map(|_| root)
+    }
+
+    /// Returns the folder of the isolated apt state of a release.
+    pub(crate) fn apt(&self, release: &Release) -> PathBuf {
+        self.cache.join("apt").join(name(release))
+    }
+
+    fn stacks(&self) -> PathBuf {
+        self.cache.join("stacks")
+    }
+
+    fn link(&self, release: &Release) -> PathBuf {
+        self.stacks().join(name(release))
+    }
+
+    /// Locks a stack for a change. `waiting` is called once if another process has the lock.
+    ///
+    /// The kernel releases the lock when the process and all children that inherit the file have ended.
+    pub(crate) fn lock(
+        &self,
+        release: &Release,
+        stop: &AtomicBool,
+        waiting: &dyn Fn(&str),
+    ) -> Result<File, FetchError> {
+        let lock = FileLock::open(self.stacks().join(format!(".{}.lock", name(release))))?;
+        lock.hold(LockMode::Alone, LONGEST_WAIT, stop, waiting)?;
+        Ok(lock.into_file())
+    }
+
+    /// Removes roots of killed fetches and of replaced stacks. They are not removed when they are replaced, because programs may
+    /// still be running in them.
+    pub(crate) fn clean(&self, release: &Release, _lock: &File) -> Result<(), FetchError> {
+        let current = fs::canonicalize(self.link(release)).ok();
+        for (_, path) in self.roots(release) {
+            if Some(&path) != current.as_ref() {
+                fs::remove_dir_all(&path).map_err(FetchError::io("remove", &path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates an empty directory for a new root.
+    pub(crate) fn new_root(&self, release: &Release, _lock: &File) -> Result<PathBuf, FetchError> {
+        let next = self.roots(release).iter().map(|(n, _)| n + 1).max().unwrap_or(1);
+        let path = self.stacks().join(format!(".{}.{next}", name(release)));
+        fs::create_dir(&path).map_err(FetchError::io("create", &path))?;
+        fs::canonicalize(&path).map_err(FetchError::io("find", &path))
+    }
+
+    /// Publishes a finished root as the stack.
+    pub(crate) fn publish(
+        &self,
+        release: &Release,
+        root: &Path,
+        _lock: &File,
+    ) -> Result<(), FetchError> {
+        let temporary = self.stacks().join(format!(".{}.link", name(release)));
+        let _ = fs::remove_file(&temporary);
+        let target = Path::new(root.file_name().unwrap_or_default());
+        symlink(target, &temporary).map_err(FetchError::io("create", &temporary))?;
+        let link = self.link(release);
+        fs::rename(&temporary, &link).map_err(FetchError::io("publish", &link))
+    }
+
+    fn roots(&self, release: &Release) -> Vec<(u32, PathBuf)> {
+        let prefix = format!(".{}.", name(release));
+        fs::read_dir(self.stacks())
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let path = entry.ok()?.path();
+                let number = path.file_name()?.to_str()?.strip_prefix(&prefix)?.parse().ok()?;
+                Some((number, fs::canonicalize(path).ok()?))
+            })
+            .collect()
+    }
+}
+
+fn name(release: &Release) -> String {
+    release.to_string().replace(':', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// A flag that stays false.
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
+    use super::*;
+    use crate::{RELEASES, Version};
+
+    fn store() -> (tempfile::TempDir, StackCache, &'static Release) {
+        let directory = tempfile::tempdir().unwrap();
+        let store = StackCache::at(directory.path().join("cache"));
+        (directory, store, Release::latest())
+    }
+
+    fn manifest(release: &Release) -> Manifest {
+        Manifest {
+            spec: release.to_string(),
+            rocm: Version::from_prefix(release.version).unwrap(),
+            fetched: 1,
+            mirror: "copy:/nowhere".into(),
+            suites: vec![],
+            with: vec![],
+            architectures: vec![],
+            packages: vec![],
+        }
+    }
+
+    #[test]
+    fn publishes_only_complete_roots() {
+        let (_directory, store, release) = store();
+        assert_eq!(store.root(release), None);
+        assert!(!store.path().exists(), "asking must not create anything");
+
+        let lock = store.lock(release, &NEVER, &|_| panic!("the lock is free")).unwrap();
+        let root = store.new_root(release, &lock).unwrap();
+        assert_eq!(store.root(release), None);
+        store.publish(release, &root, &lock).unwrap();
+        assert_eq!(store.root(release), None, "without a manifest it is not complete");
+        manifest(release).write(&root).unwrap();
+        assert_eq!(store.root(release), Some(root));
+    }
+
+    #[test]
+    fn removes_the_roots_of_interrupted_fetches() {
+        let (_directory, store, release) = store();
+        let lock = store.lock(release, &NEVER, &|_| ()).unwrap();
+        let dead = store.new_root(release, &lock).unwrap();
+        fs::write(dead.join("half"), "x").unwrap();
+        store.clean(release, &lock).unwrap();
+        assert!(!dead.exists());
+
+        let first = store.new_root(release, &lock).unwrap();
+        manifest(release).write(&first).unwrap();
+        store.publish(release, &first, &lock).unwrap();
+        let second = store.new_root(release, &lock).unwrap();
+        manifest(release).write(&second).unwrap();
+        // Killed between making the link and renaming it.
+        symlink("nowhere", store.stacks().join(".debian-7.2.4.link")).unwrap();
+        assert_eq!(store.root(release), Some(first.clone()));
+        store.publish(release, &second, &lock).unwrap();
+        assert_eq!(store.root(release), Some(second.clone()));
+        assert!(first.exists(), "programs may still run in the old root");
+        store.clean(release, &lock).unwrap();
+        assert!(!first.exists() && second.exists());
+    }
+
+    #[test]
+    fn waits_for_another_fetch_of_the_same_stack() {
+        let (_directory, store, release) = store();
+        let lock = store.lock(release, &NEVER, &|_| ()).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let other = store.clone();
+        let thread = std::thread::spawn(move || {
+            let waiting = sender.clone();
+            let _lock = other
+                .lock(release, &NEVER, &|holder| waiting.send(holder.to_owned()).unwrap())
+                .unwrap();
+            sender.send("locked".to_owned()).unwrap();
+        });
+        let long = Duration::from_secs(60);
+        assert_eq!(receiver.recv_timeout(long), Ok("this process".to_owned()));
+        assert!(receiver.try_recv().is_err(), "it must not go on while the lock is held");
+        drop(lock);
+        assert_eq!(receiver.recv_timeout(long), Ok("locked".to_owned()));
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn releases_do_not_share_a_lock() {
+        let (_directory, store, release) = store();
+        let _one = store.lock(release, &NEVER, &|_| panic!("free")).unwrap();
+        let _other = store.lock(&RELEASES[0], &NEVER, &|_| panic!("free")).unwrap();
+    }
+}

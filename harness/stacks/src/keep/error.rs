@@ -1,0 +1,226 @@
+//! Errors of obtaining a build.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{Hint, LockError, PathError};
+
+/// A build that cannot be tested. The build is neither good nor bad.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObtainError {
+    /// The build is listed, but its file is missing.
+    #[error("{url} is not there")]
+    NotFound {
+        /// Address or folder.
+        url: String,
+    },
+    /// The bytes are not those that were published with the build.
+    #[error("{url} has sha256 {got}, but {want} was published")]
+    Checksum {
+        /// Address.
+        url: String,
+        /// The published digest.
+        want: String,
+        /// The digest of the downloaded bytes.
+        got: String,
+    },
+    /// An earlier download of the same address had other bytes. Results of the two must not be mixed.
+    #[error("{url} was published again: sha256 {now}, first seen as {before}")]
+    Republished {
+        /// Address.
+        url: String,
+        /// The digest of the first download.
+        before: String,
+        /// The digest of this download.
+        now: String,
+        /// The file that remembers the first digest.
+        record: PathBuf,
+    },
+    /// An archive cannot be read to its end.
+    #[error("{name} is damaged: {reason}")]
+    Damaged {
+        /// The archive.
+        name: String,
+        /// The mistake.
+        reason: String,
+    },
+    /// An archive would write outside its prefix, or make a device.
+    #[error("{name} was refused: {reason}")]
+    Hostile {
+        /// The archive.
+        name: String,
+        /// The entry and the reason.
+        reason: String,
+    },
+    /// The build holds no HIP runtime that the loader could take.
+    #[error("it cannot be loaded: {reason}")]
+    DoesNotLoad {
+        /// The reason.
+        reason: String,
+    },
+    /// The disk is full.
+    #[error("no space left in {path}")]
+    NoSpace {
+        /// The store.
+        path: PathBuf,
+    },
+    /// The host refused the file in every attempt. It may have other builds.
+    #[error("{reason}")]
+    Refused {
+        /// The answer.
+        reason: String,
+    },
+    /// The host does not answer, after all attempts, or limits its answers.
+    #[error("{url} could not be fetched: {reason}")]
+    Network {
+        /// Address.
+        url: String,
+        /// The failure.
+        reason: String,
+    },
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(PathError),
+    /// The lock of the build could not be had.
+    #[error(transparent)]
+    Lock(LockError),
+    /// The caller cancelled the fetch.
+    #[error("the fetch was cancelled")]
+    Cancelled,
+}
+
+impl ObtainError {
+    /// Returns true if the machine or its network is at fault, and not the build. A search should stop or wait rather than
+    /// skip the build, because the next one would fail as well.
+    pub fn is_environment(&self) -> bool {
+        // Without a wildcard arm: a new variant has to say who is at fault.
+        match self {
+            Self::NoSpace { .. }
+            | Self::Network { .. }
+            | Self::File(_)
+            | Self::Lock(_)
+            | Self::Cancelled => true,
+            Self::NotFound { .. }
+            | Self::Checksum { .. }
+            | Self::Republished { .. }
+            | Self::Damaged { .. }
+            | Self::Hostile { .. }
+            | Self::DoesNotLoad { .. }
+            | Self::Refused { .. } => false,
+        }
+    }
+
+    /// Returns a function for `map_err` that adds the attempted action and its file.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| PathError::new(action, path, source).into()
+    }
+}
+
+impl Hint for ObtainError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Republished { record, .. } => {
+                Some(format!("remove {} to accept it", record.display()))
+            }
+            Self::NoSpace { .. } => {
+                Some("free some, or lower the disk budget so that more is evicted".into())
+            }
+            Self::Lock(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
+impl From<PathError> for ObtainError {
+    fn from(error: PathError) -> Self {
+        match error.is_disk_full() {
+            true => Self::NoSpace { path: error.path().to_owned() },
+            false => Self::File(error),
+        }
+    }
+}
+
+impl From<LockError> for ObtainError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::File(error) => error.into(),
+            LockError::Cancelled => Self::Cancelled,
+            late @ LockError::Late { .. } => Self::Lock(late),
+        }
+    }
+}
+
+impl From<download::Failure> for ObtainError {
+    fn from(failure: download::Failure) -> Self {
+        match failure {
+            download::Failure::Missing { url } => Self::NotFound { url },
+            download::Failure::Network { url, reason } => Self::Network { url, reason },
+            download::Failure::Cancelled => Self::Cancelled,
+            download::Failure::Changed { name } => Self::Damaged {
+                name,
+                reason: "it changed on the host while it was downloaded".into(),
+            },
+            refused @ (download::Failure::Refused { .. } | download::Failure::TooLong { .. }) => {
+                Self::Refused { reason: refused.to_string() }
+            }
+            download::Failure::Limited { url, status, after } => {
+                let wait = after.map_or_else(String::new, |after| {
+                    format!(" and asks to wait {} s", after.as_secs())
+                });
+                Self::Network {
+                    url,
+                    reason: format!("the host limits its answers ({status}){wait}"),
+                }
+            }
+            download::Failure::Page { url } => Self::Network {
+                url,
+                reason: "a page in HTML came in its place; does a portal or a proxy want a login?"
+                    .into(),
+            },
+            other => Self::Network { url: String::new(), reason: other.to_string() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use download::Failure;
+
+    use super::*;
+
+    #[test]
+    fn blames_the_build_or_the_machine() {
+        let check = |failure: Failure, environment: bool, text: &str| {
+            let error = ObtainError::from(failure);
+            assert_eq!(error.is_environment(), environment, "{error}");
+            assert!(error.to_string().contains(text), "{error}, not {text}");
+        };
+        let url = || "http://host/x".to_owned();
+        check(Failure::Missing { url: url() }, false, "http://host/x is not there");
+        check(Failure::Changed { name: "x".into() }, false, "x is damaged: it changed");
+        check(Failure::Cancelled, true, "the fetch was cancelled");
+        check(Failure::Network { url: url(), reason: "reset".into() }, true, "fetched: reset");
+        check(Failure::Page { url: url() }, true, "want a login?");
+        let limited = |after| Failure::Limited { url: url(), status: "429".into(), after };
+        check(limited(None), true, "the host limits its answers (429)");
+        check(limited(Some(Duration::from_secs(7))), true, "(429) and asks to wait 7 s");
+        let lock = LockError::Late { path: "/x".into(), holder: "y".into() };
+        assert!(ObtainError::from(lock).is_environment());
+        assert!(matches!(ObtainError::from(LockError::Cancelled), ObtainError::Cancelled));
+    }
+
+    #[test]
+    fn reports_a_full_disk_as_such() {
+        let error = |kind: io::ErrorKind| ObtainError::io("write", Path::new("/x"))(kind.into());
+        let full = error(io::ErrorKind::StorageFull);
+        assert!(matches!(full, ObtainError::NoSpace { .. }) && full.is_environment());
+        assert!(full.hint().is_some_and(|hint| hint.starts_with("free some")));
+        let other = error(io::ErrorKind::NotFound);
+        assert!(matches!(other, ObtainError::File(_)) && other.is_environment());
+    }
+}

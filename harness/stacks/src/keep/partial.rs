@@ -1,0 +1,199 @@
+//! Downloads that a later process can resume. The store keeps the downloaded part of an archive until the archive is complete.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+
+use download::{Bound, Download, Failure, Http, Part, Progress};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::transfer::hex;
+use crate::{FileLock as Lock, LockMode};
+
+/// Age at which an unfinished download is removed. Nights are usually tested within days.
+const OLD: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+/// Description of a file by its host when the download began.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Known {
+    url: String,
+    size: Option<u64>,
+    etag: Option<String>,
+}
+
+/// Archive that is being downloaded. Reading returns first the part of an earlier process, then the rest.
+pub(crate) struct Partial<'a> {
+    bytes: PathBuf,
+    known: PathBuf,
+    /// Kept part that was not read yet.
+    there: Option<io::Take<File>>,
+    /// File for new bytes, with its lock. Nothing if the disk is full, the host sends no ETag, or another process downloads the
+    /// same archive.
+    keep: Option<(File, Lock)>,
+    hash: Sha256,
+    /// Download of the rest.
+    pub(crate) download: Download<'a>,
+}
+
+impl<'a> Partial<'a> {
+    /// Begins a download, or resumes one in the folder.
+    ///
+    /// # Errors
+    /// [`Failure`] if the download cannot begin.
+    pub(crate) fn open(
+        folder: &Path,
+        http: &'a Http,
+        (url, name): (&'a str, &'a str),
+        bound: Bound,
+        cancel: &'a AtomicBool,
+        progress: &'a Progress<'a>,
+    ) -> Result<Self, Failure> {
+        sweep(folder);
+        let (bytes, known) = (folder.join(stem(url)), folder.join(stem(url) + ".json"));
+        let mut lock = alone(&bytes);
+        let before = left(&bytes, &known).filter(|(before, _)| before.url == url);
+        if let Some((before, there)) = before
+            && lock.is_some()
+        {
+            let part = Part { there, size: before.size, etag: before.etag };
+            match http.resume(url, name, part, bound, cancel, progress) {
+                Ok(download) => {
+                    let opened = File::open(&bytes).map(|file| file.take(there));
+                    let keep = File::options().append(true).open(&bytes);
+                    if let (Ok(file), Ok(keep)) = (opened, keep) {
+                        let (there, keep) = (Some(file), lock.take().map(|lock| (keep, lock)));
+                        let hash = Sha256::new();
+                        return Ok(Self { bytes, known, there, keep, hash, download });
+                    }
+                }
+                // The host has another file now, so the kept part is useless.
+                Err(Failure::Changed { .. }) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        let opened = http.open(url, name, bound, cancel, progress);
+        let again = opened.as_ref().ok().and_then(|download| {
+            let (size, etag) = (download.size(), download.etag().map(str::to_owned));
+            etag.is_some().then(|| Known { url: url.to_owned(), size, etag })
+        });
+        let begin = |again: Known| {
+            atomic::write(&known, serde_json::to_vec(&again).ok()?).ok()?;
+            File::create(&bytes).ok()
+        };
+        let keep = lock.and_then(|lock| match again.and_then(begin) {
+            Some(file) => Some((file, lock)),
+            None => {
+                remove(&bytes, &known);
+                None
+            }
+        });
+        let (there, hash) = (None, Sha256::new());
+        Ok(Self { bytes, known, there, keep, hash, download: opened? })
+    }
+
+    /// Returns the SHA-256 of all bytes in hexadecimal.
+    pub(crate) fn sha256(&self) -> String {
+        hex(&self.hash.clone().finalize())
+    }
+
+    /// Removes the kept part, because the archive is complete or useless.
+    pub(crate) fn forget(&mut self) {
+        if let Some((_, _lock)) = self.keep.take() {
+            remove(&self.bytes, &self.known);
+        }
+    }
+}
+
+impl Read for Partial<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(there) = &mut self.there {
+            let n = there.read(buffer)?;
+            if n > 0 || buffer.is_empty() {
+                self.hash.update(&buffer[..n]);
+                return Ok(n);
+            }
+            let missing = there.limit();
+            self.there = None;
+            if missing > 0 {
+                return Err(io::Error::other(
+                    "the kept part of the download became shorter meanwhile",
+                ));
+            }
+        }
+        let n = self.download.read(buffer)?;
+        self.hash.update(&buffer[..n]);
+        // On a full disk the next process loses the part, and this one goes on.
+        if self.keep.as_mut().is_some_and(|(file, _)| file.write_all(&buffer[..n]).is_err()) {
+            self.forget();
+        }
+        Ok(n)
+    }
+}
+
+/// Returns the description and the length of the part that an earlier process left.
+fn left(bytes: &Path, known: &Path) -> Option<(Known, u64)> {
+    let before: Known = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
+    let there = fs::metadata(bytes).ok()?.len();
+    let fits = before.etag.is_some() && before.size.is_none_or(|size| there <= size);
+    (there > 0 && fits).then_some((before, there))
+}
+
+/// Returns the file name for an address.
+fn stem(url: &str) -> String {
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(url.as_bytes()))
+}
+
+/// Locks a download. Returns nothing if another process has the lock.
+fn alone(bytes: &Path) -> Option<Lock> {
+    let lock = Lock::open(bytes.to_owned()).ok()?;
+    lock.try_hold(LockMode::Alone).is_ok_and(|free| free).then_some(lock)
+}
+
+/// Removes a part and its description. A file that stays is checked again before it is used.
+fn remove(bytes: &Path, known: &Path) {
+    let _ = fs::remove_file(bytes);
+    let _ = fs::remove_file(known);
+}
+
+/// Returns the bytes of all kept parts.
+pub(crate) fn bytes(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+/// Removes the oldest download that no process has locked and whose address is not listed. Returns its address.
+pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
+    let mut each: Vec<_> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.path().extension().is_none())
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    each.sort();
+    each.into_iter().find_map(|(_, bytes)| {
+        let known = bytes.with_extension("json");
+        let _lock = alone(&bytes)?;
+        let text = fs::read(&known).unwrap_or_default();
+        let url = serde_json::from_slice(&text).map_or_else(|_| String::new(), |k: Known| k.url);
+        if spared.contains(&url.as_str()) {
+            return None;
+        }
+        remove(&bytes, &known);
+        Some(url)
+    })
+}
+
+/// Removes old downloads.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let touched = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = touched.ok().and_then(|touched| SystemTime::now().duration_since(touched).ok());
+        if age.is_some_and(|age| age > OLD) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Fetches of the likely next build while the current one runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use crate::{Build, BuildStore};
+
+/// Fetch in the background. Dropping it cancels the fetch.
+///
+/// The result is not reported. [`BuildStore::obtain`] of the same build waits for the fetch and then returns the build, or the
+/// same error.
+#[derive(Debug)]
+pub struct Prefetch {
+    id: String,
+    cancel: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl BuildStore {
+    /// Begins to fetch a build in the background.
+    pub fn prefetch(&self, build: &Build) -> Prefetch {
+        let cancel = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::Builder::new().name("prefetch".into()).spawn({
+            let (store, build, cancel) = (self.clone(), build.clone(), Arc::clone(&cancel));
+            move || drop(store.obtain_unless(&build, &cancel, &|_| ()))
+        });
+        // A thread that cannot be started only means that nothing is fetched ahead.
+        Prefetch { id: build.id.clone(), cancel, thread: thread.ok() }
+    }
+}
+
+impl Prefetch {
+    /// Returns the id of the build.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns true if the fetch has ended.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Prefetch {
+    fn drop(&mut self) {
+        self.cancel.store(true, Ordering::Relaxed);
+    }
+}

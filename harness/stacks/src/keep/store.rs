@@ -1,0 +1,615 @@
+//! Store of builds on this machine.
+
+use std::fs::{self, File};
+
+use parking_lot::Mutex;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+
+use crate::{FetchError, FetchOptions, FileLock as Lock, LONGEST_WAIT, LockMode, Spec, Stack};
+use download::{Bound, Failure, Http};
+use serde::{Deserialize, Serialize};
+
+use super::blobs::Blobs;
+use super::partial::{self, Partial};
+use crate::locate::check_loads;
+use crate::unpack::prefix::{Format, Unpacker};
+use crate::{Archive, Build, BuildLocation, Components, ObtainError, StackCache};
+
+/// File in a prefix that is written last, so that a prefix without it is incomplete.
+const RECORD: &str = ".rocrepro-build.json";
+
+/// Size of the content of an archive relative to the archive (gfx1150 7.11.0: 2.3 GB to 13 GB).
+const UNPACKED: u64 = 6;
+
+/// Limit for an archive of unknown size. The largest had 11 GB.
+const ARCHIVE: Bound = Bound::new(64 << 30, "no archive of ROCm is larger");
+
+/// Limit for a file with a checksum.
+const CHECKSUM: Bound = Bound::new(1 << 20, "a checksum is shorter");
+
+/// Wait before the second attempt of a download. It doubles with each attempt.
+const BACKOFF: Duration = Duration::from_secs(1);
+
+/// Store of builds. Archives are fetched once, and files that builds share are stored once. When the budget is spent, builds are
+/// evicted that are neither pinned nor in use.
+///
+/// The store is the folder `builds/` next to the fetched stacks. `prefixes/` holds one folder for each build, `files/` every file
+/// once, by content, `seen/` the SHA-256 of every archive ever fetched, `partial/` unfinished downloads.
+#[derive(Clone, Debug)]
+pub struct BuildStore {
+    stacks: StackCache,
+    folder: PathBuf,
+    budget: Option<u64>,
+    http: Http,
+    pins: Arc<Mutex<Vec<Lock>>>,
+}
+
+/// Step of [`BuildStore::obtain`]. Sizes are in bytes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum BuildEvent<'a> {
+    /// Another process, or a prefetch, is fetching the same build.
+    Waiting {
+        /// The process, for example `rocrepro (process 4711)`.
+        holder: &'a str,
+    },
+    /// An archive is being downloaded and unpacked.
+    Download {
+        /// Name of the archive.
+        name: &'a str,
+        /// Downloaded bytes.
+        done: u64,
+        /// All bytes, if known.
+        total: Option<u64>,
+    },
+    /// The connection broke or the host asked to wait. The download will continue where it stopped.
+    Retry {
+        /// Failure.
+        reason: &'a str,
+        /// Time until the download continues.
+        after: Duration,
+    },
+    /// A build or an unfinished download was removed to make room.
+    Evicted {
+        /// Name of the build, or a description of the download.
+        id: &'a str,
+    },
+}
+
+/// Function that receives the events, possibly from several threads at once.
+pub type BuildProgress<'a> = dyn Fn(BuildEvent<'_>) + Sync + 'a;
+
+/// Build that can be run. It is not evicted as long as this value lives.
+#[derive(Debug)]
+pub struct ObtainedBuild {
+    /// The build's id.
+    pub id: String,
+    /// The prefix, which holds `lib/`. For a Debian release it is a Debian root.
+    pub prefix: PathBuf,
+    /// The stack in the prefix.
+    pub stack: Stack,
+    /// Archives with their SHA-256, in the order of their download; empty for folders and Debian releases.
+    pub sha256: Vec<(String, String)>,
+    /// Commits, if the build holds a manifest.
+    pub components: Option<Components>,
+    /// Bytes downloaded for this call.
+    pub downloaded: u64,
+    /// Shared with other users of the prefix.
+    _lock: Option<Lock>,
+}
+
+/// Origin of a prefix, stored in it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    id: String,
+    archives: Vec<Fetched>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Fetched {
+    name: String,
+    url: String,
+    sha256: String,
+    bytes: u64,
+}
+
+impl BuildStore {
+    /// Returns the store next to the fetched stacks.
+    pub fn new(stacks: StackCache) -> Self {
+        let folder = stacks.path().join("builds");
+        let pins = Arc::default();
+        Self { stacks, folder, budget: None, http: Http::new(BACKOFF), pins }
+    }
+
+    /// Sets the disk budget in bytes for builds and unfinished downloads. Builds that are pinned or in use stay, even above the
+    /// budget.
+    pub fn with_budget(mut self, bytes: u64) -> Self {
+        self.budget = Some(bytes);
+        self
+    }
+
+    /// Sets the wait before a download is tried again.
+    pub fn with_backoff(mut self, backoff: Duration) -> Self {
+        self.http = Http::new(backoff);
+        self
+    }
+
+    /// Sets the time after which a silent connection is closed.
+    pub fn with_stall(mut self, stall: Duration) -> Self {
+        self.http = self.http.with_stall(stall);
+        self
+    }
+
+    /// Protects these builds from eviction by any process while this one lives, and ends the protection of all others. A bisect
+    /// protects the last good and the first bad build.
+    ///
+    /// # Errors
+    /// [`ObtainError::Io`] if a lock file cannot be made.
+    pub fn pin(&self, builds: &[&Build]) -> Result<(), ObtainError> {
+        let mut locks = Vec::new();
+        for build in builds {
+            let lock = self.lock(&key(build))?;
+            // An exclusive holder is still making the build, so there is nothing to protect yet.
+            if lock.try_hold(LockMode::Shared)? {
+                locks.push(lock);
+            }
+        }
+        *self.pins.lock() = locks;
+        Ok(())
+    }
+
+    /// Returns true if a build is available without a download.
+    pub fn has(&self, build: &Build) -> bool {
+        build.places.iter().any(|place| match place {
+            BuildLocation::Directory(path) => path.is_dir(),
+            BuildLocation::Debian(spec) => {
+                spec.parse::<Spec>().is_ok_and(|spec| crate::locate(&spec, &self.stacks).is_ok())
+            }
+            BuildLocation::Archives { .. } => self.record(&key(build), build).is_some(),
+        })
+    }
+
+    /// Returns a build, and fetches it first if it is missing.
+    ///
+    /// # Errors
+    /// [`ObtainError`]. [`ObtainError::is_environment`] distinguishes trouble of the machine from trouble of the build.
+    pub fn obtain(
+        &self,
+        build: &Build,
+        progress: &BuildProgress<'_>,
+    ) -> Result<ObtainedBuild, ObtainError> {
+        self.obtain_unless(build, &AtomicBool::new(false), progress)
+    }
+
+    /// Returns a build like [`BuildStore::obtain`], but ends early when `cancel` becomes true.
+    ///
+    /// # Errors
+    /// Those of [`BuildStore::obtain`], and [`ObtainError::Cancelled`].
+    pub fn obtain_unless(
+        &self,
+        build: &Build,
+        cancel: &AtomicBool,
+        progress: &BuildProgress<'_>,
+    ) -> Result<ObtainedBuild, ObtainError> {
+        let mut missing = ObtainError::NotFound { url: build.id.clone() };
+        for place in &build.places {
+            let result = match place {
+                BuildLocation::Directory(path) if !path.is_dir() => {
+                    Err(ObtainError::NotFound { url: path.display().to_string() })
+                }
+                BuildLocation::Directory(path) => {
+                    self.opened(&build.id, path).and_then(|obtained| {
+                        check_loads(&obtained.stack)?;
+                        Ok(obtained)
+                    })
+                }
+                BuildLocation::Debian(spec) => self.debian(&build.id, spec),
+                BuildLocation::Archives { archives, .. } => {
+                    self.archives(build, archives, cancel, progress)
+                }
+            };
+            match result {
+                Err(error @ ObtainError::NotFound { .. }) => missing = error,
+                other => return other,
+            }
+        }
+        Err(missing)
+    }
+
+    fn debian(&self, id: &str, spec: &str) -> Result<ObtainedBuild, ObtainError> {
+        let failed = |error: &dyn std::error::Error| ObtainError::Network {
+            url: spec.to_owned(),
+            reason: error.to_string(),
+        };
+        let parsed = spec.parse::<Spec>().map_err(|error| failed(&error))?;
+        // A stack that is already here needs no network.
+        let stack = match crate::locate(&parsed, &self.stacks) {
+            Ok(stack) => stack,
+            Err(_) => crate::fetch(&parsed, &FetchOptions::default(), &self.stacks, &|_| ())
+                .map_err(|error| match error {
+                    FetchError::Gone { .. } => ObtainError::NotFound { url: error.to_string() },
+                    other => failed(&other),
+                })?,
+        };
+        Ok(ObtainedBuild::new(id, stack))
+    }
+
+    fn opened(&self, id: &str, prefix: &Path) -> Result<ObtainedBuild, ObtainError> {
+        let stack = crate::locate(&Spec::Directory(prefix.to_owned()), &self.stacks);
+        let fails =
+            |error: crate::LocateError| ObtainError::DoesNotLoad { reason: error.to_string() };
+        Ok(ObtainedBuild::new(id, stack.map_err(fails)?))
+    }
+
+    fn archives(
+        &self,
+        build: &Build,
+        archives: &[Archive],
+        cancel: &AtomicBool,
+        progress: &BuildProgress<'_>,
+    ) -> Result<ObtainedBuild, ObtainError> {
+        let key = key(build);
+        let lock = self.lock(&key)?;
+        let waiting = |holder: &str| progress(BuildEvent::Waiting { holder });
+        let mut downloaded = 0;
+        loop {
+            lock.hold(LockMode::Shared, LONGEST_WAIT, cancel, &waiting)?;
+            if let Some(record) = self.record(&key, build) {
+                let prefix = self.prefix(&key);
+                if let Ok(file) = File::options().write(true).open(prefix.join(RECORD)) {
+                    // Eviction is ordered by this time. If it cannot be set, the build is only evicted sooner.
+                    let _ = file.set_modified(SystemTime::now());
+                }
+                let mut obtained = self.opened(&build.id, &prefix)?;
+                obtained.sha256 = record.archives.into_iter().map(|a| (a.name, a.sha256)).collect();
+                obtained.downloaded = downloaded;
+                obtained._lock = Some(lock);
+                return Ok(obtained);
+            }
+            lock.hold(LockMode::Alone, LONGEST_WAIT, cancel, &waiting)?;
+            if self.record(&key, build).is_some() {
+                continue;
+            }
+            let expected: u64 = archives.iter().filter_map(|archive| archive.size).sum();
+            self.keep_to_budget(expected.saturating_mul(UNPACKED), archives, progress);
+            downloaded = match self.make(build, &key, archives, cancel, progress) {
+                Err(ObtainError::NoSpace { .. }) if self.evict(0, archives, progress) > 0 => {
+                    self.make(build, &key, archives, cancel, progress)?
+                }
+                other => other?,
+            };
+            self.keep_to_budget(0, archives, progress);
+        }
+    }
+
+    /// Downloads and unpacks a build under an exclusive lock. Returns the number of downloaded bytes.
+    fn make(
+        &self,
+        build: &Build,
+        key: &str,
+        archives: &[Archive],
+        cancel: &AtomicBool,
+        progress: &BuildProgress<'_>,
+    ) -> Result<u64, ObtainError> {
+        let work = self.prefixes().join(format!(".{key}.work"));
+        let made = self
+            .unpacked(build, &work, archives, cancel, progress)
+            .and_then(|bytes| self.publish(&work, key).map(|()| bytes));
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&work);
+            self.blobs().sweep();
+        }
+        made
+    }
+
+    fn unpacked(
+        &self,
+        build: &Build,
+        work: &Path,
+        archives: &[Archive],
+        cancel: &AtomicBool,
+        progress: &BuildProgress<'_>,
+    ) -> Result<u64, ObtainError> {
+        let prefix = empty(work)?;
+        let blobs = self.blobs();
+        let mut unpacker = Unpacker::new(&prefix, &blobs);
+        let mut fetched: Vec<Fetched> = Vec::new();
+        for archive in archives {
+            let one = self.fetch(archive, &mut unpacker, cancel, progress)?;
+            fetched.push(one);
+        }
+        unpacker.finish(archives.first().map_or("", |archive| archive.name.as_str()))?;
+        check_loads(&self.opened(&build.id, &prefix)?.stack)?;
+        let bytes = fetched.iter().map(|archive| archive.bytes).sum();
+        self.write_record(&prefix, &Record { id: build.id.clone(), archives: fetched })?;
+        Ok(bytes)
+    }
+
+    fn fetch(
+        &self,
+        archive: &Archive,
+        unpacker: &mut Unpacker<'_>,
+        cancel: &AtomicBool,
+        progress: &BuildProgress<'_>,
+    ) -> Result<Fetched, ObtainError> {
+        let (name, url) = (&archive.name, &archive.url);
+        let format = Format::of(name).ok_or_else(|| ObtainError::Damaged {
+            name: name.clone(),
+            reason: "its name has no known ending".into(),
+        })?;
+        let told = |event: download::Event<'_>| match event {
+            download::Event::Download { name, done, total } => {
+                progress(BuildEvent::Download { name, done, total });
+            }
+            download::Event::Retry { reason, after } => {
+                progress(BuildEvent::Retry { reason, after })
+            }
+            _ => {}
+        };
+        let listed = |size| Bound::new(size, "that is the size in the listing");
+        let bound = archive.size.map_or(ARCHIVE, listed).within_free_space(unpacker.prefix);
+        let mut download =
+            Partial::open(&self.partial(), &self.http, (url, name), bound, cancel, &told)
+                .map_err(|failure| self.unusable(failure))?;
+        let unpacked = if format == Format::Wheel {
+            // A zip file's table is at its end.
+            let at = unpacker.prefix.with_extension("whl");
+            let result = self.whole(&mut download, &at).and_then(|file| unpacker.wheel(name, file));
+            let _ = fs::remove_file(&at);
+            result
+        } else {
+            unpacker.tar(name, format, &mut download)
+        };
+        // The checksum includes bytes after the end of the archive.
+        let rest = unpacked.is_ok().then(|| io::copy(&mut download, &mut io::sink()));
+        if let Some(failure) = download.download.failure.take() {
+            // The next process must not resume with bytes of another file.
+            let other = |failure: &Failure| {
+                matches!(
+                    failure,
+                    Failure::Changed { .. } | Failure::Page { .. } | Failure::TooLong { .. }
+                )
+            };
+            if other(&failure) {
+                download.forget();
+            }
+            return Err(self.unusable(failure));
+        }
+        // The archive is complete, or another download would bring the same bytes.
+        download.forget();
+        let sha256 = download.sha256();
+        let complete = unpacked.and_then(|()| match rest {
+            Some(Err(error)) => {
+                Err(ObtainError::Network { url: url.clone(), reason: error.to_string() })
+            }
+            _ => Ok(()),
+        });
+        complete?;
+        if let Some(want) = self.published(archive, cancel)?.filter(|want| *want != sha256) {
+            return Err(ObtainError::Checksum { url: url.clone(), want, got: sha256 });
+        }
+        self.first_sight(url, &sha256)?;
+        let bytes = download.download.bytes();
+        Ok(Fetched { name: name.clone(), url: url.clone(), sha256, bytes })
+    }
+
+    fn unusable(&self, failure: Failure) -> ObtainError {
+        match failure {
+            Failure::NoSpace { .. } => ObtainError::NoSpace { path: self.folder.clone() },
+            other => other.into(),
+        }
+    }
+
+    fn whole(&self, from: &mut dyn io::Read, at: &Path) -> Result<File, ObtainError> {
+        let mut file = File::create(at).map_err(ObtainError::io("create", at))?;
+        io::copy(from, &mut file).map_err(ObtainError::io("write", at))?;
+        File::open(at).map_err(ObtainError::io("open", at))
+    }
+
+    /// Returns the published SHA-256 of an archive.
+    fn published(
+        &self,
+        archive: &Archive,
+        cancel: &AtomicBool,
+    ) -> Result<Option<String>, ObtainError> {
+        let (None, Some(url)) = (&archive.sha256, &archive.sha256_url) else {
+            return Ok(archive.sha256.as_ref().map(|sum| sum.to_lowercase()));
+        };
+        match self.http.text(url, "text/plain", CHECKSUM, cancel) {
+            // sha256sum writes the sum and then the name.
+            Ok((text, _)) => Ok(text.split_whitespace().next().map(str::to_lowercase)),
+            Err(Failure::Missing { .. }) => Ok(None),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Remembers the digest of an address at its first download, and refuses other bytes later.
+    fn first_sight(&self, url: &str, sha256: &str) -> Result<(), ObtainError> {
+        let folder = self.folder.join("seen");
+        let record = folder.join(format!("{:032x}", xxhash_rust::xxh3::xxh3_128(url.as_bytes())));
+        if let Ok(text) = fs::read_to_string(&record) {
+            let before = text.split_whitespace().next().unwrap_or_default();
+            return if before == sha256 {
+                Ok(())
+            } else {
+                Err(ObtainError::Republished {
+                    url: url.to_owned(),
+                    before: before.to_owned(),
+                    now: sha256.to_owned(),
+                    record,
+                })
+            };
+        }
+        fs::create_dir_all(&folder).map_err(ObtainError::io("create", &folder))?;
+        atomic::write(&record, format!("{sha256}  {url}\n"))
+            .map_err(ObtainError::io("write", &record))
+    }
+
+    fn write_record(&self, prefix: &Path, record: &Record) -> Result<(), ObtainError> {
+        let path = prefix.join(RECORD);
+        let text = serde_json::to_string_pretty(record).map_err(io::Error::from);
+        text.and_then(|text| atomic::write(&path, text)).map_err(ObtainError::io("write", &path))
+    }
+
+    /// Returns the record of a complete prefix that came from any location of the build. If only the first location counted, a build
+    /// from the second would be fetched again, and the caller would wait for its own shared lock.
+    fn record(&self, key: &str, build: &Build) -> Option<Record> {
+        let text = fs::read(self.prefix(key).join(RECORD)).ok()?;
+        let record: Record = serde_json::from_slice(&text).ok()?;
+        let from = |place: &BuildLocation| match place {
+            BuildLocation::Archives { archives, .. } => {
+                let urls = record.archives.iter().map(|archive| &archive.url);
+                urls.eq(archives.iter().map(|archive| &archive.url))
+            }
+            _ => false,
+        };
+        build.places.iter().any(from).then_some(record)
+    }
+
+    /// Publishes a finished folder as the prefix of a key.
+    fn publish(&self, work: &Path, key: &str) -> Result<(), ObtainError> {
+        let prefix = self.prefix(key);
+        if prefix.exists() {
+            fs::remove_dir_all(&prefix).map_err(ObtainError::io("replace", &prefix))?;
+        }
+        fs::rename(work, &prefix).map_err(ObtainError::io("publish", &prefix))
+    }
+
+    /// Makes a prefix without a download and opens it. `fill` must make all of it.
+    pub(crate) fn assembled(
+        &self,
+        id: &str,
+        fill: impl FnOnce(&Path) -> Result<(), ObtainError>,
+    ) -> Result<ObtainedBuild, ObtainError> {
+        let key = cleaned(id);
+        let lock = self.lock(&key)?;
+        lock.hold(LockMode::Alone, LONGEST_WAIT, &AtomicBool::new(false), &|_| ())?;
+        let work = self.prefixes().join(format!(".{key}.work"));
+        let made = empty(&work).and_then(|prefix| {
+            fill(&prefix)?;
+            self.write_record(&prefix, &Record { id: id.to_owned(), archives: Vec::new() })?;
+            self.publish(&work, &key)
+        });
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&work);
+        }
+        made?;
+        lock.hold(LockMode::Shared, LONGEST_WAIT, &AtomicBool::new(false), &|_| ())?;
+        let mut obtained = self.opened(id, &self.prefix(&key))?;
+        obtained._lock = Some(lock);
+        Ok(obtained)
+    }
+
+    fn keep_to_budget(&self, room: u64, archives: &[Archive], progress: &BuildProgress<'_>) {
+        if let Some(budget) = self.budget {
+            self.evict(budget.saturating_sub(room), archives, progress);
+        }
+    }
+
+    /// Removes unfinished downloads of other archives that no process has locked, and then builds, the least recently used first,
+    /// until all files together have at most `limit` bytes. Returns the number of removals.
+    fn evict(&self, limit: u64, archives: &[Archive], progress: &BuildProgress<'_>) -> usize {
+        let blobs = self.blobs();
+        let bytes = || blobs.bytes() + partial::bytes(&self.partial());
+        let spared: Vec<&str> = archives.iter().map(|archive| archive.url.as_str()).collect();
+        let mut evicted = 0;
+        while bytes() > limit
+            && let Some(url) = partial::evict(&self.partial(), &spared)
+        {
+            evicted += 1;
+            progress(BuildEvent::Evicted { id: &format!("the part of {url} that was downloaded") });
+        }
+        let mut builds: Vec<(SystemTime, String)> = fs::read_dir(self.prefixes())
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let name = entry.file_name().into_string().ok().filter(|n| !n.starts_with('.'))?;
+                let used = fs::metadata(entry.path().join(RECORD)).and_then(|m| m.modified());
+                Some((used.unwrap_or(SystemTime::UNIX_EPOCH), name))
+            })
+            .collect();
+        builds.sort();
+        for (_, key) in builds {
+            if bytes() <= limit {
+                break;
+            }
+            // Users of the build, and those who pin it, hold a shared lock.
+            let free = self.lock(&key).and_then(|lock| {
+                let free = lock.try_hold(LockMode::Alone)?;
+                Ok(free.then_some(lock))
+            });
+            let Ok(Some(_lock)) = free else { continue };
+            let gone = self.prefixes().join(format!(".{key}.work"));
+            if fs::rename(self.prefix(&key), &gone).is_ok() && fs::remove_dir_all(&gone).is_ok() {
+                blobs.sweep();
+                evicted += 1;
+                progress(BuildEvent::Evicted { id: &key });
+            }
+        }
+        evicted
+    }
+
+    fn blobs(&self) -> Blobs {
+        Blobs::at(self.folder.join("files"))
+    }
+
+    fn partial(&self) -> PathBuf {
+        self.folder.join("partial")
+    }
+
+    fn prefixes(&self) -> PathBuf {
+        self.folder.join("prefixes")
+    }
+
+    fn prefix(&self, key: &str) -> PathBuf {
+        self.prefixes().join(key)
+    }
+
+    fn lock(&self, key: &str) -> Result<Lock, ObtainError> {
+        Ok(Lock::open(self.prefixes().join(format!(".{key}.lock")))?)
+    }
+}
+
+impl ObtainedBuild {
+    fn new(id: &str, stack: Stack) -> Self {
+        Self {
+            id: id.to_owned(),
+            prefix: stack.root.clone(),
+            components: Components::of_prefix(&stack.root),
+            stack,
+            sha256: Vec::new(),
+            downloaded: 0,
+            _lock: None,
+        }
+    }
+}
+
+/// Returns the name of a build's prefix. Builds of one version for two families have two.
+fn key(build: &Build) -> String {
+    let dash = if build.family.is_empty() { "" } else { "-" };
+    cleaned(&format!("{}{dash}{}", build.id, build.family))
+}
+
+/// Replaces characters that a file name or a library path cannot hold by underscores.
+fn cleaned(id: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    let clean: String = id.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    // Names with a leading dot are files of the store itself.
+    if clean.starts_with('.') { format!("_{clean}") } else { clean }
+}
+
+/// Creates an empty folder, and returns its path without symbolic links.
+fn empty(at: &Path) -> Result<PathBuf, ObtainError> {
+    if let Err(error) = fs::remove_dir_all(at)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(ObtainError::io("remove", at)(error));
+    }
+    fs::create_dir_all(at).map_err(ObtainError::io("create", at))?;
+    fs::canonicalize(at).map_err(ObtainError::io("find", at))
+}

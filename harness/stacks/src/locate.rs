@@ -1,0 +1,17 @@
+//! Stacks on this machine: how they are named, where they are, which exactly they are, and how a program starts in one.
+
+mod bundle;
+mod error;
+mod identity;
+mod listing;
+mod loads;
+mod spec;
+mod stack;
+
+pub use bundle::{missing_functions, offered_functions, release_of};
+pub use error::{LocateError, NoCacheError, SpecError};
+pub use identity::{StackIdentity, StackLibrary, build_id};
+pub use listing::{FetchableRelease, StackListing, list_stacks};
+pub(crate) use loads::check_loads;
+pub use spec::Spec;
+pub use stack::{Stack, locate, system_stacks};

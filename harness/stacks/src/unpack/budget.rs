@@ -1,0 +1,118 @@
+//! Limits of unpacking: an archive that would fill the disk (a decompression bomb) ends early.
+
+use std::cell::Cell;
+use std::io::{self, Read};
+
+/// Bytes that any archive may unpack to.
+const FREE: u64 = 1 << 30;
+
+/// Additional bytes for each byte of the archive. The most compressible files of ROCm, its kernel libraries, need eight.
+const EACH: u64 = 30;
+
+/// Members that an archive may have. No archive of ROCm has as many.
+const MOST_MEMBERS: u64 = 1_000_000;
+
+/// Counters of one archive while it is unpacked. Sizes in headers are not trusted.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    packed: Cell<u64>,
+    plain: Cell<u64>,
+    members: Cell<u64>,
+}
+
+impl Budget {
+    /// Counts bytes that were read from the archive.
+    pub(crate) fn read(&self, bytes: u64) {
+        self.packed.set(self.packed.get().saturating_add(bytes));
+    }
+
+    /// Counts bytes that came out of the archive.
+    ///
+    /// # Errors
+    /// There are more of them than an archive of this size unpacks to.
+    pub(crate) fn spend(&self, bytes: u64) -> io::Result<()> {
+        let plain = self.plain.get().saturating_add(bytes);
+        self.plain.set(plain);
+        let packed = self.packed.get();
+        if plain <= FREE.saturating_add(packed.saturating_mul(EACH)) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "{} MB of it unpack to more than {} MB, which no ROCm does",
+            packed / 1_000_000,
+            plain / 1_000_000
+        )))
+    }
+
+    /// Counts one member.
+    ///
+    /// # Errors
+    /// There are more than [`MOST_MEMBERS`].
+    pub(crate) fn member(&self) -> io::Result<()> {
+        self.members.set(self.members.get() + 1);
+        if self.members.get() <= MOST_MEMBERS {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("it has more than {MOST_MEMBERS} members")))
+    }
+}
+
+/// Reader of an archive that counts its bytes.
+#[derive(Debug)]
+pub(crate) struct Packed<'b, R> {
+    /// The archive.
+    pub(crate) inner: R,
+    /// Counters.
+    pub(crate) budget: &'b Budget,
+}
+
+impl<R: Read> Read for Packed<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.budget.read(n as u64);
+        Ok(n)
+    }
+}
+
+/// Reader of the content of an archive. It counts bytes and fails if there are too many.
+#[derive(Debug)]
+pub(crate) struct Plain<'b, R> {
+    /// The content.
+    pub(crate) inner: R,
+    /// Counters.
+    pub(crate) budget: &'b Budget,
+}
+
+impl<R: Read> Read for Plain<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.budget.spend(n as u64)?;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_a_bomb_and_accepts_archives() {
+        let unpack = |packed: u64, plain: u64| {
+            let budget = Budget::default();
+            budget.read(packed);
+            let mut bytes = Plain { inner: io::repeat(0).take(plain), budget: &budget };
+            io::copy(&mut bytes, &mut io::sink())
+        };
+        assert_eq!(unpack(0, 1 << 20).unwrap(), 1 << 20);
+        assert_eq!(unpack(100 << 20, 2 << 30).unwrap(), 2 << 30);
+        let bomb = unpack(14_000_000, 3_200_000_000).unwrap_err().to_string();
+        assert!(bomb.starts_with("14 MB of it unpack to more than 14"), "{bomb}");
+    }
+
+    #[test]
+    fn limits_the_number_of_members() {
+        let budget = Budget::default();
+        assert!((0..MOST_MEMBERS).all(|_| budget.member().is_ok()));
+        assert!(budget.member().is_err());
+    }
+}

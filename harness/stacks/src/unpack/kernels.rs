@@ -1,0 +1,69 @@
+//! GPU architectures of the kernels inside a library, found while its bytes are copied.
+
+use std::collections::BTreeSet;
+
+/// Beginning of the name of a kernel's target in an [offload bundle](https://clang.llvm.org/docs/ClangOffloadBundler.html).
+const TARGET: &[u8] = b"hipv4-amdgcn-amd-amdhsa--";
+
+/// Longest name of an architecture without features, for example `gfx10-3-generic`.
+const LONGEST: usize = 24;
+
+/// Search for the targets of uncompressed bundles. The targets of compressed bundles stay unknown.
+#[derive(Debug, Default)]
+pub(crate) struct Targets {
+    found: BTreeSet<String>,
+    /// The last bytes that were seen, because a name may lie across two chunks.
+    tail: Vec<u8>,
+}
+
+impl Targets {
+    /// Searches the next bytes of the file.
+    pub(crate) fn see(&mut self, chunk: &[u8]) {
+        self.tail.extend_from_slice(chunk);
+        for at in memchr::memmem::find_iter(&self.tail, TARGET) {
+            let name = &self.tail[at + TARGET.len()..];
+            let part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+            let end = name.iter().position(|byte| !part(byte)).unwrap_or(name.len());
+            // Where the chunk ends within the name, the next one has it whole.
+            if end < name.len() && end <= LONGEST && name.starts_with(b"gfx") {
+                self.found.insert(String::from_utf8_lossy(&name[..end]).into_owned());
+            }
+        }
+        let keep = self.tail.len().min(TARGET.len() + LONGEST + 1);
+        self.tail.drain(..self.tail.len() - keep);
+    }
+
+    /// Returns the architectures after all bytes were seen.
+    pub(crate) fn end(mut self) -> BTreeSet<String> {
+        self.see(b"\0");
+        self.found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks a file in chunks of several sizes.
+    fn check(file: &str, expected: &[&str]) {
+        for size in [1, 7, 30, 64, 1 << 16] {
+            let mut targets = Targets::default();
+            file.as_bytes().chunks(size).for_each(|chunk| targets.see(chunk));
+            let found: Vec<_> = targets.end().into_iter().collect();
+            assert_eq!(found, expected, "{file:?} in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn finds_targets_across_chunks() {
+        let of = |names: &[&str]| -> String {
+            names.iter().map(|name| format!("\0xhipv4-amdgcn-amd-amdhsa--{name}\0")).collect()
+        };
+        check("", &[]);
+        check(&of(&["gfx1030", "gfx90a:xnack-", "gfx90a:xnack+"]), &["gfx1030", "gfx90a"]);
+        check(&of(&["gfx11-generic"]), &["gfx11-generic"]);
+        check("hipv4-amdgcn-amd-amdhsa--gfx1151", &["gfx1151"]);
+        check(&of(&["", "gfxgfxgfxgfxgfxgfxgfxgfxgfxgfx", "native"]), &[]);
+        check("hip-amdgcn-amd-amdhsa--gfx90a\0amdgcn-amd-amdhsa--gfx1030", &[]);
+    }
+}

@@ -1,0 +1,221 @@
+//! Tarballs and wheels into prefixes.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::budget::{Budget, Packed, Plain};
+use super::paths::{LinkError, make_link, make_room, relative, stays_inside};
+use crate::ObtainError;
+use crate::keep::{AddError, Blobs};
+
+/// Format of an archive, by the ending of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    TarGz,
+    TarXz,
+    TarZst,
+    Wheel,
+}
+
+impl Format {
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        let endings = [
+            (".tar.gz", Self::TarGz),
+            (".tgz", Self::TarGz),
+            (".tar.xz", Self::TarXz),
+            (".tar.zst", Self::TarZst),
+            (".whl", Self::Wheel),
+        ];
+        endings.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| *format)
+    }
+}
+
+/// The first member of a CI part: the folders of the build tree that it was packed from, one a line, which are not
+/// part of the prefix (TheRock's `fileset_tool.py artifact-flatten`).
+const PART_MANIFEST: &str = "artifact_manifest.txt";
+
+/// A CI part's manifest is a few lines.
+const LONGEST_MANIFEST: u64 = 1 << 20;
+
+/// Unpacks archives into one prefix.
+pub(crate) struct Unpacker<'a> {
+    /// The prefix, absolute and without symbolic links.
+    pub(crate) prefix: &'a Path,
+    pub(crate) blobs: &'a Blobs,
+    /// Links still to be made. They come last, so that nothing is ever written through one.
+    links: Vec<(PathBuf, PathBuf)>,
+}
+
+impl<'a> Unpacker<'a> {
+    pub(crate) fn new(prefix: &'a Path, blobs: &'a Blobs) -> Self {
+        Self { prefix, blobs, links: Vec::new() }
+    }
+
+    /// Unpacks a compressed tar, to the last byte: a damaged end is damage.
+    pub(crate) fn tar(
+        &mut self,
+        name: &str,
+        format: Format,
+        from: &mut dyn Read,
+    ) -> Result<(), ObtainError> {
+        let budget = Budget::default();
+        let from = BufReader::with_capacity(1 << 16, Packed { inner: from, budget: &budget });
+        let broken = |error: &dyn ToString| damaged(name, error);
+        let plain: Box<dyn Read + '_> = match format {
+            Format::TarGz => Box::new(flate2::bufread::MultiGzDecoder::new(from)),
+            Format::TarXz => Box::new(lzma_rust2::XzReader::new(from, true)),
+            Format::TarZst => Box::new(
+                ruzstd::decoding::StreamingDecoder::new(from).map_err(|error| broken(&error))?,
+            ),
+            Format::Wheel => return Err(damaged(name, "a wheel is not a tar")),
+        };
+        let mut plain = Plain { inner: plain, budget: &budget };
+        let mut strip: Vec<PathBuf> = Vec::new();
+        let mut archive = tar::Archive::new(&mut plain);
+        let mut members = 0;
+        for entry in archive.entries().map_err(|error| broken(&error))? {
+            let mut entry = entry.map_err(|error| broken(&error))?;
+            members += 1;
+            budget.member().map_err(|error| broken(&error))?;
+            let named = entry.path().map_err(|error| broken(&error))?.into_owned();
+            if members == 1 && named == Path::new(PART_MANIFEST) {
+                let mut text = String::new();
+                let mut limited = (&mut entry).take(LONGEST_MANIFEST);
+                limited.read_to_string(&mut text).map_err(|error| broken(&error))?;
+                strip = text.lines().filter(|l| !l.is_empty()).map(PathBuf::from).collect();
+                continue;
+            }
+            let inner = strip.iter().find_map(|s| named.strip_prefix(s).ok());
+            let inner = inner.map_or_else(|| named.clone(), Path::to_owned);
+            self.entry(name, &named, &inner, &mut entry, &budget)?;
+        }
+        if members == 0 {
+            return Err(damaged(name, "it is empty"));
+        }
+        // What follows the last member: padding, and the checksum of the compression.
+        io::copy(&mut plain, &mut io::sink()).map_err(|error| broken(&error))?;
+        Ok(())
+    }
+
+    fn entry<R: Read>(
+        &mut self,
+        name: &str,
+        named: &Path,
+        inner: &Path,
+        entry: &mut tar::Entry<'_, R>,
+        budget: &Budget,
+    ) -> Result<(), ObtainError> {
+        let hostile = || hostile(name, named, "leads out of the prefix");
+        let path = relative(inner).ok_or_else(hostile)?;
+        let at = self.prefix.join(&path);
+        let kind = entry.header().entry_type();
+        if kind.is_dir() {
+            return fs::create_dir_all(&at).map_err(ObtainError::io("create", &at));
+        }
+        if path.as_os_str().is_empty() {
+            return Err(hostile());
+        }
+        if kind.is_symlink() || kind.is_hard_link() {
+            let target = entry.link_name().map_err(|error| damaged(name, &error))?;
+            let target = target.ok_or_else(hostile)?.into_owned();
+            if kind.is_symlink() {
+                self.link(name, path, target)
+            } else {
+                let source = self.prefix.join(relative(&target).ok_or_else(hostile)?);
+                make_room(self.prefix, &at)?;
+                fs::hard_link(&source, &at).map_err(|error| match error.kind() {
+                    io::ErrorKind::NotFound => damaged(name, "a link to what it does not hold"),
+                    _ => ObtainError::io("create", &at)(error),
+                })
+            }
+        } else if kind.is_file() || kind.is_gnu_sparse() || kind.is_contiguous() {
+            let mode = entry.header().mode().map_err(|error| damaged(name, &error))?;
+            // The holes of a sparse file are in no stream; what is in one is counted once more.
+            self.file(name, &at, &mut Plain { inner: entry, budget }, mode & 0o111 != 0)
+        } else {
+            Err(self::hostile(name, named, "is neither a file nor a link"))
+        }
+    }
+
+    /// Unpacks a wheel, which is a zip file.
+    pub(crate) fn wheel(&mut self, name: &str, file: File) -> Result<(), ObtainError> {
+        let broken = |error: zip::result::ZipError| damaged(name, &error);
+        let budget = Budget::default();
+        budget.read(file.metadata().map_or(0, |data| data.len()));
+        let mut archive = zip::ZipArchive::new(BufReader::new(file)).map_err(broken)?;
+        for index in 0..archive.len() {
+            let mut entry = archive.by_index(index).map_err(broken)?;
+            budget.member().map_err(|error| damaged(name, &error))?;
+            let named = PathBuf::from(&*entry.name().map_err(broken)?);
+            let path =
+                relative(&named).ok_or_else(|| hostile(name, &named, "leads out of the prefix"))?;
+            let at = self.prefix.join(&path);
+            let mode = entry.unix_mode().unwrap_or(0o644);
+            // S_IFMT and S_IFLNK of stat(2).
+            if mode & 0o170_000 == 0o120_000 {
+                let mut target = String::new();
+                let mut limited = (&mut entry).take(4096);
+                limited.read_to_string(&mut target).map_err(|error| damaged(name, &error))?;
+                self.link(name, path, target.into())?;
+            } else if entry.is_dir() {
+                fs::create_dir_all(&at).map_err(ObtainError::io("create", &at))?;
+            } else {
+                let mut content = Plain { inner: &mut entry, budget: &budget };
+                self.file(name, &at, &mut content, mode & 0o111 != 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, name: &str, path: PathBuf, target: PathBuf) -> Result<(), ObtainError> {
+        if !stays_inside(&path, &target) {
+            return Err(hostile(name, &path, "links to what is outside the prefix"));
+        }
+        self.links.push((path, target));
+        Ok(())
+    }
+
+    fn file(
+        &self,
+        name: &str,
+        at: &Path,
+        content: &mut dyn Read,
+        executable: bool,
+    ) -> Result<(), ObtainError> {
+        make_room(self.prefix, at)?;
+        self.blobs.add(content, at, executable).map_err(|error| match error {
+            AddError::Read(error) => damaged(name, &error),
+            AddError::Write(error) => error.into(),
+        })
+    }
+
+    /// Makes the links. `name` is the archive in messages.
+    pub(crate) fn finish(self, name: &str) -> Result<(), ObtainError> {
+        for (path, target) in &self.links {
+            make_link(self.prefix, path, target).map_err(|error| match error {
+                LinkError::BelowLink => hostile(name, path, "is below a symbolic link"),
+                LinkError::Taken => {
+                    damaged(name, &format!("{} is a link and something else", path.display()))
+                }
+                LinkError::File(error) => error.into(),
+            })?;
+        }
+        // A `..` after a link counts from where that leads, which only the file system knows.
+        for (path, _) in &self.links {
+            let leads = fs::canonicalize(self.prefix.join(path));
+            if leads.is_ok_and(|leads| !leads.starts_with(self.prefix)) {
+                return Err(hostile(name, path, "links to what is outside the prefix"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn hostile(name: &str, entry: &Path, reason: &str) -> ObtainError {
+    ObtainError::Hostile { name: name.into(), reason: format!("{} {reason}", entry.display()) }
+}
+
+fn damaged(name: &str, reason: &(impl ToString + ?Sized)) -> ObtainError {
+    ObtainError::Damaged { name: name.into(), reason: reason.to_string() }
+}

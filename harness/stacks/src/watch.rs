@@ -1,0 +1,72 @@
+//! Work that a flag cancels.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+/// Interval between two checks of the flag.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Guard that ends the watch when the work ends, also by a panic.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does some work. From when `stop` is set until the work ends, `stopped` is called repeatedly. If no thread can be started,
+/// `stopped` is never called.
+pub(crate) fn watched<T>(
+    stop: &AtomicBool,
+    stopped: impl Fn() + Sync,
+    work: impl FnOnce() -> T,
+) -> T {
+    let ended = AtomicBool::new(false);
+    let watch = || {
+        while !ended.load(Ordering::Relaxed) {
+            if stop.load(Ordering::Relaxed) {
+                stopped();
+            }
+            thread::sleep(LOOK);
+        }
+    };
+    thread::scope(|scope| {
+        let _watches = thread::Builder::new().spawn_scoped(scope, watch);
+        let _ends = Ends(&ended);
+        work()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn ends_the_watch_when_the_work_panics() {
+        let panicked = catch_unwind(|| {
+            watched(&AtomicBool::new(false), || (), || panic!("the work"));
+        });
+        assert!(panicked.is_err());
+    }
+
+    #[test]
+    fn cancels_the_work_when_the_flag_is_set() {
+        let (stop, seen) = (AtomicBool::new(false), AtomicBool::new(false));
+        watched(
+            &stop,
+            || seen.store(true, Ordering::Relaxed),
+            || {
+                stop.store(true, Ordering::Relaxed);
+                while !seen.load(Ordering::Relaxed) {
+                    thread::sleep(LOOK);
+                }
+            },
+        );
+    }
+}

@@ -1,0 +1,219 @@
+//! Fake builds: a prefix that looks like ROCm's, with a program in it that fails at a configured rate.
+
+use std::io::{Cursor, Write};
+
+use sha2::{Digest, Sha256};
+
+/// One member of an archive.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A file: path, content, whether it can be executed.
+    File(String, Vec<u8>, bool),
+    /// A symbolic link: path and target.
+    Link(String, String),
+    /// A hard link: path and the path that it is another name of.
+    Hard(String, String),
+    /// A named pipe.
+    Pipe(String),
+    /// A character device.
+    Device(String),
+}
+
+impl Entry {
+    /// A file that cannot be executed.
+    pub fn file(path: &str, content: impl Into<Vec<u8>>) -> Self {
+        Self::File(path.to_owned(), content.into(), false)
+    }
+}
+
+/// A build to publish.
+#[derive(Clone, Debug)]
+pub struct Fake {
+    /// As in its name.
+    pub version: String,
+    /// Configuration of its probe: the rate of failures in per mille, or `skip`.
+    pub conf: String,
+    /// TheRock's commit.
+    pub therock: String,
+    /// Commits of submodules.
+    pub pins: Vec<(String, String)>,
+}
+
+/// Fails at the rate of the build's `share/fake.conf`. The numbers are those of a generator whose state is in the file
+/// that FAKE_STATE names, so that a test gets the same ones each time.
+const PROBE: &str = r#"#!/bin/sh
+here=$(dirname "$0")
+rate=$(cat "$here/../share/fake.conf")
+[ "$rate" = skip ] && exit 125
+state=$(cat "$FAKE_STATE")
+state=$(( (state * 1103515245 + 12345) % 2147483648 ))
+echo "$state" > "$FAKE_STATE"
+[ $(( state / 65536 % 1000 )) -ge "$rate" ] && exit 0
+echo "wrong bytes" >&2
+exit 1
+"#;
+
+impl Fake {
+    /// A build that never fails.
+    pub fn new(version: &str) -> Self {
+        Self {
+            version: version.to_owned(),
+            conf: "0".into(),
+            therock: sha256(version.as_bytes())[..40].to_owned(),
+            pins: vec![("rocm-systems".into(), sha256(b"systems")[..40].to_owned())],
+        }
+    }
+
+    /// Returns its manifest.
+    pub fn manifest(&self) -> String {
+        let module = |(name, pin): &(String, String)| {
+            serde_json::json!({"submodule_name": name, "submodule_path": name, "pin_sha": pin,
+                "submodule_url": format!("https://github.com/ROCm/{name}.git"), "patches": []})
+        };
+        serde_json::json!({"the_rock_commit": self.therock, "github_run_id": "1",
+            "rocm_package_version": self.version,
+            "submodules": self.pins.iter().map(module).collect::<Vec<_>>(), "flags": {}})
+        .to_string()
+    }
+
+    /// Returns the members of its tarball.
+    pub fn entries(&self) -> Vec<Entry> {
+        vec![
+            Entry::file("lib/libamdhip64.so.7.0", runtime(&self.version)),
+            Entry::Link("lib/libamdhip64.so.7".into(), "libamdhip64.so.7.0".into()),
+            Entry::Link("lib/libamdhip64.so".into(), "libamdhip64.so.7".into()),
+            // All builds share these.
+            Entry::file("lib/libhsa-runtime64.so.1", runtime("shared")),
+            Entry::file("lib/libamd_comgr.so.3", runtime("shared compiler")),
+            Entry::File("bin/probe".into(), PROBE.into(), true),
+            Entry::Hard("bin/probe-again".into(), "bin/probe".into()),
+            Entry::file("share/fake.conf", format!("{}\n", self.conf)),
+            Entry::file("share/therock/therock_manifest.json", self.manifest()),
+            Entry::file(".info/version", format!("{}\n", self.version)),
+        ]
+    }
+
+    /// Returns its tarball.
+    pub fn tarball(&self) -> Vec<u8> {
+        pack(&self.entries(), "tar.gz")
+    }
+}
+
+/// The smallest file that passes for a shared library: an ELF header, one segment, and a text in it that makes it
+/// unlike others.
+pub fn runtime(text: &str) -> Vec<u8> {
+    let mut elf = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let put16 = |elf: &mut Vec<u8>, n: u16| elf.extend(n.to_le_bytes());
+    let put32 = |elf: &mut Vec<u8>, n: u32| elf.extend(n.to_le_bytes());
+    let put64 = |elf: &mut Vec<u8>, n: u64| elf.extend(n.to_le_bytes());
+    put16(&mut elf, 3); // ET_DYN
+    put16(&mut elf, 62); // EM_X86_64
+    put32(&mut elf, 1);
+    put64(&mut elf, 0); // entry
+    put64(&mut elf, 64); // program headers
+    put64(&mut elf, 0); // section headers
+    put32(&mut elf, 0);
+    for n in [64, 56, 1, 64, 0, 0] {
+        put16(&mut elf, n); // sizes and counts
+    }
+    let size = 120 + text.len() as u64;
+    put32(&mut elf, 1); // PT_LOAD
+    put32(&mut elf, 4); // readable
+    for n in [0, 0, 0, size, size, 4096] {
+        put64(&mut elf, n); // offset, addresses, sizes, alignment
+    }
+    elf.extend(text.bytes());
+    elf
+}
+
+/// A .tar.gz of these members behind one whose zeros take a thousandth of their place: so many MiB of them.
+pub fn bomb(entries: &[Entry], mebibytes: usize) -> Vec<u8> {
+    let packed = |bytes: &[u8]| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(bytes).expect("memory takes everything");
+        packer.finish().expect("memory takes everything")
+    };
+    let mut header = tar::Header::new_gnu();
+    header.set_path("lib/bomb").expect("a short path");
+    header.set_size((mebibytes as u64) << 20);
+    header.set_mode(0o644);
+    header.set_cksum();
+    // Members of gzip that follow each other are one stream.
+    let zeros = packed(&vec![0; 1 << 20]);
+    [packed(header.as_bytes()), zeros.repeat(mebibytes), packed(&tar(entries))].concat()
+}
+
+/// An archive of that ending: `tar`, `tar.gz`, `tar.xz`, `tar.zst` or `whl`.
+pub fn pack(entries: &[Entry], ending: &str) -> Vec<u8> {
+    let plain = || tar(entries);
+    match ending {
+        "tar" => plain(),
+        "tar.gz" => {
+            let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            packer.write_all(&plain()).expect("memory takes everything");
+            packer.finish().expect("memory takes everything")
+        }
+        "tar.xz" => {
+            let options = lzma_rust2::XzOptions::with_preset(0);
+            let mut packer = lzma_rust2::XzWriter::new(Vec::new(), options).expect("sound options");
+            packer.write_all(&plain()).expect("memory takes everything");
+            packer.finish().expect("memory takes everything")
+        }
+        "tar.zst" => {
+            let level = ruzstd::encoding::CompressionLevel::Fastest;
+            ruzstd::encoding::compress_to_vec(Cursor::new(plain()), level)
+        }
+        "whl" => wheel(entries),
+        other => panic!("no archive is a .{other}"),
+    }
+}
+
+/// A tar file. Paths go in as they are, hostile or not.
+pub fn tar(entries: &[Entry]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for entry in entries {
+        let mut header = tar::Header::new_ustar();
+        let (path, kind, target, content): (_, _, _, &[u8]) = match entry {
+            Entry::File(path, content, _) => (path, tar::EntryType::Regular, "", content),
+            Entry::Link(path, target) => (path, tar::EntryType::Symlink, target.as_str(), b""),
+            Entry::Hard(path, target) => (path, tar::EntryType::Link, target.as_str(), b""),
+            Entry::Pipe(path) => (path, tar::EntryType::Fifo, "", b""),
+            Entry::Device(path) => (path, tar::EntryType::Char, "", b""),
+        };
+        // The crate's own setters refuse what must be tested.
+        let raw = header.as_old_mut();
+        raw.name[..path.len()].copy_from_slice(path.as_bytes());
+        raw.linkname[..target.len()].copy_from_slice(target.as_bytes());
+        header.set_entry_type(kind);
+        header.set_size(content.len() as u64);
+        header.set_mode(if matches!(entry, Entry::File(_, _, true)) { 0o755 } else { 0o644 });
+        header.set_cksum();
+        builder.append(&header, content).expect("memory takes everything");
+    }
+    builder.into_inner().expect("memory takes everything")
+}
+
+fn wheel(entries: &[Entry]) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for entry in entries {
+        let options = zip::write::SimpleFileOptions::default();
+        match entry {
+            Entry::File(path, content, executable) => {
+                let mode = if *executable { 0o755 } else { 0o644 };
+                let options = options.unix_permissions(mode);
+                writer.start_file(path, options).expect("a name");
+                writer.write_all(content).expect("memory takes everything");
+            }
+            Entry::Link(path, target) => {
+                writer.add_symlink(path, target, options).expect("a name");
+            }
+            other => panic!("a wheel has no {other:?}"),
+        }
+    }
+    writer.finish().expect("memory takes everything").into_inner()
+}
+
+/// In hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
