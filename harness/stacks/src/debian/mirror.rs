@@ -297,6 +297,12 @@ mod tests {
             )],
             "",
         );
+        // By its suites alone, and by its path alone.
+        for (path, suite) in [("debian", "bookworm-security"), ("debian-security", "bookworm")] {
+            let signed = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]";
+            let line = format!("deb {signed} http://mirror.example/{path} {suite} main\n");
+            check(&[("sources.list", &line)], "");
+        }
         check(&[("sources.list", "deb http://archive.example/ubuntu noble main\n")], "");
         check(&[("sources.list", "deb\ndeb [\ndeb [x] \ndebian http://x/debian bookworm\n")], "");
     }
