@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_read_as_with_all_others() {
+    fn reads_named_cases_as_with_all_others() {
         let long = |id: &str| id == "graphs/long-chain";
         check(&["graphs/long-chain"], long);
         check(&["graphs/long-chain[nodes=30000]"], long);
