@@ -1,4 +1,4 @@
-//! The buffers of a case.
+//! Reads the buffers of a case.
 
 use plan::{Buffer, Call, Choice, MAX_BUFFER_BYTES, Memory, Plan, may_succeed};
 
@@ -7,7 +7,7 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// What the case says of a buffer's first content.
+/// First content of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Initial {
     Poison,
@@ -15,7 +15,7 @@ pub(crate) enum Initial {
     Zero,
 }
 
-/// Reads a buffer with its first content.
+/// Reads a buffer and its first content.
 pub(crate) fn read_buffer(
     reader: &mut Reader,
     name: &str,
@@ -53,12 +53,12 @@ pub(crate) fn read_buffer(
             Some("`fill: pattern` is done by the host".into()),
         );
     }
-    // Stream-ordered memory comes and goes with the steps; nothing could be written around it.
+    // Steps allocate and free stream-ordered memory, so set-up cannot write guards around it.
     let guarded = guarded && memory != Memory::DeviceAsync;
     Some((Buffer { memory, bytes: bytes?, guarded }, initial))
 }
 
-/// Refuses buffers that are too large for the model, unless nothing but allocations that must fail has them.
+/// Rejects buffers that are too large for the reference model, unless all their allocations must fail.
 pub(crate) fn refuse_large(reader: &mut Reader, node: &Node, plan: &Plan) {
     for (name, spec) in reader.entries(node, "`buffers`").unwrap_or_default() {
         let Some(bytes) = plan.buffers.get(&name.text).map(|b| b.bytes) else { continue };

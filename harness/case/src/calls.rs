@@ -1,4 +1,4 @@
-//! The verbs of `steps`: each is one call, or a block of calls.
+//! Reads the verbs of `steps`. Each verb is one call, or a block of calls.
 
 mod answers;
 mod args;
@@ -6,7 +6,7 @@ mod by_hand;
 mod gemm;
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "roles of parameters are told apart here, and no calls"
+    reason = "the matches are over roles of parameters, not over calls"
 )]
 mod hip;
 mod launch;
@@ -24,16 +24,18 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// What may be answered, by release.
+/// Accepted answers, by release.
 type Names = ByVersion<Vec<String>>;
 
-/// How often a step may be repeated. All of it is executed by the reference model too.
+/// Maximum count of `repeat`. The reference model executes every repetition too.
 const MOST_REPEATS: u32 = 1_000_000;
 
-/// Milliseconds that the host may sleep: a trial that is silent for 30 s hangs, unless the command line says otherwise.
+/// Maximum sleep of the host in milliseconds. A trial that is silent for 30 s is reported as hung, unless the command
+/// line sets another limit.
 const MOST_SLEEP: u64 = 20_000;
 
-/// How often the step of a block that is repeated most is. Blocks inside have passed, so that no number is large.
+/// Returns how often the most repeated step of a block is executed. Inner blocks were checked before, so the numbers
+/// stay small.
 fn repeats(steps: &[Step]) -> u64 {
     let step = |step: &Step| {
         let times = if let Call::Repeat { count, .. } = step.call { count } else { 1 };
@@ -59,8 +61,8 @@ fn read_block(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> 
     read_steps(reader, scope, node)
 }
 
-/// Whether a function of HIP gives something on every release for which `gives` states it: what it leaves behind where it refuses
-/// says nothing, and would hide that nobody looks at the status.
+/// Checks that a function of HIP returns a value on every release for which `gives` states one. The outputs of a
+/// refused call mean nothing, and a value there would hide that its status is not checked.
 fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<(), String> {
     let known = plan::hip_function(function);
     if !known.is_some_and(|known| known.gives_text || known.first_given().is_some()) {
@@ -78,10 +80,10 @@ fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<()
     }
 }
 
-/// Reads one step, and adds it with those that it needs beforehand.
+/// Reads one step, and adds it to `out` behind the steps that it needs.
 pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<Step>) {
     let Some(entries) = reader.entries(node, "a step") else { return };
-    // What other trials do is looked at as far as its words go.
+    // A step of other trials is checked only for its words.
     let mut elsewhere = false;
     let mut verb = None;
     let (mut returns, mut gives) = (None, None);
@@ -92,7 +94,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
             "when" => {
                 elsewhere = !read_selector(reader, value, scope.matrix).matches(scope.trial);
             }
-            // Of a list it has been replaced.
+            // `for_each` in a list of steps was expanded before.
             crate::for_each::WORD => {
                 return reader.mistake(key.at, "`for_each` is one of a list of steps");
             }
@@ -113,11 +115,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
                         Some(word) => format!("did you mean `{word}`?"),
                         None => "see `rocrepro explain --steps` for all steps".to_owned(),
                     };
-                    reader.mistake_with_help(
-                        key.at,
-                        format!("there is no step `{text}`"),
-                        Some(help),
-                    );
+                    reader.mistake_with_help(key.at, format!("unknown step `{text}`"), Some(help));
                     return;
                 }
             },
@@ -139,7 +137,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
     let args =
         Args { reader, scope, node: value, fields: None, what, step: node.at, before: &mut *out };
     if let Some(call) = args.read(verb) {
-        // `any` states nothing, and stands in a table whose other rows make calls.
+        // `any` states nothing. It occurs in tables whose other rows make calls.
         let stated = returns.iter().flat_map(|by| &by.0).flat_map(|(_, names)| names);
         if stated.clone().any(|name| name != "any") && call.functions(&Plan::nothing()).is_empty() {
             let key = entries.iter().find(|(key, _)| key.text == "returns");

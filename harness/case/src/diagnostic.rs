@@ -1,39 +1,40 @@
-/// A position in a case file: line and column count from 1, the length in characters.
+/// A range of characters in a case file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct At {
     /// Line, from 1.
     pub line: u32,
     /// Column, from 1.
     pub column: u32,
-    /// Characters; at least 1.
+    /// Length in characters, at least 1.
     pub length: u32,
 }
 
 /// One mistake in a case file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
-    /// Where.
+    /// Position of the mistake.
     pub at: At,
-    /// What is wrong, without a full stop.
+    /// Message, without a full stop.
     pub message: String,
-    /// What was meant, perhaps.
+    /// Suggestion, for example "did you mean `copy`?".
     pub help: Option<String>,
 }
 
-/// Sorted, without repeats.
+/// Sorts mistakes and removes duplicates.
 pub(crate) fn sorted(mut mistakes: Vec<Diagnostic>) -> Vec<Diagnostic> {
     mistakes.sort();
     mistakes.dedup();
     mistakes
 }
 
-/// The same; an error unless empty.
+/// Returns the sorted mistakes as an error, unless the list is empty.
 pub(crate) fn finish(mistakes: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
     let mistakes = sorted(mistakes);
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-/// The known name nearest to a misspelt one, when one is near: other letters alone are no likeness.
+/// Returns the known name nearest to a misspelt one, if one is near enough. A name of which every letter differs is not
+/// near.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -43,10 +44,11 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, k)| k)
 }
 
-/// So many names are listed.
+/// Maximum number of names in a list.
 const LISTED: usize = 60;
 
-/// "did you mean ...?", or the list of what there is; of many names those that begin like it.
+/// Returns "did you mean ...?", or a list of the known names. Of too many names, those that begin like the given one
+/// are listed.
 pub(crate) fn suggest<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,

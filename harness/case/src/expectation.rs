@@ -10,13 +10,13 @@ use crate::{
 /// Source of an expectation, by its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectationKind {
-    /// A document promises it.
+    /// A document promises the behaviour.
     Documented,
-    /// CUDA was measured to do the same with the same program.
+    /// CUDA was measured to behave the same with the same program.
     Cuda,
-    /// Releases of ROCm do different things, and the case says what each does.
+    /// Releases of ROCm behave differently, and the case states the behaviour of each.
     ReleasesDiffer,
-    /// Neither a document nor CUDA promises it: a release that does something else differs, and has no fault.
+    /// Neither a document nor CUDA promises the behaviour. Another behaviour is a difference, not a fault.
     Difference,
 }
 
@@ -45,18 +45,19 @@ impl ExpectationKind {
 pub struct Expectation {
     /// Kind of the source.
     pub kind: ExpectationKind,
-    /// The document with the place in it, or what was measured.
+    /// Document and place in it, or description of the measurement.
     pub source: String,
-    /// The day of a measurement, `2026-11-27`.
+    /// Day of the measurement, for example `2026-11-27`.
     pub date: Option<String>,
-    /// The trials that it concerns.
+    /// Trials to which the entry applies.
     pub on: Selector,
-    /// The signature of the failure that it concerns; a trailing `*` matches any end. None: all that the case expects.
+    /// Signature of the failure to which the entry applies; a trailing `*` matches any end. `None` for everything that
+    /// the case expects.
     pub signature: Option<String>,
 }
 
-/// Returns whether an entry of `source` quotes a place of a document: `HIP runtime API reference (hipMemcpy)`. Notes of users promise
-/// nothing.
+/// Returns whether a `source` entry quotes a place of a document, for example `HIP runtime API reference (hipMemcpy)`.
+/// Notes of users promise nothing.
 pub fn is_document(source: &str) -> bool {
     !source.starts_with("user ") && source.contains('(')
 }

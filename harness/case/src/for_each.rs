@@ -1,13 +1,14 @@
-//! Steps that are made once for each row of a table. A `for_each` is replaced by them before the values of the matrix are put in, so
-//! that nothing that reads steps knows of it.
+//! Expands `for_each`: steps that are made once for each row of a table. It is expanded before the values of the matrix
+//! are substituted, so other readers of steps never meet it.
 //!
-//! | in its steps | is |
+//! | in its steps | replaced by |
 //! | --- | --- |
-//! | `$column` | what the row has there, or `default`; alone it may be a list or a mapping, too, and in a list it is the items of a list |
-//! | `${column.axis}` | the same, where that is a mapping of the values of this axis: what stands under the trial's |
-//! | `$axis` | as everywhere, where there is no such column |
+//! | `$column` | the row's cell, or the one in `default` |
+//! | `${column.axis}` | if the cell is a mapping of the values of this axis, its entry for the trial's value |
+//! | `$axis` | the value of the axis as everywhere, if no column has this name |
 //!
-//! A row has its own cells, then those of its kind (`is`), then `default`.
+//! The cells of a row precede those of its kind (`is`), which precede `default`. If a text is only `$column`, the cell
+//! may also be a list or a mapping. An item `$column` of a list may be replaced by all items of the cell.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -19,18 +20,19 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Steps that a case has after all: somebody who means more has written another product than was meant.
+/// Maximum number of steps after expansion. A table with more is a mistake of its author.
 const MOST_STEPS: usize = 100_000;
 
-/// The verb, which is none of a call.
+/// Name of the verb, which is not a call.
 pub(crate) const WORD: &str = "for_each";
 
 const KEYS: &[&str] = &["rows", "kinds", "default", "steps"];
 
-/// What a row says besides its cells: which trials have it, and its kind.
+/// Keys of a row that are not cells: the trials that have it, and its kind.
 const OF_ROWS: &[&str] = &["when", "is"];
 
-/// The case with its `for_each` replaced, and where a row has nothing to put in: what stands there is not judged.
+/// Returns the case with each `for_each` expanded, and the positions at which a row lacks a cell. Other mistakes at
+/// these positions are ignored.
 pub(crate) fn expand<'n>(
     reader: &mut Reader,
     root: &'n Node,
@@ -52,7 +54,7 @@ pub(crate) fn expand<'n>(
     (Cow::Owned(Node { at: root.at, value }), made.open)
 }
 
-/// Whether there is one anywhere.
+/// Returns whether a node contains a `for_each`.
 fn has(node: &Node) -> bool {
     match &node.value {
         Value::Scalar(_) => false,
@@ -65,16 +67,16 @@ struct Expansion<'e> {
     reader: &'e mut Reader,
     trial: &'e Trial,
     matrix: &'e Matrix,
-    /// Made so far.
+    /// Number of steps made so far.
     steps: usize,
-    /// Where a row has nothing to put in.
+    /// Positions at which a row lacks a cell.
     open: Vec<At>,
 }
 
-/// What stands under the names of columns.
+/// Cells by the names of their columns.
 type Cells<'n> = &'n [(Key, Node)];
 
-/// A row, with what stands for the columns that it has not.
+/// A row, with the cells that it inherits.
 struct Row<'n> {
     at: At,
     own: Cells<'n>,
@@ -88,7 +90,7 @@ impl<'n> Row<'n> {
         cells.find(|(key, _)| key.text == column).map(|(_, node)| node)
     }
 
-    /// What it has, the first of a name first.
+    /// Returns all cells. Of two cells with the same name the first one counts.
     fn cells(&self) -> impl Iterator<Item = &'n (Key, Node)> + Clone + use<'n> {
         self.own.iter().chain(self.kind).chain(self.default)
     }
@@ -109,7 +111,7 @@ impl Expansion<'_> {
         Node { at: node.at, value }
     }
 
-    /// One of a list, or what it stands for.
+    /// Returns a list item, or the steps that replace it.
     fn item(&mut self, node: &Node) -> Vec<Node> {
         let Value::Map(entries) = &node.value else { return vec![self.inside(node)] };
         let Some((_, table)) = entries.iter().find(|(key, _)| key.text == WORD) else {
@@ -117,7 +119,7 @@ impl Expansion<'_> {
         };
         if let Some((key, _)) = entries.iter().find(|(key, _)| key.text != WORD) {
             let message =
-                format!("no other key can stand beside `{WORD}`; put `when` into its rows");
+                format!("`{WORD}` cannot have another key next to it; put `when` into its rows");
             self.reader.mistake(key.at, message);
         }
         self.rows(table).unwrap_or_default()
@@ -158,7 +160,7 @@ impl Expansion<'_> {
                 let Some(name) = self.reader.text(node, "`is`") else { continue };
                 let Some((_, cells)) = kinds.iter().find(|(kind, _)| kind.text == name) else {
                     let known = kinds.iter().map(|(kind, _)| kind.text.as_str());
-                    let message = format!("there is no kind `{name}` of rows");
+                    let message = format!("unknown kind `{name}` of rows");
                     self.reader.mistake_with_help(node.at, message, suggest(name, known));
                     continue;
                 };
@@ -175,7 +177,7 @@ impl Expansion<'_> {
                 if self.steps > MOST_STEPS {
                     let message = format!("this makes more than {MOST_STEPS} steps of the case");
                     self.reader.mistake(table.at, message);
-                    // Some, or the case would be told to have none.
+                    // Return some steps, because a case without steps would be another mistake.
                     return Some(made);
                 }
                 made.extend(steps);
@@ -190,7 +192,7 @@ impl Expansion<'_> {
         Some(made)
     }
 
-    /// The kinds by name.
+    /// Reads the kinds, by name.
     fn kinds<'n>(&mut self, node: &'n Node) -> Option<Vec<(&'n Key, Cells<'n>)>> {
         let kinds = self.reader.entries(node, "`kinds`")?;
         let cells =
@@ -198,7 +200,7 @@ impl Expansion<'_> {
         cells.collect()
     }
 
-    /// What a node of the steps is for this row; in a list it may be several.
+    /// Returns a node of the steps for this row. In a list, a cell that is a list gives several nodes.
     fn instances(&mut self, node: &Node, row: &Row<'_>) -> Vec<Node> {
         let Value::Scalar(text) = &node.value else { return vec![self.instance(node, row)] };
         match self.whole(text, node.at, row) {
@@ -223,7 +225,7 @@ impl Expansion<'_> {
                     let text = self.text(&key.text, key.at, row);
                     (Key { at: key.at, text }, self.instance(node, row))
                 };
-                // What fails is told with the row: the steps are those of all rows.
+                // Mistakes are reported at the row, because all rows share the steps.
                 at = row.at;
                 Value::Map(entries.iter().map(inside).collect())
             }
@@ -231,7 +233,7 @@ impl Expansion<'_> {
         Node { at, value }
     }
 
-    /// The cell, where the text is nothing but its name.
+    /// Returns the cell, if the text consists of its name alone.
     fn whole(&mut self, text: &str, at: At, row: &Row<'_>) -> Option<Node> {
         let mut parts = parts(text);
         match (parts.next(), parts.next()) {
@@ -257,7 +259,7 @@ impl Expansion<'_> {
                         format!("`${name}` is used inside a text, so its value must be text");
                     self.reader.mistake(cell.at, message);
                 }
-                // An axis, which is put in later.
+                // The value of an axis is substituted later.
                 None => {
                     out.push_str("${");
                     out.push_str(name);
@@ -268,7 +270,7 @@ impl Expansion<'_> {
         out
     }
 
-    /// What `$name` stands for; none where it names an axis.
+    /// Returns the cell of `$name`; `None` if it names an axis.
     fn cell(&mut self, name: &str, at: At, row: &Row<'_>) -> Option<Node> {
         let mut axes = name.split('.');
         let column = axes.next()?;
@@ -318,11 +320,11 @@ impl Expansion<'_> {
 
 enum Part<'t> {
     Text(&'t str),
-    /// Behind a `$`.
+    /// Name behind a `$`.
     Name(&'t str),
 }
 
-/// A text in its parts; what `$$` stands for is put in later.
+/// Splits a text into its parts. `$$` stays, because it is replaced later.
 fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -349,7 +351,7 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// The columns, and axes, that steps name.
+/// Collects the names of columns and axes in steps.
 fn columns<'n>(node: &'n Node, found: &mut BTreeSet<&'n str>) {
     fn of_text<'n>(text: &'n str, found: &mut BTreeSet<&'n str>) {
         found.extend(parts(text).filter_map(|part| match part {

@@ -17,30 +17,30 @@ use crate::{
     yaml::{self, Node},
 };
 
-/// A case file that has been read. What differs between trials is read when one is [lowered](crate::lower).
+/// A parsed case file. Parts that differ between trials are read when a trial is [lowered](crate::lower).
 #[derive(Debug)]
 pub struct Case {
     /// Folder and file name without ending, such as `copies/small-sizes`.
     pub id: String,
-    /// What must hold, in one sentence.
+    /// Property that the case tests, in one sentence.
     pub title: String,
-    /// Why the case exists, for people.
+    /// Reason for the case, for people.
     pub about: Option<String>,
-    /// Upstream issues or changes whose symptom would turn a trial red, `owner/repository#number`.
+    /// Upstream issues or changes whose symptom would make a trial fail, as `owner/repository#number`.
     pub upstream: Vec<String>,
-    /// Upstream issues about the same thing whose symptom no trial could show.
+    /// Related upstream issues whose symptom no trial could show.
     pub related: Vec<String>,
     /// Other sources: documents, header files.
     pub source: Vec<String>,
-    /// Sources of what the case expects, as its file names them.
+    /// Sources of the expectations, as the case file states them.
     pub expectation: Vec<Expectation>,
-    /// What a stack and device must have.
+    /// Requirements on the stack and the device.
     pub needs: Needs,
-    /// Faults that must turn the case red.
+    /// Faults that the case must detect.
     pub faults: Vec<FaultEntry>,
-    /// Where the case is known to fail.
+    /// Expected failures.
     pub known: Vec<Known>,
-    /// What stands in the file of its program: none where nobody has looked, or where there is no such file.
+    /// Content of the program's file: `None` if it was not read yet, `Some(None)` if it does not exist.
     pub(crate) file: Option<Option<String>>,
     pub(crate) matrix: Matrix,
     is_program: bool,
@@ -48,37 +48,37 @@ pub struct Case {
     body: OnceLock<Node>,
 }
 
-/// A fault that must turn trials red.
+/// A fault that trials must detect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultEntry {
-    /// Which, with its parameters: at every opportunity, unless these say otherwise.
+    /// The fault with its parameters. Without parameters it takes effect at every opportunity.
     pub planted: Planted,
-    /// On which trials.
+    /// Trials to which the entry applies.
     pub on: Selector,
-    /// The signature it must give; a trailing `*` stands for any end. None: any that fits the fault.
+    /// Required signature; a trailing `*` matches any end. `None` for any signature that fits the fault.
     pub signature: Option<String>,
-    /// The upstream issues of the case whose symptom it stands for.
+    /// Upstream issues of the case whose symptom the fault reproduces.
     pub shows: Vec<String>,
 }
 
-/// A window of versions in which the case is known to fail.
+/// An expected failure: a `known` entry of the case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
     /// Architectures; empty for all.
     pub gfx: Vec<String>,
-    /// ROCm versions.
+    /// Range of ROCm versions.
     pub rocm: VersionRange,
-    /// The product name of the GPU, or its beginning before a final `*`; none for all.
+    /// Product name of the GPU, or a prefix of it and a final `*`; `None` for all.
     pub card: Option<String>,
-    /// The driver of the GPU in the words of a record, likewise.
+    /// Driver of the GPU as in records, or a prefix of it and a final `*`; `None` for all.
     pub driver: Option<String>,
-    /// On which trials.
+    /// Trials to which the entry applies.
     pub on: Selector,
-    /// The signature of the failure; a trailing `*` stands for any end.
+    /// Signature of the failure; a trailing `*` matches any end.
     pub signature: String,
-    /// The issue, when there is one.
+    /// Upstream issue, if one exists.
     pub upstream: Option<String>,
-    /// Why it fails so, as far as that is known.
+    /// Cause of the failure, as far as it is known.
     pub about: Option<String>,
 }
 
@@ -104,7 +104,7 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 impl Case {
-    /// What shows an upstream issue of the case: the faults that stand for it, and known windows on releases that have it.
+    /// Returns what reproduces an upstream issue of the case: names of faults, and ROCm versions of expected failures.
     pub fn shown_by(&self, issue: &str) -> Vec<String> {
         let faults = self.faults.iter().filter(|f| f.shows.iter().any(|link| link == issue));
         let windows = self.known.iter().filter(|k| k.upstream.as_deref() == Some(issue));
@@ -118,23 +118,24 @@ impl Case {
         by
     }
 
-    /// Reads a case file.
+    /// Parses a case file.
     ///
     /// # Errors
-    /// All mistakes but those of its steps, which show when trials are lowered; [`mistakes`](crate::mistakes) has both.
+    /// Returns all mistakes except those of its steps, which are found when trials are lowered.
+    /// [`mistakes`](crate::mistakes) returns both.
     pub fn parse(id: &str, text: &str) -> Result<Case, Vec<Diagnostic>> {
         let mut reader = Reader::default();
         let case = read(&mut reader, id, text);
         finish(reader.mistakes)?;
-        // Without mistakes the reader has given everything.
+        // Without mistakes, every part was read.
         case.ok_or_else(Vec::new)
     }
 
-    /// What trials are made of.
+    /// Returns the YAML tree from which trials are lowered.
     pub(crate) fn body(&self) -> &Node {
         self.body.get_or_init(|| {
             let read = yaml::parse(&self.text, &mut Vec::new());
-            // It was YAML when the case was read.
+            // The text was valid YAML when the case was parsed.
             read.map_or(
                 Node { at: At::default(), value: yaml::Value::Map(Vec::new()) },
                 without_header,
@@ -142,18 +143,18 @@ impl Case {
         })
     }
 
-    /// Lets go of the tree of its body, which is made anew from the text when a trial is lowered: it takes many times the
-    /// memory of the text, and of ten thousands of cases few are run.
+    /// Drops the YAML tree, which is parsed again when a trial is lowered. A tree takes many times the memory of its
+    /// text, and of ten thousand cases only a few are run.
     pub fn let_go(&mut self) {
         self.body.take();
     }
 
-    /// Whether its body is a program and not steps.
+    /// Returns whether the body is a program, not steps.
     pub fn is_program(&self) -> bool {
         self.is_program
     }
 
-    /// What its program is: `python`, `cpp` or `command`; none where its body is steps.
+    /// Returns the kind of the program: `python`, `cpp` or `command`; `None` if the body is steps.
     pub fn program_kind(&self) -> Option<&'static str> {
         let (_, node) = program::of(self.body())?;
         let yaml::Value::Map(entries) = &node.value else { return None };
@@ -161,7 +162,7 @@ impl Case {
         kinds.into_iter().find(|kind| entries.iter().any(|(key, _)| key.text == *kind))
     }
 
-    /// The file beside the case that holds its program, by its name.
+    /// Returns the name of the file in the case's folder that has the program, if any.
     pub fn file_beside(&self) -> Option<String> {
         let (_, node) = program::of(self.body())?;
         let yaml::Value::Map(entries) = &node.value else { return None };
@@ -173,13 +174,13 @@ impl Case {
         })
     }
 
-    /// Gives it what stands in the file beside it; none where there is no such file.
+    /// Sets the content of that file; `None` if it does not exist.
     pub fn give_file(&mut self, text: Option<String>) {
         self.file = Some(text);
     }
 
-    /// Returns the sources of what the case expects: the documents in `source` and the entries of `expectation`. Entries about
-    /// the whole case come first.
+    /// Returns the sources of the expectations: the documents in `source` and the entries of `expectation`. Entries
+    /// about the whole case come first.
     pub fn expectations(&self) -> Vec<Expectation> {
         let documents = self.source.iter().filter(|source| is_document(source));
         let documented = documents.map(|source| Expectation {
@@ -194,7 +195,7 @@ impl Case {
         all
     }
 
-    /// Returns the expectations of a trial that have no source.
+    /// Returns the expectations of a trial that neither a document nor CUDA promises.
     pub fn differences(&self, trial: &Trial) -> impl Iterator<Item = &Expectation> {
         let of_trial = |entry: &&Expectation| {
             entry.kind == ExpectationKind::Difference && entry.on.matches(trial)
@@ -202,7 +203,7 @@ impl Case {
         self.expectation.iter().filter(of_trial)
     }
 
-    /// Returns what a trial needs of the device, as options of the command line: `large-bar=yes`.
+    /// Returns the device options that a trial needs, as on the command line: `large-bar=yes`.
     pub fn device_options(&self, trial: &Trial) -> Vec<String> {
         let option = |(name, value): &(String, String)| {
             format!("{name}={}", substituted(value, trial).unwrap_or_default())
@@ -210,18 +211,18 @@ impl Case {
         self.needs.device.iter().map(option).collect()
     }
 
-    /// The points of the matrix; one without values when there is no matrix.
+    /// Returns one trial for each point of the matrix; a single one without values if the case has no matrix.
     pub fn trials(&self) -> Vec<Trial> {
         self.matrix.trials()
     }
 
-    /// The id of one trial, such as `copies/small-sizes[bytes=2]`.
+    /// Returns the id of a trial, such as `copies/small-sizes[bytes=2]`.
     pub fn trial_id(&self, trial: &Trial) -> String {
         format!("{}{trial}", self.id)
     }
 }
 
-/// Whatever can be read of a case; None where it is none at all.
+/// Reads as much of a case as possible; `None` if the text is not a YAML mapping.
 pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     let root = yaml::parse(text, &mut reader.mistakes)?;
     let fields = reader.fields(&root, "a case", KEYS)?;
@@ -284,8 +285,9 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
                     let planted = &entry.planted;
                     let refused = match body {
                         Some((_, body)) => program::refuses(program::is_cpp(body), planted),
-                        None => (planted.fault == Fault::CallLeak)
-                            .then(|| "`call.leak` can be planted only in C++ programs".to_owned()),
+                        None => (planted.fault == Fault::CallLeak).then(|| {
+                            "`call.leak` can be injected only into C++ programs".to_owned()
+                        }),
                     };
                     if let Some(message) = refused {
                         reader.mistake(n.at, message);
@@ -342,8 +344,8 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     })
 }
 
-/// What trials are made of. The rest was read, and would be gone through for each trial; where it names an axis that is not there, it
-/// stays, as that is told by trial.
+/// Removes the parts that are already read from the tree, because they would be traversed again for each trial. A part
+/// that names an axis stays, because unknown axes are reported when a trial is lowered.
 fn without_header(mut root: Node) -> Node {
     const READ: [&str; 5] = ["matrix", "exclude", "expectation", "faults", "known"];
     if let yaml::Value::Map(entries) = &mut root.value {
@@ -373,7 +375,7 @@ fn check_issue(reader: &mut Reader, node: &Node) {
     }
 }
 
-/// Whether the text has the form `owner/repository#number`.
+/// Returns whether the text has the form `owner/repository#number`.
 fn is_issue(link: &str) -> bool {
     let name = |s: &str| {
         !s.is_empty() && s.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
@@ -424,7 +426,7 @@ fn read_fault(
     let mut planted = Planted::from(fault);
     for (key, value) in with {
         let Some(text) = reader.text(value, "a parameter of a fault") else { continue };
-        // Numbers of its own may be written as sizes are, `64K`; a probability is no whole number.
+        // Parameters may be written like sizes, for example `64K`. A probability is not a whole number.
         let own = match key.text.as_str() {
             "probability" => text.to_owned(),
             _ => evaluate(text).map_or_else(|_| text.to_owned(), |number| number.to_string()),
@@ -436,7 +438,7 @@ fn read_fault(
     Some(FaultEntry { planted, on, signature, shows })
 }
 
-/// Tells of a fault that is declared again for a trial: only the first one is planted there.
+/// Reports a fault that is declared twice for a trial, because only the first declaration takes effect.
 fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix: &Matrix) {
     let trials = matrix.trials();
     for (n, (entry, node)) in faults.iter().zip(reader.list(node)).enumerate() {
@@ -448,13 +450,15 @@ fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix
             let fault = entry.planted.fault;
             reader.mistake(
                 node.at,
-                format!("`{fault}` is declared twice for one trial; use `on` to tell them apart"),
+                format!(
+                    "`{fault}` is declared twice for one trial; use `on` to separate the trials"
+                ),
             );
         }
     }
 }
 
-/// A text of which a `*` stands for any end, and nothing else for anything.
+/// Reads a text that may have a `*` at its end, which matches any end.
 fn read_pattern(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
     let text = reader.text(node, what)?.to_owned();
     if text.strip_suffix('*').unwrap_or(&text).contains('*') {
@@ -464,7 +468,7 @@ fn read_pattern(reader: &mut Reader, node: &Node, what: &str) -> Option<String> 
 }
 
 fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known> {
-    let what = "a known window";
+    let what = "a `known` entry";
     let keys = ["gfx", "rocm", "card", "driver", "on", "signature", "upstream", "about"];
     let fields = reader.fields(node, what, &keys)?;
     let rocm = reader.required(&fields, what, "rocm").and_then(|n| reader.parsed(n, "`rocm`"));

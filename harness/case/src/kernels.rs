@@ -1,4 +1,4 @@
-//! The kernels that a case brings itself.
+//! Reads the kernels that a case defines itself.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use crate::{
 /// Kernel sources by name.
 pub type Kernels = BTreeMap<String, String>;
 
-/// What a case says of a kernel of its own.
+/// Declaration of a kernel that the case defines itself.
 #[derive(Clone, Default)]
 pub(crate) struct Own {
-    /// Where the case says it.
+    /// Line of the declaration.
     pub(crate) line: u32,
-    /// Its source; none where that is in a file beside the case.
+    /// Source; `None` if it is in a file in the case's folder.
     pub(crate) source: Option<String>,
     /// Options of the compiler.
     pub(crate) options: Vec<String>,
-    /// What it computes, a formula each.
+    /// Formulas of the outputs that it computes.
     pub(crate) computes: Vec<String>,
 }
 
-/// Reads one of `kernels`: its source, or a mapping.
+/// Reads an entry of `kernels`: a source, or a mapping.
 pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Kernels) -> Own {
     reader.name(key.at, &key.text, "a kernel");
     let mut own = Own { line: key.at.line, ..Own::default() };
@@ -66,7 +66,7 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
     own
 }
 
-/// Reads what a kernel computes.
+/// Reads and checks the formulas of a kernel.
 fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<String> {
     let texts = reader.texts(node, "`computes`");
     let before = reader.mistakes.len();
@@ -81,7 +81,7 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
     let parameters = flat_parameters(&parameters);
     let mut outputs = Vec::new();
     for node in reader.list(node) {
-        // What is no text has been told.
+        // An item that is not a text was reported.
         let Value::Scalar(text) = &node.value else { continue };
         match Formula::parse(text, &parameters) {
             Ok(formula) if outputs.contains(&formula.out) => {
@@ -92,11 +92,12 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
             Err(why) => reader.mistake(node.at, why),
         }
     }
-    // What is left out would be unknown, and a check of it would be told not to be possible, which would surprise.
+    // The content of an output without a formula would be unknown, and a later check of it would be rejected with a
+    // surprising message.
     for parameter in &parameters {
         let written = matches!(parameter.kind, OwnKind::Pointer { only_read: false, .. });
-        let told = outputs.iter().any(|out| parameters[*out].name == parameter.name);
-        if written && !told && reader.mistakes.len() == before {
+        let has_formula = outputs.iter().any(|out| parameters[*out].name == parameter.name);
+        if written && !has_formula && reader.mistakes.len() == before {
             let message = format!(
                 "kernel `{name}` may write `{0}` too; say what that is, or make it a pointer to `const`",
                 parameter.name

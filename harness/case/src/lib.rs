@@ -1,13 +1,14 @@
-//! Cases: one YAML file says what is done, what must be true, what it needs and which upstream issues it stands for.
+//! Cases: one YAML file describes what is done, what must be true, what is needed, and which upstream issues it
+//! reproduces.
 //!
-//! [`Case::parse`] reads a file, of which [`mistakes`] reports all that is wrong at once; [`Case::trials`] expands its matrix; [`lower`]
-//! turns one trial, perhaps with a planted fault, into a [`plan::Plan`], or into a [`plan::Program`]. This crate is pure: the text of cases and kernels
-//! comes from the caller.
+//! [`Case::parse`] reads a file; [`mistakes`] reports everything that is wrong with a file at once. [`Case::trials`]
+//! expands its matrix. [`lower`] turns one trial, perhaps with an injected fault, into a [`plan::Plan`] or a
+//! [`plan::Program`]. This crate is pure: the text of cases and kernels comes from the caller.
 
-// A new call must be seen wherever calls are told apart; what all calls have is asked of their declarations.
+// A new call must be handled in every match over calls. Properties of all calls are in their declarations.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
-mod beside;
+mod added_buffers;
 mod buffers;
 mod calls;
 mod diagnostic;
@@ -34,7 +35,7 @@ mod write;
 )]
 mod yaml;
 
-pub use beside::BACK;
+pub use added_buffers::BACK;
 pub use diagnostic::{At, Diagnostic};
 pub use expectation::{Expectation, ExpectationKind, is_document};
 pub use header::{Case, FaultEntry, Known};

@@ -1,4 +1,4 @@
-//! One trial of a case becomes a plan.
+//! Lowers one trial of a case to a plan.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ mod surround;
 use self::program::program;
 use crate::{
     At, Case, Diagnostic, Trial,
-    beside::{BACK, INITIAL},
+    added_buffers::{BACK, INITIAL},
     buffers::{Initial, read_buffer, refuse_large},
     calls::{read_step, read_steps},
     diagnostic::finish,
@@ -27,26 +27,26 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// What one trial is made of.
+/// Result of lowering one trial.
 #[derive(Clone, Debug)]
 pub struct Lowered {
-    /// The calls, and what surrounds them. Where the body is a program, only what surrounds it.
+    /// Calls with their set-up and teardown. If the body is a program, a plan without calls.
     pub plan: Plan,
-    /// What is done.
+    /// Body of the trial.
     pub body: Body,
 }
 
-/// What a trial does.
+/// Body of a trial.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// The calls of its plan, with what their checks must read.
+    /// Calls of the plan, with the bytes that its checks must read.
     Calls(Reference),
     /// A program.
     Program(Box<Program>),
 }
 
 impl Body {
-    /// What the checks of the plan must read; a program has none.
+    /// Returns the bytes that the checks of the plan must read; empty for a program.
     pub fn expected(&self) -> &[Expected] {
         match self {
             Body::Calls(reference) => &reference.expected,
@@ -55,13 +55,13 @@ impl Body {
     }
 }
 
-/// Lowers one trial to its plan, with the faults at calls planted; those of the device leave it alone.
+/// Lowers one trial to its plan, and injects the faults at calls. Faults of the device do not change the plan.
 ///
-/// The result has passed every static check: its accesses are ordered, nothing freed or never written is used, and every
-/// check has one right answer.
+/// The result has passed every static check: its accesses are ordered, nothing freed or uninitialised is used, and
+/// every check has one right answer.
 ///
 /// # Errors
-/// All mistakes of the case that this trial shows.
+/// Returns all mistakes of the case that this trial shows.
 pub fn lower(
     case: &Case,
     trial: &Trial,
@@ -79,10 +79,10 @@ pub fn lower(
     Ok(Lowered { plan, body: Body::Calls(reference) })
 }
 
-/// The plan of one trial, after the same checks as [`lower`] makes, but without the right results.
+/// Lowers one trial with the same checks as [`lower`], but without computing the right bytes.
 ///
 /// # Errors
-/// Those of [`lower`].
+/// Returns the same mistakes as [`lower`].
 pub fn analyse(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<Plan, Vec<Diagnostic>> {
     if case.is_program() {
         return program(case, trial).map(|(plan, _)| plan);
@@ -90,7 +90,7 @@ pub fn analyse(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<Plan, Ve
     sound(case, trial, kernels, plan::analyse).map(|(plan, ())| plan)
 }
 
-/// A plan that has passed the checks, with what the last of them found out.
+/// Lowers a trial and checks its plan. The second value is the result of `model`, the last check.
 fn sound<T: Default>(
     case: &Case,
     trial: &Trial,
@@ -102,7 +102,8 @@ fn sound<T: Default>(
     let (root, open) = for_each::expand(&mut reader, case.body(), trial, &case.matrix);
     let root = substitute(&root, trial, &mut missing);
     let plan = assemble(&mut reader, case, trial, kernels, &root);
-    // What stands where a value is missing is not judged: one mistake there is enough, or has been told of the matrix.
+    // Positions without a value are not checked further, because one mistake at each is enough, or because the matrix
+    // has the mistake.
     let mut mistakes = reader.mistakes;
     mistakes.retain(|m| !open.contains(&m.at) && missing.iter().all(|axis| axis.at != m.at));
     mistakes.extend(missing.iter().filter_map(|axis| axis.mistake(trial, &case.matrix)));
@@ -115,7 +116,8 @@ fn sound<T: Default>(
         mistakes.extend(found);
         T::default()
     });
-    // Lowering adds steps, and buffers for checks, that the case does not know; the mistake that led there says it better.
+    // Lowering adds steps and buffers that the case does not mention. A mistake in the case's own steps explains the
+    // problem better.
     let declared =
         |name: &str| entry(&root, "buffers").is_some_and(|all| entry(all, name).is_some());
     let others = plan.buffers.keys().filter(|name| !declared(name));
@@ -125,7 +127,7 @@ fn sound<T: Default>(
     if !mistakes.iter().all(added) {
         mistakes.retain(|m| !added(m));
     }
-    // What a check adds stands for the buffer that is checked.
+    // In messages, a buffer that a check added is replaced by the checked buffer.
     for mistake in &mut mistakes {
         for name in others.iter().filter_map(|name| name.strip_suffix(&format!("{BACK}`"))) {
             mistake.message =
@@ -151,7 +153,7 @@ fn entry<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     entries.iter().find(|(key, _)| key.text == name).map(|(_, value)| value)
 }
 
-/// Where the verb of a step stands, of which a plan knows the line only.
+/// Returns the position of the verb of a step, of which a plan has only the line.
 fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
     match &node.value {
         Value::Map(entries) => entries.iter().find_map(|(key, value)| {
@@ -162,7 +164,7 @@ fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
     }
 }
 
-/// Bytes of all buffers of a case: the reference model keeps each in the memory of the host.
+/// Maximum size of all buffers of a case together, in bytes. The reference model keeps each in host memory.
 const MOST_BYTES_TOGETHER: u64 = 16 << 30;
 
 fn assemble(
@@ -172,7 +174,7 @@ fn assemble(
     kernels: &Kernels,
     root: &Node,
 ) -> Option<Plan> {
-    // The keys were checked when the file was read.
+    // The keys were checked when the file was parsed.
     let fields = reader.fields(root, "a case", crate::header::KEYS)?;
     let mut scope = Scope::new(&case.matrix, trial, kernels);
     if let Some(node) = fields.get("streams") {
@@ -225,7 +227,8 @@ fn assemble(
                 reader.mistake_with_help(value.at, message, Some(help));
             }
         }
-        // A larger one is never there. Of the others a file has fewer than 2^32.
+        // Larger buffers are never allocated. The sum of the others cannot overflow, because a file has fewer than
+        // 2^32.
         let there =
             scope.buffers.values().map(|b| b.bytes).filter(|bytes| *bytes <= MAX_BUFFER_BYTES);
         let bytes: u64 = there.sum();
@@ -291,7 +294,7 @@ fn assemble(
     Some(surround::surround(plan, scope, &initial))
 }
 
-/// The variables that a case sets.
+/// Reads the variables that a case sets.
 fn read_environment(reader: &mut Reader, fields: &Fields<'_>) -> BTreeMap<String, String> {
     let mut environment = BTreeMap::new();
     if let Some(node) = fields.get("environment") {
@@ -307,12 +310,12 @@ fn read_environment(reader: &mut Reader, fields: &Fields<'_>) -> BTreeMap<String
     environment
 }
 
-/// Whether it is a step, and none that `expect` takes.
+/// Returns whether a key is a verb that `expect` does not take.
 fn is_other_verb(name: &str) -> bool {
     !["check", "equal", "differ"].contains(&name) && verbs().any(|verb| verb.name == name)
 }
 
-/// Gives every fill its own stamp: the step's id.
+/// Sets the stamp of every fill to the step's id.
 fn stamp(steps: &mut [Step]) {
     for step in steps {
         if let Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } = &mut step.call {

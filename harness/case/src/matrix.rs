@@ -11,7 +11,7 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// Trials of one case. Somebody who means more has written another product than was meant.
+/// Maximum number of trials of one case. A matrix with more is a mistake of its author.
 const MOST_TRIALS: usize = 10_000;
 
 /// An axis of a case's matrix.
@@ -19,26 +19,26 @@ const MOST_TRIALS: usize = 10_000;
 pub(crate) struct Axis {
     pub(crate) name: String,
     pub(crate) values: Vec<String>,
-    /// The value that a trial's id leaves out, so that ids stay when the axis is added later.
+    /// Value that the ids of trials leave out, so that ids do not change when the axis is added later.
     pub(crate) default: Option<String>,
 }
 
-/// One point of a case's matrix.
+/// A trial: one point of a case's matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Axis and value, in the order of the matrix; all trials of a case share the words.
+    /// Axes and values, in the order of the matrix. All trials of a case share the texts.
     pub values: Vec<(Arc<str>, Arc<str>)>,
     shown: Vec<bool>,
 }
 
 impl Trial {
-    /// The value on an axis.
+    /// Returns the value on an axis.
     pub fn value(&self, axis: &str) -> Option<&str> {
         self.values.iter().find(|(name, _)| **name == *axis).map(|(_, value)| &**value)
     }
 
-    /// The same point with another value on an axis, which need not be one of the matrix: a search goes between them. None
-    /// where there is no such axis.
+    /// Returns the same point with another value on an axis; `None` if the axis does not exist. The value need not be
+    /// in the matrix, because a search tries values in between.
     pub fn with(&self, axis: &str, value: &str) -> Option<Trial> {
         let at = self.values.iter().position(|(name, _)| **name == *axis)?;
         let mut trial = self.clone();
@@ -49,7 +49,7 @@ impl Trial {
 }
 
 impl fmt::Display for Trial {
-    /// `[bytes=2,host=pageable]`; nothing for a case without a matrix.
+    /// Formats the values as `[bytes=2,host=pageable]`; empty for a case without a matrix.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: Vec<_> = self
             .values
@@ -62,12 +62,12 @@ impl fmt::Display for Trial {
     }
 }
 
-/// Picks trials: every named axis must have one of the listed values.
+/// Selects trials: every named axis must have one of the listed values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selector(pub BTreeMap<String, Vec<String>>);
 
 impl Selector {
-    /// Whether the trial has the wanted values.
+    /// Returns whether the trial is selected.
     pub fn matches(&self, trial: &Trial) -> bool {
         self.0
             .iter()
@@ -75,26 +75,26 @@ impl Selector {
     }
 }
 
-/// The axes of a case, and the trials that it leaves out.
+/// Axes of a case, and the trials that it excludes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Matrix {
-    /// One without values has a mistake, which is told there: nothing is known of it but its name.
+    /// An axis without values has a mistake, which is reported at its declaration.
     pub(crate) axes: Vec<Axis>,
     exclude: Vec<Selector>,
-    /// Whether axes may be meant that could not be read.
+    /// True if some axes could not be read, so that any name may be an axis.
     pub(crate) unknown_axes: bool,
-    /// Whether trials may be left out that could not be told.
+    /// True if the excluded trials could not be determined.
     pub(crate) unknown_trials: bool,
 }
 
 impl Matrix {
-    /// The trials, all that are not left out.
+    /// Returns all trials that are not excluded.
     pub(crate) fn trials(&self) -> Vec<Trial> {
         expand(&self.axes, &self.exclude)
     }
 
-    /// Whether nothing can be said against the name as one of an axis, or as the start of one whose own name is a mistake: a
-    /// `$` takes letters, digits and `_`.
+    /// Returns whether a name may be an axis, or the beginning of an axis whose own name is a mistake: the name behind
+    /// a `$` has only letters, digits and `_`.
     pub(crate) fn may_have(&self, axis: &str) -> bool {
         let start = |name: &str| name.find(|c| !in_name(c)).unwrap_or(name.len());
         self.unknown_axes
@@ -122,7 +122,7 @@ pub(crate) fn read_matrix(
         && !matrix.unknown_axes
         && matrix.axes.iter().all(|axis| !axis.values.is_empty());
     if !readable {
-        // What was meant to be left out is not known: every trial is looked at.
+        // The excluded trials are unknown, so every trial is checked.
         matrix.exclude.clear();
         matrix.unknown_trials = true;
     } else if matrix.trials().is_empty() {
@@ -190,7 +190,7 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
     }
 }
 
-/// Whether it may stand in the name of an axis.
+/// Returns whether the character is allowed in the name of an axis.
 fn in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
@@ -200,7 +200,7 @@ fn too_many(axes: &[Axis]) -> bool {
     trials.is_none_or(|n| n > MOST_TRIALS)
 }
 
-/// Reads `{axis: value or [values]}` against the axes of the case. What is not among them is told, and left out.
+/// Reads `{axis: value or [values]}`. Reports unknown axes, and leaves them out.
 pub(crate) fn read_selector(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Selector {
     let axes = &matrix.axes;
     let mut selector = Selector::default();
@@ -238,8 +238,8 @@ pub(crate) fn read_selector(reader: &mut Reader, node: &Node, matrix: &Matrix) -
     selector
 }
 
-/// The cross product of the axes, the last one fastest, without the excluded points. Of a product that is refused as too large,
-/// one point stands for all.
+/// Returns the cross product of the axes without the excluded points; the last axis changes fastest. Of a product that
+/// is too large, only one point is returned.
 fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
     let most = if too_many(axes) { 1 } else { usize::MAX };
     let mut trials = vec![Trial { values: Vec::new(), shown: Vec::new() }];
@@ -264,7 +264,7 @@ fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
 
 /// A text that names an axis for which the trial has no value.
 pub(crate) struct NoValue {
-    /// Where the text stands.
+    /// Position of the text.
     pub(crate) at: At,
     axis: String,
 }
@@ -274,7 +274,7 @@ impl NoValue {
         (!matrix.may_have(&self.axis)).then(|| Diagnostic {
             at: self.at,
             message: match self.axis.as_str() {
-                "" => "`$` stands before the name of an axis".to_owned(),
+                "" => "`$` must be followed by the name of an axis".to_owned(),
                 axis => format!("the matrix has no axis `{axis}`"),
             },
             help: suggest(&self.axis, trial.values.iter().map(|(axis, _)| &**axis)),
@@ -299,7 +299,7 @@ pub(crate) fn substitute(node: &Node, trial: &Trial, missing: &mut Vec<NoValue>)
 /// Returns the text with the values of the axes that it names.
 ///
 /// # Errors
-/// The first axis for which the trial has no value.
+/// Returns the first axis for which the trial has no value.
 pub(crate) fn substituted(text: &str, trial: &Trial) -> Result<String, String> {
     let node = Node { at: At::default(), value: Value::Scalar(String::new()) };
     let mut missing = Vec::new();

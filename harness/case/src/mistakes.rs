@@ -1,10 +1,10 @@
-//! Everything that is wrong with a case file at once.
+//! Reports everything that is wrong with a case file at once.
 
 use crate::{Diagnostic, Kernels, diagnostic::sorted, header::read, lower::analyse, read::Reader};
 
-/// All that is wrong with a case file, in its header and in the steps of every trial; empty for a sound one.
+/// Returns all mistakes of a case file, in its header and in the steps of every trial; empty for a valid file.
 ///
-/// Where a mistake leaves open what the steps are to be held against, such as an axis without values, they are not judged by it.
+/// If a declaration has a mistake, for example an axis without values, steps are not checked against it.
 pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     let mut reader = Reader::default();
     let Some(case) = read(&mut reader, id, text) else { return sorted(reader.mistakes) };
@@ -14,14 +14,14 @@ pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     }
     let same = |a: &Diagnostic, b: &Diagnostic| (a.at, &a.message) == (b.at, &b.message);
     if case.matrix.unknown_trials {
-        // Some of these trials were not meant to be there. What shows in all of them is wrong anyway.
+        // Some of these trials may be excluded, so only mistakes that all of them show are reported.
         let in_all = |m: &Diagnostic| steps.iter().all(|of| of.iter().any(|other| same(m, other)));
         let common = steps.first().into_iter().flatten().filter(|m| in_all(m)).cloned().collect();
         steps = vec![common];
     }
     reader.mistakes.extend(steps.into_iter().flatten());
     let mut all = sorted(reader.mistakes);
-    // The same mistake shows in many trials; the first one's help names its trial.
+    // Many trials show the same mistake. The help of the first one names its trial.
     all.dedup_by(|a, b| same(a, b));
     all
 }

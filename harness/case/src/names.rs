@@ -1,7 +1,7 @@
-//! Names of streams and events that a case uses without making anything of them: they are misspelt.
+//! Reports misspelt names of streams and events.
 //!
-//! Streams and events need no declaration, so a misspelt name would be one more of them. What shows it is that nothing is ever given
-//! to the stream, or that the event is never recorded, in any trial.
+//! Streams and events need no declaration, so a misspelt name would silently be another one. A name is reported if no
+//! trial ever gives work to the stream, or records the event.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// The names of one kind.
+/// Names of one kind: streams or events.
 #[derive(Default)]
 struct Names<'n> {
-    /// Whether it is made or given something anywhere, and where it stands first.
+    /// For each name: whether a step makes it or gives work to it, and its first position.
     seen: BTreeMap<&'n str, (bool, At)>,
-    /// Whether a name could not be read, which may be any.
+    /// True if a name could not be read, so that it may be any.
     unknown: bool,
 }
 
@@ -41,8 +41,8 @@ impl<'n> Names<'n> {
         self.seen.entry(name).or_insert((false, at)).0 |= active;
     }
 
-    /// Tells of names that nothing is made of; `known` are those that need nothing.
-    fn tell(&self, reader: &mut Reader, known: &[&str], what: impl Fn(&str) -> String) {
+    /// Reports names that no step makes or gives work to. `known` are names that need neither.
+    fn report(&self, reader: &mut Reader, known: &[&str], what: impl Fn(&str) -> String) {
         if self.unknown {
             return;
         }
@@ -55,7 +55,7 @@ impl<'n> Names<'n> {
     }
 }
 
-/// Tells of the misspelt streams and events of a case.
+/// Reports misspelt streams and events of a case.
 pub(crate) fn check(reader: &mut Reader, root: &Node, matrix: &Matrix) {
     let Value::Map(keys) = &root.value else { return };
     let (mut streams, mut events) = (Names::default(), Names::default());
@@ -68,10 +68,10 @@ pub(crate) fn check(reader: &mut Reader, root: &Node, matrix: &Matrix) {
     if let Some(Value::Map(entries)) = declared {
         known.extend(entries.iter().map(|(key, _)| key.text.as_str()));
     }
-    streams.tell(reader, &known, |name| {
+    streams.report(reader, &known, |name| {
         format!("no step gives work to stream `{name}`, and `streams` does not declare it")
     });
-    events.tell(reader, &[], |name| format!("event `{name}` is never recorded"));
+    events.report(reader, &[], |name| format!("event `{name}` is never recorded"));
 }
 
 fn walk<'n>(node: &'n Node, matrix: &'n Matrix, streams: &mut Names<'n>, events: &mut Names<'n>) {

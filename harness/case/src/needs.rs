@@ -1,4 +1,4 @@
-//! What a case needs of stacks and devices.
+//! Requirements of a case on stacks and devices.
 
 use std::collections::HashSet;
 
@@ -13,28 +13,29 @@ use crate::{
     yaml::{self, Node},
 };
 
-/// What a case needs; it is skipped elsewhere.
+/// Requirements of a case. If they are not met, the case is skipped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs {
-    /// Libraries besides HIP and hipRTC.
+    /// Libraries in addition to HIP and hipRTC.
     pub libraries: Vec<Library>,
-    /// Functions by name.
+    /// Names of functions.
     pub functions: Vec<String>,
-    /// ROCm versions.
+    /// Range of ROCm versions.
     pub rocm: Option<VersionRange>,
     /// Architectures; empty for all.
     pub gfx: Vec<String>,
-    /// What the stack of a program must have besides, by the names of `rocm fetch --with`.
+    /// Components that the stack of a program needs in addition, by the names of `rocm fetch --with`.
     pub groups: Vec<String>,
-    /// No other trial at the same time on a GPU: what it counts is the whole card's.
+    /// True if no other trial may run on the GPU at the same time, because the trial counts something of the whole
+    /// card.
     pub alone: bool,
-    /// Arrays and textures.
+    /// True if arrays and textures are needed.
     pub images: bool,
-    /// So many devices; 0 for one.
+    /// Number of devices; 0 means one.
     pub devices: u32,
-    /// Options of the device, by name and value: `large-bar` and `yes`. A value may name axes, as in `$bar`.
+    /// Device options, each with name and value: `large-bar` and `yes`. A value may name axes, as in `$bar`.
     pub device: Vec<(String, String)>,
-    /// So many processes at once, each of which makes the whole plan; 0 for one.
+    /// Number of processes that each execute the whole plan at the same time; 0 means one.
     pub processes: u32,
 }
 
@@ -44,7 +45,7 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
     ("rocblas", Library::Rocblas),
 ];
 
-/// The most processes of one trial.
+/// Maximum number of processes of one trial.
 const MOST_PROCESSES: u32 = 16;
 
 /// Reads `needs`.
@@ -99,11 +100,11 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
     }
 }
 
-/// Options of the device that a case may need, as `--device-option` has them. How many devices there are is a need of its own,
-/// and how the emulated device does its work is not a property of a card.
+/// Device options that a case may require, as in `--device-option`. The number of devices is a separate requirement, and
+/// the way in which the emulated device works is not a property of a card.
 const OF_DEVICE: &[&str] = &["large-bar", "memory", "gtt"];
 
-/// Reads `device`: an option and its value, which may name axes.
+/// Reads `device`: options with their values, which may name axes.
 fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String, String)> {
     let Some(fields) = reader.fields(node, "`device`", OF_DEVICE) else { return Vec::new() };
     let trials = matrix.trials();
@@ -113,7 +114,7 @@ fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String
         let Some(text) = reader.text(node, &format!("`{name}`")).map(str::to_owned) else {
             continue;
         };
-        let mut told = HashSet::new();
+        let mut reported = HashSet::new();
         for trial in &trials {
             let mistake = match substituted(&text, trial) {
                 Ok(value) => {
@@ -136,7 +137,7 @@ fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String
                 }
             };
             if let Some((message, help)) = mistake
-                && told.insert(message.clone())
+                && reported.insert(message.clone())
             {
                 reader.mistake_with_help(node.at, message, help);
             }
@@ -146,8 +147,8 @@ fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String
     options
 }
 
-/// Architectures by the names that LLVM has for them, without target features. That the device cannot be one of them is no
-/// mistake: a case may be about hardware that nobody emulates.
+/// Reads architectures by their LLVM names, without target features. The emulated device need not support them, because
+/// a case may be about other hardware.
 pub(crate) fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
     let names = reader.texts(node, "`gfx`");
     for item in reader.list(node) {
@@ -155,13 +156,13 @@ pub(crate) fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
         if name.is_empty() || Arch::PROCESSORS.contains(&name.as_str()) {
             continue;
         }
-        // A trial knows the processor alone, not `gfx90a:xnack+`.
+        // A trial has only the processor, not `gfx90a:xnack+`.
         let processor = name.split(':').next().unwrap_or(name).to_ascii_lowercase();
         let help = match nearest(&processor, Arch::PROCESSORS.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "architectures have LLVM's names, such as `gfx1151`".to_owned(),
         };
-        reader.mistake_with_help(item.at, format!("`{name}` is no architecture"), Some(help));
+        reader.mistake_with_help(item.at, format!("`{name}` is not an architecture"), Some(help));
     }
     names
 }

@@ -1,4 +1,4 @@
-//! Faults at calls.
+//! Injects faults at calls.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use plan::{
     Call, Effect, InjectedFault, NamedAs, Plan, Step, Thing, accepts_success, api, captured_steps,
 };
 
-/// Milliseconds; longer than any limit on a trial.
+/// One day in milliseconds, longer than any limit of a trial.
 const FOREVER: u64 = 86_400_000;
 
-/// Plants a fault at the calls that it concerns; faults of the device leave the plan alone.
+/// Injects a fault at the calls to which it applies. Faults of the device do not change the plan.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most faults are of the device")]
 pub fn plant(plan: &mut Plan, planted: &Planted) {
     let fault = planted.fault;
@@ -36,7 +36,7 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
         Fault::GemmNotSupported => {
             |step, _| matches!(step.call, Call::BlasltHeuristic { .. }).then_some(Effect::Return(7))
         }
-        // HIPRAND_STATUS_PREEXISTING_FAILURE, hiprand.h: what a generator answers after a failed launch.
+        // HIPRAND_STATUS_PREEXISTING_FAILURE, hiprand.h: a generator returns it after a failed launch.
         Fault::RngCaptureError => |step, captured| {
             (captured && matches!(step.call, Call::RandGenerate { .. }))
                 .then_some(Effect::Return(202))
@@ -44,8 +44,7 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
         Fault::GraphNodeLost => {
             |step, captured| (captured && makes_node(&step.call)).then_some(Effect::Return(0))
         }
-        // hipErrorStreamCaptureUnsupported, hip/hip_runtime_api.h.
-        // A graph that is made node by node is no capture.
+        // hipErrorStreamCaptureUnsupported, hip/hip_runtime_api.h. A graph that is made node by node is not a capture.
         Fault::CaptureRefused => |step, captured| {
             let added = matches!(step.call, Call::AddNode { .. });
             (captured && !added && makes_node(&step.call)).then_some(Effect::Return(900))
@@ -85,7 +84,7 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
     plant_in(phase, &misbehaves, &inside, &mut !after_launch);
 }
 
-/// Plants at each call of one function but those of the teardown, where failing is a matter of its own.
+/// Injects a fault at each call of one function, except in the teardown, where failures have their own kind.
 fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
     let steps = plan.steps().into_iter();
     let named = steps.filter(|step| api(&step.call, plan) == planted.which("call"));
@@ -99,8 +98,9 @@ fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
     }
 }
 
-/// C++ that stands in for the function at which a fault is planted, in a program that calls it from outside. None for a fault that
-/// takes more than the name of a function: what surrounds the call, or a choice among several.
+/// Returns the C++ source of an interposed function for the fault, for programs that call the function. `None` for a
+/// fault that depends on more than the name of the function: on the surrounding calls, or on a choice among several
+/// calls.
 pub fn stand_in(planted: &Planted) -> Option<String> {
     let always = Planted { with: planted.with.clone(), ..Planted::from(planted.fault) };
     if always != *planted {
@@ -118,15 +118,15 @@ pub fn stand_in(planted: &Planted) -> Option<String> {
         Fault::CallLeak => return Some(leaking(planted.which("call"), planted.amount("bytes"))),
         _ => return None,
     };
-    // The caller's arguments stay where they are: nobody looks at them.
+    // The caller's arguments are ignored.
     let call = planted.which("call");
     Some(format!("extern \"C\" int pause();\nextern \"C\" int {call}() {{ {body} }}\n"))
 }
 
-/// A function that takes memory, and then does what the one of its name does behind it. Six pointers or numbers travel in
-/// registers, whatever their types (System V ABI for x86-64, 3.2.3), and nobody looks at those that were not given.
+/// Returns a C++ function that leaks memory and then calls the original function. Up to six pointers or integers are
+/// passed in registers, whatever their types (System V ABI for x86-64, 3.2.3), so additional ones do no harm.
 fn leaking(call: &str, bytes: u64) -> String {
-    // `volatile`, or a compiler leaves out an allocation that nobody reads. RTLD_NEXT is -1, dlfcn.h.
+    // `volatile` prevents the compiler from removing the unused allocation. RTLD_NEXT is -1, dlfcn.h.
     format!(
         "extern \"C\" void *malloc(unsigned long);\n\
          extern \"C\" void *dlsym(void *, const char *);\n\
@@ -138,7 +138,7 @@ fn leaking(call: &str, bytes: u64) -> String {
     )
 }
 
-/// Plants at the generation of this number, counted from 1 in the order of the text.
+/// Injects the fault at one generation of random numbers, counted from 1 in the order of the text.
 fn plant_at_generation(plan: &mut Plan, number: u64) {
     let steps = plan.steps().into_iter();
     let generations = steps.filter(|step| matches!(step.call, Call::RandGenerate { .. }));
@@ -150,7 +150,7 @@ fn plant_at_generation(plan: &mut Plan, number: u64) {
     plant_in(&mut plan.body, &misbehaves, &BTreeSet::new(), &mut true);
 }
 
-/// The number of a status of HIP, hip/hip_runtime_api.h.
+/// Returns the number of a status of HIP; see hip/hip_runtime_api.h.
 fn code(status: &str) -> i32 {
     match status {
         "hipErrorInvalidValue" => 1,
@@ -165,7 +165,7 @@ fn code(status: &str) -> i32 {
     }
 }
 
-/// Whether the case states the step's statuses, and those for some release are such. `any` states nothing.
+/// Returns whether the case states statuses of the step that satisfy `such`, for some release. `any` states nothing.
 fn states(step: &Step, such: fn(&[String]) -> bool) -> bool {
     let stated = |names: &[String]| !names.iter().any(|name| name == "any");
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, n)| stated(n) && such(n)))

@@ -1,4 +1,4 @@
-//! What a case says of its program before any trial: that it is one, what cannot stand beside it, and which faults it takes.
+//! Checks the program of a case before any trial: its keys, and the faults that it takes.
 
 use device::{Place, Planted};
 
@@ -8,10 +8,10 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// What the body of a plan is made of; a program has none of it.
+/// Keys of the body of a plan, which a program must not have.
 const OF_PLANS: &[&str] = &["streams", "kernels", "buffers", "steps", "expect"];
 
-/// What a stack can have besides HIP, by the names of `rocm fetch --with`.
+/// Components that a stack can have in addition to HIP, by the names of `rocm fetch --with`.
 pub const GROUPS: &[&str] = &[
     "cupy",
     "dev",
@@ -42,7 +42,7 @@ pub const GROUPS: &[&str] = &[
     "triton",
 ];
 
-/// Tells of what cannot stand beside a program, before any trial.
+/// Reports keys that a program must not have.
 pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     let Value::Map(entries) = &root.value else { return };
     for (key, _) in entries.iter().filter(|(key, _)| OF_PLANS.contains(&key.text.as_str())) {
@@ -52,7 +52,8 @@ pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     }
 }
 
-/// The name of the file that a text means, where it means one: a single word with this ending.
+/// Returns the name of the file that a text refers to: a single word with the right extension. `None` if the text is
+/// the program itself.
 pub(crate) fn file_named(text: &str, kind: &str) -> Option<String> {
     let ending = if kind == "python" { ".py" } else { ".cpp" };
     let text = text.trim();
@@ -74,7 +75,7 @@ pub(crate) fn is_cpp(body: &Node) -> bool {
     matches!(&body.value, Value::Map(entries) if entries.iter().any(|(key, _)| key.text == "cpp"))
 }
 
-/// Why a fault cannot be planted where the body is a program; none where it can.
+/// Returns why a fault cannot be injected into a program; `None` if it can.
 pub fn refuses(is_cpp: bool, planted: &Planted) -> Option<String> {
     if planted.fault.place() == Place::Device || is_cpp && stand_in(planted).is_some() {
         return None;
@@ -87,12 +88,12 @@ pub fn refuses(is_cpp: bool, planted: &Planted) -> Option<String> {
         ));
     }
     Some(format!(
-        "`{fault}` can be planted only in a case with steps; a program takes faults of the device, and a C++ program also \
+        "`{fault}` can be injected only into a case with steps; a program takes faults of the device, and a C++ program also \
          call.crash, call.hang, call.ignored, call.refused and call.leak, at every call of the function"
     ))
 }
 
-/// The body of a case that is a program, with its key.
+/// Returns the `program` entry of a case.
 pub(crate) fn of(root: &Node) -> Option<&(Key, Node)> {
     let Value::Map(entries) = &root.value else { return None };
     entries.iter().find(|(key, _)| key.text == "program")

@@ -1,4 +1,4 @@
-//! Typed reading of YAML nodes; every reader reports its mistake and goes on.
+//! Reads YAML nodes as typed values. Each function reports its mistake, and the caller continues.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -16,12 +16,12 @@ pub(crate) struct Reader {
     pub(crate) mistakes: Vec<Diagnostic>,
 }
 
-/// The entries of a mapping whose keys have been checked.
+/// Entries of a mapping whose keys were checked.
 pub(crate) struct Fields<'n> {
     pub(crate) at: At,
     entries: &'n [(Key, Node)],
-    /// What stands under a misspelt key, by the key that was meant: one mistake is told and not two, and what stands there is
-    /// read too.
+    /// Values of misspelt keys, by the keys that were meant. So a misspelt key gives one mistake instead of two, and
+    /// its value is read too.
     misspelt: Vec<(String, &'n Node)>,
 }
 
@@ -46,7 +46,7 @@ impl Reader {
         self.mistakes.push(Diagnostic { at, message: message.into(), help });
     }
 
-    /// A mapping with only these keys.
+    /// Reads a mapping that may have only these keys.
     pub(crate) fn fields<'n>(
         &mut self,
         node: &'n Node,
@@ -94,7 +94,7 @@ impl Reader {
 
     pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
         match &node.value {
-            // No program takes a text with a zero byte: it would end there.
+            // A text with a zero byte would end there in any program.
             Value::Scalar(text) if !text.is_empty() && !text.contains('\0') => Some(text),
             Value::Map(_) | Value::List(_) | Value::Scalar(_) => {
                 self.mistake(node.at, format!("{what} must be text"));
@@ -103,7 +103,7 @@ impl Reader {
         }
     }
 
-    /// A list, or a single item standing for a list of one.
+    /// Returns the items of a list. A single value counts as a list of one.
     pub(crate) fn list<'n>(&mut self, node: &'n Node) -> &'n [Node] {
         match &node.value {
             Value::List(items) => items,
@@ -122,14 +122,14 @@ impl Reader {
             .ok()
     }
 
-    /// Checks a name that the case gives.
+    /// Checks a name that the case defines.
     pub(crate) fn name(&mut self, at: At, name: &str, what: &str) {
         let letters = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(letters) {
             let message = "begins with a letter and has letters, digits, `_`, `-` and `.`";
             self.mistake(at, format!("the name of {what} {message}"));
         }
-        // What YAML, and so an editor, takes for something else than text.
+        // YAML, and therefore an editor, does not read these as text.
         if ["null", "true", "false"].iter().any(|word| word.eq_ignore_ascii_case(name)) {
             self.mistake(at, format!("{what} cannot be called `{name}`"));
         }
@@ -146,7 +146,7 @@ impl Reader {
         self.choice(node, what, &[("true", true), ("false", false)])
     }
 
-    /// One of a few words.
+    /// Reads one of a few words.
     pub(crate) fn choice<T: Copy>(
         &mut self,
         node: &Node,
@@ -165,7 +165,7 @@ impl Reader {
         found
     }
 
-    /// Text that a type parses; its error is the message.
+    /// Reads a text that a type parses. The parser's error is the message.
     pub(crate) fn parsed<T: FromStr<Err: Display>>(
         &mut self,
         node: &Node,
@@ -177,7 +177,7 @@ impl Reader {
             .ok()
     }
 
-    /// `value`, `[value, ...]`, or a mapping of version ranges to either.
+    /// Reads `value`, `[value, ...]`, or a mapping of version ranges to either.
     pub(crate) fn by_version(&mut self, node: &Node, what: &str) -> Option<ByVersion<Vec<String>>> {
         let Value::Map(entries) = &node.value else {
             return Some(ByVersion::always(self.texts(node, what)));
@@ -202,7 +202,7 @@ impl Reader {
         Some(ByVersion(ranges))
     }
 
-    /// One text or several.
+    /// Reads one text or several.
     pub(crate) fn texts(&mut self, node: &Node, what: &str) -> Vec<String> {
         let items = self.list(node);
         if items.is_empty() {

@@ -1,4 +1,4 @@
-//! The names that the steps of a trial may use.
+//! Names that the steps of a trial may use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use plan::{
 
 use crate::{
     At, Trial,
-    beside::{BACK, beside},
+    added_buffers::{BACK, host_buffer_for},
     diagnostic::suggest,
     kernels::{Kernels, Own},
     matrix::Matrix,
@@ -16,38 +16,40 @@ use crate::{
     yaml::Node,
 };
 
-/// Streams of a case. Each may wait for each other, so the analysis of their order takes the square of them.
+/// Maximum number of streams of a case. Each may wait for each other, so the analysis of their order takes quadratic
+/// time.
 const MOST_STREAMS: usize = 1000;
 
-/// Where a value comes from: a function, and which of its parameters.
+/// Origin of a value: a function, and the index of the parameter that returned it.
 pub(crate) type Given = (&'static HipFunction, usize);
 
-/// The names that steps may use, and what reading them adds to the plan.
+/// Names that steps may use, and buffers that reading the steps adds to the plan.
 pub(crate) struct Scope<'a> {
     pub(crate) matrix: &'a Matrix,
     pub(crate) trial: &'a Trial,
     pub(crate) buffers: BTreeMap<String, Buffer>,
-    /// Names of buffers that the case declares, whether that could be read or not.
+    /// Names of declared buffers, including those whose declaration has a mistake.
     pub(crate) declared: BTreeSet<String>,
-    /// Buffers of the host that checks need beside those of the case, which no step may name.
+    /// Host buffers that checks add, which no step may name.
     pub(crate) added: BTreeMap<String, Buffer>,
-    /// Buffers whose declaration has a mistake, which is told there.
+    /// Buffers whose declaration has a mistake, which is reported there.
     pub(crate) broken: BTreeSet<String>,
-    /// Whether buffers, or kernels, may be meant that could not be read.
+    /// True if declarations of buffers could not be read, so that any name may be one. The next field says the same of
+    /// kernels.
     pub(crate) unknown_buffers: bool,
     pub(crate) unknown_kernels: bool,
     pub(crate) streams: BTreeMap<String, StreamKind>,
     pub(crate) events: BTreeSet<String>,
     kernels: &'a Kernels,
-    /// Kernels of the case file, and what it says of those in files beside it.
+    /// Kernels in the case file, and its declarations of kernels in files of its folder.
     pub(crate) own_kernels: BTreeMap<String, Own>,
-    /// What calls of any function have given so far.
+    /// Values that earlier `hip` steps return.
     pub(crate) values: BTreeMap<String, Given>,
     next_id: u32,
 }
 
 impl<'a> Scope<'a> {
-    /// Without any names yet but those of the files beside the case.
+    /// Returns a scope that has only the kernels in files of the case's folder.
     pub(crate) fn new(matrix: &'a Matrix, trial: &'a Trial, kernels: &'a Kernels) -> Self {
         Scope {
             matrix,
@@ -74,7 +76,7 @@ impl Scope<'_> {
         self.next_id
     }
 
-    /// A step that must succeed and that the case does not spell out.
+    /// Returns a step that must succeed and that the case does not contain.
     pub(crate) fn step(&mut self, call: Call, line: u32) -> Step {
         Step { id: self.id(), call, returns: None, gives: None, line, planted: Vec::new() }
     }
@@ -84,7 +86,7 @@ impl Scope<'_> {
         own.or_else(|| self.kernels.get(kernel)).cloned().unwrap_or_default()
     }
 
-    /// What is known of a kernel that is not of the library: it stands in the case file, or in a file beside it.
+    /// Returns the definition of a kernel in the case file or a file of its folder; `None` for a kernel of the library.
     pub(crate) fn own_kernel(&self, kernel: &str) -> Option<OwnKernel> {
         if plan::kernel(kernel).is_some() {
             return None;
@@ -109,13 +111,13 @@ impl Scope<'_> {
         }
         if !self.buffers.contains_key(name) {
             let help = suggest(name, self.buffers.keys().map(String::as_str));
-            reader.mistake_with_help(node.at, format!("there is no buffer `{name}`"), help);
+            reader.mistake_with_help(node.at, format!("unknown buffer `{name}`"), help);
             return None;
         }
         Some(name.to_owned())
     }
 
-    /// A stream; one that is not declared is a blocking one, as hipStreamCreate makes it.
+    /// Reads a stream. An undeclared one is a blocking stream, as hipStreamCreate makes it.
     pub(crate) fn stream(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
         let name = reader.text(node, "a stream")?;
         if name == "device" {
@@ -151,8 +153,8 @@ impl Scope<'_> {
         self.kernels.keys().chain(self.own_kernels.keys()).map(String::as_str)
     }
 
-    /// The buffer itself when the host can read it, else a host buffer that a copy before the
-    /// check fills.
+    /// Returns the buffer itself if the host can read it. Otherwise returns a host buffer, and adds a copy that fills
+    /// it before the check.
     pub(crate) fn on_host(
         &mut self,
         reader: &mut Reader,
@@ -173,7 +175,7 @@ impl Scope<'_> {
             let help = format!("give the buffer `{back}` of the case another name");
             reader.mistake_with_help(at, message, Some(help));
         }
-        let spec = beside(buffer);
+        let spec = host_buffer_for(buffer);
         self.added.insert(back.clone(), spec);
         let call = Call::Copy {
             to: Place { buffer: back.clone(), offset: 0 },

@@ -1,11 +1,12 @@
-//! Signatures that a case expects, of known failures and under faults: one that no outcome can have would wait for ever.
+//! Checks the signatures that a case expects, of expected failures and under faults. A signature that no outcome can
+//! have would never match.
 
 use std::borrow::Cow;
 
 use plan::{Phase, apis};
 
 use crate::{
-    beside::BACK,
+    added_buffers::BACK,
     calls::every_status,
     diagnostic::suggest,
     program,
@@ -13,24 +14,24 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// What stands behind a kind, part by part.
+/// Part of a signature behind the kind.
 #[derive(Clone, Copy)]
 enum Part {
-    /// A buffer of the case, what a check reads of it, or its guards.
+    /// A buffer of the case, its host copy for a check, or its guards.
     Buffer,
-    /// Where wrong bytes come from.
+    /// Class of wrong bytes, for example `zero`.
     Class,
-    /// A function, or what the host does.
+    /// A function, or host work.
     Api,
-    /// A function or, between two calls, a phase.
+    /// A function, or a phase if the process was between two calls.
     Site,
     /// A status of the function's library.
     Status,
-    /// What is known at run time only.
+    /// A text that is only known at run time.
     Any,
 }
 
-/// The kinds of failures, as records have them.
+/// Kinds of failures and the parts of their signatures, as in records.
 const KINDS: &[(&str, &[Part])] = &[
     ("wrong-data", &[Part::Buffer, Part::Class]),
     ("api-error", &[Part::Api, Part::Status]),
@@ -44,7 +45,7 @@ const KINDS: &[(&str, &[Part])] = &[
     ("leak", &[Part::Site]),
 ];
 
-/// Those of programs, whose checks and phases have names of their own.
+/// Kinds of failures of programs, whose checks and phases have their own names.
 const KINDS_OF_PROGRAMS: &[(&str, &[Part])] = &[
     ("wrong-data", &[Part::Any, Part::Any]),
     ("api-error", &[Part::Any, Part::Any]),
@@ -59,13 +60,14 @@ const KINDS_OF_PROGRAMS: &[(&str, &[Part])] = &[
     ("leak", &[Part::Any]),
 ];
 
-/// What is said of wrong bytes.
+/// Classes of wrong bytes.
 const CLASSES: &[&str] = &[
     "zero", "poison", "stale", "later", "other", "torn", "mixed", "garbage", "unknown", "changing",
     "same", "unequal",
 ];
 
-/// What fails besides the calls of a plan: the first look at the device, loading, a queue, and processes that are left.
+/// Failing operations that are not calls of a plan: the first queries of the device, loading, a queue, and leftover
+/// processes.
 const OTHERS: &[&str] =
     &["dlopen", "hipGetDeviceCount", "hipGetDeviceProperties", "hipInit", "process", "queue"];
 
@@ -79,7 +81,7 @@ const PHASES: [Phase; 7] = [
     Phase::Teardown,
 ];
 
-/// Tells of the signatures of a case that no outcome can have.
+/// Reports signatures of a case that no outcome can have.
 pub(crate) fn check(reader: &mut Reader, root: &Node) {
     let Value::Map(keys) = &root.value else { return };
     let of = |name: &str| keys.iter().find(|(key, _)| key.text == name).map(|(_, node)| node);
@@ -88,7 +90,7 @@ pub(crate) fn check(reader: &mut Reader, root: &Node) {
             Some(entries.iter().map(|(key, _)| key.text.as_str()).collect())
         }
         None => Some(Vec::new()),
-        // It has a mistake of its own.
+        // `buffers` has another mistake, so the names are unknown.
         Some(_) => None,
     };
     let kinds = match program::of(root) {
@@ -109,12 +111,12 @@ pub(crate) fn check(reader: &mut Reader, root: &Node) {
     }
 }
 
-/// Whether an outcome of a case with these buffers can have a signature.
+/// Returns whether an outcome of a case with these buffers can have a signature.
 pub(crate) fn can_be(signature: &str, buffers: &[&str]) -> bool {
     signature_of(KINDS, signature, Some(buffers)).is_ok()
 }
 
-/// What is wrong, and what was meant, perhaps.
+/// Message, and a suggestion if there is one.
 type Wrong = (String, Option<String>);
 
 fn signature_of(
@@ -137,7 +139,10 @@ fn signature_of(
             return Err((format!("`{kind}` takes nothing after it"), None));
         };
         if name.contains('*') || open && n + 1 < given.len() {
-            return Err(("`*` stands for any end, and is the last character".to_owned(), form()));
+            return Err((
+                "`*` matches any end, so it must be the last character".to_owned(),
+                form(),
+            ));
         }
         part.check(name, open, api, buffers)?;
         if open {
@@ -151,7 +156,7 @@ fn signature_of(
     Ok(())
 }
 
-/// What fails, by the one word that a signature has for it.
+/// Returns everything that can fail, as one word of a signature, for example `host-fill`.
 fn functions() -> impl Iterator<Item = Cow<'static, str>> {
     apis().iter().chain(OTHERS).map(|name| match name.contains(' ') {
         true => name.replace(' ', "-").into(),
@@ -159,7 +164,7 @@ fn functions() -> impl Iterator<Item = Cow<'static, str>> {
     })
 }
 
-/// How the signatures of a kind are written.
+/// Returns the form of the signatures of a kind, for example `crash:FUNCTION-OR-PHASE`.
 fn form(kind: &str, parts: &[Part]) -> String {
     let word = |part: &Part| match part {
         Part::Buffer => ":BUFFER",
@@ -185,7 +190,7 @@ impl Part {
             Part::Status if api == "dlopen" || api == "queue" => return Ok(()),
             Part::Buffer => {
                 let Some(buffers) = buffers else { return Ok(()) };
-                // What is written most is suggested first.
+                // The most frequent form is suggested first.
                 let ends = ["", BACK, ".guards", ".back.guards", ".initial.guards"];
                 ends.iter()
                     .flat_map(|end| buffers.iter().map(move |b| format!("{b}{end}").into()))
@@ -205,8 +210,8 @@ impl Part {
         let what = match self {
             Part::Buffer => "no check reads a buffer",
             Part::Class => "wrong bytes are never",
-            Part::Status => "there is no status",
-            Part::Api | Part::Site | Part::Any => "there is no function",
+            Part::Status => "unknown status",
+            Part::Api | Part::Site | Part::Any => "unknown function",
         };
         let near = crate::diagnostic::nearest(name, known.iter().map(Cow::as_ref));
         let help = match (near, self) {

@@ -1,7 +1,9 @@
-//! What a case from elsewhere may do. A case is a program: its kernels are compiled and run, and its variables reach the libraries.
+//! Rules for untrusted cases. A case is a program: its kernels are compiled and run, and its variables reach the
+//! libraries.
 //!
-//! The rules here keep a case from naming files and programs of the machine, and report that at the place in the case. They are
-//! the first barrier and not the only one: the worker that compiles and runs the kernels is confined by the kernel (`worker::confine`).
+//! The rules prevent a case from naming files and programs of the machine, and report violations at their positions in
+//! the case. They are only the first barrier: the operating system also confines the worker that compiles and runs the
+//! kernels (`worker::confine`).
 
 mod kernel_source;
 
@@ -14,8 +16,8 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// Variables that choose how HIP, HSA and the libraries work, and name no file, no library and no program. AMD's documentation
-/// of environment variables and `cases/mitigations.toml` say what they do.
+/// Variables that an untrusted case may set. They choose how HIP, HSA and the libraries work, and never name a file, a
+/// library or a program. AMD's documentation of environment variables and `cases/mitigations.toml` describe them.
 const VARIABLES: &[&str] = &[
     "AMD_DIRECT_DISPATCH",
     "AMD_OPT_FLUSH",
@@ -60,7 +62,7 @@ const VARIABLES: &[&str] = &[
 const HELP: &str =
     "a case from elsewhere may not do this; if you trust it as a program, give `--trust`";
 
-/// All that a case does and one from elsewhere may not; empty for one that keeps to the rules.
+/// Returns everything in a case that an untrusted case may not do; empty if it follows the rules.
 pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if let Some((key, _)) = program::of(case.body()) {
@@ -79,7 +81,7 @@ pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     if let Value::Map(keys) = &case.body().value
         && let Some((_, kernels)) = keys.iter().find(|(key, _)| key.text == "kernels")
     {
-        // What is compiled is what stands there with the values of a trial.
+        // The values of a trial are part of the compiled text.
         for trial in case.trials() {
             let kernels = substitute(kernels, &trial, &mut Vec::new());
             for diagnostic in foreign_kernels(&kernels) {
@@ -112,7 +114,7 @@ fn foreign_kernels(kernels: &Node) -> Vec<Diagnostic> {
     found
 }
 
-/// Every text of a kernel with the key that it stands under; a bare one stands under `bare`.
+/// Returns every text of a kernel with its key. A text without a key gets the key `bare`.
 fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (At, String))> {
     match &node.value {
         Value::Scalar(text) => vec![(bare, (node.at, text.clone()))],
@@ -123,7 +125,8 @@ fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (At, String))> {
     }
 }
 
-/// Options that set a level, a macro, a language or a way to compute, and name no file and no program.
+/// Returns whether a compiler option only sets a level, a macro, a language or a way to compute, and names no file or
+/// program.
 fn is_harmless(option: &str) -> bool {
     const BEGIN: [&str; 6] = ["-O", "-D", "-U", "-W", "-std=", "-ffp-contract="];
     const WHOLE: [&str; 14] = [
@@ -142,7 +145,7 @@ fn is_harmless(option: &str) -> bool {
         "-mno-wavefrontsize64",
         "-munsafe-fp-atomics",
     ];
-    // `-Wl,` and its kin hand words on to other programs, and a macro may be a word by which files can be read.
+    // `-Wl,` and similar options pass words on to other programs, and a macro may contain a word that reads files.
     let hands_on = option.starts_with("-W") && option.contains(',');
     let begins = BEGIN.iter().any(|begin| option.starts_with(begin));
     let one = !option.contains(|c: char| c.is_whitespace() || c == '@');
@@ -184,7 +187,7 @@ mod tests {
         }
     }
 
-    /// The values of an axis make what is compiled.
+    /// The values of an axis become part of the compiled text.
     #[test]
     fn kernels_are_judged_with_the_values_of_their_trials() {
         let case = |kernel: &str| {

@@ -1,4 +1,4 @@
-//! A plan becomes a case again: the way back from what was rewritten to something that people read and run.
+//! Writes a plan as a case again, which people can read and run, for example after minimising.
 
 mod hip;
 mod scalar;
@@ -22,32 +22,32 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// What a case says besides what it does.
+/// Everything in a case except what it does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Header {
-    /// What must hold, in one sentence.
+    /// Property that the case tests, in one sentence.
     pub title: String,
-    /// Why the case exists.
+    /// Reason for the case.
     pub about: Option<String>,
-    /// Upstream issues that it can show.
+    /// Upstream issues that the case can show.
     pub upstream: Vec<String>,
-    /// Upstream issues that only have to do with it.
+    /// Related upstream issues that it cannot show.
     pub related: Vec<String>,
-    /// Other sources.
+    /// Other sources: documents, header files.
     pub source: Vec<String>,
-    /// Sources of what it expects that are not documents.
+    /// Sources of its expectations that are not documents.
     pub expectation: Vec<Expectation>,
-    /// Versions and architectures that it needs; libraries and functions are those of the plan.
+    /// Requirements. Libraries and functions are taken from the plan.
     pub needs: Needs,
-    /// Faults that turn it red.
+    /// Faults that it must detect.
     pub faults: Vec<FaultEntry>,
-    /// Where it is known to fail.
+    /// Expected failures.
     pub known: Vec<Known>,
 }
 
 impl Header {
-    /// The header that one trial of a case would have as a case of its own: faults and known windows of other trials are
-    /// left out, and the values of the matrix are put in.
+    /// Returns the header for one trial of a case as a case of its own. Faults and expected failures of other trials
+    /// are left out, and the values of the matrix are substituted.
     pub fn of(case: &Case, trial: &Trial) -> Header {
         let text = |text: &str| {
             let node = Node { at: At::default(), value: Value::Scalar(text.to_owned()) };
@@ -81,7 +81,7 @@ impl Header {
                     .collect(),
                 ..case.needs.clone()
             },
-            // A case without any fault is no case; one that is meant for other trials is better than none.
+            // A case needs at least one fault. A fault for other trials is better than none.
             faults: if faults.is_empty() {
                 case.faults.iter().map(fault).collect()
             } else {
@@ -92,12 +92,12 @@ impl Header {
     }
 }
 
-/// Writes a plan as a case of one trial, which [lowers](crate::lower) to the same plan: only the name of the trial, the lines,
-/// and the ids and stamps of steps may differ.
+/// Writes a plan as a case with one trial, which [lowers](crate::lower) to the same plan. Only the name of the trial,
+/// the lines, and the ids and stamps of steps may differ.
 ///
-/// Set-up, guards and teardown are not written, because lowering adds them; what the case itself decides of them, such as the
-/// first content of a buffer, is read from the plan. A planted effect is no part of a case. Kernels of `library`, which the
-/// reader of the case has too, are named; the sources of others are part of the text.
+/// Set-up, guards and teardown are not written, because lowering adds them. The case's own decisions about them, such
+/// as the first content of a buffer, are read from the plan. Injected faults are not part of a case. Kernels in
+/// `library`, which the reader of the case has too, are written by name, others with their source.
 pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
     let mut out = String::new();
     head(&mut out, plan, header);
@@ -126,14 +126,16 @@ pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
     if !own.is_empty() {
         out.push_str("kernels:\n");
         for (name, source) in own {
-            let told = plan.own_kernels.get(name).cloned().unwrap_or_default();
-            if told.options.is_empty() && told.computes.is_empty() {
+            let declared_kernel = plan.own_kernels.get(name).cloned().unwrap_or_default();
+            if declared_kernel.options.is_empty() && declared_kernel.computes.is_empty() {
                 line(&mut out, &format!("  {}: {}", plain(name), block(source, 4)));
                 continue;
             }
             line(&mut out, &format!("  {}:", plain(name)));
             line(&mut out, &format!("    source: {}", block(source, 6)));
-            for (key, texts) in [("options", &told.options), ("computes", &told.computes)] {
+            for (key, texts) in
+                [("options", &declared_kernel.options), ("computes", &declared_kernel.computes)]
+            {
                 if !texts.is_empty() {
                     let texts = flow_list(texts.iter().map(|text| plain(text)));
                     line(&mut out, &format!("    {key}: {texts}"));
@@ -212,7 +214,7 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
 }
 
 fn tail(out: &mut String, plan: &Plan, header: &Header) {
-    // What was about a buffer that is no longer there cannot be seen any more.
+    // A statement about a buffer that was removed can never match.
     let buffers: Vec<&str> = plan.buffers.keys().map(String::as_str).collect();
     let seen = |entry: &&Expectation| entry.signature.as_ref().is_none_or(|s| can_be(s, &buffers));
     let expectation: Vec<_> = header.expectation.iter().filter(seen).collect();
@@ -282,10 +284,10 @@ fn buffer(spec: &Buffer, first: Option<&'static str>) -> String {
     flow_map(fields)
 }
 
-/// What set-up shows of the first content of buffers.
+/// First content of buffers, as set-up shows it.
 struct Initial<'p> {
     fill: BTreeMap<&'p str, &'static str>,
-    /// Host buffers that only set-up uses, which lowering adds.
+    /// Host buffers that only set-up uses. Lowering adds them.
     staging: BTreeSet<&'p str>,
 }
 
@@ -306,7 +308,7 @@ fn initial(plan: &Plan) -> Initial<'_> {
     found
 }
 
-/// Streams that steps name: lowering declares them by itself.
+/// Returns the streams that steps name, which lowering declares itself.
 fn mentioned_streams(plan: &Plan) -> BTreeSet<&str> {
     fn walk<'p>(steps: &'p [plan::Step], out: &mut BTreeSet<&'p str>) {
         for step in steps {

@@ -1,4 +1,4 @@
-//! YAML as a tree in which every node knows its place.
+//! Parses YAML into a tree in which every node has its position.
 
 use saphyr_parser::{Event, Parser, Span};
 
@@ -29,7 +29,7 @@ fn at(span: Span) -> At {
     At { line: start.line() as u32, column: start.col() as u32 + 1, length: (length as u32).max(1) }
 }
 
-/// Parses one document; None where it is no YAML, or none that a case can be written in.
+/// Parses one document. Returns `None` if the text is not YAML, or uses parts of YAML that cases may not use.
 pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> {
     let parser = Parser::new_from_str(text);
     let mut events = Events { parser, mistakes, items: Vec::new(), entries: Vec::new() };
@@ -45,14 +45,14 @@ pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> 
 struct Events<'a, 'm> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
     mistakes: &'m mut Vec<Diagnostic>,
-    /// Of all lists that are not yet at their end, each behind the one that it stands in: a list is made when its length
-    /// is known, so that none grows.
+    /// Items of all unfinished lists, those of an inner list behind those of the outer one. A list is created when its
+    /// length is known, so that it never grows.
     items: Vec<Node>,
-    /// Of all maps, likewise.
+    /// Entries of all unfinished maps, stored in the same way.
     entries: Vec<(Key, Node)>,
 }
 
-/// Deeper nesting than any case needs; it bounds the recursion on hostile input.
+/// Maximum nesting depth, more than any case needs. It bounds the recursion on hostile input.
 const DEPTH: u32 = 64;
 
 impl<'a> Events<'a, '_> {
@@ -142,7 +142,7 @@ impl<'a> Events<'a, '_> {
                 let first = self.entries.len();
                 let read = self.entries(depth);
                 let entries: Vec<_> = self.entries.drain(first..).collect();
-                self.told_twice(&entries);
+                self.report_duplicate_keys(&entries);
                 read.map(|()| Node { at: place, value: Value::Map(entries) })
             }
             Event::Alias(_) => Err(fail("aliases are not used in cases")),
@@ -150,7 +150,7 @@ impl<'a> Events<'a, '_> {
         }
     }
 
-    /// Reads what is left of a map.
+    /// Reads the rest of a map.
     fn entries(&mut self, depth: u32) -> Result<(), Diagnostic> {
         loop {
             let (event, at) = self.next()?;
@@ -166,7 +166,7 @@ impl<'a> Events<'a, '_> {
             };
             let key = Key { at, text: text.into_owned() };
             let read = self.next().and_then(|(event, at)| self.node(event, at, depth + 1));
-            // A key that stands there twice is told where the text behind it is no YAML, too.
+            // A duplicate key is reported even if the text behind it is not YAML.
             let nothing = Node { at: key.at, value: Value::Scalar(String::new()) };
             let (value, end) =
                 read.map_or_else(|error| (nothing, Err(error)), |node| (node, Ok(())));
@@ -175,8 +175,8 @@ impl<'a> Events<'a, '_> {
         }
     }
 
-    /// The keys of a map that stand in it twice are mistakes.
-    fn told_twice(&mut self, entries: &[(Key, Node)]) {
+    /// Reports keys that occur twice in a map.
+    fn report_duplicate_keys(&mut self, entries: &[(Key, Node)]) {
         let mut keys: Vec<&Key> = entries.iter().map(|(key, _)| key).collect();
         keys.sort_by(|a, b| a.text.cmp(&b.text));
         for same in keys.chunk_by(|a, b| a.text == b.text) {

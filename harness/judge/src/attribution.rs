@@ -1,36 +1,36 @@
-//! Where wrong bytes came from.
+//! Explains wrong bytes: which write of the trial they came from.
 
 use std::{collections::HashMap, ops::Range};
 
 use plan::{BufferWrite, GUARD_BYTE, OnMemory, POISON_BYTE, Plan};
 
-use crate::words;
+use crate::phrases;
 
-/// Wrong ranges that are looked at one by one.
+/// Maximum number of wrong ranges that are explained one by one.
 const RUNS: usize = 64;
-/// Lines for people about single ranges.
+/// Maximum number of printed lines about single ranges.
 const LINES: usize = 8;
-/// Fewer bytes than this are found in any buffer by chance.
+/// Minimum length in bytes of a wrong range that is searched for in other buffers. Shorter ranges match by chance.
 const NEEDLE: usize = 8;
 
-/// What wrong bytes are.
+/// Classes of wrong bytes. The class is the last part of a `wrong-data` signature, for example `zero`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// All zero.
     Zero,
-    /// What fresh memory holds.
+    /// The poison that fresh memory is filled with.
     Poison,
-    /// An earlier version of the same data.
+    /// An earlier version of the right data.
     Stale,
-    /// A later version of the same data.
+    /// A later version of the right data.
     Later,
-    /// Bytes that belong elsewhere.
+    /// Bytes of another buffer, of another offset, or of a guard.
     Other,
-    /// Right up to an offset, then zero, poison or stale to the end.
+    /// Right bytes up to an offset, then zero, poison or an earlier version up to the end.
     Torn,
     /// Ranges of different classes.
     Mixed,
-    /// Nothing that the trial wrote.
+    /// Bytes that no write of the trial explains.
     Garbage,
 }
 
@@ -49,31 +49,31 @@ impl Class {
     }
 }
 
-/// What is known about one wrong read.
+/// One wrong read: the bytes that were read, the right bytes, and the writes of the trial.
 pub(crate) struct Evidence<'a> {
     pub(crate) plan: &'a Plan,
-    /// The buffer that was read.
+    /// Name of the buffer that was read.
     pub(crate) buffer: &'a str,
-    /// Whether its guards were read and not its content.
+    /// True if the guards around the buffer were read instead of its content.
     pub(crate) guards: bool,
     pub(crate) got: &'a [u8],
     pub(crate) want: &'a [u8],
     /// Writes before the check, in program order.
     pub(crate) earlier: &'a [BufferWrite],
-    /// Writes after the check.
+    /// Writes after the check, in program order.
     pub(crate) later: &'a [BufferWrite],
 }
 
-/// Where wrong bytes came from.
+/// Explanation of wrong bytes.
 pub(crate) struct Attribution {
     pub(crate) class: Class,
-    /// For people: what the bytes are and what would be right.
+    /// Text for people: where the bytes came from, and what would be right.
     pub(crate) text: String,
-    /// One line for each range where they differ.
+    /// One line for each wrong range.
     pub(crate) lines: Vec<String>,
 }
 
-/// Explains the wrong ranges, all at once where one explanation serves.
+/// Explains the wrong ranges: with one explanation if it fits them all, otherwise each range separately.
 pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attribution {
     let right = evidence.origin(runs);
     let end = |text: String| match &right {
@@ -125,13 +125,13 @@ pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attri
     Attribution { class, text: end(text.to_owned()), lines }
 }
 
-/// Where bytes came from.
+/// Origin of a range of wrong bytes.
 enum Source<'a> {
     Constant(Class, u8),
     Write {
         class: Class,
         write: &'a BufferWrite,
-        /// Offset in `write` of what was read at offset 0.
+        /// Offset in `write` of the byte that was read at offset 0.
         shift: isize,
     },
 }
@@ -143,7 +143,7 @@ impl Source<'_> {
         }
     }
 
-    /// Whether it explains this range of what was read.
+    /// Returns whether the bytes that were read in the range can come from this source.
     fn fits(&self, got: &[u8], range: &Range<usize>) -> bool {
         let Some(read) = got.get(range.clone()) else { return false };
         match self {
@@ -174,7 +174,7 @@ impl Source<'_> {
                     (_, n) if !evidence.guards => format!(
                         "bytes of `{}` from {} further {}, {what}",
                         write.buffer,
-                        words::count(n.unsigned_abs(), "byte"),
+                        phrases::count(n.unsigned_abs(), "byte"),
                         if n > 0 { "on" } else { "back" }
                     ),
                     _ => format!("bytes of `{}`, {what}", write.buffer),
@@ -185,7 +185,7 @@ impl Source<'_> {
 }
 
 impl<'a> Evidence<'a> {
-    /// The first source that explains all ranges.
+    /// Returns the first source that explains all ranges.
     fn explain(&self, runs: &[Range<usize>]) -> Option<Source<'a>> {
         let fits = |source: &Source<'_>| runs.iter().all(|run| source.fits(self.got, run));
         let constants = [
@@ -200,13 +200,13 @@ impl<'a> Evidence<'a> {
             .or_else(|| self.shifted(runs.first()?, fits))
     }
 
-    /// Versions of buffers that could have been read at their own offset, the likeliest first.
+    /// Returns the versions of buffers that could have been read at their own offset, the likeliest first.
     fn same_offset(&self, runs: &[Range<usize>]) -> Vec<Source<'a>> {
         if self.guards {
-            // A history holds contents and no guards.
+            // The history has the contents of buffers but not their guards.
             return Vec::new();
         }
-        // Buffers that held the right data on its way here, with the last write that put it there.
+        // Buffers that held the right data at some point, with the index of the last write that put it there.
         let mut way: HashMap<&str, usize> = HashMap::new();
         for (at, write) in self.earlier.iter().enumerate() {
             if runs.iter().all(|run| slice(&write.bytes, run, 0) == self.want.get(run.clone())) {
@@ -219,7 +219,7 @@ impl<'a> Evidence<'a> {
         };
         for (at, write) in self.earlier.iter().enumerate().rev() {
             match way.get(write.buffer.as_str()) {
-                // Of a copy in rows each row is a write; half a copy is no earlier version.
+                // A copy in rows is one write per row, and a half-done copy is not an earlier version.
                 Some(right) if same_call(write, &self.earlier[*right]) => {}
                 _ if write.buffer == self.buffer => add(0, Class::Stale, write),
                 Some(right) if at > *right => add(1, Class::Later, write),
@@ -238,7 +238,7 @@ impl<'a> Evidence<'a> {
         candidates.into_iter().map(|(_, source)| source).collect()
     }
 
-    /// A version of a buffer that holds what was read at another offset.
+    /// Finds a write that contains the wrong bytes at another offset.
     fn shifted(
         &self,
         run: &Range<usize>,
@@ -254,18 +254,19 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// The offset from which on everything is what it was before, where that is not the beginning.
+    /// Returns the offset at which a write stopped: the bytes before it are right, and from there to the end the buffer
+    /// has old content (zero, poison or an earlier version). Returns `None` if nothing arrived.
     fn torn(&self, runs: &[Range<usize>], source: &Source<'_>) -> Option<usize> {
         let start = runs.first()?.start;
         let old = matches!(source.class(), Class::Zero | Class::Poison | Class::Stale);
-        // What is right after the first wrong byte may be so by chance, or because it was so before.
+        // Right bytes after the first wrong one may be right by chance, or because the old content was the same.
         let tail = start > 0 && source.fits(self.got, &(start..self.want.len()));
-        // Where right and old begin alike, nothing need have arrived.
+        // If the whole buffer equals the old content, no byte needs to have arrived.
         let all = source.fits(self.got, &(0..self.got.len()));
         (old && tail && !all && !self.guards).then_some(start)
     }
 
-    /// The write in which the right bytes appear first.
+    /// Describes the write in which the right bytes appear first.
     fn origin(&self, runs: &[Range<usize>]) -> Option<String> {
         if self.guards {
             return None;
@@ -276,7 +277,8 @@ impl<'a> Evidence<'a> {
         Some(self.describe(root))
     }
 
-    /// Says which write it is: that of the root, where the bytes came through copies.
+    /// Describes a write, for example `the pattern written at line 14 (fill of src)`. If copies passed the bytes on,
+    /// the first write of these bytes is described.
     fn describe(&self, write: &BufferWrite) -> String {
         let all = || self.earlier.iter().chain(self.later);
         let root = all().find(|w| w.bytes == write.bytes).unwrap_or(write);
@@ -337,7 +339,7 @@ fn same_call(a: &BufferWrite, b: &BufferWrite) -> bool {
     (a.step, a.occurrence) == (b.step, b.occurrence)
 }
 
-/// A range of bytes, moved; none where it leaves them.
+/// Returns the bytes of a range moved by `shift`; `None` if the moved range leaves the block.
 fn slice<'b>(bytes: &'b [u8], range: &Range<usize>, shift: isize) -> Option<&'b [u8]> {
     let start = range.start.checked_add_signed(shift)?;
     let end = range.end.checked_add_signed(shift)?;

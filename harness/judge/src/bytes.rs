@@ -1,31 +1,31 @@
-//! Where two blocks of bytes differ.
+//! Compares two blocks of bytes.
 
 use std::ops::Range;
 
-/// Equal bytes between two differences that do not make them two runs: right and wrong numbers share bytes
-/// by chance, the high ones above all.
+/// Differences with fewer equal bytes than this between them form one range. Wrong numbers share bytes with the right
+/// ones by chance, above all the high bytes.
 const GAP: usize = 8;
 
-/// Blocks of this size are compared at once.
+/// Size in bytes of the blocks that are compared at once. Equal blocks are skipped.
 const BLOCK: usize = 4096;
 
 /// The difference between two blocks.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Diff {
-    /// Bytes that differ, those included that only the longer block has.
+    /// Number of bytes that differ, including those that only the longer block has.
     pub(crate) wrong: usize,
-    /// Ranges of both blocks that begin and end with a difference, in order.
+    /// Ranges of offsets that begin and end with a differing byte, in order.
     pub(crate) runs: Vec<Range<usize>>,
 }
 
 impl Diff {
-    /// Offset of the first difference.
+    /// Returns the offset of the first difference.
     pub(crate) fn first(&self) -> Option<usize> {
         self.runs.first().map(|run| run.start)
     }
 }
 
-/// Compares two blocks; what only one of them has is different.
+/// Compares two blocks. Bytes that only one of them has count as different.
 pub(crate) fn diff(a: &[u8], b: &[u8]) -> Diff {
     let common = a.len().min(b.len());
     let longest = a.len().max(b.len());
@@ -49,7 +49,7 @@ pub(crate) fn diff(a: &[u8], b: &[u8]) -> Diff {
     diff
 }
 
-/// Sixteen bytes of both blocks from the line that holds `first`.
+/// Formats 16 bytes of both blocks, from the 16-byte line that contains the offset `first`.
 pub(crate) fn excerpt(a: (&str, &[u8]), b: (&str, &[u8]), first: usize) -> [String; 2] {
     let start = first & !15;
     let width = a.0.len().max(b.0.len());
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs() {
+    fn differences_are_grouped_into_ranges() {
         let check = |a: &[u8], b: &[u8], wrong: usize, runs: &[Range<usize>]| {
             assert_eq!(diff(a, b), Diff { wrong, runs: runs.to_vec() });
         };

@@ -1,4 +1,4 @@
-//! Bytes that a check read and that are not the right ones.
+//! Outcomes of checks that read wrong bytes.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,10 @@ use crate::{
     attribution::{Evidence, attribute},
     bytes,
     index::Index,
-    words,
+    phrases,
 };
 
-/// What a check read of one buffer.
+/// Bytes of one buffer that a check read, as the worker reported them.
 pub(crate) struct Read<'a> {
     pub(crate) buffer: &'a str,
     pub(crate) bytes: u64,
@@ -26,7 +26,7 @@ impl Read<'_> {
     }
 }
 
-/// A buffer or its guards do not hold what program order says.
+/// Returns the outcome of a check whose buffer or guards do not have the content that program order gives.
 pub(crate) fn wrong(
     context: &Context<'_>,
     index: &Index<'_>,
@@ -44,7 +44,7 @@ pub(crate) fn wrong(
             .at(index.location(step, occurrence))
     };
     let Some(got) = read.spooled(context) else {
-        let text = "the bytes are wrong, and were not kept, so nothing can be said of them";
+        let text = "the bytes are wrong but were not kept, so they cannot be explained";
         return outcome("unknown", text.to_owned());
     };
     let Some(content) = Reference::content(context.plan, step, occurrence) else {
@@ -72,14 +72,14 @@ pub(crate) fn wrong(
     let mut text = format!(
         "{} of {} wrong from offset {first}: {}",
         diff.wrong,
-        words::count(content.want.len(), "byte"),
+        phrases::count(content.want.len(), "byte"),
         found.text
     );
     if guards {
         text.push_str(guard_side(&diff, content.want.len() / 2));
     }
     if got.len() != content.want.len() {
-        text.push_str(&format!("; {} were read", words::count(got.len(), "byte")));
+        text.push_str(&format!("; {} were read", phrases::count(got.len(), "byte")));
     }
     outcome(found.class.name(), text).with(found.lines).with(bytes::excerpt(
         ("got", &got),
@@ -88,7 +88,8 @@ pub(crate) fn wrong(
     ))
 }
 
-/// Two buffers that must be equal differ, or the other way round.
+/// Returns the outcome of a failed comparison: two buffers that must be equal differ, or two that must differ are
+/// equal.
 pub(crate) fn compared(
     context: &Context<'_>,
     index: &Index<'_>,
@@ -110,7 +111,7 @@ pub(crate) fn compared(
     let first = diff.as_ref().and_then(bytes::Diff::first);
     let text = match (&diff, first) {
         (Some(diff), Some(first)) => {
-            format!(" in {}, from offset {first} on", words::count(diff.wrong, "byte"))
+            format!(" in {}, from offset {first} on", phrases::count(diff.wrong, "byte"))
         }
         _ => String::new(),
     };
@@ -124,7 +125,7 @@ pub(crate) fn compared(
     }
 }
 
-/// A run that went well but did not read everything that was to be checked proves too little.
+/// Returns a `no-verdict` outcome if the worker ended normally but left out a check: the run proves too little.
 pub(crate) fn unread(
     context: &Context<'_>,
     index: &Index<'_>,
@@ -134,15 +135,15 @@ pub(crate) fn unread(
         context.wanted.iter().filter(|(step, o, _)| !read.contains(&(*step, *o))).collect();
     let (step, occurrence, _) = left.first()?;
     let summary = format!(
-        "the worker ended well and left {} of {} out, first that of step {step}{}",
+        "the worker ended normally but left out {} of {}, first that of step {step}{}",
         left.len(),
-        words::count(context.wanted.len(), "check"),
+        phrases::count(context.wanted.len(), "check"),
         index.place(*step, *occurrence)
     );
     Some(Outcome::no_verdict("worker", summary))
 }
 
-/// The history of the whole trial; that of one check ends where the check is made.
+/// Returns all writes of the trial. `earlier` ends at the check.
 fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWrite> {
     let Some((step, occurrence, _)) = context.wanted.last() else { return earlier };
     match Reference::content(context.plan, *step, *occurrence) {
@@ -151,7 +152,7 @@ fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWri
     }
 }
 
-/// Which side of the buffer was overwritten.
+/// Says on which side of the buffer the guards were overwritten.
 fn guard_side(diff: &bytes::Diff, guard: usize) -> &'static str {
     let before = diff.runs.iter().any(|run| run.start < guard);
     let after = diff.runs.iter().any(|run| run.end > guard);

@@ -1,13 +1,13 @@
-//! How the process ended, judged by how far it had come.
+//! Judges how the worker process ended, by how far it had come in its plan.
 
 use plan::{PIPE_CLOSED, Phase, WORKER_DONE, WORKER_ORPHANED};
 
 use crate::{
-    End, Kind, Limit, Location, Observation, Outcome, index::Index, proof::ended, trail::Trail,
-    words,
+    End, Kind, Limit, Location, Observation, Outcome, index::Index, phrases, proof::ended,
+    trail::Trail,
 };
 
-/// None where the process ended as it should.
+/// Returns the outcome of a process that ended abnormally; `None` if it ended normally.
 pub(crate) fn ending(
     seen: &Observation,
     launched: bool,
@@ -44,7 +44,7 @@ pub(crate) fn ending(
         End::Signalled { signal } => Outcome::new(
             Kind::Crash,
             format!("crash:{}", site.name),
-            format!("the process died of {} {}", words::signal(*signal), site.text),
+            format!("the process died of {} {}", phrases::signal(*signal), site.text),
         ),
         End::TimedOut { .. } | End::CouldNotBeKilled => Outcome::new(
             Kind::Hang,
@@ -56,18 +56,18 @@ pub(crate) fn ending(
     Some(outcome.at(site.at).with(site.others).with(last_words(seen)))
 }
 
-/// The end of a process that has nothing to do with the stack.
+/// Returns a `no-verdict` outcome if something other than the stack ended the process, for example a user's Ctrl-C.
 fn not_the_trials(seen: &Observation) -> Option<Outcome> {
     match &seen.end {
-        // No fault raises another than these: a person, a session's end or the kernel, out of memory or at a limit of processor
-        // time or file sizes, did.
-        End::Signalled { signal } if !words::FAULTS.contains(signal) => {
-            Some(Outcome::no_verdict("killed", words::ended_from_outside("the worker", *signal)))
+        // A fault of the program raises one of `FAULTS`. Any other signal came from a person, the end of a session, or
+        // the kernel (out of memory, or a limit of processor time or file size).
+        End::Signalled { signal } if !phrases::FAULTS.contains(signal) => {
+            Some(Outcome::no_verdict("killed", phrases::ended_from_outside("the worker", *signal)))
         }
-        // Its harness runs and waits, so it is a launcher that let go of it.
+        // The harness keeps the worker's pipes open while it waits, so a launcher closed them.
         End::Exited(WORKER_ORPHANED) => Some(Outcome::no_verdict(
             "left-alone",
-            "somebody closed the standard input or output of the worker, which therefore ended"
+            "the worker ended because its standard input or output was closed from outside"
                 .to_owned(),
         )),
         _ => None,
@@ -104,15 +104,15 @@ fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
     Some(outcome.at(site.at).with(site.others).with(last_words(seen)))
 }
 
-/// Where the process was when it ended.
+/// Position of the process in its plan when it ended.
 struct Site {
-    /// For the signature: the function, or the phase between two calls.
+    /// For the signature: the function, or the phase if the process was between two calls.
     name: String,
-    /// For people: `in hipMalloc (line 3)`.
+    /// For people, for example `in hipMalloc (line 3)`.
     text: String,
     at: Location,
     in_call: bool,
-    /// Calls of other threads.
+    /// Calls of other threads that had not returned, for people.
     others: Option<String>,
 }
 
@@ -140,12 +140,12 @@ impl Site {
     }
 }
 
-/// Where a process is that makes no step of its plan.
+/// Describes the position of a process that is not in a step of its plan.
 fn between_steps(phase: Phase) -> String {
     match phase {
         Phase::Start => "before it loaded a library".to_owned(),
         Phase::Load => "while it loaded the libraries".to_owned(),
-        // The worker starts HIP and asks it for its devices, which no step says.
+        // The worker starts HIP and asks for the devices before its first step.
         Phase::Init => "while HIP started and was asked for its devices".to_owned(),
         phase => format!("between two calls, in phase {phase}"),
     }
@@ -163,5 +163,5 @@ fn how_long(seen: &Observation) -> String {
 }
 
 fn last_words(seen: &Observation) -> Option<String> {
-    words::last_line(&seen.stderr).map(|line| format!("Last line on standard error: {line}"))
+    phrases::last_line(&seen.stderr).map(|line| format!("Last line on standard error: {line}"))
 }

@@ -1,9 +1,9 @@
-//! What a call was expected to return.
+//! Compares the status or value of a call with the expected ones.
 
 use std::cmp::Ordering;
 
-/// Whether a status is one of the names. `any` stands for every status, and the name of any
-/// library's success for status code 0.
+/// Returns whether a status is one of the expected names. `any` matches every status. Status code 0 matches the success
+/// name of every library, for example `hipSuccess` and `HIPRAND_STATUS_SUCCESS`.
 pub(crate) fn status_fits(names: &[String], code: i32, status: &str) -> bool {
     names.iter().any(|name| name == status || name == "any" || (code == 0 && is_success(name)))
 }
@@ -12,17 +12,19 @@ fn is_success(name: &str) -> bool {
     name == "hipSuccess" || name.to_ascii_lowercase().ends_with("_success")
 }
 
-/// Whether a value is one of the wanted ones: the same text, or within a bound such as `>=1`.
+/// Returns whether a value is one of the expected ones: the same text, `any`, or within a bound such as `>=1`.
 pub(crate) fn value_fits(wanted: &[String], value: &str) -> bool {
     wanted.iter().any(|w| w == value || w == "any" || bound_holds(w, value).unwrap_or(false))
 }
 
-/// Whether a time is none that ran backwards, and at most 20 times the first one and a second, in microseconds. A busy host delays work by less than a second.
+/// Returns whether an elapsed time is plausible next to the first one, both in microseconds: not negative, and at most
+/// 20 times the first one plus one second. A busy host delays work by less than a second.
 pub(crate) fn is_steady(first: i128, time: i128) -> bool {
     time >= 0 && time <= first.saturating_mul(20).saturating_add(1_000_000)
 }
 
-/// None where `bound` is no comparison or the value no number.
+/// Compares a value with a bound such as `>=1`. Returns `None` if the bound is not a comparison or the value is not a
+/// number.
 fn bound_holds(bound: &str, value: &str) -> Option<bool> {
     let allowed: (&[Ordering], &str) = [
         (">=", [Ordering::Greater, Ordering::Equal].as_slice()),
@@ -46,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn values() {
+    fn values_match_text_or_bound() {
         let check = |wanted: &str, value: &str, fits: bool| {
             assert_eq!(value_fits(&list(wanted), value), fits, "{value} in [{wanted}]");
         };
@@ -65,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn steady_times_have_an_upper_limit() {
         let check = |first, time, steady| assert_eq!(is_steady(first, time), steady, "{time}");
         check(3_000, 3_000, true);
         check(3_000, 900_000, true);
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses() {
+    fn statuses_match_names_or_success() {
         let check = |names: &str, code: i32, status: &str, fits: bool| {
             assert_eq!(status_fits(&list(names), code, status), fits, "{status} in [{names}]");
         };

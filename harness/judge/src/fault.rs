@@ -2,9 +2,9 @@ use device::Fault;
 
 use crate::{Kind, Outcome};
 
-/// Whether what happened under a planted fault is against something that the case states, so that the case is what noticed it: a
-/// check, a status or a value at one of its lines, or that the program ends well. The guards around buffers are the harness's own;
-/// they count for faults that are about them.
+/// Returns whether the failure under an injected fault contradicts something that the case itself states: a check, a
+/// status or a value at one of its lines, or that the program ends normally. Only then has the case detected the fault.
+/// The harness adds the guards around buffers, so they count only for faults that write outside a buffer.
 pub fn is_stated(fault: Fault, outcome: &Outcome) -> bool {
     match outcome.kind {
         Kind::WrongData | Kind::ApiError | Kind::Leak => {
@@ -14,13 +14,13 @@ pub fn is_stated(fault: Fault, outcome: &Outcome) -> bool {
     }
 }
 
-/// Whether it writes where nobody looks but a guard.
+/// Returns whether only a guard can show the bytes that the fault writes.
 fn is_about_guards(fault: Fault) -> bool {
     fault == Fault::CopyOverrun
 }
 
-/// The kinds of outcome by which a case notices a planted fault. Another failure under the fault
-/// does not count as noticing it: a test that crashes where it should see wrong bytes is itself suspect.
+/// Returns the kinds of outcome that count as detecting an injected fault. Other failures do not count: a test that
+/// crashes where it should read wrong bytes is itself suspect.
 pub fn expected_under(fault: Fault) -> &'static [Kind] {
     match fault {
         Fault::CopyZero
@@ -53,10 +53,10 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::GraphLaunchLost
         | Fault::GraphLaunchTwice
         | Fault::GraphUpdateIgnored => &[Kind::WrongData],
-        // A launch that is too slow for the limits on a trial hangs for whoever watches it; another one shows by its time.
+        // A launch that exceeds the time limits of the trial is a hang. A shorter delay shows in the measured time.
         Fault::LaunchSlow => &[Kind::ApiError, Kind::Hang],
         Fault::SignalStuck | Fault::HandleHang | Fault::CallHang => &[Kind::Hang],
-        // How a runtime tells of a lost device differs between releases.
+        // Releases differ in how the runtime reports a lost device.
         Fault::DeviceLost | Fault::QueueError => &[Kind::ApiError, Kind::Crash, Kind::LibraryExit],
         Fault::KernelPageFault | Fault::CopyPageFault => &[Kind::MemoryFault],
         Fault::AllocLeak | Fault::MemoryFreeWrong => &[Kind::Leak],
@@ -66,7 +66,7 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::CallDenied
         | Fault::CallRefused
         | Fault::CaptureRefused => &[Kind::ApiError],
-        // A program that compares answers with each other finds wrong values.
+        // A program case that compares two reported values with each other finds wrong data.
         Fault::MemoryTotalWrong => &[Kind::ApiError, Kind::WrongData],
         Fault::ValueWrong => &[Kind::ApiError, Kind::Leak],
         Fault::CompileError => &[Kind::CompileError],

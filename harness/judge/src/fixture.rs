@@ -15,14 +15,14 @@ use plan::{
 use crate::{Able, Context, End, Location, Observation, Outcome, judge_everywhere};
 
 pub(crate) const NONCE: &str = "n0nce";
-/// The build id of the program.
+/// Build id of the worker's program.
 pub(crate) const BUILD: &str = "b01d";
 const ORDER: &str = "0rder";
-/// Events before the first call.
+/// Number of events before the first call.
 pub(crate) const HEAD: usize = 8;
 pub(crate) const ROOT: &str = "/stack";
 
-/// A plan, what its worker reports on a healthy device, and the files that it spools.
+/// A plan, the events that its worker reports on a healthy device, and the files of the spool folder.
 pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) seen: Observation,
@@ -31,15 +31,15 @@ pub(crate) struct Run {
     pub(crate) launched: bool,
     pub(crate) late: bool,
     pub(crate) able: Able,
-    /// None where the trial is for a GPU.
+    /// `None` if the trial is for a GPU.
     pub(crate) emulated: Option<Config>,
-    /// The architecture that the trial is for.
+    /// Architecture that the trial is for.
     pub(crate) gfx: &'static str,
-    /// How the user names the stack.
+    /// Name of the stack, as the user gives it.
     pub(crate) spec: &'static str,
 }
 
-/// What a worker says first that found all as it was told.
+/// Returns the first event of a worker that found everything as requested.
 pub(crate) fn hello() -> Event {
     Event::Hello {
         version: PLAN_VERSION,
@@ -58,15 +58,15 @@ fn loaded(name: &str) -> Event {
 }
 
 fn environment() -> BTreeMap<String, String> {
-    let told = [("PATH", "/bin"), ("HSA_XNACK", "1")];
-    told.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+    let variables = [("PATH", "/bin"), ("HSA_XNACK", "1")];
+    variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
 fn limits() -> BTreeMap<String, String> {
     [("stack".to_owned(), "8M".to_owned())].into()
 }
 
-/// What the emulated device is told to be.
+/// Returns the requested configuration of the emulated device.
 pub(crate) fn config() -> Config {
     Config { faults: vec![Planted::from(Fault::CopyZero)], ..Config::default() }
 }
@@ -102,7 +102,8 @@ pub(crate) fn launch(id: u32, line: u32, kernel: &str, args: Vec<Arg>) -> Step {
     )
 }
 
-/// Host buffers `src`, `aux` and `back` and a device buffer `dst` of this size, allocated and poisoned.
+/// Returns a plan with host buffers `src`, `aux` and `back` and a device buffer `dst` of `bytes` bytes each, allocated
+/// and poisoned.
 pub(crate) fn plan(bytes: u64, body: Vec<Step>, verify: Vec<Step>) -> Plan {
     let mut setup = Vec::new();
     let mut buffers = BTreeMap::new();
@@ -140,7 +141,7 @@ pub(crate) fn plan(bytes: u64, body: Vec<Step>, verify: Vec<Step>) -> Plan {
     }
 }
 
-/// `src` is filled, copied to `dst` and on to `back`, `count` times, with a check of `back` each time.
+/// Returns a plan that repeats `count` times: fill `src`, copy it to `dst` and on to `back`, check `back`.
 pub(crate) fn there_and_back(bytes: u64, count: u32) -> Plan {
     let body = vec![
         fill(1, 14, "src"),
@@ -153,7 +154,7 @@ pub(crate) fn there_and_back(bytes: u64, count: u32) -> Plan {
 }
 
 impl Run {
-    /// The run of a plan in which everything is right.
+    /// Returns a run of the plan without any deviation.
     pub(crate) fn healthy(plan: Plan) -> Run {
         let mut seen = Observation {
             events: vec![
@@ -209,7 +210,7 @@ impl Run {
         }
     }
 
-    /// The libraries that were loaded first.
+    /// Returns the libraries of the first `Loaded` event.
     pub(crate) fn libraries(&mut self) -> &mut Vec<LoadedLibrary> {
         let mut events = self.seen.events.iter_mut();
         let loaded = events.find_map(|event| match event {
@@ -219,7 +220,7 @@ impl Run {
         loaded.expect("a worker loads libraries")
     }
 
-    /// Changes the bytes that one check read.
+    /// Changes the bytes that occurrence `nth` of check `id` read.
     pub(crate) fn read(mut self, id: u32, nth: u32, change: impl FnOnce(&mut Vec<u8>)) -> Run {
         let mut got = Reference::content(&self.plan, id, nth).expect("the plan has the check").want;
         change(&mut got);
@@ -235,7 +236,7 @@ impl Run {
         self
     }
 
-    /// Changes what one call returned.
+    /// Changes the status and value that one call returned.
     pub(crate) fn returned(mut self, id: u32, code: i32, status: &str, value: Option<&str>) -> Run {
         for event in &mut self.seen.events {
             if let Event::End { step, code: c, status: s, value: v, .. } = event
@@ -247,7 +248,7 @@ impl Run {
         self
     }
 
-    /// The process ended before this event, in this way.
+    /// Drops the first event that matches and all later ones, and ends the process with `end`.
     pub(crate) fn cut(mut self, before: impl Fn(&Event) -> bool, end: End) -> Run {
         let at = self.seen.events.iter().position(before).expect("there is such an event");
         self.seen.events.truncate(at);
@@ -373,10 +374,11 @@ fn play(
     }
 }
 
-/// What a real worker said, as `harness/cli/tests/cli/recorded.rs` keeps it: the plan, and then one event a line.
+/// Plan and events of a real worker, one JSON value per line; `harness/cli/tests/cli/recorded.rs` keeps the file
+/// current.
 const RECORDED: &str = include_str!("../recorded/saxpy.jsonl");
 
-/// The plan and the events of a real worker.
+/// Returns the recorded plan and events.
 pub(crate) fn recorded() -> (Plan, Vec<Event>) {
     let mut lines = RECORDED.lines();
     let plan = serde_json::from_str(lines.next().expect("a plan")).expect("a plan");
@@ -384,9 +386,9 @@ pub(crate) fn recorded() -> (Plan, Vec<Event>) {
 }
 
 #[test]
-fn a_made_up_run_has_the_form_of_a_recorded_one() {
+fn healthy_run_has_the_events_of_a_recorded_one() {
     use serde_json::{Value, json};
-    /// An event without what belongs to the machine, the stack and the time.
+    /// Returns an event as JSON without the values that depend on the machine, the stack or the time.
     fn form(event: &Event) -> Value {
         let mut form = serde_json::to_value(event).expect("it is JSON");
         let fields = form.as_object_mut().expect("an object");
@@ -395,11 +397,11 @@ fn a_made_up_run_has_the_form_of_a_recorded_one() {
         }
         form
     }
-    let (plan, said) = recorded();
+    let (plan, reported) = recorded();
     let made = Run::healthy(plan).seen.events;
     let forms = |events: &[Event]| events.iter().map(form).collect::<Vec<_>>();
-    for (made, said) in forms(&made).into_iter().zip(forms(&said)) {
-        assert_eq!(made, said);
+    for (made, reported) in forms(&made).into_iter().zip(forms(&reported)) {
+        assert_eq!(made, reported);
     }
-    assert_eq!(made.len(), said.len());
+    assert_eq!(made.len(), reported.len());
 }

@@ -1,83 +1,84 @@
-//! The identity of a failure: by it runs of one trial, releases, nights and shorter programs are compared.
+//! Identity of a failure. It decides whether two runs failed in the same way: two runs of one trial, of two releases or
+//! nights, or of a program and its minimised version.
 //!
-//! A signature is the text of an identity, as records and `known` entries have it. Workers and checks name a place in the
-//! plan or in the program, so their signature is the identity. A program that just ends has to be known by what it leaves:
-//! the type of an exception and its place, the signal and the last call, or the last line that it wrote. An exit status
-//! alone identifies nothing.
+//! A signature is the text form of an identity, as records and `known` entries contain it. Workers and checks name a
+//! place in the plan or in the program, so their signature is the identity. A program that only ends is identified by
+//! what it leaves behind: the type and place of an exception, the signal and the last call, or the last line of output.
+//! An exit status alone identifies nothing.
 
 mod endings;
 
 use std::fmt;
 
-use crate::words;
+use crate::phrases;
 
 pub use endings::last_words;
 pub(crate) use endings::{function, raised};
 
-/// A place in a program of the user's.
+/// A place in the user's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePlace {
-    /// The name of the file, without its folder.
+    /// Name of the file, without its folder.
     pub file: String,
-    /// The line, from 1 on.
+    /// Line, from 1.
     pub line: u32,
-    /// The function; empty where it is not known.
+    /// Function; empty if unknown.
     pub function: String,
 }
 
 /// The identity of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureIdentity {
-    /// An exception that was not caught.
+    /// An uncaught exception of a Python program.
     Exception {
-        /// The type, without the module.
+        /// Type without the module, for example `KeyError`.
         name: String,
-        /// The innermost place in the user's own files; none where it is not known.
+        /// Innermost place in the user's own files; `None` if unknown.
         place: Option<SourcePlace>,
     },
     /// A signal ended the process.
     Crash {
-        /// The phase of a program, or the call of a worker.
+        /// Phase of a program, or call of a worker.
         during: String,
-        /// The name of the signal; none for a worker, whose call says enough.
+        /// Name of the signal, for example `SIGSEGV`; `None` for a worker, whose call is enough.
         signal: Option<String>,
-        /// The last call: its place in the user's own files, or what the process said as it gave up.
+        /// Last call: its place in the user's own files, or the message with which the process aborted.
         last: Option<LastCall>,
     },
-    /// The program chose an exit status.
+    /// The program exited with a status.
     Exit {
-        /// The status.
+        /// Exit status.
         status: i32,
-        /// The last line that it wrote, without what changes from run to run; none where it wrote nothing.
+        /// Last line of output without numbers, folders and secrets; `None` if the program wrote nothing.
         said: Option<String>,
     },
     /// Anything else: the signature names a check, a call or a buffer.
     Named(String),
 }
 
-/// Where a process was when a signal ended it.
+/// Last call of a process that a signal ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastCall {
-    /// A place in a file of the user's.
+    /// A place in one of the user's files.
     Place(SourcePlace),
-    /// The type of a C++ exception, or the text of an assertion.
+    /// Type of a C++ exception, or text of an assertion.
     Words(String),
 }
 
-/// The answer to the question whether two failures are the same.
+/// Result of comparing two failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
-    /// The same failure.
+    /// One and the same failure.
     Same,
-    /// Two failures.
+    /// Two different failures.
     Different,
-    /// One exit status, and nothing else is known of either.
+    /// Both have the same exit status, and nothing else is known about them.
     Unknown,
 }
 
 impl FailureIdentity {
-    /// Returns the identity of a process that chose an exit status: the exception that Python reports, or the last line that
-    /// the process wrote.
+    /// Returns the identity of a process that exited with a status: the exception that Python reports, or the last
+    /// line that the process wrote.
     pub fn of_exit(status: i32, stderr: &str, stdout: &str) -> FailureIdentity {
         // Python ends with 1 after an exception; with any other status the program went on after a traceback.
         if let (1, Some(raised)) = (status, endings::raised(stderr)) {
@@ -96,12 +97,12 @@ impl FailureIdentity {
         let last = last.or_else(|| endings::gave_up(stderr).map(LastCall::Words));
         FailureIdentity::Crash {
             during: during.to_owned(),
-            signal: Some(words::signal(signal)),
+            signal: Some(phrases::signal(signal)),
             last,
         }
     }
 
-    /// Reads a signature, in the spelling of today or of an earlier version.
+    /// Parses a signature, in the current form or in that of an earlier version.
     pub fn parse(signature: &str) -> FailureIdentity {
         let named = || FailureIdentity::Named(signature.to_owned());
         let Some((kind, rest)) = signature.split_once(':') else {
@@ -137,11 +138,11 @@ impl FailureIdentity {
                     last: place.or_else(words),
                 }
             }
-            // `bisect` wrote these until 0.2.
+            // `bisect` wrote this spelling until version 0.2.
             "signal" => match first.parse() {
                 Ok(number) => FailureIdentity::Crash {
                     during: "program".to_owned(),
-                    signal: Some(words::signal(number)),
+                    signal: Some(phrases::signal(number)),
                     last: None,
                 },
                 Err(_) => named(),
@@ -151,18 +152,19 @@ impl FailureIdentity {
         }
     }
 
-    /// Returns whether nothing is known but an exit status.
+    /// Returns whether only an exit status is known.
     pub fn is_bare_exit(&self) -> bool {
         matches!(self, FailureIdentity::Exit { said: None, .. })
     }
 
-    /// Compares two failures of the same program. What only one of them knows, as of an earlier version that recorded less,
-    /// does not count.
+    /// Compares two failures of the same program. A detail that only one of them has is ignored, because earlier
+    /// versions recorded fewer.
     pub fn compare(&self, other: &FailureIdentity) -> Likeness {
         self.compare_by(other, |one, other| one == other)
     }
 
-    /// Compares the failures of two versions of a program whose lines may have moved.
+    /// Compares the failures of two versions of a program. Only function names are compared, because an edit moves
+    /// lines.
     pub fn compare_edited(&self, other: &FailureIdentity) -> Likeness {
         self.compare_by(other, |one, other| one.function == other.function)
     }
@@ -206,17 +208,18 @@ impl FailureIdentity {
     }
 }
 
-/// Compares the failures of one program by their signatures.
+/// Compares two failures of one program, given by their signatures.
 pub fn likeness(one: &str, other: &str) -> Likeness {
     FailureIdentity::parse(one).compare(&FailureIdentity::parse(other))
 }
 
-/// Returns whether two failures are the same, or nothing is known of them but one exit status.
+/// Returns whether two failures can be the same: they are, or only their equal exit status is known.
 pub fn may_be_same(one: &str, other: &str) -> bool {
     likeness(one, other) != Likeness::Different
 }
 
-/// An exit status with what was said; an exception where an earlier version wrote one down as the last line.
+/// Returns the identity of an exit status and a last line. Earlier versions recorded an exception as the last line, for
+/// example `KeyError: 7`; such a line gives an exception.
 fn exit(status: i32, said: Option<&str>) -> FailureIdentity {
     let name = said.and_then(|said| said.split_once(':')).map(|(name, _)| name);
     let is_exception = |name: &&str| {
@@ -232,7 +235,7 @@ fn exit(status: i32, said: Option<&str>) -> FailureIdentity {
     }
 }
 
-/// Returns whether two values agree, or one of them is not known.
+/// Returns whether two values agree. An unknown value agrees with every other one.
 fn both<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => agree(one, other),
@@ -240,7 +243,8 @@ fn both<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -
     }
 }
 
-/// A signature of a record is one word; that of a bisected command is not.
+/// Compares two last lines. Records replace spaces by dashes, because their signatures are one word; `bisect` keeps the
+/// spaces.
 fn alike(one: &str, other: &str) -> bool {
     let word = |text: &str| text.replace(' ', "-");
     word(one) == word(other)
@@ -263,7 +267,7 @@ impl fmt::Display for SourcePlace {
     }
 }
 
-/// Writes the signature.
+/// Formats the identity as a signature.
 impl fmt::Display for FailureIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -305,10 +309,10 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_have_one_identity_however_the_program_was_run() {
+    fn exceptions_have_one_identity_with_and_without_the_helper() {
         let by_exit = FailureIdentity::of_exit(1, TRACEBACK, "");
         assert_eq!(by_exit.to_string(), "exception:RuntimeError:train.py:12:main");
-        // Spellings of earlier versions: of the helper, and of bisect.
+        // Spellings of earlier versions of the helper and of `bisect`.
         for old in
             ["exception:RuntimeError", "exit:1:RuntimeError: HIP error: invalid device function"]
         {
@@ -320,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn two_exceptions_behind_the_same_exit_status_are_two_failures() {
+    fn different_exceptions_with_one_exit_status_are_different() {
         let raised = |last: &str| {
             let text = format!(
                 "Traceback (most recent call last):\n  File \"x.py\", line 3, in <module>\n    f()\n{last}\n"
@@ -385,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_that_were_read_are_written_as_they_were() {
+    fn parsed_signatures_are_printed_unchanged() {
         for signature in [
             "exception:KeyError",
             "exception:KeyError:x.py:3",

@@ -2,9 +2,9 @@ use std::collections::HashMap;
 
 use plan::{Call, Phase, Plan, Step};
 
-use crate::{Location, api, words};
+use crate::{Location, api, phrases};
 
-/// The steps of a plan by their ids.
+/// Steps of a plan by their ids.
 pub(crate) struct Index<'a> {
     plan: &'a Plan,
     steps: HashMap<u32, (Phase, &'a Step)>,
@@ -31,7 +31,7 @@ impl<'a> Index<'a> {
         self.steps.get(&id).map(|(_, step)| *step)
     }
 
-    /// The function that the step calls.
+    /// Returns the function that the step calls, for example `hipMemcpy`.
     pub(crate) fn api(&self, id: u32) -> &'static str {
         self.step(id).map_or("an unknown call", |s| api(&s.call, self.plan))
     }
@@ -47,9 +47,9 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Where a step is, for people: ` (line 14, the 3rd time)`; empty where there is nothing to say.
+    /// Describes line and iteration of a step, for example ` (line 14, iteration 3)`; empty if it has neither.
     pub(crate) fn place(&self, id: u32, occurrence: u32) -> String {
         let line = self.step(id).map_or(0, |s| s.line);
-        words::place(line, occurrence)
+        phrases::place(line, occurrence)
     }
 }

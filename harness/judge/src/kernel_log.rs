@@ -1,14 +1,15 @@
-//! What the log of the GPU's driver says of a trial.
+//! Judges the kernel log of the GPU's driver.
 
-use crate::{Kind, Outcome, Places, places::Tells};
+use crate::{Kind, Outcome, Places, places::AddressPrecision};
 
-/// Lines that are shown.
+/// Maximum number of log lines that are shown.
 const SHOWN: usize = 8;
 
-/// What a line says went wrong, by a word that the signature has; none where it says nothing of that kind.
+/// Returns the word for the signature, for example `page-fault`, if a log line reports a problem.
 ///
-/// The words are those of drivers/gpu/drm/amd in Linux: gmc_v9_0.c and its like (page faults), amdgpu_job.c (rings), amdgpu_device.c (resets),
-/// mes_v11_0.c (the scheduler), kfd_device_queue_manager.c (queues), amdgpu_ras.c (errors of the hardware).
+/// The phrases come from drivers/gpu/drm/amd in Linux: gmc_v9_0.c and similar files (page faults), amdgpu_job.c
+/// (rings), amdgpu_device.c (resets), mes_v11_0.c (the scheduler), kfd_device_queue_manager.c (queues), amdgpu_ras.c
+/// (hardware errors).
 fn trouble(line: &str) -> Option<&'static str> {
     const WORDS: [(&str, &str); 8] = [
         ("page fault", "page-fault"),
@@ -27,9 +28,9 @@ fn trouble(line: &str) -> Option<&'static str> {
 }
 
 impl Outcome {
-    /// The same with what the driver logged while the trial ran alone on the GPU. A trial that passed is a failure of its own kind
-    /// where the driver had to step in.
-    /// The address of a page fault is told by the buffers around it.
+    /// Adds the lines that the driver logged while the trial ran alone on the GPU. If a line reports a problem, a trial
+    /// that passed becomes a failure of kind `kernel-error`. The address of a page fault is described by the buffers
+    /// near it.
     #[must_use]
     pub fn with_kernel_log(mut self, lines: &[String], places: &Places) -> Outcome {
         let mut shown: Vec<String> =
@@ -37,7 +38,7 @@ impl Outcome {
         if lines.len() > SHOWN {
             shown.push(format!("kernel log: {} lines more", lines.len() - SHOWN));
         }
-        shown.extend(lines.iter().find_map(|line| places.of_line(line, Tells::Page)));
+        shown.extend(lines.iter().find_map(|line| places.of_line(line, AddressPrecision::Page)));
         let found = lines.iter().find_map(|line| Some((trouble(line)?, line)));
         match found {
             Some((word, line)) if self.kind == Kind::Pass => {
@@ -69,9 +70,9 @@ mod tests {
         Places::told(&[], &plan)
     }
 
-    /// Linux tells the page in a line of its own.
+    /// Linux logs the page in a separate line.
     #[test]
-    fn the_page_of_a_fault_is_told_by_its_buffer() {
+    fn page_fault_is_described_by_its_buffer() {
         let (plan, mut events) = crate::fixture::recorded();
         let mut next = 0x7f00_0000_0000;
         for event in &mut events {
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_passed_while_the_driver_stepped_in_is_a_failure() {
+    fn passed_trial_fails_if_the_driver_logged_a_problem() {
         for (line, signature) in [
             (
                 "[ 1.0] amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32771)",
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_changes_no_verdict() {
+    fn harmless_log_lines_change_nothing() {
         let harmless = lines(&[
             "[ 1.0] amdgpu 0000:03:00.0: amdgpu: SMU is initialized successfully!",
             "[ 1.0] [drm] ring gfx uses VM inv eng 0 on hub 0",
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_keeps_its_kind_and_shows_the_log() {
+    fn failures_keep_their_kind_and_show_the_log() {
         let failed = Outcome::new(Kind::Hang, "hang:hipMemcpy".to_owned(), "it hung".to_owned());
         let many: Vec<String> =
             (0..20).map(|n| format!("[ {n}.0] amdgpu: GPU reset begin!")).collect();

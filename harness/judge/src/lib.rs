@@ -1,10 +1,10 @@
-//! What happened, and what it means.
+//! Judges trials: what happened in a trial, and what that means.
 //!
-//! [`judge`] turns what was observed of one worker into an [`Outcome`]; [`verdict`] compares an outcome with the known
-//! windows of its case. They are two steps and two types: an outcome is a fact about one run, a verdict changes when
-//! somebody files a bug.
+//! [`judge`] turns the observation of one worker into an [`Outcome`]; [`verdict`] compares an outcome with the expected
+//! failures of its case. An outcome is a fact about one run. A verdict can change later, when an expected failure is
+//! added to the case.
 //!
-//! This crate is pure: it starts nothing, reads no file and knows no terminal. It knows nothing of YAML either.
+//! This crate is pure: it starts no process, reads no file, prints nothing, and does not know YAML.
 
 mod attribution;
 mod bytes;
@@ -18,6 +18,7 @@ mod kernel_log;
 mod log;
 mod observation;
 mod outcome;
+mod phrases;
 mod places;
 mod program;
 mod proof;
@@ -25,7 +26,6 @@ mod rate;
 mod trail;
 mod usage;
 mod verdict;
-mod words;
 
 #[cfg(test)]
 mod fixture;
@@ -34,11 +34,11 @@ mod tests;
 #[cfg(test)]
 mod tests_bytes;
 #[cfg(test)]
+mod tests_details;
+#[cfg(test)]
 mod tests_program;
 #[cfg(test)]
 mod tests_proof;
-#[cfg(test)]
-mod tests_told;
 
 pub use fault::{expected_under, is_stated};
 pub use identity::{
@@ -46,8 +46,9 @@ pub use identity::{
 };
 pub use observation::{Able, Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
+pub use phrases::signal;
+use places::AddressPrecision;
 pub use places::Places;
-use places::Tells;
 pub use plan::api;
 pub use program::{
     About, NO_CHECK, ProgramContext, ProgramSeen, RaisedAt, Said, Wrong, brought, judge_program,
@@ -57,23 +58,24 @@ pub use proof::NOT_STARTED;
 pub use rate::Rate;
 pub use usage::{PhaseUse, body_ns, phases};
 pub use verdict::{Ground, Known, Verdict, VerdictKind, signature_fits, verdict};
-pub use words::signal;
 
-/// What happened in one trial.
+/// Returns the outcome of one trial.
 ///
 /// The rules, in order:
-/// 1. A run that does not prove who answered, from which stack and on which device, has no verdict, whatever else
-///    it says; an exit status of 0 proves nothing.
-/// 2. A gap of the emulated device has no verdict, even where the runtime turned it into an error.
-/// 3. A missing library or function skips the trial; one that is there and cannot be loaded fails it. So does a runtime that does
-///    not start, on a machine that is known to be able to run ROCm.
-/// 4. Else the first deviation in time decides: a status, a value, bytes, and last the way in which the process ended.
+/// 1. A run that does not prove which worker answered, from which stack and on which device, has no verdict, whatever
+///    else it reports. An exit status of 0 proves nothing.
+/// 2. Something that the emulated device does not support gives no verdict, even if the runtime reported it as an
+///    error.
+/// 3. A missing library or function skips the trial. A library that is present and cannot be loaded fails it. So does a
+///    runtime that does not start, on a machine that is known to be able to run ROCm.
+/// 4. Otherwise the first deviation in time decides: a status, a value, bytes, and last the way in which the process
+///    ended.
 pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
     judge_everywhere(observation, context).0
 }
 
-/// The outcome, and every place of the plan at which the trial deviated, the first one first, each step once. A trial that
-/// stopped at a call that failed shows none behind it, and one that proves nothing shows none at all.
+/// Like [`judge`], and also returns the location of each step that deviated, in order of time. A trial that stopped at
+/// a failed call has no locations after it. An unproven trial has none.
 pub fn judge_everywhere(
     observation: &Observation,
     context: &Context<'_>,
@@ -106,7 +108,11 @@ pub fn judge_everywhere(
     outcome.details.extend(trail.notes);
     let mut outcome = log::attribute_fault(outcome, observation, trail.refused);
     if let Some(line) = log::fault_line(&observation.stderr) {
-        let tells = if context.emulated.is_some() { Tells::Address } else { Tells::Page };
+        let tells = if context.emulated.is_some() {
+            AddressPrecision::Address
+        } else {
+            AddressPrecision::Page
+        };
         outcome
             .details
             .extend(Places::told(&observation.events, context.plan).of_line(line, tells));
@@ -114,7 +120,8 @@ pub fn judge_everywhere(
     (outcome, trail.red)
 }
 
-/// What free memory did before the body, where it moved while the worker did nothing: then its counts say nothing of the runtime.
+/// Describes how the GPU's free memory changed before the body, while the worker did nothing. Then another process uses
+/// the GPU, and the worker's counts of free memory prove nothing. Returns `None` if it did not change.
 fn moved_at_rest(observation: &Observation) -> Option<String> {
     let bytes = observation.events.iter().find_map(|event| match event {
         plan::Event::FreeAtRest { bytes } => Some(bytes),

@@ -1,20 +1,21 @@
-//! What standard error tells of the device.
+//! Reads the device's messages from standard error.
 
 use crate::{Kind, Location, Observation, Outcome};
 
-/// Begins the lines of the emulated device.
+/// Prefix of the lines that the emulated device writes.
 const DEVICE: &str = "rocrepro-device: ";
-/// ROCr's own words for a page fault of a GPU, before it aborts the process.
+/// Message of ROCr for a page fault of a GPU, before it aborts the process.
 const GPU_FAULT: &str = "Memory access fault by GPU";
 
-/// Lines of the emulated device by which a run proves nothing, with the word for the signature.
+/// Lines of the emulated device after which a run proves nothing: start of the line, word for the signature, text for
+/// people.
 const OWN_FAILURES: [(&str, &str, &str); 3] = [
     ("gap: ", "gap", "the emulated device lacks something that this run needs"),
     ("internal error: ", "device-error", "the emulated device failed"),
     ("bad configuration: ", "device-configuration", "the emulated device was misconfigured"),
 ];
 
-/// No verdict where the emulated device says that it, and not the stack, is at fault.
+/// Returns a `no-verdict` outcome if the emulated device reports that it failed itself. Then the stack is not at fault.
 pub(crate) fn own_failure(stderr: &str) -> Option<Outcome> {
     OWN_FAILURES.iter().find_map(|(mark, word, about)| {
         let text = device_line(stderr, mark)?;
@@ -22,29 +23,30 @@ pub(crate) fn own_failure(stderr: &str) -> Option<Outcome> {
     })
 }
 
-/// clr's own words for a queue that the device has given up; see `callbackQueue` in rocclr/device/rocm/rocdevice.cpp of ROCm/clr.
+/// Message of clr for a queue that the device aborted; see `callbackQueue` in rocclr/device/rocm/rocdevice.cpp of
+/// ROCm/clr.
 const QUEUE_ABORT: &str = "aborting with error";
 
-/// Makes a failure a memory fault where the device reported one, and so a run whose statuses and bytes are all good: nobody was
-/// told of the fault. `refused` says that some call was. Wrong bytes that were read before keep their own outcome: they came first
-/// as far as can be told.
+/// Turns an outcome into a memory fault if the device reported one. This includes a run whose statuses and bytes are
+/// all good, because then no call reported the fault. `refused` is true if some call failed, so that the fault was
+/// reported. Wrong bytes that were read before keep their outcome, because they came first.
 pub(crate) fn attribute_fault(
     outcome: Outcome,
     observation: &Observation,
     refused: bool,
 ) -> Outcome {
     let mut outcome = by_fault(outcome, observation, refused);
-    // Which kernel hangs, and what it waits for.
+    // Add which kernel hangs and what it waits for.
     if outcome.kind == Kind::Hang
         && let Some(text) = device_line(&observation.stderr, "hang: ")
     {
-        outcome.details.insert(0, format!("The device says what does not end: {text}"));
+        outcome.details.insert(0, format!("The device reports what hangs: {text}"));
     }
     attribute_findings(outcome, &observation.stderr)
 }
 
-/// Whatever a run shows whose device goes on after a mistake that its sanitizer found, the mistakes come first: the rest may follow
-/// from them.
+/// Puts the findings of the sanitizer first. The device continues after a finding, so later failures may follow from
+/// it.
 fn attribute_findings(mut outcome: Outcome, stderr: &str) -> Outcome {
     let mut findings = device_lines(stderr, "finding: ");
     let Some(first) = findings.next() else { return outcome };
@@ -115,19 +117,19 @@ fn site(at: &Location) -> String {
     }
 }
 
-/// The kernel, where it is named, and what the device said.
+/// Returns the name of the kernel, if the line has one, and the line.
 fn memory_fault(stderr: &str) -> Option<(Option<String>, String)> {
     let line = fault_line(stderr)?;
     Some((kernel(line), line.to_owned()))
 }
 
-/// What the device said of memory that it could not access.
+/// Returns the line in which the device reports an access to invalid memory.
 pub(crate) fn fault_line(stderr: &str) -> Option<&str> {
     device_line(stderr, "fault: ")
         .or_else(|| stderr.lines().find(|line| line.contains(GPU_FAULT)).map(str::trim))
 }
 
-/// The kernel that a fault or a finding is of, where it is named.
+/// Returns the kernel that a fault or a finding names.
 fn kernel(text: &str) -> Option<String> {
     text.strip_prefix("kernel ")
         .and_then(|rest| rest.split(':').next())
@@ -140,7 +142,7 @@ fn device_line<'a>(stderr: &'a str, mark: &'a str) -> Option<&'a str> {
 }
 
 fn device_lines<'a>(stderr: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
-    // Another thread's text may stand before it on the same line.
+    // Text of another thread may precede the prefix on the same line.
     stderr.lines().filter_map(move |line| {
         line.match_indices(DEVICE)
             .find_map(|(at, _)| line[at + DEVICE.len()..].strip_prefix(mark))

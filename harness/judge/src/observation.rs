@@ -5,112 +5,116 @@ use plan::{Event, Plan, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Everything that was seen of one worker.
+/// Everything that was observed of one worker.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    /// What it reported, in order.
+    /// Events that the worker reported, in order.
     pub events: Vec<Event>,
-    /// Lines on its event pipe that are no events, before its first one and after its end: a launcher's greetings.
+    /// Lines on the event pipe that are not events, before the first event and after the last one: for example a
+    /// launcher's greeting.
     pub noise: Vec<String>,
-    /// Such lines after its first event: somebody else writes on its pipe.
+    /// Lines that are not events, after the first event: another process writes to the pipe.
     pub garbage: Vec<String>,
-    /// How it ended.
+    /// End of the process.
     pub end: End,
-    /// What was kept of its standard error.
+    /// The part of standard error that was kept.
     pub stderr: String,
-    /// Bytes of standard error that were not kept.
+    /// Bytes of standard error that were dropped.
     pub stderr_dropped: u64,
-    /// Where its threads stood when its time was over, a line for each; empty where it was not, or nobody looked.
+    /// Stack of each thread when the time limit was reached, one line each. Empty if the limit was not reached, or the
+    /// stacks could not be read.
     pub stacks: Vec<String>,
-    /// Processes of its group that were still there after its end.
+    /// Number of processes of the worker's group that still existed after its end.
     pub left_behind: u32,
-    /// From its start until it was reaped.
+    /// Time from the start until the process was reaped.
     pub wall: Duration,
 }
 
-/// How a worker ended.
+/// End of a worker process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// By itself, with this exit status.
+    /// The process exited with this status.
     Exited(i32),
-    /// By a signal that the harness did not send.
+    /// A signal that the harness did not send ended the process.
     Signalled {
-        /// Its number.
+        /// Number of the signal.
         signal: i32,
     },
-    /// By the harness, because it took too long.
+    /// The harness killed the process at a time limit.
     TimedOut {
-        /// Which limit was over.
+        /// The limit that was reached.
         limit: Limit,
     },
-    /// Not at all: it was still there after SIGKILL.
+    /// The process still existed after SIGKILL.
     CouldNotBeKilled,
-    /// It was never started.
+    /// The process could not be started; the text says why.
     NotStarted(String),
-    /// The harness stopped watching it for a reason that is not the trial's: the run was cancelled, or the
-    /// worker flooded its pipe.
+    /// The harness stopped watching the process for a reason outside the trial: the run was cancelled, or the worker
+    /// flooded its pipe.
     Lost(String),
 }
 
-/// The limits on a worker's time.
+/// Time limits of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// From its start to its end.
+    /// Time from start to end.
     Total,
-    /// From one event to the next.
+    /// Time from one event to the next.
     Quiet,
 }
 
-/// Whether this machine is known to be able to run ROCm: only then is it the stack's doing if the runtime does not start.
+/// Evidence that this machine can run ROCm. Without it, a runtime that does not start may be the machine's fault and
+/// not the stack's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Able {
-    /// Nothing is known.
+    /// No evidence.
     Unknown,
-    /// Another stack has run a worker on the same device.
+    /// A worker of another stack has run on the same device.
     AnotherStack,
-    /// This stack has.
+    /// A worker of this stack has run on the same device.
     ThisStack,
 }
 
-/// What the trial was meant to be.
+/// Requested configuration and right results of a trial.
 #[derive(Clone)]
 pub struct Context<'a> {
-    /// What the worker was told to do.
+    /// Plan that was sent to the worker.
     pub plan: &'a Plan,
-    /// The nonce that it was given.
+    /// Nonce that the worker must repeat.
     pub nonce: &'a str,
-    /// Digest of all that it was told.
+    /// Digest of the whole order, which the worker must repeat.
     pub order: &'a str,
-    /// The GNU build id that the worker's program must have; none where nothing is known of it.
+    /// GNU build id that the worker's program must have; `None` if unknown.
     pub build: Option<&'a str>,
-    /// The GNU build id of the emulated device's library; none where it has none, and on a GPU.
+    /// GNU build id of the emulated device's library; `None` if it has none, or on a GPU.
     pub device_build: Option<&'a str>,
-    /// The environment that it was to find.
+    /// Environment that the worker must find.
     pub environment: &'a BTreeMap<String, String>,
-    /// Whether it was started through a launcher, which may add variables of its own.
+    /// True if a launcher started the worker. A launcher may add variables.
     pub launched: bool,
-    /// The limits of resources that it was to find.
+    /// Resource limits that the worker must find.
     pub limits: &'a BTreeMap<String, String>,
-    /// Whether work was to be late on purpose.
+    /// True if delays are injected.
     pub late: bool,
-    /// Right digests, by step and occurrence.
+    /// Digests of the right bytes of all checks, each with step and occurrence.
     pub wanted: &'a [(u32, u32, String)],
-    /// How the user names the stack, such as `debian:7.2.4`.
+    /// Name of the stack as the user gives it, such as `debian:7.2.4`.
     pub spec: &'a str,
-    /// What gives the stack a library that it lacks, by the library's name, in words that end a message.
+    /// Returns how a library, given by its name, can be added to the stack, as the end of a message.
     pub adding: &'a dyn Fn(&str) -> String,
-    /// What is known of this machine besides.
+    /// Evidence that this machine can run ROCm.
     pub able: Able,
-    /// The stack's ROCm version; none where only the runtime can tell.
+    /// ROCm version of the stack; `None` if only the runtime can report it.
     pub rocm: Option<Version>,
-    /// The architecture of device 0, such as `gfx1151`; features after a colon are compared only where they are given.
+    /// Architecture that device 0 must have, such as `gfx1151`. Features after a colon are compared only if they are
+    /// given here.
     pub expect_gfx: Option<&'a str>,
-    /// What the emulated device was told to be; none where device 0 is a GPU.
+    /// Requested configuration of the emulated device; `None` if device 0 is a GPU.
     pub emulated: Option<&'a Config>,
-    /// The folder, without symbolic links, that libamdhip64 must come from.
+    /// Folder that libamdhip64 must come from, without symbolic links.
     pub stack_root: Option<&'a Path>,
-    /// Reads a file of the spool folder.
+    /// Reads a file of the spool folder, in which the worker keeps bytes that checks read.
     pub spool: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Everything was as the plan says, to the end of the process.
+    /// Every status, value and byte was as the plan says, and the process ended normally.
     Pass,
-    /// A check read other bytes than program order gives.
+    /// A check read other bytes than the reference model.
     WrongData,
     /// A call returned another status or value than expected.
     ApiError,
@@ -20,17 +20,17 @@ pub enum Kind {
     CompileError,
     /// A signal ended the process while the trial ran.
     Crash,
-    /// The device reported an access to memory that is not there.
+    /// The device reported an access to invalid memory.
     MemoryFault,
     /// A call did not return in time.
     Hang,
-    /// The trial was over, and the process did not end well.
+    /// The trial was over, but the process ended abnormally.
     TeardownCrash,
     /// A library ended the process by `exit`.
     LibraryExit,
-    /// Something was not given back.
+    /// Memory or a process was not released.
     Leak,
-    /// Everything was as the plan says, and the driver of the GPU logged a fault, a time-out or a reset.
+    /// The trial passed, but the driver of the GPU logged a fault, a time-out or a reset.
     KernelError,
     /// The stack lacks something that the case needs.
     Skip,
@@ -56,7 +56,7 @@ impl Kind {
         Kind::NoVerdict,
     ];
 
-    /// The name that records and signatures use.
+    /// Returns the name in records and signatures, for example `wrong-data`.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Pass => "pass",
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// Whether the stack or device did something wrong.
+    /// Returns whether the stack or the device misbehaved.
     pub const fn is_failure(self) -> bool {
         !matches!(self, Kind::Pass | Kind::Skip | Kind::NoVerdict)
     }
@@ -87,23 +87,23 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Where in its plan a trial failed; what is not known is not there.
+/// Location of a failure in the plan. Unknown parts are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
-    /// The phase.
+    /// Phase of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub phase: Option<Phase>,
-    /// The step's id in the plan.
+    /// Id of the step in the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// Line of the case file; none for steps that lowering added.
+    /// Line of the case file; absent for steps that lowering added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// The function that the step calls, or what the host does in it.
+    /// Function that the step calls, or what the host does in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
-    /// How often the step was made before.
+    /// Number of earlier executions of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occurrence: Option<u32>,
 }
@@ -114,27 +114,27 @@ impl Location {
     }
 }
 
-/// What happened in one trial.
+/// Outcome of one trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// The kind.
+    /// Kind of outcome.
     pub kind: Kind,
-    /// The stable identity of what happened, by which runs are compared: `wrong-data:back:zero`,
-    /// `api-error:hipMalloc:hipErrorOutOfMemory`, `crash:hipGraphLaunch`. Its parts never hold
-    /// counts, addresses or times.
+    /// Stable name of the failure, by which runs are compared, for example `wrong-data:back:zero`,
+    /// `api-error:hipMalloc:hipErrorOutOfMemory` or `crash:hipGraphLaunch`. It never contains counts, addresses or
+    /// times.
     pub signature: String,
-    /// Where.
+    /// Location in the plan.
     pub at: Location,
     /// One sentence for people.
     pub summary: String,
-    /// More lines for people: bytes, where they came from, logs.
+    /// Further lines for people: bytes, where they came from, logs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
 }
 
 impl Outcome {
     pub(crate) fn new(kind: Kind, signature: String, summary: String) -> Self {
-        // Host work has a name of several words; a signature is one word.
+        // Host work has a name of several words, but a signature is one word.
         let signature = signature.replace(' ', "-");
         Outcome { kind, signature, at: Location::default(), summary, details: Vec::new() }
     }
@@ -144,12 +144,13 @@ impl Outcome {
         Outcome::new(Kind::Pass, "pass".to_owned(), summary)
     }
 
-    /// `why` is a word or two for the signature.
+    /// Returns a `no-verdict` outcome. `why` is the part of the signature after `no-verdict:`, one or two words.
     pub(crate) fn no_verdict(why: &str, summary: String) -> Self {
         Outcome::new(Kind::NoVerdict, format!("no-verdict:{why}"), summary)
     }
 
-    /// The same failure where it says nothing about ROCm: something else explains it. `signature` is a whole one.
+    /// Turns a failure into a `no-verdict` outcome, because something other than ROCm explains it. `signature` is the
+    /// complete new signature.
     pub fn put_down_to(mut self, signature: &str, why: String) -> Self {
         self.details.insert(0, std::mem::replace(&mut self.summary, why));
         Outcome { kind: Kind::NoVerdict, signature: signature.to_owned(), ..self }

@@ -1,38 +1,38 @@
-//! Where the buffers of a plan were, by what the worker said of its allocations.
+//! Locates addresses relative to the buffers of a plan, whose addresses the worker reports.
 
 use plan::{Call, Event, Plan};
 
 use crate::index::Index;
 
-/// What a GPU maps at once, and tells of a fault.
+/// Page size in bytes. A GPU reports a fault by its page.
 const PAGE: u64 = 4096;
-/// Further away nobody would call it the end of a buffer.
+/// Maximum distance in bytes at which an address is described by a buffer.
 const NEAR: u64 = 16 << 20;
-/// Buffers that are named.
+/// Maximum number of buffers that are named.
 const NAMED: usize = 3;
 
-/// What a line names where it names an address.
+/// Precision of the address in a log line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tells {
-    /// The very one.
+pub(crate) enum AddressPrecision {
+    /// The exact address.
     Address,
-    /// Its page, as a GPU does, where it is the address of one.
+    /// The page of the address, as a GPU reports it. An address that is not a multiple of the page size is exact.
     Page,
 }
 
-/// Where each buffer was, in the order of the allocations.
+/// Address range of each buffer, in the order of the allocations.
 pub struct Places(Vec<Placed>);
 
 struct Placed {
     name: String,
     start: u64,
     bytes: u64,
-    /// The line whose call has freed it.
+    /// Line of the call that freed the buffer.
     freed: Option<u32>,
 }
 
 impl Places {
-    /// As the worker told it.
+    /// Reads the addresses from the events of the worker.
     pub fn told(events: &[Event], plan: &Plan) -> Places {
         let index = Index::new(plan);
         let mut all: Vec<Placed> = Vec::new();
@@ -57,20 +57,20 @@ impl Places {
         Places(all)
     }
 
-    /// What was at the address that a line tells, for people: `address 0x7f0000001000`.
-    pub(crate) fn of_line(&self, line: &str, tells: Tells) -> Option<String> {
+    /// Describes the buffers at the address in a log line such as `address 0x7f0000001000`.
+    pub(crate) fn of_line(&self, line: &str, precision: AddressPrecision) -> Option<String> {
         let (_, rest) = line.split_once("address 0x")?;
         let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
-        self.of_address(u64::from_str_radix(&rest[..digits], 16).ok()?, tells)
+        self.of_address(u64::from_str_radix(&rest[..digits], 16).ok()?, precision)
     }
 
-    fn of_address(&self, address: u64, tells: Tells) -> Option<String> {
+    fn of_address(&self, address: u64, precision: AddressPrecision) -> Option<String> {
         if self.0.is_empty() {
             return None;
         }
-        let (what, bytes) = match tells {
-            Tells::Page if address.is_multiple_of(PAGE) => ("That page", PAGE),
-            Tells::Address | Tells::Page => ("That address", 1),
+        let (what, bytes) = match precision {
+            AddressPrecision::Page if address.is_multiple_of(PAGE) => ("That page", PAGE),
+            AddressPrecision::Address | AddressPrecision::Page => ("That address", 1),
         };
         let end = address.saturating_add(bytes);
         let there: Vec<_> =
@@ -98,7 +98,8 @@ impl Places {
                 let freed = place.freed.map(|line| format!(", which line {line} had freed"));
                 let is_behind = address >= place.end();
                 let side = if is_behind { "behind the end of" } else { "in front of" };
-                // A page has bytes between, and a byte has a distance: the first of a buffer is not in front of it.
+                // For a page, the bytes in between are counted. For one byte, the distance is, which is 1 directly in
+                // front of a buffer.
                 let far = away(&place) + u64::from(!is_behind && bytes == 1);
                 let far = match far {
                     0 => "right".to_owned(),
@@ -117,7 +118,7 @@ impl Placed {
         self.start.saturating_add(self.bytes)
     }
 
-    /// The part of it that lies in this range.
+    /// Describes the part of the buffer that lies in the range.
     fn part(&self, from: u64, to: u64) -> String {
         let first = from.saturating_sub(self.start);
         let last = to.min(self.end()) - self.start - 1;
@@ -149,8 +150,8 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_by_the_buffers_around_it() {
-        for (line, told) in [
+    fn addresses_are_described_by_nearby_buffers() {
+        for (line, expected) in [
             (
                 "on address 0x200000. Reason: Unknown.",
                 "That page was in `src`, at bytes 0 to 4095 of 6000",
@@ -174,15 +175,19 @@ mod tests {
             ("address 0x1fffff", "That address was 1 byte in front of `src`"),
             ("address 0x7f0000001000", "That page was within 16 MiB of no buffer of the plan"),
         ] {
-            assert_eq!(places().of_line(line, Tells::Page).as_deref(), Some(told), "{line}");
+            assert_eq!(
+                places().of_line(line, AddressPrecision::Page).as_deref(),
+                Some(expected),
+                "{line}"
+            );
         }
-        assert_eq!(places().of_line("no address", Tells::Page), None);
-        assert_eq!(Places(Vec::new()).of_line("address 0x1000", Tells::Page), None);
+        assert_eq!(places().of_line("no address", AddressPrecision::Page), None);
+        assert_eq!(Places(Vec::new()).of_line("address 0x1000", AddressPrecision::Page), None);
     }
 
-    /// A buffer of the same name is another one after it was freed, and an allocation that failed is nowhere.
+    /// A buffer that is allocated again after it was freed is a new one, and a failed allocation has no address.
     #[test]
-    fn where_buffers_were_is_what_the_worker_told() {
+    fn buffer_addresses_come_from_worker_report() {
         let (plan, mut events) = crate::fixture::recorded();
         for (n, event) in events.iter_mut().enumerate() {
             if let Event::End { address, .. } = event {
@@ -216,16 +221,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sixteen_mebibytes_away_is_not_near() {
-        let told = |address| places().of_address(address, Tells::Address).unwrap();
+    fn buffers_sixteen_mebibytes_away_are_not_named() {
+        let described = |address| places().of_address(address, AddressPrecision::Address).unwrap();
         let end = 0x20_1800 + 100;
-        assert_eq!(told(end + NEAR - 1), "That address was 16777215 bytes behind the end of `dst`");
-        assert!(told(end + NEAR).contains("no buffer"));
+        assert_eq!(
+            described(end + NEAR - 1),
+            "That address was 16777215 bytes behind the end of `dst`"
+        );
+        assert!(described(end + NEAR).contains("no buffer"));
     }
 
-    /// Each address around some buffers, beside a count byte by byte.
+    /// Compares the description of each address around two buffers with a byte-by-byte search.
     #[test]
-    fn a_naive_count_says_the_same() {
+    fn descriptions_match_a_byte_by_byte_search() {
         let all = [placed("a", 0x500, 30, None), placed("b", 0x520, 500, None)];
         let owner = |at: u64| all.iter().find(|p| (p.start..p.start + p.bytes).contains(&at));
         let far = |n| match n {
@@ -235,15 +243,15 @@ mod tests {
         };
         let places = Places(all.iter().map(|p| placed(&p.name, p.start, p.bytes, None)).collect());
         for address in 0x400..0x800 {
-            let told = places.of_address(address, Tells::Address).unwrap();
+            let described = places.of_address(address, AddressPrecision::Address).unwrap();
             let naive = match owner(address) {
                 Some(p) => format!("in `{}`, at byte {} of {}", p.name, address - p.start, p.bytes),
                 None => {
                     let behind = (0..0x800).find(|n| owner(address.wrapping_sub(n + 1)).is_some());
-                    // Pointer arithmetic: this far before the pointer to the buffer.
+                    // Distance to the first byte of the buffer.
                     let front = (0..0x800).find(|n| owner(address + n).is_some());
                     match (behind, front) {
-                        // What counts is how many bytes lie between.
+                        // The buffer with fewer bytes in between is named.
                         (Some(n), f) if f.is_none_or(|f| n < f) => {
                             let name = &owner(address.wrapping_sub(n + 1)).unwrap().name;
                             format!("{} behind the end of `{name}`", far(n))
@@ -255,7 +263,7 @@ mod tests {
                     }
                 }
             };
-            assert_eq!(told, format!("That address was {naive}"), "{address:#x}");
+            assert_eq!(described, format!("That address was {naive}"), "{address:#x}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What a trial says whose body is a program, and what that means.
+//! Judges trials whose body is a program.
 //!
-//! A program answers for itself: it says what it checks, and that it came to its end. Who it ran on, the device says.
+//! The program reports its own checks, and that it reached its end. The device reports which processes used it.
 
 mod reached;
 
@@ -11,104 +11,104 @@ use serde::{Deserialize, Serialize};
 use crate::identity::function as function_name;
 use crate::proof::other_device;
 use crate::{
-    End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, log, words,
+    End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, log, phrases,
 };
 
 pub use self::reached::brought;
 
-/// The signature of a program that checked nothing.
+/// Signature of a program that checked nothing.
 pub const NO_CHECK: &str = "no-verdict:no-check";
 
-/// What a program says by the helper that it is given, one line of JSON each.
+/// Message that a program sends through rocrepro's helper, one line of JSON each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum Said {
-    /// The first line.
+    /// First message.
     Begin {
-        /// The nonce that it was given.
+        /// Nonce that the program was given.
         nonce: String,
-        /// What runs it, such as `Python 3.11.7`.
+        /// Interpreter of the program, such as `Python 3.11.7`.
         runs_on: String,
-        /// The process that says it. A child says it again.
+        /// PID of the reporting process. Each child sends its own `Begin`.
         #[serde(default)]
         pid: u32,
     },
-    /// What comes next; crashes and hangs are named after it.
+    /// Start of a phase. Later crashes and hangs are named after it.
     Phase {
-        /// Its name.
+        /// Name of the phase.
         name: String,
     },
-    /// Something was compared.
+    /// Result of a comparison.
     Check {
-        /// Its name.
+        /// Name of the check.
         name: String,
         /// Line of the program.
         line: u32,
-        /// What is wrong; none where it is as it must be.
+        /// The mistake; `None` if the check passed.
         #[serde(default)]
         wrong: Option<Wrong>,
     },
-    /// An exception that nobody caught.
+    /// Uncaught exception.
     Exception {
-        /// Its type.
+        /// Type of the exception.
         name: String,
-        /// What it says.
+        /// Text of the exception.
         text: String,
         /// Line of the program.
         line: u32,
-        /// The innermost place in a file of the user's; an earlier version of the helper does not say it.
+        /// Innermost place in a user's file; absent from earlier versions of the helper.
         #[serde(default)]
         place: Option<RaisedAt>,
     },
-    /// Something that it needs is not there.
+    /// Something that the program needs is missing.
     Skip {
-        /// What, and what would make it run.
+        /// The missing thing, and what would add it.
         why: String,
     },
-    /// A function told it of a fault of the device, which the case is about.
+    /// A function reported a device fault that the case expects.
     ToldOfFault,
-    /// It came to its end.
+    /// The program reached its end.
     Done {
-        /// The process that did.
+        /// PID of the reporting process.
         #[serde(default)]
         pid: u32,
     },
 }
 
-/// The place of an exception, as the helper reports it.
+/// Place of an exception, as the helper reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RaisedAt {
-    /// The name of the file, without its folder.
+    /// Name of the file, without its folder.
     pub file: String,
-    /// The line.
+    /// Line, from 1.
     pub line: u32,
-    /// The function.
+    /// Function name as Python reports it; `<module>` at file level.
     pub function: String,
 }
 
-/// What is wrong with something that a program compared.
+/// A failed comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wrong {
-    /// What is wrong.
+    /// Subject of the check.
     pub about: About,
-    /// For the signature: `zero`, `stale`, `hipErrorInvalidValue`, ...
+    /// Word for the signature: `zero`, `stale`, `hipErrorInvalidValue`, ...
     pub class: String,
-    /// For people.
+    /// Text for people.
     pub text: String,
-    /// What was got, and what would be right.
+    /// Actual and right values, for people.
     #[serde(default)]
     pub details: Vec<String>,
 }
 
-/// What a check is about.
+/// Subject of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
-    /// Values.
+    /// Values in memory.
     Data,
-    /// What a function answers.
+    /// Status or value that a function returned.
     Answer,
-    /// What was not given back.
+    /// Something that was not released.
     Leak,
 }
 
@@ -122,41 +122,44 @@ impl About {
     }
 }
 
-/// Everything that was seen of a program.
+/// Everything that was observed of a program.
 pub struct ProgramSeen<'a> {
-    /// What it said, in order.
+    /// Messages of the program, in order.
     pub said: &'a [Said],
-    /// What the device said of the processes that used it.
+    /// Reports of the emulated device, one for each process that used it.
     pub witnesses: &'a [Witness],
-    /// What it wrote on standard output.
+    /// Standard output.
     pub stdout: &'a str,
-    /// How it ended and what it wrote on standard error.
+    /// End of the process, and its standard error.
     pub observation: &'a Observation,
 }
 
-/// What it was meant to be.
+/// Requested configuration of a program.
 pub struct ProgramContext<'a> {
-    /// The program.
+    /// Program of the case.
     pub program: &'a Program,
-    /// The nonce that it was given.
+    /// Nonce that the program was given.
     pub nonce: &'a str,
-    /// What the emulated device was told to be.
+    /// Requested configuration of the emulated device.
     pub emulated: &'a Config,
-    /// The build id of the stack's libamdhip64, where it has one.
+    /// Build id of the stack's libamdhip64; `None` if it has none.
     pub runtime: Option<&'a str>,
-    /// The build id of the emulated device's library, where it has one.
+    /// Build id of the emulated device's library; `None` if it has none.
     pub device_build: Option<&'a str>,
-    /// How the user names the stack.
+    /// Name of the stack, as the user gives it.
     pub spec: &'a str,
 }
 
-/// What happened in a trial whose body is a program, and every place that was red, the first one first.
+/// Returns the outcome of a trial whose body is a program, and the location of each failed check in order.
 ///
 /// The rules, in order:
-/// 1. A gap of the device, a program that was not started or given up, and one that says that something is missing: no verdict or a skip.
-/// 2. No process reached the device, or one of them may have called another one, or ran on another HIP than the others: no verdict.
-/// 3. The first check that is wrong decides, then an exception, then how the process ended, then what it had to say.
-/// 4. It must have said that it came to its end, and have checked something or have something stated.
+/// 1. No verdict if the emulated device lacks something, or if the program did not start or was given up. A skip if the
+///    program reports that something is missing.
+/// 2. No verdict if no process used the device, if a process may have used another HSA runtime, or if two processes used
+///    different builds of HIP.
+/// 3. The first failed check decides, then an exception, then how the process ended, then its required output.
+/// 4. The program must have reported its end, and must have checked something unless the case states an output or an
+///    exit status.
 pub fn judge_program(
     seen: &ProgramSeen<'_>,
     context: &ProgramContext<'_>,
@@ -188,14 +191,14 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
         End::Lost(why) => {
             return Some(Outcome::no_verdict("lost", format!("the program was given up: {why}")));
         }
-        End::Exited(127) if words::not_started(&seen.observation.stderr).is_some() => {
-            let why = words::not_started(&seen.observation.stderr).unwrap_or_default();
+        End::Exited(127) if phrases::not_started(&seen.observation.stderr).is_some() => {
+            let why = phrases::not_started(&seen.observation.stderr).unwrap_or_default();
             let summary = format!("the program could not be started: {why}");
             return Some(Outcome::no_verdict("not-started", summary));
         }
-        // What was wrong before is wrong whoever ended it.
-        End::Signalled { signal } if !words::FAULTS.contains(signal) && !found_wrong(seen) => {
-            let summary = words::ended_from_outside("the program", *signal);
+        // A failed check stays failed, whatever ended the process afterwards.
+        End::Signalled { signal } if !phrases::FAULTS.contains(signal) && !found_wrong(seen) => {
+            let summary = phrases::ended_from_outside("the program", *signal);
             return Some(Outcome::no_verdict("killed", summary));
         }
         _ => {}
@@ -214,12 +217,12 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     })
 }
 
-/// Whether a check was wrong.
+/// Returns whether a check failed.
 fn found_wrong(seen: &ProgramSeen<'_>) -> bool {
     seen.said.iter().any(|said| matches!(said, Said::Check { wrong: Some(_), .. }))
 }
 
-/// Who answered, on which device, by which runtime.
+/// Verifies which program answered, on which device, through which runtime.
 fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box<Outcome>> {
     let no = |word: &str, summary: String| {
         Err(Box::new(Outcome::no_verdict(word, summary).with(last_words(seen))))
@@ -247,7 +250,7 @@ fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box
             let all = differs.join(", ");
             return no(
                 "device",
-                format!("the emulated device is not set up as it was told: {all}"),
+                format!("the emulated device is not configured as requested: {all}"),
             );
         }
         let mut below =
@@ -257,8 +260,8 @@ fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box
         {
             return no("device", other_device(&other.path, other.build_id.as_deref(), wanted));
         }
-        // A program may use HSA without HIP, and packages for Python and programs of the user's may bring HIP themselves. A program
-        // that the stack's compiler made does neither.
+        // A program may use HSA without HIP, and Python packages or the user's programs may bring their own HIP. A
+        // program that the stack's compiler built does neither.
         let own = matches!(context.program.what, ProgramBody::Cpp { .. });
         if let (Some(hip), Some(wanted), true) = (witness.hip(), context.runtime, own)
             && hip.build_id.as_deref() != Some(wanted)
@@ -281,7 +284,8 @@ fn place_of(said: &Said, context: &ProgramContext<'_>) -> Option<Location> {
     }
 }
 
-/// A place in the case: the line of the program where that stands in the case, else the line of `program`.
+/// Returns a location in the case: the line of the program if the case contains its text, otherwise the line of
+/// `program`.
 fn at(context: &ProgramContext<'_>, line: u32, api: Option<String>) -> Location {
     let program = context.program;
     let within = program.source().filter(|source| source.file.is_none() && line > 0);
@@ -289,7 +293,7 @@ fn at(context: &ProgramContext<'_>, line: u32, api: Option<String>) -> Location 
     Location { line: Some(line), api, ..Location::default() }
 }
 
-/// ` (line 4 of softmax.py)`, where the line is one of a file.
+/// Returns for example ` (line 4 of softmax.py)`; empty if the line is unknown.
 fn in_file(context: &ProgramContext<'_>, line: u32) -> String {
     let file = context.program.source().and_then(|source| source.file.as_deref());
     match (file, line) {
@@ -344,7 +348,7 @@ fn first_wrong(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<O
     })
 }
 
-/// The program ended by an exception; `line` is one of the program itself, or 0.
+/// Returns the outcome of a program that an exception ended. `line` is a line of the program itself, or 0.
 fn exception(
     context: &ProgramContext<'_>,
     identity: FailureIdentity,
@@ -361,19 +365,20 @@ fn exception(
     Outcome::new(Kind::ApiError, identity.to_string(), summary).at(at(context, line, None))
 }
 
-/// The name of the file that the program itself is in.
+/// Returns the name of the file that contains the program itself.
 fn own_file(context: &ProgramContext<'_>) -> String {
     let file = context.program.source().and_then(|source| source.file.clone());
     let cpp = matches!(context.program.what, ProgramBody::Cpp { .. });
     file.unwrap_or_else(|| if cpp { "program.cpp" } else { "program.py" }.to_owned())
 }
 
-/// Whether the process that began said that it came to its end; a child that imports the same module says so for itself alone.
+/// Returns whether the first process reported its end. A child process that imports the helper reports only its own
+/// end.
 fn is_done(seen: &ProgramSeen<'_>) -> bool {
     done_at(seen).is_some()
 }
 
-/// Where among all that was said it said so first.
+/// Returns the index of the message with which the first process reported its end.
 fn done_at(seen: &ProgramSeen<'_>) -> Option<usize> {
     let first = seen.said.iter().find_map(|said| match said {
         Said::Begin { pid, .. } => Some(*pid),
@@ -383,13 +388,13 @@ fn done_at(seen: &ProgramSeen<'_>) -> Option<usize> {
     seen.said.iter().position(done)
 }
 
-/// Whether something was checked after these last words.
+/// Returns whether a check followed that message.
 fn checks_after_done(seen: &ProgramSeen<'_>) -> bool {
     let after = done_at(seen).map_or(&[][..], |at| &seen.said[at..]);
     after.iter().any(|said| matches!(said, Said::Check { .. }))
 }
 
-/// None where the process ended as it should.
+/// Returns the outcome of a process that ended abnormally; `None` if it ended normally.
 fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
     let phase = phase(seen);
     let done = is_done(seen);
@@ -403,7 +408,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
                     let child = seen.said.iter().any(|said| matches!(said, Said::Done { .. }));
                     let child = if child { " (one of its children did)" } else { "" };
                     let summary = format!(
-                        "the program {how} in phase {phase}, before it said that it was done{child}"
+                        "the program {how} in phase {phase}, before it reported its end{child}"
                     );
                     Outcome::new(Kind::LibraryExit, format!("library-exit:{phase}"), summary)
                         .at(at(context, 0, None))
@@ -418,7 +423,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
                 format!("the program {how} in phase {phase}"),
             )
         }
-        // Whoever chooses a status does not crash.
+        // A process that exits with a status did not crash.
         End::Exited(status) => {
             let stderr = &seen.observation.stderr;
             let identity = FailureIdentity::of_exit(status, stderr, seen.stdout);
@@ -429,16 +434,16 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
                 let line = own.map_or(0, |place| place.line);
                 return Some(exception(context, identity, &raised.text, line));
             }
-            let said = if done { "said that it was done, and " } else { "" };
+            let said = if done { "reported its end, and " } else { "" };
             let bare = match identity.is_bare_exit() {
-                true => ", and said nothing by which the failure could be recognised",
+                true => ", and wrote nothing that identifies the failure",
                 false => "",
             };
             let summary = format!("the program {said}{how} instead of {wanted}{bare}");
             Outcome::new(Kind::ApiError, identity.to_string(), summary)
         }
         End::Signalled { .. } if done => {
-            let summary = format!("the program said that it was done, and {how}");
+            let summary = format!("the program reported its end, and {how}");
             Outcome::new(Kind::TeardownCrash, "teardown-crash".to_owned(), summary)
         }
         End::Signalled { signal } => Outcome::new(
@@ -446,7 +451,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
             FailureIdentity::of_signal(&phase, signal, &seen.observation.stderr).to_string(),
             format!("the program {how} in phase {phase}"),
         ),
-        // Nothing of these is judged.
+        // `nothing_to_judge` returned an outcome for these.
         End::NotStarted(_) | End::Lost(_) => return None,
     };
     Some(outcome.at(at(context, 0, None)))
@@ -464,7 +469,7 @@ fn left_behind(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     })
 }
 
-/// What its output had to say, and does not, or says and may not.
+/// Returns the outcome if a required text is missing from the output, or a forbidden one is in it.
 fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
     let stated = &context.program.stated;
     let has =
@@ -472,9 +477,9 @@ fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcom
     let missing = stated.says.iter().find(|text| !has(text));
     let there = stated.never.iter().find(has);
     let (class, summary) = match (missing, there) {
-        (Some(text), _) => ("missing", format!("its output does not have `{text}`")),
+        (Some(text), _) => ("missing", format!("its output does not contain `{text}`")),
         (None, Some(text)) => {
-            ("forbidden", format!("its output has `{text}`, which it must not have"))
+            ("forbidden", format!("its output contains `{text}`, which is forbidden"))
         }
         (None, None) => return None,
     };
@@ -485,30 +490,30 @@ fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcom
 fn proves(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Outcome {
     let checks = seen.said.iter().filter(|said| matches!(said, Said::Check { .. })).count();
     if checks_after_done(seen) {
-        let why = "the program checked something after `done`, which must be its last call: nobody knows what else it had to \
-                   check";
+        let why = "the program checked something after `done`, which must be its last call: further checks may be \
+                   missing";
         return Outcome::no_verdict("done-early", why.to_owned());
     }
     match (checks, context.program.stated.is_empty()) {
         (0, true) => Outcome::no_verdict(
             "no-check",
-            "the program came to its end and checked nothing, which proves nothing".to_owned(),
+            "the program reached its end but checked nothing, which proves nothing".to_owned(),
         ),
         (0, false) => Outcome {
-            summary: "the program ended and said what it must".to_owned(),
+            summary: "the program ended with the required output".to_owned(),
             ..Outcome::pass()
         },
         (n, _) => Outcome {
             summary: format!(
                 "{} of the program held, and it came to its end",
-                words::count(n, "check")
+                phrases::count(n, "check")
             ),
             ..Outcome::pass()
         },
     }
 }
 
-/// The phase that it said last, as a word.
+/// Returns the last phase that the program reported; `program` if it reported none.
 fn phase(seen: &ProgramSeen<'_>) -> String {
     let names = seen.said.iter().rev();
     let mut names = names.filter_map(|said| match said {
@@ -522,7 +527,7 @@ fn how_it_ended(seen: &ProgramSeen<'_>) -> String {
     let wall = seen.observation.wall.as_secs_f64();
     match &seen.observation.end {
         End::Exited(status) => format!("ended with exit status {status}"),
-        End::Signalled { signal } => format!("died of {}", words::signal(*signal)),
+        End::Signalled { signal } => format!("died of {}", phrases::signal(*signal)),
         End::TimedOut { limit: Limit::Quiet } => {
             format!("hung and was killed after a long silence ({wall:.1} s in all)")
         }
@@ -536,7 +541,7 @@ fn how_it_ended(seen: &ProgramSeen<'_>) -> String {
 
 fn last_words(seen: &ProgramSeen<'_>) -> Vec<String> {
     let line = |about: &str, text: &str| {
-        words::last_line(text).map(|line| format!("Last line on standard {about}: {line}"))
+        phrases::last_line(text).map(|line| format!("Last line on standard {about}: {line}"))
     };
     [line("error", &seen.observation.stderr), line("output", seen.stdout)]
         .into_iter()
@@ -544,7 +549,7 @@ fn last_words(seen: &ProgramSeen<'_>) -> Vec<String> {
         .collect()
 }
 
-/// What the device says of a program, as a worker would say it, for records.
+/// Returns the device's reports on a program in the form of a worker's events, for records.
 pub fn told_of_device(witnesses: &[Witness]) -> Vec<Event> {
     let Some(first) = witnesses.iter().find(|witness| witness.reached) else { return Vec::new() };
     let libraries = first.libraries.iter().map(|library| LoadedLibrary {

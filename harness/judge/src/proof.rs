@@ -1,18 +1,18 @@
-//! Who answered, from which stack, on which device.
+//! Verifies which worker answered, from which stack, on which device.
 
 use std::{collections::BTreeMap, path::Path};
 
 use plan::{Event, LoadedLibrary, PLAN_VERSION, Phase, RefusedCall, Version};
 
 use crate::{
-    Able, Context, End, Kind, Limit, Location, Observation, Outcome, index::Index, log, words,
+    Able, Context, End, Kind, Limit, Location, Observation, Outcome, index::Index, log, phrases,
 };
 
-/// The signature of a run whose runtime did not start, on a machine of which nothing else is known. With another [`Able`] it may
-/// be a failure.
+/// Signature of a run whose runtime did not start, on a machine without evidence that it can run ROCm. With such
+/// evidence ([`Able`]) the run may be a failure.
 pub const NOT_STARTED: &str = "no-verdict:start";
 
-/// The version that expectations are looked up under, or the outcome of a run that proves nothing.
+/// Returns the ROCm version for which expectations are looked up, or the outcome of a run that proves nothing.
 pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outcome>> {
     if let End::NotStarted(why) = &seen.end {
         let summary = format!("the worker could not be started: {why}");
@@ -43,18 +43,18 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
             (*version, build.as_deref(), nonce, order, environment, limits)
         }
         Some(Event::Broken { why }) => {
-            return no(format!("the worker could not carry out its order: {why}"));
+            return no(format!("the worker could not execute its plan: {why}"));
         }
         Some(_) => return no("the worker did not begin by answering with its nonce".into()),
         None if context.launched && matches!(seen.end, End::TimedOut { .. }) => {
             return no(format!(
-                "the launcher had not started the worker when its time was over ({}): one that queues needs a longer \
+                "the launcher had not started the worker at the time limit ({}): a launcher that queues jobs needs a longer \
                  --quiet-timeout",
                 ended(&seen.end)
             ));
         }
-        None if words::not_started(&seen.stderr).is_some() => {
-            let why = words::not_started(&seen.stderr).unwrap_or_default();
+        None if phrases::not_started(&seen.stderr).is_some() => {
+            let why = phrases::not_started(&seen.stderr).unwrap_or_default();
             return no(format!("the worker could not be started: {why}"));
         }
         None => {
@@ -72,8 +72,8 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
     }
     if version != PLAN_VERSION {
         return no(format!(
-            "the worker speaks version {version} of the plan format, not {PLAN_VERSION}: it and the \
-             harness were built apart"
+            "the worker uses version {version} of the plan format, not {PLAN_VERSION}: worker and \
+             harness are from different builds"
         ));
     }
     if let Some(wanted) = context.build
@@ -86,53 +86,55 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         ));
     }
     if order != context.order {
-        return no("the worker received other orders than it was sent".into());
+        return no("the worker received another order than the one that was sent".into());
     }
     if seen.events.iter().skip(1).any(|event| matches!(event, Event::Hello { .. })) {
         return no("two workers answered".into());
     }
     if let Some(line) = seen.garbage.first() {
-        return no(format!("something else than the worker wrote on its pipe: {line}"));
+        return no(format!("something other than the worker wrote on its pipe: {line}"));
     }
-    let differs = |about, told, found, added| {
-        let all = differences(told, found, added);
-        let summary = format!("the worker did not find {about} as it should: {}", all.join(", "));
+    let differs = |about, requested, found, added| {
+        let all = differences(requested, found, added);
+        let summary =
+            format!("{about} of the worker differ from the requested ones: {}", all.join(", "));
         if all.is_empty() { Ok(()) } else { Err(unproven("environment", summary, seen)) }
     };
-    differs("the environment", context.environment, environment, context.launched)?;
-    // Those that nobody stated are the machine's.
+    differs("the variables", context.environment, environment, context.launched)?;
+    // Limits that were not requested are the machine's.
     differs("the limits", context.limits, limits, true)
 }
 
-/// What differs between the variables that were told and those that were found. What was added is no difference where that is
-/// allowed.
+/// Returns the differences between requested and actual variables. Additional variables are ignored if `may_add` is
+/// true.
 fn differences(
-    told: &BTreeMap<String, String>,
+    requested: &BTreeMap<String, String>,
     found: &BTreeMap<String, String>,
     may_add: bool,
 ) -> Vec<String> {
-    let lost = told.iter().filter_map(|(name, value)| match found.get(name) {
+    let lost = requested.iter().filter_map(|(name, value)| match found.get(name) {
         Some(other) if other == value => None,
         Some(other) => Some(format!("{name}={other} instead of {value}")),
         None => Some(format!("no {name}={value}")),
     });
-    let added = found.iter().filter(|(name, _)| !may_add && !told.contains_key(*name));
-    lost.chain(added.map(|(name, value)| format!("{name}={value}, which nobody set"))).collect()
+    let added = found.iter().filter(|(name, _)| !may_add && !requested.contains_key(*name));
+    lost.chain(added.map(|(name, value)| format!("{name}={value}, which was not requested")))
+        .collect()
 }
 
-/// Work was late on purpose where that was ordered, and nowhere else.
+/// Verifies that the worker injected delays if and only if they were requested.
 fn late(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let done = seen.events.iter().any(|event| matches!(event, Event::Done));
-    let told = seen.events.iter().filter(|event| matches!(event, Event::Delayed { .. })).count();
-    let summary = match (context.late, told) {
-        (true, 0) if done => "the worker does not say how often it made work late",
-        (false, 1..) => "the worker made work late, and was not told to",
+    let reports = seen.events.iter().filter(|event| matches!(event, Event::Delayed { .. })).count();
+    let summary = match (context.late, reports) {
+        (true, 0) if done => "the worker did not report how many delays it injected",
+        (false, 1..) => "the worker injected delays that were not requested",
         _ => return Ok(()),
     };
     Err(unproven("worker", summary.to_owned(), seen))
 }
 
-/// No verdict where the worker says that it, this machine, or the case is at fault.
+/// Returns a `no-verdict` outcome if the worker reports that it, this machine or the case is at fault.
 fn broken(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let mistaken = seen.events.iter().find_map(|event| match event {
         Event::Mistaken { step, why } => Some((*step, why)),
@@ -150,12 +152,13 @@ fn broken(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>>
         _ => None,
     });
     why.map_or(Ok(()), |why| {
-        let summary = format!("the worker could not carry out its order: {why}");
+        let summary = format!("the worker could not execute its plan: {why}");
         Err(unproven("worker", summary, seen))
     })
 }
 
-/// The skip of a trial whose stack lacks something, or its failure where that is there and cannot be loaded.
+/// Returns a skip if the stack lacks a library or function, and a failure if the library is present but cannot be
+/// loaded.
 fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     let (index, what, why, there) =
         seen.events.iter().enumerate().find_map(|(index, event)| match event {
@@ -164,12 +167,12 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
         })?;
     let loaded = |event: &Event| matches!(event, Event::Phase { phase } if *phase > Phase::Load);
     if seen.events[..index].iter().any(loaded) || index + 1 < seen.events.len() {
-        let summary = format!("the worker says that {what} is missing, and went on");
+        let summary = format!("the worker reported that {what} is missing, but continued");
         return Some(Outcome::no_verdict("worker", summary));
     }
     let said = [format!("The loader said: {why}")];
     let library = what.strip_prefix("lib").map(|rest| rest.split('.').next().unwrap_or(rest));
-    // Every release has both; a file of that name that lacks their functions is not the library.
+    // Every release has both libraries. A file of that name without their functions is not the library.
     let runtime = matches!(library, Some("amdhip64" | "hiprtc"));
     if there && (!runtime || context.able != Able::Unknown) {
         let summary = format!("{what} is in `{}` and cannot be loaded", context.spec);
@@ -197,8 +200,8 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     Some(Outcome::new(Kind::Skip, signature, summary).with(said))
 }
 
-/// The runtime comes from where it must. On a GPU so do the libraries below it: whoever stands in for them answers instead of
-/// the hardware.
+/// Verifies that the HIP runtime comes from the stack. On a GPU the libraries below it must come from the stack too,
+/// because a replacement would answer instead of the hardware.
 fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let no = |summary| Err(unproven("stack", summary, seen));
     if let (Some(_), Some(wanted)) = (context.emulated, context.device_build) {
@@ -221,11 +224,12 @@ fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         paths.dedup();
         let root = context.stack_root.map(|root| root.to_string_lossy().into_owned());
         match (paths.as_slice(), root) {
-            // A process that died while its libraries were loaded could not name them; it was told where to look.
+            // A process that died while its libraries were loaded could not report them. The loader had the paths of
+            // the stack.
             ([], _) if not_started(seen) => {}
             ([], _) => {
                 return no(format!(
-                    "the worker did not say which {name} it runs on ({})",
+                    "the worker did not report which {name} it uses ({})",
                     ended(&seen.end)
                 ));
             }
@@ -244,7 +248,7 @@ fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
     Ok(())
 }
 
-/// That a process loaded another library as the emulated device than the one that the run began with.
+/// Describes a process that loaded another library than the emulated device with which the run began.
 pub(crate) fn other_device(path: &str, build: Option<&str>, wanted: &str) -> String {
     let build = build.unwrap_or("without an id");
     format!(
@@ -253,12 +257,12 @@ pub(crate) fn other_device(path: &str, build: Option<&str>, wanted: &str) -> Str
     )
 }
 
-/// Whether the worker ended before it could name its device.
+/// Returns whether the worker ended before it could report its device.
 fn not_started(seen: &Observation) -> bool {
     !seen.events.iter().any(|event| matches!(event, Event::Device { .. }))
 }
 
-/// The device is the one that the trial is for. Gives the ROCm version in force.
+/// Verifies that the device is the one that the trial is for. Returns the ROCm version in use.
 fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outcome>> {
     let no = |summary| Err(unproven("device", summary, seen));
     let found = seen.events.iter().find_map(|event| match event {
@@ -270,7 +274,7 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
     let unknown = || Version::new(0, 0, 0);
     let Some((hip_runtime, count, gfx, nodes, refused, emulated)) = found else {
         if context.able != Able::Unknown {
-            // How it ended is the failure.
+            // The end of the process is judged as the failure.
             return Ok(context.rocm.clone().unwrap_or_else(unknown));
         }
         let summary = format!(
@@ -302,15 +306,15 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
             no("device 0 is not the emulated device that the trial is for".to_owned())
         }
         (None, Some(_)) => no("device 0 is emulated; the trial is for a GPU".to_owned()),
-        // A lost injection must be neither a green nor a red trial.
-        (Some(told), Some(identity)) => match told.differences(&identity.config).as_slice() {
+        // A run whose fault was not injected must neither pass nor fail.
+        (Some(wanted), Some(identity)) => match wanted.differences(&identity.config).as_slice() {
             [] => Ok(version),
             all => {
-                no(format!("the emulated device is not set up as it was told: {}", all.join(", ")))
+                no(format!("the emulated device is not configured as requested: {}", all.join(", ")))
             }
         },
         (None, None) if nodes.is_empty() => no(
-            "device 0 is no GPU: the worker has mapped neither /dev/kfd nor another node of a GPU driver"
+            "device 0 is not a GPU: the worker has mapped neither /dev/kfd nor another node of a GPU driver"
                 .to_owned(),
         ),
         (None, None) => Ok(version),
@@ -320,13 +324,14 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
 fn no_device(version: &Version, context: &Context<'_>) -> String {
     match (context.emulated, context.expect_gfx) {
         (Some(_), Some(gfx)) => format!(
-            "the runtime of ROCm {version} sees no device: it was offered the emulated {gfx}, which it may not support"
+            "the runtime of ROCm {version} reports no device: it may not support the emulated {gfx}"
         ),
-        _ => format!("the runtime of ROCm {version} sees no device"),
+        _ => format!("the runtime of ROCm {version} reports no device"),
     }
 }
 
-/// The first look at the device was refused. A release may not support a device that another one runs on.
+/// Returns the outcome of a trial whose first device query failed. A release may not support a device that another
+/// release supports.
 fn refusal(
     RefusedCall { api, status }: &RefusedCall,
     version: &Version,
@@ -344,7 +349,7 @@ fn refusal(
     if unsupported && context.able == Able::AnotherStack {
         return unproven("no-device", no_device(version, context), seen);
     }
-    // Who hides all devices has none.
+    // Variables such as HIP_VISIBLE_DEVICES can hide all devices.
     let hides = |(name, _): &(&String, &String)| name.ends_with("_VISIBLE_DEVICES");
     let hidden = context.environment.iter().filter(hides);
     let with: String = hidden.map(|(name, value)| format!(" with {name}={value}")).collect();
@@ -364,23 +369,23 @@ fn unproven(why: &str, summary: String, seen: &Observation) -> Box<Outcome> {
     Box::new(Outcome::no_verdict(why, summary).with(evidence(seen)))
 }
 
-/// What there is to read where a worker said too little.
+/// Returns output that may explain why a worker reported too little.
 fn evidence(seen: &Observation) -> Vec<String> {
     let line = |about: &str, text: &str| format!("{about}: {text}");
-    let stderr = words::last_line(&seen.stderr);
-    let noise = seen.noise.iter().find_map(|text| words::last_line(text));
+    let stderr = phrases::last_line(&seen.stderr);
+    let noise = seen.noise.iter().find_map(|text| phrases::last_line(text));
     stderr
         .map(|text| line("Last line on standard error", text))
         .into_iter()
-        .chain(noise.map(|text| line("No event, but on its pipe", text)))
+        .chain(noise.map(|text| line("Line on its pipe that is not an event", text)))
         .collect()
 }
 
-/// How a process ended, in a few words.
+/// Describes how a process ended, in a few words.
 pub(crate) fn ended(end: &End) -> String {
     match end {
         End::Exited(status) => format!("exit status {status}"),
-        End::Signalled { signal } => words::signal(*signal),
+        End::Signalled { signal } => phrases::signal(*signal),
         End::TimedOut { limit: Limit::Total } => "killed at the time limit".to_owned(),
         End::TimedOut { limit: Limit::Quiet } => "killed after a long silence".to_owned(),
         End::CouldNotBeKilled => "it could not be killed".to_owned(),

@@ -1,14 +1,15 @@
-/// How often something happens, as far as some independent runs tell.
+/// Frequency of an event in independent runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// Runs in which it happened.
+    /// Number of runs with the event.
     pub hits: u32,
-    /// All runs; one at least.
+    /// Number of all runs, at least 1.
     pub runs: u32,
 }
 
 impl Rate {
-    /// The exact (Clopper-Pearson) two-sided confidence interval of the probability at 95 %: each side gets half of the 5 %.
+    /// Returns the exact (Clopper-Pearson) two-sided confidence interval of the probability at 95 %: each side gets
+    /// half of the 5 %.
     ///
     /// Source: Clopper and Pearson, Biometrika 26 (1934).
     pub fn interval(self) -> (f64, f64) {
@@ -16,21 +17,22 @@ impl Rate {
         let miss = 0.025;
         let low = match hits {
             0 => 0.0,
-            // So small a probability gives this many hits or more only rarely.
+            // Below this probability, `hits` or more hits have a chance of less than 2.5 %.
             _ => solve(|p| at_most(hits - 1, runs, p) > 1.0 - miss),
         };
         let high = match hits {
             _ if hits >= runs => 1.0,
-            // So large a probability gives this few hits or fewer only rarely.
+            // Above this probability, `hits` or fewer hits have a chance of less than 2.5 %.
             _ => solve(|p| at_most(hits, runs, p) > miss),
         };
         (low, high)
     }
 }
 
-/// Probability of at most `hits` hits in `runs` independent runs, of a `p` between 0 and 1, neither of them included.
+/// Returns the probability of at most `hits` hits in `runs` independent runs, each a hit with probability `p`, which is
+/// above 0 and below 1.
 fn at_most(hits: u32, runs: u32, p: f64) -> f64 {
-    // In logarithms: (1 - p)^n is no f64 above zero for many runs.
+    // Logarithms, because (1 - p)^n underflows to zero for many runs.
     let (yes, no) = (p.ln(), (-p).ln_1p());
     let mut ways = 0.0;
     let mut sum = 0.0;
@@ -43,7 +45,7 @@ fn at_most(hits: u32, runs: u32, p: f64) -> f64 {
     sum
 }
 
-/// The probability up to which something falling holds.
+/// Returns the probability up to which `holds` is true, by bisection. `holds` must be true below it and false above.
 fn solve(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
@@ -57,9 +59,9 @@ fn solve(holds: impl Fn(f64) -> bool) -> f64 {
 mod tests {
     use super::*;
 
-    /// Against the quantiles of the beta distribution that define the interval.
+    /// The expected values are the quantiles of the beta distribution that define the interval.
     #[test]
-    fn intervals() {
+    fn intervals_match_beta_quantiles() {
         let check = |hits, runs, low: f64, high: f64| {
             let got = Rate { hits, runs }.interval();
             let near = |a: f64, b: f64| (a - b).abs() < 5e-5;
@@ -75,13 +77,13 @@ mod tests {
         check(1, 20, 0.0013, 0.2487);
         check(50, 100, 0.3983, 0.6017);
         check(3, 10_000, 0.0001, 0.0009);
-        // What always happened may happen always, and what never did, never.
+        // The interval of an event that always happened ends at 1, and of one that never happened begins at 0.
         assert_eq!(Rate { hits: 30, runs: 30 }.interval().1, 1.0);
         assert_eq!(Rate { hits: 0, runs: 30 }.interval().0, 0.0);
     }
 
     #[test]
-    fn more_runs_say_more() {
+    fn more_runs_narrow_the_interval() {
         let width = |rate: Rate| rate.interval().1 - rate.interval().0;
         assert!(width(Rate { hits: 20, runs: 100 }) < width(Rate { hits: 2, runs: 10 }));
     }

@@ -1,4 +1,4 @@
-//! Every kind of outcome, planted.
+//! Tests of every kind of outcome.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn begins(id: u32, nth: u32) -> impl Fn(&Event) -> bool {
     move |event| matches!(event, Event::Begin { step, occurrence } if (*step, *occurrence) == (id, nth))
 }
 
-/// The call began and did not return.
+/// Matches the first event after the beginning of a call, so that the call does not return.
 fn inside(id: u32, nth: u32) -> impl Fn(&Event) -> bool {
     move |event| match event {
         Event::End { step, occurrence, .. } | Event::Data { step, occurrence, .. } => {
@@ -40,12 +40,12 @@ fn inside(id: u32, nth: u32) -> impl Fn(&Event) -> bool {
 }
 
 #[test]
-fn a_healthy_run_passes() {
+fn healthy_run_passes() {
     check(&healthy(), Kind::Pass, "pass", "every status, value and byte");
 }
 
 #[test]
-fn nothing_is_believed_without_proof() {
+fn unproven_runs_have_no_verdict() {
     let no = |run: Run, why: &str, summary: &str| {
         check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
     };
@@ -66,8 +66,8 @@ fn nothing_is_believed_without_proof() {
         run.launched = true;
         run.seen.end = End::TimedOut { limit: Limit::Quiet };
     });
-    no(queues, "worker", "the launcher had not started the worker when its time was over");
-    // One that ended, and a worker that nobody launched.
+    no(queues, "worker", "the launcher had not started the worker at the time limit");
+    // A launcher that ended, and a worker that was started without a launcher.
     no(without(|_| true).with(|run| run.launched = true), "worker", "said nothing and ended");
     no(
         without(|_| true).with(|run| run.seen.end = End::TimedOut { limit: Limit::Quiet }),
@@ -80,7 +80,7 @@ fn nothing_is_believed_without_proof() {
     no(
         without(|e| matches!(e, Event::Data { step: 4, occurrence: 1, .. })),
         "worker",
-        "left 1 of 4",
+        "left out 1 of 4",
     );
     no(
         healthy().with(|r| r.seen.end = End::NotStarted("no such file".into())),
@@ -118,7 +118,7 @@ fn nothing_is_believed_without_proof() {
             }
         }),
         "no-device",
-        "it was offered the emulated gfx1151, which it may not support",
+        "it may not support the emulated gfx1151",
     );
     no(
         device(|e| {
@@ -150,7 +150,7 @@ fn nothing_is_believed_without_proof() {
 }
 
 #[test]
-fn trouble_of_our_own_is_no_verdict() {
+fn failures_of_rocrepro_itself_have_no_verdict() {
     let no = |run: Run, why: &str, summary: &str| {
         check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
     };
@@ -162,15 +162,15 @@ fn trouble_of_our_own_is_no_verdict() {
     let broken = healthy().cut(inside(2, 0), End::Exited(2)).with(|run| {
         run.seen.events.push(Event::Broken { why: "buffer `x` has no guards".into() });
     });
-    no(broken, "worker", "could not carry out its order: buffer `x` has no guards");
-    // Anybody can print and exit like that.
+    no(broken, "worker", "could not execute its plan: buffer `x` has no guards");
+    // Any library can print this and exit with these statuses.
     let printed = "thread 'main' panicked at src/main.rs:1\nworker: it is broken\n";
     for status in [101, 2] {
         let library = healthy().cut(inside(2, 0), End::Exited(status)).stderr(printed);
         check(&library, Kind::LibraryExit, "library-exit:hipMemcpy", "ended itself");
     }
     for signal in [1, 2, 9, 15] {
-        no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", "somebody else");
+        no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", "from outside");
     }
     for (signal, why) in [(24, "processor time"), (25, "limit of file sizes")] {
         no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", why);
@@ -179,7 +179,7 @@ fn trouble_of_our_own_is_no_verdict() {
     let refused = healthy().with(settled).stderr("starter: this machine allows files=20000\n");
     no(refused, "worker", "could not be started: this machine allows files=20000");
     let alone = End::Exited(plan::WORKER_ORPHANED);
-    no(healthy().cut(inside(2, 0), alone), "left-alone", "closed the standard input");
+    no(healthy().cut(inside(2, 0), alone), "left-alone", "standard input or output was closed");
     let stopped = |run: &mut Run| run.seen.events.insert(HEAD, Event::Stopped { step: 2 });
     no(healthy().with(stopped), "worker", "stopped at hipMemcpy");
     let stranger =
@@ -188,7 +188,7 @@ fn trouble_of_our_own_is_no_verdict() {
 }
 
 #[test]
-fn what_a_stack_lacks_skips_the_trial() {
+fn missing_library_or_function_skips_the_trial() {
     let lacks = |what: &str| {
         healthy().with(|run| {
             run.seen.events.truncate(1);
@@ -213,7 +213,7 @@ fn what_a_stack_lacks_skips_the_trial() {
 }
 
 #[test]
-fn statuses_are_compared() {
+fn statuses_are_compared_with_the_case() {
     let kind = Kind::ApiError;
     let failed = healthy().returned(2, 1, "hipErrorInvalidValue", None);
     check(&failed, kind, "api-error:hipMemcpy:hipErrorInvalidValue", "(line 15) returned");
@@ -237,17 +237,17 @@ fn statuses_are_compared() {
     let refused = expects(&forbidden).returned(1, 900, "hipErrorStreamCaptureUnsupported", None);
     check(&refused, Kind::Pass, "pass", "");
 
-    // Without a version of the stack, the runtime's own decides.
+    // Without a version of the stack, the version of the runtime decides.
     check(&expects(&forbidden).with(|run| run.rocm = None), kind, signature, "");
 
-    // A version that the case says nothing of is recorded and not judged.
+    // A status for a version that the case does not mention is recorded but not judged.
     let unsaid = expects(&[("<6.0", "hipErrorX")]);
     check(&unsaid, Kind::Pass, "pass", "");
     assert!(unsaid.judge().details[0].contains("states no status for ROCm 7.2.4"));
 }
 
 #[test]
-fn a_checked_call_that_fails_ends_the_plan() {
+fn failed_call_ends_the_plan() {
     let stop = |end: End| {
         let mut run = healthy().returned(2, 1, "hipErrorInvalidValue", None).cut(begins(3, 0), end);
         run.seen.events.push(Event::Stopped { step: 2 });
@@ -263,7 +263,7 @@ fn a_checked_call_that_fails_ends_the_plan() {
 }
 
 #[test]
-fn values_are_compared() {
+fn values_are_compared_with_the_case() {
     let gives = |call: Call, wanted: &str, value: Option<&str>| {
         let mut step = step(1, 9, call);
         step.gives = Some(ByVersion::always(vec![wanted.to_owned()]));
@@ -298,7 +298,7 @@ fn values_are_compared() {
 }
 
 #[test]
-fn memory_that_is_not_given_back_is_a_leak() {
+fn unreleased_memory_is_a_leak() {
     let run =
         |after: &str| {
             let mut last = step(2, 9, Call::MemGetInfo);
@@ -313,7 +313,7 @@ fn memory_that_is_not_given_back_is_a_leak() {
     check(&run("4032"), Kind::Leak, "leak:hipMemGetInfo", "64 bytes of device memory");
     let signature = "unexpected-value:hipMemGetInfo:more-than-the-total";
     check(&run("more than the total"), Kind::ApiError, signature, "expected was returned");
-    // Where it moves by itself, its counts say nothing.
+    // If free memory changes while the worker does nothing, its counts prove nothing.
     let at_rest = |bytes: &[u64]| {
         run("4032").with(|run| {
             run.seen.events.insert(HEAD, Event::FreeAtRest { bytes: bytes.to_vec() });
@@ -342,7 +342,7 @@ fn kernels_must_compile() {
 }
 
 #[test]
-fn the_end_of_a_process_is_named_by_its_call() {
+fn end_of_a_process_is_named_after_its_call() {
     let segfault = || End::Signalled { signal: 11 };
     let crash = healthy().cut(inside(3, 1), segfault());
     check(&crash, Kind::Crash, "crash:hipMemcpy", "SIGSEGV in hipMemcpy (line 16, iteration 2)");
@@ -373,7 +373,7 @@ fn calls_of_two_threads_are_both_named() {
 }
 
 #[test]
-fn teardown_is_judged_apart() {
+fn failures_after_the_trial_are_named_teardown() {
     let kind = Kind::TeardownCrash;
     let free = || healthy().cut(inside(120, 0), End::Signalled { signal: 6 });
     check(&free(), kind, "teardown-crash", "badly in hipFree: SIGABRT");
@@ -383,7 +383,7 @@ fn teardown_is_judged_apart() {
     check(&ended(End::Signalled { signal: 11 }), kind, "teardown-crash", "SIGSEGV");
     let early = healthy().cut(|e| matches!(e, Event::Bye), End::Exited(0));
     check(&early, kind, "teardown-crash", "exit status 0");
-    // `_exit(0)` in a destructor, or in a handler of SIGSEGV there.
+    // This happens after `_exit(0)` in a destructor, or in a SIGSEGV handler during the teardown.
     check(&ended(End::Exited(0)), kind, "teardown-crash", "after the teardown: exit status 0");
     let left = || ended(End::Exited(plan::WORKER_DONE)).with(|run| run.seen.left_behind = 1);
     check(&left(), Kind::Leak, "leak:process", "left a process behind");
@@ -396,7 +396,7 @@ fn teardown_is_judged_apart() {
 }
 
 #[test]
-fn a_fault_of_the_device_explains_the_end() {
+fn device_fault_explains_the_end() {
     let ours = "rocrepro-device: fault: kernel add_u32.kd: load of 4 bytes at 0x10, not mapped\n";
     let kind = Kind::MemoryFault;
     let aborted = || healthy().cut(inside(3, 0), End::Signalled { signal: 6 });
@@ -419,7 +419,7 @@ fn a_fault_of_the_device_explains_the_end() {
 }
 
 #[test]
-fn what_the_sanitizer_found_comes_before_what_followed() {
+fn sanitizer_findings_come_before_later_failures() {
     let kind = Kind::MemoryFault;
     let race = "rocrepro-device: finding: kernel k.kd: LDS race at 0x0\n";
     check(
@@ -447,14 +447,14 @@ fn what_the_sanitizer_found_comes_before_what_followed() {
 }
 
 #[test]
-fn a_hang_is_told_with_what_the_device_says_of_it() {
+fn hang_shows_what_the_device_reports() {
     let hang = "rocrepro-device: hang: kernel k: wave 0 of workgroup 3 waits\n";
     assert_eq!(healthy().stderr(hang).judge().kind, Kind::Pass);
     let outcome = healthy().cut(inside(3, 0), QUIET).stderr(hang).judge();
     assert_eq!(outcome.kind, Kind::Hang);
     assert_eq!(
         outcome.details[0],
-        "The device says what does not end: kernel k: wave 0 of workgroup 3 waits"
+        "The device reports what hangs: kernel k: wave 0 of workgroup 3 waits"
     );
 }
 
@@ -472,9 +472,8 @@ fn the_first_deviation_decides() {
     assert!(details.contains("Afterwards: the process died of SIGSEGV in hipMemcpy"), "{details}");
 }
 
-/// Bytes of a fill step of these plans, whose stamp is its id.
 #[test]
-fn every_fault_has_outcomes_that_notice_it() {
+fn every_fault_has_outcomes_that_detect_it() {
     for fault in Fault::ALL {
         let kinds = expected_under(*fault);
         assert!(!kinds.is_empty() && kinds.iter().all(|kind| kind.is_failure()), "{fault}");
@@ -482,7 +481,7 @@ fn every_fault_has_outcomes_that_notice_it() {
 }
 
 #[test]
-fn kinds_are_called_the_same_everywhere() {
+fn kind_names_match_their_json() {
     for kind in Kind::ALL {
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
     }
@@ -507,7 +506,7 @@ fn calls_are_counted_by_phase() {
 }
 
 #[test]
-fn the_time_of_the_body_is_that_of_its_calls() {
+fn body_time_is_the_time_of_its_calls() {
     let (_, events) = crate::fixture::recorded();
     let body = |events: &[Event]| crate::body_ns(&phases(events));
     let slower = |slow: Phase| {
@@ -525,7 +524,7 @@ fn the_time_of_the_body_is_that_of_its_calls() {
     assert!(time > 0);
     assert_eq!(slower(Phase::Body), 1000 * time);
     for other in [Phase::Setup, Phase::Verify, Phase::Teardown] {
-        assert_eq!(slower(other), time, "{other} is no part of the body");
+        assert_eq!(slower(other), time, "{other} is not part of the body");
     }
 }
 
@@ -542,9 +541,9 @@ fn any_end() -> impl Strategy<Value = End> {
 }
 
 proptest! {
-    /// Whatever a broken worker says, in whatever order, there is an outcome, and never an unproven pass.
+    /// Every order of events that a broken worker may send has an outcome, and never an unproven pass.
     #[test]
-    fn no_order_of_events_upsets_the_judge(
+    fn every_order_of_events_has_an_outcome(
         picks in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
         keep_head in any::<bool>(),
         end in any_end(),
@@ -566,7 +565,7 @@ proptest! {
         }
     }
 
-    /// Whatever a check reads instead of the right bytes is wrong data, with a class.
+    /// Any other bytes than the right ones are wrong data, with a class.
     #[test]
     fn any_wrong_bytes_are_wrong_data(got in prop::collection::vec(any::<u8>(), 0..200)) {
         let run = healthy().read(4, 1, |bytes| *bytes = got);

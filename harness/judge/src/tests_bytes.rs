@@ -1,4 +1,4 @@
-//! Wrong bytes and where they came from.
+//! Tests of the explanations of wrong bytes.
 
 use plan::{Arg, Call, Event, POISON_BYTE, Plan, Step};
 
@@ -55,7 +55,7 @@ fn wrong_bytes_are_traced() {
     wrong(loops(), (4, 1), torn(&[0; 64]), name, "right up to offset 48, then all zero");
     wrong(loops(), (4, 1), torn(&poison), name, "then the poison");
     wrong(loops(), (4, 1), torn(&first), name, "then an earlier version");
-    // A hole in the middle is no tear.
+    // Wrong bytes in the middle are not a torn write.
     let hole = mixed(&[&second[..16], &[0; 16], &second[32..]]);
     wrong(loops(), (4, 1), hole, "wrong-data:back:zero", "all zero");
     let both = mixed(&[&[0; 16], &second[16..32], &first[32..]]);
@@ -67,7 +67,7 @@ fn wrong_bytes_are_traced() {
 }
 
 #[test]
-fn rows_that_did_not_arrive_are_a_tear() {
+fn missing_rows_are_a_torn_write() {
     // Three rows of 8 bytes with 8 bytes of padding, over an older pattern.
     let stream = "default".to_owned();
     let rows = Call::Copy2d {
@@ -87,7 +87,7 @@ fn rows_that_did_not_arrive_are_a_tear() {
 }
 
 #[test]
-fn a_source_that_was_rewritten_shows_as_later() {
+fn rewritten_source_shows_as_later() {
     let body = vec![
         fill(1, 3, "src"),
         copy(2, 4, "dst", "src", 64),
@@ -128,7 +128,7 @@ fn bytes_of_another_buffer_are_named() {
 }
 
 #[test]
-fn the_result_of_a_kernel_is_traced() {
+fn kernel_result_is_traced() {
     let args = |out: &str, input: &str| {
         vec![Arg::Address(at(out)), Arg::Address(at(input)), Arg::u32(16), Arg::u32(7)]
     };
@@ -149,7 +149,7 @@ fn the_result_of_a_kernel_is_traced() {
 }
 
 #[test]
-fn guards_are_watched() {
+fn overwritten_guards_are_wrong_data() {
     let touched =
         |at: std::ops::Range<usize>, byte: u8| healthy().read(6, 0, |got| got[at].fill(byte));
     let run = touched(256..260, 0);
@@ -167,7 +167,7 @@ fn guards_are_watched() {
 }
 
 #[test]
-fn bytes_that_were_not_kept_are_still_wrong() {
+fn dropped_bytes_are_still_wrong() {
     let run = healthy().read(4, 0, |got| got.fill(0)).with(|run| run.files.clear());
     check(&run, Kind::WrongData, "wrong-data:back:unknown", "were not kept");
 }

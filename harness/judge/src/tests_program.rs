@@ -1,4 +1,4 @@
-//! What programs say and how they end, judged.
+//! Tests of the outcomes of program cases.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn witness(build_id: &str) -> Witness {
     }
 }
 
-/// A process whose HIP called another HSA runtime.
+/// Returns the report of a process whose HIP called another HSA runtime.
 fn astray() -> Witness {
     let other = Mapped {
         name: "libhsa-runtime64.so".to_owned(),
@@ -85,7 +85,7 @@ struct Run {
     left_behind: u32,
 }
 
-/// A program that did all that it should.
+/// Returns the run of a program that passes.
 fn good() -> Run {
     Run {
         program: program(),
@@ -103,7 +103,7 @@ impl Run {
         self.judged().0
     }
 
-    /// And where each thing that was wrong stands.
+    /// Returns the outcome and the location of each failed check.
     fn judged(&self) -> (Outcome, Vec<Location>) {
         let observation = Observation {
             events: Vec::new(),
@@ -142,22 +142,22 @@ impl Run {
 }
 
 #[test]
-fn a_program_passes_that_checked_something_and_came_to_its_end() {
+fn program_passes_if_it_checked_something_and_reached_its_end() {
     let pass = good().is("pass");
     assert_eq!(pass.summary, "1 check of the program held, and it came to its end");
     Run { said: vec![begin(), Said::Done { pid: 7 }], ..good() }.is("no-verdict:no-check");
     Run { said: vec![begin(), check(None)], ..good() }.is("library-exit:program");
     Run { said: vec![begin(), phase("copy"), check(None)], ..good() }.is("library-exit:copy");
-    // A program that never came to the helper has not come to its end either.
+    // A program that never imported the helper has not reported its end either.
     Run { said: Vec::new(), ..good() }.is("library-exit:program");
 }
 
 #[test]
-fn the_first_thing_that_is_wrong_decides() {
+fn first_failed_check_decides() {
     let said =
         vec![begin(), check(None), check(Some((About::Data, "zero"))), Said::Done { pid: 7 }];
     let zero = Run { said, ..good() }.is("wrong-data:sum:zero");
-    // The second line of a program whose first one is the seventh of the case.
+    // Line 2 of a program whose line 1 is line 7 of the case.
     assert_eq!(zero.at.line, Some(8));
     assert_eq!(zero.summary, "sum (line 8): 3 of 3 wrong");
     assert!(is_stated(device::Fault::CopyZero, &zero));
@@ -177,9 +177,9 @@ fn the_first_thing_that_is_wrong_decides() {
     assert_eq!(raised.is("exception:KeyError:program.py:1").at.line, Some(7));
 }
 
-/// The helper reports one, Python on standard error the other.
+/// The helper reports one exception, Python reports the other on standard error.
 #[test]
-fn one_exception_has_one_signature() {
+fn exception_has_one_signature_with_and_without_helper() {
     let stderr = "Traceback (most recent call last):\n  File \"/tmp/a/program.py\", line 2, in <module>\n    f()\n  File \
                   \"/tmp/a/program.py\", line 1, in f\nKeyError: 'x'\n";
     let place = RaisedAt { file: "program.py".to_owned(), line: 1, function: "f".to_owned() };
@@ -203,7 +203,7 @@ fn one_exception_has_one_signature() {
     assert_eq!(with_helper.summary, "the program ended by an exception (line 7): KeyError: 'x'");
     assert_eq!(without.summary, "the program ended by an exception: KeyError: 'x'");
     assert_eq!((with_helper.kind, with_helper.at.line), (without.kind, Some(7)));
-    // With a status of its own the program went on after that.
+    // With another status than 1, the program continued after the traceback.
     let went_on = Run {
         program: command(ProgramExpectations::default()),
         said: Vec::new(),
@@ -214,9 +214,9 @@ fn one_exception_has_one_signature() {
     went_on.is("exit:3:KeyError:-'x'");
 }
 
-/// Two of them need not be the same.
+/// Two failures with the same bare exit status may be different.
 #[test]
-fn exit_status_without_a_word_is_said_to_identify_nothing() {
+fn bare_exit_status_identifies_nothing() {
     let silent = Run {
         program: command(ProgramExpectations::default()),
         said: Vec::new(),
@@ -224,18 +224,18 @@ fn exit_status_without_a_word_is_said_to_identify_nothing() {
         ..good()
     };
     let outcome = silent.is("exit:1");
-    assert!(outcome.summary.ends_with("said nothing by which the failure could be recognised"));
+    assert!(outcome.summary.ends_with("wrote nothing that identifies the failure"));
 }
 
 #[test]
-fn the_last_words_are_those_of_the_process_that_began() {
+fn only_the_first_process_reports_the_end() {
     let child = || Said::Begin { nonce: NONCE.to_owned(), runs_on: String::new(), pid: 8 };
     let said = |said| Run { said, ..good() };
     let done = |pid| Said::Done { pid };
     let early = said(vec![begin(), check(None), child(), done(8)]).is("library-exit:program");
     assert!(early.summary.contains("(one of its children did)"), "{}", early.summary);
     said(vec![begin(), child(), check(None), done(8), done(7)]).is("pass");
-    // The parent checks on when its child is done.
+    // The parent continues to check after its child is done.
     said(vec![begin(), child(), done(8), check(None), done(7)]).is("pass");
     said(vec![begin(), check(None), done(7), check(None)]).is("no-verdict:done-early");
     let wrong = Some((About::Data, "other"));
@@ -243,18 +243,18 @@ fn the_last_words_are_those_of_the_process_that_began() {
 }
 
 #[test]
-fn the_end_of_the_process_is_judged_by_how_far_it_had_come() {
+fn end_of_a_program_is_judged_by_its_progress() {
     let at = |end, said| Run { end, said, ..good() };
     let middle = || vec![begin(), phase("launch")];
     let over = || vec![begin(), check(None), Said::Done { pid: 7 }];
     at(End::Exited(3), middle()).is("exit:3");
     at(End::Signalled { signal: 11 }, middle()).is("crash:launch:SIGSEGV");
     at(End::Signalled { signal: 6 }, over()).is("teardown-crash");
-    // A status that was chosen is no crash.
+    // A process that exits with a status did not crash.
     at(End::Exited(3), over()).is("exit:3");
     at(End::TimedOut { limit: Limit::Quiet }, middle()).is("hang:launch");
     at(End::TimedOut { limit: Limit::Total }, over()).is("hang:teardown");
-    // Somebody else's doing.
+    // Something outside the program ended it.
     at(End::Signalled { signal: 9 }, middle()).is("no-verdict:killed");
     at(End::NotStarted("no memory".into()), Vec::new()).is("no-verdict:not-started");
     at(End::Lost("flooded".into()), middle()).is("no-verdict:lost");
@@ -264,7 +264,7 @@ fn the_end_of_the_process_is_judged_by_how_far_it_had_come() {
 }
 
 #[test]
-fn programs_whose_calls_went_past_the_device_have_no_verdict() {
+fn programs_that_bypassed_the_device_have_no_verdict() {
     let skip = |why: &str| vec![begin(), Said::Skip { why: why.to_owned() }];
     Run { said: skip("no GPU"), ..good() }.is("skip:program");
     Run { said: skip("no torch"), witnesses: Vec::new(), ..good() }.is("skip:program");
@@ -285,7 +285,7 @@ fn programs_whose_calls_went_past_the_device_have_no_verdict() {
     let linked = Program { what, ..program() };
     Run { program: linked, witnesses: vec![never.clone()], said: skip("no driver"), ..good() }
         .is("skip:program");
-    // A child that only imports a framework uses no device.
+    // A child that only imports a framework does not use the device.
     Run { witnesses: vec![witness("aa"), never], ..good() }.is("pass");
     let text = "ImportError: /torch/lib/libamdhip64.so: undefined symbol: hsa_of_8, version ROCR_1";
     let exception =
@@ -303,7 +303,7 @@ fn programs_may_bring_their_own_hip() {
     assert_eq!(brought(&brings.witnesses, Some("aa")).unwrap().path, "/usr/lib/libamdhip64.so.7");
     assert_eq!(brought(&[witness("aa")], Some("aa")), None);
     assert_eq!(brought(&[astray()], Some("aa")), None);
-    // The compiler of the stack makes programs that bring none.
+    // The stack's compiler builds programs that do not bring their own HIP.
     let source = Source { text: String::new(), file: None, above: 6 };
     let what = ProgramBody::Cpp { source, arch: Vec::new(), options: Vec::new() };
     let compiled = Program { what, ..program() };
@@ -311,7 +311,7 @@ fn programs_may_bring_their_own_hip() {
 }
 
 #[test]
-fn without_proof_there_is_no_verdict() {
+fn unproven_programs_have_no_verdict() {
     Run { witnesses: Vec::new(), ..good() }.is("no-verdict:device");
     let crashed = End::Signalled { signal: 11 };
     Run { witnesses: Vec::new(), end: crashed, ..good() }.is("no-verdict:device");
@@ -330,7 +330,7 @@ fn without_proof_there_is_no_verdict() {
 }
 
 #[test]
-fn a_command_is_judged_by_what_is_stated() {
+fn commands_are_judged_by_their_required_output() {
     let stated = |says: &[&str], never: &[&str], exit| ProgramExpectations {
         exit,
         says: says.iter().map(|s| (*s).to_owned()).collect(),
@@ -345,7 +345,7 @@ fn a_command_is_judged_by_what_is_stated() {
     };
     let says = || stated(&["sum 7"], &["Error"], None);
     let pass = run(says(), "sum 7\n", End::Exited(0)).is("pass");
-    assert_eq!(pass.summary, "the program ended and said what it must");
+    assert_eq!(pass.summary, "the program ended with the required output");
     run(says(), "sum 8\n", End::Exited(0)).is("wrong-data:output:missing");
     run(says(), "sum 7\nError\n", End::Exited(0)).is("wrong-data:output:forbidden");
     run(says(), "sum 7\n", End::Exited(2)).is("exit:2:sum-#");
@@ -354,7 +354,7 @@ fn a_command_is_judged_by_what_is_stated() {
 }
 
 #[test]
-fn faults_of_the_device_are_told_unless_the_case_is_about_them() {
+fn device_faults_fail_a_program_that_does_not_expect_them() {
     let fault = "rocrepro-device: fault: kernel k: device-side abort\n";
     Run { stderr: fault, ..good() }.is("memory-fault:k");
     let said = vec![begin(), Said::ToldOfFault, check(None), Said::Done { pid: 7 }];
@@ -363,9 +363,9 @@ fn faults_of_the_device_are_told_unless_the_case_is_about_them() {
     Run { stderr: finding, ..good() }.is("memory-fault:k");
 }
 
-/// Neither a signal from elsewhere nor something that is missing afterwards takes back what was found.
+/// Neither a signal from outside nor a later skip message undoes a failed check.
 #[test]
-fn a_wrong_check_decides_whatever_comes_after_it() {
+fn failed_check_decides_whatever_follows() {
     let wrong = check(Some((About::Data, "zero")));
     let skip = Said::Skip { why: "no numpy".to_owned() };
     Run { said: vec![begin(), wrong.clone(), skip], ..good() }.is("wrong-data:sum:zero");
@@ -374,7 +374,7 @@ fn a_wrong_check_decides_whatever_comes_after_it() {
 }
 
 #[test]
-fn a_place_is_a_line_of_the_case_or_of_the_file_of_the_program() {
+fn location_is_a_line_of_the_case_or_the_program() {
     let answer = check(Some((About::Answer, "hipErrorUnknown")));
     let exception = Said::Exception {
         name: "KeyError".to_owned(),
@@ -397,7 +397,7 @@ fn a_place_is_a_line_of_the_case_or_of_the_file_of_the_program() {
     assert_eq!(outcome.summary, "sum (line 2 of sums.py): 3 of 3 wrong");
     assert!(red.iter().all(|at| at.line == Some(5)), "{red:?}");
 
-    // The helper does not know the line of each check.
+    // The helper does not know the line of every check.
     let nowhere = match check(Some((About::Data, "zero"))) {
         Said::Check { name, wrong, .. } => Said::Check { name, line: 0, wrong },
         other => other,
@@ -407,7 +407,7 @@ fn a_place_is_a_line_of_the_case_or_of_the_file_of_the_program() {
 }
 
 #[test]
-fn what_could_not_be_started_is_not_what_ended_with_127() {
+fn failed_start_differs_from_exit_status_127() {
     let stderr = "starter: cannot set the limit `files`\n";
     let ended = |stderr| Run { end: End::Exited(127), said: Vec::new(), stderr, ..good() };
     let outcome = ended(stderr).is("no-verdict:not-started");
@@ -416,7 +416,7 @@ fn what_could_not_be_started_is_not_what_ended_with_127() {
 }
 
 #[test]
-fn a_failure_that_something_else_explains_keeps_what_was_seen() {
+fn explained_failure_keeps_its_details() {
     let said = vec![begin(), check(Some((About::Data, "zero")))];
     let failed = Run { said, ..good() }.is("wrong-data:sum:zero");
     let put_down = failed.clone().put_down_to("no-verdict:hardware", "the GPU".to_owned());
@@ -426,7 +426,7 @@ fn a_failure_that_something_else_explains_keeps_what_was_seen() {
 }
 
 #[test]
-fn the_last_words_of_a_program_are_shown() {
+fn last_lines_of_output_are_shown() {
     let failed = Run {
         said: vec![begin(), check(Some((About::Data, "zero")))],
         stderr: "a warning\nzeros\n\n",
@@ -444,15 +444,15 @@ fn the_last_words_of_a_program_are_shown() {
 }
 
 #[test]
-fn what_the_device_told_of_a_program_is_recorded_as_of_a_worker() {
+fn device_reports_are_recorded_as_worker_events() {
     assert_eq!(told_of_device(&[]), []);
     let mut first = witness("aa");
     first.identity.config.devices = 2;
-    let told = told_of_device(&[first.clone(), witness("bb")]);
+    let events = told_of_device(&[first.clone(), witness("bb")]);
     let [Event::Loaded { libraries }, Event::Device { count, gfx, memory, emulated, .. }] =
-        &told[..]
+        &events[..]
     else {
-        panic!("{told:?}");
+        panic!("{events:?}");
     };
     let named: Vec<_> = libraries.iter().map(|l| (&*l.name, l.build_id.as_deref())).collect();
     assert_eq!(named, [("libamdhip64.so.7", Some("aa"))]);

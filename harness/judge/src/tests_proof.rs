@@ -1,4 +1,4 @@
-//! Who answered, how it was started, and whether it started at all.
+//! Tests of the proof: which worker answered, how it was started, and whether it started at all.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[test]
-fn a_worker_that_was_started_in_another_way_proves_nothing() {
+fn worker_with_another_order_or_environment_proves_nothing() {
     type Found<'f> =
         (&'f mut String, &'f mut BTreeMap<String, String>, &'f mut BTreeMap<String, String>);
     fn found(change: fn(Found<'_>)) -> Run {
@@ -26,7 +26,7 @@ fn a_worker_that_was_started_in_another_way_proves_nothing() {
     let no = |run: Run, why: &str, summary: &str| {
         check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
     };
-    no(found(|(order, ..)| order.push('x')), "worker", "other orders than it was sent");
+    no(found(|(order, ..)| order.push('x')), "worker", "another order than the one that was sent");
     let without: fn(Found<'_>) = |(_, variables, _)| _ = variables.remove("HSA_XNACK");
     no(found(without), "environment", "no HSA_XNACK=1");
     let other: fn(Found<'_>) =
@@ -35,19 +35,19 @@ fn a_worker_that_was_started_in_another_way_proves_nothing() {
     no(found(|(.., limits)| limits.clear()), "environment", "no stack=8M");
     let more: fn(Found<'_>) = |(.., limits)| _ = limits.insert("stack".into(), "unlimited".into());
     no(found(more), "environment", "stack=unlimited instead of 8M");
-    // What nobody stated is the machine's.
+    // Limits that were not requested are the machine's.
     let own: fn(Found<'_>) = |(.., limits)| _ = limits.insert("processes".into(), "9".into());
     check(&found(own), Kind::Pass, "pass", "");
     let added: fn(Found<'_>) =
         |(_, variables, _)| _ = variables.insert("SLURM_JOB_ID".into(), "1".into());
-    no(found(added), "environment", "SLURM_JOB_ID=1, which nobody set");
-    // A launcher may say which device is its job's.
+    no(found(added), "environment", "SLURM_JOB_ID=1, which was not requested");
+    // A launcher may set variables that choose the devices of its job.
     check(&found(added).with(|run| run.launched = true), Kind::Pass, "pass", "");
     no(found(without).with(|run| run.launched = true), "environment", "no HSA_XNACK=1");
 }
 
 #[test]
-fn a_worker_that_is_not_alone_proves_nothing() {
+fn second_worker_on_the_pipe_proves_nothing() {
     let no = |run: Run, summary: &str| {
         check(&run, Kind::NoVerdict, "no-verdict:worker", summary);
     };
@@ -72,7 +72,7 @@ fn a_worker_that_is_not_alone_proves_nothing() {
         let (what, why) = ("libhiprand".to_owned(), String::new());
         run.seen.events.insert(HEAD + 2, Event::Missing { what, why, there: false });
     };
-    no(healthy().with(missing), "is missing, and went on");
+    no(healthy().with(missing), "is missing, but continued");
     no(healthy().with(|run| run.seen.garbage.push("garbage".into())), "on its pipe: garbage");
     check(&healthy().with(|run| run.seen.noise.push("welcome".into())), Kind::Pass, "pass", "");
     let second = healthy().with(|run| {
@@ -84,7 +84,7 @@ fn a_worker_that_is_not_alone_proves_nothing() {
 }
 
 #[test]
-fn a_runtime_that_does_not_start_fails_where_the_machine_is_able() {
+fn runtime_that_does_not_start_fails_on_a_capable_machine() {
     let segfault = || End::Signalled { signal: 11 };
     let in_init = |end: End, able: Able| {
         healthy().cut(|e| matches!(e, Event::Device { .. }), end).with(|run| {
@@ -121,7 +121,7 @@ fn a_runtime_that_does_not_start_fails_where_the_machine_is_able() {
     check(&memory(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
     let signature = "api-error:hipInit:hipErrorOutOfMemory";
     check(&memory(Able::AnotherStack), Kind::ApiError, signature, "in phase init");
-    // Another release may support what this one does not.
+    // Another release may support a device that this one does not.
     let none = |able| refused("hipErrorNoDevice", able);
     check(&none(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
     check(&none(Able::AnotherStack), Kind::NoVerdict, "no-verdict:no-device", "may not support");
@@ -129,7 +129,7 @@ fn a_runtime_that_does_not_start_fails_where_the_machine_is_able() {
 }
 
 #[test]
-fn a_library_that_cannot_be_loaded_fails_the_trial() {
+fn library_that_cannot_be_loaded_fails_the_trial() {
     let lacks = |what: &str, able: Able| {
         healthy().with(|run| {
             run.able = able;
@@ -147,7 +147,7 @@ fn a_library_that_cannot_be_loaded_fails_the_trial() {
 }
 
 #[test]
-fn a_gpu_shows_by_its_driver_and_the_stack_below() {
+fn gpu_is_proven_by_its_driver_and_libraries() {
     let library = |name: &str, root: &str| plan::LoadedLibrary {
         name: name.to_owned(),
         path: format!("{root}/lib/{name}"),
@@ -178,7 +178,7 @@ fn a_gpu_shows_by_its_driver_and_the_stack_below() {
 }
 
 #[test]
-fn lateness_is_as_it_was_ordered() {
+fn delays_are_injected_only_on_request() {
     let run = |late: bool, says: bool| {
         healthy().with(|run| {
             run.late = late;
@@ -190,6 +190,11 @@ fn lateness_is_as_it_was_ordered() {
     };
     check(&run(true, true), Kind::Pass, "pass", "");
     check(&run(false, false), Kind::Pass, "pass", "");
-    check(&run(true, false), Kind::NoVerdict, "no-verdict:worker", "how often it made work late");
-    check(&run(false, true), Kind::NoVerdict, "no-verdict:worker", "was not told to");
+    check(&run(true, false), Kind::NoVerdict, "no-verdict:worker", "how many delays it injected");
+    check(
+        &run(false, true),
+        Kind::NoVerdict,
+        "no-verdict:worker",
+        "delays that were not requested",
+    );
 }

@@ -1,34 +1,34 @@
-//! Follows the events of a worker up to the first deviation.
+//! Follows the events of a worker and finds the first deviation from its plan.
 
 use std::collections::{HashMap, HashSet};
 
 use plan::{Call, Choice, Event, FirstValueCheck, Phase, Version};
 
 use crate::{
-    Context, Kind, Location, Observation, Outcome, data, data::Read, expect, index::Index, words,
+    Context, Kind, Location, Observation, Outcome, data, data::Read, expect, index::Index, phrases,
 };
 
-/// What the events of one worker say.
+/// Summary of the events of one worker.
 pub(crate) struct Trail {
-    /// The first deviation in time.
+    /// First deviation in time.
     pub(crate) deviation: Option<Outcome>,
-    /// Where something deviated, the first deviation included, each step once.
+    /// Location of each step that deviated, including the first deviation.
     pub(crate) red: Vec<Location>,
-    /// Remarks that no verdict depends on.
+    /// Remarks that do not affect the verdict.
     pub(crate) notes: Vec<String>,
-    /// The last phase that was entered.
+    /// Last phase that was entered.
     pub(crate) phase: Phase,
-    /// Calls that have not returned, by step and occurrence; more than one where threads are.
+    /// Calls that have not returned, by step and occurrence. Threads can have several.
     pub(crate) open: Vec<(u32, u32)>,
-    /// Whether everything but the teardown is over.
+    /// True if everything but the teardown is over.
     pub(crate) done: bool,
-    /// Whether the teardown is over.
+    /// True if the teardown is over.
     pub(crate) bye: bool,
-    /// Whether a failed call ended the plan before its end, as the worker says.
+    /// True if the worker reported that a failed call ended the plan early.
     pub(crate) stopped: bool,
     /// Checks whose bytes were reported, by step and occurrence.
     pub(crate) read: HashSet<(u32, u32)>,
-    /// Whether a call returned another status than success, as the plan wants or not.
+    /// True if a call returned another status than success, expected or not.
     pub(crate) refused: bool,
 }
 
@@ -73,20 +73,20 @@ struct Walker<'a> {
     index: &'a Index<'a>,
     version: &'a Version,
     wanted: HashMap<(u32, u32), &'a str>,
-    /// The first buffer of a comparison whose second has not come yet.
+    /// First buffer of each comparison whose second buffer was not reported yet.
     first_of_pair: HashMap<(u32, u32), Read<'a>>,
     /// Free bytes at the first hipMemGetInfo.
     free_at_first: Option<i128>,
-    /// Microseconds of the first time that must be steady.
+    /// First of the elapsed times that must be steady, in microseconds.
     time_at_first: Option<i128>,
     trail: Trail,
-    /// The last phase that the worker itself named.
+    /// Last phase that the worker itself reported.
     entered: Option<Phase>,
-    /// Calls that were begun.
+    /// Calls that have begun.
     begun: HashSet<(u32, u32)>,
 }
 
-/// What a step came to.
+/// Result of a step.
 struct Ended<'a> {
     code: i32,
     status: &'a str,
@@ -125,7 +125,7 @@ impl<'a> Walker<'a> {
                 let api = self.index.api(*step);
                 self.deviate(Some(Outcome::no_verdict(
                     "worker",
-                    format!("the worker stopped at {api} without a reason that can be seen"),
+                    format!("the worker stopped at {api} without a visible reason"),
                 )));
             }
             Event::Done if self.trail.done => self.deviate(Some(twice())),
@@ -139,7 +139,7 @@ impl<'a> Walker<'a> {
                 self.trail.phase = Phase::Teardown;
             }
             Event::Bye => self.trail.bye = true,
-            // A run in which something is missing was judged by that.
+            // `proof` judged a run in which something is missing.
             Event::Hello { .. }
             | Event::Confined { .. }
             | Event::Missing { .. }
@@ -189,7 +189,7 @@ impl<'a> Walker<'a> {
             match returns.at(self.version) {
                 Some(names) if expect::status_fits(names, code, status) => {}
                 Some(names) => {
-                    let wanted = words::any_of(names);
+                    let wanted = phrases::any_of(names);
                     let summary = format!("{api}{place} returned {status}; expected was {wanted}");
                     let signature = format!("api-error:{api}:{status}");
                     return Some(Outcome::new(Kind::ApiError, signature, summary).at(at));
@@ -211,7 +211,7 @@ impl<'a> Walker<'a> {
             let signature = format!("api-error:{api}:{status}");
             return Some(Outcome::new(Kind::ApiError, signature, summary).at(at));
         }
-        // A call that failed as expected gives no value.
+        // A call that failed as expected returns no value.
         if code != 0 { None } else { self.value(id, occurrence, value) }
     }
 
@@ -263,7 +263,7 @@ impl<'a> Walker<'a> {
             return None;
         }
         let got = value.unwrap_or("nothing");
-        let wanted = words::any_of(wanted);
+        let wanted = phrases::any_of(wanted);
         let summary = format!("{api}{place} gave {got}; expected was {wanted}");
         let signature = format!("unexpected-value:{api}:{got}");
         Some(Outcome::new(Kind::ApiError, signature, summary).at(at))
@@ -304,17 +304,17 @@ impl<'a> Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// Wrong bytes behind the first deviation: where they are is told, and what they are is not.
+    /// Returns the location of wrong bytes after the first deviation. The bytes themselves are not explained.
     fn again(&self, (step, occurrence): (u32, u32)) -> Outcome {
         let at = self.index.location(step, occurrence);
         Outcome::new(Kind::WrongData, String::new(), String::new()).at(at)
     }
 }
 
-/// Something was said in a place where no worker says it.
+/// Returns a `no-verdict` outcome for an event that no worker sends at this point.
 fn too_early(what: &str) -> Outcome {
     let summary = format!(
-        "the worker said {what} while calls were still to be made: it is not the worker who says so"
+        "the worker reported {what} while calls were still to be made: another process wrote this"
     );
     Outcome::no_verdict("worker", summary)
 }
@@ -326,6 +326,6 @@ fn twice() -> Outcome {
 fn stranger(step: u32) -> Outcome {
     Outcome::no_verdict(
         "worker",
-        format!("the worker speaks of step {step}, which is not in its plan"),
+        format!("the worker reports step {step}, which is not in its plan"),
     )
 }

@@ -2,19 +2,19 @@ use plan::{Event, Phase};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How many calls a phase made and how long they took.
+/// Number and duration of the calls of one phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseUse {
-    /// The phase.
+    /// Phase of the plan.
     #[schemars(with = "String")]
     pub phase: Phase,
     /// Calls that returned.
     pub calls: u64,
-    /// Time in these calls, in nanoseconds; that of calls on two threads at once counts twice.
+    /// Time in these calls, in nanoseconds. Calls of two threads at the same time count twice.
     pub ns: u64,
 }
 
-/// The phases that a worker entered, in order.
+/// Returns the phases that a worker entered, in order.
 pub fn phases(events: &[Event]) -> Vec<PhaseUse> {
     let mut all: Vec<PhaseUse> = Vec::new();
     for event in events {
@@ -32,8 +32,8 @@ pub fn phases(events: &[Event]) -> Vec<PhaseUse> {
     all
 }
 
-/// Time in the calls of the body, what a case is about, in nanoseconds. Loading, compiling, set-up and reading the results are no
-/// part of it.
+/// Returns the time in the calls of the body, in nanoseconds. Loading, compiling, set-up and reading the results do not
+/// count.
 pub fn body_ns(phases: &[PhaseUse]) -> u64 {
     phases.iter().filter(|used| used.phase == Phase::Body).map(|used| used.ns).sum()
 }

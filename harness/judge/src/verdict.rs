@@ -4,38 +4,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Kind, Outcome};
 
-/// A window in which a case is known to fail.
+/// An expected failure: where a case is known to fail, and with which signature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Known {
-    /// Architectures without features, such as `gfx1100`; empty means all.
+    /// Architectures without features, such as `gfx1100`; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gfx: Vec<String>,
-    /// ROCm versions.
+    /// Range of ROCm versions, for example `>=7.0`.
     #[schemars(with = "String")]
     pub rocm: VersionRange,
-    /// The GPU's product name, or the beginning of one before a final `*`; none for all, the emulated device too.
+    /// Product name of the GPU, or a prefix of it and a final `*`; absent for all, including the emulated device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<String>,
-    /// The driver in the words of a record, such as `amdgpu of Linux 6.14*`; none for all, the emulated device too.
+    /// Driver of the GPU as in records, such as `amdgpu of Linux 6.14*`; absent for all, including the emulated device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// The signature, or the beginning of one before a final `*`; of a line of `--baseline` or `--flakes` its status.
+    /// Signature, or a prefix of it and a final `*`. For a line of `--baseline` or `--flakes`, the status of the line.
     pub signature: String,
-    /// The upstream issue, such as `ROCm/rocm-systems#10639`; or that line, as `FILE:LINE`.
+    /// Upstream issue, such as `ROCm/rocm-systems#10639`. For a line of `--baseline` or `--flakes`, `FILE:LINE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Facts where neither a document nor CUDA promises what the case expects: a difference, not a fault.
+    /// Evidence that neither a document nor CUDA promises what the case expects. The failure is then a difference, not
+    /// a fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
 }
 
 impl Known {
-    /// Whether it is a line of a file of the user's, and no window of the case.
+    /// Returns whether this is a line of a `--baseline` or `--flakes` file and not a `known` entry of the case.
     pub fn is_of_a_file(&self) -> bool {
         ["Fail", "Crash", "Timeout", "Flake"].contains(&self.signature.as_str())
     }
 
-    /// Whether a run lies in the window. One whose version is not known lies only in windows over all versions.
+    /// Returns whether the expected failure applies to a run. If the version of the run is unknown, only entries for
+    /// all versions apply.
     fn holds(&self, on: &Ground<'_>) -> bool {
         let base = on.gfx.split(':').next().unwrap_or(on.gfx);
         let version = match on.rocm {
@@ -52,23 +54,24 @@ impl Known {
     }
 }
 
-/// What a trial ran on, as far as windows tell it apart.
+/// Configuration of a run, as far as expected failures depend on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ground<'a> {
-    /// The architecture, with or without features.
+    /// Architecture, with or without features.
     pub gfx: &'a str,
-    /// The release; none where it is not known.
+    /// Release; `None` if unknown.
     pub rocm: Option<&'a Version>,
-    /// The product name of the GPU; none where it is not known, as of the emulated device.
+    /// Product name of the GPU; `None` if unknown, or for the emulated device.
     pub card: Option<&'a str>,
-    /// The driver of the GPU in words; likewise.
+    /// Driver of the GPU, such as `amdgpu of Linux 6.14.0`; `None` if unknown, or for the emulated device.
     pub driver: Option<&'a str>,
 }
 
-/// Families of signatures to which an earlier version gave fewer parts: `exception:KeyError`, `crash:copy`, `exit:3`.
+/// Prefixes of signatures that had fewer parts in earlier versions: `exception:KeyError`, `crash:copy`, `exit:3`.
 const LONGER: [&str; 3] = ["exception:", "crash:", "exit:"];
 
-/// Returns whether a signature is the one of this pattern. A pattern in the spelling of an earlier version fits all that it meant then.
+/// Returns whether a signature matches a pattern. A pattern from an earlier version matches every signature that it
+/// covered then.
 pub fn signature_fits(pattern: &str, signature: &str) -> bool {
     let fits_old = || {
         LONGER.iter().any(|family| pattern.starts_with(family))
@@ -77,7 +80,7 @@ pub fn signature_fits(pattern: &str, signature: &str) -> bool {
     fits(pattern, signature) || fits_old()
 }
 
-/// Whether a text is that of this pattern: the same, or with the same beginning before a final `*`.
+/// Returns whether a text equals the pattern, or starts with the part before its final `*`.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => text.starts_with(prefix),
@@ -91,17 +94,17 @@ fn fits(pattern: &str, text: &str) -> bool {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictKind {
-    /// Passed, and nothing else was known.
+    /// Passed, and no failure was expected.
     Pass,
-    /// Failed inside a known window, as the window says.
+    /// Failed as expected.
     Known,
-    /// Did something else than the case expects, where neither a document nor CUDA promises what it expects.
+    /// Did something else than the case expects, but neither a document nor CUDA promises what the case expects.
     Difference,
-    /// Failed outside every known window.
+    /// Failed, and no failure was expected.
     NewsFail,
-    /// Failed inside a known window, in another way.
+    /// Failed, but with another signature than expected.
     NewsChanged,
-    /// Passed inside a known window: possibly fixed.
+    /// Passed, although a failure was expected: possibly fixed.
     NewsFixed,
     /// Not run, because the stack lacks something.
     Skip,
@@ -122,39 +125,41 @@ impl VerdictKind {
         VerdictKind::NoVerdict,
     ];
 
-    /// Returns whether the trial failed as the case says that it does here.
+    /// Returns whether the trial failed as expected.
     pub const fn fails_as_expected(self) -> bool {
         matches!(self, VerdictKind::Known | VerdictKind::Difference)
     }
 
-    /// Whether somebody should look at it.
+    /// Returns whether this verdict needs attention: a new failure, another failure than expected, or an unexpected
+    /// pass.
     pub const fn is_news(self) -> bool {
         matches!(self, VerdictKind::NewsFail | VerdictKind::NewsChanged | VerdictKind::NewsFixed)
     }
 }
 
-/// What an outcome means.
+/// Meaning of an outcome, given the expected failures of its case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// The kind.
+    /// Kind of verdict.
     pub kind: VerdictKind,
-    /// The known window that decided; none where no window did. A pass has one where something was asked that may be why.
+    /// Expected failure that decided the verdict, if any. A pass has one if an unusual option of the run may be why it
+    /// passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Known>,
 }
 
 impl Verdict {
-    /// Whether somebody should look at it.
+    /// Returns whether this verdict needs attention.
     pub fn is_news(&self) -> bool {
         self.kind.is_news()
     }
 }
 
-/// Compares an outcome with the known windows of its case. `otherwise`: something was asked that is not usual and may keep a failure
-/// away, so that a pass tells nothing of whether it was fixed.
+/// Compares an outcome with the expected failures of its case. `otherwise` is true if the run had unusual options that
+/// may prevent a failure. Then a pass does not mean that the failure was fixed.
 pub fn verdict(outcome: &Outcome, known: &[Known], on: &Ground<'_>, otherwise: bool) -> Verdict {
     let windows = || known.iter().filter(|k| k.holds(on));
-    // Where nothing is promised, neither a pass nor another failure says anything of it.
+    // A difference is not promised behaviour, so neither a pass nor another failure contradicts it.
     let first = windows().find(|k| k.difference.is_none()).cloned();
     match outcome.kind {
         Kind::Skip => Verdict { kind: VerdictKind::Skip, known: None },
@@ -206,7 +211,7 @@ mod tests {
         check(Kind::WrongData, "wrong-data:back:stale", VerdictKind::Difference);
         check(Kind::WrongData, "wrong-data:back:zero", VerdictKind::NewsFail);
         check(Kind::Pass, "pass", VerdictKind::Pass);
-        // A window that has an issue decides what it names.
+        // An expected failure decides even if there is also a difference.
         let both = [known(&[], "*", "crash:*"), window.clone()];
         let got = verdict(&outcome(Kind::Crash, "crash:hipInit"), &both, &on, false);
         assert_eq!(got.kind, VerdictKind::Known);
@@ -228,7 +233,7 @@ mod tests {
         let on = Ground { gfx, rocm: version.as_ref(), ..Ground::default() };
         let got = verdict(&outcome(kind, signature), &windows, &on, false);
         assert_eq!(got.kind, expected, "{signature} on {gfx} with {rocm:?}");
-        // What was asked explains a pass and excuses no failure.
+        // Unusual options explain a pass but do not excuse a failure.
         let asked = verdict(&outcome(kind, signature), &windows, &on, true);
         let expected = match expected {
             VerdictKind::NewsFixed => VerdictKind::Pass,
@@ -238,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_a_file_has_a_status_for_a_signature() {
+    fn file_lines_have_a_status_as_signature() {
         let lines = ["Fail", "Crash", "Timeout", "Flake"];
         assert!(lines.iter().all(|status| known(&[], "*", status).is_of_a_file()));
         assert!(!known(&[], "*", "wrong-data:back:zero").is_of_a_file());
     }
 
     #[test]
-    fn what_nobody_expected_is_news() {
+    fn unexpected_results_are_news() {
         use VerdictKind::*;
         let is_news = |kind: &VerdictKind| Verdict { kind: *kind, known: None }.is_news();
         let news: Vec<_> = VerdictKind::ALL.into_iter().filter(is_news).collect();
@@ -253,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_decide() {
+    fn expected_failures_decide_the_verdict() {
         use VerdictKind::*;
         let zero = "wrong-data:back:zero";
         check(Kind::Pass, "pass", "gfx90a:xnack-", Some("7.0.1"), Pass);
@@ -271,9 +276,9 @@ mod tests {
         check(Kind::NoVerdict, "no-verdict:device", "gfx1100", Some("7.0.1"), NoVerdict);
     }
 
-    /// What is known of a card or a driver says nothing of others, nor of the emulated device.
+    /// An expected failure on one card or driver does not apply to other cards, other drivers or the emulated device.
     #[test]
-    fn a_window_of_a_card_or_driver_is_of_no_other() {
+    fn card_and_driver_restrict_an_expected_failure() {
         let (card, driver) = ("Radeon 8060S Graphics", "amdgpu of Linux 6.14.0-33-generic");
         let window = |card: Option<&str>, driver: Option<&str>| {
             let [card, driver] = [card, driver].map(|pattern| pattern.map(str::to_owned));
@@ -301,7 +306,7 @@ mod tests {
         }
     }
 
-    /// The case library has entries from the time when signatures of programs had fewer parts.
+    /// The case library has entries from versions in which signatures of programs had fewer parts.
     #[test]
     fn earlier_spellings_in_known_entries_still_fit() {
         for (pattern, signature, expected) in [
@@ -319,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_over_everything_needs_no_version() {
+    fn entry_for_all_versions_needs_no_version() {
         let all = [known(&[], "*", "crash:*")];
         let on = Ground { gfx: "gfx906", ..Ground::default() };
         let got = verdict(&outcome(Kind::Crash, "crash:hipInit"), &all, &on, false);

@@ -1,4 +1,4 @@
-//! What goes into a store.
+//! Adds runs and their records to a store.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,31 +16,31 @@ use crate::{
     wait,
 };
 
-/// What came of adding runs.
+/// Counts of what adding runs changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Added {
-    /// Runs that were not there.
+    /// Number of runs that were new.
     pub runs: usize,
-    /// Trials that were not there.
+    /// Number of trials that were new.
     pub trials: usize,
-    /// Trials that were there as passed and are no pass in what was added, which took their place.
+    /// Number of passed trials that were replaced by a record that is not a pass.
     pub replaced: usize,
-    /// Trials that were there.
+    /// Number of trials that were in the store already.
     pub there: usize,
-    /// Runs that went into a merged one of which they are parts, by its name.
+    /// Runs that were added to a merged run of which they are parts, each with the name of the merged run.
     pub within: BTreeMap<String, String>,
-    /// Runs that were there and went into a merged one that was added, by its name.
+    /// Runs in the store that became part of an added merged run, each with the name of the merged run.
     pub merged: BTreeMap<String, String>,
 }
 
-/// Between the grounds of a run that stood on several.
+/// Separates the configurations of a run that used several.
 pub const SEVERAL: &str = " and ";
 
 impl Store {
-    /// Adds runs, all or, where one cannot be added, none. What is there already stays as it is.
+    /// Adds all runs, or none if one of them cannot be added. Records that are in the store already stay unchanged.
     ///
     /// # Errors
-    /// A run that is there with another plan; trouble with the file.
+    /// Fails if a run is in the store with another plan, or if the file cannot be used.
     pub fn add(&mut self, runs: &[Held]) -> Result<Added, Trouble> {
         let mut adding = self.begin()?;
         for Held { opened, records, .. } in runs {
@@ -49,10 +49,10 @@ impl Store {
         adding.commit()
     }
 
-    /// Begins to add runs one by one; nothing is added before [`Adding::commit`].
+    /// Begins to add runs one by one. Nothing is stored before [`Adding::commit`].
     ///
     /// # Errors
-    /// Trouble with the file.
+    /// Fails if the file cannot be used.
     pub fn begin(&mut self) -> Result<Adding<'_>, Trouble> {
         self.db.busy_handler(Some(|attempt| wait(attempt, WRITER)))?;
         let to = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -60,7 +60,7 @@ impl Store {
     }
 }
 
-/// Runs that are being added. Of their records one at a time is in memory.
+/// A transaction that adds runs. It keeps one record at a time in memory.
 pub struct Adding<'s> {
     to: Transaction<'s>,
     parts: Parts,
@@ -68,10 +68,10 @@ pub struct Adding<'s> {
 }
 
 impl Adding<'_> {
-    /// Adds a run: what it was to do, and its records by their numbers.
+    /// Adds a run: its plan, and its records in the order of their numbers.
     ///
     /// # Errors
-    /// A run that is there with another plan; a record that cannot be read; trouble with the file.
+    /// Fails if the run is in the store with another plan, if a record cannot be read, or if the file cannot be used.
     pub fn run(
         &mut self,
         opened: &Opened,
@@ -80,29 +80,29 @@ impl Adding<'_> {
         add(&self.to, opened, records, &mut self.parts, &mut self.added)
     }
 
-    /// Ends: what was added stays.
+    /// Commits the transaction.
     ///
     /// # Errors
-    /// Trouble with the file.
+    /// Fails if the file cannot be used.
     pub fn commit(self) -> Result<Added, Trouble> {
         self.to.commit()?;
         Ok(self.added)
     }
 }
 
-/// The ids of parts that were used lately: most records share theirs with the one before.
+/// Cache of the ids of recently used parts, because most records share their parts with the previous one.
 #[derive(Default)]
 struct Parts {
     ids: HashMap<String, i64>,
-    /// Bytes of their texts.
+    /// Total size of the cached texts, in bytes.
     bytes: usize,
 }
 
 impl Parts {
-    /// Bytes of texts that are remembered.
+    /// Maximum total size of the cached texts, in bytes.
     const MOST: usize = 512 << 10;
 
-    /// The id of a part, which is put in where it is new.
+    /// Returns the id of a part, and inserts it if it is new.
     fn id(&mut self, to: &Transaction<'_>, text: &str) -> Result<i64, Trouble> {
         if let Some(id) = self.ids.get(text) {
             return Ok(*id);
@@ -117,7 +117,7 @@ impl Parts {
     }
 }
 
-/// The run that holds one of a name.
+/// Selects the run in the store that contains the run of a name.
 const HOLDER: &str = "
     SELECT run.id, run.name, run.opened, part.text
     FROM member JOIN run ON run.id = member.run JOIN part ON part.id = run.trials
@@ -140,7 +140,7 @@ fn add(
     let (mut run_name, mut first) = (name, 0);
     let holding = holder(name)?;
     let run = match &holding {
-        // A part of a merged run, which may have been made before this part was whole.
+        // The added run is part of a merged one, which may have been merged before this part was complete.
         Some((run, other, opened, trials)) if other != name => {
             first = place(planned, &whole(opened, trials)?)?;
             added.within.insert(name.clone(), other.clone());
@@ -158,7 +158,8 @@ fn add(
                 params![name, opened, part(to, &trials)?, planned.opened],
             )?;
             let run = to.last_insert_rowid();
-            // It takes the place of its shards with all that they hold, which may be more than was merged.
+            // The merged run replaces its shards in the store. Their records are kept, because they may be more than
+            // were merged.
             for shard in &planned.merged {
                 match holder(shard)? {
                     Some((there, other, opened, trials)) if other == *shard => {
@@ -179,7 +180,7 @@ fn add(
             run
         }
     };
-    // Where nothing was there the records say what it stood on as they come.
+    // For a new run, the records give its configuration as they come.
     let mut grounds = is_empty(to, run)?.then(Grounds::default);
     for record in records {
         let record = moved(record.map_err(Trouble::Records)?, run_name, first);
@@ -203,7 +204,7 @@ fn add(
             grounds
         }
     };
-    // What it stood on is known once a trial has proven it.
+    // The configuration is known once a trial has proven it.
     let grounds = grounds.all();
     if !grounds.is_empty() {
         let joined = |of: fn(&report::Ground) -> &str| {
@@ -225,7 +226,7 @@ fn is_empty(to: &Transaction<'_>, run: i64) -> Result<bool, Trouble> {
     Ok(any.is_none())
 }
 
-/// The number that the first trial of a shard has in the merged run that it is a part of.
+/// Returns the number in a merged run of the first trial of a shard.
 fn place(shard: &Opened, merged: &Opened) -> Result<u64, Trouble> {
     let Some(first) = shard.trials.first() else { return Ok(0) };
     let at = merged.trials.iter().position(|trial| trial == first);
@@ -236,26 +237,26 @@ fn place(shard: &Opened, merged: &Opened) -> Result<u64, Trouble> {
     }
 }
 
-/// A record as a run has it whose number `first` is the record's number 0.
+/// Returns a record renumbered for a run in which `first` is the number of the record's number 0.
 fn moved(record: Record, run: &str, first: u64) -> Record {
     Record { run: run.to_owned(), number: first + record.number, ..record }
 }
 
-/// What a run was to do, as JSON, and its trials, which other runs may share.
+/// Returns the plan of a run as JSON without its trials, and the trials, which other runs may share.
 fn plan(opened: &Opened) -> Result<(String, String), Trouble> {
     let mut opened = object(serde_json::to_value(opened)?);
     let trials = opened.remove("trials").unwrap_or_default();
     Ok((serde_json::to_string(&opened)?, serde_json::to_string(&trials)?))
 }
 
-/// What came of a record.
+/// Result of adding one record.
 enum Came {
     New,
     Replaced,
     There,
 }
 
-/// Of two ends of one trial that which is no pass counts, as in a record file.
+/// Adds a record. If the store has a record of the same trial, the one that is not a pass wins, as in a record file.
 fn keep(
     to: &Transaction<'_>,
     shared: &mut Parts,
@@ -293,7 +294,7 @@ fn keep(
     Ok(if there.is_some() { Came::Replaced } else { Came::New })
 }
 
-/// SQLite has no unsigned numbers; the bits stay what they are.
+/// Converts a number for SQLite, which lacks unsigned numbers, with the same bits.
 fn signed(number: u64) -> i64 {
     number.cast_signed()
 }
@@ -305,7 +306,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// The id of a part, which is put in where it is new.
+/// Returns the id of a part in the database, and inserts it if it is new.
 fn part(to: &Transaction<'_>, text: &str) -> Result<i64, Trouble> {
     let there = to
         .prepare_cached("SELECT id FROM part WHERE text = ?")?

@@ -1,7 +1,7 @@
 //! A results store: one SQLite file that keeps the records of runs, each record once.
 //!
-//! It keeps and gives back; what the records mean is told by `report`. A record is kept as its JSON. What many records share (the
-//! stack, the device, the environment) is kept once, so that it takes less than the record files.
+//! This crate stores and returns records; `report` interprets them. A record is stored as JSON. Values that many
+//! records share (the stack, the device, the environment) are stored once, so a store is smaller than the record files.
 
 mod add;
 mod read;
@@ -21,13 +21,13 @@ pub use self::{
     read::{Ground, Kept},
 };
 
-/// Version of the tables. It grows when a table changes its meaning.
+/// Version of the tables. It increases when the meaning of a table changes.
 pub const VERSION: u32 = 1;
 
-/// What tells a store of ours from every other SQLite file: "rocr".
+/// Application id of rocrepro in the header of an SQLite file: "rocr".
 const OURS: u32 = 0x726f_6372;
 
-/// Between two attempts to use a store that another process writes to.
+/// Time between two attempts to use a store that another process writes to.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Maximum number of attempts of a reader (5 s) and of a writer (120 s).
@@ -53,64 +53,64 @@ CREATE TABLE trial (
 CREATE INDEX trial_of_case ON trial (of_case);
 ";
 
-/// Fields of a record that many share, each kept as a part of its own.
+/// Fields of a record that many records share. Each is stored as a row of the table `part`.
 const SHARED: [&str; 4] = ["stack", "device", "environment", "limits"];
 
-/// A store that is open.
+/// An open store.
 #[derive(Debug)]
 pub struct Store {
     db: Connection,
 }
 
-/// Why a store cannot be used.
+/// Reason why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// There is none.
-    #[error("there is no store `{}`; `rocrepro store add` makes one", .0.display())]
+    /// The file does not exist.
+    #[error("store `{}` does not exist; `rocrepro store add` creates one", .0.display())]
     Missing(PathBuf),
-    /// The file is something else; it was not touched.
+    /// The file is something else; it was not changed.
     #[error("`{}` is not a results store of rocrepro", .0.display())]
     Foreign(PathBuf),
-    /// Its tables are of another version; it was not touched.
+    /// The tables have another version; the file was not changed.
     #[error("`{}` has tables of version {found}; this rocrepro knows version {VERSION}", path.display())]
     Version {
-        /// The file.
+        /// Path of the store.
         path: PathBuf,
-        /// The version that it has.
+        /// Version of the tables in the file.
         found: u32,
     },
-    /// A file could not be read or made.
+    /// A file could not be read or created.
     #[error("cannot open the store `{}`: {source}", path.display())]
     File {
-        /// The file.
+        /// Path of the store.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Another process has been writing to it for longer than it is waited for.
+    /// Another process wrote to the store for longer than the time limit of waiting.
     #[error(
         "another process is writing to the store, and waiting for it took too long; try again when it has ended"
     )]
     Busy,
-    /// What SQLite said.
+    /// Error of SQLite.
     #[error("the store: {0}")]
     Sqlite(rusqlite::Error),
-    /// Records that were to be added cannot be read.
+    /// Records to be added cannot be read.
     #[error("the records cannot be read: {0}")]
     Records(io::Error),
-    /// A record in it cannot be read.
+    /// A record in the store cannot be read.
     #[error("the store holds something that is not a record: {0}")]
     Record(#[from] report::RecordError),
-    /// The same.
+    /// A JSON value in the store cannot be read.
     #[error("the store holds something that is not a record: {0}")]
     Json(#[from] serde_json::Error),
-    /// A run of the same name, with another plan, is in it.
+    /// The store has a run of the same name with another plan.
     #[error("run {0} is in the store with another plan")]
     OtherPlan(String),
-    /// A run that says that it was merged from another one does not have its trials.
-    #[error("run {1} says that run {0} is a part of it, and does not plan the same trials")]
+    /// A merged run lists a run as its part, but does not have the trials of that run.
+    #[error("run {1} lists run {0} as its part, but does not plan the same trials")]
     NoPart(String, String),
-    /// A merged run and one of its parts were to be told apart.
+    /// A part of the merged run is in the store as part of another merged run.
     #[error("some shards of run {0} are in the store already as part of another merged run, {1}")]
     Merged(String, String),
 }
@@ -124,20 +124,21 @@ impl From<rusqlite::Error> for Trouble {
     }
 }
 
-/// Reports that this process waits. SQLite calls a plain function, which can find it nowhere else.
+/// Callback that reports waiting. It is static, because SQLite calls a plain function without data.
 static TELL: OnceLock<fn()> = OnceLock::new();
 
-/// Names what is called each time that this process begins to wait for another one that writes to a store. The first name stays.
+/// Sets the function that is called each time this process begins to wait for another one that writes to a store. Only
+/// the first call has an effect.
 pub fn tell_waits(tell: fn()) {
     let _ = TELL.set(tell);
 }
 
-/// Waits a moment, and gives up after so many attempts.
+/// Waits 50 ms, and returns false after `most` attempts.
 fn wait(attempt: i32, most: i32) -> bool {
     if attempt >= most {
         return false;
     }
-    // The first moments are those of any other process that writes.
+    // Do not report the first half second, which any writing process may take.
     if attempt == 10
         && let Some(tell) = TELL.get()
     {
@@ -148,7 +149,7 @@ fn wait(attempt: i32, most: i32) -> bool {
 }
 
 impl Trouble {
-    /// Whether another file should have been named.
+    /// Returns whether the user named a wrong file.
     pub fn is_usage(&self) -> bool {
         !matches!(
             self,
@@ -165,13 +166,13 @@ impl Store {
     /// Opens a store.
     ///
     /// # Errors
-    /// No store there, or one that cannot be used.
+    /// Fails if the store does not exist or cannot be used.
     pub fn open(path: &Path) -> Result<Store, Trouble> {
         look(path)?;
-        // Whole, as SQLite takes a name that begins with "file:" for an address.
+        // Use the absolute path, because SQLite treats a name that begins with "file:" as a URI.
         let failed = |source| Trouble::File { path: path.to_owned(), source };
         let path = &path.canonicalize().map_err(failed)?;
-        // Without a right to write SQLite takes it as it is.
+        // Without write permission SQLite opens the file for reading.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags)?;
         db.busy_handler(Some(|attempt| wait(attempt, READER)))?;
@@ -179,10 +180,11 @@ impl Store {
         Ok(Store { db })
     }
 
-    /// Opens a store, and makes it where nothing is. Of two processes that make it at once both use the same.
+    /// Opens a store, and creates it if it does not exist. Two processes that create it at the same time use the same
+    /// store.
     ///
     /// # Errors
-    /// Something else there, or no right to make one.
+    /// Fails if the file is not a store, or cannot be created.
     pub fn open_or_make(path: &Path) -> Result<Store, Trouble> {
         if path.symlink_metadata().is_err() {
             make(path)?;
@@ -191,7 +193,7 @@ impl Store {
     }
 }
 
-/// Makes an empty store, whole or not at all.
+/// Creates an empty store atomically.
 fn make(path: &Path) -> Result<(), Trouble> {
     let db = Connection::open_in_memory()?;
     db.execute_batch(&format!(
@@ -205,10 +207,11 @@ fn make(path: &Path) -> Result<(), Trouble> {
     }
 }
 
-/// Looks at the head of a file before SQLite does, which would write to a database of others with a journal left behind.
+/// Checks the header of a file before SQLite opens it, because SQLite would write to a foreign database that has a
+/// leftover journal.
 fn look(path: &Path) -> Result<(), Trouble> {
     let failed = |source: std::io::Error| match source.kind() {
-        // A link that leads nowhere is there, and is not replaced.
+        // A dangling link exists and is not replaced.
         ErrorKind::NotFound if !path.is_symlink() => Trouble::Missing(path.to_owned()),
         _ => Trouble::File { path: path.to_owned(), source },
     };

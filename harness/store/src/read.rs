@@ -1,4 +1,4 @@
-//! What comes out of a store.
+//! Reads runs and records from a store.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 
 use crate::{SHARED, Store, Trouble};
 
-/// A run that is kept.
+/// A run in a store.
 #[derive(Clone, Debug)]
 pub struct Kept {
     id: i64,
-    /// What it was to do.
+    /// Plan of the run.
     pub opened: Opened,
-    /// What it stood on, or all that it stood on; none where no trial of it is over.
+    /// Configuration of the run, or all its configurations; `None` until one of its trials is over.
     pub ground: Option<Ground>,
-    /// How many of its trials are kept.
+    /// Number of its trials in the store.
     pub trials: usize,
 }
 
@@ -29,10 +29,10 @@ const RECORD: &str = "
     JOIN part AS environment ON environment.id = trial.environment JOIN part AS limits ON limits.id = trial.limits";
 
 impl Store {
-    /// All runs, in the order in which they began, of one second as they were added.
+    /// Returns all runs in the order of their start. Runs of the same second are in the order in which they were added.
     ///
     /// # Errors
-    /// Trouble with the file.
+    /// Fails if the file cannot be read.
     pub fn runs(&self) -> Result<Vec<Kept>, Trouble> {
         let mut wanted = self.db.prepare(
             "SELECT run.id, run.opened, part.text, run.ground, run.words,
@@ -54,18 +54,18 @@ impl Store {
         Ok(runs)
     }
 
-    /// The records of a run, by their numbers.
+    /// Returns the records of a run, in the order of their numbers.
     ///
     /// # Errors
-    /// Trouble with the file.
+    /// Fails if the file cannot be read.
     pub fn records(&self, run: &Kept) -> Result<Vec<Record>, Trouble> {
         records(&self.db, run.id)
     }
 
-    /// Hands over the records of a run by their numbers, one at a time.
+    /// Passes the records of a run to `take`, one at a time, in the order of their numbers.
     ///
     /// # Errors
-    /// Trouble with the file.
+    /// Fails if the file cannot be read.
     pub fn each(&self, run: &Kept, take: &mut dyn FnMut(&Record)) -> Result<(), Trouble> {
         each(&self.db, run.id, &mut |record| {
             take(&record);
@@ -73,18 +73,18 @@ impl Store {
         })
     }
 
-    /// The records of a run by what they stood on.
+    /// Returns the records of a run, grouped by configuration.
     ///
     /// # Errors
-    /// Trouble with the file.
+    /// Fails if the file cannot be read.
     pub fn by_ground(&self, run: &Kept) -> Result<Vec<(Ground, Vec<Record>)>, Trouble> {
         Ok(report::by_ground(self.records(run)?))
     }
 
-    /// The records of a case in all runs, by the names of the runs that are kept.
+    /// Returns the records of a case in all runs, by the names of the runs in the store.
     ///
     /// # Errors
-    /// Trouble with the file.
+    /// Fails if the file cannot be read.
     pub fn of_case(&self, case: &str) -> Result<BTreeMap<String, Vec<Record>>, Trouble> {
         let mut runs: BTreeMap<String, Vec<Record>> = BTreeMap::new();
         let sql = format!("{RECORD} WHERE of_case = ? ORDER BY date, trial.run, number");
@@ -95,10 +95,10 @@ impl Store {
         Ok(runs)
     }
 
-    /// The names of all cases that have records.
+    /// Returns the names of all cases that have records.
     ///
     /// # Errors
-    /// Trouble with the file.
+    /// Fails if the file cannot be read.
     pub fn cases(&self) -> Result<Vec<String>, Trouble> {
         let mut wanted = self.db.prepare("SELECT DISTINCT of_case FROM trial ORDER BY 1")?;
         let cases = wanted.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
@@ -106,14 +106,14 @@ impl Store {
     }
 }
 
-/// What a run was to do, put together again.
+/// Reassembles the plan of a run from its stored parts.
 pub(crate) fn whole(opened: &str, trials: &str) -> Result<Opened, Trouble> {
     let mut opened: Map<String, Value> = serde_json::from_str(opened)?;
     opened.insert("trials".to_owned(), serde_json::from_str(trials)?);
     Ok(serde_json::from_value(Value::Object(opened))?)
 }
 
-/// The records of a run, by their numbers.
+/// Returns the records of a run, in the order of their numbers.
 pub(crate) fn records(db: &Connection, run: i64) -> Result<Vec<Record>, Trouble> {
     let mut records = Vec::new();
     each(db, run, &mut |record| {
@@ -123,7 +123,7 @@ pub(crate) fn records(db: &Connection, run: i64) -> Result<Vec<Record>, Trouble>
     Ok(records)
 }
 
-/// Hands over the records of a run by their numbers, one at a time.
+/// Passes the records of a run to `take`, one at a time, in the order of their numbers.
 pub(crate) fn each(
     db: &Connection,
     run: i64,
@@ -147,7 +147,7 @@ fn found(
     Ok(())
 }
 
-/// A record, put together again from its parts.
+/// Reassembles a record from its stored parts.
 fn record(row: &Row<'_>) -> Result<Record, Trouble> {
     let mut all: Map<String, Value> = serde_json::from_str(&row.get::<_, String>(5)?)?;
     for (at, field) in SHARED.into_iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Memory grows with the number of records, and not with what they say: counted by the allocator, over files of a few fat records.
+//! Memory grows with the number of records, and not with their size: the allocator counts it, over a file of large
+//! records.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -11,13 +12,13 @@ use report::{Builds, Merging, Part, RecordIndex, Side};
 use serde_json::json;
 use store::Store;
 
-/// Counts the bytes that are allocated, and the most that were at once.
+/// Allocator that counts the allocated bytes and their maximum.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: each call is handed on as it is.
+// SAFETY: each call is passed on unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -36,11 +37,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes of each record, about.
+/// Approximate size of each record, in bytes.
 const FAT: usize = 64 << 10;
 const RECORDS: usize = 400;
 
-/// The most bytes that were allocated at once meanwhile, beyond those that were before.
+/// Returns the maximum number of bytes that `work` had allocated at once.
 fn most(work: impl FnOnce()) -> usize {
     let before = NOW.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
@@ -48,7 +49,7 @@ fn most(work: impl FnOnce()) -> usize {
     MOST.load(Ordering::Relaxed) - before
 }
 
-/// A file with one run.
+/// Returns a record file with one run.
 fn file() -> File {
     let file = tempfile::tempfile().expect("a file");
     let mut out = BufWriter::new(&file);
@@ -86,7 +87,7 @@ fn records_are_read_one_at_a_time() {
     let file = file();
     let bytes = file.metadata().expect("a file").len() as usize;
     assert!(bytes > RECORDS * FAT);
-    // A record with its line, its parts and what a reader holds in front: a few of them, whatever their number is.
+    // Limit: a few times a record with its line, its parts and the reader's buffer, whatever the number of records.
     let few = 24 * FAT;
     assert!(few < bytes / 16);
     let folder = tempfile::tempdir().expect("a folder");
@@ -112,7 +113,7 @@ fn records_are_read_one_at_a_time() {
         assert!(merging.end().expect("one run").1.is_empty());
     });
     let mut store = Store::open_or_make(&folder.path().join("results.db")).expect("a store");
-    // The second time all is there, and is compared.
+    // The second time every record is in the store already and is compared.
     let added = most(|| {
         for _ in 0..2 {
             let index = index(&file);

@@ -1,4 +1,4 @@
-//! What a store gives back is what went in, and what is told of it is what somebody counts who reads the lines alone.
+//! A store returns what was added, and histories and differences match a count that uses the lines alone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use report::{Changes, Ground, Held, History, Merged, Record, Shard};
 use serde_json::{Value, json};
 use store::{Added, Store, Trouble};
 
-/// Numbers as a seed gives them.
+/// Pseudo-random numbers from a seed.
 struct Draw(u64);
 
 impl Draw {
@@ -33,7 +33,7 @@ const GROUNDS: [(&str, &str, &str, bool); 4] = [
     ("debian:7.2.4", "7.2.4", "gfx1100", false),
 ];
 
-/// A record as its line has it.
+/// Returns a record as the JSON of its line.
 fn trial(
     run: &str,
     number: usize,
@@ -64,7 +64,7 @@ fn trial(
     })
 }
 
-/// The lines of a run: the first says what it was to do.
+/// Returns the lines of a run. The first line is its plan.
 fn run(name: &str, at: usize, ground: usize, draw: &mut Draw) -> Vec<Value> {
     let trials: Vec<String> = (0..3 + draw.below(8))
         .map(|n| format!("{}[n={n}]", draw.of(&CASES)))
@@ -77,7 +77,7 @@ fn run(name: &str, at: usize, ground: usize, draw: &mut Draw) -> Vec<Value> {
         "repeat": repeat, "digest": name,
     })];
     for (number, of) in trials.iter().flat_map(|of| vec![of; repeat]).enumerate() {
-        // Some did not come to their end.
+        // Some trials did not end.
         if draw.below(12) > 0 {
             lines.push(trial(name, number, of, at, draw, ground));
         }
@@ -113,10 +113,10 @@ fn counts(line: &Value) -> bool {
     !matches!(line["outcome"]["kind"].as_str(), Some("skip" | "no-verdict"))
 }
 
-/// Ran, failed, and how often each signature, by what it stood on and the trial.
+/// Number of runs, of failures and of each signature, by configuration, by whether it is emulated, and by trial.
 type Counted = BTreeMap<(String, bool, String), (u64, u64, BTreeMap<String, u64>)>;
 
-/// By the lines alone.
+/// Counts the records of a case from the lines alone.
 fn counted(lines: &[&Value], case: &str) -> Counted {
     let mut all = Counted::new();
     for line in lines.iter().filter(|line| line["case"] == case && counts(line)) {
@@ -133,7 +133,7 @@ fn counted(lines: &[&Value], case: &str) -> Counted {
 }
 
 #[test]
-fn what_goes_in_comes_out() {
+fn store_returns_what_was_added() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("results.db");
     for seed in 1..6 {
@@ -148,7 +148,7 @@ fn what_goes_in_comes_out() {
         for lines in &runs {
             let added = store.add(&held(lines)).expect("it is added");
             assert_eq!((added.runs, added.trials), (1, lines.len() - 1));
-            // The same again changes nothing.
+            // Adding the same run again changes nothing.
             let again = store.add(&held(lines)).expect("it is there");
             assert_eq!(again, Added { there: lines.len() - 1, ..Added::default() });
         }
@@ -159,7 +159,7 @@ fn what_goes_in_comes_out() {
 }
 
 #[test]
-fn histories_and_differences_are_what_the_lines_say() {
+fn histories_and_differences_match_the_lines() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut failures = 0;
     for seed in 1..8 {
@@ -178,17 +178,17 @@ fn histories_and_differences_are_what_the_lines_say() {
             let history = serde_json::to_value(History::of(case, &kept)).expect("JSON");
             let of_case = lines.iter().filter(|line| line["case"] == case);
             assert_eq!(history["trials"], of_case.clone().count());
-            let mut told = Counted::new();
+            let mut found = Counted::new();
             for on in history["grounds"].as_array().expect("grounds") {
                 let name = on["ground"].as_str().expect("a name");
-                // The name of a GPU's ground has its place behind it.
+                // The name of a GPU's configuration is followed by its PCI address.
                 let name = name.split(' ').next().expect("a word").to_owned();
                 for trial in on["trials"].as_array().expect("trials") {
                     let number = |what: &str| trial[what].as_u64().expect("a number");
                     let signatures = trial["signatures"].as_object().expect("signatures");
                     let signatures =
                         signatures.iter().map(|(s, n)| (s.clone(), n.as_u64().expect("a number")));
-                    told.insert(
+                    found.insert(
                         (
                             name.clone(),
                             on["emulated"] == true,
@@ -198,7 +198,7 @@ fn histories_and_differences_are_what_the_lines_say() {
                     );
                 }
             }
-            assert_eq!(told, counted(&lines, case), "seed {seed}");
+            assert_eq!(found, counted(&lines, case), "seed {seed}");
             for failure in history["failures"].as_array().expect("failures") {
                 let same = of_case.clone().filter(|line| {
                     is_failure(line) && line["outcome"]["signature"] == failure["signature"]
@@ -218,11 +218,11 @@ fn histories_and_differences_are_what_the_lines_say() {
     assert!(failures > 20, "{failures} failures were drawn");
 }
 
-/// Each pair of neighbours.
+/// Compares the changes between each run and the next with those of their lines.
 fn differences(store: &Store, runs: &[Vec<Value>]) {
     let kept = everything(store);
     for (pair, lines) in kept.windows(2).zip(runs.windows(2)) {
-        let told = serde_json::to_value(Changes::of(&pair[0].1, &pair[1].1)).expect("JSON");
+        let changes = serde_json::to_value(Changes::of(&pair[0].1, &pair[1].1)).expect("JSON");
         let seen = |lines: &[Value]| {
             let mut trials: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
             for line in lines.iter().filter(|line| line["verdict"].is_object()) {
@@ -237,14 +237,14 @@ fn differences(store: &Store, runs: &[Vec<Value>]) {
         };
         let (old, new) = (seen(&lines[0]), seen(&lines[1]));
         let both: Vec<&String> = old.keys().filter(|trial| new.contains_key(*trial)).collect();
-        assert_eq!(told["in_both"], both.len());
-        let changed = told["changed"].as_array().expect("changes");
+        assert_eq!(changes["in_both"], both.len());
+        let changed = changes["changed"].as_array().expect("changes");
         for of in &both {
             let change = changed.iter().find(|change| change["trial"] == **of);
             let (before, after) = (&old[*of], &new[*of]);
             let keys = |seen: &BTreeMap<String, u64>| seen.keys().cloned().collect::<BTreeSet<_>>();
             match change {
-                // Few runs never show another rate, so the same signatures are no change.
+                // So few runs never show a different failure rate, so equal signatures are not a change.
                 None => assert_eq!(keys(before), keys(after), "{of}"),
                 Some(change) => {
                     assert_ne!(before, after, "{of}");
@@ -256,9 +256,9 @@ fn differences(store: &Store, runs: &[Vec<Value>]) {
     }
 }
 
-/// What records share is kept once: a store is smaller than the files that went in.
+/// Values that records share are stored once, so a store is smaller than the files that were added.
 #[test]
-fn a_store_is_smaller_than_its_records() {
+fn store_is_smaller_than_its_records() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("results.db");
     let (mut draw, mut lines) = (Draw(1), Vec::new());
@@ -280,7 +280,7 @@ fn a_store_is_smaller_than_its_records() {
 }
 
 #[test]
-fn all_or_nothing_is_added() {
+fn failed_addition_changes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("results.db");
     let mut store = Store::open_or_make(&path).expect("a store");
@@ -295,9 +295,9 @@ fn all_or_nothing_is_added() {
     assert_eq!(everything(&store), before);
 }
 
-/// A run that was ended and goes on; of two ends of a trial the failure counts.
+/// Adds to a run that was interrupted and resumed. Of two records of a trial the failure wins.
 #[test]
-fn a_run_that_goes_on_is_added_to() {
+fn resumed_run_is_extended() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = Store::open_or_make(&folder.path().join("results.db")).expect("a store");
     let mut lines = drawn(5).swap_remove(0);
@@ -316,7 +316,7 @@ fn a_run_that_goes_on_is_added_to() {
     assert_eq!(kept, held(&lines)[0].records.values().cloned().collect::<Vec<_>>());
 }
 
-/// The shards of a run of many trials, as record files hold them.
+/// Returns the shards of a run, as record files have them.
 fn shards(of: u32, draw: &mut Draw) -> Vec<Held> {
     let trials: Vec<String> = (0..9).map(|n| format!("copies/a[n={n}]")).collect();
     let mut shards = Vec::new();
@@ -344,7 +344,7 @@ fn merged(parts: &[&Held]) -> Held {
     Held { opened, records, not_looked: BTreeSet::new(), lost: BTreeMap::new() }
 }
 
-/// All orders of things.
+/// Returns all permutations.
 fn orders<T: Clone>(of: &[T]) -> Vec<Vec<T>> {
     if of.is_empty() {
         return vec![Vec::new()];
@@ -357,14 +357,14 @@ fn orders<T: Clone>(of: &[T]) -> Vec<Vec<T>> {
     (0..of.len()).flat_map(with).collect()
 }
 
-/// What holds less never takes the place of what holds more: whatever is added first, nothing is lost, and what is said is so.
+/// Fewer records never replace more: in every order of adding, no record is lost, and the returned counts are right.
 #[test]
-fn shards_and_merges_of_them_end_in_their_union() {
+fn shards_and_merged_runs_are_united() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut draw = Draw(9);
     let parts = shards(3, &mut draw);
     let whole = merged(&parts.iter().collect::<Vec<_>>());
-    // Copied while it ran: the last ends are missing of one, some in the midst of another.
+    // The shards were copied while they ran: one lacks its last records, another some in the middle.
     let mut cut = parts.clone();
     cut[1].records.pop_last();
     cut[1].records.pop_last();
@@ -405,7 +405,7 @@ fn shards_and_merges_of_them_end_in_their_union() {
 }
 
 #[test]
-fn a_run_that_is_no_part_of_what_says_so_is_left_as_it_is() {
+fn rejects_a_merged_run_whose_part_has_other_trials() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = Store::open_or_make(&folder.path().join("results.db")).expect("a store");
     let mut parts = shards(2, &mut Draw(4));
@@ -420,7 +420,7 @@ fn a_run_that_is_no_part_of_what_says_so_is_left_as_it_is() {
 }
 
 #[test]
-fn many_writers_at_once_lose_nothing() {
+fn concurrent_writers_lose_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("results.db");
     let runs = drawn(4);
@@ -441,10 +441,10 @@ fn many_writers_at_once_lose_nothing() {
 }
 
 #[test]
-fn what_is_not_ours_is_not_touched() {
+fn foreign_files_are_not_changed() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
-    let told = |path: &Path| {
+    let refused = |path: &Path| {
         let before = fs::read(path).ok();
         let trouble = Store::open_or_make(path).expect_err("it is not ours").to_string();
         assert_eq!(fs::read(path).ok(), before, "{trouble}");
@@ -453,25 +453,27 @@ fn what_is_not_ours_is_not_touched() {
     fs::write(at("text"), "hello").expect("a file");
     fs::write(at("empty"), "").expect("a file");
     for name in ["text", "empty"] {
-        assert!(told(&at(name)).ends_with("is not a results store of rocrepro"));
+        assert!(refused(&at(name)).ends_with("is not a results store of rocrepro"));
     }
-    assert!(told(folder.path()).ends_with("is not a results store of rocrepro"));
-    // A database of somebody else, then one of a later rocrepro.
+    assert!(refused(folder.path()).ends_with("is not a results store of rocrepro"));
+    // First a database of a later rocrepro, then one of another program.
     drop(Store::open_or_make(&at("store")).expect("a store"));
     let mut bytes = fs::read(at("store")).expect("a file");
     bytes[60..64].copy_from_slice(&7_u32.to_be_bytes());
     fs::write(at("later"), &bytes).expect("a file");
-    assert!(told(&at("later")).contains("has tables of version 7; this rocrepro knows version 1"));
+    assert!(
+        refused(&at("later")).contains("has tables of version 7; this rocrepro knows version 1")
+    );
     bytes[68..72].copy_from_slice(&[0; 4]);
     fs::write(at("other"), &bytes).expect("a file");
-    assert!(told(&at("other")).ends_with("is not a results store of rocrepro"));
-    // A name that SQLite would take for an address is a name.
+    assert!(refused(&at("other")).ends_with("is not a results store of rocrepro"));
+    // A name that SQLite would treat as a URI is an ordinary name.
     let named = at("file:store");
     let mut store = Store::open_or_make(&named).expect("a store");
     store.add(&held(&drawn(1)[0])).expect("it is added");
     assert!(fs::metadata(&named).expect("a file").len() > bytes.len() as u64);
-    let none = Store::open(&at("none")).expect_err("there is none").to_string();
-    assert!(none.contains("there is no store") && !at("none").exists());
+    let none = Store::open(&at("none")).expect_err("it does not exist").to_string();
+    assert!(none.contains("does not exist") && !at("none").exists());
     std::os::unix::fs::symlink(at("none"), at("link")).expect("a link");
     let nowhere = Store::open_or_make(&at("link")).expect_err("it leads nowhere").to_string();
     assert!(nowhere.starts_with("cannot open the store") && !at("none").exists(), "{nowhere}");

@@ -1,5 +1,5 @@
-//! What supervision costs on top of starting a process: both in one run, so that they share the
-//! machine's mood.
+//! Measures the cost of supervision on top of starting a process. Both are measured in one run, so that the load of the
+//! machine affects both.
 
 use std::hint::black_box;
 use std::process::{Command, Stdio};

@@ -1,11 +1,14 @@
-//! Processes that left the group of their child and outlived it: a double fork, a session of their own.
+//! Finds and ends processes that left their child's process group and outlived the child, for example by a double fork
+//! or `setsid`.
 //!
-//! A worker is a *subreaper* (`PR_SET_CHILD_SUBREAPER`, which it or its starter sets), so that those become its own children while it
-//! lives. This process is one too, and gets them when the worker has ended, or at once where a child is no subreaper. Whose they are
-//! says a variable that each child is started with and that its own children inherit.
+//! A worker is a *subreaper* (`PR_SET_CHILD_SUBREAPER`, set by the worker or its starter), so while it lives such
+//! processes become its children. This process is a subreaper too and gets them when the worker has ended, or at once
+//! if the child is not a subreaper. Each child is started with a variable that its own children inherit; its value
+//! shows which child a process belongs to.
 //!
-//! A program that uses this library may have children of its own, which are none of ours, even in groups of their own. The kernel hands
-//! orphans to the first thread that lives, so children of other threads are nobody's leavings; nor is what was there before.
+//! A program that uses this library may have children of its own, even in groups of their own; they are left alone. The
+//! kernel gives orphans to the first living thread. So children of other threads, and processes that existed before,
+//! are not leftovers of a supervised child.
 
 use std::collections::BTreeMap;
 
@@ -21,34 +24,35 @@ use crate::Process;
 use crate::calls::become_subreaper;
 use crate::group::{SETTLE, parse_start, parse_stat};
 
-/// How often a process that is to end is looked at.
+/// Time between two checks of a process that has to end.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The variable that tells whose child a process is.
+/// Environment variable that identifies the supervised child to which a process belongs.
 pub const RUN_VARIABLE: &str = "ROCREPRO_RUN";
 
-/// The leaders of groups whose leavings were not looked at yet.
+/// Leaders of groups whose leftovers were not cleared yet.
 struct Running {
-    /// Their process ids, each with the value of its [`RUN_VARIABLE`].
+    /// Process ids of the leaders, each with the value of its [`RUN_VARIABLE`].
     leaders: BTreeMap<i32, String>,
-    /// When the first of them was started, as [`parse_start`] tells it: what was there before is no leaving of theirs.
+    /// Start time of the first leader, as [`parse_start`] returns it. Processes that started earlier are not leftovers.
     since: u64,
 }
 
-/// It is locked while one is started, so that nobody takes a child for a stranger before it is in here.
+/// The lock is held while a child is started, so that no thread mistakes the child for a leftover before it is
+/// registered here.
 static RUNNING: Mutex<Running> = Mutex::new(Running { leaders: BTreeMap::new(), since: 0 });
 
 fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock()
 }
 
-/// A running leader, until it is [cleared](clear).
+/// A leader that is registered until [`clear`] removes it.
 pub(crate) struct Leader {
     pid: i32,
     run: String,
 }
 
-/// Starts a child that leads a group of its own.
+/// Starts a child that leads its own process group.
 pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     let mut running = running();
     become_subreaper().map_err(|error| {
@@ -60,15 +64,16 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     let child = command.env(RUN_VARIABLE, &run).spawn()?;
     let pid = Pid::from_child(&child).as_raw_pid();
     if running.leaders.is_empty() {
-        // A child that nobody has waited for has its line, even where it has ended.
+        // A child that was not waited for has a line in /proc, even after its end.
         running.since = parse_start(&read_stat(Pid::from_child(&child))).unwrap_or_default();
     }
     running.leaders.insert(pid, run.clone());
     Ok((child, Leader { pid, run }))
 }
 
-/// Ends the processes that a leader which has ended left to this one, and says which they were. Those that do not say whose they
-/// are stay until nobody else runs who could have left them. A leader that `stays` could not be killed, nor could its group.
+/// Ends the processes that an ended leader left to this process, and returns them. Processes without a [`RUN_VARIABLE`]
+/// stay until no other leader runs that could have left them. `stays` is true if the leader or its group could not be
+/// killed.
 pub(crate) fn clear(leader: Leader, stays: bool, reap: Duration) -> Vec<Process> {
     clear_with(leader, stays, reap, &mut children)
 }
@@ -80,7 +85,7 @@ fn clear_with(
     children: &mut dyn FnMut() -> Vec<Pid>,
 ) -> Vec<Process> {
     let mut found: Vec<Process> = Vec::new();
-    // Nobody starts a leader meanwhile.
+    // The lock prevents the start of other leaders meanwhile.
     let mut running = running();
     if !stays {
         running.leaders.remove(&leader.pid);
@@ -98,7 +103,7 @@ fn clear_with(
         }
         let over = begun.elapsed();
         for (pid, name) in &left {
-            // It is a child that nobody has waited for, so its number is still its own.
+            // The process is a child that was not waited for, so its id was not reused.
             if over >= SETTLE && !found.iter().any(|known| known.pid == pid.as_raw_pid()) {
                 found.push(Process { pid: pid.as_raw_pid(), name: name.clone(), survived: false });
                 let _ = kill_process(*pid, Signal::KILL);
@@ -114,13 +119,14 @@ fn clear_with(
     }
 }
 
-/// Those of `children` that live and that this process did not start. Dead ones are reaped. Whether that is all: one that has died
-/// since the children were listed may have left children of its own, which are on no list yet.
+/// Returns those of `children` that live and that this process did not start. Reaps the dead ones. The second value is
+/// false if the list may be incomplete: a child that died since the listing may have left children of its own.
 fn strangers(running: &Running, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
     if children.is_empty() {
         return (Vec::new(), true);
     }
-    // In a namespace of its own, `getpgrp` has no number for a group from outside; what is read here agrees with itself.
+    // In a PID namespace, `getpgrp` returns 0 for a group from outside. /proc/self/stat uses the same numbers as the
+    // lines that are compared with it.
     let own =
         fs::read_to_string("/proc/self/stat").ok().and_then(|stat| Some(parse_stat(&stat)?.2));
     let mut living = Vec::new();
@@ -148,13 +154,13 @@ fn strangers(running: &Running, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool
     (living, settled)
 }
 
-/// The line of `/proc/PID/stat`; empty where there is no such process.
+/// Returns the line of `/proc/PID/stat`; empty if the process does not exist.
 fn read_stat(pid: Pid) -> String {
     let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
     String::from_utf8_lossy(&stat).into_owned()
 }
 
-/// What a process was started with as its [`RUN_VARIABLE`]; none where it does not say.
+/// Returns the value of [`RUN_VARIABLE`] that a process was started with, if any.
 fn run_of(pid: Pid) -> Option<String> {
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
     let mut variables = environment.split(|&byte| byte == 0);
@@ -163,7 +169,7 @@ fn run_of(pid: Pid) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// The children of the first thread of this process, which is the one that gets orphans.
+/// Returns the children of the first thread of this process, which is the thread that gets orphans.
 fn children() -> Vec<Pid> {
     let id = std::process::id();
     let list = fs::read_to_string(format!("/proc/self/task/{id}/children")).unwrap_or_default();
@@ -177,11 +183,12 @@ mod tests {
 
     use super::*;
 
-    /// A process that ends between the list of children and the look at it hands over its own after the list was read.
+    /// A process that ends after the children were listed leaves its own children to this process, which are not on
+    /// that list.
     #[test]
-    fn who_was_left_by_one_that_died_during_the_look_is_found() {
+    fn finds_children_of_a_process_that_died_after_the_listing() {
         let mut command = Command::new("sh");
-        // Both leave the group; the first ends and leaves the second.
+        // Both leave the group. The first one ends and leaves the second.
         command.args(["-c", "setsid sh -c 'sleep 605 & exit 0' >/dev/null 2>&1 & wait"]);
         command.stdin(Stdio::null());
         command.process_group(0);
@@ -189,7 +196,7 @@ mod tests {
         child.wait().unwrap();
         let mut ended = Command::new("true").process_group(0).spawn().unwrap();
         let dead = Pid::from_child(&ended);
-        // Another test may reap it, which is a death as well.
+        // Another test may reap it, which counts as a death too.
         let stat = format!("/proc/{}/stat", dead.as_raw_pid());
         while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
             std::thread::sleep(PAUSE);
@@ -202,12 +209,12 @@ mod tests {
         let _ = ended.wait();
     }
 
-    /// Those of the program that uses this library: GNU timeout, for one, makes a group of its own.
+    /// Such children belong to the program that uses this library: GNU timeout, for one, makes its own group.
     #[test]
-    fn children_of_somebody_else_are_neither_ended_nor_waited_for() {
+    fn foreign_children_are_neither_killed_nor_reaped() {
         let sleeper = || Command::new("sleep").arg("606").process_group(0).spawn().unwrap();
         let by_another = std::thread::Builder::new().spawn(move || {
-            // The first thread gets it when this one has ended, and what clears up in another test must know it.
+            // When this thread ends, the first thread gets the child, and `clear` in another test must know it.
             let mut command = Command::new("sleep");
             let (child, leader) = start(command.arg("606").process_group(0)).unwrap();
             let listed = children().contains(&Pid::from_child(&child));
@@ -219,7 +226,7 @@ mod tests {
         let mut before = sleeper();
         let mut dead = Command::new("true").process_group(0).spawn().unwrap();
         let listed = [&before, &dead].map(Pid::from_child);
-        // It ends when it has a line that says so.
+        // The process has ended when its line in /proc says so.
         while !read_stat(listed[1]).contains(") Z ") {
             std::thread::sleep(PAUSE);
         }

@@ -1,8 +1,8 @@
-//! Basic system calls that runs cannot do without, tried once before a trial.
+//! Tries the system calls that runs need, once before a trial.
 //!
-//! A container or a batch system may forbid some by a seccomp filter, which all children inherit. Without this look a
-//! compiler in a worker crashes where it asks for its folder, and processes that a worker leaves stay unseen.
-//! A filter that kills the caller (`SECCOMP_RET_KILL_PROCESS`) ends the process that tries; it cannot be reported.
+//! A container or a batch system may forbid some calls by a seccomp filter, which all children inherit. Without this
+//! check a compiler in a worker crashes when it asks for its folder, and leftover processes are not found. A filter
+//! that kills the caller (`SECCOMP_RET_KILL_PROCESS`) ends the process that tries; that cannot be reported.
 
 use std::fmt;
 use std::fs;
@@ -10,21 +10,21 @@ use std::io::{self, ErrorKind};
 
 use rustix::process::{PidfdFlags, getpid, pidfd_open, set_child_subreaper};
 
-/// A system call that is needed, the reason, and an attempt to make it.
+/// A needed system call, the reason, and a function that tries it.
 struct Needed {
     name: &'static str,
-    /// Ends the sentence "without it".
+    /// Consequence, which completes the sentence "without it ...".
     otherwise: &'static str,
     attempt: fn() -> io::Result<()>,
 }
 
-/// The calls that this process and every worker or program need.
+/// System calls that this process and every worker or program need.
 const NEEDED: [Needed; 3] = [
     Needed {
         name: "getcwd",
         otherwise: "compilers and runtimes fail",
         attempt: || match std::env::current_dir() {
-            // The folder was removed, or its name is hidden: the call itself works.
+            // The folder was removed or its name is hidden, but the call itself works.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound) => Ok(()),
             found => found.map(drop),
         },
@@ -34,7 +34,7 @@ const NEEDED: [Needed; 3] = [
         otherwise: "no folder can be listed",
         attempt: || match fs::read_dir("/") {
             Ok(mut entries) => entries.next().transpose().map(drop),
-            // It was not called.
+            // `getdents64` was not called.
             Err(_) => Ok(()),
         },
     },
@@ -45,14 +45,14 @@ const NEEDED: [Needed; 3] = [
     },
 ];
 
-/// The call that only the process which watches others needs.
+/// System call that only the supervising process needs.
 const WATCHING: Needed = Needed {
     name: "pidfd_open",
     otherwise: "the end of a process cannot be waited for (Linux 5.3 has it)",
     attempt: || Ok(pidfd_open(getpid(), PidfdFlags::empty()).map(drop)?),
 };
 
-/// A system call that is needed and fails here.
+/// A needed system call that fails on this machine.
 #[derive(Debug)]
 pub struct ForbiddenCall {
     name: &'static str,
@@ -72,18 +72,18 @@ impl fmt::Display for ForbiddenCall {
 
 impl std::error::Error for ForbiddenCall {}
 
-/// Tries the calls that a worker or a program needs.
+/// Tries the system calls that a worker or a program needs.
 ///
 /// # Errors
-/// The first that fails.
+/// Returns the first call that fails.
 pub(crate) fn try_those_of_a_child() -> Result<(), ForbiddenCall> {
     NEEDED.iter().try_for_each(Needed::succeeds)
 }
 
-/// Tries the calls that this process and its children need.
+/// Tries the system calls that this process and its children need.
 ///
 /// # Errors
-/// The first that fails.
+/// Returns the first call that fails.
 pub fn try_system_calls() -> Result<(), ForbiddenCall> {
     NEEDED.iter().chain([&WATCHING]).try_for_each(Needed::succeeds)
 }
@@ -95,7 +95,7 @@ impl Needed {
     }
 }
 
-/// Makes this process the parent of those that are left behind by its descendants.
+/// Makes this process the parent of orphaned descendants.
 pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }

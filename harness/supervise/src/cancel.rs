@@ -1,4 +1,4 @@
-//! Asking every running child to end, from any thread or from a signal handler.
+//! Cancels all running children, from any thread or from a signal handler.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,57 +9,56 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Signals within this time of the first one are the same wish: `timeout(1)` signals its child and
-/// then its own group, so that the child gets two, and an impatient terminal user sends more.
+/// Signals within one second of the first are one request: `timeout(1)` signals its child and then its own group, so
+/// the child gets two, and an impatient user sends more.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A request, shared by its clones, to kill what runs and to start nothing more. It cannot be
-/// taken back.
+/// A request, shared by its clones, to kill running children and to start no further ones. It cannot be withdrawn.
 #[derive(Clone, Debug)]
 pub struct Cancel(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     requested: Arc<AtomicBool>,
-    /// Written once and never read, so it wakes every thread that polls it, now or later.
+    /// Written once and never read, so it wakes every thread that polls it now or later.
     wake: OwnedFd,
 }
 
 impl Cancel {
-    /// A request that nobody has made yet.
+    /// Returns a request that is not made yet.
     ///
     /// # Errors
-    /// When the process or the system is out of file descriptors.
+    /// Fails if the process or the system is out of file descriptors.
     pub fn new() -> io::Result<Cancel> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Cancel(Arc::new(Inner { requested: Arc::default(), wake })))
     }
 
-    /// Makes the request: each [`run`](crate::run) kills its group and returns, and
+    /// Makes the request: each [`run`](crate::run) kills its process group and returns, and
     /// [`for_each`](crate::for_each) starts no further job. May be called in a signal handler.
     pub fn cancel(&self) {
         if !self.0.requested.swap(true, Ordering::SeqCst) {
-            // The only possible error is a full counter, and this is its only write.
+            // The only possible error is a full counter, and this is the only write.
             let _ = rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Whether the request has been made.
+    /// Returns whether the request was made.
     pub fn is_cancelled(&self) -> bool {
         self.0.requested.load(Ordering::SeqCst)
     }
 
-    /// The same as a flag, for whoever looks at one now and then: it becomes true and stays so.
+    /// Returns the request as a flag that can be polled. Once true it stays true.
     pub fn flag(&self) -> &Arc<AtomicBool> {
         &self.0.requested
     }
 
-    /// Makes the first SIGINT, SIGTERM or SIGHUP cancel, and one that comes [`PATIENCE`] later end
-    /// this process at once with 128 plus the signal's number; the children then see their standard
-    /// input close. Lasts as long as the process.
+    /// Makes the first SIGINT, SIGTERM or SIGHUP cancel. A signal that comes [`PATIENCE`] or more later ends this
+    /// process at once with status 128 plus the signal's number; the children then see their standard input close. The
+    /// handlers stay installed until the process ends.
     ///
     /// # Errors
-    /// When a handler cannot be installed.
+    /// Fails if a handler cannot be installed.
     pub fn on_signals(&self) -> io::Result<()> {
         let installed = Instant::now();
         let first = Arc::new(AtomicU64::new(u64::MAX));
@@ -81,7 +80,7 @@ impl Cancel {
         Ok(())
     }
 
-    /// Readable from the moment of the request on.
+    /// Returns a descriptor that is readable once the request was made.
     pub(crate) fn wake(&self) -> BorrowedFd<'_> {
         self.0.wake.as_fd()
     }

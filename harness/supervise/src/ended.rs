@@ -1,4 +1,4 @@
-//! A descriptor that becomes ready when a child has ended.
+//! Opens a descriptor that becomes ready when a child has ended.
 
 use std::io::{self, pipe};
 use std::os::fd::OwnedFd;
@@ -7,11 +7,11 @@ use std::thread;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
-/// Opens such a descriptor for a child of this process. A kernel without `pidfd_open` (before Linux 5.3), or a container that
-/// forbids it, has a thread that waits for the child, which stays to be reaped.
+/// Opens a descriptor that becomes ready when a child of this process has ended. If the kernel lacks `pidfd_open`
+/// (before Linux 5.3), or a container forbids it, a thread waits for the child. The child still has to be reaped.
 ///
 /// # Errors
-/// `ESRCH` where the child has been reaped already, and what the kernel says where it has no descriptor or thread left.
+/// `ESRCH` if the child was reaped already; otherwise the kernel's error if it is out of descriptors or threads.
 pub(crate) fn descriptor(child: Pid) -> io::Result<OwnedFd> {
     match pidfd_open(child, PidfdFlags::empty()) {
         Err(error) if is_unavailable(error) => by_thread(child),

@@ -1,4 +1,4 @@
-//! The child's process group: signals to it, and what is left of it when its leader has ended.
+//! Process group of a child: sends signals to it, and finds and kills its members after the leader has ended.
 
 use std::fs;
 use std::io;
@@ -14,37 +14,37 @@ use rustix::process::{
 use crate::ended;
 use crate::silence::Work;
 
-/// How long the rest of a group may take to end by itself: processes of a pipeline, or those
-/// killed together with the leader, end within moments of it but not before it.
+/// Time that the rest of a group gets to end by itself. Processes of a pipeline, or those killed together with the
+/// leader, end moments after it.
 pub(crate) const SETTLE: Duration = Duration::from_millis(200);
 
 /// A process of the child's group that outlived the child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its process id.
+    /// Process id.
     pub pid: i32,
-    /// The command name that the kernel keeps, at most 15 bytes; see `proc_pid_comm(5)`.
+    /// Command name that the kernel keeps, at most 15 bytes; see `proc_pid_comm(5)`.
     pub name: String,
-    /// Whether it was still there after SIGKILL and the wait of [`Limits::reap`].
+    /// True if the process still existed after SIGKILL and the wait of [`Limits::reap`].
     ///
     /// [`Limits::reap`]: crate::Limits::reap
     pub survived: bool,
 }
 
-/// Sends a signal to a process group; the tests pass one that loses the signal, as an
-/// uninterruptible child does.
+/// Sends a signal to a process group. Tests pass a function that drops the signal, which simulates an uninterruptible
+/// child.
 pub(crate) type Send = fn(Pid, Signal);
 
-/// Sends a signal to a process group. The leader must not have been reaped, or a member must
-/// have been seen: either keeps the group's number from being given to somebody else.
+/// Sends a signal to a process group. Requires an unreaped leader or a live member, so that the group's id cannot have
+/// been reused.
 pub(crate) fn send(group: Pid, signal: Signal) {
-    // A group that has just emptied is fine, and a member that may not be signalled (it changed
-    // its user) shows up as a survivor.
+    // The group may have emptied just now. A member that this process may not signal (it changed its user) is reported
+    // as a survivor.
     let _ = kill_process_group(group, signal);
 }
 
-/// Waits until one of `sources` is ready or the time `until` has come, and says which are ready.
-/// A descriptor whose other end is closed counts as ready.
+/// Waits until one of `sources` is ready or until the time `until`, and returns the ready ones. A descriptor whose
+/// other end is closed counts as ready.
 pub(crate) fn wait_ready<T: Copy>(
     sources: &[(T, BorrowedFd<'_>, PollFlags)],
     until: Option<Instant>,
@@ -64,13 +64,12 @@ pub(crate) fn wait_ready<T: Copy>(
     Ok(ready.map(|((name, ..), _)| *name).collect())
 }
 
-/// Kills what is left of a group whose leader has ended and been reaped, and says what it was.
+/// Kills the rest of a group whose leader has ended and been reaped, and returns its processes.
 ///
-/// The number of a group with members is not given away, so one that answers here is the one
-/// meant, unless its last member ended and all process ids were gone through since it was looked
-/// at, which takes moments.
+/// The id of a group with members is not reused. Only if the last member ended and all process ids were used up between
+/// the check and the kill, which takes moments, could the signal reach another group.
 pub(crate) fn clear(group: Pid, reap: Duration, send: Send) -> Vec<Process> {
-    // Answered in a microsecond, where reading /proc takes milliseconds on a large machine.
+    // This call takes a microsecond; reading /proc takes milliseconds on a large machine.
     if test_kill_process_group(group) == Err(Errno::SRCH) {
         return Vec::new();
     }
@@ -88,15 +87,15 @@ pub(crate) fn clear(group: Pid, reap: Duration, send: Send) -> Vec<Process> {
     processes
 }
 
-/// The process ids of those in the group that have not ended.
+/// Returns the process ids of the members that have not ended.
 pub(crate) fn numbers(group: Pid) -> Vec<i32> {
     members(group).iter().map(|(process, _)| process.pid).collect()
 }
 
-/// A process, with what becomes ready when it has ended; none where the kernel does not offer that.
+/// A process, and a descriptor that becomes ready when it has ended; `None` if the kernel does not offer one.
 type Member = (Process, Option<OwnedFd>);
 
-/// The members of a group that have not ended yet. The leader is one of them where it lives.
+/// Returns the members of a group that have not ended, including a living leader.
 fn members(group: Pid) -> Vec<Member> {
     let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -107,14 +106,14 @@ fn members(group: Pid) -> Vec<Member> {
             Err(error) if ended::is_unavailable(error) => None,
             Err(_) => return None,
         };
-        // Read again: the descriptor now holds the process that this line describes.
+        // Read the line again, because the open descriptor now guarantees that it is the same process.
         let name = living_member(pid, group)?;
         Some((Process { pid, name, survived: false }, fd))
     })
     .collect()
 }
 
-/// The name of a process, where it is in the group and has not ended.
+/// Returns the name of a process if it is in the group and has not ended.
 fn living_member(pid: i32, group: Pid) -> Option<String> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
@@ -122,7 +121,7 @@ fn living_member(pid: i32, group: Pid) -> Option<String> {
     (of == group.as_raw_pid() && !matches!(state, "Z" | "X")).then(|| name.to_owned())
 }
 
-/// What a process has had of the processors, in all its threads; None where the kernel does not say.
+/// Returns the processor use of a process and its threads; `None` if the kernel does not report it.
 pub(crate) fn work(pid: Pid) -> Option<Work> {
     let process = format!("/proc/{}", pid.as_raw_pid());
     let stat = fs::read(format!("{process}/stat")).ok()?;
@@ -135,13 +134,14 @@ pub(crate) fn work(pid: Pid) -> Option<Work> {
     Some(Work { cpu, queued: queued.collect(), pages })
 }
 
-/// The second number of `/proc/PID/task/TID/schedstat`: time on a run queue, in nanoseconds (Documentation/scheduler/sched-stats.rst).
-/// A kernel without the statistics says 0.
+/// Parses the second number of `/proc/PID/task/TID/schedstat`: time on a run queue, in nanoseconds
+/// (Documentation/scheduler/sched-stats.rst). A kernel without these statistics writes 0.
 fn parse_queued(schedstat: &str) -> Option<Duration> {
     schedstat.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// `utime` and `stime`, together, and `majflt` of a line of `/proc/PID/stat`.
+/// Parses a line of `/proc/PID/stat`: returns the sum of `utime` and `stime`, and `majflt`, the number of page reads
+/// from disk.
 fn parse_work(stat: &str) -> Option<(Duration, u64)> {
     let (_, after) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = after.split_ascii_whitespace().collect();
@@ -151,8 +151,8 @@ fn parse_work(stat: &str) -> Option<(Duration, u64)> {
     Some((Duration::from_millis(ticks * 1000 / per_second), number(9)?))
 }
 
-/// Name, state and process group of a line of `/proc/PID/stat`; see `proc_pid_stat(5)`. The name
-/// may hold spaces and parentheses, so it ends at the last one.
+/// Parses name, state and process group of a line of `/proc/PID/stat`; see `proc_pid_stat(5)`. The name may contain
+/// spaces and parentheses, so it ends at the last `)`.
 pub(crate) fn parse_stat(stat: &str) -> Option<(&str, &str, i32)> {
     let (before, after) = stat.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
@@ -162,15 +162,16 @@ pub(crate) fn parse_stat(stat: &str) -> Option<(&str, &str, i32)> {
     Some((name, state, group))
 }
 
-/// When a process was started, in clock ticks since the machine was: field 22 of a line of `/proc/PID/stat`; see `proc_pid_stat(5)`.
+/// Parses the start time of a process, in clock ticks since boot: field 22 of a line of `/proc/PID/stat`; see
+/// `proc_pid_stat(5)`.
 pub(crate) fn parse_start(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Between two looks at processes of which the kernel does not say when they end.
+/// Time between two checks of processes that have no descriptor for their end.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits until all members of a group have ended, for so long at most; the ids of those that have not.
+/// Waits up to `limit` until all members of a group have ended, and returns the ids of those that have not.
 fn wait_ended(mut running: Vec<Member>, group: Pid, limit: Duration) -> Vec<i32> {
     let until = Instant::now().checked_add(limit);
     while !running.is_empty() {
@@ -181,7 +182,7 @@ fn wait_ended(mut running: Vec<Member>, group: Pid, limit: Duration) -> Vec<i32>
         let all_are_watched = sources.len() == running.len();
         let look = Instant::now().checked_add(LOOK).filter(|_| !all_are_watched);
         let next = [look, until].into_iter().flatten().min();
-        // The kernel has no memory for a poll.
+        // Polling fails only if the kernel is out of memory.
         let Ok(ended) = wait_ready(&sources, next) else { break };
         if ended.is_empty() && until.is_some_and(|until| Instant::now() >= until) {
             break;
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn stat_lines() {
+    fn parses_stat_lines() {
         check("42 (sh) S 1 41 40 0 -1 4194304", Some(("sh", "S", 41)));
         check("42 (a) b (c) D 1 7 7 0", Some(("a) b (c", "D", 7)));
         check("42 () Z 1 7", Some(("", "Z", 7)));
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time() {
+    fn parses_processor_times() {
         let line = "42 (a) b (c) R 1 7 7 0 -1 4194560 1 2 3 4 30 12 0 0 20 0 1 0 100";
         let ticks = rustix::param::clock_ticks_per_second();
         assert_eq!(parse_work(line), Some((Duration::from_millis(42 * 1000 / ticks), 3)));
@@ -223,9 +224,9 @@ mod tests {
         assert_eq!(parse_queued(""), None);
     }
 
-    /// Two that compute on one processor have their turns one after the other.
+    /// Two processes that compute on one processor run in turns.
     #[test]
-    fn who_waits_for_a_processor_is_seen_to_wait() {
+    fn waiting_for_a_processor_is_measured() {
         use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
         let all = sched_getaffinity(None).unwrap();

@@ -1,4 +1,4 @@
-//! The journal of finished results: one JSON object per line, in the order in which they came.
+//! Journal of finished results: one JSON object per line, in the order of their arrival.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Seek, SeekFrom, Write};
@@ -7,92 +7,92 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What a record that [`Journal::write`] has returned from survives.
+/// Event that a record survives once [`Journal::write`] has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The end of this process, by SIGKILL too: the kernel has the bytes.
+    /// The end of this process, even by SIGKILL: the kernel has the bytes.
     Process,
-    /// The end of the machine as well, which a test of drivers may bring about: the disk has them
-    /// (`fdatasync`, a few milliseconds per record on most disks).
+    /// A crash of the machine too, which a driver test may cause: the disk has the bytes (`fdatasync`, a few
+    /// milliseconds per record on most disks).
     Machine,
 }
 
-/// A journal open for appending. One writer at a time: a second one loses nothing, but the order
-/// of records is then that of their writes.
+/// A journal that is open for appending. With a second writer no record is lost, but the records of both are mixed in
+/// the order of their writes.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
     durability: Durability,
-    /// Whether the file ends inside a record that could not be finished.
+    /// True if the file ends inside a record that could not be finished.
     torn: bool,
 }
 
-/// Why a journal could not be written or read.
+/// Reason why a journal could not be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
     /// The file could not be opened.
     #[error("cannot open the journal {}", path.display())]
     Open {
-        /// The file.
+        /// Path of the journal.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A record was not written, or only its beginning: the disk is full, for instance. The next
-    /// record starts on a line of its own.
+    /// A record was not written, or only its beginning, for example because the disk is full. The next record starts on
+    /// a new line.
     #[error("cannot write to the journal {}", path.display())]
     Write {
-        /// The file.
+        /// Path of the journal.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The file could not be read.
     #[error("cannot read the journal {}", path.display())]
     Read {
-        /// The file.
+        /// Path of the journal.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A record has no form in JSON. Nothing was written.
+    /// A record cannot be represented in JSON. Nothing was written.
     #[error("a record for the journal {} cannot be written as JSON", path.display())]
     Serialize {
-        /// The file.
+        /// Path of the journal.
         path: PathBuf,
-        /// What is wrong with the record.
+        /// Error of the serialiser.
         source: serde_json::Error,
     },
 }
 
-/// What [`read`] found.
+/// Contents of a journal that [`read`] returns.
 #[derive(Debug)]
 pub struct Read<T> {
-    /// The whole records, in the order of the file.
+    /// Complete records, in the order of the file.
     pub records: Vec<T>,
-    /// The lines that are none.
+    /// Lines that are not records.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// A line of a journal that is not a record: its writer was killed or the disk was full in the
-/// middle of it, or it is of another version of the record.
+/// A line of a journal that is not a record: the writer was killed or the disk was full in the middle of it, or another
+/// version wrote it.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line} of the journal is not a record")]
 pub struct Unreadable {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong with it. `source.is_eof()` tells a torn line from a strange one.
+    /// Error of the parser. `source.is_eof()` is true for an incomplete line.
     pub source: serde_json::Error,
 }
 
 impl Journal {
-    /// Opens a journal to append to, and creates it where there is none. A torn last line, left by
-    /// a writer that was killed, gets its newline with the next record.
+    /// Opens a journal for appending, and creates it if it does not exist. If a killed writer left an incomplete last
+    /// line, the next record ends that line first.
     ///
     /// # Errors
-    /// [`JournalError::Open`].
+    /// Returns [`JournalError::Open`] if the file cannot be opened or read.
     pub fn open(path: &Path, durability: Durability) -> Result<Journal, JournalError> {
         let failed = |source| JournalError::Open { path: path.to_owned(), source };
         let mut file =
@@ -101,14 +101,13 @@ impl Journal {
         Ok(Journal { file, path: path.to_owned(), durability, torn })
     }
 
-    /// Appends one record with a single write(2): when this returns, it is safe as promised by
-    /// the [`Durability`]; when this process is killed before, the line is whole, torn or absent,
-    /// and no earlier record is touched. Records must be JSON objects, of which no beginning is
-    /// itself a whole one.
+    /// Appends one record with a single write(2). When the function returns, the record is as safe as [`Durability`]
+    /// promises. If this process is killed before, the line is complete, incomplete or absent, and earlier records are
+    /// unchanged. Records must be JSON objects, so that an incomplete one is never valid.
     ///
     /// # Errors
-    /// [`JournalError::Serialize`] and [`JournalError::Write`]. Either way the journal can be
-    /// written to again.
+    /// Returns [`JournalError::Serialize`] or [`JournalError::Write`]. In both cases the journal can still be written
+    /// to.
     pub fn write<T: Serialize>(&mut self, record: &T) -> Result<(), JournalError> {
         let mut line = if self.torn { b"\n".to_vec() } else { Vec::new() };
         serde_json::to_writer(&mut line, record)
@@ -120,7 +119,7 @@ impl Journal {
 
     fn append(&mut self, mut line: &[u8]) -> io::Result<()> {
         while !line.is_empty() {
-            // More than one round only where a signal or a nearly full disk cut the write short.
+            // A second write is needed only if a signal or a nearly full disk cut the first one short.
             match self.file.write(line) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(written) => {
@@ -134,7 +133,7 @@ impl Journal {
         match self.durability {
             Durability::Process => Ok(()),
             Durability::Machine => match self.file.sync_data() {
-                // A pipe or a device, which has nothing to keep: see fsync(2).
+                // A pipe or a device cannot be synchronised; see fsync(2).
                 Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
                 synced => synced,
             },
@@ -142,11 +141,11 @@ impl Journal {
     }
 }
 
-/// Reads a journal, which may be in the middle of being written.
+/// Reads a journal, which another process may be writing to.
 ///
 /// # Errors
-/// [`JournalError::Open`] and [`JournalError::Read`]; a line that is not a record is no error but
-/// part of the result.
+/// Returns [`JournalError::Open`] or [`JournalError::Read`]. A line that is not a record is part of the result, not an
+/// error.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Read<T>, JournalError> {
     let mut file =
         File::open(path).map_err(|source| JournalError::Open { path: path.to_owned(), source })?;
@@ -166,8 +165,7 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Read<T>, JournalError> {
     Ok(found)
 }
 
-/// Whether a file's last byte is something else than a newline. No for what has no bytes, such
-/// as a pipe.
+/// Returns whether the last byte of a file is not a newline; false for an empty file or a pipe.
 fn ends_in_a_line(file: &mut File) -> io::Result<bool> {
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.len() == 0 {
@@ -195,7 +193,7 @@ mod tests {
         Record { trial: trial.to_owned(), runs }
     }
 
-    /// Reads a journal of this content.
+    /// Reads a journal with this content.
     fn check(content: &str, records: &[Record], unreadable: &[usize]) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
@@ -207,12 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn reading() {
+    fn reads_whole_and_damaged_journals() {
         let (a, b) = (r#"{"trial":"a","runs":1}"#, r#"{"trial":"b","runs":2}"#);
         let both = || [record("a", 1), record("b", 2)];
         check("", &[], &[]);
         check(&format!("{a}\n{b}\n"), &both(), &[]);
-        // A record whose newline alone is missing is whole.
+        // A record that only lacks its newline is complete.
         check(&format!("{a}\n{b}"), &both(), &[]);
         check(&format!("{a}\n{}", &b[..b.len() - 1]), &both()[..1], &[2]);
         check(&format!("{}\n{b}\n", &a[..5]), &both()[1..], &[1]);
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_of_a_journal_keeps_the_records_before_it_and_takes_new_ones() {
+    fn truncated_journal_keeps_earlier_records_and_accepts_new_ones() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
         let mut journal = Journal::open(&path, Durability::Machine).unwrap();
@@ -248,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_an_error_that_names_the_file() {
+    fn full_disk_error_names_the_file() {
         let mut journal = Journal::open(Path::new("/dev/full"), Durability::Process).unwrap();
         for _ in 0..2 {
             let error = journal.write(&record("a", 1)).unwrap_err();
@@ -259,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_folder_is_an_error_that_names_the_file() {
+    fn missing_folder_error_names_the_file() {
         let error = Journal::open(Path::new("/nowhere/journal"), Durability::Process).unwrap_err();
         assert_eq!(error.to_string(), "cannot open the journal /nowhere/journal");
         assert!(read::<Record>(Path::new("/nowhere/journal")).is_err());
     }
 
     #[test]
-    fn a_record_without_json_form_leaves_the_journal_as_it_was() {
+    fn record_that_is_not_json_leaves_the_journal_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.jsonl");
         let mut journal = Journal::open(&path, Durability::Process).unwrap();

@@ -1,23 +1,23 @@
-//! Starts one process, watches it, kills it when it must end, reaps it, and keeps what was seen.
+//! Starts one process, watches it, kills it when it must end, reaps it, and returns what was observed.
 //!
-//! Nothing here knows what the process does: its lines are bytes, and how it ended is reported
-//! and never judged.
+//! This crate does not know what the process does: lines are bytes, and the way it ended is reported without judging
+//! it.
 //!
-//! # What the child has to do
+//! # Requirements on the child
 //!
-//! * Read one line from standard input: its orders. Standard input then stays open until the
-//!   child has been reaped, however this process ends. A child that sees it close has lost its
-//!   parent and must end its own process group (`kill(0, SIGKILL)`), so a parent killed with
-//!   SIGKILL leaves nothing behind. `PR_SET_PDEATHSIG` would need `pre_exec`, which makes the
-//!   standard library fork instead of using `posix_spawn`: 70 ms from a parent of 2 GiB.
-//! * Write one event per line to standard output. A child that loads libraries duplicates that
-//!   descriptor first and points descriptor 1 at standard error, so that nobody else's output
-//!   mixes with events.
-//! * Stay in the process group that it starts in, of which it is the leader; a terminal's Ctrl-C
-//!   does not reach that group ([`Cancel::on_signals`] passes it on). What it starts may leave the
-//!   group: this process adopts whoever outlives it, and ends them.
+//! * The child reads one line from standard input: its orders. Standard input then stays open until the child has been
+//!   reaped, however this process ends. A child whose standard input closes has lost its parent and must kill its own
+//!   process group (`kill(0, SIGKILL)`), so a parent killed with SIGKILL leaves no process behind. The alternative
+//!   `PR_SET_PDEATHSIG` would need `pre_exec`, which makes the standard library fork instead of using `posix_spawn`: 70
+//!   ms from a parent of 2 GiB.
+//! * The child writes one event per line to standard output. A child that loads libraries first duplicates that
+//!   descriptor and points descriptor 1 at standard error, so that the output of libraries does not mix with events.
+//! * The child stays in the process group that it starts in, as its leader. A terminal's Ctrl-C does not reach that
+//!   group; [`Cancel::on_signals`] passes it on. Descendants may leave the group: this process adopts those that
+//!   outlive the child, and ends them.
 //!
-//! Where the kernel has no `pidfd_open` (before Linux 5.3, or in a container that forbids it), a thread waits for each child instead.
+//! If the kernel lacks `pidfd_open` (before Linux 5.3, or in a container that forbids it), a thread waits for each
+//! child instead.
 
 mod adopted;
 mod calls;

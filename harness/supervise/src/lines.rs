@@ -1,44 +1,44 @@
-//! Event lines, cut out of a byte stream.
+//! Splits a byte stream into event lines.
 
 use std::time::Duration;
 
-/// The longest line taken, in bytes, without its newline.
+/// Maximum length of a line in bytes, without its newline.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// The most memory that all lines of one child may take, in bytes, bookkeeping included.
+/// Maximum memory for all lines of one child in bytes, including bookkeeping.
 pub const MAX_EVENT_BYTES: usize = 64 << 20;
 
-/// What keeping a line costs beyond its text; without it a child that prints newlines would fill
-/// far more memory than [`MAX_EVENT_BYTES`].
+/// Memory in bytes that each line takes in addition to its text. Without it, a child that prints newlines would fill
+/// far more than [`MAX_EVENT_BYTES`].
 const LINE_COST: usize = size_of::<Line>() + 32;
 
 /// One line that the child wrote to its standard output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// When its end was read, counted from the start of the child.
+    /// Time from the start of the child until the end of the line was read.
     pub at: Duration,
     /// The bytes, without the newline.
     pub text: Vec<u8>,
 }
 
-/// The lines so far and the beginning of the next one.
+/// Complete lines, and the beginning of the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     pub(crate) finished: Vec<Line>,
     /// The bytes after the last newline.
     pub(crate) torn: Vec<u8>,
-    /// Set when a limit was passed; everything from there on is dropped.
+    /// True once a limit was exceeded; later bytes are dropped.
     pub(crate) flooded: bool,
     cost: usize,
 }
 
 impl Lines {
-    /// When the last line came, or the start where none has.
+    /// Returns the time of the last line; zero if there was none.
     pub(crate) fn last_at(&self) -> Duration {
         self.finished.last().map_or(Duration::ZERO, |line| line.at)
     }
 
-    /// Takes what was read at the time `at`, and hands each line that it ends to `on_line`.
+    /// Takes the bytes that were read at the time `at`, and calls `on_line` for each line that they complete.
     pub(crate) fn push(&mut self, bytes: &[u8], at: Duration, on_line: &mut dyn FnMut(&Line)) {
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             if self.flooded {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_at_its_newline_wherever_reads_were_cut() {
+    fn lines_end_at_newlines_however_reads_are_split() {
         check(&[], &[], "");
         check(&[b"a\nb\n"], &["a", "b"], "");
         check(&[b"a", b"b", b"\n"], &["ab"], "");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_carries_the_time_of_its_last_byte() {
+    fn line_has_the_time_of_its_last_byte() {
         let mut lines = Lines::default();
         lines.push(b"beg", Duration::from_secs(1), &mut |_| {});
         lines.push(b"in\n", Duration::from_secs(2), &mut |_| {});
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_line_fits_and_one_byte_more_does_not() {
+    fn line_longer_than_the_limit_is_a_flood() {
         for (bytes, flooded) in [(MAX_LINE_BYTES, false), (MAX_LINE_BYTES + 1, true)] {
             let mut lines = Lines::default();
             for chunk in vec![b'x'; bytes].chunks(1000) {

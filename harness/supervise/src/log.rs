@@ -1,17 +1,17 @@
-//! What the child wrote to its standard error: the beginning, the end, and how much there was.
+//! Standard error of a child: its beginning, its end and its size.
 
-/// How much of the beginning is kept, in bytes.
+/// Size of the retained beginning, in bytes.
 pub const LOG_HEAD_BYTES: usize = 256 << 10;
 
-/// How much of the end is kept, in bytes, of what the beginning did not hold.
+/// Size of the retained end, in bytes. Bytes of the beginning are not counted again.
 pub const LOG_TAIL_BYTES: usize = 1 << 20;
 
-/// A log of bounded size. The first error of a flood names its cause and the last one names what
-/// the child died of, so both ends are kept.
+/// A log of bounded size. Both ends are kept: the first error of a flood names its cause, and the last one what the
+/// child died of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     head: Vec<u8>,
-    /// Up to twice [`LOG_TAIL_BYTES`] while it grows, so that each byte is moved once at most.
+    /// Grows up to twice [`LOG_TAIL_BYTES`], so that each byte is moved at most once.
     tail: Vec<u8>,
     total: u64,
 }
@@ -28,28 +28,28 @@ impl Log {
         }
     }
 
-    /// The first [`LOG_HEAD_BYTES`].
+    /// Returns the first [`LOG_HEAD_BYTES`] bytes.
     pub fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// The last [`LOG_TAIL_BYTES`] of what comes after the head.
+    /// Returns the last [`LOG_TAIL_BYTES`] bytes after the head.
     pub fn tail(&self) -> &[u8] {
         &self.tail[self.tail.len().saturating_sub(LOG_TAIL_BYTES)..]
     }
 
-    /// Bytes written in all.
+    /// Returns the number of bytes that the child wrote.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Bytes between head and tail that were not kept.
+    /// Returns the number of bytes between head and tail that were dropped.
     pub fn dropped(&self) -> u64 {
         self.total - (self.head.len() + self.tail().len()) as u64
     }
 
-    /// The log as text, with a line that says how much is missing where something is. Bytes that
-    /// are not UTF-8 become U+FFFD.
+    /// Returns the log as text, with a line that gives the number of dropped bytes if there are any. Bytes that are not
+    /// UTF-8 become U+FFFD.
     pub fn to_text(&self) -> String {
         match self.dropped() {
             0 => String::from_utf8_lossy(&[self.head(), self.tail()].concat()).into_owned(),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_across_head_and_tail_stays_whole() {
+    fn character_across_head_and_tail_stays_whole() {
         let mut log = Log::default();
         log.push(&vec![b'x'; LOG_HEAD_BYTES - 1]);
         log.push("é".as_bytes());

@@ -1,29 +1,29 @@
-//! What is asked of one child, and what was seen of it.
+//! Limits of one child, and everything that was observed of it.
 
 use std::io;
 use std::time::Duration;
 
 use crate::{Line, Log, Process, Suspension};
 
-/// Time limits of a child. `Duration::MAX` means for ever. Time in which it was suspended does not count.
+/// Time limits of a child. `Duration::MAX` means no limit. Time in which the child was suspended does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From its start to its end.
+    /// From start to end of the child.
     pub total: Duration,
-    /// From its start to the first event line, and from one event line to the next. While the child computes its own
-    /// processor time counts, at most as fast as the clock; while it waits for its turn, nothing does.
+    /// Silence: from the start to the first event line, and from one event line to the next. While the child computes,
+    /// its processor time counts, but at most the elapsed time. Time in which it waits for a processor does not count.
     pub quiet: Duration,
     /// From SIGTERM to SIGKILL.
     pub grace: Duration,
-    /// From SIGKILL to giving up on it: a process in an uninterruptible wait of a driver does not
-    /// end before that wait does.
+    /// From SIGKILL until the supervisor gives up. A process in an uninterruptible wait of a driver ends only after
+    /// that wait.
     pub reap: Duration,
-    /// Whether to look where its threads stand before it is told to end because its time is over.
+    /// If true, the stacks of its threads are read before it is ended at a time limit.
     pub stacks: bool,
 }
 
 impl Default for Limits {
-    /// Ten minutes in all, two of them in silence, two seconds of grace and ten to reap; no look at threads.
+    /// Ten minutes in total, two minutes of silence, two seconds of grace, ten seconds to reap; stacks are not read.
     fn default() -> Limits {
         Limits {
             total: Duration::from_secs(600),
@@ -35,91 +35,91 @@ impl Default for Limits {
     }
 }
 
-/// Everything that was seen of one child.
+/// Everything that was observed of one child.
 #[derive(Debug)]
 pub struct Observed {
-    /// Its process id, under which the kernel log speaks of it; `None` where it was not started.
+    /// Process id, under which the kernel log mentions the child; `None` if it was not started.
     pub pid: Option<u32>,
-    /// How it ended.
+    /// End of the child.
     pub ended: Ended,
     /// The event lines, in order.
     pub lines: Vec<Line>,
-    /// What it wrote after the newline of the last event line.
+    /// Bytes after the newline of the last event line.
     pub torn: Vec<u8>,
-    /// What it wrote to its standard error.
+    /// Standard error.
     pub stderr: Log,
-    /// Where its threads stood when its time was over, a line for each; empty where it was not, and without [`Limits::stacks`].
+    /// Stack of each thread at the time limit, one line each. Empty if no limit was reached, or without
+    /// [`Limits::stacks`].
     pub stacks: Vec<String>,
-    /// From before its start to when it had been reaped and its pipes were empty. Monotonic time,
-    /// in which a suspended machine stands still.
+    /// From before the start until the child was reaped and its pipes were empty. Monotonic time, which stops while the
+    /// machine is suspended.
     pub wall: Duration,
-    /// What it used; `None` where it was not reaped.
+    /// Resource usage; `None` if the child was not reaped.
     pub usage: Option<Usage>,
-    /// Processes that it started, in its group or not, that were still there after it had ended and were sent SIGKILL. After
-    /// [`Ended::CouldNotBeKilled`] the child itself is one of them.
+    /// Processes that the child started, in its group or not, that still existed after its end and were sent SIGKILL.
+    /// After [`Ended::CouldNotBeKilled`] the child itself is one of them.
     pub left_behind: Vec<Process>,
 }
 
-/// How a child ended.
+/// End of a child.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Ended {
-    /// It exited by itself, with this status.
+    /// The child exited with this status.
     Exited(i32),
-    /// A signal that was not ours ended it.
+    /// A signal that the supervisor did not send ended the child.
     Signalled {
-        /// The signal's number.
+        /// Number of the signal.
         signal: i32,
-        /// Whether the kernel wrote a core dump.
+        /// True if the kernel wrote a core dump.
         core: bool,
     },
-    /// It was told to end, by a signal to its group.
+    /// The supervisor ended the child by a signal to its group.
     Stopped {
-        /// Why.
+        /// Reason for ending it.
         reason: Reason,
-        /// Whether SIGTERM and the grace were not enough and it took SIGKILL.
+        /// True if SIGTERM and the grace were not enough, so that SIGKILL was needed.
         forced: bool,
     },
-    /// It was still there after SIGKILL and the wait of [`Limits::reap`]. It may end later; until
-    /// then it holds what it holds, the device perhaps included.
+    /// The child still existed after SIGKILL and the wait of [`Limits::reap`]. It may end later; until then it keeps
+    /// its resources, possibly including the device.
     CouldNotBeKilled {
-        /// Why it was to end.
+        /// Reason for ending it.
         reason: Reason,
     },
-    /// It was not started.
+    /// The child could not be started.
     SpawnFailed(io::Error),
-    /// It was started and killed, because it could not be watched: the process is out of file
-    /// descriptors, the kernel is older than 5.3, or SIGCHLD is ignored in this process, in which
-    /// case the kernel keeps no exit status.
+    /// The child was started but could not be watched, and was killed: the process is out of file descriptors, the
+    /// kernel is older than 5.3, or SIGCHLD is ignored in this process, so that the kernel keeps no exit status.
     Lost(io::Error),
 }
 
-/// Why a child was told to end.
+/// Reason why the supervisor ended a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// [`Limits::total`] was over.
+    /// [`Limits::total`] was reached.
     Total,
-    /// [`Limits::quiet`] was over.
+    /// [`Limits::quiet`] was reached.
     Quiet,
-    /// The child or one of its group was suspended, as long as its shortest limit without a break, or when a limit was over.
+    /// The child or a member of its group was suspended: at the moment when a limit was reached, or without a break for
+    /// as long as its shortest limit.
     Suspended(Suspension),
-    /// A line was longer than [`MAX_LINE_BYTES`](crate::MAX_LINE_BYTES), or all of them larger
-    /// than [`MAX_EVENT_BYTES`](crate::MAX_EVENT_BYTES).
+    /// A line was longer than [`MAX_LINE_BYTES`](crate::MAX_LINE_BYTES), or all lines together larger than
+    /// [`MAX_EVENT_BYTES`](crate::MAX_EVENT_BYTES).
     Flooded,
-    /// The [`Cancel`](crate::Cancel) was requested. A child that had not been started by then never is.
+    /// The [`Cancel`](crate::Cancel) was requested. A child that was not started by then is never started.
     Cancelled,
 }
 
-/// What a child used, with its own children as far as it waited for them; see `wait4(2)`.
+/// Resource usage of a child, including its own children as far as it waited for them; see `wait4(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time in user mode.
     pub user_cpu: Duration,
     /// Processor time in the kernel.
     pub system_cpu: Duration,
-    /// The largest resident set, in bytes. The kernel counts in what this process had resident
-    /// when it started the child (`exec_mmap` keeps the larger of both), so a small child of a
-    /// large parent cannot be told from a large one.
+    /// Largest resident set in bytes. The kernel includes the resident set of this process at the start of the child
+    /// (`exec_mmap` keeps the larger of both), so a small child of a large parent looks large.
     pub max_rss_bytes: u64,
 }

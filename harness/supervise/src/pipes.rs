@@ -1,4 +1,4 @@
-//! The three pipes to a child, read and written without ever waiting for one of them.
+//! The three pipes to a child. Reads and writes never block.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,14 +10,14 @@ use rustix::event::PollFlags;
 use crate::lines::Lines;
 use crate::{Line, Log};
 
-/// Reads of one stream before the others get their turn; times [`READ_BYTES`] this is the most
-/// that a pipe holds without privileges, see `pipe(7)`.
+/// Maximum number of reads of one stream before the other streams are served. Times [`READ_BYTES`] it is the largest
+/// capacity of a pipe without privileges; see `pipe(7)`.
 const READS_PER_TURN: usize = 16;
 
-/// The size of the buffer to read into, in bytes.
+/// Size of the read buffer in bytes.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 
-/// What may wake the thread that watches a child.
+/// Event that wakes the thread that watches a child.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Source {
     Child,
@@ -27,22 +27,22 @@ pub(crate) enum Source {
     Cancel,
 }
 
-/// The parent's ends of the pipes, and what went through them.
+/// The parent's ends of the pipes, and the data read from them.
 pub(crate) struct Pipes<'a> {
     /// Kept open after the last byte of `orders`, until the child has been reaped.
     pub(crate) stdin: Option<ChildStdin>,
-    /// What is still to be written.
+    /// Bytes of the orders that are still to be written.
     orders: &'a [u8],
-    /// `None` once nobody can write to it any more.
+    /// `None` once every writer has closed it.
     stdout: Option<ChildStdout>,
-    /// `None` once nobody can write to it any more.
+    /// `None` once every writer has closed it.
     stderr: Option<ChildStderr>,
     pub(crate) lines: Lines,
     pub(crate) log: Log,
 }
 
 impl<'a> Pipes<'a> {
-    /// Takes the pipes of a child that has been started with all three.
+    /// Takes the pipes of a child that was started with all three.
     pub(crate) fn new(child: &mut Child, orders: &'a [u8]) -> Pipes<'a> {
         Pipes {
             stdin: child.stdin.take(),
@@ -55,7 +55,7 @@ impl<'a> Pipes<'a> {
     }
 
     pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
-        // The child's ends are open files of their own and stay as they are.
+        // Only the parent's ends become non-blocking. The child's ends are separate open files.
         let fds = [
             self.stdin.as_ref().map(AsFd::as_fd),
             self.stdout.as_ref().map(AsFd::as_fd),
@@ -64,7 +64,7 @@ impl<'a> Pipes<'a> {
         fds.into_iter().flatten().try_for_each(|fd| Ok(rustix::io::ioctl_fionbio(fd, true)?))
     }
 
-    /// The pipes that there is something to wait for on.
+    /// Returns the pipes to poll.
     pub(crate) fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
         let mut sources = Vec::with_capacity(5);
         if let Some(stdout) = &self.stdout {
@@ -79,7 +79,7 @@ impl<'a> Pipes<'a> {
         sources
     }
 
-    /// Reads and writes what is ready.
+    /// Reads and writes the streams that are ready.
     pub(crate) fn serve(
         &mut self,
         ready: &[Source],
@@ -102,8 +102,8 @@ impl<'a> Pipes<'a> {
         }
     }
 
-    /// Writes of the orders what the pipe takes. A child that has closed its standard input gets
-    /// no more of them: how it ends will tell the story.
+    /// Writes as many bytes of the orders as the pipe takes. If the child closed its standard input, the rest is
+    /// dropped; the end of the child shows what happened.
     pub(crate) fn write(&mut self) {
         while let Some(stdin) = &mut self.stdin
             && !self.orders.is_empty()
@@ -118,7 +118,7 @@ impl<'a> Pipes<'a> {
     }
 }
 
-/// Hands what can be read now to `take`, within the turn of a stream. Forgets a stream at its end.
+/// Passes the bytes that can be read now to `take`, in at most [`READS_PER_TURN`] reads. Drops a stream at its end.
 fn read_available<R: Read>(stream: &mut Option<R>, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
     let mut reads = 0;
     while let Some(open) = stream
@@ -130,7 +130,7 @@ fn read_available<R: Read>(stream: &mut Option<R>, buffer: &mut [u8], mut take: 
                 reads += 1;
                 take(&buffer[..read]);
                 if read < buffer.len() {
-                    // A pipe that fills less than the buffer is empty; the next poll says more.
+                    // A pipe that does not fill the buffer is empty; the next poll reports further bytes.
                     return;
                 }
             }

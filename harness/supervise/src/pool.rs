@@ -1,4 +1,4 @@
-//! Many jobs on a few threads.
+//! Runs many jobs on a few threads.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -6,14 +6,15 @@ use std::sync::{Mutex, mpsc};
 
 use crate::Cancel;
 
-/// Runs `work` on each of `jobs` on as many threads, and calls `done` in the calling thread with
-/// the index and the result of each as it finishes; [`in_order`] makes that the order of the jobs.
-/// Jobs start in order, and an iterator is asked for a job only when a thread is free for it.
+/// Runs `work` on each job, on `threads` threads, and calls `done` in the calling thread with index and result of each
+/// job as it finishes. [`in_order`] changes that to the order of the jobs. Jobs start in order. The iterator is asked
+/// for a job only when a thread is free for it.
 ///
-/// After a cancel no job starts: the jobs not done are the last ones. Returns how many were done.
+/// After a cancel no further job starts, so the jobs that were not done are the last ones. Returns the number of jobs
+/// done.
 ///
 /// # Panics
-/// When `work`, `done` or the iterator of `jobs` panics, after the jobs that had started.
+/// Panics if `work`, `done` or the iterator panics, after the started jobs have ended.
 pub fn for_each<J, R, I>(
     jobs: I,
     threads: NonZeroUsize,
@@ -29,7 +30,7 @@ where
     let jobs = Mutex::new(jobs.into_iter().enumerate());
     let (sender, results) = mpsc::channel();
     let next = || {
-        // A poisoned lock is that of an iterator that panicked, which has no more jobs.
+        // The lock is poisoned if the iterator panicked; then it has no more jobs.
         let mut jobs = jobs.lock().ok()?;
         if cancel.is_cancelled() { None } else { jobs.next() }
     };
@@ -39,7 +40,7 @@ where
             let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
                 while let Some((index, job)) = next() {
                     if sender.send((index, work(index, job))).is_err() {
-                        // The receiver is gone: `done` has panicked.
+                        // The receiver was dropped because `done` panicked.
                         break;
                     }
                 }
@@ -49,7 +50,7 @@ where
         let started = started.count();
         drop(sender);
         let mut count = 0;
-        // A machine that gives no thread is slower, and no worse.
+        // If the machine can start no thread, this thread does the jobs.
         while started == 0
             && let Some((index, job)) = next()
         {
@@ -64,8 +65,8 @@ where
     })
 }
 
-/// Turns a consumer of results in the order of jobs into one that takes them in any order, for
-/// [`for_each`]; it keeps those that come early.
+/// Turns `done`, which takes results in the order of the jobs, into a function that takes them in any order, for
+/// [`for_each`]. Results that come early are kept.
 pub fn in_order<R>(mut done: impl FnMut(usize, R)) -> impl FnMut(usize, R) {
     let mut early = BTreeMap::new();
     let mut next = 0;
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn results_come_as_they_finish_and_in_order_puts_them_right() {
+    fn in_order_sorts_results_that_finish_early() {
         let mut seen = Vec::new();
         let mut deliver = in_order(|index, letter| seen.push((index, letter)));
         for (index, letter) in [(2, 'c'), (0, 'a'), (3, 'd'), (1, 'b')] {
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_cancel_no_job_starts() {
+    fn cancel_prevents_further_jobs() {
         let (started, cancel) = (AtomicUsize::new(0), Cancel::new().unwrap());
         let work = |index, _| {
             started.fetch_add(1, Ordering::SeqCst);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panicking_job_is_not_swallowed() {
+    fn panic_of_a_job_is_passed_on() {
         let cancel = Cancel::new().unwrap();
         let result = std::panic::catch_unwind(|| {
             for_each(0..3, threads(2), &cancel, |_, job| assert_ne!(job, 1), |_, ()| {})

@@ -1,25 +1,25 @@
-//! Limits of a process, see getrlimit(2).
+//! Resource limits of a process; see getrlimit(2).
 
 use std::{fmt, io, str::FromStr};
 
 use rustix::process::{Resource as System, Rlimit, getrlimit, setrlimit};
 
-/// A resource whose limit is stated.
+/// A resource whose limit can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
-    /// Bytes of the main thread's stack, and of each thread's unless the program says otherwise.
+    /// Stack of the main thread, in bytes, and of each other thread unless the program sets another size.
     Stack,
-    /// Bytes of a core file.
+    /// Size of a core file, in bytes.
     Core,
-    /// Open file descriptors.
+    /// Number of open file descriptors.
     Files,
-    /// Bytes of a file that is written.
+    /// Size of a written file, in bytes.
     FileSize,
-    /// Bytes of the address space.
+    /// Size of the address space, in bytes.
     Memory,
-    /// Bytes of memory that can be written and is no file's.
+    /// Private writable memory (heap and data), in bytes.
     Data,
-    /// Processes and threads of the user, all programs counted.
+    /// Number of processes and threads of the user, counting all programs.
     Processes,
 }
 
@@ -59,22 +59,22 @@ impl Resource {
         }
     }
 
-    /// The limit of this process.
+    /// Returns the limit of this process.
     pub fn here(self) -> Limit {
         getrlimit(self.system()).current.map_or(Limit::NONE, Limit)
     }
 
-    /// Sets the limit of this process and of its children to come.
+    /// Sets the limit of this process and of its future children.
     ///
     /// # Errors
-    /// More than the hard limit allows.
+    /// Fails if the limit exceeds the hard limit.
     pub(crate) fn set(self, limit: Limit) -> io::Result<()> {
         let maximum = getrlimit(self.system()).maximum;
         let current = (limit != Limit::NONE).then_some(limit.0);
         setrlimit(self.system(), Rlimit { current, maximum }).map_err(|_| {
             let most = maximum.map_or(Limit::NONE, Limit);
             io::Error::other(format!(
-                "this machine allows at most {self}={most}, not {limit}; give `--limit {self}={most}` or less"
+                "this machine allows at most {self}={most}, not {limit}; use `--limit {self}={most}` or less"
             ))
         })
     }
@@ -98,18 +98,18 @@ impl FromStr for Resource {
     }
 }
 
-/// The limit of a resource, in its own unit. It is written `1024`, `8M` (powers of 1024) or `unlimited`.
+/// Limit of a resource, in the unit of the resource. Its text is `1024`, `8M` (powers of 1024) or `unlimited`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Limit(pub u64);
 
 impl Limit {
-    /// None at all.
+    /// No limit.
     pub const NONE: Limit = Limit(u64::MAX);
 
-    /// Reads a limit of this resource.
+    /// Parses a limit of a resource.
     ///
     /// # Errors
-    /// What is wrong, and what could be written.
+    /// Returns a message with the invalid text and the valid forms.
     pub fn parse(resource: Resource, text: &str) -> Result<Limit, String> {
         let shift = UNITS.iter().find(|(unit, _)| text.ends_with(*unit)).map_or(0, |(_, s)| *s);
         let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
@@ -132,7 +132,7 @@ impl fmt::Display for Limit {
         if *self == Limit::NONE {
             return f.write_str("unlimited");
         }
-        // 1024 files are not 1K of them.
+        // The suffix K is not printed, because 1024 files are not "1K files".
         let whole = |shift: u32| shift > 10 && self.0 > 0 && self.0.trailing_zeros() >= shift;
         match UNITS.iter().find(|(_, shift)| whole(*shift)) {
             Some((unit, shift)) => write!(f, "{}{unit}", self.0 >> shift),
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_read_as_they_are_written() {
+    fn limits_round_trip_through_text() {
         let check = |text: &str, number: u64, written: &str| {
             let limit = Limit::parse(Resource::Stack, text).unwrap();
             assert_eq!((limit, limit.to_string().as_str()), (Limit(number), written), "{text}");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn every_resource_has_its_name() {
+    fn resource_names_round_trip() {
         for resource in Resource::ALL {
             assert_eq!(resource.to_string().parse(), Ok(resource));
         }

@@ -1,4 +1,4 @@
-//! One child, from its start to its last trace.
+//! Runs one child from its start to the end of its last descendant.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -19,11 +19,11 @@ use crate::stacks;
 use crate::suspended::{self, Clock, Look};
 use crate::{Cancel, Ended, Limits, Line, Log, Observed, Reason, Usage};
 
-/// How long to go on reading once the leader has ended, where other processes hold its pipes
-/// open. What the leader itself wrote is in the pipes by then and is read in any case.
+/// Time for which reading continues after the leader has ended, if other processes hold its pipes open. All that the
+/// leader itself wrote is in the pipes by then and is read in any case.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// Where a child is on its way out. Times are counted from its start.
+/// State of a child. Times are counted from its start.
 #[derive(Clone, Copy)]
 enum Phase {
     Running,
@@ -32,7 +32,7 @@ enum Phase {
     Draining { end: End, until: Duration },
 }
 
-/// Who brought about the end of the leader.
+/// Cause of the leader's end.
 #[derive(Clone, Copy)]
 enum End {
     ByItself,
@@ -40,19 +40,18 @@ enum End {
     Stuck { reason: Reason },
 }
 
-/// Starts `command` as the leader of a process group of its own, writes `input` and a newline to
-/// its standard input, which is empty where there is none, and returns when it has ended or could not be ended. `on_line` is called
-/// in this thread with each event line as it comes; while it takes its time nothing is read and
-/// no limit is enforced.
+/// Starts `command` as the leader of a new process group, writes `input` and a newline to its standard input, and
+/// returns when the child has ended or could not be killed. If `input` is empty, standard input is empty. Each event
+/// line is passed to `on_line` in this thread as it comes; while `on_line` runs, nothing is read and no limit is
+/// enforced.
 ///
-/// On the way out nobody gets away: when the leader has ended, the rest of its group gets 200 ms
-/// and then SIGKILL. So do those that left the group, for which this process becomes a subreaper.
+/// When the leader has ended, the rest of its group gets 200 ms and is then killed with SIGKILL. Descendants that left
+/// the group are treated the same; this process becomes a subreaper to find them.
 ///
-/// Every error is part of the result. The streams and the process group that the caller set in
-/// `command` are replaced.
+/// Every error is part of the result. The streams and the process group that the caller set in `command` are replaced.
 ///
 /// # Panics
-/// When `on_line` does; the child then sees its standard input close, and is not reaped.
+/// Panics if `on_line` panics. The child then sees its standard input close, and is not reaped.
 pub fn run(
     command: Command,
     input: &[u8],
@@ -87,7 +86,7 @@ fn run_with(
         return unstarted(Ended::Stopped { reason: Reason::Cancelled, forced: false });
     }
     command.process_group(0);
-    // Who gets no orders waits for none: an open pipe would be an input that never ends.
+    // A child without orders gets an empty standard input. An open pipe would be an input that never ends.
     let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut child, leader) = match adopted::start(&mut command) {
@@ -114,7 +113,7 @@ fn run_with(
     let wall = start.elapsed();
     drop(pipes.stdin);
     let mut left_behind = group::clear(pid, limits.reap, send);
-    // What cannot be killed is still of this group, and is told once.
+    // A process that cannot be killed is still in this group, and must not be reported twice.
     let stays = left_behind.iter().any(|process| process.survived);
     left_behind.extend(adopted::clear(leader, stays, limits.reap));
     Observed {
@@ -130,7 +129,8 @@ fn run_with(
     }
 }
 
-/// Reads, writes and kills until the leader has ended, but does not reap it. Gives how it ended, and where its threads stood.
+/// Reads, writes and kills until the leader has ended, without reaping it. Returns the cause of its end, and the stacks
+/// of its threads if a time limit was reached.
 fn watch(
     pid: Pid,
     pipes: &mut Pipes<'_>,
@@ -147,7 +147,7 @@ fn watch(
         opened => opened?,
     };
     pipes.set_nonblocking()?;
-    // Nearly always the pipe takes the whole line at once.
+    // The pipe usually takes the whole line at once.
     pipes.write();
     let mut buffer = vec![0; READ_BYTES];
     let mut phase = Phase::Running;
@@ -203,7 +203,7 @@ fn watch(
                 }
             }
             Phase::Terminating { reason, .. } if ended => {
-                // The rest of its group was told as well and may be tidying up.
+                // The rest of the group also got the signal and may be cleaning up.
                 Phase::Draining { end: End::Stopped { reason, forced: false }, until: drain }
             }
             Phase::Terminating { reason, until } if now >= until => {
@@ -223,7 +223,7 @@ fn watch(
 }
 
 impl Limits {
-    /// Why a running child is to end now, if it is.
+    /// Returns the reason why a running child must end now, if there is one.
     fn due(
         &self,
         now: Duration,
@@ -245,7 +245,7 @@ impl Limits {
     }
 }
 
-/// Collects the status and the usage of a child that has ended.
+/// Returns status and usage of a child that has ended, and reaps it.
 fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: an all-zero `rusage` is a valid one, as it consists of integers only.
@@ -281,13 +281,12 @@ fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
     Ok((ExitStatus::from_raw(status), usage))
 }
 
-/// Why a child of ours that nobody has waited for is not there any more; see NOTES of `wait4(2)`.
+/// Returns the error for a child that disappeared although this process did not wait for it; see NOTES of `wait4(2)`.
 fn reaped_by_the_kernel() -> io::Error {
     io::Error::other("SIGCHLD is ignored in this process, so no exit status is kept")
 }
 
-/// Reaps a child that has been sent SIGKILL and that there is no descriptor for, if it ends
-/// within `limit`.
+/// Reaps a child that was sent SIGKILL and has no descriptor, if it ends within `limit`.
 fn reap_unwatched(child: &mut Child, limit: Duration) {
     let start = Instant::now();
     while let Ok(None) = child.try_wait()
@@ -303,7 +302,7 @@ fn describe(end: End, status: ExitStatus) -> Ended {
         (End::Stuck { reason }, ..) => Ended::CouldNotBeKilled { reason },
         (End::ByItself, Some(code), _) => Ended::Exited(code),
         (End::ByItself, None, signal) => {
-            // A status is one or the other; stopped and continued children are not waited for.
+            // Exit status and signal exclude each other; stopped and continued children are not waited for.
             Ended::Signalled { signal: signal.unwrap_or(0), core: status.core_dumped() }
         }
     }
@@ -319,7 +318,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// The limit that is over at `now` for a child that has been silent for so many seconds.
+    /// Checks which limit is reached at `now` for a child that has been silent for this many seconds.
     fn check(
         (total, quiet): (Duration, Duration),
         silent: u64,
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn limits() {
+    fn limits_end_a_child_when_reached() {
         let limits = (seconds(60), seconds(10));
         check(limits, 9, 9, None);
         check(limits, 10, 10, Some(Reason::Quiet));
@@ -345,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_signals_do_not_reach_could_not_be_killed() {
+    fn child_that_signals_do_not_reach_could_not_be_killed() {
         let mut command = Command::new("sleep");
         command.arg("600");
         let limits = Limits {

@@ -1,26 +1,26 @@
-//! How long a child has been silent.
+//! Measures how long a child has been silent.
 
 use std::{collections::BTreeMap, time::Duration};
 
-/// How often the processor time of a silent child is looked at, at least four times within the limit.
+/// Time between two checks of a silent child's processor time; at most a quarter of the limit.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A child that uses less of a processor than one part in so many is at rest.
+/// A child is idle if it uses less than one part in this many of a processor.
 const AT_REST: u32 = 20;
 
-/// What a child has had of the processors.
+/// Processor use of a child.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Work {
     /// Processor time.
     pub(crate) cpu: Duration,
-    /// Time in which each of its threads could have run, and others did.
+    /// Time that each thread waited on a run queue, by thread id.
     pub(crate) queued: BTreeMap<String, Duration>,
-    /// Pages that it got from a disk.
+    /// Number of pages read from a disk.
     pub(crate) pages: u64,
 }
 
 impl Work {
-    /// The longest time since `before` in which one thread waited for its turn.
+    /// Returns the longest time since `before` that one thread waited for a processor.
     fn waited(&self, before: &Work) -> Duration {
         let since = |(thread, queued): (&String, &Duration)| {
             queued.saturating_sub(before.queued.get(thread).copied().unwrap_or_default())
@@ -29,14 +29,15 @@ impl Work {
     }
 }
 
-/// The silence of a child since its last line. A child at rest is silent by the clock, but for the time in which it waited for its turn.
-/// One that computes, or whose code still comes from a disk, is silent by its own processor time: on a machine with too much to do any of
-/// these would else be taken for one that hangs. Times are counted from the child's start.
+/// Silence of a child since its last line. For an idle child the elapsed time counts, without the time that it waited
+/// for a processor. For a child that computes, or whose pages are still read from a disk, its own processor time
+/// counts. Otherwise a child on an overloaded machine would be reported as hung. Times are counted from the child's
+/// start.
 pub(crate) struct Silence {
     pause: Duration,
-    /// Up to the last look.
+    /// Silence up to the last check.
     lasted: Duration,
-    /// The last look, and what the child had had then.
+    /// Time of the last check, and the processor use at that time.
     at: Duration,
     work: Work,
 }
@@ -47,13 +48,13 @@ impl Silence {
         Silence { pause, lasted: Duration::ZERO, at: Duration::ZERO, work: Work::default() }
     }
 
-    /// When to look again.
+    /// Returns the time of the next check.
     pub(crate) fn next(&self) -> Duration {
         self.at.saturating_add(self.pause)
     }
 
-    /// How long the child had been silent at the last look. Looks again where it is time to; without the child's `work` the
-    /// clock counts.
+    /// Returns how long the child had been silent at the last check. Makes a new check if it is time. Without `work`
+    /// the elapsed time counts.
     pub(crate) fn look(
         &mut self,
         now: Duration,
@@ -87,7 +88,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// The silence at the end of looks at the time, with the last line, with the processor time, all in milliseconds.
+    /// Checks the silence after a series of checks, each with its time, the time of the last line and the processor
+    /// time, in milliseconds.
     fn check(looks: &[(u64, u64, Option<u64>)], expected: u64) {
         let mut silence = Silence::new(ms(10_000));
         let mut lasted = Duration::ZERO;
@@ -99,22 +101,22 @@ mod tests {
     }
 
     #[test]
-    fn a_child_at_rest_is_silent_by_the_clock() {
+    fn silence_of_an_idle_child_is_elapsed_time() {
         check(&[(200, 0, Some(150)), (1200, 0, Some(160)), (2200, 0, Some(170))], 2150);
         check(&[(1000, 0, None), (2000, 0, None)], 2000);
-        // Too early for another look.
+        // It is too early for another check.
         check(&[(1000, 0, Some(0)), (1100, 0, Some(0))], 1000);
     }
 
     #[test]
-    fn a_child_that_computes_is_silent_by_its_own_time() {
+    fn silence_of_a_computing_child_is_its_processor_time() {
         check(&[(1000, 0, Some(100)), (2000, 0, Some(300))], 300);
-        // Two threads make no more silence than there is.
+        // Two threads do not add more silence than elapsed time.
         check(&[(1000, 0, Some(2000)), (2000, 0, Some(4000))], 2000);
     }
 
     #[test]
-    fn a_turn_that_does_not_come_is_no_rest() {
+    fn waiting_for_a_processor_is_not_silence() {
         let mut silence = Silence::new(ms(10_000));
         let mut check = |now, cpu, queued: &[(&str, u64)], expected| {
             let queued = queued.iter().map(|(thread, time)| ((*thread).to_owned(), ms(*time)));
@@ -127,12 +129,12 @@ mod tests {
         // Two threads wait at the same time, and one of them sleeps in between.
         check(3000, 510, &[("1", 1500), ("2", 300)], 1210);
         check(4000, 510, &[("1", 1500), ("2", 600)], 1910);
-        // The time of a thread that has ended is no longer there.
+        // The time of a thread that has ended disappears from the list.
         check(5000, 510, &[("1", 1500)], 2910);
     }
 
     #[test]
-    fn who_gets_pages_from_a_disk_is_not_at_rest() {
+    fn child_that_reads_pages_from_disk_is_not_idle() {
         let mut silence = Silence::new(ms(10_000));
         let mut check = |now, cpu, pages, expected| {
             let work = || Some(Work { cpu: ms(cpu), pages, ..Work::default() });
@@ -140,12 +142,12 @@ mod tests {
         };
         check(1000, 10, 5, 10);
         check(2000, 20, 6, 20);
-        // No page more: it rests.
+        // Without further page reads the child is idle.
         check(3000, 30, 6, 1020);
     }
 
     #[test]
-    fn a_line_ends_the_silence() {
+    fn line_ends_the_silence() {
         check(&[(1000, 0, Some(0)), (1100, 1050, Some(0))], 0);
         check(&[(1000, 0, Some(0)), (2000, 1500, Some(0))], 500);
         check(&[(1000, 0, Some(0)), (2000, 1500, Some(0)), (3000, 1500, Some(0))], 1500);

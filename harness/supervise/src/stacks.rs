@@ -1,4 +1,5 @@
-//! Where a child that is over its time stands: what each thread waits for in the kernel, and by whose calls it came there.
+//! Reads the stacks of a child that reached a time limit: the kernel function in which each thread waits, and its chain
+//! of calls.
 
 mod modules;
 mod stopped;
@@ -12,20 +13,20 @@ use crate::group;
 use modules::Modules;
 use stopped::Stopped;
 
-/// Processes that are looked at; a program may have started many.
+/// Maximum number of processes that are examined; a program may have started many.
 const PROCESSES: usize = 16;
 
-/// Threads of one process that are looked at.
+/// Maximum number of threads of one process that are examined.
 const THREADS: usize = 64;
 
-/// Calls of one thread that are told, from the innermost on.
+/// Maximum number of calls that are listed for one thread, from the innermost.
 const CALLS: usize = 20;
 
-/// How long threads are stopped one after the other, and as long again their calls are looked up by name.
+/// Time limit for stopping the threads one after the other, and again for looking up the names of their calls.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A line for each thread of the group, the leader's first thread first. Each thread is stopped for the moment in which its registers
-/// and its stack are read, and goes on.
+/// Returns one line for each thread of the group, beginning with the leader's first thread. Each thread is stopped for
+/// a moment to read its registers and stack, and then continues.
 pub(crate) fn of(leader: Pid) -> Vec<String> {
     let mut pids = group::numbers(leader);
     pids.sort_unstable_by_key(|pid| (*pid != leader.as_raw_pid(), *pid));
@@ -34,7 +35,7 @@ pub(crate) fn of(leader: Pid) -> Vec<String> {
     pids.into_iter().flat_map(|pid| process(pid, until)).collect()
 }
 
-/// A line for each thread of a process; nobody is stopped any more from `until` on.
+/// Returns one line for each thread of a process. After `until` no more threads are stopped.
 fn process(pid: i32, until: Instant) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut threads: Vec<i32> =
@@ -48,7 +49,7 @@ fn process(pid: i32, until: Instant) -> Vec<String> {
         let (name, stat) = (file("comm").ok()?, file("stat").ok()?);
         let (_, state, _) = group::parse_stat(&stat)?;
         let waits = file("wchan").unwrap_or_default();
-        // One that takes no signal does not stop either.
+        // A thread in an uninterruptible wait cannot be stopped.
         let stops = state != "D" && Instant::now() < until;
         let stopped = stops.then(|| Stopped::stop(tid)).flatten();
         let at = stopped.as_ref().and_then(Stopped::registers);
@@ -56,13 +57,14 @@ fn process(pid: i32, until: Instant) -> Vec<String> {
         let calls = calls.map(|(at, modules)| modules.calls(&at, CALLS)).unwrap_or_default();
         Some((tid, name, state.to_owned(), waits, calls))
     };
-    // Names take longest, so nobody stands still for them, and no thread misses its calls for another's names.
+    // Looking up names takes longest. All threads are read and released before, so that no thread waits, or lacks its
+    // calls, because of another one's names.
     let threads: Vec<_> = threads.into_iter().filter_map(looked_at).collect();
     let until = until + PATIENCE;
     let line = |(tid, name, state, waits, calls): (i32, String, String, String, Vec<u64>)| {
         let named = |call| modules.as_ref().map(|modules| modules.named(call, until));
         let calls: Vec<String> = calls.into_iter().filter_map(named).collect();
-        told(pid, tid, name.trim_end(), &state, &waits, &calls)
+        describe(pid, tid, name.trim_end(), &state, &waits, &calls)
     };
     let mut lines: Vec<String> = threads.into_iter().map(line).collect();
     if left_out > 0 {
@@ -71,8 +73,9 @@ fn process(pid: i32, until: Instant) -> Vec<String> {
     lines
 }
 
-/// One thread. `waits` is the function of the kernel that it sleeps in, and nothing or `0` where the kernel does not say.
-fn told(pid: i32, tid: i32, name: &str, state: &str, waits: &str, calls: &[String]) -> String {
+/// Describes one thread. `waits` is the kernel function in which it sleeps; empty or `0` if the kernel does not report
+/// it.
+fn describe(pid: i32, tid: i32, name: &str, state: &str, waits: &str, calls: &[String]) -> String {
     let does = match (state, waits) {
         ("R", _) => "runs".to_owned(),
         ("D", "" | "0") => "sleeps in the kernel and takes no signal".to_owned(),
@@ -95,11 +98,11 @@ mod tests {
     #[track_caller]
     fn check(state: &str, waits: &str, calls: &[&str], expected: &str) {
         let calls: Vec<String> = calls.iter().map(|call| (*call).to_owned()).collect();
-        assert_eq!(told(7, 8, "a b", state, waits, &calls), expected);
+        assert_eq!(describe(7, 8, "a b", state, waits, &calls), expected);
     }
 
     #[test]
-    fn a_thread_in_words() {
+    fn describes_threads() {
         check("R", "0", &[], "process 7, thread 8 `a b` runs");
         check(
             "S",

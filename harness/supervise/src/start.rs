@@ -1,8 +1,9 @@
-//! How a process comes to find exactly what it must, whoever starts it.
+//! Starts a process in an exact environment, whichever launcher starts it.
 //!
-//! A launcher (`srun`, `podman run`) hands on the words of a command, but may drop the environment, the limits, the folder and
-//! the personality of its caller, or starts its child from a daemon that never had them. So none of these is left to
-//! inheritance: they travel as words, to a *starter*, a program that takes them, sets them and becomes the program that is meant.
+//! A launcher (`srun`, `podman run`) passes on the arguments of a command, but may drop the environment, limits,
+//! working directory and personality of its caller, or starts its child from a daemon that never had them. So none of
+//! these is inherited: they travel as arguments to a *starter*, a program that parses them, applies them and then
+//! executes the actual program.
 
 use std::{
     collections::BTreeMap,
@@ -24,13 +25,13 @@ use crate::{
     view::{NoView, TRY},
 };
 
-/// Exit status of a starter that could not become its program, as that of a shell.
+/// Exit status of a starter that could not execute its program; shells use the same.
 const NOT_STARTED: u8 = 127;
 
-/// Variables that every shell sets for itself; a launcher that is a script means nothing by them.
+/// Variables that every shell sets for itself. A launcher that is a shell script does not set them on purpose.
 const OF_SHELLS: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
-/// In front of words that are all encoded.
+/// Precedes words that are all encoded.
 const ENCODED: &str = "--encoded";
 
 const DIRECTORY: &str = "--directory";
@@ -43,45 +44,46 @@ const THROUGH: &str = "--through";
 const VIEW: &str = "--view";
 const END: &str = "--";
 
-/// What a process is started as, and what it must find.
+/// A program to start, and the environment that it must find.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// The program, by its path.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Words in front of it where it enters no view: a dynamic loader with its options.
+    /// Words in front of the program if it enters no view: a dynamic loader with its options.
     pub through: Vec<OsString>,
-    /// What it and its children find in place of the machine's folders.
+    /// View of the file system for the program and its children, in place of the machine's folders.
     pub view: Option<View>,
-    /// Libraries to load before all others where it enters no view, in front of those that `LD_PRELOAD` names. A view has its own.
+    /// Libraries to load before all others, in front of those in `LD_PRELOAD`, if it enters no view.
     pub preload: Vec<OsString>,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<OsString>,
-    /// Its environment: these variables, and what a launcher sets itself, nothing else.
+    /// Environment of the program: these variables and those that a launcher sets itself, no others.
     pub environment: BTreeMap<OsString, OsString>,
-    /// The folder it starts in; that of the launcher without one.
+    /// Working directory; without one, the launcher's.
     pub directory: Option<PathBuf>,
-    /// Its limits; those that are not named are the machine's.
+    /// Limits of the program. Others are the machine's.
     pub limits: BTreeMap<Resource, Limit>,
-    /// Whether the kernel puts what it maps at the same addresses each time, where it can.
+    /// If true, address space randomisation is disabled where the kernel allows it.
     pub fixed_addresses: bool,
-    /// Whether it is told on standard output how the program ended, where a launcher is between.
+    /// If true and a launcher is used, the starter reports on standard output how the program ended.
     pub tell_end: bool,
-    /// Whether the program [settles](Start::settle) by itself, with words behind its own arguments, before it does anything else.
+    /// If true, the program itself first applies the limits that follow its own arguments; see [`Start::settle`].
     pub settles: bool,
 }
 
 impl Start {
-    /// The command that starts it by way of `starter`, whose first words these are, and of `launcher` where that has words.
+    /// Returns the command that starts the program through a launcher, if `launcher` is not empty, and a starter.
+    /// `starter` are the first words of the starter's command line.
     ///
-    /// The launcher is the user's own tool and gets this process's environment; of that nothing reaches the program. A program that
-    /// settles by itself needs no starter where nothing is to be done before it is loaded: to start a process more takes a
-    /// twentieth of a short trial.
+    /// The launcher is the user's own tool and gets this process's environment, but passes none of it to the program. A
+    /// program that settles itself needs no starter if nothing must be set before it is loaded: an extra process costs
+    /// 5 % of a short trial.
     pub fn command(&self, starter: &[OsString], launcher: &[String]) -> Command {
         if launcher.is_empty() && self.settles && !self.is_set_before_loading() {
             return self.at_once();
         }
         let mut words = launcher.iter().map(OsString::from).chain(starter.iter().cloned());
-        // A command without a word cannot be started, and says so.
+        // An empty command fails to start with an error.
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words);
         if launcher.is_empty() {
@@ -97,7 +99,7 @@ impl Start {
         command
     }
 
-    /// Whether something must be as it is told when the kernel or the loader begins with the program.
+    /// Returns whether something must be set before the kernel or the loader starts the program.
     fn is_set_before_loading(&self) -> bool {
         let later = [Resource::Core, Resource::Files];
         let mut limits = self.limits.iter().filter(|(resource, _)| !later.contains(resource));
@@ -116,11 +118,10 @@ impl Start {
         command
     }
 
-    /// What a program does first that settles by itself, with the words behind its own.
+    /// Applies the limits that follow the own arguments of a program with [`settles`](Start::settles).
     ///
     /// # Errors
-    /// What it ends with, like a starter and as said on standard error, for a word that is none of these and for a limit that this
-    /// machine does not allow.
+    /// Prints an error and returns the exit status of a starter, for an unknown word or a limit that is not allowed.
     pub fn settle(words: impl IntoIterator<Item = OsString>) -> Result<(), ExitCode> {
         let mut words = words.into_iter();
         let mut settle = || {
@@ -135,7 +136,7 @@ impl Start {
         settle().map_err(|error| not_started(&*error))
     }
 
-    /// `LD_PRELOAD` where libraries are preloaded.
+    /// Returns `LD_PRELOAD` if libraries are preloaded.
     fn preloading(&self) -> Option<(OsString, OsString)> {
         let name = OsString::from("LD_PRELOAD");
         let given = self.environment.get(&name);
@@ -168,8 +169,8 @@ impl Start {
         words
     }
 
-    /// Reads the words of [`command`](Self::command) behind those of the starter. Gives besides what marks the variables that
-    /// are not from the launcher.
+    /// Parses the words that [`command`](Self::command) puts behind those of the starter. The second value has what a
+    /// starter below a launcher needs.
     fn read(words: impl IntoIterator<Item = OsString>) -> Result<(Start, Launched), BadWords> {
         let mut words = words.into_iter();
         let mut start = Start {
@@ -222,11 +223,13 @@ impl Start {
         Ok((start, launched))
     }
 
-    /// What a starter does with the words behind its own: it becomes the program that they name. Below a launcher, whose own exit
-    /// status may be another, it starts it, waits for it, and says on standard output how it ended:
-    /// `{"event":"ended","exited":0}` or `{"event":"ended","signal":11}`.
+    /// Runs a starter: executes the program that the arguments behind its own describe.
     ///
-    /// The process must have one thread. `starter` are the words behind its program that make it a starter.
+    /// The exit status of a launcher may differ from the program's. So below a launcher the starter starts the program as
+    /// a child, waits for it, and reports its end on standard output: `{"event":"ended","exited":0}` or
+    /// `{"event":"ended","signal":11}`.
+    ///
+    /// The process must have one thread. `starter` are the words of its command line that make it a starter.
     pub fn enter(starter: &[OsString], words: impl IntoIterator<Item = OsString>) -> ExitCode {
         let mut words = words.into_iter().peekable();
         if words.next_if(|word| word == TRY).is_some() {
@@ -260,7 +263,7 @@ impl Start {
         self.environment.extend(self.preloading());
         let inherited = launched.inherited.chunks(MARK);
         let launchers = std::env::vars_os().filter(|(name, value)| {
-            // What it sets for the loader is meant for programs of its own.
+            // Variables that a launcher sets for the loader are meant for its own programs.
             let own = OF_SHELLS.iter().any(|shells| name == shells)
                 || name.as_bytes().starts_with(b"LD_");
             !own && !inherited.clone().any(|marked| marked == mark(name, value).as_bytes())
@@ -296,23 +299,23 @@ impl Start {
             (None, signal) => ("signal", signal.unwrap_or(0)),
         };
         let line = format!("{{\"event\":\"ended\",\"{how}\":{number}}}\n");
-        // Where nobody listens any more, nobody misses it.
+        // If the reader has closed the pipe, the report is not needed.
         let _ = io::stdout().write_all(line.as_bytes()).and_then(|()| io::stdout().flush());
         let code = status.code().unwrap_or(128 + number);
         Ok(ExitCode::from(u8::try_from(code).unwrap_or(NOT_STARTED)))
     }
 }
 
-/// What a starter below a launcher is told besides.
+/// Extra options of a starter that runs below a launcher.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Launched {
-    /// What marks the variables that are not from the launcher.
+    /// Marks of the variables that were in the environment before the launcher, so that they are not from it.
     inherited: Vec<u8>,
-    /// Whether it is to say how the program ended.
+    /// True if the starter must report how the program ended.
     tell: bool,
 }
 
-/// Reads the word behind `--limit`.
+/// Parses the word behind `--limit`.
 fn limit_of(word: &OsStr) -> Result<(Resource, Limit), BadWords> {
     let parts = word.to_str().and_then(|text| text.split_once('='));
     let (name, limit) = parts.ok_or_else(|| BadWords::of(word))?;
@@ -320,7 +323,7 @@ fn limit_of(word: &OsStr) -> Result<(Resource, Limit), BadWords> {
     Ok((resource, Limit::parse(resource, limit).map_err(BadWords)?))
 }
 
-/// Enters a view to say whether that can be done.
+/// Tries to enter a view, and exits with 0 if that succeeded.
 fn try_view(word: Option<OsString>) -> ExitCode {
     let view = View::from_word(&word.unwrap_or_default());
     match view.map_err(NoView::from).and_then(|view| view.enter()) {
@@ -337,7 +340,7 @@ fn not_started(why: &dyn Error) -> ExitCode {
     ExitCode::from(NOT_STARTED)
 }
 
-/// There is nobody to tell where standard error is closed.
+/// Writes a line to standard error. A closed standard error is ignored.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -353,8 +356,8 @@ fn assignment(name: &OsStr, value: &OsStr) -> OsString {
     word
 }
 
-/// A word that no shell changes, whatever it was: `ssh` puts words together with spaces, and a shell at the other end takes them apart.
-/// All but plain characters is `%` and two hexadecimal digits, and a word of nothing is `%` alone.
+/// Encodes a word so that no shell changes it: `ssh` joins words with spaces, and a shell at the other end splits them.
+/// All but plain characters become `%` and two hexadecimal digits, and an empty word becomes `%`.
 fn encoded(word: &OsStr) -> OsString {
     if word.is_empty() {
         return "%".into();
@@ -367,7 +370,7 @@ fn encoded(word: &OsStr) -> OsString {
     bytes.collect::<String>().into()
 }
 
-/// What was [`encoded`]; of what was not, as much as can be read.
+/// Decodes what [`encoded`] returned. Other text is kept as far as possible.
 fn decoded(word: &OsStr) -> OsString {
     let mut bytes = Vec::new();
     let mut rest = word.as_bytes();
@@ -388,10 +391,10 @@ fn decoded(word: &OsStr) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Bytes of a [`mark`].
+/// Length of a [`mark`] in bytes.
 const MARK: usize = 8;
 
-/// Tells one variable from another, by name and value, without giving the value away: 32 bits of FNV-1a.
+/// Returns a hash of a variable's name and value, which does not reveal the value: 32 bits of FNV-1a.
 fn mark(name: &OsStr, value: &OsStr) -> OsString {
     let hash = assignment(name, value)
         .as_bytes()
@@ -400,7 +403,7 @@ fn mark(name: &OsStr, value: &OsStr) -> OsString {
     format!("{hash:08x}").into()
 }
 
-/// Where the kernel allows it (some containers do not), this process's programs get the same addresses each time.
+/// Disables address space randomisation for the programs of this process. Some containers do not allow that.
 fn fix_addresses() {
     // SAFETY: neither call reads or writes memory of this process.
     unsafe {
@@ -411,7 +414,7 @@ fn fix_addresses() {
     }
 }
 
-/// The words were not those of a [`Start`]: who handed them on changed them.
+/// The words are not those of a [`Start`], because a launcher changed them.
 #[derive(Debug, PartialEq, Eq)]
 struct BadWords(String);
 
@@ -425,7 +428,7 @@ impl Error for BadWords {}
 
 impl fmt::Display for BadWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the command was not handed on as it was given: {}", self.0)
+        write!(f, "the launcher changed the command: {}", self.0)
     }
 }
 
@@ -439,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn words_round_trip() {
         let odd = OsString::from_vec(b"a b\n\xff='\"$x".to_vec());
         let view = View {
             place: "/a place".into(),
@@ -490,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_settles_by_itself_has_no_starter_but_where_something_comes_first() {
+    fn starter_is_used_only_if_needed() {
         let own = |resource: Resource| (resource, resource.here());
         let at_once = Start {
             program: "p".into(),
@@ -542,9 +545,9 @@ mod tests {
         }
     }
 
-    /// A shell that takes words apart again gives the same ones: with what any byte may be, and as an `ssh` puts them together.
+    /// A shell that splits a line of encoded words, as `ssh` joins them, returns the same words, with any byte.
     #[test]
-    fn encoded_words_come_through_a_shell() {
+    fn encoded_words_survive_a_shell() {
         let all: Vec<u8> = (1..=255).collect();
         let odd =
             ["", "%", "%41", "a b", "{\"arch\":\"gfx1151\"}", "$HOME", "~", "=ls", "*", "a;b"];
@@ -565,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_were_changed_are_refused() {
+    fn rejects_changed_words() {
         let refused = |text: &[&str], because: &str| {
             let error = Start::read(words(text)).unwrap_err().to_string();
             assert!(error.contains(because), "{text:?}: {error}");
@@ -573,7 +576,7 @@ mod tests {
         refused(&[], "no program");
         refused(&["A=B"], "no program");
         refused(&["A=B", "--"], "no program");
-        // A launcher that splits words again makes these of `A=one two` and of a JSON text.
+        // A launcher that splits words again turns `A=one two` and JSON text into these.
         refused(&["A=one", "two", "--", "p"], "`two`");
         refused(&["=", "--", "p"], "`=`");
         refused(&["--limit", "stack", "--", "p"], "`stack`");
@@ -585,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_tell_values_apart_and_do_not_show_them() {
+    fn marks_distinguish_values_without_revealing_them() {
         let marked = |name: &str, value: &str| mark(OsStr::new(name), OsStr::new(value));
         assert_eq!(marked("A", "B").len(), MARK);
         assert_eq!(marked("A", "B"), marked("A", "B"));

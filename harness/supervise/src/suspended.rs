@@ -1,12 +1,12 @@
-//! Time in which a child could not make progress, whatever its code does: it was stopped, traced or frozen, the machine
-//! was suspended, or the process that watches it did not run either. Such time counts toward no limit.
+//! Measures time in which a child could not make progress, whatever its code does: it was stopped, traced or frozen,
+//! the machine was suspended, or the supervising process did not run either. Such time counts toward no limit.
 //!
-//! A batch system suspends a job by a signal or by its cgroup. A cgroup freezer leaves no trace in the state of a process:
-//! it is `D` with version 1 and `S` with version 2, and only the files of the cgroup say more
+//! A batch system suspends a job by a signal or by its cgroup. A cgroup freezer does not show in the state of a
+//! process: it is `D` with version 1 and `S` with version 2, and only the files of the cgroup show more
 //! (<https://docs.kernel.org/admin-guide/cgroup-v1/freezer-subsystem.html>,
 //! <https://docs.kernel.org/admin-guide/cgroup-v2.html>, `cgroup.events`).
 //!
-//! Only processes of this machine are looked at: a child below a launcher that starts it on another machine is not.
+//! Only processes of this machine are checked. A child that a launcher starts on another machine is not.
 
 use std::fmt;
 use std::fs;
@@ -19,28 +19,28 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::group;
 
-/// Time between two looks at a child, at most a quarter of its shortest limit.
+/// Time between two checks of a child, at most a quarter of its shortest limit.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A look that comes so much too late says that this process did not run: it was stopped or frozen with the child, or its
+/// If a check comes this much too late, this process did not run: it was stopped or frozen with the child, or its
 /// virtual machine was paused.
 const ABSENT: Duration = Duration::from_secs(1);
 
-/// The machine was suspended where the clock that counts such time gained so much on the one that does not.
+/// The machine was suspended if the clock that includes suspended time gained this much on the one that does not.
 const ASLEEP: Duration = Duration::from_millis(100);
 
-/// Processes that are looked at each time; a program may have started many.
+/// Maximum number of processes that are checked each time; a program may have started many.
 const PROCESSES: usize = 16;
 
-/// Functions of the kernel in which a frozen thread sleeps; see `kernel/freezer.c` and `kernel/signal.c` of Linux.
+/// Kernel functions in which a frozen thread sleeps; see `kernel/freezer.c` and `kernel/signal.c` of Linux.
 const FREEZERS: [&str; 3] = ["__refrigerator", "do_freezer_trap", "cgroup_enter_frozen"];
 
-/// The cause that keeps a process from making progress.
+/// Cause that keeps a process from making progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspension {
-    /// A signal stopped it: SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU.
+    /// A signal stopped the process: SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU.
     Stopped,
-    /// A debugger holds it.
+    /// A debugger has stopped the process.
     Traced,
     /// The cgroup of the process is frozen.
     Frozen,
@@ -56,8 +56,8 @@ impl fmt::Display for Suspension {
     }
 }
 
-/// Decides by the state of a process (`proc_pid_stat(5)`), the function of the kernel in which it sleeps, and what the
-/// files of its cgroups say.
+/// Returns the cause of a suspension from the state of a process (`proc_pid_stat(5)`), the kernel function in which it
+/// sleeps, and whether its cgroup is frozen.
 fn decide(state: &str, sleeps_in: &str, cgroup_is_frozen: bool) -> Option<Suspension> {
     match state {
         "T" => Some(Suspension::Stopped),
@@ -67,13 +67,14 @@ fn decide(state: &str, sleeps_in: &str, cgroup_is_frozen: bool) -> Option<Suspen
     }
 }
 
-/// Returns whether a `freezer.state` or a `cgroup.events` says that the cgroup is frozen, by itself or by one above it.
+/// Returns whether a `freezer.state` or a `cgroup.events` file reports that the cgroup is frozen, by itself or through
+/// a parent.
 fn says_frozen(text: &str) -> bool {
     text.lines().any(|line| matches!(line.trim(), "FROZEN" | "FREEZING" | "frozen 1"))
 }
 
-/// The file of each hierarchy that says whether the cgroups of a `/proc/PID/cgroup` are frozen. `mounts` is a
-/// `/proc/PID/mountinfo`.
+/// Returns the files that report whether the cgroups in a `/proc/PID/cgroup` are frozen, one for each hierarchy.
+/// `mounts` is the text of a `/proc/PID/mountinfo`.
 fn freezer_files(cgroup: &str, mounts: &str) -> Vec<PathBuf> {
     let mount = |version: &str, option: &str| {
         mounts.lines().find_map(|line| {
@@ -114,7 +115,7 @@ fn cgroup_is_frozen(pid: i32) -> bool {
     freezer_files(&cgroup, mounts).into_iter().any(says)
 }
 
-/// Returns the cause for the first of these processes that is suspended.
+/// Returns the cause for the first suspended process.
 fn of(pids: impl IntoIterator<Item = i32>) -> Option<Suspension> {
     pids.into_iter().find_map(|pid| {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
@@ -125,12 +126,12 @@ fn of(pids: impl IntoIterator<Item = i32>) -> Option<Suspension> {
     })
 }
 
-/// Returns the cause if the leader of a group or another of its members is suspended. Reads all of /proc.
+/// Returns the cause if the leader or another member of its group is suspended. Reads all of /proc.
 pub(crate) fn of_group(leader: Pid) -> Option<Suspension> {
     of(group::numbers(leader))
 }
 
-/// Returns the cause if the leader or one of its descendants is suspended; of many, the first ones are looked at.
+/// Returns the cause if the leader or one of its descendants is suspended. Checks the first 16 processes.
 pub(crate) fn of_family(leader: Pid) -> Option<Suspension> {
     let mut family = vec![leader.as_raw_pid()];
     let mut next = 0;
@@ -148,44 +149,44 @@ pub(crate) fn of_family(leader: Pid) -> Option<Suspension> {
     of(family)
 }
 
-/// Returns how long the machine was suspended since it was started.
+/// Returns how long the machine has been suspended since boot.
 pub(crate) fn asleep() -> Duration {
     let now = |clock| {
         let now = clock_gettime(clock);
         Duration::try_from(now).unwrap_or_default()
     };
-    // In this order the difference is never too large.
+    // Boottime is read first, so that the difference is never too large.
     let with = now(ClockId::Boottime);
     with.saturating_sub(now(ClockId::Monotonic))
 }
 
-/// The facts of one look at a child.
+/// Result of one check of a child.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Look {
-    /// The cause that suspends it, if any.
+    /// Cause of a suspension, if there is one.
     pub(crate) suspension: Option<Suspension>,
-    /// Processor time of the child; none where the kernel does not say.
+    /// Processor time of the child; `None` if the kernel does not report it.
     pub(crate) cpu: Option<Duration>,
-    /// Time for which the machine was suspended in all, as [`asleep`] gives it.
+    /// Total time for which the machine was suspended, as [`asleep`] returns it.
     pub(crate) asleep: Duration,
 }
 
-/// The time that counts toward the limits of a child. All times are since its start.
+/// Clock of the time that counts toward the limits of a child. All times are since its start.
 pub(crate) struct Clock {
     pause: Duration,
-    /// The last look: when it was, and what it saw.
+    /// Time and result of the last check.
     at: Duration,
     last: Look,
     /// Time that does not count.
     excluded: Duration,
-    /// Since when the child has been suspended, as this process saw it.
+    /// Time for which the child has been suspended without a break, as this process observed it.
     suspended_for: Duration,
-    /// The last line of the child, by the wall clock and by this one.
+    /// Time of the child's last line, by the wall clock and by this clock.
     line: (Duration, Duration),
 }
 
 impl Clock {
-    /// `shortest` is the shortest limit of the child.
+    /// Returns a clock at the start of the child. `shortest` is the child's shortest limit.
     pub(crate) fn new(shortest: Duration, asleep: Duration) -> Clock {
         Clock {
             pause: PAUSE.min(shortest / 4),
@@ -197,12 +198,12 @@ impl Clock {
         }
     }
 
-    /// Returns when to look again, by the wall clock.
+    /// Returns the time of the next check, by the wall clock.
     pub(crate) fn next(&self) -> Duration {
         self.at.saturating_add(self.pause)
     }
 
-    /// Takes what was seen at `now`.
+    /// Records the result of the check at `now`.
     pub(crate) fn see(&mut self, now: Duration, look: Look) {
         let passed = now.saturating_sub(self.at);
         let expected = passed.min(self.pause);
@@ -212,7 +213,7 @@ impl Clock {
             Duration::ZERO
         };
         let slept = look.asleep >= self.last.asleep.saturating_add(ASLEEP);
-        // A process under strace is stopped now and then, and goes on.
+        // A process under strace is stopped now and then, but makes progress.
         let rests = look.cpu == self.last.cpu;
         let held = look.suspension.is_some() && self.last.suspension.is_some() && rests;
         self.excluded += if held || slept { passed } else { absent };
@@ -221,17 +222,17 @@ impl Clock {
         (self.at, self.last) = (now, look);
     }
 
-    /// Returns what counts of the time up to `now`.
+    /// Returns how much of the time up to `now` counts.
     pub(crate) fn counted(&self, now: Duration) -> Duration {
         now.saturating_sub(self.excluded)
     }
 
-    /// Returns the time by the wall clock at which so much time counts, if nothing else is excluded.
+    /// Returns the wall clock time at which `counted` is reached, if no further time is excluded.
     pub(crate) fn wall(&self, counted: Duration) -> Duration {
         counted.saturating_add(self.excluded)
     }
 
-    /// Returns by this clock when the last line came, which by the wall clock was at `line`.
+    /// Converts the time of the last line from the wall clock to this clock.
     pub(crate) fn line(&mut self, line: Duration) -> Duration {
         if line != self.line.0 {
             self.line = (line, line.saturating_sub(self.excluded).max(self.line.1));
@@ -239,7 +240,7 @@ impl Clock {
         self.line.1
     }
 
-    /// Returns the cause if the child has been suspended for so long without a break.
+    /// Returns the cause if the child has been suspended for `limit` without a break.
     pub(crate) fn suspended_for(&self, limit: Duration) -> Option<Suspension> {
         self.last.suspension.filter(|_| self.suspended_for >= limit)
     }
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn every_source_of_a_suspension_is_recognised() {
+    fn recognises_every_cause_of_suspension() {
         for (state, sleeps_in, frozen, expected) in [
             ("S", "futex_do_wait", false, None),
             ("D", "amdgpu_fence_wait", false, None),
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_both_freezers_are_found() {
+    fn finds_the_files_of_both_freezer_versions() {
         let check = |cgroup: &str, mounts: &str, expected: &[&str]| {
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
             assert_eq!(freezer_files(cgroup, mounts), expected, "{cgroup}");
@@ -300,8 +301,8 @@ mod tests {
         check("", both, &[]);
     }
 
-    /// Looks at times, with or without a suspension, with the processor time and the sleep of the machine so far; and what
-    /// counts in the end. All in milliseconds.
+    /// Makes checks, each with its time, whether the child is suspended, the processor time, and the machine's
+    /// suspended time so far; then compares the counted time. All in milliseconds.
     #[track_caller]
     fn check(looks: &[(u64, bool, u64, u64)], expected: u64) -> Clock {
         let mut clock = Clock::new(ms(10_000), ms(5000));
@@ -316,35 +317,35 @@ mod tests {
     }
 
     #[test]
-    fn time_between_two_looks_that_find_a_suspension_does_not_count() {
+    fn suspended_time_does_not_count() {
         check(&[(200, false, 0, 0), (400, false, 0, 0)], 400);
         let clock = check(&[(200, true, 0, 0), (400, true, 0, 0), (600, true, 0, 0)], 200);
         assert_eq!(clock.suspended_for(ms(400)), Some(Suspension::Frozen));
         assert_eq!(clock.suspended_for(ms(401)), None);
         let clock = check(&[(200, true, 0, 0), (400, true, 0, 0), (600, false, 0, 0)], 400);
         assert_eq!(clock.suspended_for(Duration::ZERO), None);
-        // It goes on in between, as a process does that is traced.
+        // The child makes progress in between, like a traced process.
         check(&[(200, true, 0, 0), (400, true, 10, 0), (600, true, 20, 0)], 600);
     }
 
     #[test]
-    fn time_in_which_nobody_could_look_does_not_count() {
+    fn absence_of_the_supervisor_does_not_count() {
         check(&[(200, false, 0, 0), (3_600_000, false, 0, 0)], 400);
-        // A busy machine is late, and not absent.
+        // A busy machine is late, not absent.
         check(&[(200, false, 0, 0), (1000, false, 0, 0)], 1000);
-        // Nor is that a suspension which this process saw.
+        // This process did not observe the suspension during its absence.
         let clock = check(&[(200, true, 0, 0), (3_600_000, true, 0, 0)], 200);
         assert_eq!(clock.suspended_for(ms(201)), None);
     }
 
     #[test]
-    fn the_sleep_of_the_machine_does_not_count() {
+    fn suspended_time_of_the_machine_does_not_count() {
         check(&[(200, false, 0, 0), (500, false, 0, 60_000), (700, false, 0, 60_000)], 400);
         check(&[(200, false, 0, 50), (400, false, 0, 50)], 400);
     }
 
     #[test]
-    fn last_line_keeps_its_place_between_the_limits() {
+    fn last_line_time_excludes_later_absence() {
         let mut clock = check(&[(200, false, 0, 0)], 200);
         assert_eq!(clock.line(ms(150)), ms(150));
         clock.see(
@@ -352,7 +353,7 @@ mod tests {
             Look { cpu: Some(Duration::ZERO), asleep: ms(5000), ..Look::default() },
         );
         assert_eq!(clock.counted(ms(10_200)), ms(400));
-        assert_eq!(clock.line(ms(150)), ms(150), "it came before the absence");
+        assert_eq!(clock.line(ms(150)), ms(150), "the line came before the absence");
         assert_eq!(clock.line(ms(10_190)), ms(390));
         assert_eq!(clock.wall(ms(500)), ms(10_300));
     }

@@ -1,8 +1,8 @@
-//! Another view of the file system, for one process and its children.
+//! Another view of the file system for one process and its children.
 //!
-//! A program that is to find other libraries than the machine's, and whose children are to find them too, cannot be started through
-//! a loader with options: those reach one program only. In a mount namespace of its own it finds them where it looks anyway.
-//! What is mounted there is seen by nobody outside, and goes with the last process inside.
+//! A program that must find other libraries than the machine's, and whose children must too, cannot be started through
+//! a loader with options, because those reach only one program. In its own mount namespace it finds them at the usual
+//! paths. The mounts are invisible outside and disappear with the last process inside.
 
 use std::{
     collections::BTreeMap,
@@ -26,45 +26,47 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a process and its children find instead of what is there.
+/// Changes to the file system that a process and its children find.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct View {
-    /// An empty folder. In the view it holds what is `made`, and nothing of that is written to a disk.
+    /// An empty folder. In the view it contains `made`, in memory only.
     pub place: PathBuf,
-    /// Files and links, by their paths below the place.
+    /// Files and links, by their paths below `place`.
     pub made: BTreeMap<PathBuf, Made>,
-    /// Folders that show more than they hold, in the order in which they come to be. What each holds itself is what it held
-    /// before the first.
+    /// Folders that are overlaid with others, in the order of mounting. Each is overlaid with its original content,
+    /// even if an earlier entry changed it.
     pub laid: Vec<Laid>,
-    /// Variables that only programs inside get.
+    /// Variables for programs inside the view only.
     pub environment: BTreeMap<String, String>,
-    /// What is told of a program that is started without the view, where that cannot be entered. Without it there is no such start.
+    /// Message for a program that is started without the view because it cannot be entered. `None` if the program must
+    /// not start then.
     pub otherwise: Option<String>,
 }
 
-/// What a view holds that is nowhere else.
+/// File or link that exists only in the view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Made {
     /// A file with this text.
     Text(String),
-    /// A symbolic link to this.
+    /// A symbolic link to this path.
     Link(PathBuf),
 }
 
-/// A folder with others laid over and under it. Of files of one name the uppermost is seen; folders of one name are one.
+/// A folder overlaid with others. Of files with the same name the uppermost is visible; folders with the same name are
+/// merged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Laid {
-    /// The folder.
+    /// Folder that is overlaid.
     pub folder: PathBuf,
-    /// Those above it, the uppermost first.
+    /// Folders above it, the uppermost first.
     pub over: Vec<PathBuf>,
-    /// Those below it, the lowest last.
+    /// Folders below it, the lowest last.
     pub under: Vec<PathBuf>,
 }
 
-/// The step that failed.
+/// Error: the step that failed, and why.
 #[derive(Debug)]
 pub(crate) struct NoView(String);
 
@@ -80,21 +82,23 @@ impl From<String> for NoView {
     }
 }
 
-/// Says what was tried when an error came.
+/// Returns a conversion of an error into [`NoView`], with the step that failed.
 fn failed<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> NoView {
     move |error| NoView(format!("{what}: {error}"))
 }
 
 impl View {
-    /// Moves this process into the view. It must have one thread, as the kernel wants for a user namespace.
+    /// Moves this process into the view. The process must have one thread, because the kernel requires that for a user
+    /// namespace.
     ///
-    /// There is no way back: where it fails midway, the process is good for nothing but to say so.
+    /// Entering is irreversible. After a failure midway, the process can only report the error.
     pub(crate) fn enter(&self) -> Result<(), NoView> {
         let directory = env::current_dir().ok();
         leave_the_mounts_of_others()?;
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
             .map_err(failed("cannot keep mounts to itself"))?;
-        // Each as it is now, not as an earlier one leaves it: the kernel stacks few of them upon each other.
+        // Open every folder in its original state, before an earlier overlay changes it: the kernel allows only a few
+        // nested overlays.
         let opened: Vec<_> =
             self.laid.iter().map(|laid| open(&laid.folder)).collect::<Result<_, _>>()?;
         let mounts = mount_points()?;
@@ -112,13 +116,13 @@ impl View {
                 .map(|point| Ok((point, open(point)?)))
                 .collect::<Result<_, NoView>>()?;
             laid.lay(folder)?;
-            // What was mounted below the folder is no part of it, and stays where it was.
+            // Mounts below the folder are not part of the overlay, so they are restored.
             for (point, descriptor) in inner {
                 mount_bind_recursive(path_of(&descriptor), point)
                     .map_err(failed(format_args!("cannot keep `{}`", point.display())))?;
             }
         }
-        // By its path it may be another one now.
+        // Its path may lead to another folder now.
         if let Some(directory) = directory {
             env::set_current_dir(&directory)
                 .map_err(failed(format_args!("cannot go back to `{}`", directory.display())))?;
@@ -139,18 +143,18 @@ impl View {
         Ok(())
     }
 
-    /// As a word of a command.
+    /// Returns the view as one word of a command line.
     pub(crate) fn to_word(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads [`to_word`](Self::to_word).
+    /// Parses the result of [`to_word`](Self::to_word).
     pub(crate) fn from_word(word: &OsStr) -> Result<Self, String> {
         serde_json::from_slice(word.as_bytes()).map_err(|error| format!("the view: {error}"))
     }
 
-    /// Whether a process like this one can enter it: a child does, as there is no way back. `starter` are the first words of this
-    /// program's command line that make it a starter.
+    /// Tries to enter the view in a child process, because entering is irreversible. `starter` are the first words of
+    /// this program's command line that make it a starter.
     pub(crate) fn try_it(&self, starter: &[OsString]) -> Result<(), NoView> {
         let mut command = Command::new("/proc/self/exe");
         command.args(starter).args([TRY, &self.to_word()]).stdin(Stdio::null());
@@ -162,7 +166,7 @@ impl View {
     }
 }
 
-/// The word in front of a view that a starter is only to try.
+/// Precedes a view that the starter only tries to enter.
 pub(crate) const TRY: &str = "--try-view";
 
 impl Laid {
@@ -187,8 +191,8 @@ impl Laid {
     }
 }
 
-/// Gives this process mounts of its own, and the right to make some: as the one who may, or else in a user namespace, in which
-/// everybody stays who they are.
+/// Gives this process its own mount namespace and the right to mount: directly if it has the privilege, otherwise in a
+/// user namespace in which user and group ids stay the same.
 fn leave_the_mounts_of_others() -> Result<(), NoView> {
     let unshare = |flags| {
         // SAFETY: the table of descriptors, which another thread could miss, stays shared.
@@ -219,7 +223,7 @@ fn path_of(descriptor: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd()).into()
 }
 
-/// Where something is mounted, see proc_pid_mountinfo(5).
+/// Returns the mount points of this process; see proc_pid_mountinfo(5).
 fn mount_points() -> Result<Vec<PathBuf>, NoView> {
     let table =
         fs::read("/proc/self/mountinfo").map_err(failed::<io::Error>("no list of mounts"))?;
@@ -227,7 +231,7 @@ fn mount_points() -> Result<Vec<PathBuf>, NoView> {
     Ok(table.split(|byte| *byte == b'\n').filter_map(point).collect())
 }
 
-/// Blanks and the like are written in octal: `\040`.
+/// Decodes the octal escapes of a mount point, for example `\040` for a space.
 fn unescaped(text: &[u8]) -> PathBuf {
     let mut path = Vec::new();
     let mut rest = text;
@@ -247,7 +251,7 @@ fn unescaped(text: &[u8]) -> PathBuf {
     OsString::from_vec(path).into()
 }
 
-/// Of the mount points below a folder those that are below no other one of them.
+/// Returns the mount points below a folder that are not below another one of them.
 fn outermost_below<'a>(folder: &'a Path, mounts: &'a [PathBuf]) -> impl Iterator<Item = &'a Path> {
     let below = |point: &Path, folder: &Path| point != folder && point.starts_with(folder);
     let inside: Vec<&Path> =
@@ -267,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_points_are_read_as_they_are_written() {
+    fn decodes_mount_points() {
         for (text, path) in [
             ("/a", "/a"),
             ("/with\\040blank", "/with blank"),
@@ -280,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_outermost_mounts_below_a_folder_are_kept() {
+    fn finds_the_outermost_mounts_below_a_folder() {
         let mounts: Vec<PathBuf> = [
             "/",
             "/usr",

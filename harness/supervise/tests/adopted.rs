@@ -1,4 +1,5 @@
-//! Children whose own children leave their group and outlive them. In a process of its own, as others' tests would find them too.
+//! Children whose own children leave their group and outlive them. A separate test program, because tests in the same
+//! process would find each other's children.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use supervise::{Cancel, Ended, Limits, Observed, Reason, Suspension, run};
 
-/// One test at a time, as each has all children of this process for itself.
+/// Runs one test at a time, because each takes all children of this process for its own.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn watch(script: &str, quiet: Duration) -> Observed {
@@ -16,7 +17,7 @@ fn watch(script: &str, quiet: Duration) -> Observed {
     run(command, b"", &limits, &Cancel::new().unwrap(), &mut |_| {})
 }
 
-/// How many of each name were left, none of which survived.
+/// Runs a script that exits with 0 and checks the names of the processes that it left, all of which were killed.
 #[track_caller]
 fn check(script: &str, names: &[&str]) {
     let seen = watch(script, Duration::MAX);
@@ -33,9 +34,9 @@ fn check(script: &str, names: &[&str]) {
     }
 }
 
-/// Those that leave their group while their leader runs are children of this process at once.
+/// Processes that leave their group while their leader runs become children of this process at once.
 #[test]
-fn what_another_left_is_not_ended_by_who_ends_first() {
+fn leftovers_of_a_running_child_are_kept() {
     let _alone = ALONE.lock();
     let patient = std::thread::spawn(|| {
         watch("(setsid sleep 603 >/dev/null 2>&1 </dev/null &); sleep 1.5", Duration::MAX)
@@ -43,7 +44,7 @@ fn what_another_left_is_not_ended_by_who_ends_first() {
     std::thread::sleep(Duration::from_millis(300));
     for _ in 0..3 {
         assert_eq!(watch("exit 0", Duration::MAX).left_behind, []);
-        // One that says nothing of itself stays until all have ended.
+        // A process without its variable stays until all leaders have ended.
         let script = "(setsid env -i sleep 604 >/dev/null 2>&1 </dev/null &); sleep 0.1";
         assert_eq!(watch(script, Duration::MAX).left_behind, []);
     }
@@ -54,7 +55,7 @@ fn what_another_left_is_not_ended_by_who_ends_first() {
 }
 
 #[test]
-fn who_left_the_group_is_found_and_ended() {
+fn processes_that_left_the_group_are_ended() {
     let _alone = ALONE.lock();
     check("setsid sleep 600 >/dev/null 2>&1 </dev/null & exit 0", &["sleep"]);
     check(
@@ -63,7 +64,7 @@ fn who_left_the_group_is_found_and_ended() {
     );
     check("setsid sleep 0.05 >/dev/null 2>&1 </dev/null & exit 0", &[]);
     check("exit 0", &[]);
-    // One that somebody suspended is no silent one.
+    // A child that was stopped by a signal is suspended, not silent.
     let seen = watch("kill -STOP $$", Duration::from_millis(300));
     assert!(
         matches!(seen.ended, Ended::Stopped { reason: Reason::Suspended(Suspension::Stopped), .. }),

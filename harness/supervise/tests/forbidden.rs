@@ -1,17 +1,17 @@
-//! System calls that a seccomp filter forbids. The filter is of one thread, so each has its own.
+//! System calls that a seccomp filter forbids. A filter applies to one thread, so each test has its own thread.
 
 use std::process::Command;
 
 use supervise::{Cancel, Ended, Limits, Start, run, try_system_calls};
 
-/// `errno`s by which filters forbid a call.
+/// Error numbers with which filters forbid a call.
 const ERRORS: [i32; 2] = [libc::EPERM, libc::ENOSYS];
 
-/// Forbids a call to this thread and its children. See `seccomp(2)`.
+/// Forbids a system call in this thread and its children; see `seccomp(2)`.
 fn forbid(call: libc::c_long, error: i32) {
     let filter = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut program = [
-        // The number of the call.
+        // Load the number of the call.
         filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
         filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
@@ -26,7 +26,7 @@ fn forbid(call: libc::c_long, error: i32) {
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Runs something in a thread to which a call is forbidden.
+/// Runs a function in a thread in which a system call is forbidden.
 fn without<T: Send>(call: libc::c_long, error: i32, run: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -38,7 +38,7 @@ fn without<T: Send>(call: libc::c_long, error: i32, run: impl FnOnce() -> T + Se
 }
 
 #[test]
-fn each_needed_call_is_tried_by_name() {
+fn forbidden_calls_are_reported_by_name() {
     assert!(try_system_calls().is_ok());
     assert!(Start::settle([]).is_ok());
     let calls = [
@@ -51,16 +51,16 @@ fn each_needed_call_is_tried_by_name() {
         for error in ERRORS {
             let found = without(call, error, || try_system_calls().unwrap_err().to_string());
             assert!(found.starts_with(&format!("the system call `{name}` fails here")), "{found}");
-            // Workers do not watch others.
+            // Workers do not watch processes, so they do not need `pidfd_open`.
             let settles = without(call, error, || Start::settle([]).is_ok());
             assert_eq!(settles, name == "pidfd_open", "{name}");
         }
     }
 }
 
-/// A child could leave processes behind that cannot be found.
+/// Without `prctl`, processes that a child leaves could not be found.
 #[test]
-fn nothing_is_started_without_a_way_to_find_what_it_leaves() {
+fn child_is_not_started_if_leftovers_cannot_be_found() {
     let seen = without(libc::SYS_prctl, libc::EPERM, || {
         run(Command::new("true"), b"", &Limits::default(), &Cancel::new().unwrap(), &mut |_| {})
     });

@@ -1,5 +1,4 @@
-//! A journal whose writer is killed. The writer is this test program itself, started again with a
-//! variable set.
+//! A journal whose writer is killed. The writer is this test program, started again with a variable set.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -17,8 +16,8 @@ struct Record {
     padding: String,
 }
 
-/// The writer: not a test, unless started by one. Says the number of each record once it is
-/// written, until it is killed.
+/// Writes records until it is killed, and prints the number of each one after writing it. Does nothing unless another
+/// test starts it.
 #[test]
 fn writer() {
     let Ok(path) = env::var(ROLE) else { return };
@@ -29,9 +28,9 @@ fn writer() {
     }
 }
 
-/// As `--record /dev/stdout` is in a pipeline. It has nothing that could be lost with the machine.
+/// `--record /dev/stdout` in a pipeline does this. A pipe has no data that a crash of the machine could lose.
 #[test]
-fn a_pipe_can_be_written_to() {
+fn pipes_can_be_written_to() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -46,7 +45,7 @@ fn a_pipe_can_be_written_to() {
 }
 
 #[test]
-fn a_killed_writer_has_lost_nothing_that_it_had_written() {
+fn killed_writer_loses_no_written_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.jsonl");
     for wanted in [1, 10, 1000] {

@@ -1,5 +1,5 @@
-//! What becomes of a child when its parent is told to end, or is killed. The parent is this test
-//! program itself, started again with a variable set.
+//! A child whose parent is asked to end, or is killed. The parent is this test program, started again with a variable
+//! set.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -14,16 +14,16 @@ use supervise::{Cancel, Limits, run};
 
 const ROLE: &str = "SUPERVISE_TEST_SCRIPT";
 
-/// Set for a parent that ignores SIGCHLD, as it would inherit it from a few job runners.
+/// Set for a parent that ignores SIGCHLD, which some job runners pass on.
 const IGNORING: &str = "SUPERVISE_TEST_IGNORES_SIGCHLD";
 
-/// Ends when its standard input does, as a child should.
+/// Ends when its standard input closes, as a child should.
 const OBEDIENT: &str = "read orders; echo $$; cat > /dev/null; exit 0";
 
-/// Takes no notice of SIGTERM either, so that a cancel has to wait for it.
+/// Also ignores SIGTERM, so that a cancel has to wait for it.
 const STUBBORN: &str = "trap '' TERM; read orders; echo $$; cat > /dev/null; exit 0";
 
-/// The parent: not a test, unless started by one.
+/// Runs as the parent. Does nothing unless another test starts it.
 #[test]
 fn parent() {
     let Ok(script) = env::var(ROLE) else { return };
@@ -44,11 +44,11 @@ fn parent() {
     println!("ended {:?}", seen.ended);
 }
 
-/// A parent and the child that it has started, which is running.
+/// A parent and its running child.
 struct Family {
     parent: Child,
     output: BufReader<ChildStdout>,
-    /// `None` where it has ended already.
+    /// `None` if the child has ended already.
     child: Option<OwnedFd>,
 }
 
@@ -61,7 +61,7 @@ fn start(script: &str, variables: &[(&str, &str)]) -> Family {
         .stdout(Stdio::piped());
     let mut parent = command.spawn().unwrap();
     let mut output = BufReader::new(parent.stdout.take().unwrap());
-    // The test harness writes the name of the test in front of its first line.
+    // The test harness writes the name of the test before the first line.
     let line = read_until(&mut output, "child ");
     let pid = line.rsplit(' ').next().unwrap().trim().parse().unwrap();
     let child = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).ok();
@@ -83,7 +83,7 @@ impl Family {
         kill_process(Pid::from_child(&self.parent), signal).unwrap();
     }
 
-    /// Waits for both.
+    /// Waits for the end of both.
     fn end(mut self) -> ExitStatus {
         let status = self.parent.wait().unwrap();
         let Some(child) = self.child else { return status };
@@ -95,7 +95,7 @@ impl Family {
 }
 
 #[test]
-fn a_parent_killed_with_sigkill_leaves_no_child() {
+fn parent_killed_with_sigkill_leaves_no_child() {
     for script in [OBEDIENT, STUBBORN] {
         let family = start(script, &[]);
         family.signal(Signal::KILL);
@@ -104,7 +104,7 @@ fn a_parent_killed_with_sigkill_leaves_no_child() {
 }
 
 #[test]
-fn the_first_signal_cancels() {
+fn first_signal_cancels() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut family = start(OBEDIENT, &[]);
         family.signal(signal);
@@ -115,10 +115,10 @@ fn the_first_signal_cancels() {
 }
 
 #[test]
-fn a_later_signal_ends_the_parent_at_once() {
+fn later_signal_ends_the_parent_at_once() {
     let mut family = start(STUBBORN, &[]);
     family.signal(Signal::INT);
-    // The first may have been handled late, so that the next came too soon after it; the third cannot have.
+    // If the first signal was handled late, the second may come within the patience; the third cannot.
     for _ in 0..2 {
         std::thread::sleep(2 * supervise::PATIENCE);
         if family.parent.try_wait().unwrap().is_none() {
@@ -129,8 +129,8 @@ fn a_later_signal_ends_the_parent_at_once() {
 }
 
 #[test]
-fn signals_that_come_together_are_one_wish() {
-    // As timeout(1) sends them: to its child, then to the group that both are in.
+fn signals_that_come_together_are_one_request() {
+    // timeout(1) sends them like this: to its child, then to the group of both.
     let mut family = start(OBEDIENT, &[]);
     family.signal(Signal::TERM);
     family.signal(Signal::HUP);
@@ -140,7 +140,7 @@ fn signals_that_come_together_are_one_wish() {
 }
 
 #[test]
-fn a_parent_that_ignores_sigchld_gets_no_status_and_says_so() {
+fn parent_that_ignores_sigchld_reports_a_lost_child() {
     let mut family = start("read orders; echo $$; exit 3", &[(IGNORING, "yes")]);
     let ended = read_until(&mut family.output, "ended ");
     assert!(ended.contains("ended Lost(") && ended.contains("SIGCHLD"), "{ended}");

@@ -7,11 +7,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use supervise::{Cancel, Ended, LOG_HEAD_BYTES, Limits, Line, Observed, Reason, run};
 
-/// Longer than any of these children takes on a loaded machine, shorter than `sleep 600`.
+/// Longer than these children take on a loaded machine, and shorter than `sleep 600`.
 const LONG: Duration = Duration::from_secs(120);
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Nothing is over before the child has done its part.
+/// Limits that are not reached before the child has done its part.
 const PATIENT: Limits = Limits { total: LONG, quiet: LONG, grace: LONG, reap: LONG, stacks: false };
 
 fn shell(script: &str) -> Command {
@@ -24,7 +24,7 @@ fn watch(script: &str, input: &[u8], limits: &Limits) -> Observed {
     run(shell(script), input, limits, &Cancel::new().unwrap(), &mut |_| {})
 }
 
-/// Runs a script that is cancelled at its first line.
+/// Runs a script, and cancels it at its first line.
 fn cancel_at_first_line(script: &str, limits: &Limits) -> Observed {
     let cancel = Cancel::new().unwrap();
     let handle = cancel.clone();
@@ -35,7 +35,7 @@ fn texts(lines: &[Line]) -> Vec<&str> {
     lines.iter().map(|line| str::from_utf8(&line.text).unwrap()).collect()
 }
 
-/// How a script ends by itself, in the words of `Debug`, and what it says.
+/// Runs a script that ends by itself, and compares its end (in `Debug` form) and its output.
 fn check(script: &str, ended: &str, lines: &[&str], torn: &str, stderr: &str) {
     let seen = watch(script, b"the orders", &PATIENT);
     assert_eq!(format!("{:?}", seen.ended), ended, "{script}: {seen:?}");
@@ -57,7 +57,7 @@ fn assert_stopped(seen: &Observed, because: Reason, with_force: bool) {
 }
 
 #[test]
-fn it_ends_by_itself() {
+fn child_that_ends_by_itself_is_reported() {
     check("exit 0", "Exited(0)", &[], "", "");
     check("exit 42", "Exited(42)", &[], "", "");
     check("echo a; echo b; echo c >&2", "Exited(0)", &["a", "b"], "", "c\n");
@@ -77,15 +77,15 @@ fn standard_input_stays_open() {
     assert!(!texts(&seen.lines).contains(&"closed"), "{seen:?}");
 }
 
-/// Who waited for orders that never come would seem to hang.
+/// A child that waits for orders that never come would seem to hang.
 #[test]
-fn without_orders_standard_input_is_empty() {
+fn standard_input_is_empty_without_orders() {
     let seen = watch("read line || echo nothing", b"", &PATIENT);
     assert_eq!(texts(&seen.lines), ["nothing"]);
 }
 
 #[test]
-fn it_is_the_leader_of_its_own_group() {
+fn child_leads_its_own_group() {
     let seen =
         watch("read pid name state ppid group rest < /proc/$$/stat; echo $$ $group", b"", &PATIENT);
     let pid = seen.pid.unwrap();
@@ -93,7 +93,7 @@ fn it_is_the_leader_of_its_own_group() {
 }
 
 #[test]
-fn the_total_limit() {
+fn total_limit_ends_the_child() {
     let limits = Limits { total: SHORT, ..PATIENT };
     assert_stopped(&watch("exec sleep 600", b"", &limits), Reason::Total, false);
     let chatty = "while :; do echo tick; sleep 0.05; done";
@@ -101,16 +101,16 @@ fn the_total_limit() {
 }
 
 #[test]
-fn the_quiet_limit() {
+fn quiet_limit_ends_a_silent_child() {
     let limits = Limits { quiet: SHORT, ..PATIENT };
     assert_stopped(&watch("exec sleep 600", b"", &limits), Reason::Quiet, false);
-    // Neither standard error nor an unfinished line is an event.
+    // Standard error and an unfinished line are not events.
     let muttering = "while :; do echo mutter >&2; printf .; sleep 0.05; done";
     assert_stopped(&watch(muttering, b"", &limits), Reason::Quiet, false);
 }
 
 #[test]
-fn a_child_that_ignores_sigterm_is_killed() {
+fn child_that_ignores_sigterm_is_killed() {
     let script = "trap '' TERM; echo ready; while :; do sleep 1; done";
     let seen = cancel_at_first_line(script, &Limits { grace: SHORT, ..PATIENT });
     assert_stopped(&seen, Reason::Cancelled, true);
@@ -118,7 +118,7 @@ fn a_child_that_ignores_sigterm_is_killed() {
 }
 
 #[test]
-fn a_child_may_use_its_grace_to_say_more() {
+fn child_may_write_lines_during_its_grace() {
     let script = "trap 'echo dump; exit 0' TERM; echo ready; while :; do sleep 0.1; done";
     let seen = cancel_at_first_line(script, &PATIENT);
     assert_stopped(&seen, Reason::Cancelled, false);
@@ -126,7 +126,7 @@ fn a_child_may_use_its_grace_to_say_more() {
 }
 
 #[test]
-fn a_cancel_comes_from_another_thread_and_ends_every_run() {
+fn cancel_from_another_thread_ends_every_run() {
     let cancel = Cancel::new().unwrap();
     let barrier = std::sync::Barrier::new(4);
     let seen: Vec<Observed> = std::thread::scope(|scope| {
@@ -150,7 +150,7 @@ fn a_cancel_comes_from_another_thread_and_ends_every_run() {
     assert_eq!(late.pid, None, "nothing starts after a cancel");
 }
 
-/// The children that a script leaves behind, whose ids it prints, are named, and are gone.
+/// Checks that the children that a script leaves, whose ids it prints, are reported and killed.
 fn check_left_behind(script: &str, ended: &str) {
     let start = Instant::now();
     let seen = watch(script, b"", &PATIENT);
@@ -161,20 +161,20 @@ fn check_left_behind(script: &str, ended: &str) {
     assert_eq!(left, pids, "{script}: {seen:?}");
     assert!(seen.left_behind.iter().all(|process| !process.survived), "{script}: {seen:?}");
     assert!(pids.into_iter().all(|pid| ends(pid, LONG)), "{script}");
-    assert!(start.elapsed() < LONG, "{script}: it waited for the pipe to be closed");
+    assert!(start.elapsed() < LONG, "{script}: waited for the pipe to be closed");
 }
 
 #[test]
-fn what_it_leaves_behind_is_killed_and_named() {
+fn leftover_processes_are_killed_and_named() {
     check_left_behind("sleep 600 & echo $!; exit 5", "Exited(5)");
     check_left_behind("sleep 600 <&- >&- 2>&- & echo $!", "Exited(0)");
     check_left_behind("sleep 600 & echo $!; kill -9 $$", "Signalled { signal: 9, core: false }");
-    // A flood that goes on after the end of the leader keeps the pipe busy.
+    // A process that writes on after the end of the leader keeps the pipe busy.
     check_left_behind("yes >&2 & echo $!; exit 0", "Exited(0)");
 }
 
 #[test]
-fn the_group_does_not_outlive_a_leader_that_was_told_to_end() {
+fn group_does_not_outlive_a_stopped_leader() {
     let script = "(trap '' TERM; exec sleep 600) & while ! grep -q sleep /proc/$!/comm; do :; done;
         echo $!; wait";
     let seen = cancel_at_first_line(script, &PATIENT);
@@ -184,17 +184,17 @@ fn the_group_does_not_outlive_a_leader_that_was_told_to_end() {
 }
 
 #[test]
-fn a_process_outside_the_group_may_keep_the_pipes() {
+fn process_outside_the_group_may_keep_the_pipes() {
     let seen = watch("setsid sleep 600 & echo $!; exit 0", b"", &PATIENT);
     assert!(matches!(seen.ended, Ended::Exited(0)), "{seen:?}");
     let pid: i32 = texts(&seen.lines)[0].parse().unwrap();
     let pid = Pid::from_raw(pid).unwrap();
-    // Where the shell's child had not left the group in time, it was killed with it.
+    // If the shell's child had not left the group in time, it was killed with it.
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }
 
 #[test]
-fn a_flood_on_standard_error_is_kept_at_both_ends() {
+fn flood_on_standard_error_keeps_both_ends() {
     let script = "echo first >&2; head -c 100000000 /dev/zero >&2; echo last >&2";
     let seen = watch(script, b"", &PATIENT);
     assert!(matches!(seen.ended, Ended::Exited(0)), "{:?}", seen.ended);
@@ -206,7 +206,7 @@ fn a_flood_on_standard_error_is_kept_at_both_ends() {
 }
 
 #[test]
-fn a_flood_on_standard_output_ends_the_child() {
+fn flood_on_standard_output_ends_the_child() {
     let limits = Limits { grace: SHORT, ..PATIENT };
     for script in ["exec cat /dev/zero", "exec yes"] {
         let seen = watch(script, b"", &limits);
@@ -215,7 +215,7 @@ fn a_flood_on_standard_output_ends_the_child() {
 }
 
 #[test]
-fn a_child_that_does_not_read_its_orders_blocks_nobody() {
+fn unread_orders_do_not_block() {
     let orders = vec![b'x'; 10 << 20];
     let seen = watch("echo deaf; exit 4", &orders, &PATIENT);
     assert!(matches!(seen.ended, Ended::Exited(4)), "{:?}", seen.ended);
@@ -227,7 +227,7 @@ fn a_child_that_does_not_read_its_orders_blocks_nobody() {
 fn long_orders_arrive_while_the_child_speaks() {
     let mut orders = vec![b'x'; 10 << 20];
     orders.extend_from_slice(b"\nend");
-    // `tee` answers with as much as it reads, so that both pipes are full time and again.
+    // `tee` writes as much as it reads, so both pipes fill up repeatedly.
     let seen = watch("head -n 2 | tee /dev/stderr | wc -c", &orders, &PATIENT);
     assert!(matches!(seen.ended, Ended::Exited(0)), "{:?}", seen.ended);
     assert_eq!(texts(&seen.lines), [(orders.len() + 1).to_string()]);
@@ -235,7 +235,7 @@ fn long_orders_arrive_while_the_child_speaks() {
 }
 
 #[test]
-fn what_cannot_be_started() {
+fn failed_starts_are_reported() {
     let cancel = Cancel::new().unwrap();
     for program in ["/nowhere/worker", "/", "/etc/passwd"] {
         let seen = run(Command::new(program), b"", &PATIENT, &cancel, &mut |_| {});
@@ -245,7 +245,7 @@ fn what_cannot_be_started() {
 }
 
 #[test]
-fn usage() {
+fn resource_usage_is_measured() {
     let seen = watch("i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done", b"", &PATIENT);
     let usage = seen.usage.unwrap();
     assert!(usage.user_cpu + usage.system_cpu > Duration::ZERO, "{usage:?}");
@@ -253,7 +253,7 @@ fn usage() {
     assert!(seen.wall < LONG);
 }
 
-/// Whether a process, whoever's child it is, ends within `limit`.
+/// Returns whether a process, a child of this process or not, ends within `limit`.
 fn ends(pid: i32, limit: Duration) -> bool {
     let Ok(fd) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else {
         return true;
@@ -263,20 +263,20 @@ fn ends(pid: i32, limit: Duration) -> bool {
 }
 
 #[test]
-fn where_threads_stand_is_told_before_they_are_ended() {
+fn stacks_are_read_before_a_child_is_ended() {
     let limits = Limits { total: SHORT, stacks: true, ..PATIENT };
     let seen = watch("sleep 606 & wait", b"", &limits);
     assert_stopped(&seen, Reason::Total, false);
-    let stands = |name: &str, calls: &str| {
+    let has_stack = |name: &str, calls: &str| {
         let thread = format!("`{name}` sleeps");
         seen.stacks.iter().any(|line| line.contains(&thread) && line.contains(calls))
     };
-    assert!(stands("sh", " < ") && stands("sleep", "nanosleep (libc"), "{seen:?}");
+    assert!(has_stack("sh", " < ") && has_stack("sleep", "nanosleep (libc"), "{seen:?}");
     let seen = watch("sleep 607", b"", &Limits { stacks: false, ..limits });
     assert!(seen.stacks.is_empty(), "{seen:?}");
 }
 
-/// Lets this thread and its children find a kernel without `pidfd_open`.
+/// Makes `pidfd_open` fail in this thread and its children, as on a kernel that lacks it.
 fn without_pidfd_open() {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -300,7 +300,7 @@ fn without_pidfd_open() {
 
 #[test]
 fn watches_children_without_pidfd_open() {
-    // A filter is a thread's own.
+    // A filter applies to one thread.
     let watched = std::thread::spawn(|| {
         without_pidfd_open();
         assert!(pidfd_open(Pid::from_raw(1).unwrap(), PidfdFlags::empty()).is_err());

@@ -1,4 +1,4 @@
-//! A `libamdhip64` of a few functions that pretend to work. Tests of the worker's own rules load it; it says nothing about HIP.
+//! A `libamdhip64` of a few functions that pretend to work. Tests of the worker load it; it proves nothing about HIP.
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
@@ -15,7 +15,7 @@ extern "C" fn hipInit(_: c_uint) -> c_int {
 }
 
 /// # Safety
-/// The result is a place for one number.
+/// `version` must point to writable space for one number.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> c_int {
     // SAFETY: HIP has the caller pass a place for the number.
@@ -24,7 +24,7 @@ unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> c_int {
 }
 
 /// # Safety
-/// The result is a place for one number.
+/// `count` must point to writable space for one number.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> c_int {
     // SAFETY: HIP has the caller pass a place for the number.
@@ -33,7 +33,7 @@ unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> c_int {
 }
 
 /// # Safety
-/// There is room for the structure, and it is zeroed.
+/// `properties` must point to a zeroed structure of device properties.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipGetDevicePropertiesR0600(properties: *mut c_void, _: c_int) -> c_int {
     let gcn_arch_name = properties.wrapping_byte_add(1160).cast::<u8>();
@@ -52,10 +52,11 @@ extern "C" fn hipGetErrorName(status: c_int) -> *const c_char {
     name.as_ptr()
 }
 
-/// Of one MiB, all is free; with `PRETEND_OTHERS` somebody else takes a page of it at each call.
+/// Reports 1 MiB, all of it free. If `PRETEND_OTHERS` is set, the free memory shrinks by 4096 bytes at each call, as if
+/// another process allocated.
 ///
 /// # Safety
-/// The results are places for one number each.
+/// `free` and `total` must each point to writable space for one number.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -69,7 +70,7 @@ unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int
     SUCCESS
 }
 
-/// Prints where libraries should not.
+/// Prints to standard output, which libraries should not do.
 #[unsafe(no_mangle)]
 extern "C" fn hipDeviceSynchronize() -> c_int {
     println!("chatter");

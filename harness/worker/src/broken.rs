@@ -2,12 +2,13 @@ use std::io;
 
 use hip_sys::LoadError;
 
-/// Why the order cannot be carried out: a plan that is itself wrong, or trouble of the machine. It says nothing about the stack.
+/// Reason why the order cannot be executed: the plan itself is wrong, or the machine is in trouble. It proves nothing
+/// about the stack.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) String);
 
 impl From<LoadError> for Broken {
-    // Every function that a plan calls was looked up before set-up, so this is a mistake in `needs`.
+    // Every function that a plan calls was looked up before set-up, so a missing one is a mistake in `needs`.
     fn from(missing: LoadError) -> Self {
         Broken(missing.to_string())
     }

@@ -4,11 +4,11 @@ use plan::{LoadedLibrary, digest};
 
 use crate::tell::tell;
 
-/// The libraries that turn source into code, by how their names begin.
+/// Prefixes of the names of libraries that compile source to code.
 const COMPILERS: [&str; 5] = ["libamdhip64", "libhiprtc", "libamd_comgr", "libLLVM", "libclang"];
 
-/// The file name of a compiled kernel: a digest of all that decides its bytes. None where the compiler cannot be identified, so
-/// that nothing of another compiler is ever taken.
+/// Returns the file name of a compiled kernel: a digest of all that determines its code. Returns `None` if the compiler
+/// cannot be identified, so that code of another compiler is never used.
 pub(crate) fn key(
     source: &str,
     options: &[String],
@@ -23,19 +23,19 @@ pub(crate) fn key(
     }
     compilers.sort_unstable();
     compilers.dedup();
-    // Without comgr in the process the compiler is not loaded yet.
+    // If comgr is not in the process, the compiler is not loaded yet.
     compilers.iter().find(|(name, _)| name.starts_with("libamd_comgr"))?;
-    // Debug output separates and escapes the parts, so that no two lists look alike.
+    // The debug format separates and escapes the parts, so that different lists give different texts.
     let variables: Vec<_> =
         environment.iter().filter(|(name, _)| !NO_MATTER.contains(&name.as_str())).collect();
     let identity = format!("{FORMAT} {source:?} {options:?} {variables:?} {compilers:?}");
     Some(format!("{}.co", digest(identity.as_bytes())))
 }
 
-/// Of a file; another version has other names and so never reads it.
+/// Version of the file format. It is part of the file name, so other versions never read the file.
 const FORMAT: u32 = 2;
 
-/// Variables that no compiler of a kernel looks at; any other may be one that adds options to it.
+/// Variables that no kernel compiler reads. Any other variable may add options to it.
 const NO_MATTER: [&str; 11] = [
     "PATH",
     "HOME",
@@ -50,32 +50,33 @@ const NO_MATTER: [&str; 11] = [
     "ROCREPRO_TRIAL",
 ];
 
-/// A compiled kernel, where the cache has it whole: the code, and behind it the [`seal`].
+/// Reads a compiled kernel from a file, which has the code followed by its [`seal`]. Returns `None` if the file is
+/// missing or damaged.
 pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
-    // What is no plain file is not ours: a device has no end, and a pipe is waited for.
+    // Only regular files are read: a device may be endless, and a pipe blocks.
     let mut code = fs::symlink_metadata(file)
         .ok()
         .filter(fs::Metadata::is_file)
         .and_then(|_| fs::read(file).ok())?;
     let seal = code.split_off(code.len().checked_sub(SEAL)?);
     if code.is_empty() || seal != self::seal(file, &code).as_bytes() {
-        tell(format_args!("{} is damaged and is made again", file.display()));
+        tell(format_args!("{} is damaged and will be compiled again", file.display()));
         return None;
     }
     Some(code)
 }
 
-/// Bytes of a digest in hexadecimal.
+/// Length in bytes of a digest in hexadecimal.
 const SEAL: usize = 32;
 
-/// A digest of the code and of the name that it is kept under, so that the code of another kernel is none of this one.
+/// Returns a digest of the code and of its file name, so that a copy of another kernel's file is detected.
 fn seal(file: &Path, code: &[u8]) -> String {
     let name = file.file_name().unwrap_or_default().as_encoded_bytes();
     digest(&[name, b"\0", code].concat())
 }
 
-/// Adds a compiled kernel. Of trials that write it at the same time the last one wins. Failure only costs the next trial a
-/// compilation.
+/// Writes a compiled kernel. If several trials write it at the same time, the last one wins. A failure only costs the
+/// next trial a compilation.
 pub(crate) fn write(file: &Path, code: &[u8]) {
     if let Err(error) = atomic::write(file, [code, seal(file, code).as_bytes()].concat()) {
         tell(format_args!("{} is not cached: {error}", file.display()));
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_depends_on_all_that_decides_the_code() {
+    fn key_depends_on_everything_that_determines_the_code() {
         let hip = library("libamdhip64.so.7", Some("aa"));
         let comgr = library("libamd_comgr.so.3", Some("bb"));
         let options = ["--offload-arch=gfx1151".to_owned(), "-O3".to_owned()];
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unidentified_compiler_is_not_cached() {
+    fn unidentified_compiler_is_not_cached() {
         let hip = library("libamdhip64.so.7", Some("aa"));
         assert_eq!(key("source", &[], &BTreeMap::new(), std::slice::from_ref(&hip)), None);
         assert_eq!(
@@ -141,7 +142,7 @@ mod tests {
         );
     }
     #[test]
-    fn a_damaged_kernel_is_none() {
+    fn damaged_kernels_are_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kernel.co");
         let code: Vec<u8> = (0..100).collect();

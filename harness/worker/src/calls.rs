@@ -21,7 +21,7 @@ use crate::{
     math, memory, nodes, types,
 };
 
-/// `hipStreamCaptureMode`.
+/// Returns the `hipStreamCaptureMode` of a mode.
 fn capture_mode(mode: CaptureMode) -> c_int {
     match mode {
         CaptureMode::Global => CAPTURE_MODE_GLOBAL,
@@ -30,23 +30,25 @@ fn capture_mode(mode: CaptureMode) -> c_int {
     }
 }
 
-/// Makes a call: one that is a function of HIP here, the others where their families are. A call that is missing does not compile.
+/// Executes a call of a plan. Simple HIP calls are made here, the others in the module of their family. A call without
+/// an implementation does not compile.
 pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
     let handle = |kind, name: &str| machine.handle(kind, name);
     let stream_of = |name: &str| machine.stream(name);
     let function = api(&step.call, machine.plan());
-    /// The one function of a call, of this type, with these arguments; its name is that of the declaration.
+    /// Calls the function of a step, with this type and these arguments. The name of the function is that of its
+    /// declaration.
     macro_rules! made {
         ($function:ty, $($argument:expr),*) => {{
-            // Whoever adds a call runs its case.
+            // Running the case of a new call checks its type.
             debug_assert_eq!(types::mistake(function, std::any::type_name::<$function>()), None);
             hip.shared().call::<$function>(function, |function| function($($argument),*))?
         }};
     }
     let mut value = None;
-    // SAFETY: for the whole block: a function has the type that the header gives it, a handle is null or what the runtime made and has
-    // not destroyed, as the table forgets the destroyed ones, and results go to places of their own.
+    // SAFETY: for the whole block: a function has the type that the header declares, a handle is null or a live one
+    // that the runtime created, because the table forgets destroyed ones, and results go to separate variables.
     let code = unsafe {
         match &step.call {
             Call::StreamCreate { stream } => {
@@ -203,7 +205,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                 let mut result = -1;
                 let (exec, graph) = (handle(Kind::GraphExec, exec), handle(Kind::Graph, graph));
                 let code = hip.hipGraphExecUpdate(exec, graph, &mut node, &mut result)?;
-                // The reason is given with a failing status too.
+                // The reason is also given with a failing status.
                 value = exec_update_name(result).map(str::to_owned);
                 code
             }
@@ -261,7 +263,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                 thread::sleep(Duration::from_millis(*ms));
                 return Ok(Answer::NONE);
             }
-            // `Machine::run` executes blocks.
+            // `Steps::run` executes blocks.
             Call::Repeat { .. } | Call::Thread { .. } => return Ok(Answer::NONE),
         }
     };

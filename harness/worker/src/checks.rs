@@ -11,12 +11,12 @@ use crate::{
     tell::tell,
 };
 
-/// Bytes that nothing is known about beforehand are kept up to this size.
+/// Maximum size in bytes up to which bytes without a known digest are kept.
 const KEPT_UNASKED: usize = 64 << 10;
-/// Files that one process leaves in the spool at most, so that a case that fails in every round does not fill the disk.
+/// Maximum number of spool files of one process, so that a case that fails in every iteration does not fill the disk.
 const MAX_FILES: u32 = 16;
 
-/// Reads what a check looks at and reports its digest, with the bytes where they may be wanted.
+/// Reads the buffer of a check and reports its digest, and keeps the bytes if they may be needed.
 pub(crate) fn call(
     machine: &Machine<'_>,
     step: u32,
@@ -33,7 +33,7 @@ pub(crate) fn call(
     match call {
         Call::Check { buffer } => report(buffer.clone(), &whole(buffer)?),
         Call::Equal { a, b } | Call::Differ { a, b } => {
-            // Both are read before either is reported, so that writing does not part the two looks.
+            // Both buffers are read before either is reported, so that little time passes between the two reads.
             let (first, second) = (whole(a)?, whole(b)?);
             report(a.clone(), &first);
             report(b.clone(), &second);
@@ -50,8 +50,8 @@ pub(crate) fn call(
     Ok(Answer::NONE)
 }
 
-/// The low guard and then the high guard of a buffer, copied from the device where the host cannot read them; no bytes when that
-/// copy fails.
+/// Returns the low guard and then the high guard of a buffer. Guards in device memory are copied to the host; if the
+/// copy fails, the bytes are `None`.
 fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>), Broken> {
     let buffer = declared(machine, name)?;
     if !buffer.guarded {
@@ -64,7 +64,7 @@ fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>)
     }
     let base = machine.handle(Kind::Buffer, name);
     if base.is_null() {
-        return Err(Broken(format!("the guards of `{name}` are read, and it is not allocated")));
+        return Err(Broken(format!("the guards of `{name}` are read before it is allocated")));
     }
     let mut bytes = vec![0_u8; 2 * GUARD_BYTES as usize];
     let starts = [0, GUARD_BYTES + buffer.bytes];
@@ -86,7 +86,7 @@ fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>)
     Ok((Answer::hip(0), Some(bytes)))
 }
 
-/// Whether bytes are kept: those that are not the wanted ones, and small ones that nobody could know beforehand.
+/// Returns whether bytes are kept: wrong ones, and small ones whose right digest is unknown.
 fn kept(
     wanted: &[(u32, u32, String)],
     step: u32,
@@ -101,7 +101,7 @@ fn kept(
     }
 }
 
-/// Keeps bytes in the spool folder and gives the file's name there.
+/// Writes bytes to the spool folder if they are to be kept, and returns the file's name.
 fn spool(
     machine: &Machine<'_>,
     step: u32,
@@ -124,7 +124,7 @@ fn spool(
     match fs::write(Path::new(&machine.order.spool).join(&name), bytes) {
         Ok(()) => Some(name),
         Err(error) => {
-            // The digest alone still tells right from wrong.
+            // The digest alone is enough to judge the bytes.
             tell(format_args!("the bytes of step {step} are not kept: {error}"));
             None
         }

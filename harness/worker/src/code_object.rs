@@ -1,5 +1,5 @@
-//! What a code object says of its kernels: the metadata that LLVM's AMDGPU usage guide describes ("Code Object V3
-//! Metadata" and its successors), a note of MessagePack.
+//! Reads the descriptions of kernels in a code object: the metadata in LLVM's AMDGPU usage guide ("Code Object V3
+//! Metadata" and its successors), which is a MessagePack note.
 
 use object::{
     LittleEndian as LE, elf,
@@ -31,13 +31,13 @@ struct Parameter {
     size: u64,
     #[serde(rename = ".value_kind")]
     kind: String,
-    /// What the compiler found out that the kernel does behind a pointer.
+    /// Accesses of the kernel through a pointer, as the compiler determined them.
     #[serde(rename = ".actual_access", default)]
     access: Option<String>,
 }
 
 impl Parameter {
-    /// Whether the compiler added it: the runtime fills it.
+    /// Returns whether the compiler added the parameter, which the runtime fills.
     fn is_hidden(&self) -> bool {
         self.kind.starts_with("hidden_")
     }
@@ -54,7 +54,7 @@ impl Parameter {
         }
     }
 
-    /// Whether an argument is passed as the kernel reads it. An address may come as a number of its size.
+    /// Returns whether an argument fits the parameter. An address may be passed as a number of its size.
     fn takes(&self, arg: &Arg) -> bool {
         match arg {
             Arg::Address(_) => self.size == 8,
@@ -69,8 +69,8 @@ impl Parameter {
     }
 }
 
-/// Why a kernel of the case, which stands in this place, cannot be launched as its plan does. None where the code object
-/// has no metadata that could be read: then the runtime has the word.
+/// Returns why the plan's launches of a kernel do not fit its code object. `place` is the position of the kernel in the
+/// case. Returns nothing if the metadata cannot be read; then the runtime decides.
 pub(crate) fn mistakes(code: &[u8], kernel: &str, place: &str, plan: &Plan) -> Vec<String> {
     let Some(metadata) = metadata(code) else { return Vec::new() };
     let Some(found) = metadata.kernels.iter().find(|found| found.name == kernel) else {

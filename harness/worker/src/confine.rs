@@ -1,6 +1,7 @@
-//! Keeps the worker of a case from elsewhere to what it needs: files by Landlock, system calls by seccomp, sizes by limits.
+//! Confines the worker of an untrusted case to what it needs: files by Landlock, system calls by seccomp, sizes by
+//! limits.
 //!
-//! What follows from it is a list of promises in SECURITY.md, each of which a test tries to break from within such a worker
+//! SECURITY.md lists what this guarantees. Tests try to break each guarantee from within such a worker
 //! (`harness/cli/tests/cli/escapes.rs`).
 
 mod calls;
@@ -14,14 +15,15 @@ use landlock::{
 use plan::{Confinement, Event};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is asked of the kernel: Landlock as of Linux 6.12. An older one does what it can.
+/// Requested Landlock version, that of Linux 6.12. An older kernel enforces a part of it.
 const ASKED: ABI = ABI::V6;
 
-/// More threads than a worker starts; the limit counts those of all programs of the user.
+/// Number of threads that a worker may add. It starts fewer, but the limit counts the threads of all programs of the
+/// user.
 const THREADS: u64 = 1024;
 
-/// Confines this thread, and all that it starts from now on. Reports how far the kernel enforces that. `pipe` stays open, and the
-/// standard three.
+/// Confines this thread and everything that it starts from now on. Returns an event that says how far the kernel
+/// enforces it. Only `pipe` and the three standard descriptors stay open.
 pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Event {
     close_inherited(pipe);
     freeze_limits();
@@ -40,7 +42,7 @@ fn restrict_files(to: &Confinement) -> Result<(), String> {
             .scope(Scope::from_all(ASKED))?
             .create()?;
         let read = AccessFs::ReadFile | AccessFs::ReadDir;
-        // Neither links nor pipes: what reads such a folder later might follow the one, and wait for the other.
+        // Links and pipes must not be created: a later reader of such a folder might follow a link or wait for a pipe.
         let write = read
             | AccessFs::WriteFile
             | AccessFs::Truncate
@@ -67,7 +69,7 @@ fn restrict_files(to: &Confinement) -> Result<(), String> {
     }
 }
 
-/// The thunk below a GPU's libhsa-runtime64 makes files in `/dev/shm` and removes them.
+/// Access rights in `/dev/shm`, where the thunk below a GPU's libhsa-runtime64 creates and removes files.
 const SHARED_MEMORY: BitFlags<AccessFs> =
     landlock::make_bitflags!(AccessFs::{MakeReg | RemoveFile | Truncate});
 
@@ -80,24 +82,27 @@ fn allow(
         let (Ok(place), Ok(about)) = (PathFd::new(path), fs::metadata(path)) else { continue };
         let access = if about.is_dir() { access } else { access & AccessFs::from_file(ASKED) };
         rules = rules.add_rule(PathBeneath::new(&place, access))?;
-        // A rule is about an inode. Of a file in `/proc` the kernel makes another one when it is looked up again, unless it is open.
+        // A rule applies to an inode. The kernel creates a new inode at each look-up of a file in `/proc`, unless the
+        // file is open.
         std::mem::forget(place);
     }
     Ok(rules)
 }
 
-/// Closes what a shell or a launcher had open when it started this: a rule does not reach a file that is open already.
+/// Closes descriptors inherited from a shell or a launcher, because Landlock does not restrict files that are open
+/// already.
 fn close_inherited(pipe: RawFd) {
     let pipe = pipe.unsigned_abs();
     for (first, last) in [(3, pipe - 1), (pipe + 1, u32::MAX)] {
         if first <= last {
-            // SAFETY: no other value of this process owns a descriptor yet, but for the pipe and the standard three.
+            // SAFETY: no other value of this process owns a descriptor yet, except the pipe and the standard three.
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         }
     }
 }
 
-/// Makes every limit one that cannot be lifted again, and adds one of threads. Best effort: the filter refuses to change limits, too.
+/// Turns every limit into a hard one and adds a limit of threads. Errors are ignored, because the seccomp filter also
+/// rejects changes of limits.
 fn freeze_limits() {
     let tasks = fs::read_to_string("/proc/loadavg").ok().and_then(|line| tasks(&line));
     for resource in [
@@ -120,7 +125,8 @@ fn freeze_limits() {
     }
 }
 
-/// Processes and threads of the whole machine, see proc_loadavg(5): `0.01 0.02 0.00 1/234 5678`.
+/// Parses the number of processes and threads of the machine, here 234; see proc_loadavg(5): `0.01 0.02 0.00 1/234
+/// 5678`.
 fn tasks(loadavg: &str) -> Option<u64> {
     loadavg.split(' ').nth(3)?.split_once('/')?.1.parse().ok()
 }

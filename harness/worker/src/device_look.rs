@@ -12,11 +12,11 @@ use plan::{Event, RefusedCall};
 
 use crate::{broken::Broken, loaded};
 
-/// What the runtime says after initialisation.
+/// Answers of the runtime after its initialisation.
 pub(crate) struct Look {
     runtime: i32,
     count: i32,
-    /// Of device 0; none when there is no device.
+    /// Properties of device 0; `None` without devices.
     pub(crate) properties: Option<DeviceProperties>,
     bdf: String,
     nodes: Vec<String>,
@@ -25,12 +25,12 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Whether the emulated device answered.
+    /// Returns whether the emulated device answered.
     pub(crate) fn is_emulated(&self) -> bool {
         self.emulated.is_some()
     }
 
-    /// The look as an event.
+    /// Returns the answers as an event.
     pub(crate) fn event(&self) -> Event {
         let properties = self.properties.as_ref();
         Event::Device {
@@ -47,10 +47,10 @@ impl Look {
     }
 }
 
-/// Initialises the runtime and looks at device 0. That there is none is an answer.
+/// Initialises the runtime and queries device 0. A missing device is a valid answer.
 pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
     let (mut runtime, mut count) = (0, 0);
-    // SAFETY: the calls need no state, and the results are places of their own.
+    // SAFETY: the calls need no state, and the results go to separate variables.
     let (init, counted) = unsafe {
         let init = hip.hipInit(0)?;
         hip.hipRuntimeGetVersion(&mut runtime)?;
@@ -76,75 +76,76 @@ pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
 
 type LineSymbol = unsafe extern "C" fn(u32);
 
-/// Where the emulated device wants to know the lines.
+/// Function of the emulated device that takes the line of the case.
 static LINE: OnceLock<LineSymbol> = OnceLock::new();
 
-/// Tells an emulated device which line of the case comes next.
+/// Passes the line of the next step to the emulated device.
 pub(crate) fn at_line(line: u32) {
-    if let Some(tell) = LINE.get() {
-        // SAFETY: the symbol is ours, and its library stays loaded.
-        unsafe { tell(line) };
+    if let Some(set_line) = LINE.get() {
+        // SAFETY: the symbol belongs to rocrepro's library, which stays loaded.
+        unsafe { set_line(line) };
     }
 }
 
 type NeverWrittenSymbol = unsafe extern "C" fn(*const c_void, usize);
 
-/// Where the emulated device wants to know what counts as never written.
+/// Function of the emulated device that takes memory that counts as never written.
 static NEVER_WRITTEN: OnceLock<NeverWrittenSymbol> = OnceLock::new();
 
-/// Tells an emulated device that what lies there was not put there by the program.
+/// Marks memory as never written by the program in the emulated device.
 pub(crate) fn never_written(start: *const c_void, bytes: usize) {
-    if let Some(tell) = NEVER_WRITTEN.get() {
-        // SAFETY: the symbol is ours, and its library stays loaded; the device only looks the address up.
-        unsafe { tell(start, bytes) };
+    if let Some(mark) = NEVER_WRITTEN.get() {
+        // SAFETY: the symbol belongs to rocrepro's library, which stays loaded; the device only looks the address up.
+        unsafe { mark(start, bytes) };
     }
 }
 
 type BufferSymbol = unsafe extern "C" fn(*const c_void, usize, usize, *const c_char);
 
-/// Where the emulated device wants to know the buffers.
+/// Function of the emulated device that takes the buffers.
 static BUFFER: OnceLock<BufferSymbol> = OnceLock::new();
 
-/// Tells an emulated device what lies there, and how many bytes on each side are nobody's.
+/// Passes a buffer to the emulated device: its start, its size, the size of the guard on each side, and its name.
 pub(crate) fn is_buffer(start: *const c_void, bytes: usize, guard: usize, name: &str) {
-    if let (Some(tell), Ok(name)) = (BUFFER.get(), CString::new(name)) {
-        // SAFETY: the symbol is ours, and its library stays loaded; it copies the name and does not touch the range.
-        unsafe { tell(start, bytes, guard, name.as_ptr()) };
+    if let (Some(add), Ok(name)) = (BUFFER.get(), CString::new(name)) {
+        // SAFETY: the symbol belongs to rocrepro's library, which stays loaded; it copies the name and does not touch
+        // the range.
+        unsafe { add(start, bytes, guard, name.as_ptr()) };
     }
 }
 
 type ActsSymbol = unsafe extern "C" fn() -> *const c_char;
 
-/// Where the emulated device tells how often planted faults misbehaved.
+/// Function of the emulated device that returns how often injected faults took effect.
 static ACTS: OnceLock<ActsSymbol> = OnceLock::new();
 
-/// How often each fault that is planted in an emulated device has misbehaved.
+/// Returns how often each fault that is injected in the emulated device took effect.
 pub(crate) fn acts() -> Vec<Acts> {
     let Some(ask) = ACTS.get() else { return Vec::new() };
-    // SAFETY: the symbol is ours, its library stays loaded, and the text is terminated and never freed.
+    // SAFETY: the symbol belongs to rocrepro's library, which stays loaded, and the text is terminated and never freed.
     let text = unsafe { CStr::from_ptr(ask()) };
     serde_json::from_slice(text.to_bytes()).unwrap_or_default()
 }
 
-/// The emulated device's own statement; none where libhsa-runtime64 is not ours.
+/// Returns the identity that the emulated device reports; `None` if libhsa-runtime64 is not the emulated device.
 fn identity() -> Result<Option<Identity>, Broken> {
     let Some(hsa) = loaded::file_of("libhsa-runtime64") else {
         return Ok(None);
     };
-    // SAFETY: no initialiser runs, as the library is in the process already; else this fails.
+    // SAFETY: no initialiser runs, because the library is in the process already; otherwise this fails.
     let opened = unsafe { Library::open(Some(&hsa), RTLD_LAZY | libc::RTLD_NOLOAD) };
-    // Whether it is ours is then not known, and an emulated device must never pass for a GPU.
+    // It is unknown whether the library is the emulated device, which must never pass for a GPU.
     let library = opened.map_err(|error| {
-        Broken(format!("`{}` is in the process and cannot be asked: {error}", hsa.display()))
+        Broken(format!("`{}` is loaded but cannot be queried: {error}", hsa.display()))
     })?;
-    // SAFETY: the symbol is ours, and `device` documents its type.
+    // SAFETY: the symbol belongs to rocrepro's library, and `device` documents its type.
     let symbol = unsafe {
         library.get::<unsafe extern "C" fn() -> *const c_char>(IDENTITY_SYMBOL.as_bytes())
     };
     let Ok(symbol) = symbol else {
         return Ok(None);
     };
-    // SAFETY: as above. The library stays loaded to the end of the process, since HIP holds it.
+    // SAFETY: as above. HIP holds the library, so it stays loaded until the process ends.
     if let Ok(line) = unsafe { library.get::<LineSymbol>(LINE_SYMBOL.as_bytes()) } {
         let _ = LINE.set(*line);
     }

@@ -1,4 +1,4 @@
-//! Calls of any function that the table in the crate `plan` has.
+//! Makes calls of any function in the table of the crate `plan` (`hip` steps).
 
 use std::ffi::{CStr, c_char};
 
@@ -11,7 +11,7 @@ use crate::{
     machine::{Answer, Machine},
 };
 
-/// What an argument stands for, where that is one word.
+/// Returns the 64-bit value of an argument; 0 for arguments that are longer.
 fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {
     let address = match arg {
         HipArg::Number(number) => return number.bits,
@@ -30,7 +30,7 @@ fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {
     address as u64
 }
 
-/// The word for an argument, with what it points to in room of its own.
+/// Returns the word to pass for an argument. Longer arguments are stored in a room, and the word is its address.
 fn argument(machine: &Machine<'_>, place: &str, arg: &HipArg, role: &HipRole) -> usize {
     let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
     let (key, bytes) = match arg {
@@ -43,7 +43,7 @@ fn argument(machine: &Machine<'_>, place: &str, arg: &HipArg, role: &HipRole) ->
     machine.state().given.holding(key, &bytes)
 }
 
-/// Makes the call.
+/// Calls the function with these arguments. Returns its status and its first output.
 pub(crate) fn call(
     machine: &Machine<'_>,
     step: u32,
@@ -61,10 +61,10 @@ pub(crate) fn call(
         .map(|(at, (arg, p))| argument(machine, &format!("{step} {at}"), arg, &p.role))
         .collect();
     let shared = machine.libraries.hip.shared();
-    // SAFETY: for both: the table has the parameters of the function as the header declares them, which a test compares, and each is an
-    // integer or a pointer. A word is an integer; null; a handle or an address that the runtime gave, or that a buffer of the plan has;
-    // or the address of room that is larger than any struct of the header and than all that the counts beside it may say, and that is
-    // never freed.
+    // SAFETY: for both calls: the table declares the parameters as the header does, which a test compares, and each
+    // parameter is an integer or a pointer. A word is an integer, null, a handle or address from the runtime or of a
+    // buffer of the plan, or the address of a room. A room is larger than any struct of the header and than any count
+    // that is passed with it, and is never freed.
     let code = unsafe {
         if *gives_text {
             return Ok(Answer::NONE.with(shared.call_for_text(function.name(), &words)?));
@@ -84,7 +84,7 @@ pub(crate) fn call(
     Ok(Answer::hip(code).with(value))
 }
 
-/// What these bytes begin with.
+/// Formats the value at the beginning of the bytes.
 fn text(bytes: &[u8], sort: Sort) -> String {
     match sort {
         Sort::Number(ty) => {
@@ -98,8 +98,8 @@ fn text(bytes: &[u8], sort: Sort) -> String {
         Sort::TextAt => match word_of(bytes) {
             0 => "null".to_owned(),
             address => {
-                // SAFETY: the function gave the address of a text that stays, as `const char**` in the header says of the few that do;
-                // nothing else is read as such an address.
+                // SAFETY: the function returned the address of a text that is never freed, as the header declares with
+                // `const char**` for a few functions. Nothing else is read as such an address.
                 let text = unsafe { CStr::from_ptr(address as *const c_char) };
                 text.to_string_lossy().into_owned()
             }
@@ -108,7 +108,7 @@ fn text(bytes: &[u8], sort: Sort) -> String {
     }
 }
 
-/// What a value is, or how it compares with another one.
+/// Returns a value, or how it compares with another one.
 pub(crate) fn look(
     machine: &Machine<'_>,
     of: &str,

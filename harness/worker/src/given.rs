@@ -1,23 +1,23 @@
-//! What calls of any function are given behind pointers, and give there.
+//! Memory for values that calls of any function take or return through pointers.
 
 use std::collections::HashMap;
 
 use plan::MAX_VALUE_BYTES;
 
-/// Room for what a call is given behind a pointer, or gives there. It stays where it is until the process ends, as work of a stream may
-/// look at it later.
+/// Memory for one such value. Its address stays valid until the process ends, because work of a stream may read it
+/// later.
 pub(crate) type Room = Box<[u64; MAX_VALUE_BYTES / 8]>;
 
-/// What calls have given.
+/// Values that calls have returned.
 #[derive(Default)]
 pub(crate) struct Given {
-    /// By the name of what is given, or by the step and the place among its arguments. What was never given is zeros, as in a C program
-    /// that initialises its variables.
+    /// Rooms by the name of the value, or by step and argument number. A value that was never returned is zero, as in a
+    /// C program that initialises its variables.
     rooms: HashMap<String, Room>,
 }
 
 impl Given {
-    /// Room that holds these bytes, and zeros behind them.
+    /// Stores these bytes in a room, filled up with zeros, and returns its address.
     pub(crate) fn holding(&mut self, key: &str, bytes: &[u8]) -> usize {
         let room = self.room(key);
         let mut all = bytes.to_vec();
@@ -32,13 +32,13 @@ impl Given {
         self.rooms.entry(key.to_owned()).or_insert_with(|| Box::new([0; MAX_VALUE_BYTES / 8]))
     }
 
-    /// What is given under this name now.
+    /// Returns the current value of this name.
     pub(crate) fn value(&mut self, name: &str) -> Vec<u8> {
         self.room(name).iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 }
 
-/// The number that these bytes begin with; what is missing is zero.
+/// Returns the number at the beginning of the bytes; missing bytes are zero.
 pub(crate) fn word_of(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     for (to, from) in word.iter_mut().zip(bytes) {

@@ -1,15 +1,15 @@
 use std::{collections::HashMap, ffi::c_void, ptr};
 
-/// What a name in a plan stands for.
+/// Kind of object that a name in a plan refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// The whole allocation, guards included.
+    /// The whole allocation, including guards.
     Buffer,
     Stream,
     Event,
     Graph,
     GraphExec,
-    /// The last node of a graph, by the name of the graph.
+    /// The last node of a graph, under the name of the graph.
     Node,
     Module,
     Function,
@@ -18,19 +18,19 @@ pub(crate) enum Kind {
     Rocblas,
 }
 
-/// The handles that calls gave, by kind and name. A handle that was never made, or was destroyed, is null, as in a C program that
-/// initialises its variables.
+/// Handles that calls returned, by kind and name. A handle that was never created, or was destroyed, is null, as in a C
+/// program that initialises its variables.
 #[derive(Default)]
 pub(crate) struct Handles {
     live: HashMap<(Kind, String), Handle>,
-    /// What destroyed ones were.
+    /// Former values of destroyed handles.
     gone: HashMap<(Kind, String), Handle>,
 }
 
 struct Handle(*mut c_void);
 
-// SAFETY: a handle is a number here and is never dereferenced by its holder; the libraries allow their
-// handles to be used from any thread.
+// SAFETY: a handle is a number here and is never dereferenced by its holder; the libraries allow their handles to be
+// used from any thread.
 unsafe impl Send for Handle {}
 
 impl Handles {
@@ -38,7 +38,7 @@ impl Handles {
         self.live.get(&(kind, name.to_owned())).map_or(ptr::null_mut(), |handle| handle.0)
     }
 
-    /// What the handle was before it was destroyed; null where it never was.
+    /// Returns the value of a handle before it was destroyed; null if it never existed.
     pub(crate) fn old(&self, kind: Kind, name: &str) -> *mut c_void {
         self.gone.get(&(kind, name.to_owned())).map_or(ptr::null_mut(), |handle| handle.0)
     }

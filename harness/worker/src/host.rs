@@ -1,4 +1,4 @@
-//! What the host does in the order of a stream.
+//! Work of the host in the order of a stream.
 
 use std::{
     ffi::{c_int, c_void},
@@ -9,18 +9,18 @@ use plan::{HostFuncApi, Place};
 
 use crate::{broken::Broken, machine::Machine, memory::declared};
 
-/// The bytes that a host function changes.
+/// Bytes that a host function changes.
 struct Bytes {
     first: *mut u8,
     count: usize,
 }
 
 pub(crate) extern "C" fn add_one(data: *mut c_void) {
-    // SAFETY: `data` is what `host_func` gave, which is never freed.
+    // SAFETY: `data` comes from `bytes_of` and is never freed.
     let bytes = unsafe { &*data.cast::<Bytes>() };
     for offset in 0..bytes.count {
-        // SAFETY: the byte lies in a host buffer of the plan, which is freed only behind the work of its streams. The device may
-        // be at it at the same time, which is why no reference to it is made.
+        // SAFETY: the byte lies in a host buffer of the plan, which is freed only after the work of its streams. The
+        // device may access it at the same time, so no reference to it is created.
         unsafe {
             let byte = bytes.first.add(offset);
             byte.write(byte.read().wrapping_add(1));
@@ -32,8 +32,8 @@ extern "C" fn add_one_as_callback(_: *mut c_void, _: c_int, data: *mut c_void) {
     add_one(data);
 }
 
-/// The bytes of a buffer, as [`add_one`] takes them. A graph may run the function again and again, so they are described until the
-/// process ends.
+/// Describes the bytes of a buffer for [`add_one`]. A graph may run the function repeatedly, so the description is
+/// never freed.
 pub(crate) fn bytes_of(machine: &Machine<'_>, buffer: &str) -> Result<*mut c_void, Broken> {
     let count = declared(machine, buffer)?.bytes as usize;
     let first = machine.address(&Place { buffer: buffer.to_owned(), offset: 0 });
@@ -43,7 +43,7 @@ pub(crate) fn bytes_of(machine: &Machine<'_>, buffer: &str) -> Result<*mut c_voi
     Ok(ptr::from_mut(Box::leak(Box::new(Bytes { first: first.cast(), count }))).cast())
 }
 
-/// Puts [`add_one`] into a stream.
+/// Enqueues [`add_one`] in a stream.
 pub(crate) fn host_func(
     machine: &Machine<'_>,
     buffer: &str,
@@ -52,7 +52,7 @@ pub(crate) fn host_func(
 ) -> Result<c_int, Broken> {
     let hip = &machine.libraries.hip;
     let (data, stream) = (bytes_of(machine, buffer)?, machine.stream(stream));
-    // SAFETY: the functions take their data as it is given here, and both stay until the process ends.
+    // SAFETY: the functions take the data that is passed here, and both stay until the process ends.
     let code = unsafe {
         match api {
             HostFuncApi::AddCallback => {

@@ -17,7 +17,7 @@ use crate::{
     needs::Home,
 };
 
-/// Compilation, modules and launches.
+/// Executes a call that compiles, loads, unloads or launches a kernel.
 pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<Answer, Broken> {
     match &step.call {
         Call::Compile { kernel } => compile(machine, kernel),
@@ -44,7 +44,7 @@ fn text(what: &str, text: &str) -> Result<CString, Broken> {
 
 fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
     let Some(source) = machine.plan().kernels.get(kernel) else {
-        return Err(Broken(format!("there is no kernel `{kernel}`")));
+        return Err(Broken(format!("unknown kernel `{kernel}`")));
     };
     match compiled(machine, kernel, source)? {
         Ok(code) => {
@@ -55,14 +55,14 @@ fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
     }
 }
 
-/// The code of a kernel, from the cache where that has it.
+/// Returns the code of a kernel, from the cache if possible.
 pub(crate) fn compiled(
     machine: &Machine<'_>,
     kernel: &str,
     source: &str,
 ) -> Result<Result<Vec<u8>, CompileError>, Broken> {
     let mut options = vec![format!("--offload-arch={}", machine.gfx), "-O3".to_owned()];
-    // Of two that say different things, the last one counts.
+    // The last of two contradictory options wins, so the case's own options come last.
     let own = machine.plan().own_kernels.get(kernel);
     options.extend(own.iter().flat_map(|own| own.options.clone()));
     let file = machine.order.code_cache.as_deref().and_then(|folder| {
@@ -87,14 +87,15 @@ fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Brok
     let hip = &machine.libraries.hip;
     let code_object = machine.state().code.get(kernel).map(Arc::clone);
     let Some(code_object) = code_object else {
-        return Err(Broken(format!("kernel `{kernel}` is loaded and was not compiled")));
+        return Err(Broken(format!("kernel `{kernel}` is loaded before it was compiled")));
     };
-    // What the runtime makes of launches that do not fit their kernel is no finding. The library's kernels are ours to test.
+    // If a launch does not fit its kernel, the runtime's behaviour is not a finding. Kernels of the library are checked
+    // by tests instead.
     if let Some(own) = machine.plan().own_kernels.get(kernel) {
         let why = code_object::mistakes(&code_object, kernel, &own.place, machine.plan());
         if !why.is_empty() {
             machine.events.say(&Event::Mistaken { step: step.id, why });
-            return Err(Broken(format!("kernel `{kernel}` is not what the case takes it for")));
+            return Err(Broken(format!("kernel `{kernel}` does not match its launches")));
         }
     }
     let mut module = ptr::null_mut();
@@ -122,7 +123,7 @@ fn find(
     let module = machine.handle(Kind::Module, kernel);
     let name = text("the symbol's name", symbol)?;
     let (mut found, mut bytes) = (ptr::null_mut(), 0);
-    // SAFETY: the module is loaded, the name is terminated, and results go to places of their own.
+    // SAFETY: the module is loaded, the name is terminated, and results go to separate variables.
     let code = unsafe {
         if variable {
             hip.hipModuleGetGlobal(&mut found, &mut bytes, module, name.as_ptr())?
@@ -163,8 +164,9 @@ fn launch(
     Ok(Answer::hip(code))
 }
 
-/// The bytes of kernel arguments. The runtime copies each by the size in the kernel's metadata, which [`load`] compares with what the
-/// case gives; there are as many more as keep a kernel of the library from anything else.
+/// Returns the bytes of kernel arguments. The runtime copies each by its size in the kernel's metadata, which [`load`]
+/// compares with the case. Each is padded to a multiple of 8 bytes, so that a kernel of the library cannot read past
+/// it.
 pub(crate) fn values(machine: &Machine<'_>, args: &[Arg]) -> Vec<Vec<u8>> {
     let value = |arg: &Arg| {
         let mut bytes = arg.to_bytes(&|place| machine.address(place) as u64);
@@ -174,7 +176,7 @@ pub(crate) fn values(machine: &Machine<'_>, args: &[Arg]) -> Vec<Vec<u8>> {
     args.iter().map(value).collect()
 }
 
-/// Where each of these values is.
+/// Returns the address of each value.
 pub(crate) fn pointers(values: &mut [Vec<u8>]) -> Vec<*mut c_void> {
     values.iter_mut().map(|value| value.as_mut_ptr().cast()).collect()
 }

@@ -1,4 +1,4 @@
-//! Kernels that spin before the work of a case, so that it is late.
+//! Injects delays: launches kernels that spin before the work of a case.
 
 use std::{
     collections::HashSet,
@@ -14,8 +14,8 @@ use crate::{broken::Broken, kernels, machine::Machine};
 
 const NAME: &std::ffi::CStr = c"rocrepro_late";
 
-/// Spins until the constant clock of 100 MHz (25 MHz on some older GPUs) has gone on so far, and no longer than a few
-/// seconds if it stands still.
+/// Spins for `ticks` of the constant clock of 100 MHz (25 MHz on some older GPUs), and at most a few seconds if the
+/// clock stands still.
 const SOURCE: &str = r#"
 __device__ static unsigned long long now() {
 #if defined(__GFX11__) || defined(__GFX12__)
@@ -33,17 +33,18 @@ extern "C" __global__ void rocrepro_late(unsigned ticks) {
 
 const TICKS_PER_MICROSECOND: u32 = 100;
 
-/// The longest that a body is late in all, in microseconds: one of thousands of calls would not come to its end.
+/// Maximum total delay of a body, in microseconds. Otherwise a body of thousands of calls would not end.
 const MOST: u64 = 2_000_000;
 
-/// What makes the body's work late.
+/// Delay injection of one plan.
 pub(crate) struct Lateness {
     late: Late,
     function: *mut c_void,
-    /// The image stays for as long as the module.
+    /// The image must stay allocated as long as the module.
     _code: Vec<u8>,
     on: AtomicBool,
-    /// Streams that capture, or could not end a capture: a kernel there would be part of a graph, or refused.
+    /// Streams that are capturing, or whose capture could not be ended. A kernel there would become part of a graph, or
+    /// be refused.
     capturing: Mutex<HashSet<String>>,
     times: AtomicU64,
     micros: AtomicU64,
@@ -53,13 +54,13 @@ impl Lateness {
     /// Compiles and loads the kernel.
     pub(crate) fn new(machine: &Machine<'_>, late: Late) -> Result<Lateness, Broken> {
         let cannot = |what: &str, code: c_int| {
-            Broken(format!("work cannot be made late: {what} returned {code}"))
+            Broken(format!("delays cannot be injected: {what} returned {code}"))
         };
         let code = kernels::compiled(machine, "rocrepro_late", SOURCE)?
-            .map_err(|error| Broken(format!("work cannot be made late: {}", error.log)))?;
+            .map_err(|error| Broken(format!("delays cannot be injected: {}", error.log)))?;
         let hip = &machine.libraries.hip;
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the image is a whole code object of hipRTC, and stays where it is.
+        // SAFETY: the image is a complete code object of hipRTC, and stays where it is.
         match unsafe { hip.hipModuleLoadData(&mut module, code.as_ptr().cast()) }? {
             0 => {}
             status => return Err(cannot("hipModuleLoadData", status)),
@@ -80,18 +81,18 @@ impl Lateness {
         })
     }
 
-    /// Says whether the steps to come are those of the body.
+    /// Sets whether the next steps belong to the body, which is the only delayed phase.
     pub(crate) fn is_on(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// Kernels that spun.
+    /// Returns the number of injected delays.
     pub(crate) fn times(&self) -> u64 {
         self.times.load(Ordering::Relaxed)
     }
 
-    /// Makes the work of a step late. A status other than success is the answer of the step: the device or the stream is
-    /// broken.
+    /// Delays the work of a step. Another status than success means that the device or the stream is broken; it becomes
+    /// the answer of the step.
     pub(crate) fn before(
         &self,
         machine: &Machine<'_>,
@@ -113,7 +114,7 @@ impl Lateness {
         self.times.fetch_add(1, Ordering::Relaxed);
         let mut ticks = micros * TICKS_PER_MICROSECOND;
         let mut parameters = [ptr::from_mut(&mut ticks).cast::<c_void>()];
-        // SAFETY: the function is of a module that stays loaded, and takes this one number, which the call copies.
+        // SAFETY: the function's module stays loaded, and the function takes this one number, which the call copies.
         let code = unsafe {
             machine.libraries.hip.hipModuleLaunchKernel(
                 self.function,
@@ -132,7 +133,7 @@ impl Lateness {
         Ok(code)
     }
 
-    /// Follows which streams capture.
+    /// Records which streams are capturing.
     pub(crate) fn after(&self, call: &Call, code: c_int) {
         match call {
             Call::BeginCapture { stream, .. } => drop(self.capturing().insert(stream.clone())),

@@ -18,34 +18,35 @@ pub(crate) fn first_line() -> io::Result<String> {
     Ok(line)
 }
 
-/// From now on the process ends when standard input is closed: its parent is gone then, and a trial must not outlive its runner.
+/// Starts a thread that ends the process when standard input is closed: then its parent is gone, and a trial must not
+/// outlive its runner.
 pub(crate) fn hold() -> io::Result<()> {
     thread::Builder::new().name("leash".into()).spawn(|| {
         let mut sink = [0; 256];
         let mut input = io::stdin().lock();
-        // Anything but more input, an error included, means that the other end is gone.
+        // Anything but more input, including an error, means that the other end is closed.
         while matches!(input.read(&mut sink), Ok(1..)) {}
         end()
     })?;
     Ok(())
 }
 
-/// Ends the process at once, with every program that it started. Only the leader of a group may kill it: else the group is
-/// that of a shell or a test runner.
+/// Ends the process at once, with every program that it started. Only the leader of a group may kill it; another group
+/// belongs to a shell or a test runner.
 pub(crate) fn end() -> ! {
     end_children();
     if getpgrp() == getpid() {
-        // Cannot fail for the own group; if it did, the process still ends below.
+        // Killing the own group cannot fail; if it did, the process would still end below.
         let _ = kill_current_process_group(Signal::KILL);
     }
-    // SAFETY: _exit takes any status. Exit handlers are not run: a hanging call would hang them too.
+    // SAFETY: _exit takes any status. Exit handlers are not run, because a hanging call would hang them too.
     unsafe { libc::_exit(plan::WORKER_ORPHANED) }
 }
 
-/// Ends those that left the group, and so would outlive it. They are children of this process, which it or its starter made a subreaper,
-/// as soon as their own parents have ended.
+/// Ends descendants that left the group and would outlive it. This process is a subreaper (by itself or its starter),
+/// so they become its children when their own parents end.
 fn end_children() {
-    // A driver may keep one from ending; nobody waits for that.
+    // Stop after one second (200 times 5 ms), because a driver may keep a process from ending.
     for _ in 0..200 {
         let children = children();
         if children.is_empty() {
@@ -59,7 +60,7 @@ fn end_children() {
     }
 }
 
-/// The children of this process, of whichever thread.
+/// Returns the children of all threads of this process.
 fn children() -> Vec<Pid> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists =

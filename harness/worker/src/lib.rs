@@ -1,8 +1,8 @@
 //! Executes one plan on the ROCm stack that the process was started in, and reports every call.
 //!
-//! The command starts itself again as the worker: in a stack, that is through the stack's own loader, so nothing here may
-//! depend on `current_exe`. The worker reports and never judges. It leaves by returning from `main`, because
-//! the exit handlers and destructors of the ROCm libraries belong to what is tested.
+//! rocrepro starts itself as the worker, in a stack through the stack's own loader, so this crate must not use
+//! `current_exe`. The worker reports and never judges. It ends by returning from `main`, because the exit handlers and
+//! destructors of the ROCm libraries are part of the test.
 
 mod broken;
 mod cache;
@@ -48,16 +48,18 @@ use crate::{
     tell::tell,
 };
 
-/// Exit code when the order cannot be carried out for a reason that is neither the stack's nor the device's.
+/// Exit status if the order cannot be executed for a reason outside the stack and the device.
 const BROKEN: u8 = 2;
 
-/// Exit code when it was carried out, as far as the stack lets it.
+/// Exit status if the order was executed as far as the stack allowed.
 const DONE: u8 = plan::WORKER_DONE as u8;
 
-/// The worker: reads an [`Order`] from standard input and writes [`Event`]s to what was standard output. Standard output itself is
-/// redirected to standard error, as libraries print on it. `words` are those by which it [settles](Start::settle).
+/// Runs the worker: reads an [`Order`] from standard input and writes [`Event`]s to the original standard output.
+/// Standard output itself is redirected to standard error, because libraries print to it. `words` are the limits to
+/// [settle](Start::settle).
 ///
-/// The exit code is [`plan::WORKER_DONE`] whatever the plan's calls answered, and 2 when the order could not be carried out; standard error then says why.
+/// The exit status is [`plan::WORKER_DONE`] whatever the plan's calls returned, and 2 if the order could not be
+/// executed; then standard error says why.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Err(code) = Start::settle(words) {
         return code;
@@ -70,27 +72,28 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(BROKEN);
         }
     };
-    // What a panic leaves half-done is not looked at again.
+    // State that a panic leaves half-changed is not used again.
     let worked = std::panic::catch_unwind(AssertUnwindSafe(|| work(&events)));
     let why = match worked {
         Ok(Ok(())) => return ExitCode::from(DONE),
         Ok(Err(Broken(why))) => why,
-        Err(_) => "it panicked, which is a bug of rocrepro; standard error says where".to_owned(),
+        Err(_) => "it panicked, which is a bug of rocrepro; see standard error".to_owned(),
     };
     tell(&why);
-    // A library may print and exit as it likes, but it has no way to say this.
+    // A library may print and exit in any way, but it cannot send this event.
     events.say(&Event::Broken { why });
     ExitCode::from(BROKEN)
 }
 
-/// Every signal ends this process as it ends any program. A stack that overflows in a library is SIGSEGV and not the SIGABRT of
-/// the handler that Rust installs, and what nohup or a shell has its background jobs ignore is not ignored by a library under test.
+/// Resets the signal handlers, so that each signal ends this process as it ends any program. A stack overflow in a
+/// library is then SIGSEGV and not the SIGABRT of Rust's handler, and signals that nohup or a shell ignores for
+/// background jobs are not ignored for a library under test.
 fn die_as_a_program_does() {
     let handled = [libc::SIGSEGV, libc::SIGBUS];
     let ignored =
         [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
     for signal in handled.into_iter().chain(ignored).chain([libc::SIGALRM]) {
-        // SAFETY: SIG_DFL is no function of ours, and no other thread runs yet that could rely on a handler.
+        // SAFETY: SIG_DFL is not a function of this program, and no other thread runs yet that could rely on a handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
@@ -99,7 +102,7 @@ fn work(events: &Events) -> Result<(), Broken> {
     let line = leash::first_line()?;
     let order = parse(&line)?;
     let limits = limits();
-    // Before there is a second thread, which would stay as it is.
+    // Confine before a second thread starts, because that thread would stay unconfined.
     let confined = order.confinement.as_ref().map(|to| confine::confine(to, events.pipe()));
     leash::hold()?;
     events.say(&Event::Hello {
@@ -155,7 +158,7 @@ fn work(events: &Events) -> Result<(), Broken> {
             if flow == Flow::Go {
                 events.say(&Event::Done);
             }
-            // The end of the process is part of this phase, also after a stop.
+            // The end of the process belongs to this phase, even after a stop.
             events.say(&Event::Phase { phase });
         } else if flow == Flow::Go {
             if phase == Phase::Body && on_gpu && counts_memory(&order.plan) {
@@ -180,12 +183,13 @@ fn work(events: &Events) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Whether a plan asks how much memory is free.
+/// Returns whether a plan asks how much memory is free.
 fn counts_memory(plan: &plan::Plan) -> bool {
     plan.steps().iter().any(|step| step.call == plan::Call::MemGetInfo)
 }
 
-/// Answers that are compared to see whether free memory moves by itself, and the time between two of them.
+/// Number of answers that are compared to detect whether free memory changes by itself, and the time between two of
+/// them.
 const ANSWERS: usize = 6;
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 
@@ -196,7 +200,7 @@ fn free_at_rest(hip: &hip_sys::Hip) -> Result<Vec<u64>, Broken> {
             std::thread::sleep(BETWEEN_ANSWERS);
         }
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the results are places of their own.
+        // SAFETY: the results go to separate variables.
         if unsafe { hip.hipMemGetInfo(&mut free, &mut total) }? == 0 {
             answers.push(free as u64);
         }
@@ -204,19 +208,19 @@ fn free_at_rest(hip: &hip_sys::Hip) -> Result<Vec<u64>, Broken> {
     Ok(answers)
 }
 
-/// The environment that the process was started with, without what each has for itself.
+/// Returns the environment of this process without the variable that differs for each process.
 fn environment() -> BTreeMap<String, String> {
     let text = |text: OsString| text.to_string_lossy().into_owned();
     let all = std::env::vars_os().filter(|(name, _)| name != RUN_VARIABLE);
     all.map(|(name, value)| (text(name), text(value))).collect()
 }
 
-/// The limits of resources that the process was started with.
+/// Returns the resource limits that the process was started with.
 fn limits() -> BTreeMap<String, String> {
     Resource::ALL.iter().map(|r| (r.to_string(), r.here().to_string())).collect()
 }
 
-/// Reads an order, and says of an order of another version that it is one.
+/// Parses an order. An order of another version is reported as such.
 fn parse(line: &str) -> Result<Order, Broken> {
     let version = |line: &str| {
         let value: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -236,7 +240,7 @@ fn other_version(version: u64) -> Broken {
     Broken(format!("the plan has version {version}; this worker executes version {PLAN_VERSION}"))
 }
 
-/// Reports the ROCm libraries that were not in `reported` yet.
+/// Reports the ROCm libraries that are not in `reported` yet.
 fn report_loaded(events: &Events, reported: &mut Vec<plan::LoadedLibrary>) {
     let mut new = loaded::rocm_libraries();
     new.retain(|library| !reported.contains(library));
@@ -257,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_order_is_refused_with_its_reason() {
+    fn rejects_bad_orders_with_a_reason() {
         check("", "EOF while parsing");
         check("{}", "missing field `nonce`");
         check(r#"{"plan": {"version": 1}}"#, "version 1");

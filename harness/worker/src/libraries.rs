@@ -11,7 +11,7 @@ use crate::{
     needs::{self, Home},
 };
 
-/// The libraries that a plan needs.
+/// Loaded libraries that a plan needs.
 pub(crate) struct Libraries {
     pub(crate) hip: Hip,
     rtc: Option<Rtc>,
@@ -21,13 +21,14 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
-    /// Loads what the plan needs, and what makes work late where that is ordered, and looks every function up, so that nothing is missing half-way.
+    /// Loads the libraries that the plan needs, and hipRTC if delays are injected, and looks up every function, so that
+    /// a missing one is found before the first call.
     pub(crate) fn load(plan: &Plan, late: bool) -> Result<Self, LoadError> {
         let homes = needs::homes(plan);
         let hip = Hip::load(&Hip::SONAMES)?;
         let wants = |home| homes.contains(&home);
         let libraries = Libraries {
-            // A kernel that spins is compiled too.
+            // Delay injection compiles a kernel.
             rtc: (late || wants(Home::Rtc)).then(|| Rtc::load(hip.shared())).transpose()?,
             rand: wants(Home::Rand).then(Rand::load).transpose()?,
             blaslt: wants(Home::Blaslt).then(Blaslt::load).transpose()?,
@@ -68,7 +69,7 @@ impl Libraries {
         self.rocblas.as_ref().ok_or_else(|| not_loaded("rocBLAS"))
     }
 
-    /// The name of a status code as the library of the call spells it.
+    /// Returns the name of a status code, as the library of the call spells it.
     pub(crate) fn status_name(&self, home: Home, code: c_int) -> String {
         match (home, &self.rtc) {
             (Home::Rtc, Some(rtc)) => rtc.error_name(code),
@@ -81,6 +82,6 @@ impl Libraries {
 }
 
 fn not_loaded(library: &str) -> Broken {
-    // `needs` loads the library of every call, so this is a mistake there.
+    // `needs` lists the library of every call, so this is a mistake there.
     Broken(format!("{library} was not loaded for a plan that calls it"))
 }

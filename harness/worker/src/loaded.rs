@@ -8,16 +8,16 @@ use std::{
 
 use plan::LoadedLibrary;
 
-/// How the names of the libraries begin that decide what a HIP program does: ROCm's own, and the compiler behind comgr where it
-/// is a library of its own.
+/// Prefixes of the names of libraries that determine what a HIP program does: ROCm's own, and the compiler behind comgr
+/// if it is a separate library.
 const PREFIXES: [&str; 6] = ["libamd", "libhip", "libhsa", "libroc", "libLLVM", "libclang"];
 
-/// The note type of a GNU build id (elf.h).
+/// Type of the ELF note with a GNU build id (elf.h).
 const NT_GNU_BUILD_ID: u32 = 3;
 
-/// The ROCm libraries in this process, in the loader's order.
+/// Returns the ROCm libraries in this process, in the loader's order.
 ///
-/// It asks the loader and not /proc, which a chroot may lack.
+/// The list comes from the loader and not from /proc, which a chroot may lack.
 pub(crate) fn rocm_libraries() -> Vec<LoadedLibrary> {
     let library = |found: Found| LoadedLibrary {
         name: found.name,
@@ -27,12 +27,12 @@ pub(crate) fn rocm_libraries() -> Vec<LoadedLibrary> {
     found().into_iter().map(library).collect()
 }
 
-/// The file of the first library whose name begins so, by the name that the loader opened it by.
+/// Returns the file of the first library with this prefix, under the name by which the loader opened it.
 pub(crate) fn file_of(name: &str) -> Option<PathBuf> {
     found().into_iter().find(|found| found.name.starts_with(name)).map(|found| found.file)
 }
 
-/// The nodes of GPU drivers that are mapped into this process: without one of them no work reaches a GPU.
+/// Returns the device nodes of GPU drivers that are mapped into this process. Without one, no work reaches a GPU.
 pub(crate) fn driver_nodes() -> Vec<String> {
     let maps = fs::read("/proc/self/maps").unwrap_or_default();
     let maps = String::from_utf8_lossy(&maps);
@@ -46,25 +46,25 @@ pub(crate) fn driver_nodes() -> Vec<String> {
     nodes
 }
 
-/// Nodes of amdkfd, of amdgpu, and of the paravirtual GPU of WSL.
+/// Device nodes of amdkfd, of amdgpu, and of the paravirtual GPU of WSL.
 const DRIVERS: [&str; 3] = ["/dev/kfd", "/dev/dri/", "/dev/dxg"];
 
 struct Found {
     name: String,
-    /// Its bytes as they are: a path need not be text.
+    /// Path as bytes, because it need not be valid text.
     file: PathBuf,
     build_id: Option<String>,
 }
 
 fn found() -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
-    // SAFETY: the callback matches the declaration and is handed this vector, which outlives the call.
+    // SAFETY: the callback matches the declaration and gets this vector, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
     found
 }
 
 /// # Safety
-/// Called by dl_iterate_phdr with the vector of [`found`].
+/// Must be called by dl_iterate_phdr with the vector of [`found`].
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: the loader passes a valid description, and the last argument is the vector.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<Found>>()) };
@@ -79,24 +79,24 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, found: *mut 
     if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         return 0;
     }
-    // SAFETY: the description is the loader's.
+    // SAFETY: the loader passes this description.
     let build_id = unsafe { build_id_of(info) };
     found.push(Found { name, file: file.to_owned(), build_id });
     0
 }
 
-/// The GNU build id of this program itself. Started through a loader, `/proc/self/exe` would be that.
+/// Returns the GNU build id of this program. If a loader started the program, `/proc/self/exe` would be the loader.
 pub(crate) fn own_build_id() -> Option<String> {
     let mut own: Option<String> = None;
-    // SAFETY: the callback matches the declaration and is handed this place, which outlives the call.
+    // SAFETY: the callback matches the declaration and gets this variable, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit_own), (&raw mut own).cast()) };
     own
 }
 
 /// # Safety
-/// Called by dl_iterate_phdr with the place of [`own_build_id`].
+/// Must be called by dl_iterate_phdr with the variable of [`own_build_id`].
 unsafe extern "C" fn visit_own(info: *mut libc::dl_phdr_info, _: usize, own: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a valid description, and the last argument is the place.
+    // SAFETY: the loader passes a valid description, and the last argument is the variable.
     let (info, own) = unsafe { (&*info, &mut *own.cast::<Option<String>>()) };
     // SAFETY: the loader describes that many program headers.
     let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
@@ -108,15 +108,15 @@ unsafe extern "C" fn visit_own(info: *mut libc::dl_phdr_info, _: usize, own: *mu
     if !headers.iter().any(holds) {
         return 0;
     }
-    // SAFETY: the description is the loader's.
+    // SAFETY: the loader passes this description.
     *own = unsafe { build_id_of(info) };
     1
 }
 
-/// The GNU build id of what is loaded.
+/// Returns the GNU build id of a loaded library or program.
 ///
 /// # Safety
-/// `info` is a description that dl_iterate_phdr passes.
+/// `info` must be a description that dl_iterate_phdr passes.
 unsafe fn build_id_of(info: &libc::dl_phdr_info) -> Option<String> {
     // SAFETY: the loader describes that many program headers.
     let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
@@ -128,7 +128,8 @@ unsafe fn build_id_of(info: &libc::dl_phdr_info) -> Option<String> {
     })
 }
 
-/// The GNU build id among ELF notes, in hexadecimal. `align` is the segment's alignment, which pads names and descriptors.
+/// Finds the GNU build id among ELF notes, in hexadecimal. `align` is the segment's alignment in bytes, to which names
+/// and descriptors are padded.
 fn build_id(mut notes: &[u8], align: usize) -> Option<String> {
     let align = if align == 8 { 8 } else { 4 };
     let word = |bytes: &[u8], at: usize| {
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_build_id_is_found_among_other_notes() {
+    fn build_id_is_found_among_other_notes() {
         let id = note(3, b"GNU\0", &[0xDE, 0xAD, 0x01], 4);
         let abi = note(1, b"GNU\0", &[0; 16], 4);
         let other = note(3, b"Go\0\0", &[9; 4], 4);

@@ -15,16 +15,16 @@ use crate::{
     pipe::Events,
 };
 
-/// What a call answered.
+/// Result of a call.
 pub(crate) struct Answer {
-    /// The status code and the library it belongs to; none for calls without one.
+    /// Status code and the library that it belongs to; `None` for calls without a status.
     pub(crate) status: Option<(Home, c_int)>,
-    /// What the call gives besides.
+    /// Value that the call returned in addition.
     pub(crate) value: Option<String>,
 }
 
 impl Answer {
-    /// Of a call without a status.
+    /// Answer of a call without a status.
     pub(crate) const NONE: Answer = Answer { status: None, value: None };
 
     pub(crate) fn of(home: Home, code: c_int) -> Self {
@@ -44,13 +44,13 @@ impl Answer {
     }
 }
 
-/// What the calls of one plan work with. Two host threads may share it: what changes is behind one lock, which is never
-/// held across a call.
+/// State that the calls of one plan share. Two host threads may use it: changing data is behind one lock, which is
+/// never held during a call.
 pub(crate) struct Machine<'a> {
     pub(crate) order: &'a Order,
     pub(crate) events: &'a Events,
     pub(crate) libraries: &'a Libraries,
-    /// Architecture of device 0 with its features.
+    /// Architecture of device 0, with features, for example `gfx90a:xnack-`.
     pub(crate) gfx: String,
     state: Mutex<State>,
 }
@@ -58,11 +58,11 @@ pub(crate) struct Machine<'a> {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) handles: Handles,
-    /// Compiled kernels. They stay until the end, as a runtime may read an image after it was loaded.
+    /// Code objects of compiled kernels. They stay until the end, because a runtime may read an image after loading it.
     pub(crate) code: HashMap<String, Arc<[u8]>>,
-    /// How many files the spool has.
+    /// Number of files in the spool.
     pub(crate) spooled: u32,
-    /// What calls of any function have given.
+    /// Values that calls of any function have returned.
     pub(crate) given: Given,
 }
 
@@ -80,29 +80,29 @@ impl<'a> Machine<'a> {
         &self.order.plan
     }
 
-    /// The state, for a look-up or a change, never for the time of a call.
+    /// Locks the state, for a look-up or a change, never during a call.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// The handle of a name; null where it was never made.
+    /// Returns the handle of a name; null if it does not exist.
     pub(crate) fn handle(&self, kind: Kind, name: &str) -> *mut c_void {
         self.state().handles.get(kind, name)
     }
 
-    /// Where a buffer was before it was freed; null where it never was.
+    /// Returns the address of a buffer before it was freed; null if it was never allocated.
     pub(crate) fn old_buffer(&self, name: &str) -> *mut c_void {
         self.state().handles.old(Kind::Buffer, name)
     }
 
-    /// The handle of a name, or what it was before it was destroyed, as a C program has it.
+    /// Returns the handle of a name, or its value before it was destroyed, which a C program would still have.
     pub(crate) fn handle_or_old(&self, kind: Kind, name: &str) -> *mut c_void {
         let state = self.state();
         let live = state.handles.get(kind, name);
         if live.is_null() { state.handles.old(kind, name) } else { live }
     }
 
-    /// The handle of a stream; the null stream's is null.
+    /// Returns the handle of a stream; null for the default stream.
     pub(crate) fn stream(&self, name: &str) -> *mut c_void {
         match name {
             DEFAULT_STREAM => std::ptr::null_mut(),
@@ -110,21 +110,21 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Keeps a handle that a successful call made.
+    /// Stores a handle if the call that created it succeeded.
     pub(crate) fn made(&self, kind: Kind, name: &str, handle: *mut c_void, code: c_int) {
         if code == 0 {
             self.state().handles.put(kind, name, handle);
         }
     }
 
-    /// Forgets a handle that a successful call destroyed.
+    /// Removes a handle if the call that destroyed it succeeded.
     pub(crate) fn gone(&self, kind: Kind, name: &str, code: c_int) {
         if code == 0 {
             self.state().handles.remove(kind, name);
         }
     }
 
-    /// The address of a place; null where its buffer was never allocated.
+    /// Returns the address of a place in a buffer; null if the buffer is not allocated.
     pub(crate) fn address(&self, place: &Place) -> *mut c_void {
         let base = self.handle(Kind::Buffer, &place.buffer);
         match self.plan().buffers.get(&place.buffer) {

@@ -10,7 +10,7 @@ use crate::{
     needs::Home,
 };
 
-/// hipRAND, hipBLASLt and rocBLAS.
+/// Executes a call of hipRAND, hipBLASLt or rocBLAS.
 pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     match call {
         Call::BlasltCreate { .. }
@@ -27,8 +27,8 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
 fn rand(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     let rand = machine.libraries.rand()?;
     let handle = |name: &str| machine.handle(Kind::Generator, name);
-    // SAFETY: for the whole block: generators are null or made by the library and not destroyed, results go to places of
-    // their own, and the output lies in a buffer of the plan.
+    // SAFETY: for the whole block: generators are null or live ones that the library created, results go to separate
+    // variables, and the output lies in a buffer of the plan.
     let code = unsafe {
         match call {
             Call::RandCreate { generator, kind, host } => {
@@ -74,8 +74,8 @@ fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     let blaslt = machine.libraries.blaslt()?;
     let handle = |name: &str| machine.handle(Kind::Blaslt, name);
     let mut value = None;
-    // SAFETY: for the whole block: handles are null or made by the library and not destroyed, results go to places of
-    // their own, and matrices are buffers of the plan, whose sizes the model has checked.
+    // SAFETY: for the whole block: handles are null or live ones that the library created, results go to separate
+    // variables, and matrices are buffers of the plan, whose sizes the reference model has checked.
     let code = unsafe {
         match call {
             Call::BlasltCreate { handle } => {
@@ -106,8 +106,8 @@ fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
 
 fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     let rocblas = machine.libraries.rocblas()?;
-    // SAFETY: for the whole block: the handle is null or made by the library and not destroyed, results go to places of
-    // their own, and matrices are buffers of the plan, whose sizes the model has checked.
+    // SAFETY: for the whole block: the handle is null or a live one that the library created, results go to separate
+    // variables, and matrices are buffers of the plan, whose sizes the reference model has checked.
     let code = unsafe {
         match call {
             Call::RocblasCreate { handle } => {
@@ -142,7 +142,8 @@ fn matrices(machine: &Machine<'_>, operands: &Operands) -> MatrixPointers {
     }
 }
 
-/// A problem in hipBLASLt's own numbers: its types of A and B, of C and D, of alpha and beta, and of the accumulation.
+/// Converts a problem to the data types of hipBLASLt: of A and B, of C and D, of alpha and beta, and of the
+/// accumulation.
 fn operation(problem: &MatmulProblem) -> MatrixProduct {
     use MatrixProduct as O;
     let (input, output, scale, compute) = match problem.dtype {
@@ -150,7 +151,7 @@ fn operation(problem: &MatmulProblem) -> MatrixProduct {
         Dtype::F16 => (O::R_16F, O::R_16F, O::R_32F, O::COMPUTE_32F),
         Dtype::Bf16 => (O::R_16BF, O::R_16BF, O::R_32F, O::COMPUTE_32F),
         Dtype::F64 => (O::R_64F, O::R_64F, O::R_64F, O::COMPUTE_64F),
-        // 32-bit integers are what 8-bit products are stored in.
+        // Products of 8-bit integers are stored as 32-bit integers.
         Dtype::I8 | Dtype::I32 => (O::R_8I, O::R_32I, O::R_32I, O::COMPUTE_32I),
     };
     MatrixProduct {

@@ -17,10 +17,11 @@ use crate::{
     machine::{Answer, Machine},
 };
 
-/// Alignment of host allocations, in bytes: that of device allocations, so that an offset is as aligned on either side.
+/// Alignment of host allocations, in bytes. Device allocations have the same, so an offset is equally aligned on both
+/// sides.
 const HOST_ALIGN: usize = 256;
 
-/// The direction of a copy. The runtime is left to find it where memory is managed, which may be on either side.
+/// Returns the direction of a copy. For managed memory, which may be on either side, the runtime determines it.
 pub(crate) fn direction(to: Memory, from: Memory) -> MemcpyKind {
     if to == Memory::Managed || from == Memory::Managed {
         return MemcpyKind::Default;
@@ -33,14 +34,14 @@ pub(crate) fn direction(to: Memory, from: Memory) -> MemcpyKind {
     }
 }
 
-/// Allocations, copies and whatever else is done to memory.
+/// Executes a call that allocates, frees, copies or sets memory.
 pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
     match call {
         Call::Alloc { buffer, stream } => allocate(machine, buffer, stream),
         Call::Free { buffer, stream } => free(machine, buffer, stream),
         Call::FreeAddress { address } => {
-            // SAFETY: the runtime looks an address up and does not follow it.
+            // SAFETY: the runtime looks an address up and does not dereference it.
             let code = unsafe { hip.hipFree(ptr::without_provenance_mut(*address as usize)) }?;
             Ok(Answer::hip(code))
         }
@@ -66,8 +67,8 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             let (to_pitch, from_pitch) = (*to_pitch as usize, *from_pitch as usize);
             let (width, height) = (*width as usize, *height as usize);
             let stream = machine.stream(stream);
-            // SAFETY: the addresses lie in buffers of the plan, which lives until its own Free; what a wrong extent
-            // touches is what the plan asks for.
+            // SAFETY: the addresses lie in buffers of the plan, which live until the plan frees them; an extent that is
+            // too large is what the plan requests.
             let code = unsafe {
                 if *asynchronous {
                     hip.hipMemcpy2DAsync(
@@ -148,21 +149,21 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
         Call::DeviceAttribute { attribute, device } => {
             let mut value = 0;
             let (attribute, device) = (attribute_code(*attribute), device.cast_signed());
-            // SAFETY: the result is a place of its own.
+            // SAFETY: the result goes to a separate variable.
             let code = unsafe { hip.hipDeviceGetAttribute(&mut value, attribute, device) }?;
             Ok(Answer::hip(code).with((code == 0).then(|| value.to_string())))
         }
         Call::MemGetInfo => {
             let (mut free, mut total) = (0, 0);
-            // SAFETY: the results are places of their own.
+            // SAFETY: the results go to separate variables.
             let code = unsafe { hip.hipMemGetInfo(&mut free, &mut total) }?;
-            let told =
+            let text =
                 if free > total { "more than the total".to_owned() } else { free.to_string() };
-            Ok(Answer::hip(code).with((code == 0).then_some(told)))
+            Ok(Answer::hip(code).with((code == 0).then_some(text)))
         }
         Call::TrimPool => {
             let mut pool = ptr::null_mut();
-            // SAFETY: the result is a place of its own, and the pool is used only when the call gave one.
+            // SAFETY: the result goes to a separate variable, and the pool is used only if the call succeeded.
             let code = unsafe {
                 match hip.hipDeviceGetDefaultMemPool(&mut pool, 0)? {
                     0 => hip.hipMemPoolTrimTo(pool, 0)?,
@@ -175,7 +176,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
     }
 }
 
-/// A buffer as slices of rows.
+/// Describes a buffer as slices of rows.
 fn pitched(machine: &Machine<'_>, of: &Box3d) -> PitchedPtr {
     let place = Place { buffer: of.buffer.clone(), offset: 0 };
     let (pitch, rows) = (of.pitch as usize, of.rows as usize);
@@ -190,7 +191,7 @@ fn extent([width, height, depth]: [u64; 3]) -> Extent {
     Extent { width: width as usize, height: height as usize, depth: depth as usize }
 }
 
-/// `hipDeviceAttribute_t`, hip/hip_runtime_api.h; the same since 5.2.3.
+/// Returns the value in `hipDeviceAttribute_t` (hip/hip_runtime_api.h), which is the same since 5.2.3.
 fn attribute_code(attribute: DeviceAttribute) -> c_int {
     match attribute {
         DeviceAttribute::MaxThreadsPerBlock => 56,
@@ -199,10 +200,10 @@ fn attribute_code(attribute: DeviceAttribute) -> c_int {
     }
 }
 
-/// The declaration of a buffer. `plan::impossible_steps` made sure that there is one.
+/// Returns the declaration of a buffer. `plan::impossible_steps` has checked that it exists.
 pub(crate) fn declared<'a>(machine: &Machine<'a>, name: &str) -> Result<&'a Buffer, Broken> {
     let found = machine.plan().buffers.get(name);
-    found.ok_or_else(|| Broken(format!("there is no buffer `{name}`")))
+    found.ok_or_else(|| Broken(format!("unknown buffer `{name}`")))
 }
 
 pub(crate) fn kind(machine: &Machine<'_>, to: &Place, from: &Place) -> Result<c_int, Broken> {
@@ -224,8 +225,8 @@ fn copy(
     let on_host = machine.plan().ends_on_host(from, to);
     let (to, from) = (machine.address(to), machine.address(from));
     let stream = machine.stream(stream);
-    // SAFETY: the addresses lie in buffers of the plan, and host memory stays allocated until the plan's own Free, also
-    // after a stop; what a wrong extent touches is what the plan asks for.
+    // SAFETY: the addresses lie in buffers of the plan, and host memory stays allocated until the plan frees it, even
+    // after a stop; an extent that is too large is what the plan requests.
     let code = unsafe {
         match api {
             CopyApi::Memcpy => hip.hipMemcpy(to, from, bytes, kind),
@@ -252,7 +253,7 @@ fn allocate_on_host(buffer: &Buffer) -> Result<*mut c_void, Broken> {
     // SAFETY: the size is not zero.
     let base = unsafe { alloc_zeroed(layout) };
     if base.is_null() {
-        return Err(Broken(format!("the machine has no {} bytes left", layout.size())));
+        return Err(Broken(format!("{} bytes of host memory cannot be allocated", layout.size())));
     }
     Ok(base.cast())
 }
@@ -265,7 +266,7 @@ fn allocate(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, B
     if matches!(buffer.memory, Memory::HostPageable | Memory::HostRegistered) {
         base = allocate_on_host(buffer)?;
     }
-    // SAFETY: results go to a place of its own; the registered range was allocated above.
+    // SAFETY: results go to a separate variable; the registered range was allocated above.
     let code = unsafe {
         match buffer.memory {
             Memory::Device => hip.hipMalloc(&mut base, bytes)?,
@@ -296,10 +297,10 @@ fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broke
     let hip = &machine.libraries.hip;
     let buffer = declared(machine, name)?;
     let base = machine.handle(Kind::Buffer, name);
-    // A second free is one of the old address; the runtime has to know that nothing is there.
+    // A second free passes the old address, which the runtime must recognise as freed.
     let address = if base.is_null() { machine.old_buffer(name) } else { base };
-    // SAFETY: the address is null or came from the matching allocator. The runtime looks it up before it uses it, so that one
-    // that was freed before is no more than a number to it.
+    // SAFETY: the address is null or came from the matching allocator. The runtime looks it up before it uses it, so a
+    // freed address is only a number to it.
     let code = unsafe {
         match buffer.memory {
             Memory::Device | Memory::DevicePitched | Memory::Managed => hip.hipFree(address)?,
@@ -345,23 +346,23 @@ fn poison(machine: &Machine<'_>, name: &str) -> Result<Answer, Broken> {
     }
     if code == 0 {
         code = set(first, POISON_BYTE, buffer.bytes)?;
-        // hipMemset may still be at work, as it does not wait. What it writes behind this counts as written: a read of it goes
-        // unreported, and nothing is reported that is not so. The device is idle before the body begins.
+        // hipMemset is asynchronous and may still be running. Bytes that it writes after this mark count as written, so
+        // a read of them is not reported, but nothing is reported wrongly. The device is idle before the body begins.
         device_look::never_written(first.cast_const(), buffer.bytes as usize);
     }
     Ok(Answer::hip(code))
 }
 
-/// Host stores. `offset` counts from the first usable byte and is negative in the low guard.
+/// Writes bytes from the host. `offset` counts from the first usable byte and is negative in the low guard.
 fn store(machine: &Machine<'_>, name: &str, offset: i64, bytes: &[u8]) -> Result<(), Broken> {
     let to = host_address(machine, name, offset)?;
-    // SAFETY: callers stay within the allocation, which is host-accessible. The device may be reading it at the same time, which is
-    // why no reference to it is ever made.
+    // SAFETY: callers stay within the allocation, which is host-accessible. The device may read it at the same time, so
+    // no reference to it is created.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     Ok(())
 }
 
-/// Host loads, with the offsets of [`store`].
+/// Reads bytes on the host, with the offsets of [`store`].
 pub(crate) fn load(
     machine: &Machine<'_>,
     name: &str,
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_direction_follows_the_memory() {
+    fn direction_follows_the_kind_of_memory() {
         use Memory::*;
         check(Device, HostPageable, MemcpyKind::HostToDevice);
         check(DeviceAsync, HostPinned, MemcpyKind::HostToDevice);

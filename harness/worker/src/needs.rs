@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use plan::{Library, Plan};
 
-/// Which library a function lives in.
+/// Library that a function belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Home {
     Hip,
@@ -13,7 +13,7 @@ pub(crate) enum Home {
 }
 
 impl Home {
-    /// The library of a function, by the prefix that all of that library's functions carry.
+    /// Returns the library of a function, by the prefix of its functions' names.
     pub(crate) fn of(function: &str) -> Home {
         const PREFIXES: [(&str, Home); 4] = [
             ("hiprtc", Home::Rtc),
@@ -36,14 +36,14 @@ impl From<Library> for Home {
     }
 }
 
-/// Every function that the plan calls or asks for.
+/// Returns every function that the plan calls or declares.
 pub(crate) fn functions(plan: &Plan) -> BTreeSet<&str> {
     let asked = plan.functions.iter().map(String::as_str);
     let called = plan.steps().into_iter().flat_map(|s| s.call.functions(plan).iter().copied());
     asked.chain(called).collect()
 }
 
-/// Every library that the plan needs.
+/// Returns every library that the plan needs.
 pub(crate) fn homes(plan: &Plan) -> BTreeSet<Home> {
     let named = plan.libraries.iter().map(|&library| Home::from(library));
     let called = functions(plan).into_iter().map(Home::of);
@@ -56,7 +56,7 @@ mod tests {
     use hip_sys::{Blaslt, Hip, Rand, Rocblas, Rtc};
     use serde_json::json;
 
-    /// A plan with these calls, on a buffer of every kind of memory.
+    /// Returns a plan with these calls and a buffer of every kind of memory.
     fn plan(calls: serde_json::Value) -> Plan {
         let mut body = calls;
         for (id, call) in body.as_array_mut().unwrap().iter_mut().enumerate() {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_call_needs_depends_on_its_arguments() {
+    fn needed_functions_depend_on_arguments() {
         let alloc = |buffer| json!({"call": "alloc", "buffer": buffer, "stream": "default"});
         check(json!([alloc("device"), alloc("pageable")]), &["hipMalloc"], &[Home::Hip]);
         check(json!([alloc("managed")]), &["hipMallocManaged"], &[Home::Hip]);
@@ -112,10 +112,10 @@ mod tests {
         );
     }
 
-    /// A misspelt name would make every trial that needs it a skip. A function that is not in a table is called by the name of its
-    /// declaration, which stands in the call's C++ as well.
+    /// A misspelt name would skip every trial that needs it. A function without an entry in a table is called by the
+    /// name of its declaration, which the C++ form of the call uses too.
     #[test]
-    fn every_needed_function_is_bound() {
+    fn every_needed_function_has_a_binding() {
         let tables = [
             Hip::FUNCTIONS,
             Rtc::FUNCTIONS,
@@ -127,7 +127,7 @@ mod tests {
         for (table, home) in tables.into_iter().zip(homes) {
             assert!(table.iter().all(|function| Home::of(function) == home), "{home:?}");
         }
-        // What the worker itself calls before set-up and to name a status.
+        // Functions that the worker itself calls before set-up and to name a status.
         let own = [
             "hipInit",
             "hipRuntimeGetVersion",

@@ -1,4 +1,4 @@
-//! Graphs that are made node by node.
+//! Builds graphs node by node.
 
 use std::{ffi::c_void, ptr};
 
@@ -13,7 +13,7 @@ use crate::{
     memory,
 };
 
-/// Adds a node that does all that another graph does behind the last one of a graph.
+/// Adds a child graph node after the last node of a graph.
 pub(crate) fn add_child(machine: &Machine<'_>, graph: &str, child: &str) -> Result<Answer, Broken> {
     let last = machine.handle(Kind::Node, graph);
     let (handle, child) = (machine.handle(Kind::Graph, graph), machine.handle(Kind::Graph, child));
@@ -21,13 +21,13 @@ pub(crate) fn add_child(machine: &Machine<'_>, graph: &str, child: &str) -> Resu
     let count = usize::from(!last.is_null());
     let mut node = ptr::null_mut();
     let hip = &machine.libraries.hip;
-    // SAFETY: the graphs are null or were made and not destroyed, and `last` is a node of the first.
+    // SAFETY: the graphs are null or live ones that the runtime created, and `last` is a node of the first.
     let code = unsafe { hip.hipGraphAddChildGraphNode(&mut node, handle, after, count, child) }?;
     machine.made(Kind::Node, graph, node, code);
     Ok(Answer::hip(code))
 }
 
-/// Adds a node that does what `call` does behind the last one of a graph.
+/// Adds a node that does the work of `call` after the last node of a graph.
 pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
     let last = machine.handle(Kind::Node, graph);
@@ -35,8 +35,8 @@ pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Ans
     let after: *const *mut c_void = &raw const last;
     let count = usize::from(!last.is_null());
     let mut node = ptr::null_mut();
-    // SAFETY: the graph is null or was made and not destroyed, `last` is its node, the parameters live until the call has copied
-    // them, and what a host node points to lives until the process ends.
+    // SAFETY: the graph is null or a live one that the runtime created, `last` is its node, the parameters live until
+    // the call has copied them, and the data of a host node lives until the process ends.
     let code = unsafe {
         match call {
             Call::Launch { kernel, grid, block, args, shared, .. } => {
@@ -75,7 +75,7 @@ pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Ans
                 let params = HostNodeParams { function: host::add_one, data };
                 hip.hipGraphAddHostNode(&mut node, handle, after, count, &params)?
             }
-            other => return Err(Broken(format!("{other:?} is no node"))),
+            other => return Err(Broken(format!("{other:?} is not a graph node"))),
         }
     };
     machine.made(Kind::Node, graph, node, code);

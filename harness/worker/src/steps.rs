@@ -1,4 +1,4 @@
-//! Makes the steps of a plan, each between its two events, with the faults that are planted there.
+//! Executes the steps of a plan, each between its two events, with the faults that are injected there.
 
 use std::{collections::HashMap, thread, time::Instant};
 
@@ -14,25 +14,25 @@ use crate::{
     needs::Home,
 };
 
-/// Whether the plan goes on after a step.
+/// Control flow after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Go,
-    /// A checked call failed, and the worker has said so.
+    /// A checked call failed, and the worker has reported it.
     Stop,
 }
 
-/// A planted fault that misbehaves at a call, this time.
+/// An injected fault that takes effect at a call, this time.
 struct Drawn<'s> {
     fault: Fault,
     opportunity: u64,
     effect: &'s Effect,
 }
 
-/// A value that a call may give in the place of this one, and that is wrong.
+/// Returns a wrong value in the form of the right one.
 fn other_value(value: &str) -> String {
     match value.trim().parse::<i64>() {
-        // No count, size or time is negative.
+        // Counts, sizes and times are never negative.
         Ok(-1) => "-2".to_owned(),
         Ok(_) => "-1".to_owned(),
         Err(_) if value == "none" => "active".to_owned(),
@@ -40,15 +40,15 @@ fn other_value(value: &str) -> String {
     }
 }
 
-/// The steps of one plan, and how far they are. Two host threads may share it, as they share the machine.
+/// Steps of one plan and their progress. Two host threads may share it, like the machine.
 pub(crate) struct Steps<'a> {
     machine: Machine<'a>,
-    /// What makes work late on purpose; none where that was not ordered.
+    /// Delay injection; `None` if it was not requested.
     lateness: Option<Lateness>,
     done: Mutex<Done>,
 }
 
-/// What has been made so far.
+/// Progress of the steps.
 #[derive(Default)]
 struct Done {
     occurrences: HashMap<u32, u32>,
@@ -59,24 +59,24 @@ struct Done {
 
 impl<'a> Steps<'a> {
     /// # Errors
-    /// What makes work late cannot be had.
+    /// Fails if the kernel for delay injection cannot be compiled or loaded.
     pub(crate) fn new(machine: Machine<'a>) -> Result<Self, Broken> {
         let late = machine.order.late;
         let lateness = late.map(|late| Lateness::new(&machine, late)).transpose()?;
         Ok(Steps { machine, lateness, done: Mutex::default() })
     }
 
-    /// What makes work late on purpose.
+    /// Returns the delay injection, if it was requested.
     pub(crate) fn lateness(&self) -> Option<&Lateness> {
         self.lateness.as_ref()
     }
 
-    /// For a look-up or a change, never for the time of a call.
+    /// Locks the progress, for a look-up or a change, never during a call.
     fn done(&self) -> MutexGuard<'_, Done> {
         self.done.lock()
     }
 
-    /// Makes the steps in order, until one of them stops the plan.
+    /// Executes the steps in order, until one of them stops the plan.
     pub(crate) fn run(&self, steps: &[Step]) -> Result<Flow, Broken> {
         for step in steps {
             let flow = match &step.call {
@@ -125,7 +125,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Makes the steps that a planted effect held back, oldest first.
+    /// Executes the steps that an injected fault has postponed, oldest first.
     pub(crate) fn make_postponed(&self) -> Result<Flow, Broken> {
         let postponed = std::mem::take(&mut self.done().postponed);
         for step in &postponed {
@@ -136,8 +136,8 @@ impl<'a> Steps<'a> {
         Ok(Flow::Go)
     }
 
-    /// How the call misbehaves this time. Each planted fault counts the calls that it concerns, whether or not another one is
-    /// drawn there.
+    /// Returns the fault that takes effect at this call, if any. Each injected fault counts all calls that it applies
+    /// to, even if another fault takes effect there.
     fn drawn<'s>(&self, step: &'s Step) -> Option<Drawn<'s>> {
         if step.planted.is_empty() {
             return None;
@@ -155,7 +155,7 @@ impl<'a> Steps<'a> {
         drawn
     }
 
-    /// How often each planted fault has misbehaved, at calls and in the device.
+    /// Returns how often each injected fault took effect, at calls and in the device.
     pub(crate) fn acts(&self) -> Vec<Acts> {
         let mut acts = device_look::acts();
         let done = self.done();
@@ -177,7 +177,7 @@ impl<'a> Steps<'a> {
         acts[at].note(drawn.opportunity, line);
     }
 
-    /// Makes one call between its two events.
+    /// Executes one call between its two events.
     fn make(&self, step: &Step, drawn: Option<&Drawn<'_>>) -> Result<Flow, Broken> {
         let occurrence = {
             let mut done = self.done();

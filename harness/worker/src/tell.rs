@@ -3,8 +3,8 @@ use std::{
     io::{self, Write},
 };
 
-/// Says something on standard error, for people. Where that is closed or full the trial goes on all the same.
+/// Writes a message for people to standard error. If that is closed or full, the trial continues.
 pub(crate) fn tell(text: impl fmt::Display) {
-    // One write, so that libraries print before or after it.
+    // A single write, so that output of libraries comes before or after the message.
     let _ = io::stderr().write_all(format!("worker: {text}\n").as_bytes());
 }

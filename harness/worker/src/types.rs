@@ -1,30 +1,30 @@
-//! Types of HIP's functions as they are called here, beside those that the tables of functions have from the header.
+//! Checks the types with which the worker calls HIP functions against the table that comes from HIP's header.
 
 use plan::{hip_declared, is_handle, is_struct, pointed, scalar};
 
-/// What a value is: how wide, and behind a pointer, what.
+/// Class of a type: its width, or that it is a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Bytes(usize),
     Float(usize),
-    /// A pointer, or a handle, which is one.
+    /// A pointer, or a handle, which is a pointer.
     Pointer,
-    /// A struct, or nothing that is known.
+    /// A struct, or an unknown type.
     Other,
 }
 
-/// A type, and what it points to where it is a pointer.
+/// A type, and the type it points to if it is a pointer.
 type Shape = (Class, Class);
 
-/// Why a function is not called by its type; `rust` is a type of Rust, such as `fn(*mut c_void, u32) -> i32`. None for a function that
-/// neither table has.
+/// Returns why `rust`, a Rust type such as `fn(*mut c_void, u32) -> i32`, does not fit a HIP function. Returns `None`
+/// for a function that the table does not have.
 pub(crate) fn mistake(function: &str, rust: &str) -> Option<String> {
     let known = hip_declared(function)?;
     let inside = rust.split_once('(')?.1.rsplit_once(") ->")?.0;
     let given: Vec<&str> = inside.split(',').map(str::trim).filter(|ty| !ty.is_empty()).collect();
     let agree = |c: &str, rust: &str| {
         let ((c, c_behind), (rust, rust_behind)) = (of_c(c), of_rust(rust));
-        // A struct by its value, or an enum.
+        // A struct by value, or an enum.
         if c == Class::Other {
             return rust != Class::Pointer;
         }
@@ -65,7 +65,7 @@ fn of_rust(ty: &str) -> Shape {
         }
         "f32" => Class::Float(4),
         _ if ty.starts_with('*') => Class::Pointer,
-        // What it is called with by a name of its own: a struct, or a function of the host.
+        // Types that the worker names itself: a function of the host.
         name if name.ends_with("Function") || name.ends_with("Callback") => Class::Pointer,
         _ => Class::Other,
     };
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_functions_of_hip_are_bound_by_the_types_of_the_header() {
-        // One has a name that is not in the header.
+    fn bindings_match_the_types_of_the_header() {
+        // One function has a name that is not in the header.
         let unknown = |name: &str| hip_declared(name).is_none() && !name.ends_with("R0600");
         let unknown: Vec<_> = hip_sys::Hip::FUNCTIONS.iter().filter(|name| unknown(name)).collect();
         assert!(unknown.is_empty(), "harness/plan/src/hip/steps.txt lacks {unknown:?}");
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_is_a_mistake() {
+    fn rejects_other_types() {
         let of = |rust: &str| mistake("hipStreamGetId", rust);
         assert_eq!(of("unsafe extern \"C\" fn(*mut core::ffi::c_void, *mut u64) -> i32"), None);
         for wrong in [

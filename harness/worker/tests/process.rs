@@ -1,5 +1,5 @@
-//! The worker as a process: what it says and how it ends. No ROCm is needed; where a runtime must answer, the library of
-//! `examples/pretend_hip.rs` does.
+//! The worker as a process: its events and its end. ROCm is not needed; if a runtime must answer, the tests load the
+//! library of `examples/pretend_hip.rs`.
 
 use std::{
     env, fs,
@@ -26,21 +26,21 @@ fn main() -> ExitCode {
     }
     let trials = trials![
         without_rocm_the_library_is_missing,
-        a_missing_function_is_noticed_before_set_up,
+        missing_function_is_reported_before_set_up,
         bad_orders_exit_with_2,
         calls_are_reported_in_order_with_their_occurrence,
-        a_failed_checked_call_stops_the_plan,
-        planted_effects_take_place_at_their_call,
-        an_abort_ends_the_process_after_begin,
-        only_bytes_that_are_not_wanted_are_kept,
-        free_memory_is_watched_before_a_plan_that_counts_it,
-        a_closed_input_ends_the_worker,
-        what_libraries_print_is_not_among_the_events,
+        failed_checked_call_stops_the_plan,
+        injected_faults_take_effect_at_their_call,
+        abort_ends_the_process_after_begin,
+        only_wrong_or_unknown_bytes_are_kept,
+        free_memory_is_measured_before_a_plan_that_counts_it,
+        closed_input_ends_the_worker,
+        library_output_is_not_among_the_events,
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// A folder with the pretended runtime under the runtime's name, and a spool.
+/// A folder with the pretended runtime under the runtime's name, also used as the spool.
 struct Stack(TempDir);
 
 impl Stack {
@@ -59,7 +59,7 @@ impl Stack {
     }
 }
 
-/// `cargo test` builds examples beside the tests.
+/// Returns the path of the pretended runtime. `cargo test` builds examples before tests run.
 fn pretend_hip() -> Result<PathBuf, Failed> {
     let this = env::current_exe()?;
     let profile = this.parent().and_then(Path::parent).ok_or("no build folder")?;
@@ -81,7 +81,7 @@ fn worker(libraries: &Path) -> Command {
     command
 }
 
-/// Sends `input` and closes standard input only after the worker's output ended.
+/// Sends `input`, and closes standard input only after the worker's output has ended.
 fn talk(mut command: Command, input: &str) -> Result<Output, Failed> {
     let mut child = command.spawn()?;
     let mut stdin = child.stdin.take().ok_or("no pipe")?;
@@ -91,7 +91,7 @@ fn talk(mut command: Command, input: &str) -> Result<Output, Failed> {
     Ok(output)
 }
 
-/// A plan that is empty but for `edit`.
+/// Returns a plan that is empty except for `edit`.
 fn plan(edit: &Value) -> Value {
     let mut plan = json!({
         "version": PLAN_VERSION, "trial": "t", "buffers": {}, "streams": {},
@@ -123,7 +123,7 @@ fn events(output: &Output) -> Result<Vec<Event>, Failed> {
     Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-/// The events in short, without the report of the stack.
+/// Returns the events in short form, without those about the stack.
 fn short(events: &[Event]) -> Vec<String> {
     let mut out = Vec::new();
     for event in events {
@@ -159,20 +159,20 @@ fn short(events: &[Event]) -> Vec<String> {
     out
 }
 
-/// What follows the look at the device, for a plan on the pretended runtime that ends well.
+/// Runs a plan on the pretended runtime, and compares the events after initialisation. The worker must end normally.
 fn check(edit: &Value, expected: &[&str]) -> Result<(), Failed> {
     let output = Stack::new()?.talk(edit)?;
-    let said = short(&events(&output)?);
-    let after_init = said.iter().position(|s| s == "init").map_or(said.len(), |at| at + 1);
+    let reported = short(&events(&output)?);
+    let after_init = reported.iter().position(|s| s == "init").map_or(reported.len(), |at| at + 1);
     let expected: Vec<_> = expected.iter().flat_map(|line| line.split(", ")).collect();
-    assert_eq!(said[after_init..], expected[..], "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(reported[after_init..], expected[..], "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(plan::WORKER_DONE));
     Ok(())
 }
 
 fn without_rocm_the_library_is_missing() -> Result<(), Failed> {
     if hip_sys::Hip::load(&hip_sys::Hip::SONAMES).is_ok() {
-        // This machine has ROCm where the loader always looks: nothing is missing.
+        // On a machine with ROCm in the loader's default folders, nothing is missing.
         return Ok(());
     }
     let empty = tempfile::tempdir()?;
@@ -191,7 +191,7 @@ fn without_rocm_the_library_is_missing() -> Result<(), Failed> {
     Ok(())
 }
 
-fn a_missing_function_is_noticed_before_set_up() -> Result<(), Failed> {
+fn missing_function_is_reported_before_set_up() -> Result<(), Failed> {
     let stack = Stack::new()?;
     for (edit, expected) in [
         (json!({"functions": ["hipInit", "hipNothing"]}), "missing hipNothing"),
@@ -221,10 +221,7 @@ fn bad_orders_exit_with_2() -> Result<(), Failed> {
         ("{\"nonce\": 1}\n".into(), "cannot be read"),
         ("\u{0}\u{1}\n".into(), "cannot be read"),
         (order(json!({"version": 99})), "version 99"),
-        (
-            order(json!({"body": [{"id": 7, "call": "check", "buffer": "b"}]})),
-            "step 7 of the plan: there is no buffer `b`",
-        ),
+        (order(json!({"body": [{"id": 7, "call": "check", "buffer": "b"}]})), "no buffer `b`"),
         (
             order(json!({
                 "buffers": {"b": {"memory": "device", "bytes": 4, "guarded": true}},
@@ -263,7 +260,7 @@ fn calls_are_reported_in_order_with_their_occurrence() -> Result<(), Failed> {
     )
 }
 
-fn a_failed_checked_call_stops_the_plan() -> Result<(), Failed> {
+fn failed_checked_call_stops_the_plan() -> Result<(), Failed> {
     let destroy = |id: u32| json!({"id": id, "call": "graph_destroy", "graph": "g"});
     let mut unchecked = destroy(1);
     unchecked["returns"] = json!([["*", ["hipErrorInvalidValue"]]]);
@@ -283,7 +280,7 @@ fn a_failed_checked_call_stops_the_plan() -> Result<(), Failed> {
     )
 }
 
-fn planted_effects_take_place_at_their_call() -> Result<(), Failed> {
+fn injected_faults_take_effect_at_their_call() -> Result<(), Failed> {
     let launch =
         |id: u32| json!({"id": id, "call": "graph_launch", "exec": "x", "stream": "default"});
     let late = |id: u32| json!({"id": id, "call": "sleep", "ms": 0, "planted": [{"fault": "graph.overwrite-output", "effect": "after_next_launch"}]});
@@ -302,7 +299,7 @@ fn planted_effects_take_place_at_their_call() -> Result<(), Failed> {
     )
 }
 
-fn an_abort_ends_the_process_after_begin() -> Result<(), Failed> {
+fn abort_ends_the_process_after_begin() -> Result<(), Failed> {
     let output = Stack::new()?
         .talk(&json!({"body": [{"id": 1, "call": "device_synchronize", "planted": [{"fault": "handle.crash", "effect": "abort"}]}]}))?;
     assert_eq!(short(&events(&output)?).last().map(String::as_str), Some("begin 1.0"));
@@ -310,7 +307,7 @@ fn an_abort_ends_the_process_after_begin() -> Result<(), Failed> {
     Ok(())
 }
 
-fn only_bytes_that_are_not_wanted_are_kept() -> Result<(), Failed> {
+fn only_wrong_or_unknown_bytes_are_kept() -> Result<(), Failed> {
     let stack = Stack::new()?;
     let edit = json!({
         "buffers": {"b": {"memory": "host_pageable", "bytes": 6, "guarded": true}},
@@ -330,7 +327,7 @@ fn only_bytes_that_are_not_wanted_are_kept() -> Result<(), Failed> {
     let mut filled = [0; 6];
     pattern(fill_stamp(3, 0), &mut filled);
     let guards = [plan::GUARD_BYTE; 2 * plan::GUARD_BYTES as usize];
-    // The first check finds poison where the pattern is wanted.
+    // The first check reads poison, but the pattern is right.
     let wanted = [(3, 0, digest(&filled)), (5, 0, digest(&filled)), (7, 0, digest(&guards))];
     let output = talk(worker(stack.0.path()), &order(&edit, stack.spool(), &wanted))?;
     let mut data = Vec::new();
@@ -355,7 +352,7 @@ fn only_bytes_that_are_not_wanted_are_kept() -> Result<(), Failed> {
     Ok(())
 }
 
-fn free_memory_is_watched_before_a_plan_that_counts_it() -> Result<(), Failed> {
+fn free_memory_is_measured_before_a_plan_that_counts_it() -> Result<(), Failed> {
     let stack = Stack::new()?;
     let at_rest = |plan: &Value, others: bool| -> Result<Vec<Vec<u64>>, Failed> {
         let mut command = worker(stack.0.path());
@@ -366,11 +363,11 @@ fn free_memory_is_watched_before_a_plan_that_counts_it() -> Result<(), Failed> {
         let body = events.iter().position(|e| matches!(e, Event::Phase { phase: Phase::Body }));
         let before = &events[..body.ok_or("no body")?];
         assert_eq!(short(&events).last().map(String::as_str), Some("bye"));
-        let told = |event: &Event| match event {
+        let bytes_of = |event: &Event| match event {
             Event::FreeAtRest { bytes } => Some(bytes.clone()),
             _ => None,
         };
-        Ok(before.iter().filter_map(told).collect())
+        Ok(before.iter().filter_map(bytes_of).collect())
     };
     let counts = json!({"body": [{"id": 1, "call": "mem_get_info"}]});
     assert_eq!(at_rest(&counts, false)?, [vec![1 << 20; 6]]);
@@ -380,10 +377,10 @@ fn free_memory_is_watched_before_a_plan_that_counts_it() -> Result<(), Failed> {
     Ok(())
 }
 
-fn a_closed_input_ends_the_worker() -> Result<(), Failed> {
+fn closed_input_ends_the_worker() -> Result<(), Failed> {
     let stack = Stack::new()?;
     let edit = json!({"body": [{"id": 1, "call": "sleep", "ms": 3_600_000}]});
-    // The leader kills its group; in a group that is not its own it ends alone.
+    // The leader of a group kills its group; another process ends alone.
     for (leader, expected) in
         [(true, (None, Some(libc::SIGKILL))), (false, (Some(plan::WORKER_ORPHANED), None))]
     {
@@ -404,7 +401,7 @@ fn a_closed_input_ends_the_worker() -> Result<(), Failed> {
     Ok(())
 }
 
-fn what_libraries_print_is_not_among_the_events() -> Result<(), Failed> {
+fn library_output_is_not_among_the_events() -> Result<(), Failed> {
     let output = Stack::new()?.talk(&json!({"body": [{"id": 1, "call": "device_synchronize"}]}))?;
     assert_eq!(short(&events(&output)?).last().map(String::as_str), Some("bye"));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "chatter\n");

@@ -1,4 +1,4 @@
-//! What a step says of a call's answer: `returns` and `gives`.
+//! Checks the answers that a step expects: `returns` and `gives`.
 
 use plan::{
     Call, Choice, HipArg, HipRead, Scalar, ScalarType, Sort, ValueKind, Verb, hip_function,
@@ -11,7 +11,7 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Tells of statuses that the verb's call cannot answer. Every library's success may be written `hipSuccess`.
+/// Reports statuses that the verb's call cannot return. `hipSuccess` is accepted as the success of every library.
 pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
     let known = statuses::of(verb).iter().copied().chain(["any", "hipSuccess"]);
     for (text, item) in wanted(node) {
@@ -21,13 +21,13 @@ pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
                 None => "write the name of the header, such as `hipErrorInvalidValue`, or `any`"
                     .to_owned(),
             };
-            let message = format!("`{text}` is no status of `{verb}`");
+            let message = format!("`{text}` is not a status of `{verb}`");
             reader.mistake_with_help(item.at, message, Some(help));
         }
     }
 }
 
-/// Tells of values that the verb's call cannot give.
+/// Reports values that the verb's call cannot return.
 pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &Node) {
     let Verb { name: verb, gives, .. } = verb;
     let (counts, words): (_, Vec<&str>) = match gives {
@@ -49,7 +49,7 @@ pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &No
     }
 }
 
-/// Tells of values that a function of HIP, or what was given before, cannot be.
+/// Reports values that a `hip` or `hip_value` step cannot return.
 pub(super) fn check_hip_gives(reader: &mut Reader, call: &Call, node: &Node) {
     let Some(sort) = sort_of(call) else { return };
     let words: &[&str] = match (call, sort) {
@@ -57,7 +57,7 @@ pub(super) fn check_hip_gives(reader: &mut Reader, call: &Call, node: &Node) {
         (Call::HipValue { against: Some(_), .. }, _) => &["same", "other"],
         (_, Sort::Pointer) => &["null", "set"],
         (_, Sort::Number(_)) => &[],
-        // Any text may be given.
+        // Any text is possible.
         (_, Sort::Text | Sort::TextAt) => return,
     };
     for (text, item) in wanted(node) {
@@ -75,7 +75,7 @@ pub(super) fn check_hip_gives(reader: &mut Reader, call: &Call, node: &Node) {
     }
 }
 
-/// As what a value is read that a call gives, or that is looked at; none where the call is no such one.
+/// Returns the type of the value of a `hip` or `hip_value` step; `None` for other steps.
 fn sort_of(call: &Call) -> Option<Sort> {
     if let Call::HipValue { read: HipRead { sort, .. }, .. } = call {
         return Some(*sort);
@@ -86,7 +86,7 @@ fn sort_of(call: &Call) -> Option<Sort> {
     known.parameters[first?].gives()
 }
 
-/// A number of the type, or a bound of whole numbers: just what a value is compared with.
+/// Returns whether a text is a number of the type, or a bound of whole numbers such as `>=1`.
 fn is_number(ty: ScalarType, text: &str) -> bool {
     match [">=", "<=", ">", "<"].iter().find_map(|sign| text.strip_prefix(sign)) {
         Some(limit) => limit.trim().parse::<i128>().is_ok(),
@@ -94,7 +94,8 @@ fn is_number(ty: ScalarType, text: &str) -> bool {
     }
 }
 
-/// The texts of a value, of a list of values, or of either by version. What is no text is told where these are read.
+/// Returns the texts of a value, of a list of values, or of either by version. Values that are not texts are skipped,
+/// because their readers report them.
 fn wanted(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
     fn items(node: &Node) -> &[Node] {
         match &node.value {

@@ -1,4 +1,4 @@
-//! The values of one step: of its keys, or the one that it has.
+//! Reads the keys of one step, or its single value.
 
 use plan::{Call, Choice, DEFAULT_STREAM, Keys, Name, Place, Thing, Verb};
 
@@ -13,19 +13,19 @@ use crate::{
 pub(super) struct Args<'r, 's, 'n, 'c> {
     pub(super) reader: &'r mut Reader,
     pub(super) scope: &'s mut Scope<'c>,
-    /// What the verb stands before.
+    /// Value behind the verb.
     pub(super) node: &'n Node,
-    /// The keys; none of a verb that takes a bare value, or was given one.
+    /// Keys of the step; `None` if the verb has a single value.
     pub(super) fields: Option<Fields<'n>>,
     pub(super) what: String,
-    /// Where the step stands.
+    /// Position of the step.
     pub(super) step: At,
-    /// Steps that it needs beforehand.
+    /// Steps to insert before this one.
     pub(super) before: &'r mut Vec<plan::Step>,
 }
 
 impl<'n> Args<'_, '_, 'n, '_> {
-    /// Reads the verb.
+    /// Reads the call of the verb.
     pub(super) fn read(mut self, verb: &Verb) -> Option<Call> {
         let bare = ["fill", "alloc", "free"].contains(&verb.name)
             && matches!(self.node.value, Value::Scalar(_));
@@ -50,7 +50,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
         }
     }
 
-    /// What a mistake in the value of this key speaks of.
+    /// Returns the words for a value in a message, for example `` `bytes` ``.
     fn called(&self, key: &str) -> String {
         match &self.fields {
             Some(_) => format!("`{key}`"),
@@ -58,12 +58,12 @@ impl<'n> Args<'_, '_, 'n, '_> {
         }
     }
 
-    /// Where a key's value stands, or the whole mapping.
+    /// Returns the position of a key's value, or of the whole step.
     pub(super) fn at(&self, key: &str) -> At {
         self.get(key).unwrap_or(self.node).at
     }
 
-    /// A number that may be left out.
+    /// Reads an optional number.
     pub(super) fn given_number(&mut self, key: &str) -> Option<Option<u64>> {
         match self.get(key) {
             Some(_) => self.number(key, None).map(Some),
@@ -71,12 +71,12 @@ impl<'n> Args<'_, '_, 'n, '_> {
         }
     }
 
-    /// A buffer from its beginning.
+    /// Reads a buffer, and returns the place at its beginning.
     pub(super) fn place(&mut self, key: &str) -> Option<Place> {
         Some(Place { buffer: self.buffer(key)?, offset: 0 })
     }
 
-    /// Bytes of a buffer behind an offset.
+    /// Returns the number of bytes from a place to the end of its buffer.
     pub(super) fn room(&self, place: &Place) -> u64 {
         self.scope.buffers[&place.buffer].bytes.saturating_sub(place.offset)
     }
@@ -105,7 +105,7 @@ impl Keys for Args<'_, '_, '_, '_> {
             Thing::Event => drop(self.scope.event(self.reader, at, &name)),
             Thing::Kernel if !self.scope.has_kernel(&name) => {
                 let help = suggest(&name, self.scope.kernel_names());
-                let message = format!("there is no kernel `{name}`");
+                let message = format!("unknown kernel `{name}`");
                 self.reader.mistake_with_help(at, message, help);
                 return None;
             }
@@ -113,7 +113,7 @@ impl Keys for Args<'_, '_, '_, '_> {
                 self.reader.name(at, &name, &format!("a {thing}"));
             }
             Thing::Exec => self.reader.name(at, &name, "an executable graph"),
-            // They are declared, or given by an earlier step.
+            // These are declared, or an earlier step returns them.
             Thing::Buffer | Thing::Stream | Thing::Kernel | Thing::Value => {}
         }
         Some(name)

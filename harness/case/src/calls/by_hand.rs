@@ -1,5 +1,5 @@
-//! The verbs whose keys say more than the fields of their calls, or less. All of a step is read before anything of it may be
-//! missing, so that all mistakes are told.
+//! Reads the verbs whose keys do not match the fields of their calls. All keys of a step are read before one of them
+//! fails the step, so that all mistakes are reported.
 
 use plan::{Box3d, Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb, Thing};
 
@@ -20,7 +20,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         if self.fields.as_ref().is_some_and(|fields| fields.get("numbers").is_some()) {
             return gemm::fill(self);
         }
-        // The stamp is the step's own id, given when the plan is finished.
+        // The stamp is the step's own id, which is set when the plan is finished.
         Some(Call::Fill { buffer: self.buffer("buffer")?, stamp: 0 })
     }
 
@@ -212,7 +212,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
 }
 
 impl Args<'_, '_, '_, '_> {
-    /// A box of rows so wide, so many in each slice, unless its keys say otherwise.
+    /// Reads a box of rows. By default its pitch is `width`, and each slice has `height` rows.
     fn in_box(
         &mut self,
         buffer: Option<Name>,
@@ -235,7 +235,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Box3d { buffer: buffer?, pitch, rows, at: begins? })
     }
 
-    /// A buffer by itself, or with a stream.
+    /// Reads a buffer by its name, or a mapping of a buffer and a stream.
     fn buffer_in_stream(&mut self) -> Option<(Name, Name)> {
         let buffer = self.buffer("buffer");
         let stream = match self.fields {

@@ -1,4 +1,4 @@
-//! Matrix multiplications and the numbers that go into them.
+//! Reads matrix multiplications, and fills with numbers.
 
 use plan::{Call, Choice, Dtype, Keys, MatmulProblem, Name, Operands, Thing};
 
@@ -6,11 +6,11 @@ use super::args::Args;
 
 pub(super) fn fill(args: &mut Args) -> Option<Call> {
     let (buffer, dtype) = (args.buffer("buffer"), args.choice("numbers", None));
-    // The stamp is the step's own id, given when the plan is finished.
+    // The stamp is the step's own id, which is set when the plan is finished.
     Some(Call::FillNumbers { buffer: buffer?, dtype: dtype?, stamp: 0 })
 }
 
-/// What both libraries are given to multiply.
+/// Reads the parts of a multiplication that both libraries share.
 pub(super) fn product(
     args: &mut Args,
     library: Thing,
@@ -27,7 +27,7 @@ pub(super) fn product(
     Some((handle?, problem, operands, stream?))
 }
 
-/// The problem, without its bias.
+/// Reads the problem, without its bias.
 pub(super) fn problem(args: &mut Args) -> Option<MatmulProblem> {
     let transposes = [
         ("nn", (false, false)),
@@ -35,7 +35,7 @@ pub(super) fn problem(args: &mut Args) -> Option<MatmulProblem> {
         ("tn", (true, false)),
         ("tt", (true, true)),
     ];
-    // What is left out of the types is what products are summed in.
+    // `i32` is the type of sums, not of inputs.
     let dtypes: Vec<_> = Dtype::ALL.iter().copied().filter(|(_, d)| *d != Dtype::I32).collect();
     let dtype = args.required("dtype");
     let dtype = dtype.and_then(|node| args.reader.choice(node, "`dtype`", &dtypes));
@@ -48,7 +48,7 @@ pub(super) fn problem(args: &mut Args) -> Option<MatmulProblem> {
     Some(MatmulProblem { dtype, m: m?, n: n?, k: k?, transpose_a, transpose_b, bias: false })
 }
 
-/// A dimension; the libraries count in 32 bits.
+/// Reads a dimension. The libraries store it in 32 bits.
 fn size(args: &mut Args, key: &str) -> Option<u64> {
     let size: u64 = args.number(key, None)?;
     if !(1..1 << 31).contains(&size) {

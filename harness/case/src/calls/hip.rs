@@ -1,4 +1,4 @@
-//! Calls of any function of HIP, and looks at what they gave.
+//! Reads calls of any function of HIP (`hip`), and looks at their values (`hip_value`).
 
 use plan::{
     Call, Choice, HipArg, HipFunction, HipParameter, HipRead, HipRole, Keys, MAX_VALUE_BYTES, Name,
@@ -14,16 +14,16 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Most things that a call is given behind one pointer.
+/// Maximum number of elements behind one pointer argument.
 const MOST_IN: u64 = 64;
 
-/// The type of what was given, in C.
+/// Returns the C type of a returned value.
 fn type_of((function, at): Given) -> &'static str {
     let parameter = &function.parameters[at];
     pointed(parameter.ty).unwrap_or(parameter.ty)
 }
 
-/// Whether what is of one type may stand where the other one is wanted.
+/// Returns whether a value of one type may be passed as another type.
 fn fits(given: &str, wanted: &str) -> bool {
     let plain = |ty: &str| match ty.strip_prefix("const ").unwrap_or(ty) {
         "hipArray_const_t" => "hipArray_t".to_owned(),
@@ -31,7 +31,7 @@ fn fits(given: &str, wanted: &str) -> bool {
         "hipDeviceptr_t" => "void*".to_owned(),
         other => other.to_owned(),
     };
-    // What is behind a `void*` has any type.
+    // A `void*` may point to any type.
     let any = |ty: &str| ty == "void";
     let numbers = scalar(given).is_some() && scalar(wanted).is_some();
     any(given) || any(wanted) || numbers || plain(given) == plain(wanted)
@@ -64,7 +64,7 @@ impl Args<'_, '_, '_, '_> {
             self.reader.mistake_with_help(self.at("args"), message, help);
             return None;
         }
-        // All are read before one may be missing, so that all mistakes are told.
+        // Read all arguments before failing on one, so that all mistakes are reported.
         let args: Vec<_> = function
             .parameters
             .iter()
@@ -81,7 +81,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Call::Hip { function: name.to_owned(), args })
     }
 
-    /// Tells of counts that are more than what stands ready.
+    /// Reports counts that exceed the memory for an array.
     fn fit_in_room(
         &mut self,
         function: &HipFunction,
@@ -185,7 +185,7 @@ impl Args<'_, '_, '_, '_> {
             self.reader.mistake(node.at, format!("a text has fewer than {MAX_VALUE_BYTES} bytes"));
             return None;
         }
-        // A trial leaves files in its own folder and nowhere else.
+        // A trial may write files only in its own folder.
         if name == "path" && (text.contains('/') || text.starts_with('.')) {
             let message = "a file of the trial's own folder: its name, without `/`";
             self.reader.mistake(node.at, message);
@@ -194,7 +194,7 @@ impl Args<'_, '_, '_, '_> {
         Some(HipArg::Text(text.to_owned()))
     }
 
-    /// An argument that is a list or a mapping.
+    /// Reads an argument that is a list or a mapping.
     fn hip_compound(&mut self, parameter: &HipParameter, node: &Node) -> Option<HipArg> {
         match (&parameter.role, &node.value) {
             (HipRole::In(_) | HipRole::Keeps, Value::List(items)) => {
@@ -241,7 +241,7 @@ impl Args<'_, '_, '_, '_> {
         Some(HipArg::Place(Place { buffer, offset }))
     }
 
-    /// A member of a struct: a value, null, or what is given with its type.
+    /// Reads a member of a struct: a value, `null`, or a literal with its type.
     fn hip_member(&mut self, node: &Node, keeps: bool) -> Option<HipArg> {
         match &node.value {
             Value::Scalar(text) if text == "null" => Some(HipArg::Null),
@@ -293,7 +293,7 @@ impl Args<'_, '_, '_, '_> {
     fn kernel(&mut self, node: &Node, name: &str) -> Option<HipArg> {
         if !self.scope.has_kernel(name) {
             let help = suggest(name, self.scope.kernel_names());
-            let message = format!("there is no kernel `{name}`");
+            let message = format!("unknown kernel `{name}`");
             self.reader.mistake_with_help(node.at, message, help);
             return None;
         }
@@ -341,7 +341,7 @@ impl Args<'_, '_, '_, '_> {
                 Some(self.reader.choice(node, "`type`", &all)?)
             }
         };
-        // What is no address of a text is not looked at as one.
+        // Only the address of a text may be read as one.
         let own = given.0.parameters[given.1].gives();
         if sort == Some(Sort::TextAt) && (at != 0 || own != sort) {
             let message = format!("`{of}` is not the address of a text");

@@ -1,4 +1,4 @@
-//! Kernel launches and their arguments.
+//! Reads kernel launches and their arguments.
 
 use plan::{
     Arg, Call, Choice, Keys, OwnKind, OwnParameter, Parameter, Place, Scalar, ScalarType, Thing,
@@ -40,7 +40,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Call::Launch { kernel, grid, block, args, shared, stream })
     }
 
-    /// One to three sizes; none where they are not given.
+    /// Reads one to three sizes; `Some(None)` if the key is absent.
     fn dimensions(&mut self, key: &str) -> Option<Option<[u32; 3]>> {
         let Some(node) = self.get(key) else { return Some(None) };
         let items = self.reader.list(node);
@@ -57,7 +57,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Some(sizes))
     }
 
-    /// Kernel arguments: buffer names, `{buffer, offset}`, numbers, and what is given with its type.
+    /// Reads kernel arguments: buffer names, `{buffer, offset}`, numbers, and literals with their type.
     fn arguments(&mut self, name: &str, nodes: &[Node]) -> Option<Vec<Arg>> {
         let takes = match kernel(name) {
             Some(kernel) => Some(kernel.parameters.iter().map(|p| Takes::from(*p)).collect()),
@@ -73,12 +73,12 @@ impl Args<'_, '_, '_, '_> {
             );
             return None;
         }
-        // All are read before one may be missing, so that all mistakes are told.
+        // Read all arguments before failing on one, so that all mistakes are reported.
         let mut args = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
             let takes = takes.as_ref().map_or(&Takes::Anything, |takes| &takes[i]);
             let arg = self.argument(node, takes);
-            // The bytes of a NaN that a kernel makes are nobody's promise.
+            // The bits of a NaN that a kernel computes are unspecified.
             let infinite = |arg: &Arg| matches!(arg, Arg::Number(n) if !n.as_f64().is_finite());
             if kernel(name).is_some() && arg.as_ref().is_some_and(infinite) {
                 self.reader.mistake(node.at, "a `float` argument must be finite");
@@ -88,7 +88,8 @@ impl Args<'_, '_, '_, '_> {
         args.into_iter().collect()
     }
 
-    /// What the source of a kernel of the case's own says that it takes; none where it is not plainly there.
+    /// Returns the parameters of the case's own kernel from its source; `None` if the source does not show them
+    /// plainly.
     fn own_parameters(&self, name: &str) -> Option<Vec<Takes>> {
         let own = self.scope.own_kernel(name)?;
         Some(own.parameters?.iter().map(Takes::from).collect())
@@ -116,8 +117,10 @@ impl Args<'_, '_, '_, '_> {
             }
             Value::Map(entries) => self.typed(node, entries, takes)?,
             Value::List(_) => {
-                self.reader
-                    .mistake(node.at, "an argument is no list; a struct is `{struct: [...]}`");
+                self.reader.mistake(
+                    node.at,
+                    "an argument cannot be a list; a struct is `{struct: [...]}`",
+                );
                 return None;
             }
             Value::Scalar(text) => match takes {
@@ -136,7 +139,7 @@ impl Args<'_, '_, '_, '_> {
         self.fits(node, arg, takes)
     }
 
-    /// An argument that the parameter takes.
+    /// Checks that the parameter takes the argument.
     fn fits(&mut self, node: &Node, arg: Arg, takes: &Takes) -> Option<Arg> {
         let given = match &arg {
             Arg::Address(_) | Arg::Input(_) => "an address".to_owned(),
@@ -169,7 +172,7 @@ impl Args<'_, '_, '_, '_> {
                 None
             }
             (Takes::Pointer { .. }, Arg::Input(_)) => {
-                let message = "by its source the kernel may write here, so this is no `input`; name the buffer alone";
+                let message = "according to its source the kernel may write here, so use the name of the buffer without `input`";
                 self.reader.mistake(node.at, message);
                 None
             }
@@ -187,7 +190,8 @@ impl Args<'_, '_, '_, '_> {
         }
     }
 
-    /// `{f32: 1.5}`, `{struct: [...]}`, `{bytes: 0a ff}`, or `{input: buffer}`, which the kernel only reads.
+    /// Reads an argument with one key: `{f32: 1.5}`, `{struct: [...]}`, `{bytes: 0a ff}`, or `{input: buffer}` for a
+    /// buffer that the kernel only reads.
     fn typed(&mut self, node: &Node, entries: &[(Key, Node)], takes: &Takes) -> Option<Arg> {
         let types = ScalarType::ALL.iter().map(|(word, _)| *word);
         let known: Vec<_> = types.chain(["buffer", "input", "struct", "bytes"]).collect();
@@ -239,7 +243,7 @@ impl Args<'_, '_, '_, '_> {
         }
     }
 
-    /// A member of a struct, which nothing but the case tells the type of.
+    /// Reads a member of a struct whose definition is unknown, so that the case must give its type.
     fn member(&mut self, node: &Node) -> Option<Arg> {
         if let Value::Scalar(text) = &node.value
             && !self.scope.buffers.contains_key(text)
@@ -251,7 +255,7 @@ impl Args<'_, '_, '_, '_> {
         self.argument(node, &Takes::Anything)
     }
 
-    /// Bytes in hexadecimal.
+    /// Reads hexadecimal bytes.
     pub(super) fn bytes(&mut self, node: &Node) -> Option<Vec<u8>> {
         let text = self.reader.text(node, "`bytes`")?;
         let digits: String = text.split_whitespace().collect();
@@ -266,7 +270,7 @@ impl Args<'_, '_, '_, '_> {
         bytes
     }
 
-    /// A number of a type; whole ones may be computed.
+    /// Reads a number of a type. Whole numbers may be formulas.
     fn number_of(&mut self, node: &Node, ty: ScalarType) -> Option<Scalar> {
         let text = self.reader.text(node, "an argument")?;
         let computed = match evaluate(text) {
@@ -277,7 +281,7 @@ impl Args<'_, '_, '_, '_> {
     }
 }
 
-/// What a kernel takes in one place.
+/// Argument that a kernel parameter takes.
 enum Takes {
     Pointer {
         only_read: bool,
@@ -288,11 +292,11 @@ enum Takes {
         members: Vec<Takes>,
         bytes: usize,
     },
-    /// Nobody but the compiler knows.
+    /// The type is unknown before compilation.
     Anything,
 }
 
-/// What the source of a kernel of the case's own says.
+/// Converts a parameter in the source of the case's own kernel.
 impl From<&OwnParameter> for Takes {
     fn from(parameter: &OwnParameter) -> Takes {
         match &parameter.kind {
@@ -307,7 +311,7 @@ impl From<&OwnParameter> for Takes {
     }
 }
 
-/// Which pointers a kernel of the library writes is in its own table.
+/// Converts a parameter of a library kernel, whose own table lists the pointers that it writes.
 impl From<Parameter> for Takes {
     fn from(parameter: Parameter) -> Takes {
         match parameter {

@@ -1,11 +1,11 @@
-//! Calls that are not made but become nodes of a graph.
+//! Turns calls into nodes of a graph.
 
 use plan::{Call, CopyApi, Keys, Thing};
 
 use super::args::Args;
 
 impl Args<'_, '_, '_, '_> {
-    /// The call, or where `graph` is given the call that adds a node which does the same.
+    /// Returns the call itself, or if `graph` is given the call that adds a node with the same work.
     pub(super) fn or_node(&mut self, mut call: Call) -> Option<Call> {
         let Some(_) = self.get("graph") else { return Some(call) };
         let graph = self.thing("graph", Thing::Graph)?;

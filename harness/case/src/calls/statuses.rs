@@ -1,19 +1,19 @@
-//! The statuses that the libraries' headers name.
+//! Names of the statuses in the libraries' headers.
 
-/// The names of a library's statuses.
+/// Names of a library's statuses.
 struct Statuses {
-    /// How the verbs begin whose calls answer with them.
+    /// Prefix of the verbs whose calls return these statuses.
     verbs: &'static str,
     names: &'static [&'static str],
 }
 
-/// The names of the statuses with which the calls of a verb answer.
+/// Returns the names of the statuses that the calls of a verb return.
 pub(super) fn of(verb: &str) -> &'static [&'static str] {
     let found = ALL.iter().find(|statuses| verb.starts_with(statuses.verbs));
     found.map_or(&[], |statuses| statuses.names)
 }
 
-/// The names of the statuses that a function of that name answers, and of every library's where its name tells none.
+/// Returns the names of the statuses that a function returns. The prefix of its name determines the library.
 pub(crate) fn every(api: &str) -> impl Iterator<Item = &'static str> {
     let prefixes = ["hiprand", "hipblasLt", "rocblas_", ""];
     let which = prefixes.iter().position(|prefix| api.starts_with(prefix));
@@ -24,8 +24,8 @@ pub(crate) fn every(api: &str) -> impl Iterator<Item = &'static str> {
         .copied()
 }
 
-/// The libraries; HIP is the last, for all other verbs. Sources: hip_runtime_api.h of 5.2.3, 5.7.1 and 7.2.4, hiprand.h,
-/// hipblas-common.h and rocblas-types.h of 7.2.4.
+/// All libraries. HIP is the last, for all other verbs. Sources: hip_runtime_api.h of 5.2.3, 5.7.1 and 7.2.4,
+/// hiprand.h, hipblas-common.h and rocblas-types.h of 7.2.4.
 const ALL: &[Statuses] = &[
     Statuses {
         verbs: "rand_",

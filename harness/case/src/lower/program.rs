@@ -1,4 +1,4 @@
-//! One trial of a case whose body is a program: Python, C++ or a command.
+//! Lowers one trial of a case whose body is a program: Python, C++ or a command.
 
 use plan::{
     Plan, Program,
@@ -21,14 +21,14 @@ const PROGRAM_KEYS: &[&str] = &[
     "never",
 ];
 
-/// The functions by which a program says what it checks.
+/// Functions of the helper that check something.
 const CHECKS: &[&str] =
     &["equal(", "close(", "status(", "raises(", "same(", "holds(", "given_back("];
 
-/// The module that they are in. A program of this name would be imported in its place.
+/// Module with these functions. A program of this name would be imported instead.
 const HELPER: &str = "rocrepro.py";
 
-/// The program of one trial, with a plan that makes no calls and holds what surrounds it.
+/// Returns the program of one trial, and a plan without calls that has its environment.
 pub(super) fn program(case: &Case, trial: &Trial) -> Result<(Plan, Program), Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let mut missing = Vec::new();
@@ -79,14 +79,14 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
         stated,
         line: at.line,
     };
-    // What is stated with a mistake is told there.
+    // A mistake in one of these keys was reported already.
     if ["exit", "says", "never"].iter().all(|key| fields.get(key).is_none()) {
         check_that_it_states(reader, &program, at);
     }
     Some((plan, program))
 }
 
-/// What is started: one of three, each with keys of its own.
+/// Reads the kind of program: one of three, each with its own keys.
 fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> Option<ProgramBody> {
     let bodies = ["python", "cpp", "command"].map(|key| fields.get(key).map(|node| (key, node)));
     let mut bodies = bodies.into_iter().flatten();
@@ -136,10 +136,11 @@ fn read_source(reader: &mut Reader, case: &Case, kind: &str, node: &Node) -> Opt
         }
         let text = match &case.file {
             Some(Some(text)) => text.clone(),
-            // Nobody has looked.
+            // The file was not read yet.
             None => return None,
             Some(None) => {
-                reader.mistake(node.at, format!("there is no file `{file}` beside the case"));
+                reader
+                    .mistake(node.at, format!("file `{file}` not found in the folder of the case"));
                 return None;
             }
         };
@@ -181,7 +182,7 @@ fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &ProgramBody) -
                     let help = "write `name` or `name==version`".to_owned();
                     reader.mistake_with_help(
                         item.at,
-                        format!("`{text}` is no package"),
+                        format!("`{text}` is not a package"),
                         Some(help),
                     );
                 }
@@ -192,7 +193,7 @@ fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &ProgramBody) -
     }
 }
 
-/// A program that says of nothing whether it is right proves nothing.
+/// Reports a program that never states whether its result is right, because it proves nothing.
 fn check_that_it_states(reader: &mut Reader, program: &Program, at: At) {
     let checks = |text: &str| CHECKS.iter().any(|call| text.contains(call));
     let own = program.reports() && program.source().is_some_and(|source| checks(&source.text));

@@ -1,4 +1,4 @@
-//! What stands around the body of a plan.
+//! Adds set-up, guards and teardown to the body of a plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -6,12 +6,12 @@ use plan::{Call, CopyApi, DEFAULT_STREAM, Memory, Named, NamedAs, Place, Plan, S
 
 use super::stamp;
 use crate::{
-    beside::{INITIAL, beside},
+    added_buffers::{INITIAL, host_buffer_for},
     buffers::Initial,
     scope::Scope,
 };
 
-/// Adds what stands around the body: set-up, guards, teardown.
+/// Adds set-up, guards and teardown to the body.
 pub(super) fn surround(
     mut plan: Plan,
     mut scope: Scope,
@@ -25,11 +25,11 @@ pub(super) fn surround(
     let lines = kernel_lines(&plan);
     let mut push = |steps: &mut Vec<Step>, call| steps.push(scope.step(call, 0));
     let mut undone = HashSet::new();
-    // Newest first, as a careful program would.
+    // Newest first, as in a careful program.
     for step in plan.steps().into_iter().rev() {
-        // What a later step makes under the same name takes the place of what was there.
+        // If a later step makes an object of the same name, it replaces the earlier one.
         let made = step.call.named().into_iter().find(|n| n.role == NamedAs::Made);
-        // A creation that may fail leaves nothing behind that could be destroyed.
+        // A creation that may fail leaves nothing to destroy.
         if let Some(Named { thing, name, .. }) = made.filter(|_| step.checked())
             && let Some(end) = ended(thing, name)
             && !by_steps.contains(&(NamedAs::Ended, thing, name))
@@ -100,7 +100,7 @@ pub(super) fn surround(
             }
             Initial::Pattern => {
                 let from = format!("{name}{INITIAL}");
-                staging.insert(from.clone(), beside(buffer));
+                staging.insert(from.clone(), host_buffer_for(buffer));
                 push(&mut setup, Call::Alloc { buffer: from.clone(), stream: stream() });
                 push(&mut setup, Call::Poison { buffer: from.clone() });
                 push(&mut setup, Call::Fill { buffer: from.clone(), stamp: 0 });
@@ -145,7 +145,7 @@ pub(super) fn surround(
     Plan { setup, verify, teardown, ..plan }
 }
 
-/// The first line at which each kernel is used: what compiling and loading it are for.
+/// Returns the first line at which each kernel is used. Its compilation and loading are attributed to that line.
 fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
     let mut lines = BTreeMap::new();
     for step in plan.steps() {
@@ -156,7 +156,8 @@ fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
     lines
 }
 
-/// The call that ends what a step made; none for what lowering itself makes and ends.
+/// Returns the call that destroys an object that a step made; `None` if lowering itself makes and destroys such
+/// objects.
 fn ended(thing: Thing, name: &str) -> Option<Call> {
     let name = name.to_owned();
     match thing {

@@ -1,9 +1,10 @@
-//! The C++ that the kernel of a case from elsewhere may consist of.
+//! Checks the C++ source of a kernel in an untrusted case.
 //!
-//! The rules are much narrower than C++, so that they need no lexer of it: nothing joins two lines, a line alone
-//! decides what its `#` is, and what is not on a list is refused. A second reading of a compiler's lexer always has a gap.
+//! The rules are much stricter than C++, so that they need no C++ lexer: two lines cannot be joined, the meaning of a
+//! `#` depends on its line alone, and everything that is not on a list is rejected. A second implementation of a
+//! compiler's lexer would always have gaps.
 
-/// Headers that hipRTC has inside of it; others are files of the machine.
+/// Headers that are built into hipRTC. Others are files of the machine.
 const HEADERS: &[&str] = &[
     "hip/hip_bf16.h",
     "hip/hip_bfloat16.h",
@@ -17,11 +18,12 @@ const HEADERS: &[&str] = &[
     "hip/math_constants.h",
 ];
 
-/// Directives that read no file; `include` and `pragma` are looked at by what follows them.
+/// Directives that read no file. `include` and `pragma` are checked by their arguments.
 const DIRECTIVES: &[&str] =
     &["define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif"];
 
-/// Words by which a source names files, or gives clang orders, other than by a directive. An assembler reads files too (`.incbin`).
+/// Words by which a source can name files, or give clang orders, without a directive. An assembler reads files too
+/// (`.incbin`).
 const WORDS: &[&str] = &[
     "asm",
     "__asm",
@@ -34,10 +36,10 @@ const WORDS: &[&str] = &[
     "__pragma",
 ];
 
-/// Returns the first thing in the source of a kernel that a case from elsewhere may not have, as the end of a sentence about the
+/// Returns the first thing in a kernel's source that an untrusted case may not have, as the end of a sentence about the
 /// kernel.
 ///
-/// Strings and comments are looked at as well, since where they end depends on what is being judged.
+/// Strings and comments are checked as well, because their ends depend on the text that is being checked.
 pub fn foreign_kernel(source: &str) -> Option<String> {
     if let Some(other) = source.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
         return Some(match other {
@@ -47,7 +49,7 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
             other => format!("has the control character `{}`", other.escape_default()),
         });
     }
-    // What follows a backslash decides whether it joins two lines, or makes a letter of a name (`\u0061`).
+    // The character behind a backslash decides whether it joins two lines, or encodes a letter of a name (`\u0061`).
     let mut after = source.match_indices('\\').map(|(at, _)| source[at + 1..].chars().next());
     if let Some(next) = after.find(|next| !next.is_some_and(may_follow_backslash)) {
         return Some(match next {
@@ -69,8 +71,8 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
     source.lines().find_map(foreign_line)
 }
 
-/// Returns true if a backslash before this character can only be an escape in a text. Two backslashes are two, each with what
-/// follows it.
+/// Returns true if a backslash before this character can only be an escape in a string. Of two backslashes each is
+/// checked with the character behind it.
 fn may_follow_backslash(next: char) -> bool {
     next.is_ascii_graphic() && !matches!(next, 'u' | 'U' | 'N')
 }

@@ -1,4 +1,4 @@
-//! Calls of any function of HIP as YAML.
+//! Writes calls of any function of HIP as YAML.
 
 use plan::{Arg, Choice, HipArg, HipRead, Name, Sort};
 
@@ -7,7 +7,7 @@ use super::{
     steps::argument,
 };
 
-/// The keys of a look at a value.
+/// Returns the keys of a `hip_value` step.
 pub(super) fn look(
     of: &Name,
     read: &HipRead,
@@ -28,7 +28,7 @@ pub(super) fn look(
     fields
 }
 
-/// An argument of any function.
+/// Writes an argument of any function.
 pub(super) fn given(arg: &HipArg) -> String {
     match arg {
         HipArg::Null => "null".to_owned(),

@@ -1,7 +1,7 @@
-//! Text as YAML scalars and flow collections.
+//! Writes texts as YAML scalars and flow collections.
 
-/// A scalar that is read back unchanged: plain where that is safe in YAML, else in double quotes, and with each `$` doubled,
-/// which would name an axis.
+/// Writes a scalar that is read back unchanged: plain if that is safe in YAML, otherwise in double quotes. Each `$` is
+/// doubled, because a single one would name an axis.
 pub(super) fn plain(text: &str) -> String {
     let text = &text.replace('$', "$$");
     let safe = |c: char| c.is_alphanumeric() || " -_./+*()<>=;!?^~'".contains(c);
@@ -15,7 +15,7 @@ pub(super) fn plain(text: &str) -> String {
     if plain { text.to_owned() } else { quoted(text) }
 }
 
-/// Double quotes, with the escapes that YAML shares with JSON.
+/// Writes a text in double quotes, with the escapes that YAML shares with JSON.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -32,7 +32,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Text of several lines as a literal block below a key, indented by `indent` spaces.
+/// Writes a text of several lines as a literal block below a key, indented by `indent` spaces.
 pub(super) fn block(text: &str, indent: usize) -> String {
     let text = &text.replace('$', "$$");
     let literal = text.ends_with('\n')
@@ -53,12 +53,12 @@ pub(super) fn block(text: &str, indent: usize) -> String {
     out
 }
 
-/// `[a, b]`.
+/// Formats a list as `[a, b]`.
 pub(super) fn flow_list(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }
 
-/// `{a: 1, b: 2}`.
+/// Formats a mapping as `{a: 1, b: 2}`.
 pub(super) fn flow_map(fields: Vec<(&str, String)>) -> String {
     let fields: Vec<_> = fields.into_iter().map(|(key, value)| format!("{key}: {value}")).collect();
     format!("{{{}}}", fields.join(", "))

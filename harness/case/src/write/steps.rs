@@ -1,4 +1,4 @@
-//! Steps as YAML.
+//! Writes steps as YAML.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,17 +12,17 @@ use super::{
     hip, line,
     scalar::{flow_list, flow_map, plain},
 };
-use crate::beside::{BACK, beside};
+use crate::added_buffers::{BACK, host_buffer_for};
 
-/// How the steps of a plan are written.
+/// Writer for the steps of a plan.
 pub(super) struct Steps {
-    /// Host buffers that a check of a device buffer brings with it, and that nothing else uses.
+    /// Host buffers that only checks of device buffers use. A check adds them itself, so they are not declared.
     implied: BTreeSet<String>,
 }
 
 impl Steps {
     pub(super) fn of(plan: &Plan) -> Steps {
-        // All uses must be in such checks, or the buffer has a life of its own.
+        // If anything else uses the buffer, it must be declared.
         let mut uses = BTreeMap::new();
         count(&plan.body, &mut uses);
         let mut folded = BTreeMap::new();
@@ -31,7 +31,7 @@ impl Steps {
         Steps { implied: implied.map(|(name, _)| name).collect() }
     }
 
-    /// Whether lowering adds this buffer by itself.
+    /// Returns whether lowering adds this buffer itself.
     pub(super) fn implied(&self, buffer: &str) -> bool {
         self.implied.contains(buffer)
     }
@@ -72,11 +72,11 @@ impl Steps {
     }
 }
 
-/// A call in its stream, or as a node of a graph, which has neither a stream nor a choice of functions.
+/// Context of a call: a stream, or a graph of which it is a node, without a stream or a choice of functions.
 struct Line<'p> {
     plan: &'p Plan,
     graph: Option<&'p str>,
-    /// Of a check, whose implied buffers are named by what they are copied from.
+    /// Set for a check. Its implied buffers are written by the names of the device buffers.
     checks: Option<&'p Steps>,
 }
 
@@ -88,13 +88,13 @@ impl Line<'_> {
         }
     }
 
-    /// Bytes of the buffer behind the place.
+    /// Returns the number of bytes from a place to the end of its buffer.
     fn room(&self, place: &Place) -> u64 {
         let bytes = self.plan.buffers.get(&place.buffer).map_or(0, |b| b.bytes);
         bytes.saturating_sub(place.offset)
     }
 
-    /// A buffer that is checked.
+    /// Writes the name of a checked buffer.
     fn checked(&self, buffer: &str) -> String {
         match buffer.strip_suffix(BACK) {
             Some(device) if self.checks.is_some_and(|steps| steps.implied(buffer)) => plain(device),
@@ -129,8 +129,8 @@ fn value(field: &Field<'_>) -> String {
 
 impl WriteVerb for Line<'_> {
     fn keys(&self, name: &str, keys: Vec<Field<'_>>) -> String {
-        let told = keys.iter().filter(|field| !field.usual);
-        verb(name, told.map(|field| (field.key, value(field))).collect())
+        let written = keys.iter().filter(|field| !field.usual);
+        verb(name, written.map(|field| (field.key, value(field))).collect())
     }
 
     fn value(&self, name: &str, field: Option<Field<'_>>) -> String {
@@ -274,7 +274,7 @@ impl WriteVerb for Line<'_> {
             Arg::Number(number) if kernel_of_library(kernel) => plain(&number.to_string()),
             Arg::Number(number) => {
                 let parameter = own.and_then(|own| own.get(index)).map(|parameter| &parameter.kind);
-                // What stands there without a type is read as the parameter's, or as a `u32`.
+                // A number without a type is read as the parameter's type, or as a `u32`.
                 let usual = match parameter {
                     Some(OwnKind::Number { of }) => *of == number.ty,
                     Some(OwnKind::Pointer { .. } | OwnKind::Struct { .. }) => false,
@@ -426,7 +426,7 @@ pub(super) fn argument(arg: &Arg) -> String {
         }
         Arg::Number(number) => flow_map(vec![(number.ty.word(), plain(&number.to_string()))]),
         Arg::Struct(members) => {
-            // A struct's own source does not tell what is only read.
+            // The source of a struct does not show which pointers are only read.
             let member = |arg: &Arg| match arg {
                 Arg::Input(place) => flow_map(vec![("input", plain(&place.buffer))]),
                 Arg::Address(_) | Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => argument(arg),
@@ -444,7 +444,7 @@ fn kernel_of_library(name: &str) -> bool {
     kernel(name).is_some()
 }
 
-/// `items` where one number says it, else `grid`; `block` where it is not the usual one.
+/// Returns `items` if one number is enough, otherwise `grid`; and `block` if it is not the default.
 fn geometry(
     name: &str,
     grid: [u32; 3],
@@ -459,10 +459,10 @@ fn geometry(
     let groups = |items: u32| items.div_ceil(block[0].max(1)).max(1);
     let flat = grid[1..] == [1, 1] && block[1..] == [1, 1];
     if flat && grid[0] > 1 {
-        // The number of elements that the kernel is told is what a person would write.
+        // A person would write the number of elements that is passed to the kernel.
         let mut numbers = args.iter().filter_map(Arg::as_u32);
-        let told = numbers.find(|n| kernel(name).is_some() && groups(*n) == grid[0]);
-        match told.or_else(|| grid[0].checked_mul(block[0])) {
+        let elements = numbers.find(|n| kernel(name).is_some() && groups(*n) == grid[0]);
+        match elements.or_else(|| grid[0].checked_mul(block[0])) {
             Some(items) => fields.push(("items", items.to_string())),
             None => fields.push(("grid", list(grid))),
         }
@@ -475,7 +475,7 @@ fn geometry(
     fields
 }
 
-/// `returns` and `gives`, below their verb.
+/// Writes `returns` and `gives` below their verb.
 fn attributes(out: &mut String, step: &Step, indent: usize) {
     let texts = |list: &[String]| match list {
         [one] => plain(one),
@@ -497,12 +497,12 @@ fn attributes(out: &mut String, step: &Step, indent: usize) {
     }
 }
 
-/// A range begins with characters that a plain key must not begin with.
+/// Quotes a version range, because it begins with characters that are not allowed at the start of a plain key.
 fn quoted_key(range: &VersionRange) -> String {
     format!("\"{range}\"")
 }
 
-/// The host buffer that a check's copy fills, and what it is filled from.
+/// Returns the host buffer that a check's copy fills, and the buffer that it is copied from.
 fn back(call: &Call) -> Option<(&str, &str)> {
     let Call::Copy { to, from, api: CopyApi::Memcpy, stream, .. } = call else { return None };
     let whole = stream == DEFAULT_STREAM && to.offset == 0 && from.offset == 0;
@@ -510,21 +510,21 @@ fn back(call: &Call) -> Option<(&str, &str)> {
         .then_some((&to.buffer, &from.buffer))
 }
 
-/// How many of the first steps are the copies of the check that follows them, and where that check ends.
+/// Returns how many of the first steps are copies for the check that follows them, and the index after that check.
 fn fold(plan: &Plan, steps: &[Step]) -> (usize, usize) {
     let whole = |call: &Call| {
         let Call::Copy { bytes, .. } = call else { return false };
         back(call).is_some_and(|(to, from)| {
             let spec = |name: &str| plan.buffers.get(name);
             spec(to).zip(spec(from)).is_some_and(|(to, from)| {
-                *to == beside(from) && !from.memory.on_host() && to.bytes == *bytes
+                *to == host_buffer_for(from) && !from.memory.on_host() && to.bytes == *bytes
             })
         })
     };
     let plain = |step: &Step| whole(&step.call) && step.returns.is_none() && step.gives.is_none();
     let copies = steps.iter().take_while(|step| plain(step)).count();
     let Some(check) = steps.get(copies) else { return (0, 0) };
-    // The last copies belong to the check, each in the order of its buffers.
+    // The copies directly precede the check, in the order of its buffers.
     if !check.call.is_check() {
         return (0, 0);
     }
@@ -540,7 +540,7 @@ fn fold(plan: &Plan, steps: &[Step]) -> (usize, usize) {
     }
 }
 
-/// Uses of each buffer whose name has the ending.
+/// Counts the uses of each buffer whose name ends with [`BACK`].
 fn count(steps: &[Step], uses: &mut BTreeMap<String, usize>) {
     for step in steps {
         if let Call::Repeat { body, .. } | Call::Thread { body } = &step.call {

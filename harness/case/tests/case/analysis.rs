@@ -1,4 +1,4 @@
-//! What a plan's sizes tell is what its bytes tell: [`case::analyse`] gives the mistakes of [`case::lower`], no more and no fewer.
+//! [`case::analyse`], which works with sizes, reports exactly the mistakes of [`case::lower`], which works with bytes.
 
 use case::{Case, Kernels, Trial, analyse, lower};
 use plan::{Call, Plan, Step};
@@ -14,7 +14,7 @@ fn compare(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<(), TestCase
 }
 
 #[test]
-fn the_library_is_sound_by_sizes_as_by_bytes() {
+fn library_is_valid_by_sizes_and_by_bytes() {
     for (id, text) in PLANS.iter() {
         let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         for trial in case.trials() {
@@ -23,10 +23,10 @@ fn the_library_is_sound_by_sizes_as_by_bytes() {
     }
 }
 
-/// Numbers that a mutation puts in place of one of a case: sizes that are too small, odd or large by a little.
+/// Numbers that a mutation inserts: sizes that are too small, odd or slightly too large.
 const NUMBERS: &[&str] = &["0", "1", "3", "4", "7", "15", "16", "63", "64", "100", "1000", "4097"];
 
-/// Replaces the digits of a text at one place.
+/// Replaces one number of a text.
 fn other_number(text: &str, which: usize, by: &str) -> String {
     let numbers: Vec<_> = text
         .char_indices()
@@ -40,7 +40,7 @@ fn other_number(text: &str, which: usize, by: &str) -> String {
     format!("{}{by}{}", &text[..at], &text[end..])
 }
 
-/// Leaves out a line, puts it elsewhere, or doubles it, of those that are steps.
+/// Removes, exchanges or duplicates a line among those that are steps.
 fn other_steps(text: &str, from: usize, to: usize, how: u8) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let steps: Vec<_> =
@@ -57,7 +57,7 @@ fn other_steps(text: &str, from: usize, to: usize, how: u8) -> String {
     lines.join("\n")
 }
 
-/// The plan without one of its steps, with one twice, or with two of them exchanged.
+/// Removes, exchanges or duplicates a step of the plan.
 fn other_plan(plan: &mut Plan, from: usize, to: usize, how: u8) {
     let phases = [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown];
     let mut filled: Vec<_> = phases.into_iter().filter(|steps| !steps.is_empty()).collect();
@@ -80,7 +80,7 @@ fn few_repeats(steps: &mut [Step]) {
     }
 }
 
-/// At most so many bytes pass through the model of bytes, which takes a second for some of these.
+/// Maximum number of bytes that pass through the byte model, which takes about a second for this many.
 const MOST_BYTES: u64 = 4 << 30;
 
 fn bytes(plan: &Plan) -> u64 {

@@ -1,15 +1,15 @@
-//! docs/claims.md: what people's notes about ROCm on gfx1151 claim, and what was seen of it (`cases/claims.toml`).
+//! docs/claims.md: claims in people's notes about ROCm on gfx1151, and what was observed (`cases/claims.toml`).
 
 use std::{collections::BTreeSet, fmt::Write, fs};
 
 use toml::{Table, Value};
 
-use super::texts::{CASES, root, stands_in};
+use super::texts::{CASES, assert_page, root};
 
 const DATA: &str = "cases/claims.toml";
 const PAGE: &str = "docs/claims.md";
 
-/// What a claim turned out to be, and whether something must have been measured for it.
+/// States of a claim, and whether each needs a measurement.
 const STATES: [(&str, bool); 6] = [
     ("confirmed", true),
     ("not reproduced", true),
@@ -28,15 +28,15 @@ fn list<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a str>, String> {
     let Some(values) = table.get(key) else { return Ok(Vec::new()) };
     let texts: Option<Vec<_>> =
         values.as_array().and_then(|all| all.iter().map(Value::as_str).collect());
-    texts.ok_or_else(|| format!("`{key}` is no list of texts in {table:?}"))
+    texts.ok_or_else(|| format!("`{key}` is not a list of texts in {table:?}"))
 }
 
 fn tables<'a>(data: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
     let all = data.get(key).and_then(Value::as_array).ok_or(format!("no [[{key}]]"))?;
-    all.iter().map(|one| one.as_table().ok_or(format!("a {key} is no table"))).collect()
+    all.iter().map(|one| one.as_table().ok_or(format!("a {key} is not a table"))).collect()
 }
 
-/// Mistakes of one claim.
+/// Checks one claim, and returns its first mistake.
 fn check(claim: &Table, cases: &BTreeSet<String>, places: &Table) -> Result<(), String> {
     let (what, state) = (text(claim, "claim")?, text(claim, "state")?);
     text(claim, "where")?;
@@ -46,7 +46,7 @@ fn check(claim: &Table, cases: &BTreeSet<String>, places: &Table) -> Result<(), 
     };
     for case in &named {
         if !cases.contains(*case) {
-            return Err(format!("`{what}`: there is no case {case}"));
+            return Err(format!("`{what}`: unknown case {case}"));
         }
     }
     for place in &measured {
@@ -60,7 +60,7 @@ fn check(claim: &Table, cases: &BTreeSet<String>, places: &Table) -> Result<(), 
     if !measured.is_empty() && named.is_empty() {
         return Err(format!("`{what}` was measured by no case"));
     }
-    // What the control shows is no result of ROCm.
+    // Results of the control are not results of ROCm.
     let rocm = measured.iter().any(|place| {
         places[*place].as_table().and_then(|of| of.get("rocm")).and_then(Value::as_bool)
             == Some(true)
@@ -85,12 +85,12 @@ fn page(data: &str, cases: &BTreeSet<String>) -> Result<String, String> {
         documents.len()
     );
     for (name, place) in places {
-        let place = place.as_table().ok_or("a place is no table")?;
+        let place = place.as_table().ok_or("a place is not a table")?;
         let _ = write!(page, "* {name}: {}", text(place, "how")?);
         if place.contains_key("report") {
             let report = text(place, "report")?;
             if !root().join(report).is_file() {
-                return Err(format!("there is no report {report}"));
+                return Err(format!("report {report} does not exist"));
             }
             let _ = write!(page, " ([report](../{report}))");
         }
@@ -144,13 +144,13 @@ fn library() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_page_is_what_the_data_say() {
+fn page_matches_the_data() {
     let data = fs::read_to_string(root().join(DATA)).expect("it is part of the project");
     let page = page(&data, &library()).unwrap_or_else(|mistake| panic!("{DATA}: {mistake}"));
-    stands_in(PAGE, &page, "ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case claims::");
+    assert_page(PAGE, &page, "ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case claims::");
 }
 
-/// A document with one claim, of which a part is another one.
+/// Returns the page of a document with one claim, in which one text is replaced.
 fn altered(there: &str, instead: &str) -> Result<String, String> {
     let data = r#"
 [measured]
@@ -174,11 +174,15 @@ says = "It does."
 }
 
 #[test]
-fn what_is_wrong_with_a_claim_is_told() {
+fn mistakes_of_claims_are_reported() {
     assert!(altered("", "").expect("it is right").contains("| 1 | it works | confirmed |"));
-    for (there, instead, told) in [
-        ("copies/tensors", "copies/no-such", "there is no case copies/no-such"),
-        ("reports/pytorch-on-nvidia.md", "reports/none.md", "there is no report reports/none.md"),
+    for (there, instead, expected) in [
+        ("copies/tensors", "copies/no-such", "unknown case copies/no-such"),
+        (
+            "reports/pytorch-on-nvidia.md",
+            "reports/none.md",
+            "report reports/none.md does not exist",
+        ),
         ("\"confirmed\"", "\"likely\"", "no state is called `likely`"),
         ("[\"emulated\", \"gpu\"]", "[\"gpu\"]", "no ROCm was asked"),
         ("[\"emulated\", \"gpu\"]", "[]", "nowhere it was measured"),
@@ -187,7 +191,7 @@ fn what_is_wrong_with_a_claim_is_told() {
         ("\"It does.\"", "\"\"", "no text `says`"),
         ("\"It does.\"", "\"It | does.\"", "cannot hold this"),
     ] {
-        let mistake = altered(there, instead).expect_err(told);
-        assert!(mistake.contains(told), "{mistake}");
+        let mistake = altered(there, instead).expect_err(expected);
+        assert!(mistake.contains(expected), "{mistake}");
     }
 }

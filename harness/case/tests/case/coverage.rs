@@ -1,4 +1,4 @@
-//! docs/coverage.md: which functions the cases of the library call, and which upstream issues they show.
+//! docs/coverage.md: functions that the cases of the library call, and upstream issues that they show.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,17 +9,18 @@ use std::{
 use case::{Case, analyse};
 use plan::{Call, Plan, Step};
 
-use super::texts::{CASES, KERNELS, root, stands_in};
+use super::texts::{CASES, KERNELS, assert_page, root};
 
 const PAGE: &str = "docs/coverage.md";
 
-/// The functions of HIP that libamdhip64 of 7.2.4 exports, one a line; a test of the command compares them with the library.
+/// Functions of HIP that libamdhip64 of 7.2.4 exports, one per line. A test of the command line compares them with the
+/// library.
 const EXPORTED: &str = include_str!("../exported-7.2.4.txt");
 
 /// Issues that were read to see what the library must be able to show.
 const LIST: &str = "cases/issues.toml";
 
-/// What cases do with a function.
+/// Uses of a function in cases.
 #[derive(Default)]
 struct Uses {
     cases: BTreeSet<String>,
@@ -28,7 +29,7 @@ struct Uses {
     refused: BTreeSet<String>,
 }
 
-/// Notes every function that a plan calls.
+/// Adds every function that a plan calls.
 fn note(found: &mut BTreeMap<&'static str, Uses>, case: &str, plan: &Plan) {
     let captured = plan::captured_steps(plan);
     let refused = |step: &Step| {
@@ -52,7 +53,7 @@ fn note(found: &mut BTreeMap<&'static str, Uses>, case: &str, plan: &Plan) {
     }
 }
 
-/// Words in lines that can be read.
+/// Formats words as a list with four words per line.
 fn lines(words: &[&str]) -> String {
     words.chunks(4).map(|some| format!("\n* {}", some.join(", "))).collect()
 }
@@ -63,7 +64,7 @@ fn page() -> String {
     let mut related: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (id, text) in CASES.iter() {
         let case = Case::parse(id, text).unwrap_or_else(|mistakes| panic!("{id}: {mistakes:?}"));
-        // What the calls of a program are, nobody knows before it runs.
+        // The calls of a program are unknown before it runs.
         for trial in case.trials().into_iter().filter(|_| !case.is_program()) {
             let plan = analyse(&case, &trial, &KERNELS).unwrap_or_else(|m| panic!("{id}: {m:?}"));
             note(&mut functions, id, &plan);
@@ -112,7 +113,7 @@ fn page() -> String {
     );
     let _ = write!(
         page,
-        "\n## Issues\n\n{} upstream issues are shown: a planted fault stands for the symptom, or a release has it.\n\n\
+        "\n## Issues\n\n{} upstream issues are shown: an injected fault reproduces the symptom, or a release has it.\n\n\
          | issue | case | how |\n| --- | --- | --- |\n",
         issues.len()
     );
@@ -141,11 +142,11 @@ fn page() -> String {
 struct Listed {
     of: String,
     title: String,
-    /// Why no case shows it: the key and the words. None where a case does.
+    /// Reason why no case shows it: key and text; `None` if a case does.
     why: Option<(String, String)>,
 }
 
-/// What stands in cases/issues.toml.
+/// Reads cases/issues.toml.
 fn listed() -> Vec<Listed> {
     let text = fs::read_to_string(root().join(LIST)).expect("the list is part of the project");
     read_list(&text)
@@ -160,7 +161,7 @@ fn read_list(text: &str) -> Vec<Listed> {
         let mut entry = issue.as_table().expect("an issue").clone();
         let mut text = |key: &str| match entry.remove(key)? {
             toml::Value::String(text) if !text.is_empty() => Some(text),
-            other => panic!("{LIST}: `{key}` is no text: {other:?}"),
+            other => panic!("{LIST}: `{key}` is not a text: {other:?}"),
         };
         let (of, title) = (text("of").expect("`of`"), text("title").expect("`title`"));
         let whys = ["cannot", "not_yet"].map(|key| Some((key.to_owned(), text(key)?)));
@@ -172,19 +173,20 @@ fn read_list(text: &str) -> Vec<Listed> {
     read.collect()
 }
 
-/// What is wrong with the list: an issue that stands there twice, that is shown and excused, or neither.
+/// Returns the mistakes of the list: an issue that is listed twice, that is shown although it has a reason why not, or
+/// neither.
 fn mistakes(listed: &[Listed], shown: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    let told = listed.iter().filter_map(|Listed { of, why, .. }| match (shown(of), why) {
+    let wrong = listed.iter().filter_map(|Listed { of, why, .. }| match (shown(of), why) {
         _ if !seen.insert(of) => Some(format!("{of} stands there twice")),
         (true, Some((key, _))) => Some(format!("{of} is shown by a case and has `{key}`")),
         (false, None) => Some(format!("{of} is shown by no case and has no reason")),
         _ => None,
     });
-    told.collect()
+    wrong.collect()
 }
 
-/// The part of the page about the issues that were read.
+/// Returns the part of the page about the issues that were read.
 fn answers(
     listed: &[Listed],
     shown: &BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
@@ -214,7 +216,7 @@ fn answers(
     )
 }
 
-/// Titles are others' words: they may have what ends a cell, or begins a tag.
+/// Escapes a title, which may contain the end of a cell or the beginning of a tag.
 fn cell(title: &str) -> String {
     title.replace('|', "\\|").replace('<', "&lt;")
 }
@@ -223,17 +225,20 @@ fn cell(title: &str) -> String {
 fn each_issue_of_the_list_is_shown_or_has_a_reason() {
     let text = "[[issue]]\nof = 'a/b#1'\ntitle = 't'\n";
     let why = |key: &str| format!("{text}{key} = 'w'\n");
-    let told = |text: &str, shown: bool| mistakes(&read_list(text), &|_| shown);
-    assert_eq!(told(text, true), [""; 0]);
-    assert_eq!(told(text, false), ["a/b#1 is shown by no case and has no reason"]);
+    let mistakes_of = |text: &str, shown: bool| mistakes(&read_list(text), &|_| shown);
+    assert_eq!(mistakes_of(text, true), [""; 0]);
+    assert_eq!(mistakes_of(text, false), ["a/b#1 is shown by no case and has no reason"]);
     for key in ["cannot", "not_yet"] {
-        assert_eq!(told(&why(key), false), [""; 0]);
-        assert_eq!(told(&why(key), true), [format!("a/b#1 is shown by a case and has `{key}`")]);
+        assert_eq!(mistakes_of(&why(key), false), [""; 0]);
+        assert_eq!(
+            mistakes_of(&why(key), true),
+            [format!("a/b#1 is shown by a case and has `{key}`")]
+        );
     }
-    assert_eq!(told(&format!("{text}{text}"), true), ["a/b#1 stands there twice"]);
+    assert_eq!(mistakes_of(&format!("{text}{text}"), true), ["a/b#1 stands there twice"]);
 }
 
 #[test]
-fn the_page_is_what_the_library_covers() {
-    stands_in(PAGE, &page(), "cargo run -p ci -- coverage");
+fn page_matches_the_library() {
+    assert_page(PAGE, &page(), "cargo run -p ci -- coverage");
 }

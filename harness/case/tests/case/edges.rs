@@ -1,19 +1,20 @@
-//! What mutants of the reader and of the lowering showed that no other test looked at, as plain examples.
+//! Edge cases of the reader and of lowering, as plain examples. Mutation testing showed that no other test covered
+//! them.
 
 use case::{Case, Kernels, analyse, mistakes};
 use plan::{Arg, Call, HipArg, Memory, Plan, Step};
 
 const HEAD: &str = "title: t\nsource: s\nfaults: copy.zero\n";
 
-/// The plan of the first trial of a case.
+/// Returns the plan of the first trial of a case.
 #[track_caller]
 fn plan(text: &str) -> Plan {
     let case = Case::parse("a/b", &format!("{HEAD}{text}")).unwrap_or_else(|m| panic!("{m:#?}"));
     analyse(&case, &case.trials()[0], &Kernels::new()).unwrap_or_else(|m| panic!("{m:#?}"))
 }
 
-/// All mistakes of a case, each as `line:column message (help)`.
-pub(crate) fn told(text: &str) -> Vec<String> {
+/// Returns all mistakes of a case, each as `line:column message (help)`.
+pub(crate) fn messages(text: &str) -> Vec<String> {
     let found = mistakes("a/b", &format!("{HEAD}{text}"), &Kernels::new());
     let one = |m: case::Diagnostic| {
         let help = m.help.map(|help| format!(" ({help})")).unwrap_or_default();
@@ -23,11 +24,11 @@ pub(crate) fn told(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_added_beside_a_buffer_is_guarded_as_it_is() {
+fn added_host_buffers_are_guarded_like_their_device_buffers() {
     for (on, guarded, both) in [
         ("device", true, (true, true)),
         ("device", false, (false, false)),
-        // What a pool gives cannot be.
+        // Stream-ordered memory cannot have guards.
         ("device.async", true, (false, true)),
     ] {
         let text = format!(
@@ -48,20 +49,20 @@ fn what_is_added_beside_a_buffer_is_guarded_as_it_is() {
 }
 
 #[test]
-fn a_buffer_that_is_too_large_is_refused_unless_it_is_never_there() {
+fn too_large_buffer_is_rejected_unless_its_allocation_must_fail() {
     let buffers = "buffers:\n  huge: {on: device, bytes: 8192M}\n  b: {on: device, bytes: 64}\n";
     let alloc =
         |returns: &str| format!("{buffers}steps:\n  - alloc: b\n  - alloc: huge\n{returns}");
-    assert_eq!(told(&alloc("    returns: hipErrorOutOfMemory\n")), Vec::<String>::new());
+    assert_eq!(messages(&alloc("    returns: hipErrorOutOfMemory\n")), Vec::<String>::new());
     let refused = "5:29 `bytes` must be 1 to 4 GiB, not 8589934592";
-    assert_eq!(told(&alloc("    returns: any\n"))[0], refused);
-    assert_eq!(told(&alloc(""))[0], refused);
+    assert_eq!(messages(&alloc("    returns: any\n"))[0], refused);
+    assert_eq!(messages(&alloc(""))[0], refused);
 }
 
 #[test]
-fn what_a_refused_call_is_said_to_give_is_told_at_its_key() {
+fn value_of_a_refused_call_is_reported_at_its_key() {
     let step = "  - hip: {call: hipGetDeviceCount, args: [count]}\n    returns: hipErrorNoDevice\n    gives: [\"1\"]\n";
-    let mistakes = told(&format!("buffers: {{}}\nsteps:\n{step}"));
+    let mistakes = messages(&format!("buffers: {{}}\nsteps:\n{step}"));
     assert!(
         mistakes[0].starts_with("8:5 `hipGetDeviceCount` gives nothing where it refuses"),
         "{mistakes:?}"
@@ -69,7 +70,7 @@ fn what_a_refused_call_is_said_to_give_is_told_at_its_key() {
 }
 
 #[test]
-fn what_a_program_is_is_known_and_that_steps_are_none() {
+fn program_kind_is_known_and_absent_for_steps() {
     let kind = |text: &str| {
         let case =
             Case::parse("a/b", &format!("{HEAD}{text}")).unwrap_or_else(|m| panic!("{m:#?}"));
@@ -81,18 +82,18 @@ fn what_a_program_is_is_known_and_that_steps_are_none() {
 }
 
 #[test]
-fn how_many_processes_there_are_is_for_steps_to_say() {
+fn only_steps_may_state_the_number_of_processes() {
     let program = "needs: {processes: 2}\nprogram: {command: [/bin/true], exit: 0}\n";
     assert!(
-        told(program)[0].contains("`needs: {processes: ...}` is only for steps"),
+        messages(program)[0].contains("`needs: {processes: ...}` is only for steps"),
         "{:?}",
-        told(program)
+        messages(program)
     );
-    assert_eq!(told(&program.replace("needs: {processes: 2}\n", "")), Vec::<String>::new());
+    assert_eq!(messages(&program.replace("needs: {processes: 2}\n", "")), Vec::<String>::new());
 }
 
 #[test]
-fn every_fill_has_a_pattern_of_its_own() {
+fn every_fill_has_its_own_pattern() {
     fn stamps(steps: &[Step], all: &mut Vec<u32>) {
         for step in steps {
             if let Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } = &step.call {
@@ -117,53 +118,53 @@ fn every_fill_has_a_pattern_of_its_own() {
 }
 
 #[test]
-fn a_matrix_has_ten_thousand_trials_at_most() {
+fn matrix_has_at_most_ten_thousand_trials() {
     let values = |n: usize| (0..n).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
     let steps = "steps: [{sync: device}]\n";
     let of = |m: usize| format!("matrix: {{a: [{}], b: [{}]}}\n{steps}", values(100), values(m));
     let case = Case::parse("a/b", &format!("{HEAD}{}", of(100))).expect("that many are allowed");
     assert_eq!(case.trials().len(), 10_000);
-    assert_eq!(told(&of(101))[0], "4:9 the matrix has more than 10000 trials");
+    assert_eq!(messages(&of(101))[0], "4:9 the matrix has more than 10000 trials");
 }
 
-/// In a table, too, a doubled `$` names nothing.
+/// A doubled `$` in a table names no cell either.
 #[test]
-fn a_doubled_dollar_in_a_table_is_one_and_names_no_cell() {
+fn doubled_dollar_in_a_table_is_not_a_cell() {
     let table = "buffers: {}\nsteps:\n  - for_each: {steps: [{sleep: $$n}], rows: [{n: 3}]}\n";
-    assert!(told(table)[0].contains("$n"), "{:?}", told(table));
+    assert!(messages(table)[0].contains("$n"), "{:?}", messages(table));
 }
 
-/// Of many names those that begin like what was written are listed.
+/// Of many names, those that begin like the given one are listed.
 #[test]
 fn names_that_begin_alike_are_offered_first() {
     let mistakes =
-        told("buffers: {}\nsteps: [{hip: {call: hipGraphOfThingsThatNobodyHas, args: []}}]\n");
+        messages("buffers: {}\nsteps: [{hip: {call: hipGraphOfThingsThatNobodyHas, args: []}}]\n");
     let offered =
         mistakes[0].split("possible here: ").nth(1).unwrap_or_else(|| panic!("{mistakes:?}"));
     assert!(offered.starts_with("`hipGraph"), "{offered}");
 }
 
 #[test]
-fn as_many_streams_as_there_may_be_may_be_used_twice() {
+fn streams_up_to_the_limit_may_be_used_twice() {
     let mistakes = |streams: u32| {
         let each = (0..streams)
             .map(|n| format!("  - record: {{event: e{n}, stream: s{n}}}\n"))
             .collect::<String>();
-        told(&format!("buffers: {{}}\nsteps:\n{each}{each}")).len()
+        messages(&format!("buffers: {{}}\nsteps:\n{each}{each}")).len()
     };
     assert_eq!(mistakes(1_000), 0);
     assert_eq!(mistakes(1_001), 2);
 }
 
 #[test]
-fn maps_and_lists_nest_as_deep_as_they_may_and_no_deeper() {
+fn maps_and_lists_nest_up_to_the_limit() {
     let nested = |open: &str, close: &str, depth: usize| {
         let text = format!(
             "about: {}x{}\nsteps: [{{sync: device}}]\n",
             open.repeat(depth),
             close.repeat(depth)
         );
-        told(&text)[0].split_once(' ').expect("a place and a message").1.to_owned()
+        messages(&text)[0].split_once(' ').expect("a place and a message").1.to_owned()
     };
     for (open, close) in [("{a: ", "}"), ("[", "]")] {
         assert_eq!(nested(open, close, 63), "`about` must be text");
@@ -172,14 +173,14 @@ fn maps_and_lists_nest_as_deep_as_they_may_and_no_deeper() {
 }
 
 #[test]
-fn an_empty_answer_is_told_once() {
+fn empty_answer_is_reported_once() {
     for key in ["gives", "returns"] {
         let text = format!("buffers: {{}}\nsteps:\n  - mem_info:\n    {key}: \"\"\n");
-        assert_eq!(told(&text), [format!("7:{} `{key}` must be text", key.len() + 7)]);
+        assert_eq!(messages(&text), [format!("7:{} `{key}` must be text", key.len() + 7)]);
     }
 }
 
-/// A case with these steps, whose buffer is `b`.
+/// Returns a case with these steps and the buffer `b`.
 fn with(steps: &str) -> String {
     format!(
         "buffers:\n  b: {{on: device, bytes: 64, fill: zero}}\nsteps:\n{steps}  - sync: device\n"
@@ -187,15 +188,15 @@ fn with(steps: &str) -> String {
 }
 
 #[test]
-fn numbers_are_computed_for_calls_by_their_names_too() {
+fn arguments_of_hip_steps_may_be_formulas() {
     let steps = "  - hip: {call: hipDeviceGetAttribute, args: [v, 2 * 3, 0]}\n";
-    assert_eq!(told(&with(steps)), [""; 0]);
+    assert_eq!(messages(&with(steps)), [""; 0]);
 }
 
 #[test]
-fn a_value_has_a_plain_name() {
+fn values_have_plain_names() {
     let of = |name: &str| {
-        told(&with(&format!("  - hip: {{call: hipDriverGetVersion, args: [{name}]}}\n")))
+        messages(&with(&format!("  - hip: {{call: hipDriverGetVersion, args: [{name}]}}\n")))
     };
     assert_eq!(of("v1_"), [""; 0]);
     for name in ["1v", "a-b", "_a"] {
@@ -204,9 +205,9 @@ fn a_value_has_a_plain_name() {
 }
 
 #[test]
-fn a_value_is_looked_at_to_its_last_byte_and_as_a_text_where_it_is_the_address_of_one() {
+fn values_are_read_up_to_their_last_byte() {
     let look = |what: &str| {
-        told(&with(&format!(
+        messages(&with(&format!(
             "  - hip: {{call: hipDriverGetVersion, args: [v]}}\n  - hip_value: {{of: v, {what}}}\n    gives: any\n"
         )))
     };
@@ -216,9 +217,9 @@ fn a_value_is_looked_at_to_its_last_byte_and_as_a_text_where_it_is_the_address_o
 }
 
 #[test]
-fn a_block_and_a_grid_have_one_to_three_numbers() {
+fn block_and_grid_have_one_to_three_numbers() {
     let launch = |block: &str| {
-        told(&with(&format!("  - launch: {{kernel: own, args: [b], block: {block}, grid: 1}}\n"))
+        messages(&with(&format!("  - launch: {{kernel: own, args: [b], block: {block}, grid: 1}}\n"))
             .replace("buffers:", "kernels:\n  own: 'extern \"C\" __global__ void own(unsigned *out) { out[0] = 1; }'\nbuffers:"))
     };
     assert_eq!(launch("[1, 1, 1]"), [""; 0]);
@@ -231,9 +232,9 @@ fn a_block_and_a_grid_have_one_to_three_numbers() {
     }
 }
 
-/// What a kernel takes that nobody can tell is a number where no buffer is called so.
+/// An argument of an unknown type is a number, unless a buffer has its name.
 #[test]
-fn an_argument_of_unknown_type_is_a_number_or_a_buffer() {
+fn argument_of_unknown_type_is_a_number_or_a_buffer() {
     let text = with("  - launch: {kernel: own, args: [7, b], items: 1}\n")
         .replace("buffers:", "kernels:\n  own: 'template <class T> struct S; extern \"C\" __global__ void own(S<int> x, S<float> y) {}'\nbuffers:");
     let plan = plan(&text);
@@ -242,14 +243,14 @@ fn an_argument_of_unknown_type_is_a_number_or_a_buffer() {
 }
 
 #[test]
-fn a_program_has_the_environment_of_its_case() {
+fn program_has_the_environment_of_its_case() {
     let plan = plan("environment: {A_VARIABLE: '1'}\nprogram: {command: [/bin/true], exit: 0}\n");
     assert_eq!(plan.environment["A_VARIABLE"], "1");
 }
 
-/// Compiling is for the step that launches first.
+/// Compilation is attributed to the step that launches first.
 #[test]
-fn a_kernel_is_compiled_for_the_line_that_uses_it_first() {
+fn kernel_is_compiled_for_its_first_line() {
     let launch = "  - launch: {kernel: own, args: [b], items: 1}\n";
     let text = with(&format!("  - sync: device\n{launch}{launch}"))
         .replace("buffers:", "kernels:\n  own: 'extern \"C\" __global__ void own(unsigned *out) { out[0] = 1; }'\nbuffers:");
@@ -263,9 +264,9 @@ fn a_kernel_is_compiled_for_the_line_that_uses_it_first() {
 }
 
 #[test]
-fn a_member_of_a_struct_is_null_a_value_or_has_its_type() {
+fn struct_member_is_null_a_value_or_typed() {
     let member = |text: &str| {
-        let all = told(&with(&format!(
+        let all = messages(&with(&format!(
             "  - hip: {{call: hipGraphCreate, args: [g, 0]}}\n  - hip: {{call: hipGraphAddMemsetNode, args: [n, g, null, 0, [{text}, {{u32: 1}}, {{u64: 1}}, {{u64: 64}}, {{u32: 7}}, {{u64: 64}}]]}}\n"
         )));
         all.iter()
@@ -276,16 +277,19 @@ fn a_member_of_a_struct_is_null_a_value_or_has_its_type() {
 }
 
 #[test]
-fn names_are_looked_for_in_threads_too() {
-    let thread = |steps: &str| told(&with(&format!("  - thread:\n{steps}")));
-    let told = thread("      - sync: s\n      - sync_event: e\n");
-    assert!(told.iter().any(|m| m.contains("no step gives work to stream `s`")), "{told:?}");
-    assert!(told.iter().any(|m| m.contains("event `e` is never recorded")), "{told:?}");
+fn names_in_threads_are_checked() {
+    let thread = |steps: &str| messages(&with(&format!("  - thread:\n{steps}")));
+    let messages = thread("      - sync: s\n      - sync_event: e\n");
+    assert!(
+        messages.iter().any(|m| m.contains("no step gives work to stream `s`")),
+        "{messages:?}"
+    );
+    assert!(messages.iter().any(|m| m.contains("event `e` is never recorded")), "{messages:?}");
     assert_eq!(thread("      - record: {event: e, stream: s}\n      - sync_event: e\n"), [""; 0]);
 }
 
 #[test]
-fn a_kernel_of_a_case_stands_at_its_line() {
+fn own_kernel_has_its_line() {
     let text = with("  - launch: {kernel: own, args: [b], items: 1}\n").replace(
         "buffers:",
         "kernels:\n  own: 'extern \"C\" __global__ void own(unsigned *out) { out[0] = 1; }'\nbuffers:",
@@ -295,7 +299,7 @@ fn a_kernel_of_a_case_stands_at_its_line() {
 }
 
 #[test]
-fn a_call_by_its_name_asks_an_event_of_the_case() {
+fn hip_step_may_take_an_event_of_the_case() {
     let steps = "  - record: {event: e, stream: s}\n  - hip: {call: hipEventQuery, args: [e]}\n    returns: any\n";
     let plan = plan(&with(steps));
     let Call::Hip { args, .. } = &plan.body[1].call else { panic!("{:?}", plan.body) };
@@ -303,9 +307,9 @@ fn a_call_by_its_name_asks_an_event_of_the_case() {
 }
 
 #[test]
-fn the_address_of_a_text_is_looked_at_from_its_first_byte() {
+fn address_of_a_text_is_read_from_its_first_byte() {
     let look = |at: u32| {
-        told(&with(&format!(
+        messages(&with(&format!(
             "  - hip: {{call: hipDrvGetErrorName, args: [1, name]}}\n  - hip_value: {{of: name, at: {at}, type: text_at}}\n    gives: hipErrorInvalidValue\n"
         )))
     };
@@ -313,9 +317,9 @@ fn the_address_of_a_text_is_looked_at_from_its_first_byte() {
     assert!(look(4)[0].contains("`name` is not the address of a text"), "{:?}", look(4));
 }
 
-/// Around the steps stands what every trial wants: its name, and that nothing was written beside the buffers.
+/// Lowering adds what every trial needs: its name, and checks of the guards around buffers.
 #[test]
-fn what_surrounds_the_steps_is_there() {
+fn lowering_adds_guards_and_teardown() {
     let steps = plan(&with("  - set: {to: b, value: 1}\n"));
     assert_eq!(steps.trial, "a/b");
     assert!(!steps.verify.is_empty() && !steps.teardown.is_empty());
@@ -324,13 +328,13 @@ fn what_surrounds_the_steps_is_there() {
 }
 
 #[test]
-fn what_the_host_does_has_no_status() {
+fn host_work_has_no_status() {
     for step in
         ["check: b", "sleep: 1", "differ: [b, c]", "repeat: {count: 2, steps: [{sync: device}]}"]
     {
         let with =
             |status: &str| {
-                told(&with(&format!("  - {step}\n    returns: {status}\n")).replace(
+                messages(&with(&format!("  - {step}\n    returns: {status}\n")).replace(
                     "steps:\n",
                     "  c: {on: host.pinned, bytes: 64, fill: pattern}\nsteps:\n",
                 ))
@@ -345,23 +349,23 @@ fn what_the_host_does_has_no_status() {
 }
 
 #[test]
-fn an_answer_by_version_has_a_version() {
+fn answer_by_version_needs_a_version() {
     for key in ["returns", "gives"] {
-        let told = told(&with(&format!("  - mem_info:\n    {key}: {{}}\n")));
-        assert!(told[0].contains(&format!("`{key}` has no values")), "{told:?}");
+        let messages = messages(&with(&format!("  - mem_info:\n    {key}: {{}}\n")));
+        assert!(messages[0].contains(&format!("`{key}` has no values")), "{messages:?}");
     }
 }
 
-/// What is stated of a value reaches a C++ program as it stands, so it is a number where one is given.
+/// The stated value is copied into a C++ program, so it must be a number if the call returns a number.
 #[test]
-fn a_value_of_a_call_by_its_name_is_of_its_type() {
-    let told = |gives: &str| {
-        told(&with(&format!(
+fn value_of_a_hip_step_has_its_type() {
+    let messages = |gives: &str| {
+        messages(&with(&format!(
             "  - hip: {{call: hipMemGetInfo, args: [free, total]}}\n    gives: \"{gives}\"\n  - hip_value: {{of: free, against: total}}\n    gives: \"{gives}\"\n"
         )))
     };
     let refused = |gives: &str| -> Vec<bool> {
-        let all = told(gives);
+        let all = messages(gives);
         ["8", "10"]
             .map(|line| all.iter().any(|m| m.starts_with(line) && m.contains("does not give")))
             .to_vec()
@@ -377,11 +381,11 @@ fn a_value_of_a_call_by_its_name_is_of_its_type() {
 }
 
 #[test]
-fn what_trial_ids_and_packages_are_made_of_is_plain() {
-    let told = |head: &str| told(&format!("{head}\nsteps: [{{sync: device}}]\n"));
-    assert!(told("matrix: {n: [\"a\\nb\"]}")[0].contains("must not have control characters"));
+fn trial_ids_and_packages_have_plain_texts() {
+    let messages = |head: &str| messages(&format!("{head}\nsteps: [{{sync: device}}]\n"));
+    assert!(messages("matrix: {n: [\"a\\nb\"]}")[0].contains("must not have control characters"));
     let packages = |package: &str| {
-        self::told(&format!(
+        self::messages(&format!(
             "program:\n  python: print('right')\n  packages: [{package}]\n  says: right\n"
         ))
     };
@@ -389,16 +393,16 @@ fn what_trial_ids_and_packages_are_made_of_is_plain() {
         assert_eq!(packages(good), [""; 0], "{good}");
     }
     for bad in ["numpy==", "numpy==1==2", "==1"] {
-        assert!(packages(bad)[0].contains("is no package"), "{bad}");
+        assert!(packages(bad)[0].contains("is not a package"), "{bad}");
     }
-    assert!(told("related: ['ROCm/ROCm#+1']")[0].contains("is not `owner/repository#number`"));
+    assert!(messages("related: ['ROCm/ROCm#+1']")[0].contains("is not `owner/repository#number`"));
 }
 
-/// What is written of a formula or a struct costs no more than it says.
+/// Long formulas and nested structs take bounded time.
 #[test]
-fn long_formulas_and_structs_of_structs_come_to_an_end() {
+fn long_formulas_and_nested_structs_take_bounded_time() {
     let case = |kernel: &str, computes: &str, args: &str| {
-        told(
+        messages(
             &with(&format!("  - launch: {{kernel: own, args: {args}, items: 1, block: 16}}\n"))
                 .replace(
                     "buffers:",
@@ -429,13 +433,13 @@ fn long_formulas_and_structs_of_structs_come_to_an_end() {
         )
     };
     assert!(of(3)[0].contains("2 members"), "{:?}", of(3));
-    // It is too large to be read, so that nobody knows what it takes.
+    // The struct is too large to be read, so the parameters are unknown.
     assert_eq!(of(59), [""; 0]);
 }
 
-/// A mistake in one key hides none in another.
+/// A mistake in one key does not hide a mistake in another.
 #[test]
-fn every_mistake_of_a_step_is_told() {
+fn all_mistakes_of_a_step_are_reported() {
     for (step, mistakes) in [
         (
             "copy: {to: x, from: y, bytes: z, api: w, stream: device, to_offset: v, from_offset: u}",
@@ -468,31 +472,31 @@ fn every_mistake_of_a_step_is_told() {
         ("equal: [x, y]", 2),
         ("alloc: {buffer: x, stream: device}", 2),
     ] {
-        let told = told(&with(&format!("  - {step}\n")));
-        assert_eq!(told.len(), mistakes, "{step}: {told:#?}");
+        let messages = messages(&with(&format!("  - {step}\n")));
+        assert_eq!(messages.len(), mistakes, "{step}: {messages:#?}");
     }
 }
 
-/// A step that no trial makes has a verb and answers, whatever stands first.
+/// A step that no trial makes still needs a valid verb and answers, whatever the order of its keys.
 #[test]
-fn a_step_of_other_trials_is_read_too() {
+fn steps_of_other_trials_are_checked() {
     let steps = |step: &str| {
-        told(&format!(
+        messages(&format!(
             "matrix: {{n: [1, 2]}}\nexclude: [{{n: 2}}]\nsteps: [{{sync: device}}, {step}]\n"
         ))
     };
     for step in ["{when: {n: 2}, snyc: device}", "{snyc: device, when: {n: 2}}"] {
-        assert!(steps(step)[0].contains("there is no step `snyc`"), "{:?}", steps(step));
+        assert!(steps(step)[0].contains("unknown step `snyc`"), "{:?}", steps(step));
     }
     let answer = steps("{when: {n: 2}, sync: device, returns: hipSucess}");
-    assert!(answer[0].contains("`hipSucess` is no status of `sync`"), "{answer:?}");
+    assert!(answer[0].contains("`hipSucess` is not a status of `sync`"), "{answer:?}");
     assert_eq!(steps("{when: {n: 2}, sync: device, returns: hipErrorUnknown}"), [""; 0]);
 }
 
 #[test]
-fn a_kernel_is_given_no_place_outside_of_a_buffer() {
+fn kernel_argument_outside_a_buffer_is_rejected() {
     let of = |offset: &str| {
-        told(
+        messages(
             &with(&format!(
                 "  - launch: {{kernel: own, args: [{{buffer: b, offset: {offset}}}], items: 1}}\n"
             ))
@@ -508,9 +512,9 @@ fn a_kernel_is_given_no_place_outside_of_a_buffer() {
     }
 }
 
-/// The reason is the one that there is.
+/// The message gives the actual reason.
 #[test]
-fn a_fault_that_a_program_cannot_have_is_told_why() {
+fn fault_that_a_program_cannot_have_is_explained() {
     let of = |fault: &str| {
         let text = "title: t\nsource: s\nfaults: [FAULT]\nprogram: {cpp: 'int main() { hipMalloc(); }', exit: 0}\n";
         let found = mistakes("a/b", &text.replace("FAULT", fault), &Kernels::new());
@@ -520,7 +524,7 @@ fn a_fault_that_a_program_cannot_have_is_told_why() {
     let seldom = of("{fault: call.crash, with: {call: hipMalloc, probability: 0.5}}");
     assert!(seldom[0].contains("it takes none of `probability`"), "{seldom:?}");
     assert!(
-        of("graph.node-lost")[0].contains("only in a case with steps"),
+        of("graph.node-lost")[0].contains("only into a case with steps"),
         "{:?}",
         of("graph.node-lost")
     );

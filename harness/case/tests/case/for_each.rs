@@ -1,9 +1,9 @@
-//! `for_each`: what its rows become, and what is told of a table that cannot be read.
+//! `for_each`: the steps that its rows become, and the messages for tables that cannot be read.
 
 use case::{Case, Kernels, analyse, mistakes};
 use plan::Call;
 
-/// A case whose steps are these; its matrix has two modes.
+/// Returns a case with these steps and a matrix of two modes.
 fn with(steps: &str) -> String {
     format!(
         "title: t\nsource: s\nfaults: copy.zero\nmatrix: {{mode: [global, relaxed]}}\n\
@@ -18,7 +18,7 @@ fn plans(text: &str) -> Vec<plan::Plan> {
     case.trials().into_iter().map(plan).collect()
 }
 
-fn told(text: &str) -> Vec<String> {
+fn messages(text: &str) -> Vec<String> {
     let found = mistakes("a/b", text, &Kernels::new());
     let one = |m: case::Diagnostic| {
         let help = m.help.map(|help| format!(" ({help})")).unwrap_or_default();
@@ -41,7 +41,7 @@ const TABLE: &str = r#"  - for_each:
 "#;
 
 #[test]
-fn each_row_is_its_steps_with_its_cells_in_them() {
+fn rows_expand_to_steps_with_their_cells() {
     let by_hand = [
         r#"  - {set: {to: a, value: 1}, returns: hipSuccess}
   - sync: device
@@ -74,13 +74,13 @@ fn each_row_is_its_steps_with_its_cells_in_them() {
         };
         assert_eq!(say(expanded), say(by_hand));
     }
-    // What fails is told with its row.
+    // Mistakes are reported at their row.
     let lines: Vec<_> = expanded[0].body.iter().map(|step| step.line).collect();
     assert_eq!(lines, [14, 14, 15, 15, 15, 15, 16, 16]);
 }
 
 #[test]
-fn one_may_stand_in_a_block_and_none_in_another_one() {
+fn for_each_may_be_in_a_block_but_not_nested() {
     let text = with(
         "  - thread:\n      - for_each:\n          rows: [{ms: 1}, {ms: 3}]\n          steps:\n            - repeat: {count: 2, steps: [{sleep: $ms}]}\n",
     );
@@ -96,13 +96,13 @@ fn one_may_stand_in_a_block_and_none_in_another_one() {
     assert_eq!(sleeps, [1, 3]);
     let nested = "11:13 a `for_each` cannot contain another `for_each`".to_owned();
     let text = text.replace("repeat: {count: 2,", "for_each: {rows: [],");
-    assert!(told(&text).contains(&nested), "{:#?}", told(&text));
+    assert!(messages(&text).contains(&nested), "{:#?}", messages(&text));
     let text = text.replace("steps: [{sleep: $ms}]", "steps: [{sleep: 1}]");
-    assert!(told(&text).contains(&nested), "{:#?}", told(&text));
+    assert!(messages(&text).contains(&nested), "{:#?}", messages(&text));
 }
 
 #[test]
-fn mistakes_of_a_table_are_told_at_their_cells() {
+fn mistakes_of_a_table_are_reported_at_their_cells() {
     let right = [
         ("value: 1}", "valeu: 1}", "14:26 `set` has no `valeu` (did you mean `value`?)"),
         (
@@ -126,7 +126,11 @@ fn mistakes_of_a_table_are_told_at_their_cells() {
             "globla: hipErrorNotReady",
             "16:44 axis `mode` has no value `globla` (did you mean `global`?)",
         ),
-        ("hipErrorNotReady", "hipErrorNotRaedy", "16:52 `hipErrorNotRaedy` is no status of `sync`"),
+        (
+            "hipErrorNotReady",
+            "hipErrorNotRaedy",
+            "16:52 `hipErrorNotRaedy` is not a status of `sync`",
+        ),
         ("{mode: relaxed}", "{mode: relax}", "17:57 axis `mode` has no value `relax`"),
         (
             "default: {do: set, ",
@@ -142,21 +146,21 @@ fn mistakes_of_a_table_are_told_at_their_cells() {
     for (old, new, wanted) in &right {
         let text = with(&TABLE.replacen(old, new, 1));
         assert_ne!(text, with(TABLE), "{old}");
-        let told = told(&text);
-        assert!(told.iter().any(|line| line.starts_with(wanted)), "{new}: {told:#?}");
+        let messages = messages(&text);
+        assert!(messages.iter().any(|line| line.starts_with(wanted)), "{new}: {messages:#?}");
     }
-    assert_eq!(told(&with(TABLE)), [""; 0]);
+    assert_eq!(messages(&with(TABLE)), [""; 0]);
     let alone = "  - {for_each: {rows: [], steps: []}, returns: any}\n  - sync: device\n";
     assert_eq!(
-        told(&with(alone)),
-        ["7:39 no other key can stand beside `for_each`; put `when` into its rows"]
+        messages(&with(alone)),
+        ["7:39 `for_each` cannot have another key next to it; put `when` into its rows"]
     );
     let all = "  - {for_each: {rows: {a: 1}, steps: [{sleep: $a}]}}\n  - sync: device\n";
-    assert_eq!(told(&with(all)), ["7:23 `rows` must be a list of mappings"]);
+    assert_eq!(messages(&with(all)), ["7:23 `rows` must be a list of mappings"]);
 }
 
 #[test]
-fn a_row_has_the_cells_of_its_kind_before_those_of_all() {
+fn cells_of_a_kind_precede_defaults() {
     let table = r#"  - for_each:
       default: {do: sync, with: device, right: hipSuccess, when: {mode: relaxed}}
       kinds:
@@ -179,17 +183,17 @@ fn a_row_has_the_cells_of_its_kind_before_those_of_all() {
         };
         assert_eq!(say(expanded), say(&plans(&with(by_hand))[0]));
     }
-    let wrong = |old, new| told(&with(&table.replacen(old, new, 1)));
-    let kind = "14:16 there is no kind `offten` of rows (did you mean `often`?)";
+    let wrong = |old, new| messages(&with(&table.replacen(old, new, 1)));
+    let kind = "14:16 unknown kind `offten` of rows (did you mean `often`?)";
     assert_eq!(wrong("is: often, when", "is: offten, when"), [kind]);
     let cell = "10:51 no step of this `for_each` uses `$rihgt` (did you mean `right`?)";
     assert_eq!(wrong("right: any", "rihgt: any"), [cell]);
 }
 
 #[test]
-fn a_table_has_an_end() {
+fn number_of_expanded_steps_is_limited() {
     let rows = vec!["{a: 1}"; 400].join(", ");
     let steps = vec!["{sleep: $a}"; 400].join(", ");
     let text = with(&format!("  - for_each: {{rows: [{rows}], steps: [{steps}]}}\n"));
-    assert_eq!(told(&text), ["7:15 this makes more than 100000 steps of the case"]);
+    assert_eq!(messages(&text), ["7:15 this makes more than 100000 steps of the case"]);
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::texts::{CASES, KERNELS, root};
 
-/// A case with what stands in the file beside it.
+/// Parses a case, and reads the file of its program.
 fn with_file(id: &str, text: &str) -> Case {
     let mut case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
     if let Some(name) = case.file_beside() {
@@ -19,7 +19,7 @@ fn with_file(id: &str, text: &str) -> Case {
 }
 
 #[test]
-fn a_case_whose_tree_was_let_go_gives_the_same() {
+fn dropped_tree_is_parsed_again() {
     for (id, text) in CASES.iter() {
         let mut case = with_file(id, text);
         let all = |case: &Case| {
@@ -34,7 +34,7 @@ fn a_case_whose_tree_was_let_go_gives_the_same() {
 }
 
 #[test]
-fn every_fault_of_a_case_concerns_something_that_it_does() {
+fn every_fault_applies_to_something_in_its_case() {
     assert!(!CASES.is_empty());
     for (id, text) in CASES.iter() {
         let case = with_file(id, text);
@@ -54,11 +54,11 @@ fn every_fault_of_a_case_concerns_something_that_it_does() {
                 ids.dedup();
                 assert_eq!(ids.len(), plan.steps().len(), "{id}{trial}: step ids are unique");
                 let Some(fault) = fault else { continue };
-                // A stand-in is for the calls of a program's text.
+                // A program contains the calls that an interposed function replaces in its text.
                 let planted = plan.steps().iter().any(|s| !s.planted.is_empty())
                     || case.is_program() && text.contains(&format!("{}(", fault.which("call")));
                 let at_calls = fault.fault.place() == device::Place::Call;
-                // What a trial states may be nothing that these could belie.
+                // A trial may state nothing that these faults contradict.
                 let of_answers = [Fault::CallAccepted, Fault::CallDenied, Fault::ValueWrong];
                 assert!(
                     planted || !at_calls || of_answers.contains(&fault.fault),
@@ -73,9 +73,9 @@ fn every_fault_of_a_case_concerns_something_that_it_does() {
     }
 }
 
-/// Expectations have a document, a measurement or releases as their source; else they are differences.
+/// The source of an expectation is a document, a measurement or different releases. Otherwise it is a difference.
 #[test]
-fn every_case_has_a_source_of_what_it_expects() {
+fn every_case_has_sources_of_its_expectations() {
     let mut without = Vec::new();
     for (id, text) in CASES.iter() {
         let case = with_file(id, text);
@@ -84,7 +84,7 @@ fn every_case_has_a_source_of_what_it_expects() {
             if !entries.iter().any(|entry| entry.on.matches(&trial)) {
                 without.push(format!("{id}{trial}"));
             }
-            // A difference is not a fault: no expected failure has it, and no issue.
+            // A difference is not a fault, so it has neither an expected failure nor an issue.
             for entry in case.differences(&trial) {
                 let pattern = entry.signature.as_deref().unwrap_or_default();
                 let windows = case.known.iter().filter(|known| known.on.matches(&trial));
@@ -117,41 +117,45 @@ fn only_a_quoted_place_of_a_document_is_a_source() {
     assert_eq!(case("made for this library"), 0);
 }
 
-/// An issue under `upstream` is one that the case shows: a fault that turns it red stands for it, or a release that has it does.
+/// A case can show each issue under `upstream`: a fault reproduces it, or a release has it.
 #[test]
-fn every_issue_that_is_shown_has_a_fault_or_a_release_that_shows_it() {
+fn every_upstream_issue_has_a_fault_or_a_release_that_shows_it() {
     let mut shown = 0;
     for (id, text) in CASES.iter() {
         let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         for issue in &case.upstream {
-            assert!(!case.shown_by(issue).is_empty(), "{id}: nothing stands for {issue}");
+            assert!(!case.shown_by(issue).is_empty(), "{id}: nothing reproduces {issue}");
             shown += 1;
         }
     }
     assert!(shown > 20, "{shown}");
 }
 
-/// A failure that is called known is one of which somebody said what it is.
+/// An expected failure needs an explanation.
 #[test]
-fn every_known_window_says_why() {
+fn every_expected_failure_has_an_explanation() {
     let mut windows = 0;
     for (id, text) in CASES.iter() {
         let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         for known in &case.known {
-            let told = known.about.as_ref().or(known.upstream.as_ref());
-            assert!(told.is_some(), "{id}: neither `about` nor `upstream` of {}", known.signature);
+            let reason = known.about.as_ref().or(known.upstream.as_ref());
+            assert!(
+                reason.is_some(),
+                "{id}: neither `about` nor `upstream` of {}",
+                known.signature
+            );
             windows += 1;
         }
     }
     assert!(windows > 50, "{windows}");
 }
 
-/// What `minimise` writes of a case of the library can be run from its file without more ado.
+/// Cases that `minimise` writes from the library can be run without `--trust`.
 #[test]
-fn the_library_keeps_to_the_rules_for_cases_from_elsewhere() {
+fn library_follows_the_rules_for_untrusted_cases() {
     for (id, text) in CASES.iter() {
         let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
-        // A program may do anything, and is refused as a whole.
+        // A program may do anything, so it is rejected as a whole.
         let wrong = usize::from(case.is_program());
         assert_eq!(case::foreign(&case).len(), wrong, "{id}");
     }
@@ -160,7 +164,7 @@ fn the_library_keeps_to_the_rules_for_cases_from_elsewhere() {
     }
 }
 
-/// A fault at a call that no plan makes, and no C++ program that declares it, would turn nothing red, whatever it is planted on.
+/// A fault at a call that no plan makes, and that no C++ program declares, could never make a trial fail.
 #[test]
 fn every_call_that_faults_name_is_made_by_a_case() {
     let mut made = BTreeSet::new();
@@ -193,7 +197,7 @@ fn every_kernel_has_a_reference_and_every_reference_a_kernel() {
     assert_eq!(files, references);
 }
 
-/// What a mutation puts in place of a piece of a case.
+/// Texts that a mutation inserts into a case.
 const PIECES: &[&str] = &[
     "",
     " ",
@@ -231,7 +235,7 @@ const PIECES: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever is typed, reading and lowering answer with mistakes or a plan.
+    /// Whatever the text, reading and lowering return mistakes or a plan.
     #[test]
     fn mutated_cases_never_panic(which in any::<prop::sample::Index>(), edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, 0..PIECES.len()), 1..4)) {
         let cases: Vec<_> = CASES.iter().collect();
@@ -244,7 +248,7 @@ proptest! {
         }
         let text: String = chars.into_iter().collect();
         match Case::parse(id, &text) {
-            // Some cases have long loops and large buffers; one trial shows what reading can break.
+            // Some cases have long loops and large buffers, so only one trial is lowered.
             Ok(case) => {
                 if let Some(trial) = case.trials().first() {
                     let _ = lower(&case, trial, &KERNELS, &[]);

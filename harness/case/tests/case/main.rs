@@ -1,4 +1,5 @@
-//! Cases, as they are read, lowered, judged by the model and written, and the library beside what is said of it.
+//! Tests of cases (reading, lowering, checking by the reference model, writing), of the library, and of the pages about
+//! it.
 
 mod analysis;
 mod claims;

@@ -1,9 +1,9 @@
-//! What a broken case is told: every mistake of a file at once, each with its place and, where one is near, the remedy.
+//! Messages for broken cases: every mistake of a file at once, each with its position and a suggestion if one is near.
 
 use case::{Kernels, mistakes};
 
-/// Everything that is said of a file, by `check` and by lowering its trials.
-fn told(text: &str) -> String {
+/// Returns all mistakes of a file as text, including those found by lowering its trials.
+fn messages(text: &str) -> String {
     let kernels: Kernels =
         plan::KERNELS.iter().map(|k| (k.name.to_owned(), String::new())).collect();
     let mut out = String::new();
@@ -16,10 +16,10 @@ fn told(text: &str) -> String {
     if out.is_empty() { "  nothing\n".to_owned() } else { out }
 }
 
-/// A kernel of a case's own.
+/// A kernel that the case defines itself.
 const OWN: &str = "kernels:\n  own:\n    source: 'struct S { int a; float b; }; __global__ void own(float *out, const float *in, unsigned x, short y, float z, S s) {}'\n    computes: out[i] = in[i]\n";
 
-/// A case that is right but for what is given: `head` stands before `buffers`, `steps` are its steps.
+/// Returns a valid case with additions: `head` is put before `buffers`, and `steps` are its steps.
 fn with(head: &str, steps: &str) -> String {
     format!(
         "title: A case\nsource: a document\nfaults: copy.zero\n{head}buffers:\n  src: {{on: host.pinned, bytes: 64, fill: \
@@ -28,7 +28,7 @@ fn with(head: &str, steps: &str) -> String {
 }
 
 #[test]
-fn mistakes_are_told_with_place_and_remedy() {
+fn mistakes_have_positions_and_suggestions() {
     let copy = "  - copy: {to: dst, from: src}\n";
     let table: &[(&str, String)] = &[
         ("nothing is wrong", with("", copy)),
@@ -120,7 +120,7 @@ fn mistakes_are_told_with_place_and_remedy() {
             ),
         ),
         (
-            "statuses of nobody and of others",
+            "statuses that do not exist, and those of other libraries",
             with(
                 "",
                 "  - get_last_error:\n    returns: hipErrorInvalidValu\n  - sync: device\n    returns: \
@@ -159,7 +159,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         ),
         ("an unknown library and architecture", with("needs: {library: [hiprnd], gfx: [rdna3]}\n", copy)),
         (
-            "architectures that nobody made, and one that nobody emulates",
+            "architectures that do not exist, and one that cannot be emulated",
             with("needs: {gfx: [gfx9999, gfx950, gfx90a:xnack+, GFX1151]}\nknown: [{rocm: '*', gfx: gfx115, signature: teardown-crash}, {rocm: '*', gfx: [], signature: teardown-crash}]\n", copy),
         ),
         ("faults that never happen", with("", copy).replace(
@@ -207,7 +207,7 @@ fn mistakes_are_told_with_place_and_remedy() {
             "matrix: {to: [dst, nowhere]}\nexclude: [{too: nowhere}]\n",
             "  - copy: {to: $to, from: src}\n  - fill: source\n",
         )),
-        ("buffers, kernels and streams that are no mappings", with("streams: [s]\nkernels: own\n", "  - copy: {to: a, from: b, stream: s}\n  - launch: {kernel: own}\n  - chekc: a\n")
+        ("buffers, kernels and streams that are not mappings", with("streams: [s]\nkernels: own\n", "  - copy: {to: a, from: b, stream: s}\n  - launch: {kernel: own}\n  - chekc: a\n")
             .replace("buffers:\n", "buffers: [dst]\nenvironment: none\nx:\n")),
         ("a key given twice, and a step", with("title: Again\n", "  - fill: source\n")),
         ("a key given twice, and no YAML behind it", with("title: >-, Again\n", copy)),
@@ -248,11 +248,11 @@ fn mistakes_are_told_with_place_and_remedy() {
             "copy.zero",
             "[{fault: copy.zero, on: {n: 1}}, {fault: copy.zero, on: {n: 2}}, {fault: copy.zero, signature: teardown-crash}, copy.drop]",
         )),
-        ("a fault declared twice, on trials that cannot be told", with("matrix: {n: [1, 2]}\n", copy).replace(
+        ("a fault declared twice, on unknown trials", with("matrix: {n: [1, 2]}\n", copy).replace(
             "copy.zero",
             "[{fault: copy.zero, on: {m: 1}}, {fault: copy.zero, on: {n: 2}}]",
         )),
-        ("an issue that is none, of a known window", with("known: [{rocm: '*', signature: teardown-crash, upstream: '#7'}]\n", copy)),
+        ("an invalid issue of a `known` entry", with("known: [{rocm: '*', signature: teardown-crash, upstream: '#7'}]\n", copy)),
         ("lines that end as on Windows", with("", "  - cpy: {to: dst, from: src}\n").replace('\n', "\r\n")),
         ("a tab", with("", "\t- sync: device\n")),
         ("a fill of device memory", with("", &format!("{copy}  - fill: dst\n"))),
@@ -260,6 +260,6 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("several mistakes in steps", with("", "  - copy: {to: a, from: b}\n  - set: {to: dst}\n  - sync: [s]\n  - repeat: {count: 0, steps: [{chekc: dst}]}\n")),
     ];
     let report: String =
-        table.iter().map(|(name, text)| format!("{name}\n{}\n", told(text))).collect();
+        table.iter().map(|(name, text)| format!("{name}\n{}\n", messages(text))).collect();
     insta::assert_snapshot!("mistakes", report);
 }

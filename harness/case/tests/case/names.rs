@@ -1,11 +1,11 @@
-//! What may be called how: names of streams, events, graphs and handles, and of buffers that a check adds.
+//! Allowed names of streams, events, graphs and handles, and of buffers that a check adds.
 
-use super::edges::told;
+use super::edges::messages;
 
 #[test]
-fn a_name_is_no_value_of_yaml_and_no_number() {
+fn rejects_yaml_keywords_and_numbers_as_names() {
     let step = |step: &str| {
-        told(&format!(
+        messages(&format!(
             "buffers: {{a: {{on: device, bytes: 64, fill: pattern}}}}\nsteps:\n  - {step}\n"
         ))
     };
@@ -44,27 +44,27 @@ fn a_name_is_no_value_of_yaml_and_no_number() {
 }
 
 #[test]
-fn no_step_names_what_a_check_adds() {
+fn steps_cannot_name_buffers_that_checks_add() {
     let steps = |last: &str| {
-        told(&format!(
+        messages(&format!(
             "buffers: {{a: {{on: device, bytes: 64, fill: pattern}}, b: {{on: host.pinned, bytes: 64}}}}\nsteps:\n  - check: a\n  - {last}\n"
         ))
     };
     assert_eq!(steps("check: a"), Vec::<String>::new());
     for last in ["check: a.back", "copy: {to: b, from: a.back}", "equal: [a.back, b]"] {
         let mistakes = steps(last);
-        assert!(mistakes[0].contains("there is no buffer `a.back`"), "{last}: {mistakes:?}");
+        assert!(mistakes[0].contains("unknown buffer `a.back`"), "{last}: {mistakes:?}");
     }
 }
 
-/// What is wrong with a buffer of the case is told whatever its name is.
+/// Mistakes of a buffer of the case are reported whatever its name is.
 #[test]
-fn a_buffer_that_is_called_as_one_that_a_check_adds_has_its_mistakes_told() {
+fn buffer_named_like_an_added_one_has_its_mistakes_reported() {
     let steps = "  - copy: {to: a, from: b.back}\n  - fill: c\n  - fill: c.back\n  - copy: {to: d, from: c, bytes: 65}\n";
     let buffers = ["a", "b.back", "c", "c.back", "d"]
         .map(|name| format!("  {name}: {{on: host.pinned, bytes: 64}}\n"))
         .concat();
-    let mistakes = told(&format!("buffers:\n{buffers}steps:\n{steps}"));
+    let mistakes = messages(&format!("buffers:\n{buffers}steps:\n{steps}"));
     assert!(mistakes.iter().any(|m| m.contains("`b.back` is read before")), "{mistakes:?}");
     assert!(mistakes.iter().any(|m| m.contains("outside buffer `c`")), "{mistakes:?}");
 }
@@ -72,7 +72,7 @@ fn a_buffer_that_is_called_as_one_that_a_check_adds_has_its_mistakes_told() {
 #[test]
 fn handles_of_two_libraries_may_have_one_name() {
     let steps = |steps: &str| {
-        told(&format!(
+        messages(&format!(
             "buffers: {{a: {{on: host.pinned, bytes: 64}}, b: {{on: host.pinned, bytes: 64}}, d: {{on: host.pinned, bytes: 64}}}}\nsteps:\n{steps}"
         ))
     };
@@ -80,17 +80,17 @@ fn handles_of_two_libraries_may_have_one_name() {
     let (lt, rb) = ("  - blaslt_create: h\n", "  - rocblas_create: h\n");
     assert_eq!(steps(&format!("{lt}{rb}{ask}")), Vec::<String>::new());
     let other = steps(&format!("{rb}{ask}"));
-    assert!(other[0].contains("there is no hipBLASLt handle `h` here"), "{other:?}");
+    assert!(other[0].contains("no hipBLASLt handle `h` here"), "{other:?}");
     let gone = steps(&format!("{lt}{rb}  - blaslt_destroy: h\n{ask}  - rocblas_destroy: h\n"));
-    assert!(gone[0].contains("there is no hipBLASLt handle `h` here"), "{gone:?}");
+    assert!(gone[0].contains("no hipBLASLt handle `h` here"), "{gone:?}");
     assert_eq!(gone.len(), 1, "{gone:?}");
 }
 
-/// A graph works with the generator that there was when it was captured.
+/// A graph uses the generator that existed when it was captured.
 #[test]
-fn a_graph_does_not_outlive_the_handles_that_it_was_captured_with() {
+fn graph_does_not_outlive_its_captured_handles() {
     let steps = |between: &str| {
-        told(&format!(
+        messages(&format!(
             "buffers: {{a: {{on: device, bytes: 64}}}}\nsteps:\n  - rand_create: {{generator: g}}\n  - rand_stream: {{generator: g, stream: s}}\n  \
              - begin_capture: {{stream: s}}\n  - rand_generate: {{generator: g, to: a}}\n  - end_capture: {{stream: s, graph: p}}\n  \
              - instantiate: {{exec: x, graph: p}}\n{between}  - launch_graph: {{exec: x, stream: s}}\n  - sync: s\n"
@@ -115,9 +115,9 @@ fn a_graph_does_not_outlive_the_handles_that_it_was_captured_with() {
 }
 
 #[test]
-fn a_stream_that_was_destroyed_is_used_no_more() {
+fn destroyed_stream_cannot_be_used() {
     let steps = |steps: &str| {
-        told(&format!(
+        messages(&format!(
             "buffers: {{a: {{on: device, bytes: 64}}}}\nsteps:\n  - create_stream: s\n{steps}"
         ))
     };

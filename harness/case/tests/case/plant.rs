@@ -1,5 +1,5 @@
-//! Where faults at calls are planted, and what they do there, beside rules by the names of functions that were written from what
-//! `explain --faults` says of each; for the numbers of statuses beside hip/hip_runtime_api.h, hiprand.h and hipblas-common.h.
+//! Faults at calls, compared with rules by function names that were written from the descriptions of `explain
+//! --faults`. The numbers of statuses are compared with hip/hip_runtime_api.h, hiprand.h and hipblas-common.h.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use plan::{Call, Effect, Plan, Step, api};
 
 use super::texts::{KERNELS, PLANS};
 
-/// A plan's steps with those in blocks, in the order of the text, each with the name of its phase.
+/// Returns a plan's steps including those in blocks, in the order of the text, each with the name of its phase.
 fn steps(plan: &Plan) -> Vec<(&'static str, &Step)> {
     fn walk<'p>(phase: &'static str, steps: &'p [Step], all: &mut Vec<(&'static str, &'p Step)>) {
         for step in steps {
@@ -29,7 +29,7 @@ const HANDLES: &[&str] = &["hiprandCreateGenerator", "hipblasLtCreate", "rocblas
 const GENERATES: &[&str] = &["hiprandGenerate"];
 const WORK: &[&str] = &["hipMemcpy", "hipModuleLaunch", "hipLaunchHostFunc"];
 
-/// What a fault does at one step, by these rules; `before` has the functions of the steps before it.
+/// Returns the effect of a fault at one step by these rules. `before` has the functions of the earlier steps.
 fn rule(
     planted: &Planted,
     (phase, step): (&str, &Step),
@@ -39,7 +39,7 @@ fn rule(
 ) -> Option<Effect> {
     let starts = |name: &str, names: &[&str]| names.iter().any(|n| name.starts_with(n));
     let is = |names: &[&str]| phase == "body" && starts(name, names);
-    // What `hip` calls by its name is no copy and no launch to a fault, whatever it is.
+    // A `hip` step is never a copy or a launch to a fault.
     let is_work = is(WORK) && !matches!(step.call, Call::Hip { .. });
     let named = phase != "teardown" && name == planted.which("call");
     let success = |names: &[String]| names.iter().any(|n| n.to_lowercase().ends_with("success"));
@@ -94,7 +94,7 @@ fn rule(
 }
 
 #[test]
-fn each_fault_is_planted_where_it_says() {
+fn each_fault_is_injected_where_it_is_documented() {
     let mut seen = BTreeSet::new();
     for (id, text) in PLANS.iter() {
         let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
@@ -120,15 +120,15 @@ fn each_fault_is_planted_where_it_says() {
             }
         }
     }
-    // The one that nothing above tells is for programs alone.
+    // The only fault without a rule above is for programs alone.
     let at_calls = Fault::ALL.iter().filter(|fault| fault.place() == Place::Call);
     let unseen: Vec<_> = at_calls.filter(|fault| !seen.contains(fault)).collect();
     assert_eq!(unseen, [&Fault::CallLeak]);
 }
 
-/// No case of the library captures all of them.
+/// No case of the library captures all kinds of copies.
 #[test]
-fn every_kind_of_copy_is_one_to_a_fault() {
+fn faults_apply_to_every_kind_of_copy() {
     for copy in [
         "copy: {to: b, from: a, api: memcpy_async, stream: s}",
         "copy_2d: {to: b, from: a, width: 16, height: 4, async: true, stream: s}",
@@ -153,9 +153,9 @@ fn every_kind_of_copy_is_one_to_a_fault() {
     }
 }
 
-/// Numbers of hip/hip_runtime_api.h.
+/// The numbers are those of hip/hip_runtime_api.h.
 #[test]
-fn a_refused_call_answers_with_the_number_of_its_status() {
+fn refused_call_returns_the_number_of_its_status() {
     let numbers = [
         ("hipErrorInvalidValue", 1),
         ("hipErrorOutOfMemory", 2),
@@ -177,7 +177,7 @@ fn a_refused_call_answers_with_the_number_of_its_status() {
     assert_eq!(all.len(), numbers.len(), "{all:?}");
     for (status, number) in numbers {
         let planted = refused(status).unwrap_or_else(|why| panic!("{why}"));
-        let text = stand_in(&planted).expect("a function can stand in for it");
+        let text = stand_in(&planted).expect("the function can be interposed");
         assert!(text.contains(&format!("int hipMalloc() {{ return {number}; }}")), "{text}");
     }
 }

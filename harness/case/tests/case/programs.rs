@@ -1,4 +1,4 @@
-//! Cases whose body is a program: what is read, and what is told of mistakes.
+//! Cases whose body is a program: reading, and messages for mistakes.
 
 use case::{Body, Case, Kernels, lower, mistakes};
 use plan::{
@@ -8,7 +8,7 @@ use plan::{
 
 const HEAD: &str = "title: A program\nsource: [this test]\nfaults: [copy.zero]\n";
 
-/// The program of the first trial.
+/// Returns the program of the first trial.
 #[track_caller]
 fn program(text: &str) -> Program {
     let text = format!("{HEAD}{text}");
@@ -20,21 +20,21 @@ fn program(text: &str) -> Program {
     }
 }
 
-/// All mistakes, each as `line:column message`.
-fn told(text: &str) -> Vec<String> {
+/// Returns all mistakes, each as `line:column message`.
+fn messages(text: &str) -> Vec<String> {
     let found = mistakes("a/b", &format!("{HEAD}{text}"), &Kernels::new());
     found.iter().map(|m| format!("{}:{} {}", m.at.line, m.at.column, m.message)).collect()
 }
 
 #[test]
-fn a_program_is_read_with_the_values_of_its_trial() {
+fn program_is_read_with_the_values_of_its_trial() {
     let read = program(
         "matrix: {n: [3, 4]}\nneeds: {with: [dev, rocblas]}\nprogram:\n  python: |\n    import rocrepro\n    \
          rocrepro.equal('n', $n, 3)\n  packages: [numpy, triton==3.9.0]\n  args: [-v, $n]\n  exit: 2\n  says: right\n",
     );
     let ProgramBody::Python(source) = &read.what else { panic!("{read:?}") };
     assert_eq!(source.text, "import rocrepro\nrocrepro.equal('n', 3, 3)\n");
-    // Its first line is the eighth of the file.
+    // Line 1 of the program is line 8 of the file.
     assert_eq!((source.above, read.line), (7, 6));
     assert_eq!(read.packages, Packages::These(vec!["numpy".into(), "triton==3.9.0".into()]));
     assert_eq!(read.arguments, ["-v", "3"]);
@@ -44,14 +44,14 @@ fn a_program_is_read_with_the_values_of_its_trial() {
 }
 
 #[test]
-fn a_program_may_stand_in_a_file_beside_its_case() {
+fn program_may_be_in_a_file_of_its_own() {
     let text = format!("{HEAD}program: {{cpp: sum.cpp, arch: gfx90a, options: [-O1]}}\n");
     let mut case = Case::parse("a/b", &text).unwrap();
     assert_eq!(case.file_beside().as_deref(), Some("sum.cpp"));
     let trial = &case.trials()[0];
     case.give_file(None);
     let absent = lower(&case, trial, &Kernels::new(), &[]).unwrap_err();
-    assert_eq!(absent[0].message, "there is no file `sum.cpp` beside the case");
+    assert_eq!(absent[0].message, "file `sum.cpp` not found in the folder of the case");
     assert_eq!((absent[0].at.line, absent[0].at.column), (4, 16));
     case.give_file(Some("#include \"rocrepro.h\"\nrocrepro::equal(".to_owned()));
     let Body::Program(read) = lower(&case, trial, &Kernels::new(), &[]).unwrap().body else {
@@ -66,8 +66,8 @@ fn a_program_may_stand_in_a_file_beside_its_case() {
 }
 
 #[test]
-fn mistakes_are_told_at_their_place() {
-    let check = |text: &str, expected: &[&str]| assert_eq!(told(text), expected, "{text}");
+fn mistakes_are_reported_at_their_position() {
+    let check = |text: &str, expected: &[&str]| assert_eq!(messages(text), expected, "{text}");
     check("program: {command: [true], says: x}\n", &[]);
     check(
         "program: {command: [true]}\n",
@@ -77,7 +77,7 @@ fn mistakes_are_told_at_their_place() {
         "program: {python: 'print(1)'}\n",
         &["4:1 the program states nothing, and so proves nothing"],
     );
-    // To begin by the helper is not to check.
+    // Importing the helper is not a check.
     check(
         "program:\n  python: |\n    import rocrepro\n    rocrepro.done()\n",
         &["4:1 the program states nothing, and so proves nothing"],
@@ -105,7 +105,7 @@ fn mistakes_are_told_at_their_place() {
     );
     check(
         "program: {command: [true], packages: ['b c'], says: x}\n",
-        &["4:39 `b c` is no package"],
+        &["4:39 `b c` is not a package"],
     );
     check(
         "buffers: {}\nsteps: []\nprogram: {command: [true], says: x}\n",
@@ -127,7 +127,7 @@ fn mistakes_are_told_at_their_place() {
     let found = mistakes("a/b", &call, &Kernels::new());
     assert_eq!((found[0].at.line, found[0].at.column), (3, 10));
     assert!(found[0].message.contains("a program takes faults of the device"), "{found:?}");
-    // C++ calls functions that others may stand in for; which of its calls is meant, nobody there knows.
+    // An interposed function replaces every call of a C++ program, so a single call cannot be chosen.
     let cpp = |fault: &str| {
         let text = format!("{HEAD}program: {{cpp: 'rocrepro.h equal(1, 1)'}}\n")
             .replace("copy.zero", fault);
@@ -145,16 +145,20 @@ fn mistakes_are_told_at_their_place() {
     let python = call.replace("graph.launch-lost", "call.crash");
     assert!(!mistakes("a/b", &python, &Kernels::new()).is_empty());
     let plan = "needs: {with: dev}\nsteps: [{sync: device}]\n";
-    assert!(told(plan).iter().any(|m| m.contains("is only for programs")), "{:?}", told(plan));
+    assert!(
+        messages(plan).iter().any(|m| m.contains("is only for programs")),
+        "{:?}",
+        messages(plan)
+    );
     let leak = "{fault: call.leak, with: {call: hipMemcpy}}";
     assert_eq!(cpp(leak), [""; 0]);
     let plan = format!("{HEAD}steps: [{{sync: device}}]\n").replace("copy.zero", leak);
     let mistakes = mistakes("a/b", &plan, &Kernels::new());
-    assert!(mistakes.iter().any(|m| m.message.contains("only in C++ programs")), "{mistakes:?}");
+    assert!(mistakes.iter().any(|m| m.message.contains("only into C++ programs")), "{mistakes:?}");
 }
 
 #[test]
-fn a_program_from_elsewhere_is_refused_as_a_whole() {
+fn untrusted_program_is_rejected_as_a_whole() {
     let text = format!("{HEAD}program: {{command: [true], says: x}}\n");
     let case = Case::parse("a/b", &text).unwrap();
     let found = case::foreign(&case);
@@ -163,7 +167,7 @@ fn a_program_from_elsewhere_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_dollar_is_written_twice() {
+fn doubled_dollar_is_a_dollar() {
     let read = program(
         "matrix: {n: [3]}\nprogram: {command: [sh, -c, 'echo $$HOME $n $$$n $$'], exit: 0}\n",
     );
@@ -174,7 +178,7 @@ fn a_dollar_is_written_twice() {
 }
 
 #[test]
-fn a_program_is_not_named_like_the_helper() {
+fn program_cannot_have_the_name_of_the_helper() {
     let text = format!("{HEAD}program: {{python: rocrepro.py}}\n");
     let mut case = Case::parse("a/b", &text).unwrap();
     case.give_file(Some("import rocrepro\nrocrepro.equal(".to_owned()));

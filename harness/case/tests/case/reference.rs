@@ -1,12 +1,12 @@
-//! docs/language.md: everything that a case may say, from the schema, the declarations of the calls and the faults. Each example is a
-//! step of a case of the library, which the tests run.
+//! docs/language.md: everything that a case may contain, from the schema, the declarations of the calls and the faults.
+//! Each example is a step of a library case, which the tests run.
 
 use std::{collections::BTreeMap, fmt::Write, fs, sync::LazyLock};
 
 use plan::{Buffer, Call, Choice, Memory, Plan};
 use serde_json::{Map, Value};
 
-use super::texts::{CASES, root, stands_in};
+use super::texts::{CASES, assert_page, root};
 
 const PAGE: &str = "docs/language.md";
 
@@ -15,7 +15,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(&text).expect("the schema is JSON")
 });
 
-/// What a value is, in words; empty for a placeholder, which may stand for any.
+/// Describes the form of a value; empty for a placeholder, which may have any form.
 fn form(value: &Value) -> String {
     if let Some(name) = value["$ref"].as_str() {
         return named(name.trim_start_matches("#/$defs/")).to_owned();
@@ -56,7 +56,7 @@ fn form(value: &Value) -> String {
     }
 }
 
-/// Words with the form of what is inside, or others where that may be anything.
+/// Returns words with the form of the inner value, or `anything` if that may have any form.
 fn of(anything: &str, words: &str, inner: &Value) -> String {
     match form(inner).as_str() {
         "" => anything.to_owned(),
@@ -98,7 +98,7 @@ fn properties(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value["properties"].as_object().into_iter().flat_map(Map::iter)
 }
 
-/// The keys of every mapping that a value may be, one line each.
+/// Writes the keys of every mapping that a value may be, one line each.
 fn keys(value: &Value, page: &mut String) {
     for (key, inner) in properties(value) {
         let about =
@@ -122,7 +122,7 @@ fn keys(value: &Value, page: &mut String) {
     }
 }
 
-/// A step of a case as it stands in its file, by verb: the one with the most keys in the fewest lines.
+/// Returns an example of each verb: a step as written in a case file, with the most keys in the fewest lines.
 fn examples(cases: &BTreeMap<String, String>) -> BTreeMap<String, (String, String)> {
     let mut found: BTreeMap<String, (String, String)> = BTreeMap::new();
     for (case, text) in cases {
@@ -174,7 +174,7 @@ fn allocated_by(memory: Memory) -> &'static str {
     plan::api(&Call::Alloc { buffer: "b".to_owned(), stream }, &plan)
 }
 
-/// What a Python program says by the helper, from the helper's own text.
+/// Describes the functions of the helper for programs, from its own text.
 fn helper() -> String {
     let file = root().join("harness/cli/program/rocrepro.py");
     let text = fs::read_to_string(file).expect("the helper");
@@ -278,7 +278,7 @@ fn page() -> String {
             let _ = writeln!(page, "\n```yaml\n# {case}\n{step}\n```");
         }
     }
-    page.push_str("\n## Faults\n\nWhat `faults` plants, and `rocrepro run --fault` as well:\n\n");
+    page.push_str("\n## Faults\n\nFaults that `faults` and `rocrepro run --fault` inject:\n\n");
     for fault in device::Fault::ALL {
         let _ = writeln!(page, "* `{}`: {}", fault.name(), fault.about());
     }
@@ -286,8 +286,8 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_is_what_the_language_is() {
-    stands_in(
+fn page_matches_the_language() {
+    assert_page(
         PAGE,
         &page(),
         "ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case reference::",
@@ -295,14 +295,14 @@ fn the_page_is_what_the_language_is() {
 }
 
 #[test]
-fn every_kind_of_memory_is_told() {
+fn every_kind_of_memory_is_documented() {
     let text = fs::read_to_string(root().join("cases/schema.json")).expect("the schema");
     let schema: Value = serde_json::from_str(&text).expect("the schema is JSON");
     let on = &schema["properties"]["buffers"]["additionalProperties"]["properties"]["on"];
     assert_eq!(on["anyOf"][0]["enum"], serde_json::json!(MEMORIES.map(|(word, _)| word)));
 }
 
-/// A verb that no case uses has no example, and no trial that shows it.
+/// A verb that no case uses has neither an example nor a trial that tests it.
 #[test]
 fn every_verb_has_an_example() {
     let examples = examples(&CASES);

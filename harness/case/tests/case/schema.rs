@@ -15,7 +15,7 @@ fn schema() -> Value {
     serde_json::from_str(&text).expect("the schema is JSON")
 }
 
-/// A YAML document as an editor's language server hands it to a schema: plain scalars have types.
+/// Converts a YAML document to JSON as an editor's language server does for a schema: plain scalars have types.
 fn json_of(text: &str) -> Value {
     let mut parser = Parser::new_from_str(text);
     loop {
@@ -118,7 +118,7 @@ fn typical_mistakes_do_not_validate() {
 }
 
 #[test]
-fn the_verbs_and_their_keys_are_those_of_the_reader() {
+fn verbs_and_keys_match_the_reader() {
     let schema = schema();
     let properties =
         schema["$defs"]["step"]["properties"].as_object().expect("steps have properties");
@@ -135,7 +135,7 @@ fn the_verbs_and_their_keys_are_those_of_the_reader() {
     );
     for verb in plan::verbs() {
         let (keys, about, verb) = (verb.keys(), verb.about, verb.name);
-        // Verbs that take a bare name as well list the mapping as an alternative.
+        // Verbs that also take a bare name list the mapping as an alternative.
         let verb_schema = &properties[verb];
         let mapping = verb_schema.get("anyOf").map_or(verb_schema, |either| &either[1]);
         let known: BTreeSet<&str> = mapping["properties"]
@@ -152,7 +152,7 @@ fn the_verbs_and_their_keys_are_those_of_the_reader() {
     assert_eq!(schema["$defs"]["fault_name"]["enum"], Value::Array(faults));
 }
 
-/// A JSON object with its entries in this order.
+/// Formats a JSON object with its entries in this order.
 fn object(entries: &[(&str, String)]) -> String {
     let line = |(key, value): &(&str, String)| {
         let value = value.replace('\n', "\n  ");
@@ -162,12 +162,12 @@ fn object(entries: &[(&str, String)]) -> String {
     format!("{{\n{}\n}}", lines.join(",\n"))
 }
 
-/// What is said of a verb, as a sentence of its own.
+/// Turns the description of a verb into a sentence.
 fn sentence(about: &str) -> String {
     format!("{}{}.", about[..1].to_uppercase(), &about[1..])
 }
 
-/// What the declaration of a call says of its verb.
+/// Returns the schema of a verb from the declaration of its call; `None` for irregular verbs.
 fn declared(verb: &plan::Verb) -> Option<String> {
     let pretty = |value: Value| serde_json::to_string_pretty(&value).expect("JSON");
     let reference = |name: &str| ("$ref", pretty(format!("#/$defs/{name}").into()));
@@ -200,9 +200,9 @@ fn declared(verb: &plan::Verb) -> Option<String> {
     Some(object(&entries))
 }
 
-/// Each regular verb is in the schema as its call is declared; `ROCREPRO_WRITE_SCHEMA=1` puts it there.
+/// Each regular verb is in the schema as its call is declared. `ROCREPRO_WRITE_SCHEMA=1` updates the schema.
 #[test]
-fn regular_verbs_are_as_their_calls_are_declared() {
+fn regular_verbs_match_their_declarations() {
     let path = root().join("cases/schema.json");
     let text = std::fs::read_to_string(&path).expect("cases/schema.json");
     let mut written = text.clone();
@@ -243,12 +243,12 @@ fn regular_verbs_are_as_their_calls_are_declared() {
 }
 
 #[test]
-fn the_groups_of_a_stack_are_those_of_the_reader() {
+fn groups_of_a_stack_match_the_reader() {
     let schema = schema();
     assert_eq!(schema["$defs"]["group"]["enum"], json!(case::GROUPS));
 }
 
-/// The pointers (RFC 6901) of everything in a document.
+/// Collects the pointers (RFC 6901) of everything in a document.
 fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     all.push(at.to_owned());
     let mut below = |key: &str, value| {
@@ -263,7 +263,7 @@ fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
-/// What else might stand where this value stands; `None` is nothing.
+/// Returns values to try in place of this value; `None` removes it.
 fn others(value: &Value) -> Vec<Option<Value>> {
     let mut others = vec![None, Some(json!([value]))];
     others.extend([json!(null), json!({}), json!([]), json!(true), json!(0)].map(Some));
@@ -275,12 +275,13 @@ fn others(value: &Value) -> Vec<Option<Value>> {
     others
 }
 
-/// An editor must not call wrong what `check` takes. Each place of the library gets other values, and is tried by its last names once.
+/// The schema must not reject what `check` accepts. Each place of the library gets other values. Places with the same
+/// last two names are tried once.
 #[test]
-fn what_the_reader_takes_validates() {
+fn schema_accepts_what_the_reader_accepts() {
     let validator = jsonschema::validator_for(&schema()).expect("the schema is a schema");
     let (mut seen, mut refused, mut wrong) = (HashSet::new(), 0, Vec::new());
-    // The first trial tells most mistakes, and all of them take longer.
+    // The first trial shows most mistakes, and all trials take longer.
     let taken = |id: &str, text: &str| {
         Case::parse(id, text).is_ok_and(|case| {
             case.trials().first().is_none_or(|trial| analyse(&case, trial, &KERNELS).is_ok())
@@ -312,7 +313,7 @@ fn what_the_reader_takes_validates() {
                     }
                     (None, _) => unreachable!("what has a part is one of the two"),
                 }
-                // Most of what the schema takes is right, and a right case takes the longest to read.
+                // Most of what the schema accepts is valid, and valid cases take longest to read.
                 if !validator.is_valid(&changed) {
                     refused += 1;
                     if taken(id, &changed.to_string()) {

@@ -1,9 +1,9 @@
-//! The signatures that `known` and faults may expect, held against those that outcomes have had.
+//! Signatures that `known` entries and faults may expect, compared with those that outcomes have had.
 
 use case::{Kernels, mistakes};
 
-/// What is said of a case with these buffers that expects this signature.
-fn told(buffers: &[&str], signature: &str) -> Vec<String> {
+/// Returns the mistakes of a case with these buffers that expects this signature.
+fn messages(buffers: &[&str], signature: &str) -> Vec<String> {
     let buffers: String = buffers
         .iter()
         .map(|name| format!("  {name}: {{on: host.pinned, bytes: 64, fill: pattern}}\n"))
@@ -17,14 +17,14 @@ fn told(buffers: &[&str], signature: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_signature_that_was_seen_can_be_expected() {
+fn every_recorded_signature_can_be_expected() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../reports/snapshots");
     let mut seen = 0;
     for name in ["capture", "copies", "errors", "graphs", "kernels"] {
         let text = std::fs::read_to_string(format!("{folder}/{name}.snap")).expect("it is there");
-        // Two spaces, what was planted, and what came of it.
+        // A line has two spaces, the injected fault, and its result.
         let lines = text.lines().filter_map(|line| line.strip_prefix("  ")?.split_once(": "));
-        // A known failure stands there by its windows' signatures.
+        // A known failure is listed by the signatures of its `known` entries.
         let signatures = lines.flat_map(|(_, signature)| {
             let known =
                 signature.strip_prefix("known ").or_else(|| signature.strip_prefix("differs "));
@@ -34,7 +34,7 @@ fn every_signature_that_was_seen_can_be_expected() {
             let buffer = signature.split(':').nth(1).unwrap_or_default();
             let buffer = buffer.split('.').next().filter(|_| signature.starts_with("wrong-data"));
             let buffers: Vec<&str> = buffer.into_iter().collect();
-            assert_eq!(told(&buffers, signature), [""; 0], "{name}: {signature}");
+            assert_eq!(messages(&buffers, signature), [""; 0], "{name}: {signature}");
             seen += 1;
         }
     }
@@ -42,10 +42,10 @@ fn every_signature_that_was_seen_can_be_expected() {
 }
 
 #[test]
-fn what_no_outcome_can_have_is_told_with_what_was_meant() {
+fn impossible_signatures_are_reported_with_a_suggestion() {
     #[track_caller]
     fn check(signature: &str, expected: &str) {
-        assert_eq!(told(&[], signature).join(" | "), expected, "{signature}");
+        assert_eq!(messages(&[], signature).join(" | "), expected, "{signature}");
     }
     for good in [
         "wrong-data:*",
@@ -53,7 +53,7 @@ fn what_no_outcome_can_have_is_told_with_what_was_meant() {
         "api-error:hip*",
         "hang:teardown",
         "leak:process",
-        // What follows these is no status: a file, or words of the runtime.
+        // A file or words of the runtime follow these, not a status.
         "api-error:dlopen:libamdhip64.so.6",
         "api-error:queue:anything",
     ] {
@@ -66,19 +66,19 @@ fn what_no_outcome_can_have_is_told_with_what_was_meant() {
     );
     check("wrong-data:on.back:zero", "no check reads a buffer `on.back`; did you mean `own.back`?");
     check("wrong-data:own:zeros", "wrong bytes are never `zeros`; did you mean `zero`?");
-    check("crash:hipMaloc", "there is no function `hipMaloc`; did you mean `hipMalloc`?");
-    check("crash:hipMaloc*", "there is no function `hipMaloc*`; did you mean `hipMalloc`?");
+    check("crash:hipMaloc", "unknown function `hipMaloc`; did you mean `hipMalloc`?");
+    check("crash:hipMaloc*", "unknown function `hipMaloc*`; did you mean `hipMalloc`?");
     check(
         "api-error:hipMalloc:hipErrorOutofMemory",
-        "there is no status `hipErrorOutofMemory`; did you mean `hipErrorOutOfMemory`?",
+        "unknown status `hipErrorOutofMemory`; did you mean `hipErrorOutOfMemory`?",
     );
     check(
         "api-error:hipMalloc:HIPRAND_STATUS_NOT_IMPLEMENTED",
-        "there is no status `HIPRAND_STATUS_NOT_IMPLEMENTED`; ",
+        "unknown status `HIPRAND_STATUS_NOT_IMPLEMENTED`; ",
     );
     check(
         "api-error:*:hipErrorUnknown",
-        "`*` stands for any end, and is the last character; write `api-error:FUNCTION:STATUS`, or end with `*`",
+        "`*` matches any end, so it must be the last character; write `api-error:FUNCTION:STATUS`, or end with `*`",
     );
     check("teardown-crash:hipFree", "`teardown-crash` takes nothing after it; ");
 }

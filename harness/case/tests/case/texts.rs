@@ -1,4 +1,4 @@
-//! The files of the library, read once.
+//! Files of the library, read once.
 
 use std::{
     collections::BTreeMap,
@@ -8,29 +8,29 @@ use std::{
 
 use case::Kernels;
 
-/// The cases of the library, by their ids.
+/// Cases of the library, by id.
 pub(crate) static CASES: LazyLock<BTreeMap<String, String>> =
     LazyLock::new(|| texts(&root().join("cases"), "yaml"));
 
-/// Those whose body is steps.
+/// Cases whose body is steps, by id.
 pub(crate) static PLANS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let mut all = CASES.clone();
     all.retain(|_, text| !text.contains("\nprogram:"));
     all
 });
 
-/// The sources of the library's kernels, by their names.
+/// Sources of the library's kernels, by name.
 pub(crate) static KERNELS: LazyLock<Kernels> =
     LazyLock::new(|| texts(&root().join("kernels"), "hip"));
 
-/// The folder of the project.
+/// Returns the folder of the project.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Wants a page of the project to be this, and writes it where ROCREPRO_WRITE_REFERENCE is set.
+/// Checks that a page of the project has this text, or writes it if ROCREPRO_WRITE_REFERENCE is set.
 #[track_caller]
-pub(crate) fn stands_in(file: &str, page: &str, how: &str) {
+pub(crate) fn assert_page(file: &str, page: &str, how: &str) {
     let path = root().join(file);
     if std::env::var_os("ROCREPRO_WRITE_REFERENCE").is_some() {
         std::fs::write(&path, page).expect("it is written");
@@ -40,7 +40,7 @@ pub(crate) fn stands_in(file: &str, page: &str, how: &str) {
     assert!(page == written, "{file} is stale at {differs:?}; write it by `{how}`");
 }
 
-/// All files with this ending below a folder, by path without it.
+/// Returns all files with this extension below a folder, by path without the extension.
 fn texts(folder: &Path, ending: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("the folder is part of the project") {

@@ -1,4 +1,5 @@
-//! Every step of the case language is read, and is seen by the analyses: of order, and of what is there and written.
+//! Every step of the case language is read, and the analyses see its effects: on the order, on existence and on written
+//! memory.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use plan::{Call, Cpp, HipFunction, HipRole, InCapture, OnMemory, WorkStream};
 
 use super::texts::{KERNELS, PLANS};
 
-/// What stands around the steps.
+/// Beginning of the case, before the steps.
 const HEAD: &str = "\
 title: t
 source: s
@@ -21,7 +22,7 @@ buffers:
 steps:
 ";
 
-/// Captured work, as a graph and an executable one; the kernel writes `dst`.
+/// Captured work, as a graph and an executable graph. The kernel writes `dst`.
 const GRAPH: &str = "begin_capture: {stream: s}
 launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, stream: s}
 end_capture: {stream: s, graph: g}
@@ -34,13 +35,14 @@ instantiate: {exec: x, graph: g}";
 const MADE: &str = "empty_graph: {graph: g, nodes: 0}";
 const RUN: &str = "instantiate: {exec: x, graph: g}\nlaunch_graph: {exec: x, stream: s}";
 const LAUNCHED: &str = "launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, stream: s}";
-/// Reads what those write, on another stream.
+/// Reads the bytes that those steps write, on another stream.
 const READS: &str = "copy: {to: also, from: dst, stream: t}\nsync: t";
 const HANDLE: &str = "blaslt_create: h";
 const FILLED: &str = "fill: {buffer: in, numbers: f32}\nfill: {buffer: also, numbers: f32}";
 const PROBLEM: &str = "handle: h, dtype: f32, m: 2, n: 2, k: 2";
 
-/// A verb, what must come before its step, the step, and what behind it must be refused, by a part of the message.
+/// A verb, steps that must precede it, its step, and steps that must be rejected behind it, each with a part of the
+/// message.
 type Kind = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const STEPS: &[Kind] = &[
@@ -98,7 +100,7 @@ const STEPS: &[Kind] = &[
         &[(READS, ORDER), ("set_rows: {to: dst, value: 1, width: 9, height: 8}", "lie outside")],
     ),
     ("set", "", "set: {to: dst, value: 1, async: true, stream: s}", &[(READS, ORDER)]),
-    // One that is not asynchronous works in the null stream, whatever it names.
+    // A call that is not asynchronous works in the null stream, whatever stream it names.
     (
         "set",
         "",
@@ -131,7 +133,7 @@ const STEPS: &[Kind] = &[
         &[("end_capture: {stream: s, graph: h}", "is not capturing")],
     ),
     ("empty_graph", "", "empty_graph: {graph: g, nodes: 2}", &[("node_count: h", "was not made")]),
-    // Nodes of a graph that is made by hand; what is refused is what a launch of it does.
+    // Nodes of a graph that is built by hand. Its launch must be rejected.
     (
         "copy",
         MADE,
@@ -224,7 +226,7 @@ const STEPS: &[Kind] = &[
         "rand_create",
         "",
         "rand_create: {generator: g}",
-        &[("rand_seed: {generator: h, seed: 1}", "there is no generator `h`")],
+        &[("rand_seed: {generator: h, seed: 1}", "no generator `h`")],
     ),
     ("rand_seed", "rand_create: {generator: g}", "rand_seed: {generator: g, seed: 1}", &[]),
     ("rand_offset", "rand_create: {generator: g}", "rand_offset: {generator: g, offset: 1}", &[]),
@@ -247,14 +249,14 @@ const STEPS: &[Kind] = &[
         "rand_destroy",
         "rand_create: {generator: g}",
         "rand_destroy: g",
-        &[("rand_generate: {generator: g, to: dst}", "there is no generator `g`")],
+        &[("rand_generate: {generator: g, to: dst}", "no generator `g`")],
     ),
-    ("blaslt_create", "", HANDLE, &[("blaslt_destroy: i", "there is no hipBLASLt handle `i`")]),
+    ("blaslt_create", "", HANDLE, &[("blaslt_destroy: i", "no hipBLASLt handle `i`")]),
     (
         "blaslt_heuristic",
         HANDLE,
         "blaslt_heuristic: {PROBLEM}",
-        &[("blaslt_destroy: h\nblaslt_heuristic: {PROBLEM}", "there is no hipBLASLt handle `h`")],
+        &[("blaslt_destroy: h\nblaslt_heuristic: {PROBLEM}", "no hipBLASLt handle `h`")],
     ),
     (
         "blaslt_matmul",
@@ -266,14 +268,9 @@ const STEPS: &[Kind] = &[
         "blaslt_destroy",
         HANDLE,
         "blaslt_destroy: h",
-        &[("blaslt_destroy: h", "there is no hipBLASLt handle `h`")],
+        &[("blaslt_destroy: h", "no hipBLASLt handle `h`")],
     ),
-    (
-        "rocblas_create",
-        "",
-        "rocblas_create: h",
-        &[("rocblas_destroy: i", "there is no rocBLAS handle `i`")],
-    ),
+    ("rocblas_create", "", "rocblas_create: h", &[("rocblas_destroy: i", "no rocBLAS handle `i`")]),
     (
         "rocblas_gemm",
         "FILLED\nrocblas_create: h",
@@ -284,7 +281,7 @@ const STEPS: &[Kind] = &[
         "rocblas_destroy",
         "rocblas_create: h",
         "rocblas_destroy: h",
-        &[("rocblas_destroy: h", "there is no rocBLAS handle `h`")],
+        &[("rocblas_destroy: h", "no rocBLAS handle `h`")],
     ),
     ("check", "copy: {to: in, from: dst, stream: s}\nsync: s", "check: in", &[]),
     (
@@ -348,7 +345,7 @@ const STEPS: &[Kind] = &[
 
 const ORDER: &str = "order the two";
 
-/// Steps that make something wait, each with what is refused without it.
+/// Steps before a wait, the wait, and steps that are rejected without it.
 const WAITS: &[(&str, &str, &str)] = &[
     (LAUNCHED, "sync: s", READS),
     ("LAUNCHED\nrecord: {event: e, stream: s}", "sync_event: e", READS),
@@ -361,7 +358,7 @@ const WAITS: &[(&str, &str, &str)] = &[
     ("LAUNCHED\ncopy: {to: also, from: dst, stream: s}", "sync: device", "check: also"),
 ];
 
-/// The text of a case with these steps, and the kernels of the library.
+/// Returns the text of a case with these steps, and the kernels of the library.
 fn case_of(steps: &str) -> (String, Kernels) {
     let steps = [
         ("CAPTURED", CAPTURED),
@@ -381,13 +378,13 @@ fn case_of(steps: &str) -> (String, Kernels) {
     (format!("{HEAD}{lines}"), kernels)
 }
 
-/// What is said of these steps.
-fn told(steps: &str) -> Vec<String> {
+/// Returns the mistakes of these steps.
+fn messages(steps: &str) -> Vec<String> {
     let (text, kernels) = case_of(steps);
     mistakes("family/case", &text, &kernels).into_iter().map(|m| m.message).collect()
 }
 
-/// What the analyses see of the calls of a case's first trial: each of their effects by its name.
+/// Returns the names of the effects that the analyses see in the calls of a case's first trial.
 fn effects(text: &str, kernels: &Kernels) -> BTreeSet<String> {
     let case = Case::parse("family/case", text).unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"));
     let plan = lower(&case, &case.trials()[0], kernels, &[]).expect("it was checked").plan;
@@ -409,8 +406,8 @@ fn effects(text: &str, kernels: &Kernels) -> BTreeSet<String> {
         .collect()
 }
 
-/// Where a call is declared otherwise than its function: its arguments in C++, in which stream it works and whether a capture takes
-/// that for a node, and what it does to memory.
+/// Returns how the declaration of a call differs from its function: in the C++ arguments, in the stream, in whether a
+/// capture makes it a node, and in the effects on memory.
 fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     let mut wrong = Vec::new();
     let Cpp::Function(template) = call.cpp() else { return wrong };
@@ -422,7 +419,7 @@ fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     for (argument, parameter) in arguments.iter().zip(&function.parameters) {
         let (name, ty) = (parameter.name, parameter.ty);
         let right = match argument.strip_prefix("&{").and_then(|rest| rest.strip_suffix('}')) {
-            // A result, or what is made.
+            // A result, or a new handle.
             Some(given) => {
                 let out = matches!(parameter.role, HipRole::Out(_) | HipRole::InOut);
                 let of = given.split_once(": ").map(|(_, of)| of);
@@ -433,7 +430,7 @@ fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
                 "event" => ty == "hipEvent_t",
                 "graph" => ty == "hipGraph_t",
                 "exec" => ty == "hipGraphExec_t",
-                // What another argument is called is that one.
+                // An argument with the name of a parameter must be passed to that parameter.
                 _ => {
                     !arguments.contains(&&*format!("{{{name}}}"))
                         || *argument == format!("{{{name}}}")
@@ -472,9 +469,9 @@ fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     wrong
 }
 
-/// The declarations of calls beside what the table of functions has from the headers.
+/// Compares the declarations of calls with the table of functions that was made from the headers.
 #[test]
-fn a_call_is_declared_as_its_function_is() {
+fn calls_are_declared_like_their_functions() {
     let (_, kernels) = case_of("");
     let examples = STEPS.iter().map(|(_, before, step, _)| case_of(&format!("{before}\n{step}")).0);
     let texts: Vec<String> = examples.chain(PLANS.values().cloned()).collect();
@@ -504,7 +501,7 @@ fn a_call_is_declared_as_its_function_is() {
 }
 
 #[test]
-fn every_step_is_read_and_seen() {
+fn every_step_is_read_and_analysed() {
     let verbs: BTreeSet<&str> = plan::verbs().map(|verb| verb.name).collect();
     let tried: BTreeSet<&str> = STEPS.iter().map(|(verb, ..)| *verb).collect();
     assert!(tried.is_subset(&verbs), "{tried:?}");
@@ -513,7 +510,7 @@ fn every_step_is_read_and_seen() {
         let step = format!("- {}:", verb.name);
         assert!(PLANS.values().any(|text| text.contains(&step)), "no case has `{}`", verb.name);
     }
-    // What an analysis must see needs an example here, of one step that does it.
+    // Each effect that an analysis must see needs an example here.
     let (_, kernels) = case_of("");
     let steps = STEPS.iter().map(|(_, before, step, _)| format!("{before}\n{step}"));
     let waits = WAITS.iter().map(|(before, step, then)| format!("{before}\n{step}\n{then}"));
@@ -527,16 +524,16 @@ fn every_step_is_read_and_seen() {
     for (verb, before, step, wrong) in STEPS {
         assert!(step.starts_with(verb));
         let good = format!("{before}\n{step}");
-        assert_eq!(told(&good), [""; 0], "{verb}: {good}");
+        assert_eq!(messages(&good), [""; 0], "{verb}: {good}");
         for (then, part) in *wrong {
-            let found = told(&format!("{good}\n{then}"));
+            let found = messages(&format!("{good}\n{then}"));
             assert!(
                 found.iter().any(|message| message.contains(part)),
                 "{verb}, then {then}: {found:?}"
             );
-            // It is the step that makes it wrong, where that stands behind it.
+            // The mistake must come from the step: without it, the message must be absent.
             if *part == ORDER && !["fill", "equal", "differ", "rand_stream"].contains(verb) {
-                let without = told(&format!("{before}\n{then}"));
+                let without = messages(&format!("{before}\n{then}"));
                 let same = without.iter().any(|message| found.contains(message));
                 assert!(!same || *verb == "destroy_stream", "{verb}, {then}: {without:?}");
             }
@@ -545,22 +542,22 @@ fn every_step_is_read_and_seen() {
 }
 
 #[test]
-fn every_wait_is_seen() {
+fn every_wait_is_analysed() {
     for (before, step, then) in WAITS {
         let with = format!("{before}\n{step}\n{then}");
-        assert_eq!(told(&with), [""; 0], "{with}");
-        let without = told(&format!("{before}\n{then}"));
+        assert_eq!(messages(&with), [""; 0], "{with}");
+        let without = messages(&format!("{before}\n{then}"));
         assert!(without.iter().any(|message| message.contains(ORDER)), "{step}: {without:?}");
     }
 }
 
-/// A function that has a step is named with it; what is no function of the table lists a few that are.
+/// For a function that has its own step, the message names the step. For an unknown function it lists some known ones.
 #[test]
-fn a_hip_step_knows_what_other_steps_call() {
+fn hip_step_suggests_the_step_of_a_function() {
     let help = |function: &str| {
         let (text, kernels) = case_of(&format!("hip: {{call: {function}}}"));
-        let told = mistakes("a/b", &text, &kernels);
-        told.into_iter().find_map(|mistake| mistake.help).unwrap_or_default()
+        let messages = mistakes("a/b", &text, &kernels);
+        messages.into_iter().find_map(|mistake| mistake.help).unwrap_or_default()
     };
     assert_eq!(help("hipMemcpy"), "use its own step instead: `copy`");
     assert_eq!(help("hipStreamSynchronize"), "use its own step instead: `sync`");

@@ -7,7 +7,8 @@ use plan::{Call, Plan, Step};
 
 use super::texts::{KERNELS, PLANS};
 
-/// The plan without what a written case cannot keep: the trial's name, lines, and the numbers of ids and stamps.
+/// Returns the plan without what a written case cannot keep: the trial's name, lines, and the numbers of ids and
+/// stamps.
 fn comparable(plan: &Plan) -> Plan {
     fn walk(steps: &mut [Step], ids: &mut HashMap<u32, u32>) {
         for step in steps {
@@ -51,7 +52,7 @@ fn every_trial_of_the_library_survives() {
         for trial in case.trials() {
             let plan = analyse(&case, &trial, &KERNELS).expect("a good trial");
             let mut header = Header::of(&case, &trial);
-            // Libraries and functions are those of the plan.
+            // Libraries and functions are taken from the plan.
             header.needs.libraries = plan.libraries.clone();
             check(&case.trial_id(&trial), &plan, &header, &KERNELS);
             trials += 1;
@@ -61,7 +62,7 @@ fn every_trial_of_the_library_survives() {
 }
 
 #[test]
-fn what_cases_seldom_say_survives() {
+fn rare_features_of_cases_survive() {
     let text = r#"
 title: 'Odd "title": with, marks # and $n'
 about: "two\nlines"
@@ -116,7 +117,7 @@ known:
     assert!(written.contains("check: c\n"), "{written}");
 }
 
-/// Sources that stand in no block of lines as they are, and numbers of kernels whose parameters nobody can tell.
+/// Sources that cannot be written as literal blocks, and numbers for kernels with unknown parameters.
 #[test]
 fn odd_kernels_and_their_numbers_survive() {
     let source = |name: &str, before: &str, after: &str| {
@@ -152,9 +153,9 @@ fn odd_kernels_and_their_numbers_survive() {
     }
 }
 
-/// What a person would write: one number of work-items, and nothing that is usual.
+/// A person would write one number of work-items, and leave out defaults.
 #[test]
-fn a_launch_is_written_as_a_person_would_write_it() {
+fn launches_are_written_like_a_person_would() {
     for (given, written) in [
         ("items: 512", "items: 512}"),
         ("items: 1", "args: [b]}"),
@@ -175,9 +176,9 @@ fn a_launch_is_written_as_a_person_would_write_it() {
     }
 }
 
-/// A buffer that a check reads is implied by it only where nothing else uses it.
+/// A buffer that a check reads is implied only if nothing else uses it.
 #[test]
-fn what_a_check_reads_is_declared_where_other_steps_use_it_too() {
+fn checked_buffer_is_declared_if_other_steps_use_it() {
     let text = "title: t\nsource: s\nfaults: copy.zero\nbuffers:\n  b: {on: device, bytes: 64, fill: zero}\n  b.back: {on: host.pageable, bytes: 64}\nsteps:\n  - copy: {to: b.back, from: b, bytes: 64}\n  - check: b.back\n  - set: {to: b, value: 3}\n  - copy: {to: b.back, from: b, bytes: 32}\n  - check: b.back\n";
     let case = Case::parse("both", text).unwrap_or_else(|m| panic!("{m:#?}"));
     let trial = &case.trials()[0];
@@ -196,7 +197,7 @@ fn what_a_check_reads_is_declared_where_other_steps_use_it_too() {
     assert!(!written.contains("b.back"), "{written}");
 }
 
-/// A dollar is written twice, or it would name an axis.
+/// A dollar is doubled, because a single one would name an axis.
 #[test]
 fn dollars_survive() {
     let text = "title: costs $$5\nabout: '$$a and $$'\nsource: [$$]\nfaults: copy.zero\nenvironment: {A_VARIABLE: x$$y}\n\

@@ -176,7 +176,7 @@ fn limits_that_cannot_be_are_refused() {
         assert!(stderr.contains(wanted), "{stderr}");
     }
     for (option, told) in [
-        ("-s 1024", "stack=1M, not 8M; give `--limit stack=1M` or less"),
+        ("-s 1024", "stack=1M, not 8M; use `--limit stack=1M` or less"),
         ("-v 8388608", "memory=8G, not unlimited"),
         ("-d 8388608", "data=8G, not unlimited"),
         ("-f 0", "file-size=0, not unlimited"),

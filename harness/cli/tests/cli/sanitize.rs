@@ -173,7 +173,7 @@ fn workgroups_that_wait_for_nobody_are_told_to_hang() {
     assert_eq!(status, Some(1), "{stdout}");
     assert!(stdout.contains("hang:"), "{stdout}");
     // The instruction that looks, and that others could not have set the flag.
-    let line = stdout.lines().find(|line| line.contains("The device says what does not end"));
+    let line = stdout.lines().find(|line| line.contains("The device reports what hangs"));
     let line = line.unwrap_or_default();
     assert!(line.contains("kernel add_u32: wave 0 of workgroup 0 waits at `"), "{stdout}");
     assert!(line.contains("for another value at 0x"), "{stdout}");

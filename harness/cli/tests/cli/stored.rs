@@ -230,7 +230,7 @@ fn nothing_of_a_foreign_file_is_kept() {
     let told = ends(at, &["store", "add", "--store", "later", "good"], 2);
     assert!(told.contains("is not a results store of rocrepro"), "{told}");
     assert_eq!(fs::read(at.join("later")).expect("a file"), foreign);
-    assert!(ends(at, &["history", "case", "--store", "no"], 2).contains("there is no store"));
+    assert!(ends(at, &["history", "case", "--store", "no"], 2).contains("store `no` does not exist"));
     assert!(!at.join("no").exists());
 }
 

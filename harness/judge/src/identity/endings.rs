@@ -1,28 +1,28 @@
-//! Reads from what a process wrote why it ended.
+//! Finds out from the output of a process why it ended.
 
 use super::SourcePlace;
 
-/// Longest text of a last line, in characters.
+/// Maximum length of a last line, in characters.
 const LONGEST: usize = 100;
 
-/// Begins the report of an exception in Python.
+/// First line of an exception report of Python.
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
-/// Folders of files that are not the user's own: Python's library, installed packages and rocrepro's helper.
+/// Parts of the paths of files that are not the user's own: Python's library, installed packages and rocrepro's helper.
 const INSTALLED: [&str; 5] =
     ["/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "/rocrepro.py"];
 
-/// Words of names whose values are not shown.
+/// Parts of names whose values are removed because they may be secrets.
 const SECRET: [&str; 7] =
     ["passw", "secret", "token", "api_key", "access_key", "credential", "authorization"];
 
-/// An exception of Python, as its report says.
+/// A Python exception, parsed from its traceback.
 pub(crate) struct Raised {
-    /// The type, without the module.
+    /// Type, without the module.
     pub(crate) name: String,
-    /// The text.
+    /// Message of the exception.
     pub(crate) text: String,
-    /// The innermost place in the user's own files.
+    /// Innermost place in the user's own files.
     pub(crate) place: Option<SourcePlace>,
 }
 
@@ -49,7 +49,8 @@ pub(crate) fn raised(text: &str) -> Option<Raised> {
     })
 }
 
-/// Returns the innermost place in the user's own files of the thread that a signal ended, as Python's faulthandler says.
+/// Returns the innermost place in the user's own files of the thread that received the signal, from the report of
+/// Python's `faulthandler`.
 pub(super) fn last_place(text: &str) -> Option<SourcePlace> {
     let (_, report) = text.split_once("Fatal Python error: ")?;
     let (_, thread) = report.split_once("Current thread ")?;
@@ -57,7 +58,7 @@ pub(super) fn last_place(text: &str) -> Option<SourcePlace> {
     own(frames)
 }
 
-/// Returns why a C++ program ended itself: the type of an exception that was not caught, or an assertion.
+/// Returns why a C++ program aborted: the type of an uncaught exception, or a failed assertion.
 pub(super) fn gave_up(text: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let thrown = line.split_once("terminate called after throwing an instance of '");
@@ -68,7 +69,7 @@ pub(super) fn gave_up(text: &str) -> Option<String> {
     })
 }
 
-/// Reads `  File "PATH", line 12, in main`, with the whole path.
+/// Parses a line of a traceback, for example `  File "PATH", line 12, in main`. The whole path is kept.
 fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
     let (file, rest) = line.strip_prefix("  File \"")?.split_once("\", line ")?;
     let (number, name) = rest.split_once(before_function).unwrap_or((rest, ""));
@@ -79,8 +80,7 @@ fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
     })
 }
 
-/// Returns the first of these places that is in a file of the user's own, and where none is the first, with the name of
-/// the file.
+/// Returns the first place in a user's own file, or the first place if none is. The folder of the file is removed.
 fn own(places: impl Iterator<Item = SourcePlace>) -> Option<SourcePlace> {
     let places: Vec<SourcePlace> = places.collect();
     let is_own = |place: &&SourcePlace| {
@@ -98,7 +98,8 @@ pub(super) fn without_module(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// Returns the last line of a text that is not empty; of a Python program that ended with an exception, the exception.
+/// Returns the last line of a text that is not blank. If a Python program ended with an exception, returns the line of
+/// the exception.
 pub fn last_words(text: &str) -> Option<&str> {
     let lines = || text.lines().map(str::trim_end).filter(|line| !line.trim().is_empty());
     let traceback = lines().enumerate().filter(|(_, line)| line.trim() == TRACEBACK).last();
@@ -107,8 +108,8 @@ pub fn last_words(text: &str) -> Option<&str> {
     exception.or_else(|| lines().next_back()).map(str::trim)
 }
 
-/// Returns a line without addresses, numbers, folders, times and the values of secrets: what is left is the same in every
-/// run of the same failure.
+/// Removes what changes between runs of the same failure from a line: addresses, numbers, folders, times and the values
+/// of secrets.
 pub(super) fn normalised(line: &str) -> String {
     let mut words = Vec::new();
     let mut is_value = false;
@@ -122,7 +123,7 @@ pub(super) fn normalised(line: &str) -> String {
             continue;
         }
         let path = word.trim_start_matches(['\'', '"', '`', '(']);
-        // Of a path its last part.
+        // Keep only the last part of a path.
         let word = match path.starts_with('/') && path.len() > 1 {
             true => path.trim_end_matches('/').rsplit('/').next().unwrap_or(path),
             false => word,
@@ -136,20 +137,20 @@ pub(super) fn normalised(line: &str) -> String {
     }
 }
 
-/// Returns the name in `name=value` or `name:` where it says that the value is a secret.
+/// Returns the name in `name=value` or `name:` if it says that the value is a secret, for example `api_key`.
 fn secret(word: &str) -> Option<&str> {
     let (name, _) = word.split_once(['=', ':'])?;
     let lower = name.to_lowercase();
     SECRET.iter().any(|part| lower.contains(part)).then_some(name)
 }
 
-/// Returns the name of a function; nothing for the code of a file, which Python calls `<module>`.
+/// Returns the name of a function; empty for code at file level, which Python calls `<module>`.
 pub(crate) fn function(name: &str) -> String {
     let name = name.trim().trim_matches(['<', '>']);
     if name == "module" { String::new() } else { name.to_owned() }
 }
 
-/// Replaces every number by `#`, in hexadecimal too.
+/// Replaces every decimal or hexadecimal number by `#`.
 fn numbers_out(word: &str) -> String {
     let (mut out, mut rest) = (String::new(), word);
     while let Some(first) = rest.chars().next() {
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leaves_out_what_changes_from_run_to_run() {
+    fn normalised_lines_omit_numbers_folders_and_secrets() {
         let check = |line: &str, expected: &str| assert_eq!(normalised(line), expected, "{line}");
         check("error at 0x7f12ab: 17 of 4096 differ", "error at #: # of # differ");
         check("/tmp/x.3/repro: cannot open '/tmp/ab/data.bin'", "repro: cannot open data.bin'");
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn python_programs_are_known_by_their_exception() {
+    fn last_line_of_a_python_program_is_its_exception() {
         let text = "warming up\nTraceback (most recent call last):\n  File \"x.py\", line 3, in <module>\n    f()\n\
                     RuntimeError: HIP error: invalid device function\nCompile with `TORCH_USE_HIP_DSA` to see more.\n\n";
         assert_eq!(last_words(text), Some("RuntimeError: HIP error: invalid device function"));
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_an_exception_is_in_the_users_own_files() {
+    fn exception_place_is_in_the_users_own_files() {
         let report = |frames: &[&str], last: &str| {
             let frames: String =
                 frames.iter().map(|f| format!("  File \"{f}\", line 4, in g\n    x\n")).collect();

@@ -5,19 +5,19 @@ use plan::program::ProgramBody;
 
 use crate::{Kind, Outcome, ProgramContext, ProgramSeen, Said};
 
-/// The loader's and Python's words for a function that no loaded library has.
+/// Message of the loader and of Python for an HSA function that no loaded library defines.
 const UNDEFINED: &str = "undefined symbol: hsa_";
 
-/// Returns the HIP runtime that a program brought itself; none where it used that of the stack, which has the build id `runtime`, if
-/// any.
+/// Returns the HIP runtime that a program brought itself; `None` if it used the one of the stack, whose build id is
+/// `runtime`.
 pub fn brought<'a>(witnesses: &'a [Witness], runtime: Option<&str>) -> Option<&'a Mapped> {
     let reached = witnesses.iter().filter(|witness| witness.reached);
     reached.filter_map(Witness::hip).find(|hip| hip.build_id.as_deref() != runtime)
 }
 
-/// Returns why a program that says that it has nothing to test may say so only because its calls went elsewhere.
+/// Replaces a skip by a `no-verdict` outcome if the program may have skipped only because its calls bypassed the device.
 ///
-/// A program that the stack's compiler made is linked to HIP, so that HIP is loaded before the program decides that it skips.
+/// A program that the stack's compiler built is linked to HIP, so HIP is loaded before the program decides to skip.
 pub(crate) fn instead_of_skip(
     seen: &ProgramSeen<'_>,
     context: &ProgramContext<'_>,
@@ -31,7 +31,7 @@ pub(crate) fn instead_of_skip(
     why.map_or(skip.clone(), |outcome| outcome.with([format!("The program: {}", skip.summary)]))
 }
 
-/// Returns why calls of the program went, or could have gone, past the device.
+/// Returns a `no-verdict` outcome if calls of the program bypassed the device, or may have.
 pub(crate) fn astray(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     if let Some(symbol) = undefined(seen) {
         let why = format!(
@@ -57,7 +57,7 @@ pub(crate) fn astray(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     Some(Outcome::no_verdict("stack", why))
 }
 
-/// Returns that the program loaded HIP and no process of it initialised the device.
+/// Returns a `no-verdict` outcome if the program loaded HIP but no process initialised the device.
 pub(crate) fn never(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     if seen.witnesses.iter().any(|witness| witness.reached) {
         return None;
@@ -75,7 +75,7 @@ fn hint_newer() -> String {
     "Hint: use an older version of the package that brings ROCm, or a newer rocrepro".to_owned()
 }
 
-/// The function of HSA that the loader did not find, as it or Python says.
+/// Returns the HSA function that the loader did not find, from its own or Python's message.
 fn undefined(seen: &ProgramSeen<'_>) -> Option<String> {
     let exceptions = seen.said.iter().filter_map(|said| match said {
         Said::Exception { text, .. } => Some(text.as_str()),
@@ -86,7 +86,7 @@ fn undefined(seen: &ProgramSeen<'_>) -> Option<String> {
     texts.find_map(undefined_in)
 }
 
-/// Returns the function of HSA that a text of the loader or of Python says is not defined.
+/// Returns the undefined HSA function that a message of the loader or of Python names.
 fn undefined_in(text: &str) -> Option<String> {
     let at = text.find(UNDEFINED)? + UNDEFINED.len() - "hsa_".len();
     let name = |c: char| c.is_ascii_alphanumeric() || c == '_';

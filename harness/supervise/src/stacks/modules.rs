@@ -1,4 +1,5 @@
-//! The files in the memory of another process, how their functions are left, and what these are called.
+//! Finds the chain of calls of a thread in another process, and the names of the functions, from the files that the
+//! process has mapped.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -16,36 +17,36 @@ use object::{Endianness, Object, ObjectSection, ObjectSegment, SegmentFlags};
 
 use super::stopped::Registers;
 
-/// The memory of a process, as far as its calls need it.
+/// Mapped files of a process, with the data that is needed to find and name calls.
 pub(super) struct Modules {
     memory: File,
     unwinder: UnwinderX86_64<Vec<u8>>,
     files: Vec<Mapped>,
 }
 
-/// Code of a file in memory.
+/// Mapped code of a file.
 struct Mapped {
     at: Range<u64>,
-    /// The name of the file without its folder.
+    /// Name of the file, without its folder.
     name: String,
-    /// What is added to an address of the file.
+    /// Difference between an address in memory and the address in the file.
     bias: u64,
     file: File,
-    /// Read when the first of them is asked for: a large library has hundreds of thousands, and few libraries are asked.
+    /// Read on first use: a large library has hundreds of thousands of symbols, and few libraries are needed.
     symbols: OnceCell<Vec<Symbol>>,
 }
 
-/// A function and where it is in its file. Few of them are asked for their names.
+/// A function, and its position in its file. The name is read only when it is needed.
 struct Symbol {
     at: Range<u64>,
-    /// Where its name begins in the file.
+    /// Offset in the file at which the name begins.
     name: u64,
 }
 
-/// Bytes of the longest name that is told, with templates in it.
+/// Maximum length of a name in bytes; C++ templates make long ones.
 const LONGEST: usize = 1 << 16;
 
-/// A part of a file that may be executed, as `/proc/PID/maps` has it.
+/// Executable part of a file, as listed in `/proc/PID/maps`.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
     at: Range<u64>,
@@ -54,13 +55,13 @@ struct Part {
 }
 
 impl Modules {
-    /// None where the process is gone, or not to be looked at.
+    /// Returns `None` if the process has ended, or may not be read.
     pub(super) fn of(pid: i32) -> Option<Modules> {
         let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
         let mut modules = Modules { memory, unwinder: UnwinderX86_64::new(), files: Vec::new() };
         for part in maps.lines().filter_map(part) {
-            // As the process sees it: it may have a view of its own of the file system.
+            // The path is resolved as in the process, which may have its own view of the file system.
             let Ok(file) = File::open(format!("/proc/{pid}/root{}", part.path)) else { continue };
             if let Some((module, mapped)) = read(&part, file) {
                 modules.unwinder.add_module(module);
@@ -70,7 +71,7 @@ impl Modules {
         Some(modules)
     }
 
-    /// Where the calls of a thread are, the innermost first, `most` of them. The thread stands still for it.
+    /// Returns the addresses of up to `most` calls of a thread, the innermost first. The thread must be stopped.
     pub(super) fn calls(&self, at: &Registers, most: usize) -> Vec<u64> {
         let mut cache = CacheX86_64::<_>::new();
         let registers = UnwindRegsX86_64::new(at.instruction, at.stack, at.frame);
@@ -84,13 +85,14 @@ impl Modules {
             self.unwinder.iter_frames(at.instruction, registers, &mut cache, &mut word);
         let mut calls = Vec::new();
         while let (true, Ok(Some(frame))) = (calls.len() < most, frames.next()) {
-            // A return address may be behind the last instruction of its function.
+            // A return address may be behind the last instruction of its function; this address is not.
             calls.push(frame.address_for_lookup());
         }
         calls
     }
 
-    /// The function at an address and its file, or as much of it as is known. From `until` on no more names are read.
+    /// Returns the function at an address and its file, or as much of that as is known. After `until` no more symbol
+    /// tables are read.
     pub(super) fn named(&self, address: u64, until: Instant) -> String {
         let Some(file) = self.files.iter().find(|file| file.at.contains(&address)) else {
             return format!("{address:#x}");
@@ -110,9 +112,9 @@ impl Modules {
     }
 }
 
-/// The name of a function as its source has it.
+/// Demangles the name of a C++ or Rust function.
 fn plain(name: &str) -> String {
-    // Rust's older names look like C++'s.
+    // Try Rust first, because its older mangled names look like C++ names.
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }
@@ -125,7 +127,7 @@ fn plain(name: &str) -> String {
     cpp.unwrap_or_else(|_| name.to_owned())
 }
 
-/// A line of `/proc/PID/maps`, where it is of code in a file.
+/// Parses a line of `/proc/PID/maps`; `None` unless it describes code in a file.
 fn part(line: &str) -> Option<Part> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
@@ -139,11 +141,11 @@ fn part(line: &str) -> Option<Part> {
     path.starts_with('/').then(|| Part { at, offset, path: path.to_owned() })
 }
 
-/// How the functions of a part are left.
+/// Reads the unwind tables of a part.
 fn read(part: &Part, file: File) -> Option<(Module<Vec<u8>>, Mapped)> {
     let cache = ReadCache::new(&file);
     let elf = object::File::parse(&cache).ok()?;
-    // The segment whose bytes are mapped there. Segments begin anywhere in a page, so two may share one.
+    // Find the segment whose bytes are mapped there. Segments begin anywhere in a page, so two may share a page.
     let segment = elf.segments().find(|segment| {
         let (offset, size) = segment.file_range();
         let page = offset & !0xfff;
@@ -172,7 +174,7 @@ fn read(part: &Part, file: File) -> Option<(Module<Vec<u8>>, Mapped)> {
     Some((module, Mapped { at: part.at.clone(), name, bias, file, symbols: OnceCell::new() }))
 }
 
-/// The functions of a file, in the order of their addresses.
+/// Returns the functions of a file, in the order of their addresses.
 fn symbols(file: &File) -> Vec<Symbol> {
     let cache = ReadCache::new(file);
     let Ok(elf) = ElfFile64::<Endianness, _>::parse(&cache) else { return Vec::new() };
@@ -192,7 +194,7 @@ fn symbols(file: &File) -> Vec<Symbol> {
     symbols.into_iter().map(|((start, end), name)| Symbol { at: start..end, name }).collect()
 }
 
-/// The name that begins there in a file.
+/// Reads the name that begins at an offset in a file.
 fn name(file: &File, at: u64) -> Option<String> {
     let mut bytes = vec![0; LONGEST];
     let read = file.read_at(&mut bytes, at).ok()?;
@@ -205,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_source() {
+    fn demangles_cpp_and_rust_names() {
         assert_eq!(plain("hipMemcpy"), "hipMemcpy");
         assert_eq!(plain("_ZN6worker6memory4copy17h09c7ed967b3cbde5E"), "worker::memory::copy");
         assert_eq!(plain("_ZN3hip6Stream4WaitEPS0_i"), "hip::Stream::Wait");
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_maps() {
+    fn parses_lines_of_maps() {
         let code = "7f22a0a00000-7f22a0b00000 r-xp 00028000 fe:00 123        /opt/a b/libx.so.1";
         let expected = Part {
             at: 0x7f22_a0a0_0000..0x7f22_a0b0_0000,

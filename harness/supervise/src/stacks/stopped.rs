@@ -1,4 +1,4 @@
-//! A thread of another process, stopped for a moment.
+//! Stops a thread of another process for a moment.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use nix::sys::ptrace::{self, Options};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-/// How long a thread may take to stop. One in an uninterruptible wait of a driver does not stop before that is over.
+/// Maximum time for a thread to stop. A thread in an uninterruptible wait of a driver stops only after that wait.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Where a thread is: its next instruction, its stack and its frame.
+/// Registers that locate a thread: its next instruction, its stack and its frame.
 #[derive(Debug)]
 pub(super) struct Registers {
     pub(super) instruction: u64,
@@ -17,21 +17,21 @@ pub(super) struct Registers {
     pub(super) frame: u64,
 }
 
-/// It goes on when this is dropped, and where this process ends.
+/// A stopped thread. It continues when this is dropped, or when this process ends.
 pub(super) struct Stopped {
     tid: Pid,
 }
 
 impl Stopped {
-    /// None where this process may not look (Yama, another user), or the thread does not stop.
+    /// Stops a thread. Returns `None` if this process may not trace it (Yama, another user) or it does not stop.
     pub(super) fn stop(tid: i32) -> Option<Stopped> {
         let tid = Pid::from_raw(tid);
         ptrace::seize(tid, Options::empty()).ok()?;
-        // From here on it must be let go.
+        // From here on the thread must be released, which `Drop` does.
         let stopped = Stopped { tid };
         ptrace::interrupt(tid).ok()?;
         let begun = Instant::now();
-        // The end of a process is not waited for here: whoever started it does that.
+        // Do not reap the process here: the thread that started it does that.
         let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::__WALL;
         while waitid(Id::Pid(tid), flags).ok()? == WaitStatus::StillAlive {
             if begun.elapsed() >= PATIENCE {

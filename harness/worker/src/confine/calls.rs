@@ -1,17 +1,17 @@
-//! The system calls that the worker of a case from elsewhere may make: those of a list, and no others.
+//! Allows the worker of an untrusted case only the system calls of a list.
 //!
-//! The list was measured (every case of the library, traced) and extended by calls of the same kind that reach nothing outside:
-//! memory, threads, time, waiting, and files that Landlock has let it open. What is not on it fails with EPERM.
+//! The list was measured by tracing every case of the library, and extended by similar calls that reach nothing
+//! outside: memory, threads, time, waiting, and files that Landlock has allowed to open. Other calls fail with EPERM.
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition,
     SeccompFilter, SeccompRule, TargetArch,
 };
 
-/// Calls that are allowed whatever their arguments are.
+/// System calls that are allowed with any arguments.
 #[cfg(target_arch = "x86_64")]
 const CALLS: &[libc::c_long] = &[
-    // Files: Landlock decides which.
+    // Files, of which Landlock decides.
     libc::SYS_open,
     libc::SYS_openat,
     libc::SYS_close,
@@ -52,7 +52,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_memfd_create,
-    // What is known of a path: Landlock has no say in it.
+    // Attributes of paths, which Landlock does not restrict.
     libc::SYS_stat,
     libc::SYS_fstat,
     libc::SYS_lstat,
@@ -105,7 +105,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_time,
     libc::SYS_times,
     libc::SYS_restart_syscall,
-    // Threads and this process; `clone` and others are below.
+    // Threads and this process. `clone` and others are added below, with conditions.
     libc::SYS_clone3,
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -144,10 +144,11 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_uname,
 ];
 
-/// glibc asks by `ioctl` whether it prints to a terminal, in two ways, and programs what waits in a pipe.
+/// Requests of `ioctl` that are allowed: glibc asks in two ways whether a descriptor is a terminal, and programs ask
+/// how many bytes wait in a pipe.
 const IOCTLS: [u64; 7] = [0x5401, 0x802c_542a, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451];
 
-/// The types of `ioctl` that the drivers of GPUs have: `amdkfd` and DRM.
+/// Types of `ioctl` requests of the GPU drivers: `amdkfd` and DRM.
 const GPU_IOCTLS: [u8; 2] = [b'K', b'd'];
 
 const FCNTLS: [libc::c_int; 14] = [
@@ -170,16 +171,17 @@ const FCNTLS: [libc::c_int; 14] = [
 const PRCTLS: [libc::c_int; 4] =
     [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_CAPBSET_READ, libc::PR_SET_VMA];
 
-/// Flags of `clone` that a new thread has and a new process has not.
+/// Flags of `clone` that a new thread has and a new process lacks.
 const THREAD: u64 = (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
 
-/// Flags of `clone` that give a thread of root namespaces of its own.
+/// Flags of `clone` that put a thread of root into new namespaces.
 const NAMESPACES: u64 = 0x7e02_0000;
 
-/// Lets this thread, and all that it starts from now on, make no other call than those of the list.
+/// Restricts this thread, and everything that it starts from now on, to the calls of the list.
 pub(super) fn restrict(gpu: bool) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    // Its flags are behind a pointer, which a filter cannot look at. The C library then takes `clone`.
+    // A filter cannot examine the flags of `clone3`, which are behind a pointer. If it fails, the C library uses
+    // `clone`.
     let no_clone3 = filter(
         [(libc::SYS_clone3, Vec::new())].into(),
         SeccompAction::Allow,
@@ -221,7 +223,7 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
         for kind in GPU_IOCTLS {
             ioctls.push(one(1, Width::Dword, Is::MaskedEq(0xff00), u64::from(kind) << 8)?);
         }
-        // The runtime lets its threads run on all processors.
+        // The runtime sets the processor affinity of its threads.
         rules.insert(libc::SYS_sched_setaffinity, Vec::new());
     }
     let own = u64::from(std::process::id());
@@ -232,10 +234,10 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
         libc::SYS_clone,
         vec![one(0, Width::Qword, Is::MaskedEq(THREAD | NAMESPACES), THREAD)?],
     );
-    // To itself, and to its group, in which Landlock protects all others.
+    // Signals to itself and to its group; Landlock protects other processes.
     rules.insert(libc::SYS_kill, any(0, &[own, 0])?);
     rules.insert(libc::SYS_tgkill, any(0, &[own])?);
-    // To look at limits, not to set them.
+    // Limits may be read but not set.
     rules.insert(libc::SYS_prlimit64, vec![one(2, Width::Qword, Is::Eq, 0)?]);
     Ok(rules)
 }

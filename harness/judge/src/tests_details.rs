@@ -1,4 +1,4 @@
-//! What an outcome tells besides its kind: where, from which evidence, and in which words.
+//! Tests of the location, the evidence and the texts of an outcome.
 
 use plan::{Call, Dtype, Event, MatmulProblem, Operands, Phase, Place, Plan, Step};
 
@@ -17,19 +17,19 @@ fn place(buffer: &str, offset: u64) -> Place {
     Place { offset, ..at(buffer) }
 }
 
-/// What is said of the wrong bytes of a check.
-fn told(plan: Plan, id: u32, change: impl FnOnce(&mut Vec<u8>)) -> (String, Vec<String>) {
+/// Returns summary and details of a check that read wrong bytes.
+fn explained(plan: Plan, id: u32, change: impl FnOnce(&mut Vec<u8>)) -> (String, Vec<String>) {
     let outcome = Run::healthy(plan).read(id, 0, change).judge();
     assert_eq!(outcome.kind, Kind::WrongData, "{outcome:#?}");
     (outcome.summary, outcome.details)
 }
 
 fn zeroed(plan: Plan, id: u32) -> String {
-    told(plan, id, |bytes| bytes.fill(0)).0
+    explained(plan, id, |bytes| bytes.fill(0)).0
 }
 
 #[test]
-fn what_would_be_right_is_named_by_the_call_that_made_it() {
+fn right_bytes_are_named_after_the_call_that_wrote_them() {
     let made = |calls: Vec<Step>, id: u32, what: &str| {
         let body = calls.into_iter().chain([copy(90, 8, "back", "dst", 64), read(91, 9, "back")]);
         let summary = zeroed(plan(64, body.collect(), vec![]), 91);
@@ -59,7 +59,7 @@ fn what_would_be_right_is_named_by_the_call_that_made_it() {
     let numbers = step(1, 4, numbers);
     let through = copy(2, 5, "dst", "src", 64);
     made(vec![numbers, through], 3, "the numbers written at line 4 (fill of src)");
-    // Put together from two fills: no write of a fill has it all.
+    // Two fills wrote one half each, so no single fill has all the bytes.
     let half = |id, line, from: &str, offset| {
         let call = Call::Copy {
             to: place("dst", offset),
@@ -102,13 +102,13 @@ fn what_would_be_right_is_named_by_the_call_that_made_it() {
 }
 
 #[test]
-fn of_several_versions_the_likeliest_is_named() {
+fn likeliest_version_is_named() {
     let got = |id: u32| {
         let mut bytes = vec![0; 64];
         plan::pattern(plan::fill_stamp(id, 0), &mut bytes);
         bytes
     };
-    // What the buffer itself held before others that held the same.
+    // An earlier version of the buffer itself is likelier than the same bytes in other buffers.
     let body = vec![
         fill(1, 2, "src"),
         copy(2, 3, "back", "src", 64),
@@ -118,9 +118,9 @@ fn of_several_versions_the_likeliest_is_named() {
         copy(6, 7, "back", "dst", 64),
         read(7, 8, "back"),
     ];
-    let (summary, _) = told(plan(64, body, vec![]), 7, |bytes| *bytes = got(1));
+    let (summary, _) = explained(plan(64, body, vec![]), 7, |bytes| *bytes = got(1));
     assert!(summary.contains("an earlier version that `back` held"), "{summary}");
-    // What another buffer held later is no later version, and a call that was made once has no iteration.
+    // Later content of an unrelated buffer is not a later version, and a call that runs once has no iteration.
     let around = |count: u32| {
         let looped = vec![fill(3, 4, "src"), copy(4, 5, "back", "src", 64)];
         let body = vec![
@@ -132,16 +132,16 @@ fn of_several_versions_the_likeliest_is_named() {
         ];
         plan(64, body, vec![])
     };
-    let (summary, _) = told(around(2), 5, |bytes| *bytes = got(6));
+    let (summary, _) = explained(around(2), 5, |bytes| *bytes = got(6));
     let text = "the bytes of `aux`, the pattern written at line 7 (fill of aux); right would be the pattern written at line \
                 4 (fill of src, iteration 2)";
     assert!(summary.contains(text), "{summary}");
-    let (summary, _) = told(around(2), 5, |bytes| *bytes = got(1));
+    let (summary, _) = explained(around(2), 5, |bytes| *bytes = got(1));
     assert!(summary.contains("the pattern written at line 2 (fill of aux);"), "{summary}");
 }
 
 #[test]
-fn ranges_of_one_kind_from_several_writes_are_told_one_by_one() {
+fn ranges_from_several_writes_are_listed() {
     let body = vec![fill(1, 3, "back"), fill(2, 4, "back"), fill(3, 5, "back"), read(4, 6, "back")];
     let old = |id: u32| {
         let mut bytes = vec![0; 320];
@@ -149,7 +149,7 @@ fn ranges_of_one_kind_from_several_writes_are_told_one_by_one() {
         bytes
     };
     let (first, second) = (old(1), old(2));
-    let (summary, details) = told(plan(320, body.clone(), vec![]), 4, |bytes| {
+    let (summary, details) = explained(plan(320, body.clone(), vec![]), 4, |bytes| {
         bytes[..16].copy_from_slice(&first[..16]);
         bytes[64..80].copy_from_slice(&second[64..80]);
     });
@@ -157,9 +157,9 @@ fn ranges_of_one_kind_from_several_writes_are_told_one_by_one() {
     assert!(details[0].starts_with("Bytes 0..15: an earlier version"), "{details:?}");
     assert!(details[0].contains("line 3") && details[1].contains("line 4"), "{details:?}");
     assert!(!details.iter().any(|line| line.contains("ranges more")), "{details:?}");
-    // Eight are told, and of more how many.
+    // Eight ranges are listed. Of the others only the number is given.
     let of_both = |count: usize| {
-        told(plan(320, body.clone(), vec![]), 4, |bytes| {
+        explained(plan(320, body.clone(), vec![]), 4, |bytes| {
             for n in 0..count {
                 let from = if n % 2 == 0 { &first } else { &second };
                 bytes[32 * n..32 * n + 8].copy_from_slice(&from[32 * n..32 * n + 8]);
@@ -173,9 +173,9 @@ fn ranges_of_one_kind_from_several_writes_are_told_one_by_one() {
 }
 
 #[test]
-fn bytes_that_nobody_wrote_have_no_ranges() {
+fn unexplained_bytes_have_no_ranges() {
     let body = vec![fill(1, 3, "back"), read(2, 4, "back")];
-    let (summary, details) = told(plan(64, body, vec![]), 2, |bytes| {
+    let (summary, details) = explained(plan(64, body, vec![]), 2, |bytes| {
         (0..64).for_each(|n| bytes[n] = 0x80 | n as u8);
     });
     assert!(summary.contains("bytes that no write of this trial explains"), "{summary}");
@@ -184,7 +184,7 @@ fn bytes_that_nobody_wrote_have_no_ranges() {
 }
 
 #[test]
-fn a_difference_is_shown_with_its_bytes() {
+fn differences_are_shown_with_their_bytes() {
     let (a, b) = ("src".to_owned(), "back".to_owned());
     let mut run = Run::healthy(plan(64, vec![step(5, 8, Call::Equal { a, b })], vec![]));
     let mut n = 0;
@@ -200,7 +200,7 @@ fn a_difference_is_shown_with_its_bytes() {
 }
 
 #[test]
-fn where_it_was_is_told_as_far_as_it_is_known() {
+fn outcomes_have_the_known_parts_of_their_location() {
     let segfault = || End::Signalled { signal: 11 };
     let begins = |event: &Event| matches!(event, Event::Begin { step: 2, .. });
     let between = healthy().cut(begins, segfault()).judge();
@@ -231,7 +231,7 @@ fn where_it_was_is_told_as_far_as_it_is_known() {
 }
 
 #[test]
-fn the_last_words_of_a_process_are_told() {
+fn last_line_on_standard_error_is_shown() {
     let last = "Last line on standard error: it is over";
     let silent = healthy().cut(inside(3), QUIET).stderr("first\nit is over\n\n");
     check(&silent, Kind::Hang, "hang:hipMemcpy", "killed after a long silence (0.0 s in all)");
@@ -240,24 +240,24 @@ fn the_last_words_of_a_process_are_told() {
     let long = healthy().cut(inside(3), limit);
     check(&long, Kind::Hang, "hang:hipMemcpy", "killed at the time limit (0.0 s)");
     assert_eq!(long.judge().details, Vec::<String>::new());
-    // A worker that said too little.
+    // A worker that reported too little.
     let nothing = healthy().stderr("it is over\n").with(|run| {
         run.seen.events.clear();
         run.seen.noise = vec![String::new(), "srun: no such partition\n".to_owned()];
     });
-    let noise = "No event, but on its pipe: srun: no such partition";
+    let noise = "Line on its pipe that is not an event: srun: no such partition";
     assert_eq!(nothing.judge().details, [last, noise]);
 }
 
 #[test]
-fn a_worker_that_does_not_say_goodbye_ended_badly() {
+fn worker_without_bye_event_ended_badly() {
     let bye = |run: &mut Run| run.seen.events.retain(|event| *event != Event::Bye);
     let kind = Kind::TeardownCrash;
     check(&healthy().with(bye), kind, "teardown-crash", "after the teardown: exit status 85");
 }
 
 #[test]
-fn no_verdict_stays_one_however_the_process_ends() {
+fn crash_does_not_replace_no_verdict() {
     let stopped = |run: &mut Run| run.seen.events.insert(HEAD, Event::Stopped { step: 2 });
     let crashed = healthy().cut(inside(2), End::Signalled { signal: 11 }).with(stopped);
     check(&crashed, Kind::NoVerdict, "no-verdict:worker", "stopped at hipMemcpy");
@@ -265,22 +265,22 @@ fn no_verdict_stays_one_however_the_process_ends() {
 }
 
 #[test]
-fn work_that_was_to_be_late_and_a_worker_that_died_is_a_crash() {
+fn worker_that_died_need_not_report_its_delays() {
     let late = |run: &mut Run| run.late = true;
-    let said = "does not say how often";
+    let said = "did not report how many delays";
     check(&healthy().with(late), Kind::NoVerdict, "no-verdict:worker", said);
     let crash = healthy().cut(inside(2), End::Signalled { signal: 11 }).with(late);
     check(&crash, Kind::Crash, "crash:hipMemcpy", "");
 }
 
 #[test]
-fn what_is_missing_is_told_before_anything_else_happens() {
+fn missing_library_must_be_reported_first() {
     let missing = || {
         let (what, why) = ("libhiprand".to_owned(), "not found".to_owned());
         Event::Missing { what, why, there: false }
     };
-    let no = |run: Run| check(&run, Kind::NoVerdict, "no-verdict:worker", "missing, and went on");
-    // The libraries were loaded, and then one is not there.
+    let no = |run: Run| check(&run, Kind::NoVerdict, "no-verdict:worker", "missing, but continued");
+    // All libraries were loaded, and then the worker reports one as missing.
     no(healthy().with(|run| {
         run.seen.events.truncate(5);
         run.seen.events.push(missing());
@@ -292,7 +292,7 @@ fn what_is_missing_is_told_before_anything_else_happens() {
 }
 
 #[test]
-fn features_of_an_architecture_count_where_they_are_asked_for() {
+fn architecture_features_count_only_on_request() {
     let on = |gfx: &str, wanted: &'static str| {
         healthy().with(|run| {
             run.gfx = wanted;
@@ -315,7 +315,7 @@ fn features_of_an_architecture_count_where_they_are_asked_for() {
 }
 
 #[test]
-fn a_fault_that_a_call_told_of_is_told_again_and_is_no_news() {
+fn fault_that_a_call_reported_is_only_a_remark() {
     let expects_refusal = || {
         let mut step = step(1, 9, Call::DeviceSynchronize);
         let names = vec!["hipErrorUnknown".to_owned()];
@@ -334,12 +334,12 @@ fn a_fault_that_a_call_told_of_is_told_again_and_is_no_news() {
 }
 
 #[test]
-fn a_case_notices_what_is_against_something_that_it_states() {
+fn case_detects_what_contradicts_its_statements() {
     use device::Fault;
     let zero = |id: u32| healthy().read(id, 0, |got| got.fill(0)).judge();
     let mut stated = zero(4);
     assert!(is_stated(Fault::CopyZero, &stated));
-    // Guards are the harness's own, and count for a fault that only they can see.
+    // The harness adds the guards, so they count only for a fault that nothing else shows.
     stated.at.line = None;
     assert!(!is_stated(Fault::CopyZero, &stated));
     assert!(is_stated(Fault::CopyOverrun, &stated));
@@ -349,14 +349,14 @@ fn a_case_notices_what_is_against_something_that_it_states() {
 }
 
 #[test]
-fn neither_a_pass_nor_a_skip_nor_no_verdict_is_a_failure() {
+fn pass_skip_and_no_verdict_are_not_failures() {
     let good = Kind::ALL.into_iter().filter(|kind| !kind.is_failure());
     assert_eq!(good.collect::<Vec<_>>(), [Kind::Pass, Kind::Skip, Kind::NoVerdict]);
     assert_eq!(Kind::WrongData.to_string(), "wrong-data");
 }
 
 #[test]
-fn each_step_that_deviates_is_told_once() {
+fn each_deviating_step_is_listed_once() {
     let run = healthy().read(4, 0, |got| got.fill(0)).read(4, 2, |got| got.fill(0)).returned(
         3,
         1,
@@ -368,7 +368,7 @@ fn each_step_that_deviates_is_told_once() {
 }
 
 #[test]
-fn a_status_belongs_to_the_function_that_gave_it() {
+fn status_belongs_to_the_function_that_returned_it() {
     let mut run = healthy().returned(2, 1, "hipErrorInvalidValue", None);
     for event in &mut run.seen.events {
         if let Event::End { step: 2, function, .. } = event {
@@ -381,7 +381,7 @@ fn a_status_belongs_to_the_function_that_gave_it() {
 }
 
 #[test]
-fn free_memory_is_compared_as_it_is_asked_for() {
+fn free_memory_is_compared_on_request() {
     let run =
         |wanted: &str, after: &str| {
             let mut last = step(2, 9, Call::MemGetInfo);
@@ -395,12 +395,12 @@ fn free_memory_is_compared_as_it_is_asked_for() {
     check(&run("unchanged", "4032"), Kind::Leak, leak, "64 bytes of device memory were not given");
     check(&run("unchanged", "4160"), Kind::Leak, leak, "64 bytes of device memory are free that");
     check(&run("unchanged", "4096"), Kind::Pass, "pass", "");
-    // Where it is not asked for it may be less.
+    // With `any`, less memory may be free.
     check(&run("any", "4032"), Kind::Pass, "pass", "");
 }
 
 #[test]
-fn a_worker_is_done_once() {
+fn worker_is_done_only_once() {
     let again = healthy().with(|run| {
         let at =
             run.seen.events.iter().position(|event| *event == Event::Done).expect("it is done");

@@ -1,6 +1,7 @@
-//! Small pieces of wording.
+//! Phrases that several messages use.
 
-/// ` (line 14, iteration 3)`, as far as there is something to say. An occurrence counts from 0, an iteration from 1.
+/// Returns for example ` (line 14, iteration 3)`. Line 0 and occurrence 0 are left out. Occurrences count from 0,
+/// iterations from 1.
 pub(crate) fn place(line: u32, occurrence: u32) -> String {
     match (line, occurrence) {
         (0, 0) => String::new(),
@@ -10,12 +11,12 @@ pub(crate) fn place(line: u32, occurrence: u32) -> String {
     }
 }
 
-/// `1 byte`, `2 bytes`.
+/// Returns a number and its noun: `1 byte`, `2 bytes`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// `a`, `a or b`, `a, b or c`.
+/// Joins alternatives: `a`, `a or b`, `a, b or c`.
 pub(crate) fn any_of(items: &[String]) -> String {
     match items {
         [] => "nothing".to_owned(),
@@ -24,10 +25,11 @@ pub(crate) fn any_of(items: &[String]) -> String {
     }
 }
 
-/// The signals that a fault of a program raises on itself: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS.
+/// Signals that a process receives for a fault of its own: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and
+/// SIGSYS.
 pub(crate) const FAULTS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
 
-/// The name of a signal on Linux (signal(7)); its number where it has no common name.
+/// Returns the name of a signal on Linux (signal(7)), for example `SIGSEGV`; `signal 64` if it has no common name.
 pub fn signal(number: i32) -> String {
     let name = match number {
         1 => "SIGHUP",
@@ -50,24 +52,26 @@ pub fn signal(number: i32) -> String {
     name.to_owned()
 }
 
-/// How a process ended by a signal that no fault of a program raises, in a sentence.
+/// Describes the end of a process by a signal that is not for a fault of its own.
 pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
     let name = signal(number);
     match name.as_str() {
         "SIGXFSZ" => format!(
-            "the kernel ended {what} by SIGXFSZ: a file grew beyond the limit of file sizes (`file-size`)"
+            "the kernel ended {what} with SIGXFSZ: a file grew beyond the limit of file sizes (`file-size`)"
         ),
-        "SIGXCPU" => format!("the kernel ended {what} by SIGXCPU: its processor time was over"),
-        _ => format!("somebody else ended {what} by {name}"),
+        "SIGXCPU" => {
+            format!("the kernel ended {what} with SIGXCPU: its processor time was used up")
+        }
+        _ => format!("{what} was ended from outside with {name}"),
     }
 }
 
-/// What a starter, or a program that settles by itself, says where it cannot become what it is to be; see `supervise::Start`.
+/// Returns why a starter could not start its program; see `supervise::Start`.
 pub(crate) fn not_started(stderr: &str) -> Option<&str> {
     stderr.lines().find_map(|line| line.strip_prefix("starter: "))
 }
 
-/// The last line of a text that is not empty.
+/// Returns the last line of a text that is not blank.
 pub(crate) fn last_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).rfind(|line| !line.is_empty())
 }
@@ -78,9 +82,9 @@ mod tests {
 
     use super::*;
 
-    /// A shell has its own list of them (`kill -l`, POSIX).
+    /// The shell's own list (`kill -l`, POSIX) is the reference.
     #[test]
-    fn signals_are_called_as_a_shell_calls_them() {
+    fn signal_names_match_those_of_the_shell() {
         for number in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 24, 25, 31] {
             let output = Command::new("sh").args(["-c", &format!("kill -l {number}")]).output();
             let name = String::from_utf8(output.expect("a shell").stdout).expect("a name");
