@@ -210,8 +210,8 @@ impl Axis {
         }
     }
 
-    /// Points from the good end to the bad one, both included.
-    pub fn len(&self) -> usize {
+    /// Returns the number of points from the good end to the bad one, both included.
+    pub fn point_count(&self) -> usize {
         self.good.abs_diff(self.bad) + 1
     }
 
@@ -401,7 +401,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, good: Option<&str>, bad: Option<&str>, expected: Result<&[&str], &str>) {
         let got = Axis::parse(text, good, bad)
-            .map(|axis| (0..axis.len()).map(|n| axis.label(n)).collect::<Vec<_>>())
+            .map(|axis| (0..axis.point_count()).map(|n| axis.label(n)).collect::<Vec<_>>())
             .map_err(|stop| stop.to_string());
         match (got, expected) {
             (Ok(got), Ok(expected)) => assert_eq!(got, expected, "{text}"),

@@ -328,7 +328,7 @@ fn axis(
     if options.fixed && !axis.is_fix() {
         return Err(Stop::usage(format!(
             "error: with --fixed the bad end comes first, but {} is after {}; leave --fixed out, or exchange --good and --bad",
-            axis.label(axis.len() - 1),
+            axis.label(axis.point_count() - 1),
             axis.label(0)
         )));
     }
@@ -368,10 +368,10 @@ fn begun(
         DeviceChoice::Emulated(arch) => format!("the emulated {}", arch.name()),
         DeviceChoice::Gpu => "the GPU".to_owned(),
     };
-    let last = axis.len() - 1;
+    let last = axis.point_count() - 1;
     let ends = (axis.label(0), axis.label(last));
     let name = axis_name(&place, &device, options);
-    let mut begun = BisectHeader::new(subject.name(axis), name, ends, axis.len());
+    let mut begun = BisectHeader::new(subject.name(axis), name, ends, axis.point_count());
     begun.regress = format!("{:?}", wanted.regress).to_lowercase();
     if let Some(text) = &wanted.matching {
         begun.regress.push_str(&format!(", match {text}"));

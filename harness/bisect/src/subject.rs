@@ -69,7 +69,7 @@ impl Subject<'_> {
         match self {
             Subject::Trial { case, trial, faults, .. } => {
                 let faults = faults.iter().map(|planted| format!(" with {planted}"));
-                let ends = [axis.label(0), axis.label(axis.len() - 1)].join("..");
+                let ends = [axis.label(0), axis.label(axis.point_count() - 1)].join("..");
                 let along = match &axis.kind {
                     AxisKind::Parameter(name) => trial.with(name, &ends),
                     _ => None,

@@ -190,7 +190,7 @@ impl Workbench<'_> {
     /// Finds the time that tells slow from fast.
     pub(crate) fn measure(&mut self) -> Result<(), Stop> {
         let mut medians = Vec::new();
-        for point in [0, self.axis.len() - 1] {
+        for point in [0, self.axis.point_count() - 1] {
             if let Err(why) = self.prepare(point)? {
                 return Err(Stop::no_verdict(format!("error: {}: {why}", self.axis.label(point))));
             }

@@ -152,6 +152,7 @@ pub(crate) fn run(
     if let Some(stack) = brought {
         told.stack = stack;
         told.verdict = judged(session, job, &told);
+        told.escape_names();
     }
     let limits = start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let program = Some(Box::new(told_of(program, &ready, &said)));

@@ -70,6 +70,8 @@ pub fn record(
         device,
     };
     record.verdict = judged(session, job, &record);
+    // The worker and the libraries of its process chose some of the names.
+    record.escape_names();
     record
 }
 

@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::text::escape;
+
 /// A GPU and its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
@@ -79,6 +81,16 @@ impl fmt::Display for Errors {
 }
 
 impl Gpu {
+    /// Escapes control characters, see [`crate::Record::escape_names`].
+    pub(crate) fn escape_names(&mut self) {
+        let Gpu { name, gfx, pci, bdf, card, partition, link, vbios, firmware, errors, .. } = self;
+        [name, gfx, pci, bdf].into_iter().for_each(escape);
+        [card, partition, vbios].into_iter().flatten().for_each(escape);
+        link.iter_mut().flat_map(|link| [&mut link.now, &mut link.most]).for_each(escape);
+        firmware.iter_mut().flat_map(|(part, version)| [part, version]).for_each(escape);
+        errors.iter_mut().for_each(|errors| escape(&mut errors.unit));
+    }
+
     /// Returns the errors that were counted since `before`, an earlier description of the same card.
     pub fn errors_since(&self, before: &Gpu) -> Vec<Errors> {
         let new = self.errors.iter().map(|now| {
@@ -90,7 +102,7 @@ impl Gpu {
                 corrected: now.corrected.saturating_sub(corrected),
             }
         });
-        new.filter(|errors| errors.uncorrected + errors.corrected > 0).collect()
+        new.filter(|errors| errors.uncorrected > 0 || errors.corrected > 0).collect()
     }
 
     /// Describes the GPU in one line.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use judge::{Kind, Location, Outcome, Verdict, VerdictKind};
 use shell_words::quote;
 
-use crate::{Asked, Begun, Opened, Record, RecordIndex, RunIdentity, Shard};
+use crate::{Asked, Begun, Missing, Opened, Record, RecordIndex, RunIdentity, Shard};
 
 /// A recorded run together with the runs that resumed it.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,14 +37,16 @@ impl Held {
         last.filter_map(|run| run.held(text.as_bytes(), false).ok()).collect()
     }
 
-    /// Returns the trials without a record, by number.
-    pub fn missing(&self) -> impl Iterator<Item = (u64, &str)> {
-        self.opened.all().filter(|(number, _)| !self.records.contains_key(number))
+    /// Returns the trials without a record.
+    pub fn missing(&self) -> Missing {
+        self.opened.missing(self.records.keys().copied())
     }
 
     /// Returns records without a verdict for the missing trials. Stack and device are copied from `like`.
     pub fn not_run(&self, like: &Record) -> Vec<Record> {
-        not_run_of(self.missing(), self.records.values(), like)
+        let missing = self.missing().listed;
+        let missing = missing.iter().map(|(number, trial)| (*number, trial.as_str()));
+        not_run_of(missing, self.records.values(), like)
     }
 }
 
@@ -202,7 +204,8 @@ mod tests {
         assert_eq!(held.opened.run, "p");
         assert_eq!(held.records.keys().collect::<Vec<_>>(), [&0, &2]);
         assert_eq!(held.lost.keys().collect::<Vec<_>>(), [&1]);
-        assert_eq!(held.missing().collect::<Vec<_>>(), [(1, "copies/a"), (3, "copies/b")]);
+        let missing = [(1, "copies/a".to_owned()), (3, "copies/b".to_owned())];
+        assert_eq!(held.missing().listed, missing);
         let not_run = held.not_run(&held.records[&0]);
         assert_eq!(not_run[1].trial, "copies/b");
         assert!(not_run[1].again.contains("copies/b") && !not_run[1].again.contains("copies/a"));

@@ -54,7 +54,7 @@ pub use held::{Held, NotOne, not_run_of, shards};
 pub use history::{Failure, History, Lately, OfTrial, OnGround, Sighting};
 pub use junit::junit;
 pub use matrix_page::MatrixPage;
-pub use merged::{Merged, Merging, MissingTrial, Part};
+pub use merged::{Merged, Merging, MissingTrials, Part};
 pub use mitigations::mitigations;
 pub use must::must_hold;
 pub use over_time::{Column, Past};
@@ -65,10 +65,12 @@ pub use record::{
     Device, FORMAT, Lateness, Library, Record, RecordError, Stack, confined, date, found,
     stderr_tail, to_line,
 };
-pub use run::{Begun, Ended, Line, Opened, Over, parse, records, schema, unfinished};
+pub use run::{
+    Begun, Ended, Line, MOST_REPETITIONS, Missing, Opened, Over, parse, records, schema, unfinished,
+};
 pub use search_page::{Dot, SearchPage, Stretch, Tested};
 pub use shard::Shard;
 pub use sink::{note, print};
 pub use table::{Rows, run_view, sentence};
-pub use text::{terminal, visible};
+pub use text::{one_line, terminal, visible};
 pub use words::{count, how_long, without_lines};

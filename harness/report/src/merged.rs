@@ -15,7 +15,7 @@ pub struct Merged {
     /// Records of the finished trials, with their numbers in the whole run.
     pub records: Vec<Record>,
     /// Planned trials without a record, each with the file in which it is missing.
-    pub missing: Vec<MissingTrial>,
+    pub missing: MissingTrials,
 }
 
 impl Merged {
@@ -51,8 +51,14 @@ pub struct Part {
     pub numbers: BTreeSet<u64>,
 }
 
-/// A planned trial without a record, and the file in which it is missing.
-pub type MissingTrial = (String, String);
+/// Planned trials without a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingTrials {
+    /// Files with the names of the trials that are missing in them, as in [`crate::Missing::listed`].
+    pub listed: Vec<(String, String)>,
+    /// Number of all missing trials.
+    pub count: u64,
+}
 
 /// Merges shards record by record, so that at most one record is in memory.
 #[derive(Debug)]
@@ -102,7 +108,7 @@ impl Merging {
         for at in &order {
             // Numbers are consecutive within a shard and from shard to shard.
             self.first[*at] = number;
-            number += parts[*at].opened.all().count() as u64;
+            number = u64::saturating_add(number, parts[*at].opened.planned());
             trials.extend(parts[*at].opened.trials.iter().cloned());
         }
         let all = || order.iter().map(|at| &parts[*at].opened);
@@ -152,14 +158,14 @@ impl Merging {
             self.versions.insert(record.rocrepro.clone());
         }
         let run = self.opened.as_ref().map(|opened| opened.run.clone()).unwrap_or_default();
-        Record { run, number: self.first[part] + record.number, ..record }
+        Record { run, number: self.first[part].saturating_add(record.number), ..record }
     }
 
     /// Returns the plan of the whole run, and the planned trials without a record.
     ///
     /// # Errors
     /// Returns all reasons why the parts are not the shards of one run by one version of rocrepro.
-    pub fn end(self) -> Result<(Opened, Vec<MissingTrial>), Vec<String>> {
+    pub fn end(self) -> Result<(Opened, MissingTrials), Vec<String>> {
         let Merging { parts, order, opened, mut problems, mut wrong, more, versions, .. } = self;
         let more = wrong.len().saturating_sub(NAMED) + more;
         if more > 0 {
@@ -175,12 +181,15 @@ impl Merging {
             ));
         }
         let Some(opened) = opened.filter(|_| problems.is_empty()) else { return Err(problems) };
-        let missing = order.iter().flat_map(|at| {
-            let Part { file, opened, numbers } = &parts[*at];
-            let missing = opened.all().filter(|(number, _)| !numbers.contains(number));
-            missing.map(|(_, trial)| (file.clone(), trial.to_owned()))
-        });
-        Ok((opened, missing.collect()))
+        let mut missing = MissingTrials::default();
+        for at in order {
+            let Part { file, opened, numbers } = &parts[at];
+            let of_part = opened.missing(numbers.iter().copied());
+            missing.count = missing.count.saturating_add(of_part.count);
+            let named = of_part.listed.into_iter().map(|(_, trial)| (file.clone(), trial));
+            missing.listed.extend(named);
+        }
+        Ok((opened, missing))
     }
 }
 
@@ -270,7 +279,12 @@ mod tests {
                 let record = |(n, trial): (u64, &str)| {
                     (n, Record { run: opened.run.clone(), number: n, ..passed(trial) })
                 };
-                let records = opened.all().map(record).collect();
+                let records = opened
+                    .missing([])
+                    .listed
+                    .iter()
+                    .map(|(n, trial)| record((*n, trial.as_str())))
+                    .collect();
                 (
                     format!("part-{number}"),
                     Held { records, opened, not_looked: BTreeSet::new(), lost: BTreeMap::new() },
@@ -295,11 +309,11 @@ mod tests {
                     .for_each(|r| *wanted.entry(r.trial.clone()).or_default() += 1);
             }
             let Merged { opened, records, missing } = Merged::of(&parts).expect("one run");
-            assert_eq!(missing, []);
+            assert_eq!(missing, MissingTrials::default());
             let mut lines = vec![serde_json::to_string(&Line::Opened(opened)).expect("JSON")];
             lines.extend(records.iter().map(|r| crate::to_line(r).expect("JSON")));
             let read = Held::last(&lines.join("\n"));
-            assert_eq!((read.len(), read[0].missing().count()), (1, 0));
+            assert_eq!((read.len(), read[0].missing().count), (1, 0));
             let mut got: BTreeMap<String, usize> = BTreeMap::new();
             read[0].records.values().for_each(|r| *got.entry(r.trial.clone()).or_default() += 1);
             assert_eq!(got, wanted);
@@ -346,8 +360,8 @@ mod tests {
             // In an incomplete file the last trial is missing.
             let torn = merge_changed(&|parts| _ = parts[at].1.records.pop_last());
             let torn = torn.expect("one run");
-            assert_eq!(torn.missing.len(), 1);
-            assert_eq!(torn.missing[0].0, name);
+            assert_eq!(torn.missing.count, 1);
+            assert_eq!(torn.missing.listed[0].0, name);
             assert_eq!(torn.records.len(), 159);
         }
     }

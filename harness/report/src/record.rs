@@ -7,7 +7,10 @@ use plan::{Event, LoadedLibrary, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Asked, Errors, Gpu, ProgramRun};
+use crate::{
+    Asked, Errors, Gpu, ProgramRun,
+    text::{escape, one_line},
+};
 
 /// Version of the record format. It grows when a field is removed or changes its meaning; new fields do not change it.
 pub const FORMAT: u32 = 1;
@@ -127,6 +130,43 @@ impl Record {
         self.nonce = String::new();
         self.again = String::new();
         self.stack.libraries = Vec::new();
+    }
+}
+
+impl Record {
+    /// Escapes control characters in everything that a view shows as a part of one line. A worker or the writer of a
+    /// record file could otherwise print lines of its own, such as `1 passed`. Texts of several lines stay.
+    pub fn escape_names(&mut self) {
+        let Record { run, date, rocrepro, build, case, trial, title, upstream, .. } = self;
+        [run, date, rocrepro, build, case, trial, title].into_iter().for_each(escape);
+        upstream.iter_mut().for_each(escape);
+        let Record { stack, device, outcome, stacks, gpu_after, again, confined, .. } = self;
+        [gpu_after, again, confined].into_iter().for_each(escape);
+        stacks.iter_mut().for_each(escape);
+        [&mut stack.spec, &mut stack.root].into_iter().for_each(escape);
+        for Library { name, path, build_id } in &mut stack.libraries {
+            [name, path].into_iter().chain(build_id).for_each(escape);
+        }
+        let Device { name, gfx, bdf, driver, card, errors, .. } = device;
+        [name, gfx, bdf, driver].into_iter().for_each(escape);
+        errors.iter_mut().for_each(|errors| escape(&mut errors.unit));
+        if let Some(card) = card {
+            card.escape_names();
+        }
+        [&mut outcome.signature, &mut outcome.summary].into_iter().for_each(escape);
+        let red = self.red.iter_mut().chain([&mut outcome.at]);
+        red.filter_map(|location| location.api.as_mut()).for_each(escape);
+        if let Some(asked) = &mut self.asked {
+            asked.given.iter_mut().chain([&mut asked.text]).for_each(escape);
+        }
+        if let Some(late) = &mut self.late {
+            escape(&mut late.asked);
+        }
+        if let Some(known) = &mut self.verdict.known {
+            escape(&mut known.signature);
+            known.gfx.iter_mut().chain(&mut known.upstream).for_each(escape);
+            known.card.iter_mut().chain(&mut known.difference).for_each(escape);
+        }
     }
 }
 
@@ -281,9 +321,9 @@ impl Device {
     pub fn seen(events: &[Event], planned_gfx: &str, planned_emulated: bool) -> Self {
         let found = events.iter().find_map(|event| match event {
             Event::Device { count, name, gfx, bdf, emulated, .. } if *count > 0 => Some(Device {
-                name: crate::text::visible(&name.replace('\n', " ")),
-                gfx: gfx.clone(),
-                bdf: bdf.clone(),
+                name: one_line(&name.replace('\n', " ")),
+                gfx: one_line(gfx),
+                bdf: one_line(bdf),
                 emulated: emulated.is_some(),
                 proven: true,
                 card: None,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
-use crate::{FORMAT, Record, RecordError, Shard};
+use crate::{FORMAT, Record, RecordError, Shard, text::escape};
 
 /// Plan of a run, the first line of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,10 +21,11 @@ pub struct Opened {
     pub resumes: Option<String>,
     /// Trials in the order of their numbers. With repetitions, each trial has that many consecutive numbers.
     pub trials: Vec<String>,
-    /// Number of repetitions of each trial.
+    /// Number of repetitions of each trial, 1 to 1000000.
+    #[serde(deserialize_with = "repetitions")]
     pub repeat: u32,
     /// Shard of the trials; absent if the run has all trials.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "shard")]
     pub shard: Option<Shard>,
     /// Digest of all trials (of all shards), the options and the libraries. Only runs with equal digests belong
     /// together.
@@ -45,11 +46,55 @@ impl Opened {
         self.trials.get(usize::try_from(at).ok()?)
     }
 
-    /// Returns all numbers with their trials.
-    pub fn all(&self) -> impl Iterator<Item = (u64, &str)> {
-        let repeated = |trial| std::iter::repeat_n(trial, self.repeat as usize);
-        (0..).zip(self.trials.iter().map(String::as_str).flat_map(repeated))
+    /// Returns the number of planned trials, with repetitions.
+    pub fn planned(&self) -> u64 {
+        u64::from(self.repeat).saturating_mul(self.trials.len() as u64)
     }
+
+    /// Returns the planned trials whose numbers are not in `recorded`.
+    ///
+    /// A short line can plan billions of repetitions, so the work is proportional to the number of trials and of
+    /// recorded numbers, not to that of repetitions.
+    pub fn missing(&self, recorded: impl IntoIterator<Item = u64>) -> Missing {
+        let planned = self.planned();
+        let recorded: BTreeSet<u64> = recorded.into_iter().filter(|n| *n < planned).collect();
+        let of_each = LISTED.checked_div(self.trials.len()).unwrap_or_default().max(1);
+        let repeat = u64::from(self.repeat);
+        let listed = (0..).zip(&self.trials).flat_map(|(at, trial)| {
+            let numbers = at * repeat..(at + 1) * repeat;
+            let missing = numbers.filter(|number| !recorded.contains(number));
+            missing.take(of_each).map(move |number| (number, trial.clone()))
+        });
+        Missing { listed: listed.collect(), count: planned - recorded.len() as u64 }
+    }
+}
+
+/// Number of missing trials that are listed by name; more if the run has more trials.
+const LISTED: usize = 10_000;
+
+/// Planned trials of a run without a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Numbers and names of the first missing repetitions of each trial. All of them, unless they are more than 10000.
+    pub listed: Vec<(u64, String)>,
+    /// Number of all missing trials.
+    pub count: u64,
+}
+
+/// Maximum number of repetitions, as on the command line.
+pub const MOST_REPETITIONS: u32 = 1_000_000;
+
+fn shard<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Shard>, D::Error> {
+    let shard = Option::<Shard>::deserialize(from)?;
+    shard.map(Shard::checked).transpose().map_err(D::Error::custom)
+}
+
+fn repetitions<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let repeat = u32::deserialize(from)?;
+    if (1..=MOST_REPETITIONS).contains(&repeat) {
+        return Ok(repeat);
+    }
+    Err(D::Error::custom(format!("repeat must be 1 to {MOST_REPETITIONS}, not {repeat}")))
 }
 
 /// Begin of a trial. If no [`Record`] follows, this line names the trial that took the machine down.
@@ -136,13 +181,36 @@ impl Line {
         if head.format != FORMAT {
             return Err(RecordError::Format(head.format));
         }
-        Ok(match head {
+        let mut line = match head {
             Head { opened: Some(_), .. } => Line::Opened(serde_json::from_str(line)?),
             Head { begun: Some(_), .. } => Line::Begun(serde_json::from_str(line)?),
             Head { ended: Some(_), .. } => Line::Ended(serde_json::from_str(line)?),
             Head { over: Some(_), .. } => Line::Over(serde_json::from_str(line)?),
             Head { .. } => Line::Trial(Box::new(serde_json::from_str(line)?)),
-        })
+        };
+        line.escape_names();
+        Ok(line)
+    }
+
+    /// Escapes control characters in names, see [`Record::escape_names`].
+    fn escape_names(&mut self) {
+        match self {
+            Line::Opened(Opened {
+                opened, run, resumes, trials, digest, build, merged, ..
+            }) => {
+                [opened, run, digest, build].into_iter().chain(resumes).for_each(escape);
+                trials.iter_mut().chain(merged).for_each(escape);
+            }
+            Line::Begun(Begun { begun, run, trial, again, boot, .. }) => {
+                [begun, run, trial, again, boot].into_iter().for_each(escape);
+            }
+            Line::Ended(Ended { ended, run, record, .. }) => {
+                [ended, run].into_iter().for_each(escape);
+                record.escape_names();
+            }
+            Line::Over(Over { over, run, .. }) => [over, run].into_iter().for_each(escape),
+            Line::Trial(record) => record.escape_names(),
+        }
     }
 }
 
@@ -216,6 +284,9 @@ pub fn unfinished(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<Begun
     }
     let first = |run: &str| resumed.get(run).map_or(run, String::as_str).to_owned();
     let ended: BTreeSet<_> = ended.iter().map(|(run, number)| (first(run), *number)).collect();
+    begun.iter_mut().for_each(|b| {
+        [&mut b.run, &mut b.trial, &mut b.again, &mut b.boot].into_iter().for_each(escape);
+    });
     begun.retain(|b| !over.contains(&b.run) && !ended.contains(&(first(&b.run), b.number)));
     // A trial that began several times is returned once, with its last begin.
     let mut seen = BTreeSet::new();
@@ -274,6 +345,75 @@ mod tests {
         check(&lines, &[("b", 0), ("b", 1)]);
         // Records of versions that did not write begins.
         check(&[ended("", 0), begun("a", 0)], &[("a", 0)]);
+    }
+
+    #[test]
+    fn names_in_records_are_one_line() {
+        let bad = "x\n1 passed\r\u{1b}[2J";
+        let mut record = passed("copies/plain[n=1]");
+        for name in [&mut record.trial, &mut record.case, &mut record.title, &mut record.run] {
+            name.push_str(bad);
+        }
+        record.device.bdf = bad.to_owned();
+        record.device.gfx = bad.to_owned();
+        record.outcome.signature = bad.to_owned();
+        record.outcome.summary = bad.to_owned();
+        record.stacks = vec![format!("hipMalloc{bad} (libamdhip64.so.7)")];
+        record.stderr_tail = "two\nlines".to_owned();
+        let read = parse(&to_line(&record).unwrap()).unwrap();
+        let shown = crate::run_view(&[read.clone()], crate::Rows::Trials, None);
+        assert!(!shown.contains("\n1 passed"), "{shown}");
+        assert_eq!(
+            read.stacks,
+            ["hipMalloc".to_owned() + r"x\u{a}1 passed\u{d}\u{1b}[2J (libamdhip64.so.7)"]
+        );
+        assert_eq!(read.device.bdf, r"x\u{a}1 passed\u{d}\u{1b}[2J");
+        assert_eq!(read.stderr_tail, "two\nlines");
+    }
+
+    #[test]
+    fn missing_trials_are_counted_without_listing_all() {
+        let opened = |trials: usize, repeat: u32| Opened {
+            format: FORMAT,
+            opened: String::new(),
+            run: "a".to_owned(),
+            resumes: None,
+            trials: (0..trials).map(|n| format!("copies/plain[n={n}]")).collect(),
+            repeat,
+            shard: None,
+            digest: String::new(),
+            build: String::new(),
+            merged: Vec::new(),
+        };
+        let few = opened(2, 2).missing([0, 3, 99]);
+        let names = [(1, "copies/plain[n=0]".to_owned()), (2, "copies/plain[n=1]".to_owned())];
+        assert_eq!(few, Missing { listed: names.to_vec(), count: 2 });
+        // Each trial is listed, however many there are, and the others are counted.
+        for (trials, listed) in [(1, 10_000), (3, 9_999), (20_000, 20_000), (0, 0)] {
+            let missing = opened(trials, MOST_REPETITIONS).missing([]);
+            let all = trials as u64 * u64::from(MOST_REPETITIONS);
+            assert_eq!((missing.listed.len(), missing.count), (listed, all));
+        }
+    }
+
+    #[test]
+    fn rejects_counts_that_no_run_has() {
+        let line = |repeat: &str, shard: &str| {
+            format!(
+                r#"{{"format":1,"opened":"d","run":"a","trials":["x"],"repeat":{repeat},"shard":{shard},"digest":""}}"#
+            )
+        };
+        assert!(Line::parse(&line("1000000", r#"{"number":1,"of":2}"#)).is_ok());
+        for (repeat, shard) in [
+            ("4000000000", "null"),
+            ("0", "null"),
+            ("1", r#"{"number":1,"of":4000000000}"#),
+            ("1", r#"{"number":0,"of":2}"#),
+            ("1", r#"{"number":1,"of":0}"#),
+            ("1", r#"{"number":3,"of":2}"#),
+        ] {
+            assert!(Line::parse(&line(repeat, shard)).is_err(), "{repeat} {shard}");
+        }
     }
 
     #[test]

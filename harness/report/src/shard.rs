@@ -36,6 +36,18 @@ impl Shard {
     }
 }
 
+impl Shard {
+    /// Returns the shard if its numbers are possible.
+    pub(crate) fn checked(self) -> Result<Shard, String> {
+        let Shard { number, of } = self;
+        match of {
+            of if of > MOST => Err(format!("a run has at most {MOST} shards")),
+            of if (1..=of).contains(&number) => Ok(self),
+            of => Err(format!("shard {number} of {of} does not exist")),
+        }
+    }
+}
+
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.number, self.of)
@@ -50,9 +62,7 @@ impl FromStr for Shard {
             Some(Shard { number: number.parse().ok()?, of: of.parse().ok()? })
         });
         match parsed {
-            Some(shard) if shard.of > MOST => Err(format!("a run has at most {MOST} shards")),
-            Some(shard) if (1..=shard.of).contains(&shard.number) => Ok(shard),
-            Some(shard) => Err(format!("shard {} of {} does not exist", shard.number, shard.of)),
+            Some(shard) => shard.checked(),
             None => Err("write the shard and how many there are, such as `2/5`".to_owned()),
         }
     }

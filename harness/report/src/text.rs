@@ -24,6 +24,26 @@ pub fn visible(text: &str) -> String {
     out
 }
 
+/// Escapes such characters in a name, including newline and tab, because a name is one line: `x\u{a}1 passed`.
+pub fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if acts(c) {
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Escapes a name in place, see [`one_line`].
+pub(crate) fn escape(name: &mut String) {
+    if name.contains(acts) {
+        *name = one_line(name);
+    }
+}
+
 /// Escapes a text for HTML content or a quoted attribute, in addition to [`visible`].
 pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -138,6 +158,12 @@ mod tests {
         check("ok\rFAIL\u{8}", "ok\\u{d}FAIL\\u{8}");
         check("\u{9b}31m\u{202e}txt\u{2066}\u{200b}", "\\u{9b}31m\\u{202e}txt\\u{2066}\\u{200b}");
         check("\u{1b}[\u{1b}[31mx", "\\u{1b}[\u{1b}[31mx");
+    }
+
+    #[test]
+    fn names_are_one_line() {
+        assert_eq!(one_line("x\r\n1 passed\t\u{1b}[2J"), "x\\u{d}\\u{a}1 passed\\u{9}\\u{1b}[2J");
+        assert_eq!(one_line("copies/plain[n=é]"), "copies/plain[n=é]");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod error;
 mod file_lock;
 mod partial;
 mod prefetch;
+mod prefix_name;
 pub(crate) mod share;
 mod store;
 

@@ -239,7 +239,7 @@ fn place(shard: &Opened, merged: &Opened) -> Result<u64, Trouble> {
 
 /// Returns a record renumbered for a run in which `first` is the number of the record's number 0.
 fn moved(record: Record, run: &str, first: u64) -> Record {
-    Record { run: run.to_owned(), number: first + record.number, ..record }
+    Record { run: run.to_owned(), number: first.saturating_add(record.number), ..record }
 }
 
 /// Returns the plan of a run as JSON without its trials, and the trials, which other runs may share.

@@ -221,10 +221,17 @@ fn read(record: &Path) -> Result<(Vec<Record>, Vec<String>), Stop> {
     }
     let file = RecordFile::open(record)?;
     let held = file.index.last().pop().map(|run| file.held(run, false)).transpose()?;
-    Ok(held.map_or_else(Default::default, |held| {
-        let missing = held.missing().map(|(_, trial)| trial.to_owned()).collect();
-        (held.records.into_values().collect(), missing)
-    }))
+    let Some(held) = held else { return Ok(Default::default()) };
+    let missing = held.missing();
+    if missing.count > missing.listed.len() as u64 {
+        return Err(Stop::usage(format!(
+            "error: `{}` lacks {} planned trials, more than a page can name",
+            record.display(),
+            missing.count
+        )));
+    }
+    let names = missing.listed.into_iter().map(|(_, trial)| trial).collect();
+    Ok((held.records.into_values().collect(), names))
 }
 
 fn write(out: &Path, columns: &[Column]) -> Result<(), Stop> {

@@ -82,17 +82,17 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
         count(trials, "trial"),
         count(runs.len(), "shard")
     ));
-    if missing.is_empty() {
+    if missing.count == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    let named = missing.iter().take(NAMED);
+    let named = missing.listed.iter().take(NAMED);
     let named: String = named.map(|(file, trial)| format!("\n    {trial} ({file})")).collect();
-    let more = match missing.len().saturating_sub(NAMED) {
+    let more = match missing.count.saturating_sub(NAMED as u64) {
         0 => String::new(),
         more => format!("\n    and {more} more"),
     };
     Err(Stop::no_verdict(format!(
         "error: no record of {}:{named}{more}",
-        count(missing.len(), "planned trial")
+        count(missing.count, "planned trial")
     )))
 }

@@ -2,8 +2,7 @@
 
 use std::{fs, io::ErrorKind, path::Path, process::ExitCode};
 
-use report::issue::{Identity, publish, publish_json};
-use serde_json::Value;
+use report::issue::{Identity, publish_file};
 
 use super::doctor;
 use crate::{args::Redact, outputs};
@@ -18,7 +17,7 @@ pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
                 "error: a folder is redacted into another one: name it by `--out`",
             ));
         }
-        None => outputs::data(&redacted(&read(&args.path)?, &who))?,
+        None => outputs::data(&publish_file(&read(&args.path)?, &who))?,
         Some(out) => {
             // Never into a folder that has something: its files could be the only ones of their name.
             fs::create_dir(out).map_err(|e| cannot("create", out, &e))?;
@@ -53,7 +52,7 @@ fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
 fn file(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
     match fs::read_to_string(from) {
         Ok(text) => {
-            atomic::write_new(to, redacted(&text, who)).map_err(|e| cannot("write", to, &e))
+            atomic::write_new(to, publish_file(&text, who)).map_err(|e| cannot("write", to, &e))
         }
         Err(error) if error.kind() == ErrorKind::InvalidData => {
             outputs::note(format!("`{}` is left out: it is no text", from.display()));
@@ -65,18 +64,6 @@ fn file(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
 
 fn read(path: &Path) -> Result<String, Stop> {
     fs::read_to_string(path).map_err(|e| cannot("read", path, &e))
-}
-
-/// JSON as JSON, lines of JSON as such, and the rest as text.
-fn redacted(text: &str, who: &Identity) -> String {
-    if let Ok(value) = serde_json::from_str::<Value>(text) {
-        return format!("{:#}\n", publish_json(value, who));
-    }
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
-    match lines.map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>() {
-        Ok(values) => values.into_iter().map(|v| format!("{}\n", publish_json(v, who))).collect(),
-        Err(_) => publish(text, who),
-    }
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Stop {

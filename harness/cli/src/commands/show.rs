@@ -40,7 +40,7 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
     // As many as there are, as growing would need twice the room.
     let mut records: Vec<Record> =
         Vec::with_capacity(runs.iter().map(|(_, run)| run.trials()).sum());
-    let mut missing: Vec<(u64, String)> = Vec::new();
+    let (mut missing, mut all_missing) = (Vec::new(), 0_u64);
     for (file, run) in &runs {
         for record in file.records(run) {
             let mut record = record?;
@@ -49,8 +49,9 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
             records.push(record);
         }
         let opened = file.opened(run)?;
-        let left = opened.all().filter(|(number, _)| !run.has(*number));
-        missing.extend(left.map(|(number, trial)| (number, trial.to_owned())));
+        let left = opened.missing(run.numbers());
+        missing.extend(left.listed);
+        all_missing = all_missing.saturating_add(left.count);
     }
     builds.warning().iter().for_each(outputs::note);
     let not_run = match (&junit, &first) {
@@ -72,21 +73,27 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
                 "error: no trial is over, so there is nothing for a JUnit report",
             ));
         }
+        if all_missing > not_run.len() as u64 {
+            outputs::note(format!(
+                "the JUnit report names {} of {all_missing} trials that were not run",
+                not_run.len()
+            ));
+        }
         records.extend(not_run);
         junit.write(&records)?;
     }
     shown?;
-    if missing.is_empty() {
+    if all_missing == 0 {
         return Ok(ExitCode::from(status));
     }
     let named = missing.iter().take(NAMED).map(|(_, trial)| format!("\n    {trial}"));
-    let more = match missing.len().saturating_sub(NAMED) {
+    let more = match all_missing.saturating_sub(NAMED as u64) {
         0 => String::new(),
         more => format!("\n    and {more} more"),
     };
     Err(Stop::no_verdict(format!(
         "error: no record of {}:{}{more}",
-        count(missing.len(), "planned trial"),
+        count(all_missing, "planned trial"),
         named.collect::<String>()
     )))
 }

@@ -108,7 +108,7 @@ pub(crate) fn whole(path: &Path) -> Result<RecordFile, Stop> {
 fn list(store: &Store) -> Result<(), Stop> {
     let mut text = String::new();
     for Kept { opened, ground, trials, .. } in store.runs().map_err(stop)? {
-        let planned = opened.all().count();
+        let planned = opened.planned();
         let shard = opened.shard.map_or(String::new(), |shard| format!(" shard {shard}"));
         text.push_str(&format!(
             "{} {}{shard}: {trials} of {} over on {}\n",

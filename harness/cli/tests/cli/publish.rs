@@ -130,3 +130,72 @@ fn a_report_names_nobody_and_its_command_can_be_run() {
     let output = command(folder.path(), &redact).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2), "a folder that is there is not written to");
 }
+
+#[test]
+fn redact_removes_private_fields_from_each_carrier() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "Authorization: Bearer abcdef123456\nhostname: gpu-box-3\nbdf 0000:03:00.0\n\
+        -----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n-----END OPENSSH PRIVATE KEY-----\n";
+    let lines = concat!(
+        r#"{"password":"hunter2","api_key":["k1","k2"],"hostname":"gpu-box","serial":"X1","#,
+        r#""user":"alice","/home/alice/key":1,"signature":"wrong-data:zero"}"#,
+        "\n{\"n\":1}\n"
+    );
+    let table = "| user | case |\n|---|---|\n| alice | copies/plain |\n\n`--password hunter2`\n";
+    for (name, text, expected) in [
+        (
+            "log.txt",
+            text,
+            "Authorization: <secret>\nhostname: <host>\nbdf 0000:03:00.0\n<secret>\n",
+        ),
+        (
+            "lines.jsonl",
+            lines,
+            concat!(
+                r#"{"password":"<secret>","api_key":["<secret>","<secret>"],"hostname":"<host>","#,
+                r#""serial":"<serial>","user":"<user>","~/key":1,"signature":"wrong-data:zero"}"#,
+                "\n{\"n\":1}\n"
+            ),
+        ),
+        (
+            "page.md",
+            table,
+            "| user | case |\n|---|---|\n| <user> | copies/plain |\n\n`--password <secret>`\n",
+        ),
+    ] {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+        let output = command(folder.path(), &["redact", name]).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(0), "{}", texts(&output));
+        let sorted = |text: &str| match serde_json::from_str::<serde_json::Value>(
+            text.lines().next().unwrap_or_default(),
+        ) {
+            Ok(value) => value.to_string(),
+            Err(_) => text.to_owned(),
+        };
+        assert_eq!(sorted(&String::from_utf8_lossy(&output.stdout)), sorted(expected), "{name}");
+    }
+}
+
+#[test]
+fn names_cannot_print_lines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cases = folder.path().join("cases");
+    std::fs::create_dir(&cases).expect("a folder");
+    std::fs::write(cases.join("x\n1 passed.yaml"), CASE).expect("a file");
+    let whole = cases.join("x\n1 passed.yaml").display().to_string();
+    for from in ["cases", &whole] {
+        let output = command(folder.path(), &["list", "--cases-from", from]).output();
+        let output = output.expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{}", texts(&output));
+        assert!(
+            texts(&output).contains(r"`x\u{a}1 passed` has a control character"),
+            "{}",
+            texts(&output)
+        );
+        assert!(
+            !texts(&output).lines().any(|line| line.starts_with("1 passed")),
+            "{}",
+            texts(&output)
+        );
+    }
+}

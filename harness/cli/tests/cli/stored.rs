@@ -278,3 +278,28 @@ fn reads_record_files_in_less_memory_than_their_size() {
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", said(&output));
     }
 }
+
+#[test]
+fn a_record_file_cannot_claim_more_work_than_its_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    cases(at, 1);
+    run(at, &["--record", "run.jsonl"]);
+    let text = fs::read_to_string(at.join("run.jsonl")).expect("records");
+    for (name, repeat) in [("huge.jsonl", "4000000000"), ("large.jsonl", "1000000")] {
+        let claimed = text.replace("\"repeat\":1,", &format!("\"repeat\":{repeat},"));
+        assert_ne!(claimed, text);
+        fs::write(at.join(name), claimed).expect("a file");
+    }
+    let began = std::time::Instant::now();
+    let shown = ends(at, &["show", "huge.jsonl"], 2);
+    assert!(shown.contains("repeat must be 1 to 1000000"), "{shown}");
+    let shown = ends(at, &["show", "large.jsonl"], 3);
+    assert!(shown.contains("999999 planned trials"), "{shown}");
+    let merged = ends(at, &["merge", "large.jsonl", "--out", "merged.jsonl"], 3);
+    assert!(merged.contains("999999 planned trials"), "{merged}");
+    ends(at, &["store", "add", "large.jsonl", "--store", "kept"], 0);
+    let listed = ends(at, &["store", "list", "--store", "kept"], 0);
+    assert!(listed.contains("1 of 1000000 trials"), "{listed}");
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+}

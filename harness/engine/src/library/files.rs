@@ -36,6 +36,9 @@ pub(super) fn read(
     if !kind.is_dir() {
         let text = read_text(path).map_err(|e| Stop::usage(cannot(path, &e)))?;
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(mistake) = bad_name(&id) {
+            return Err(Stop::usage(mistake));
+        }
         sources.insert(id, Source { path: path.display().to_string(), text });
         // Of the files beside it, those that could hold its program.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -113,7 +116,12 @@ impl Walk<'_> {
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 // What is no link lies in this folder, which was looked at; asking for the way of each of many files takes long.
                 let kind = entry.file_type().ok().filter(|kind| !kind.is_symlink());
-                if kind.map_or_else(|| path.is_dir(), |kind| kind.is_dir()) {
+                let is_folder = kind.map_or_else(|| path.is_dir(), |kind| kind.is_dir());
+                if (is_folder || is_read(&path))
+                    && let Some(mistake) = bad_name(&stem)
+                {
+                    self.mistakes.push(mistake);
+                } else if is_folder {
                     pending.push((path, format!("{prefix}{stem}/")));
                 } else {
                     self.file(&path, kind.is_none(), &format!("{prefix}{stem}"), stem);
@@ -131,12 +139,11 @@ impl Walk<'_> {
             self.programs.extend(text.map(|text| (path.display().to_string(), text)));
             return;
         }
-        let Some(ending @ ("yaml" | "yml" | "hip")) = path.extension().and_then(|e| e.to_str())
-        else {
+        if !is_read(path) {
             return;
-        };
+        }
         let read = inside(self).and_then(|()| {
-            if ending == "hip" {
+            if path.extension().is_some_and(|ending| ending == "hip") {
                 let text = read_text(path).map_err(|e| cannot(path, &e))?;
                 return self.kernel(path, stem, text);
             }
@@ -187,8 +194,22 @@ fn is_program(path: &Path) -> bool {
     ending.is_some_and(|ending| PROGRAMS.contains(&ending))
 }
 
+/// Returns true for cases, kernels and programs; other files are ignored.
+fn is_read(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    is_program(path) || matches!(ending, Some("yaml" | "yml" | "hip"))
+}
+
+/// Returns the error for a name that would act on a terminal or begin a line there: names are printed in lines.
+fn bad_name(name: &str) -> Option<String> {
+    let shown = report::one_line(name);
+    (shown != name)
+        .then(|| format!("error: the name `{shown}` has a control character; rename the file"))
+}
+
 fn cannot(path: &Path, error: &io::Error) -> String {
-    format!("error: cannot read `{}`: {error}", path.display())
+    let path = report::one_line(&path.display().to_string());
+    format!("error: cannot read `{path}`: {error}")
 }
 
 /// The text of a plain file, without the mark of its byte order, which some editors put before it.

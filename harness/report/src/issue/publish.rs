@@ -1,10 +1,14 @@
 //! Redaction of everything that is shown to other people. Whole texts pass through here, whatever their parts are.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     Block, Issue, concerns_rocm,
-    redact::{Identity, redact},
+    redact::{
+        Identity,
+        names::{Private, is_harmless, private},
+        redact,
+    },
 };
 use crate::text::visible;
 
@@ -14,28 +18,95 @@ pub fn publish(text: &str, who: &Identity) -> String {
     visible(&redact(&commands(text), who))
 }
 
-/// Prepares all texts of a JSON value for publication. Variables of a run's environment that do not concern ROCm lose
-/// their values.
+/// Prepares the text of a file for publication: JSON and lines of JSON as such, the rest as text. Each text of a JSON
+/// value is prepared for itself, so its names decide about it.
+pub fn publish_file(text: &str, who: &Identity) -> String {
+    if let Some(value) = object(text) {
+        return format!("{:#}\n", publish_json(value, who));
+    }
+    let mut out = String::with_capacity(text.len());
+    // Lines that are not JSON belong together: a key in PEM has several.
+    let mut rest = String::new();
+    for line in text.split_inclusive('\n') {
+        match object(line) {
+            Some(value) => {
+                out.push_str(&publish(&std::mem::take(&mut rest), who));
+                out.push_str(&format!("{}\n", publish_json(value, who)));
+            }
+            None => rest.push_str(line),
+        }
+    }
+    out + &publish(&rest, who)
+}
+
+/// Parses a JSON object or list; other values are text.
+fn object(text: &str) -> Option<Value> {
+    let starts = text.trim_start().starts_with(['{', '[']);
+    starts.then(|| serde_json::from_str(text).ok()).flatten()
+}
+
+/// Prepares all texts of a JSON value for publication, names of fields included. Fields with a private name lose their
+/// values, and so do variables of a run's environment that do not concern ROCm.
 pub fn publish_json(value: Value, who: &Identity) -> Value {
     match value {
         Value::String(text) => Value::String(publish(&text, who)),
         Value::Array(all) => all.into_iter().map(|v| publish_json(v, who)).collect(),
         Value::Object(all) => {
-            let each = all.into_iter().map(|(key, value)| match value {
-                Value::Object(variables) if key == "environment" => {
-                    let kept = variables.into_iter().map(|(name, value)| {
-                        let value = if is_publishable(&name) {
-                            publish_json(value, who)
-                        } else {
-                            "<value>".into()
-                        };
-                        (name, value)
-                    });
-                    (key, Value::Object(kept.collect()))
+            let mut fields = Map::new();
+            for (key, value) in all {
+                let value = match value {
+                    Value::Object(variables) if key == "environment" => variables
+                        .into_iter()
+                        .map(|(name, value)| match is_publishable(&name) {
+                            true => (name.clone(), publish_field(&name, value, who)),
+                            false => (name, "<value>".into()),
+                        })
+                        .collect(),
+                    value => publish_field(&key, value, who),
+                };
+                // Two names may become the same.
+                let mut name = publish(&key, who);
+                while fields.contains_key(&name) {
+                    name.push('\'');
                 }
-                value => (key, publish_json(value, who)),
-            });
-            Value::Object(each.collect())
+                fields.insert(name, value);
+            }
+            Value::Object(fields)
+        }
+        other => other,
+    }
+}
+
+/// Prepares the value of a field for publication.
+fn publish_field(name: &str, value: Value, who: &Identity) -> Value {
+    match private(name) {
+        Some(private) => without(private, value, who),
+        None => publish_json(value, who),
+    }
+}
+
+/// Replaces all texts and numbers below a private name. Of an object below a name such as `host`, only the name and the
+/// id are private.
+fn without(private: Private, value: Value, who: &Identity) -> Value {
+    let replaced = |text: &str| (!is_harmless(private, text)).then(|| private.word().into());
+    match value {
+        Value::String(text) => replaced(&text).unwrap_or_else(|| publish(&text, who).into()),
+        Value::Number(number) => replaced(&number.to_string()).unwrap_or(number.into()),
+        Value::Array(all) => all.into_iter().map(|value| without(private, value, who)).collect(),
+        Value::Object(all) => {
+            let is_whole = matches!(private, Private::Secret | Private::Token);
+            let (below, rest): (Map<_, _>, Map<_, _>) =
+                all.into_iter().partition(|(key, _)| is_whole || key == "name" || key == "id");
+            let mut fields = match publish_json(Value::Object(rest), who) {
+                Value::Object(fields) => fields,
+                _ => Map::new(),
+            };
+            fields.extend(
+                below
+                    .into_iter()
+                    .map(|(key, value)| (publish(&key, who), without(private, value, who))),
+            );
+            Value::Object(fields)
         }
         other => other,
     }
@@ -174,5 +245,41 @@ mod tests {
             "list": ["<user>", 3, null, {"deep": "<secret>"}],
         });
         assert_eq!(publish_json(record, &who()), expected);
+    }
+
+    #[test]
+    fn private_fields_of_json_lose_their_values() {
+        let record = serde_json::json!({
+            "password": "hunter2",
+            "api_key": ["k1", {"deep": "k2"}, 123],
+            "hostname": "gpu-box",
+            "serial": "X1",
+            "user": {"name": "alice", "shell": "/bin/sh"},
+            "/home/alice/key": 1,
+            "/home/bob/key": 2,
+            "signature": "wrong-data:zero",
+            "tokens": 512,
+            "host": "pageable",
+        });
+        let expected = serde_json::json!({
+            "password": "<secret>",
+            "api_key": ["<secret>", {"deep": "<secret>"}, "<secret>"],
+            "hostname": "<host>",
+            "serial": "<serial>",
+            "user": {"name": "<user>", "shell": "/bin/sh"},
+            "~/key": 1,
+            "~/key'": 2,
+            "signature": "wrong-data:zero",
+            "tokens": 512,
+            "host": "pageable",
+        });
+        assert_eq!(publish_json(record, &who()), expected);
+    }
+
+    #[test]
+    fn files_may_mix_json_and_text() {
+        let text = "{\"user\":\"alice\"}\nhostname: box\n{torn\n[\"jane\"]\n";
+        let expected = "{\"user\":\"<user>\"}\nhostname: <host>\n{torn\n[\"<user>\"]\n";
+        assert_eq!(publish_file(text, &who()), expected);
     }
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blobs::Blobs;
 use super::partial::{self, Partial};
+use super::prefix_name::{cleaned, key};
 use crate::locate::check_loads;
 use crate::unpack::prefix::{Format, Unpacker};
 use crate::{Archive, Build, BuildLocation, Components, ObtainError, StackCache};
@@ -587,20 +588,6 @@ impl ObtainedBuild {
             _lock: None,
         }
     }
-}
-
-/// Returns the name of a build's prefix. Builds of one version for two families have two.
-fn key(build: &Build) -> String {
-    let dash = if build.family.is_empty() { "" } else { "-" };
-    cleaned(&format!("{}{dash}{}", build.id, build.family))
-}
-
-/// Replaces characters that a file name or a library path cannot hold by underscores.
-fn cleaned(id: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-    let clean: String = id.chars().map(|c| if plain(c) { c } else { '_' }).collect();
-    // Names with a leading dot are files of the store itself.
-    if clean.starts_with('.') { format!("_{clean}") } else { clean }
 }
 
 /// Creates an empty folder, and returns its path without symbolic links.

@@ -20,7 +20,7 @@ const LINES: [f64; 2] = [4e6, 25e6];
 /// A line for each point, from the good end to the bad one.
 pub(super) fn listed(axis: &Axis) -> String {
     let label = |n| axis.build(n).map_or_else(|| axis.label(n) + "\n", crate::commands::rocm::line);
-    (0..axis.len()).map(label).collect()
+    (0..axis.point_count()).map(label).collect()
 }
 
 /// What it would take.
@@ -31,14 +31,14 @@ pub(super) fn dry_run(
     to: Option<&str>,
 ) -> String {
     let mut text = String::new();
-    let last = axis.len() - 1;
+    let last = axis.point_count() - 1;
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "{name:<11} {value}");
     };
     line("trial", begun.subject.clone());
     line("good", axis.label(0));
     line("bad", axis.label(last));
-    line("points", axis.len().to_string());
+    line("points", axis.point_count().to_string());
     axis.silent.iter().for_each(|note| line("note", note.clone()));
     axis.holes().for_each(|hole| line("note", format!("builds may be missing: {hole}")));
     let sizes: Vec<u64> = (0..=last).filter_map(|n| axis.build(n)?.size()).collect();

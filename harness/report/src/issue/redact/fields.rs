@@ -1,0 +1,385 @@
+//! Redaction of values by the name of their field: `password: x`, `--token x`, `?sig=x`, `"user": "x"`.
+
+use super::names::{Private, QUERY, is_harmless, private, words};
+
+/// Replaces the values of private fields in a text. Lines and layout stay.
+pub(crate) fn fields(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    // Indentation of a secret's name whose value is on the following lines, as in YAML.
+    let mut below: Option<usize> = None;
+    // Kinds of the columns of a table in Markdown.
+    let mut columns: Vec<Option<Private>> = Vec::new();
+    let mut lines = text.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        let body = line.trim_end_matches(['\n', '\r']);
+        let indentation = body.len() - body.trim_start().len();
+        if let Some(above) = below {
+            let item = body.trim_start().starts_with("- ");
+            if body.trim().is_empty() || indentation > above || (item && indentation >= above) {
+                if !body.trim().is_empty() {
+                    let mark = if item { "- " } else { "" };
+                    out.push_str(&format!("{}{mark}<secret>", &body[..indentation]));
+                }
+                out.push_str(&line[body.len()..]);
+                continue;
+            }
+        }
+        let (cells, is_row) = {
+            let names_columns = lines.peek().is_some_and(|next| is_rule(next.trim()));
+            cells(body, &mut columns, names_columns)
+        };
+        let replaced = if is_row { cells } else { line_fields(body) };
+        below = opens_block(body).then_some(indentation);
+        out.push_str(&replaced);
+        out.push_str(&line[body.len()..]);
+    }
+    out
+}
+
+/// Returns true if the line ends with the name of a secret, and the value follows on the next lines.
+fn opens_block(line: &str) -> bool {
+    let line = line.trim_end();
+    let line = line.trim_end_matches(['|', '>', '-', '+']).trim_end();
+    let Some(name) = line.strip_suffix(':') else { return false };
+    let name = name.trim().trim_start_matches("- ").trim_matches(['"', '\'', '*', '`']);
+    !name.contains(' ') && private(name).is_some_and(Private::is_secret)
+}
+
+/// Replaces private cells of a row of a Markdown table: those beside a private name and those below one.
+fn cells(line: &str, columns: &mut Vec<Option<Private>>, names_columns: bool) -> (String, bool) {
+    let trimmed = line.trim();
+    if !(trimmed.starts_with('|') && trimmed.ends_with('|') && trimmed.len() > 2) {
+        columns.clear();
+        return (String::new(), false);
+    }
+    let names: Vec<&str> = trimmed[1..trimmed.len() - 1].split('|').collect();
+    let kinds: Vec<_> = names.iter().map(|cell| cell_name(cell)).collect();
+    if is_rule(trimmed) {
+        return (line.to_owned(), true);
+    }
+    if names_columns {
+        columns.clone_from(&kinds);
+        return (line.to_owned(), true);
+    }
+    let mut kind_before = None;
+    let cells: Vec<String> = names
+        .iter()
+        .enumerate()
+        .map(|(at, cell)| {
+            let private = kind_before.or(columns.get(at).copied().flatten());
+            kind_before = kinds[at];
+            let value = cell.trim().trim_matches(['*', '`', '"']);
+            match private {
+                Some(private) if kinds[at].is_none() && !is_harmless(private, value) => {
+                    cell.replace(value, private.word())
+                }
+                _ => line_fields(cell),
+            }
+        })
+        .collect();
+    (format!("{}|{}|", &line[..line.len() - line.trim_start().len()], cells.join("|")), true)
+}
+
+/// Returns true for the line below the names of the columns, `|---|---|`.
+fn is_rule(line: &str) -> bool {
+    line.starts_with('|') && line.contains('-') && line.chars().all(|c| "|-: ".contains(c))
+}
+
+fn cell_name(cell: &str) -> Option<Private> {
+    let name = cell.trim().trim_matches(['*', '`', '"', '_']).trim_end_matches(':');
+    (name.split(' ').count() <= 3).then(|| private(name)).flatten()
+}
+
+/// Replaces the values of the private fields in one line.
+fn line_fields(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut at = 0;
+    if let Some(found) = column(line) {
+        out.push_str(&line[..found.start]);
+        out.push_str(found.private.word());
+        at = found.end;
+    }
+    while let Some(found) = next_value(line, at) {
+        out.push_str(&line[at..found.start]);
+        out.push_str(found.private.word());
+        at = found.end;
+    }
+    out + &line[at..]
+}
+
+/// Returns the value of a line of two columns, `Serial Number    0123`.
+fn column(line: &str) -> Option<Found> {
+    let from = line.len() - line.trim_start().len();
+    let (tab, spaces) = (line[from..].find('\t'), line[from..].find("  "));
+    let at = from + tab.into_iter().chain(spaces).min()?;
+    let name = &line[from..at];
+    let is_name = name.len() < 40 && name.chars().all(|c| c.is_alphanumeric() || "_- ".contains(c));
+    let private = is_name.then(|| private(name)).flatten()?;
+    let found = value(line, at, private, true)?;
+    line[found.end..].trim().is_empty().then_some(found)
+}
+
+/// A private value in a line.
+struct Found {
+    start: usize,
+    end: usize,
+    private: Private,
+}
+
+fn next_value(line: &str, from: usize) -> Option<Found> {
+    let bytes = line.as_bytes();
+    let starts = from..bytes.len();
+    for at in starts {
+        let found = match bytes[at] {
+            b'=' | b':' => after_separator(line, from, at),
+            b' ' => after_option(line, from, at),
+            _ => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// Returns the text before a position, at most some hundred bytes of it.
+fn near(line: &str, at: usize) -> &str {
+    let mut from = at.saturating_sub(300);
+    while !line.is_char_boundary(from) {
+        from -= 1;
+    }
+    &line[from..at]
+}
+
+/// Returns the value of `--name value`, and of `login name password value` in a `.netrc`.
+fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
+    let before = &line[from..at];
+    let word = before.rsplit(|c: char| c.is_whitespace() || "\"'`([".contains(c)).next()?;
+    let name = word.trim_start_matches('-');
+    let dashes = word.len() - name.len();
+    if dashes == 0 {
+        let rest = line[at..].trim_start();
+        let is_netrc = name == "login" && rest.split_whitespace().nth(1) == Some("password")
+            || name == "password" && line[..at].split_whitespace().rev().nth(2) == Some("login");
+        let private = if name == "login" { Private::User } else { Private::Secret };
+        return is_netrc.then(|| value(line, at, private, true)).flatten();
+    }
+    if name.contains(['=', ':']) {
+        return None;
+    }
+    let rest = line[at..].trim_start();
+    // curl -u name:password
+    if word == "-u" && !near(line, at).contains("pip") {
+        let pair = rest.split_whitespace().next().unwrap_or_default();
+        let is_ids = pair.chars().all(|c| c.is_ascii_digit() || c == ':');
+        return (pair.contains(':') && !is_ids)
+            .then(|| value(line, at, Private::Secret, true))
+            .flatten();
+    }
+    let private = private(name)?;
+    // `pip install --user torch` and `systemctl --user start x` have no value.
+    let is_flag = private == Private::User
+        && (near(line, at).contains("pip") || near(line, at).contains("systemctl"));
+    if is_flag || rest.starts_with('-') || (dashes == 1 && name.len() < 4) {
+        return None;
+    }
+    value(line, at, private, true)
+}
+
+/// Returns the value of `name: value` or `name=value` with its separator at `at`.
+fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
+    let bytes = line.as_bytes();
+    let separator = bytes[at];
+    let (previous, next) = (at.checked_sub(1).map(|n| bytes[n]), bytes.get(at + 1).copied());
+    // Scopes and comparisons: `host::copy`, `token == x`.
+    if next == Some(b'=') || (separator == b':' && (next == Some(b':') || previous == Some(b':'))) {
+        return None;
+    }
+    if separator == b'=' && previous.is_some_and(|c| b"=!<>".contains(&c)) {
+        return None;
+    }
+    let before = line[from..at].trim_end_matches([':', '?', '+']);
+    let quoted = before.trim_end_matches([' ', '\t', '"', '\'', '*', '`', '\\', ']']);
+    let in_name = |c: char| c.is_alphanumeric() || "_-./".contains(c);
+    let start =
+        quoted.char_indices().rev().take_while(|(_, c)| in_name(*c)).last().map(|(n, _)| n)?;
+    let name = &quoted[start..];
+    let lead = near(quoted, start);
+    if name.is_empty() {
+        return None;
+    }
+    let in_query = separator == b'=' && (lead.ends_with(['?', '&']) || lead.ends_with("&amp;"));
+    let private = private(name)
+        .or_else(|| {
+            // Two or three words: `Serial Number`, `API key`.
+            let words: Vec<&str> = lead.rsplit(' ').take(2).collect();
+            let is_word = |word: &&str| !word.is_empty() && word.chars().all(char::is_alphanumeric);
+            let before = words.first().filter(|word| lead.ends_with(**word) && is_word(word));
+            // `lead` ends with the space before the name.
+            let before = before.copied().or_else(|| words.get(1).copied().filter(is_word))?;
+            private(&format!("{before} {name}")).filter(|_| name.len() < 12)
+        })
+        .or_else(|| {
+            let short: String = words(name).concat();
+            let short = short.strip_prefix('x').unwrap_or(&short);
+            (in_query
+                && (QUERY.contains(&short)
+                    || QUERY
+                        .iter()
+                        .any(|q| short == format!("amz{q}") || short == format!("goog{q}"))))
+            .then_some(Private::Secret)
+        })?;
+    let is_value = if in_query || private.is_secret() {
+        // A parser's message: `unexpected token: x`.
+        !(name.eq_ignore_ascii_case("token")
+            && (lead.ends_with("expected ") || lead.ends_with("invalid ")))
+    } else {
+        is_assignment(line, at, lead, name)
+    };
+    if !is_value {
+        return None;
+    }
+    let is_path =
+        name.eq_ignore_ascii_case("pwd") && line[at + 1..].trim_start().starts_with(['/', '~']);
+    if is_path {
+        return None;
+    }
+    let whole = ["authorization", "cookie"].iter().any(|n| name.to_ascii_lowercase().ends_with(n));
+    if whole && !quoted_value(line, at) {
+        return header(line, at);
+    }
+    let found = value(line, at, private, in_query)?;
+    // A sentence: `for the user: please look`.
+    let text = &line[found.start..found.end];
+    let after = line[found.end..].strip_prefix(' ').unwrap_or_default();
+    let sentence = !private.is_secret()
+        && separator == b':'
+        && text.chars().all(|c| c.is_ascii_lowercase())
+        && after
+            .split(' ')
+            .next()
+            .is_some_and(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase()))
+        && !lead.trim().is_empty();
+    // `host: error:` has another name for a value.
+    let is_call = private == Private::Token && text.contains('(') && line.trim_end().ends_with(';');
+    let other_name = !private.is_secret()
+        && (text.ends_with(':')
+            || text.starts_with('/')
+            || text.contains("::")
+            || text.contains('('));
+    (!sentence && !other_name && !is_call).then_some(found)
+}
+
+/// Returns true unless `host=` and the like belong to program text or to the name of a trial.
+fn is_assignment(line: &str, at: usize, lead: &str, name: &str) -> bool {
+    let is_equals = line.as_bytes()[at] == b'=';
+    // A folder or file such as `src/user.cpp:12`, or a member such as `memory.host`.
+    if name.contains('/') && !name.eq_ignore_ascii_case("s/n") {
+        return false;
+    }
+    let trimmed = line.trim_end();
+    let is_code = trimmed.ends_with([';', '{']) && line[..at].ends_with(' ');
+    // `copies/plain[bytes=2,host=pageable]`
+    let in_trial = is_equals
+        && lead.rfind('[').is_some_and(|open| {
+            let inside = &lead[open + 1..];
+            !inside.contains([']', ' ', '"'])
+                && lead[..open].ends_with(|c: char| c.is_alphanumeric())
+        });
+    !is_code && !in_trial
+}
+
+fn quoted_value(line: &str, at: usize) -> bool {
+    line[at + 1..].trim_start().starts_with(['"', '\'', '\\', '['])
+}
+
+/// Returns the rest of an HTTP header up to the end of the line, or to the quote that closes it.
+fn header(line: &str, at: usize) -> Option<Found> {
+    let start = at
+        + 1
+        + (line[at + 1..].len() - line[at + 1..].trim_start_matches([' ', '\t', '*', '`']).len());
+    let open = line[..at].chars().rev().find(|c| "\"'`".contains(*c));
+    let end = open
+        .and_then(|quote| line[start..].find(quote))
+        .map_or(line.trim_end().len(), |n| start + n);
+    let text = line.get(start..end)?;
+    (!text.is_empty() && !is_harmless(Private::Secret, text)).then_some(Found {
+        start,
+        end,
+        private: Private::Secret,
+    })
+}
+
+/// Returns the value that follows the byte `at`, with or without quotes, unless it is harmless.
+fn value(line: &str, at: usize, private: Private, is_word: bool) -> Option<Found> {
+    let rest = &line[at + 1..];
+    let rest = rest.strip_prefix('>').unwrap_or(rest);
+    let rest = rest.trim_start_matches([' ', '\t', '*']);
+    let mut start = line.len() - rest.len();
+    // A string that is inside of another one has escaped quotes.
+    let quote = ["\\\"", "\"", "'", "`"].into_iter().find(|quote| rest.starts_with(*quote));
+    let end = if let Some(quote) = quote {
+        start += quote.len();
+        let text = &line[start..];
+        let close = text
+            .match_indices(quote)
+            .map(|(n, _)| n)
+            .find(|n| quote.starts_with('\\') || !text[..*n].ends_with('\\'));
+        start + close.unwrap_or(text.trim_end().len())
+    } else if rest.starts_with(['[', '{']) && !rest.starts_with("{{") {
+        if !private.is_secret() && !rest.starts_with("[\"") && !rest.starts_with("['") {
+            return None;
+        }
+        start + bracketed(rest)
+    } else {
+        start + word_end(rest, private.is_secret() && !is_word)
+    };
+    let text = &line[start..end];
+    (!is_harmless(private, text)).then_some(Found { start, end, private })
+}
+
+/// Returns the length of a list or map up to its closing bracket, or of the whole rest.
+fn bracketed(text: &str) -> usize {
+    let (mut depth, mut in_string, mut escaped) = (0_u32, false, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => in_string = !in_string,
+            '[' | '{' if !in_string => depth += 1,
+            ']' | '}' if !in_string => {
+                depth -= 1;
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    text.trim_end().len()
+}
+
+/// Returns the length of a value without quotes. A secret may contain punctuation, so only punctuation before white
+/// space or before another field ends it.
+fn word_end(text: &str, is_secret: bool) -> usize {
+    for (at, c) in text.char_indices() {
+        let ends = match c {
+            c if c.is_whitespace() || "\"'`".contains(c) => true,
+            '&' | ';' | ',' | '|' | ')' | ']' | '}' => {
+                let rest = text[at + c.len_utf8()..]
+                    .trim_start_matches(['&', ';', ',', '|', ')', ']', '}', '.']);
+                let name =
+                    rest.trim_start_matches(|c: char| c.is_alphanumeric() || "_-".contains(c));
+                !is_secret
+                    || rest.is_empty()
+                    || rest.starts_with(|c: char| c.is_whitespace() || "\"'`".contains(c))
+                    || (name.len() < rest.len() && name.starts_with(['=', ':']))
+            }
+            _ => false,
+        };
+        if ends {
+            return at;
+        }
+    }
+    text.len()
+}
