@@ -21,7 +21,7 @@ pub struct Opened {
     pub resumes: Option<String>,
     /// Trials in the order of their numbers. With repetitions, each trial has that many consecutive numbers.
     pub trials: Vec<String>,
-    /// Number of repetitions of each trial, 1 to 1000000.
+    /// Number of repetitions of each trial.
     #[serde(deserialize_with = "repetitions")]
     pub repeat: u32,
     /// Shard of the trials; absent if the run has all trials.

@@ -79,7 +79,9 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
 
 /// Prepares the value of a field for publication.
 fn publish_field(name: &str, value: Value, who: &Identity) -> Value {
-    match private(name) {
+    // A sentence is not the name of a field.
+    let is_name = name.split_whitespace().count() <= 3 && !name.contains(['=', ':', '$', '<']);
+    match private(name).filter(|_| is_name) {
         Some(private) => without(private, value, who),
         None => publish_json(value, who),
     }
