@@ -28,7 +28,7 @@ pub fn visible(text: &str) -> String {
 pub fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if acts(c) {
+        if affects_display(c) {
             let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
         } else {
             out.push(c);
@@ -39,7 +39,7 @@ pub fn one_line(text: &str) -> String {
 
 /// Escapes a name in place, see [`one_line`].
 pub(crate) fn escape(name: &mut String) {
-    if name.contains(acts) {
+    if name.contains(affects_display) {
         *name = one_line(name);
     }
 }
