@@ -244,17 +244,17 @@ impl Axis {
             let of_day = |n: &usize| day.is_some() && self.build(*n).is_some_and(|b| b.date == day);
             let named: Vec<usize> = match self.named(name) {
                 Some(point) => vec![point],
-                None => (0..self.len()).filter(of_day).collect(),
+                None => (0..self.point_count()).filter(of_day).collect(),
             };
             let near = || self.nearest(name).map(|near| format!("; did you mean `{near}`?"));
-            match named.iter().any(|point| *point == 0 || *point + 1 == self.len()) {
+            match named.iter().any(|point| *point == 0 || *point + 1 == self.point_count()) {
                 true => problems.push(format!(
                     "error: `--skip {name}`: this is an end of the search, which cannot be left out"
                 )),
                 false if named.is_empty() => problems.push(format!(
                     "error: `--skip {name}`: there is no such point between {} and {}{}",
                     self.label(0),
-                    self.label(self.len() - 1),
+                    self.label(self.point_count() - 1),
                     near().unwrap_or_else(|| "; `--list` shows all".to_owned())
                 )),
                 false => points.extend(named),
@@ -273,7 +273,7 @@ impl Axis {
         };
         self.position_of(text).or_else(|| match self.points {
             Points::Values(_) => None,
-            _ => (0..self.len()).find(called),
+            _ => (0..self.point_count()).find(called),
         })
     }
 
@@ -282,7 +282,7 @@ impl Axis {
         if matches!(self.points, Points::Values(Values::Range(..))) {
             return None;
         }
-        let labels: Vec<String> = (0..self.len()).map(|n| self.label(n)).collect();
+        let labels: Vec<String> = (0..self.point_count()).map(|n| self.label(n)).collect();
         let behind = labels.iter().filter_map(|label| Some(label.split_once(':')?.1));
         nearest(text, labels.iter().map(String::as_str).chain(behind)).map(str::to_owned)
     }
@@ -332,7 +332,7 @@ impl Axis {
             if n > 0 && moved() == Some(false) { UNMOVED } else { 1.0 }
         };
         let Points::Builds(_) = self.points else { return None };
-        let weights: Vec<f64> = (0..self.len()).map(weight).collect();
+        let weights: Vec<f64> = (0..self.point_count()).map(weight).collect();
         weights.iter().any(|w| *w < 1.0).then_some(weights)
     }
 }
