@@ -10,16 +10,34 @@ use xshell::{Shell, cmd};
 type Circle = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// They are read as one.
-const CIRCLES: [Circle; 1] = [(
-    "emulator",
-    &[
-        ("copy_engine", "whether to work by itself or when it is asked is said by schedule"),
-        ("queue", "its doorbell is a signal, and schedule says whether it works by itself"),
-        ("rest", "the end of the process waits for queues and for handlers of signals"),
-        ("schedule", "carries out what queues and copy engines have when a signal is waited for"),
-        ("signal", "a store to a doorbell rings its queue, and schedule is told of each wait"),
-    ],
-)];
+const CIRCLES: [Circle; 2] = [
+    (
+        "emulator",
+        &[
+            ("copy_engine", "whether to work by itself or when it is asked is said by schedule"),
+            ("queue", "its doorbell is a signal, and schedule says whether it works by itself"),
+            ("rest", "the end of the process waits for queues and for handlers of signals"),
+            (
+                "schedule",
+                "carries out what queues and copy engines have when a signal is waited for",
+            ),
+            ("signal", "a store to a doorbell rings its queue, and schedule is told of each wait"),
+        ],
+    ),
+    (
+        "stacks",
+        &[
+            ("builds", "lists the releases of debian as builds, beside the nights of an index"),
+            ("debian", "fetches into the cache of keep, with its locks and shared files"),
+            ("keep", "fetches a release by debian, and unpacks what builds names"),
+            ("locate", "knows the releases of debian and finds stacks in the cache of keep"),
+            (
+                "unpack",
+                "returns the errors of debian and keep, and links equal files through keep's blobs",
+            ),
+        ],
+    ),
+];
 
 /// Which modules each module of a crate uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;

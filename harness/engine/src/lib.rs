@@ -1,7 +1,7 @@
 //! The engine behind the command: sessions, trials, batches of trials, and the decisions about them.
 //!
 //! A [`Session`] is a stack, a device and limits, which all trials of a run share. A [`Job`] is a trial that is ready to run.
-//! [`batch`] runs many of them, and [`health`] decides after a failure whether a GPU can be used further.
+//! [`batch`] runs many of them, and `health` decides after a failure whether a GPU can be used further.
 //!
 //! Nothing here prints or reads a command line. Operations take plain values, report [`events`] while they run, and stop when
 //! a [`Cancel`] says so.

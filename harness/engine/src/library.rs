@@ -148,7 +148,7 @@ impl CaseLibrary {
     /// them.
     ///
     /// # Errors
-    /// Those of [`CaseLibrary::each`].
+    /// All mistakes of all cases, shown at their place.
     pub fn analyse<'c>(
         &self,
         trials: impl IntoIterator<Item = (&'c Case, impl Borrow<Trial>)>,

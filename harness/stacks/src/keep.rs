@@ -7,7 +7,7 @@ mod error;
 mod file_lock;
 mod partial;
 mod prefetch;
-mod prefix_name;
+mod prefix;
 pub(crate) mod share;
 mod store;
 

@@ -280,7 +280,7 @@ fn reads_record_files_in_less_memory_than_their_size() {
 }
 
 #[test]
-fn a_record_file_cannot_claim_more_work_than_its_size() {
+fn record_files_cannot_claim_more_work_than_their_size() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     cases(at, 1);

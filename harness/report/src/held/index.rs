@@ -193,7 +193,7 @@ pub struct OddLine {
     pub what: String,
 }
 
-/// Invalid lines of a file: the first [`KEPT`], and the number of the others.
+/// Invalid lines of a file: the first `KEPT`, and the number of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OddLines {
     /// First invalid lines.

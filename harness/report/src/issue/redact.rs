@@ -25,8 +25,8 @@ pub struct Identity {
 /// Login name that identifies no person.
 const ROOT: &str = "root";
 
-/// Replaces private values by words in angle brackets: those of fields with a private name ([`fields`]), those of a
-/// private form ([`forms`]), and the names in `who`. Versions, build ids and PCI addresses stay, because maintainers
+/// Replaces private values by words in angle brackets: those of fields with a private name (`fields`), those of a
+/// private form (`forms`), and the names in `who`. Versions, build ids and PCI addresses stay, because maintainers
 /// need them.
 ///
 /// Only words are replaced, so lines and layout stay; a PEM block becomes one word.

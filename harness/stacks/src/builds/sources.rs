@@ -86,7 +86,7 @@ impl Sources {
     /// folder, if that exists.
     ///
     /// # Errors
-    /// [`SourcesError::Io`] if the given file cannot be read, [`SourcesError::Config`] with all its mistakes.
+    /// [`SourcesError::File`] if the given file cannot be read, [`SourcesError::Config`] with all its mistakes.
     pub fn load(given: Option<&Path>) -> Result<Self, SourcesError> {
         let mut sources = Self::parse(DEFAULTS, Path::new("sources.toml"))?;
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());

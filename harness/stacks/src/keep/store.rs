@@ -1,24 +1,28 @@
 //! Store of builds on this machine.
 
-use std::fs::{self, File};
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, SystemTime},
+};
 
-use parking_lot::Mutex;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime};
-
-use crate::{FetchError, FetchOptions, FileLock as Lock, LONGEST_WAIT, LockMode, Spec, Stack};
 use download::{Bound, Failure, Http};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::blobs::Blobs;
-use super::partial::{self, Partial};
-use super::prefix_name::{cleaned, key};
-use crate::locate::check_loads;
-use crate::unpack::prefix::{Format, Unpacker};
-use crate::{Archive, Build, BuildLocation, Components, ObtainError, StackCache};
+use super::{
+    blobs::Blobs,
+    partial::{self, Partial},
+    prefix::{cleaned, empty, key},
+};
+use crate::{
+    Archive, Build, BuildLocation, Components, FetchError, FetchOptions, FileLock as Lock,
+    LONGEST_WAIT, LockMode, ObtainError, Spec, Stack, StackCache,
+    locate::check_loads,
+    unpack::prefix::{Format, Unpacker},
+};
 
 /// File in a prefix that is written last, so that a prefix without it is incomplete.
 const RECORD: &str = ".rocrepro-build.json";
@@ -149,7 +153,7 @@ impl BuildStore {
     /// protects the last good and the first bad build.
     ///
     /// # Errors
-    /// [`ObtainError::Io`] if a lock file cannot be made.
+    /// [`ObtainError::File`] if a lock file cannot be made.
     pub fn pin(&self, builds: &[&Build]) -> Result<(), ObtainError> {
         let mut locks = Vec::new();
         for build in builds {
@@ -588,15 +592,4 @@ impl ObtainedBuild {
             _lock: None,
         }
     }
-}
-
-/// Creates an empty folder, and returns its path without symbolic links.
-fn empty(at: &Path) -> Result<PathBuf, ObtainError> {
-    if let Err(error) = fs::remove_dir_all(at)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        return Err(ObtainError::io("remove", at)(error));
-    }
-    fs::create_dir_all(at).map_err(ObtainError::io("create", at))?;
-    fs::canonicalize(at).map_err(ObtainError::io("find", at))
 }

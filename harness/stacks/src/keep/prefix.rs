@@ -1,6 +1,11 @@
-//! Names of the folders that builds are unpacked into.
+//! Folders that builds are unpacked into: their names, and an empty one.
 
-use crate::Build;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{Build, ObtainError};
 
 /// Returns the name of a build's folder. Builds of one version for two families have two.
 pub(super) fn key(build: &Build) -> String {
@@ -14,4 +19,15 @@ pub(super) fn cleaned(id: &str) -> String {
     let clean: String = id.chars().map(|c| if plain(c) { c } else { '_' }).collect();
     // Names with a leading dot are files of the store itself.
     if clean.starts_with('.') { format!("_{clean}") } else { clean }
+}
+
+/// Creates an empty folder, and returns its path without symbolic links.
+pub(super) fn empty(at: &Path) -> Result<PathBuf, ObtainError> {
+    if let Err(error) = fs::remove_dir_all(at)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(ObtainError::io("remove", at)(error));
+    }
+    fs::create_dir_all(at).map_err(ObtainError::io("create", at))?;
+    fs::canonicalize(at).map_err(ObtainError::io("find", at))
 }
