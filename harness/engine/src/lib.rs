@@ -59,6 +59,7 @@ mod worker_process;
 pub use device_choice::DeviceChoice;
 pub use job::{Job, lower_all, lower_each, with_declared_faults};
 pub use library::{CaseLibrary, CasesFrom};
+pub use scratch::TrialFolder;
 pub use select::{Selected, select};
 pub use session::{Session, SessionOptions, TrialRunner};
 pub use slots::Slot;

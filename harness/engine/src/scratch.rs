@@ -5,6 +5,7 @@
 //! it stands.
 
 mod mark;
+mod remove_tree;
 mod temporary;
 #[cfg(test)]
 mod tests;
@@ -18,11 +19,11 @@ use std::{
 };
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
-use tempfile::TempDir;
 
-use self::mark::Mark;
-pub(crate) use self::temporary::Temporary;
 use thiserror::Error;
+
+pub(crate) use self::temporary::Temporary;
+use self::{mark::Mark, remove_tree::remove_tree};
 
 use crate::{FailedOperation, FailureClass};
 
@@ -71,9 +72,13 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A fresh folder for one trial.
-    pub fn trial(&self) -> io::Result<TempDir> {
-        tempfile::Builder::new().prefix("trial-").tempdir_in(&self.folder)
+    /// Makes a folder for one trial.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn trial(&self) -> io::Result<TrialFolder> {
+        let folder = tempfile::Builder::new().prefix("trial-").tempdir_in(&self.folder)?;
+        Ok(TrialFolder(folder.keep()))
     }
 
     /// The folder of the run.
@@ -84,6 +89,24 @@ impl Scratch {
     /// Why a trial may have failed for want of space, where there is none left.
     pub(crate) fn full(&self) -> Option<String> {
         full(&self.folder)
+    }
+}
+
+/// The folder of one trial. It is removed when this is dropped, however deep a process made it.
+#[derive(Debug)]
+pub struct TrialFolder(PathBuf);
+
+impl TrialFolder {
+    /// Returns the path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TrialFolder {
+    fn drop(&mut self) {
+        // A later run tries again.
+        let _ = remove_tree(&self.0);
     }
 }
 
@@ -215,7 +238,7 @@ fn remove(folder: &Path) -> io::Result<()> {
         }
         // Neither follows symbolic links.
         if entry.file_type()?.is_dir() {
-            fs::remove_dir_all(entry.path())?;
+            remove_tree(&entry.path())?;
         } else {
             fs::remove_file(entry.path())?;
         }

@@ -146,7 +146,7 @@ fn line(id: &str, result: &Result<&Exported, &Stop>) -> String {
 }
 
 /// A folder for the compiler's things, as long as programs are compiled.
-pub(crate) fn tools(session: &Session) -> Result<tempfile::TempDir, Stop> {
+pub(crate) fn tools(session: &Session) -> Result<engine::TrialFolder, Stop> {
     let folder = session.folders.scratch.trial();
     folder.map_err(|e| Stop::no_verdict(format!("error: no folder for the compiler: {e}")))
 }

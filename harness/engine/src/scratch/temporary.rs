@@ -9,6 +9,8 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::remove_tree::remove_tree;
+
 /// How the names begin of what comgr makes in it, and leaves there when its process is killed.
 const OF_COMGR: [&str; 2] = ["comgr-", "CompileSource-"];
 
@@ -55,7 +57,7 @@ fn remove_left(folder: &Path) {
         }
         // Neither follows symbolic links.
         let _ = match entry.file_type() {
-            Ok(kind) if kind.is_dir() => fs::remove_dir_all(entry.path()),
+            Ok(kind) if kind.is_dir() => remove_tree(&entry.path()),
             _ => fs::remove_file(entry.path()),
         };
     }

@@ -47,7 +47,7 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Bench<'s> {
     session: &'s Session,
     toolchain: Toolchain,
-    folder: tempfile::TempDir,
+    folder: engine::TrialFolder,
     /// The release that expectations are printed for: the failing one.
     version: Version,
     /// The headers of the candidates, compiled once; none where the compiler cannot.

@@ -1,0 +1,131 @@
+//! Removes a folder of any depth.
+//!
+//! `std::fs::remove_dir_all` calls itself and holds a descriptor for each level. A process of a stranger's case can leave a
+//! tree of so many levels that the stack or the descriptors of a later command run out.
+
+use std::{io, path::Path};
+
+use rustix::{
+    fd::{AsFd, BorrowedFd, OwnedFd},
+    fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, renameat, unlinkat},
+    io::Errno,
+};
+
+const FOLDER: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Removes a folder with all that is in it. Symbolic links are removed and not followed.
+///
+/// Folders two levels down are moved up, so that each is moved once and at most three descriptors are open.
+///
+/// # Errors
+/// What the kernel refuses. The rest of the tree stays, flatter than it was.
+pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
+    let top = openat(CWD, folder, FOLDER, Mode::empty())?;
+    let mut moved = 0;
+    loop {
+        let names = names(&top)?;
+        if names.is_empty() {
+            break;
+        }
+        for name in names {
+            let Some(below) = opened(top.as_fd(), &name)? else { continue };
+            for child in self::names(&below)? {
+                if is_removed(below.as_fd(), &child)? {
+                    continue;
+                }
+                loop {
+                    moved += 1;
+                    let free = format!("rocrepro-moved-{moved}");
+                    // A name that is taken by a file or a folder with content is not replaced.
+                    match renameat(&below, child.as_c_str(), &top, free.as_str()) {
+                        Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
+                        done => break done?,
+                    }
+                }
+            }
+            unlinkat(&top, name.as_c_str(), AtFlags::REMOVEDIR)?;
+        }
+    }
+    std::fs::remove_dir(folder)
+}
+
+type Name = std::ffi::CString;
+
+/// Returns the names in a folder.
+fn names(folder: &OwnedFd) -> io::Result<Vec<Name>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Opens a folder; removes what is not a folder.
+fn opened(at: BorrowedFd<'_>, name: &Name) -> io::Result<Option<OwnedFd>> {
+    if is_removed(at, name)? {
+        return Ok(None);
+    }
+    Ok(Some(openat(at, name.as_c_str(), FOLDER, Mode::empty())?))
+}
+
+/// Removes a file, a link or an empty folder. Returns false for a folder with content.
+fn is_removed(at: BorrowedFd<'_>, name: &Name) -> io::Result<bool> {
+    match unlinkat(at, name.as_c_str(), AtFlags::empty()) {
+        // Linux says that it is a folder by EISDIR, POSIX by EPERM.
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(Errno::NOENT) => return Ok(true),
+        done => return Ok(done.map(|()| true)?),
+    }
+    match unlinkat(at, name.as_c_str(), AtFlags::REMOVEDIR) {
+        Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+        Err(Errno::NOENT) => Ok(true),
+        done => Ok(done.map(|()| true)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    /// Makes a chain of folders, each below the one before, without long paths.
+    fn chain(at: &Path, levels: usize) {
+        let mut folder = openat(CWD, at, FOLDER, Mode::empty()).unwrap();
+        for _ in 0..levels {
+            rustix::fs::mkdirat(&folder, "d", Mode::RWXU).unwrap();
+            folder = openat(&folder, "d", FOLDER, Mode::empty()).unwrap();
+        }
+        rustix::fs::mkdirat(&folder, "rocrepro-moved-1", Mode::RWXU).unwrap();
+        openat(&folder, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap();
+    }
+
+    #[test]
+    fn removes_trees_that_overflow_a_stack() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("kept"), "").unwrap();
+        let folder = outside.path().join("trial");
+        fs::create_dir(&folder).unwrap();
+        chain(&folder, 30_000);
+        symlink(outside.path(), folder.join("link")).unwrap();
+        symlink(outside.path(), folder.join("d/link")).unwrap();
+        fs::create_dir_all(folder.join("rocrepro-moved-2/full")).unwrap();
+        fs::write(folder.join("rocrepro-moved-3"), "").unwrap();
+        remove_tree(&folder).unwrap();
+        assert!(!folder.exists());
+        assert!(outside.path().join("kept").exists());
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::create_dir(outside.path().join("real")).unwrap();
+        symlink(outside.path().join("real"), outside.path().join("link")).unwrap();
+        assert!(remove_tree(&outside.path().join("link")).is_err());
+        assert!(outside.path().join("real").exists());
+    }
+}
