@@ -76,6 +76,7 @@ fn listed(heading: &str) -> Vec<String> {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../SECURITY.md"));
     let page = page.expect("the page is there");
     let section = page.split("\n### ").find(|section| section.starts_with(heading));
+    let section = section.and_then(|section| section.split("\n## ").next());
     let rows = section.expect("the heading is there").lines().filter(|line| line.starts_with('|'));
     let last = rows.filter_map(|row| row.trim_end_matches('|').rsplit('|').next());
     let mut names: Vec<String> =
