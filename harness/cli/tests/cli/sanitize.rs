@@ -203,8 +203,8 @@ fn races_of_workgroups_are_found() {
     let is_missing = |why: &str| found.contains(why);
     assert!(found.starts_with("kernel add_u32: race of workgroups at "), "{found}");
     assert!(
-        is_missing("before its earlier write has come")
-            || is_missing("has not dropped what its caches"),
+        is_missing("before its earlier write has reached")
+            || is_missing("has not invalidated its caches"),
         "{found}"
     );
     assert!(found.contains("in wave 0 of workgroup "), "{found}");
