@@ -1,6 +1,7 @@
 //! Reads the stacks of a child that reached a time limit: the kernel function in which each thread waits, and its chain
 //! of calls.
 
+mod bounded;
 mod modules;
 mod stopped;
 
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 use crate::group;
+use bounded::Budget;
 use modules::Modules;
 use stopped::Stopped;
 
@@ -24,6 +26,10 @@ const CALLS: usize = 20;
 
 /// Time limit for stopping the threads one after the other, and again for looking up the names of their calls.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Maximum number of bytes of mapped files that are read for one process. The tables of LLVM's library have
+/// 9 MB.
+const FILE_BYTES: u64 = 256 << 20;
 
 /// Returns one line for each thread of the group, beginning with the leader's first thread. Each thread is stopped for
 /// a moment to read its registers and stack, and then continues.
@@ -43,7 +49,8 @@ fn process(pid: i32, until: Instant) -> Vec<String> {
     threads.sort_unstable();
     let left_out = threads.len().saturating_sub(THREADS);
     threads.truncate(THREADS);
-    let modules = Modules::of(pid);
+    let budget = Budget::new(FILE_BYTES, until + PATIENCE);
+    let modules = Modules::of(pid, budget);
     let looked_at = |tid: i32| {
         let file = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{name}"));
         let (name, stat) = (file("comm").ok()?, file("stat").ok()?);
@@ -60,9 +67,8 @@ fn process(pid: i32, until: Instant) -> Vec<String> {
     // Looking up names takes longest. All threads are read and released before, so that no thread waits, or lacks its
     // calls, because of another one's names.
     let threads: Vec<_> = threads.into_iter().filter_map(looked_at).collect();
-    let until = until + PATIENCE;
     let line = |(tid, name, state, waits, calls): (i32, String, String, String, Vec<u64>)| {
-        let named = |call| modules.as_ref().map(|modules| modules.named(call, until));
+        let named = |call| modules.as_ref().map(|modules| modules.named(call));
         let calls: Vec<String> = calls.into_iter().filter_map(named).collect();
         describe(pid, tid, name.trim_end(), &state, &waits, &calls)
     };

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::time::Instant;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
-use object::elf::PF_X;
+use object::elf::{PF_X, SHN_UNDEF, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
 use object::read::ReadCache;
 use object::read::elf::{ElfFile64, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSection, ObjectSegment, SegmentFlags};
 
+use super::bounded::{Bounded, BoundedText, Budget};
 use super::stopped::Registers;
 
 /// Mapped files of a process, with the data that is needed to find and name calls.
@@ -22,6 +22,7 @@ pub(super) struct Modules {
     memory: File,
     unwinder: UnwinderX86_64<Vec<u8>>,
     files: Vec<Mapped>,
+    budget: Budget,
 }
 
 /// Mapped code of a file.
@@ -55,20 +56,21 @@ struct Part {
 }
 
 impl Modules {
-    /// Returns `None` if the process has ended, or may not be read.
-    pub(super) fn of(pid: i32) -> Option<Modules> {
+    /// Returns `None` if the process has ended, or may not be read. Tables of files that are beyond the budget are not
+    /// read.
+    pub(super) fn of(pid: i32, budget: Budget) -> Option<Modules> {
         let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-        let mut modules = Modules { memory, unwinder: UnwinderX86_64::new(), files: Vec::new() };
-        for part in maps.lines().filter_map(part) {
+        let (mut unwinder, mut files) = (UnwinderX86_64::new(), Vec::new());
+        for part in maps.lines().filter_map(part).take_while(|_| !budget.is_over()) {
             // The path is resolved as in the process, which may have its own view of the file system.
             let Ok(file) = File::open(format!("/proc/{pid}/root{}", part.path)) else { continue };
-            if let Some((module, mapped)) = read(&part, file) {
-                modules.unwinder.add_module(module);
-                modules.files.push(mapped);
+            if let Some((module, mapped)) = read(&part, file, &budget) {
+                unwinder.add_module(module);
+                files.push(mapped);
             }
         }
-        Some(modules)
+        Some(Modules { memory, unwinder, files, budget })
     }
 
     /// Returns the addresses of up to `most` calls of a thread, the innermost first. The thread must be stopped.
@@ -84,25 +86,24 @@ impl Modules {
         let mut frames =
             self.unwinder.iter_frames(at.instruction, registers, &mut cache, &mut word);
         let mut calls = Vec::new();
-        while let (true, Ok(Some(frame))) = (calls.len() < most, frames.next()) {
+        while calls.len() < most
+            && !self.budget.is_over()
+            && let Ok(Some(frame)) = frames.next()
+        {
             // A return address may be behind the last instruction of its function; this address is not.
             calls.push(frame.address_for_lookup());
         }
         calls
     }
 
-    /// Returns the function at an address and its file, or as much of that as is known. After `until` no more symbol
-    /// tables are read.
-    pub(super) fn named(&self, address: u64, until: Instant) -> String {
+    /// Returns the function at an address and its file, or as much of that as is known. When the budget is used up, no
+    /// more symbol tables are read.
+    pub(super) fn named(&self, address: u64) -> String {
         let Some(file) = self.files.iter().find(|file| file.at.contains(&address)) else {
             return format!("{address:#x}");
         };
         let inside = address - file.bias;
-        let symbols = match file.symbols.get() {
-            Some(symbols) => symbols,
-            None if Instant::now() < until => file.symbols.get_or_init(|| symbols(&file.file)),
-            None => &Vec::new(),
-        };
+        let symbols = file.symbols.get_or_init(|| symbols(&file.file, &self.budget));
         let before = symbols.partition_point(|symbol| symbol.at.start <= inside);
         let symbol = symbols[..before].iter().rev().find(|symbol| symbol.at.contains(&inside));
         match symbol.and_then(|symbol| name(&file.file, symbol.name)) {
@@ -118,13 +119,13 @@ fn plain(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }
-    let cpp = cpp_demangle::Symbol::new(name).and_then(|symbol| {
-        let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
-        symbol
-            .demangle_with_options(&options)
-            .map_err(|_| cpp_demangle::error::Error::UnexpectedText)
-    });
-    cpp.unwrap_or_else(|_| name.to_owned())
+    let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
+    let mut plain = BoundedText { text: String::new(), most: LONGEST };
+    let cpp = cpp_demangle::Symbol::new(name).ok();
+    match cpp.map(|symbol| symbol.structured_demangle(&mut plain, &options)) {
+        Some(Ok(())) => plain.text,
+        _ => name.to_owned(),
+    }
 }
 
 /// Parses a line of `/proc/PID/maps`; `None` unless it describes code in a file.
@@ -142,8 +143,8 @@ fn part(line: &str) -> Option<Part> {
 }
 
 /// Reads the unwind tables of a part.
-fn read(part: &Part, file: File) -> Option<(Module<Vec<u8>>, Mapped)> {
-    let cache = ReadCache::new(&file);
+fn read(part: &Part, file: File, budget: &Budget) -> Option<(Module<Vec<u8>>, Mapped)> {
+    let cache = ReadCache::new(Bounded { file: &file, budget });
     let elf = object::File::parse(&cache).ok()?;
     // Find the segment whose bytes are mapped there. Segments begin anywhere in a page, so two may share a page.
     let segment = elf.segments().find(|segment| {
@@ -175,14 +176,18 @@ fn read(part: &Part, file: File) -> Option<(Module<Vec<u8>>, Mapped)> {
 }
 
 /// Returns the functions of a file, in the order of their addresses.
-fn symbols(file: &File) -> Vec<Symbol> {
-    let cache = ReadCache::new(file);
+fn symbols(file: &File, budget: &Budget) -> Vec<Symbol> {
+    let cache = ReadCache::new(Bounded { file, budget });
     let Ok(elf) = ElfFile64::<Endianness, _>::parse(&cache) else { return Vec::new() };
     let endian = elf.endian();
     let mut symbols = BTreeMap::new();
     for table in [elf.elf_dynamic_symbol_table(), elf.elf_symbol_table()] {
         let Ok(names) = elf.elf_section_table().section(table.string_section()) else { continue };
-        for symbol in table.iter().filter(|one| one.is_definition(endian, table.strings())) {
+        let is_function = |one: &&object::elf::Sym64<Endianness>| {
+            one.st_shndx(endian) != SHN_UNDEF
+                && matches!(one.st_type(), STT_FUNC | STT_GNU_IFUNC | STT_NOTYPE)
+        };
+        for symbol in table.iter().filter(is_function) {
             let start = symbol.st_value(endian);
             let end = start.saturating_add(symbol.st_size(endian));
             let name = names.sh_offset(endian).saturating_add(symbol.st_name(endian).into());
@@ -204,6 +209,8 @@ fn name(file: &File, at: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -212,6 +219,42 @@ mod tests {
         assert_eq!(plain("_ZN6worker6memory4copy17h09c7ed967b3cbde5E"), "worker::memory::copy");
         assert_eq!(plain("_ZN3hip6Stream4WaitEPS0_i"), "hip::Stream::Wait");
         assert_eq!(plain("_Zx"), "_Zx");
+    }
+
+    #[test]
+    fn keeps_mangled_names_whose_plain_form_has_no_end() {
+        let digit = |n: u32| char::from_digit(n % 36, 36).unwrap().to_ascii_uppercase();
+        let number = |n: u32| [(n >= 36).then(|| digit(n / 36)), Some(digit(n))];
+        let mut name = "_Z1fI1aIiiE".to_owned();
+        // Each type holds the one before twice: `b<a<int, int>, a<int, int>>`.
+        for level in 0..40 {
+            let before: String = number(2 * level + 1).into_iter().flatten().collect();
+            name += &format!("1bIS{before}_S{before}_E");
+        }
+        let short = format!("{}EvT_", &name[..name.find("1bIS3_").unwrap()]);
+        assert!(
+            plain(&short).starts_with("f<a<int, int>, b<a<int, int>, a<int, int>"),
+            "{}",
+            plain(&short)
+        );
+        let name = name + "EvT_";
+        assert!(cpp_demangle::Symbol::new(&name).is_ok());
+        assert_eq!(plain(&name), name);
+    }
+
+    #[test]
+    fn reads_no_tables_beyond_the_budget() {
+        let until = Instant::now() + Duration::from_secs(600);
+        let files = |bytes, until| {
+            let own = std::process::id() as i32;
+            let modules = Modules::of(own, Budget::new(bytes, until)).unwrap();
+            let named = modules.named(plain as *const () as u64);
+            (modules.files.len(), named.contains("modules::plain"))
+        };
+        let (all, named) = files(u64::MAX, until);
+        assert!(all > 1 && named, "{all} files");
+        assert_eq!(files(1 << 10, until), (0, false));
+        assert_eq!(files(u64::MAX, Instant::now()), (0, false));
     }
 
     #[test]
