@@ -29,6 +29,9 @@ unsafe extern "C" fn hsa_init() -> u32 {
 }
 
 fn attempt() {
+    if env::var_os("ESCAPES_OUTLIVE").is_some() {
+        outlive();
+    }
     let Some(outside) = env::var_os("ESCAPES_OUTSIDE") else { return };
     let outside = outside.into_string().expect("text");
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(-1);
@@ -41,6 +44,34 @@ fn attempt() {
         };
     }
     eprintln!("{line}");
+}
+
+/// Stops every other thread of the worker, among them the one that ends it with its parent, ignores all signals, and
+/// never returns.
+fn outlive() -> ! {
+    extern "C" fn stay(_: c_int) {
+        loop {
+            // SAFETY: pause takes nothing.
+            unsafe { libc::pause() };
+        }
+    }
+    eprintln!("escapes: outlives its parent");
+    // SAFETY: all calls get valid pointers, and threads of this process.
+    unsafe {
+        let stay: extern "C" fn(c_int) = stay;
+        libc::signal(libc::SIGUSR1, stay as libc::sighandler_t);
+        let mut signals: libc::sigset_t = zeroed();
+        libc::sigfillset(&raw mut signals);
+        libc::sigdelset(&raw mut signals, libc::SIGUSR1);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const signals, null_mut());
+        let own = libc::gettid();
+        // The folder of threads cannot be read; their numbers follow the first one's.
+        for thread in (own + 1)..(own + 64) {
+            libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR1);
+        }
+    }
+    stay(0);
+    unreachable!("it waits for ever")
 }
 
 type Tried = Result<(), c_int>;
@@ -194,6 +225,14 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
                 tried(file).and_then(|()| tried(libc::close(file)))
             }),
             ("make-symlink", tried(libc::symlink(secret.as_ptr(), c"link".as_ptr()))),
+            ("make-device", {
+                let (from, to) = (c"renamed-1", c"renamed-2");
+                open(&from.to_owned(), libc::O_WRONLY | libc::O_CREAT).and_then(|()| {
+                    let (from, to) = (from.as_ptr(), to.as_ptr());
+                    tried(libc::renameat2(none, from, none, to, libc::RENAME_WHITEOUT))
+                })
+            }),
+            ("outlive-command", tried(libc::prctl(libc::PR_SET_PDEATHSIG, 0))),
             ("make-pipe", tried(libc::mkfifo(c"pipe".as_ptr(), 0o600))),
             ("change-mode", tried(libc::chmod(secret.as_ptr(), 0o600))),
             ("change-owner", tried(libc::chown(secret.as_ptr(), u32::MAX, group))),

@@ -153,8 +153,8 @@ impl Session {
         let scratch = scratch::create()?;
         let rocm = stack.rocm.clone();
         let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
-        // What a case from elsewhere may write to is not read by others.
-        let code_cache = cache.join(if foreign { "code-from-elsewhere" } else { "code" });
+        // Cases from elsewhere can write to their cache, so no other run may read it: it ends with this run.
+        let code_cache = if foreign { scratch.path().join("code") } else { cache.join("code") };
         let temporary = Temporary::open(&code_cache, TEMPORARY).map_err(|error| {
             SessionError::NoTemporaryFolder { folder: code_cache.join(TEMPORARY), error }
         })?;

@@ -13,7 +13,10 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use plan::{Confinement, Event};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
+};
 
 /// Requested Landlock version, that of Linux 6.12. An older kernel enforces a part of it.
 const ASKED: ABI = ABI::V6;
@@ -25,6 +28,7 @@ const THREADS: u64 = 1024;
 /// Confines this thread and everything that it starts from now on. Returns an event that says how far the kernel
 /// enforces it. Only `pipe` and the three standard descriptors stay open.
 pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Event {
+    end_with_parent();
     close_inherited(pipe);
     freeze_limits();
     let files = restrict_files(to);
@@ -87,6 +91,19 @@ fn allow(
         std::mem::forget(place);
     }
     Ok(rules)
+}
+
+/// Asks the kernel to kill this process when its parent ends, because untrusted code can stop the thread that waits for
+/// that. The seccomp filter, which comes later, keeps the code from taking it back.
+fn end_with_parent() {
+    // The call fails only for an invalid signal.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    // The parent may have ended before. Then nothing holds the other end of standard input.
+    let mut input = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::empty())];
+    let ready = poll(&mut input, Some(&Timespec::default()));
+    if ready.is_ok() && input[0].revents().contains(PollFlags::HUP) {
+        crate::leash::end();
+    }
 }
 
 /// Closes descriptors inherited from a shell or a launcher, because Landlock does not restrict files that are open

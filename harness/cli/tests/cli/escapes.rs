@@ -10,6 +10,8 @@ use std::{
         unix::{fs::symlink, net::UnixListener},
     },
     path::PathBuf,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use rocrepro::{CaseLibrary, CasesFrom, Job, lower_all, run_trial, select};
@@ -99,7 +101,7 @@ const ABSENT: [i32; 5] = [
 ];
 
 /// Attempts that some machines allow root alone, or disable.
-const PRIVILEGED: [&str; 2] = ["raw-socket", "io-uring"];
+const PRIVILEGED: [&str; 3] = ["raw-socket", "io-uring", "make-device"];
 
 #[test]
 fn workers_of_untrusted_cases_can_do_what_security_md_says_and_no_more() {
@@ -125,4 +127,67 @@ fn workers_of_untrusted_cases_can_do_what_security_md_says_and_no_more() {
         |name: &str, result: &str| result == "ok" || absent(result) || PRIVILEGED.contains(&name);
     let bad: Vec<_> = free.iter().filter(|(name, result)| !explained(name, result)).collect();
     assert!(bad.is_empty(), "{bad:?}");
+}
+
+/// Returns the processes whose environment has this variable.
+fn processes_with(variable: &str) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").expect("proc").flatten();
+    let pids = processes.filter_map(|one| one.file_name().to_str()?.parse().ok());
+    let has = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == variable.as_bytes())
+    };
+    pids.filter(has).collect()
+}
+
+/// Waits up to two minutes until this holds.
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn workers_of_untrusted_cases_end_with_a_killed_command() {
+    // Orphans come to the nearest subreaper. A process of its own is one here, because the sessions of other tests in this
+    // process end every orphan that they get.
+    const NAME: &str = "escapes::workers_of_untrusted_cases_end_with_a_killed_command";
+    if env::var_os("ESCAPES_OWN_PROCESS").is_none() {
+        let mut own = Command::new(env::current_exe().expect("the path of this test"));
+        let own = own.args(["--exact", NAME]).env("ESCAPES_OWN_PROCESS", "1");
+        let output = own.output().expect("the test starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let this = Some(rustix::process::getpid());
+    rustix::process::set_child_subreaper(this).expect("the kernel has subreapers");
+    let cases = tempfile::tempdir().expect("a folder");
+    fs::write(cases.path().join("case.yaml"), CASE).expect("a file");
+    let variable = format!("ESCAPES_OUTLIVE={}", cases.path().display());
+    let preload = format!("LD_PRELOAD={}", library().display());
+    let log = cases.path().join("log");
+    let output = fs::File::create(&log).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
+        .args(["run", "--rocm", "debian:7.2.4", "--device", "emulated", "--timeout", "600", "-j1"])
+        .args(["--cases-from".as_ref(), cases.path().as_os_str()])
+        .args(["--env", &preload, "--env", &variable])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(output)
+        .spawn()
+        .expect("the command starts");
+    let worker = || processes_with(&variable);
+    // It runs once the library is mapped in it, and has stopped the other threads once one of them waits for a signal.
+    let waits = |pid: &i32| {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let masks = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+        masks.filter(|status| status.contains("SigBlk:\tfffffff")).count() > 0
+    };
+    wait_until("the worker did not start", || worker().iter().any(waits));
+    command.kill().expect("it runs");
+    command.wait().expect("it was killed");
+    wait_until("the worker outlives the command", || worker().is_empty());
 }

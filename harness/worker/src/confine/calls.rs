@@ -48,7 +48,6 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_unlinkat,
     libc::SYS_rename,
     libc::SYS_renameat,
-    libc::SYS_renameat2,
     libc::SYS_memfd_create,
     // Attributes of paths, which Landlock does not restrict.
     libc::SYS_stat,
@@ -235,6 +234,9 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
         let plain_mode = one(flags + 1, Width::Dword, Is::MaskedEq(SET_ID), 0)?;
         rules.insert(call, vec![no_new_file, plain_mode]);
     }
+    // `RENAME_WHITEOUT` makes a character device, also where `mknod` is not allowed.
+    let no_device = one(4, Width::Dword, Is::MaskedEq(libc::RENAME_WHITEOUT.into()), 0)?;
+    rules.insert(libc::SYS_renameat2, vec![no_device]);
     let own = u64::from(std::process::id());
     rules.insert(libc::SYS_ioctl, ioctls);
     rules.insert(libc::SYS_fcntl, any(1, &words(&FCNTLS))?);
