@@ -43,10 +43,15 @@ pub enum RecordFileError {
         name: String,
     },
     /// The file has no run.
-    #[error("`{name}` has no run with a plan; `rocrepro run --record FILE` writes one")]
+    #[error("`{name}` has no run with a plan; {}", .invalid.as_ref().map_or_else(
+        || "`rocrepro run --record FILE` writes one".to_owned(),
+        |OddLine { line, what }| format!("line {line}: {what}"),
+    ))]
     NoRun {
         /// The file.
         name: String,
+        /// Its first invalid line.
+        invalid: Option<OddLine>,
     },
     /// A record cannot be read.
     #[error("cannot read `{name}`: {error}")]
@@ -143,7 +148,10 @@ impl RecordFile {
 
     /// There is nothing in the file to show.
     pub fn no_run(&self) -> RecordFileError {
-        RecordFileError::NoRun { name: self.name.clone() }
+        RecordFileError::NoRun {
+            name: self.name.clone(),
+            invalid: self.index.foreign.first.first().cloned(),
+        }
     }
 
     fn unread(&self, error: io::Error) -> RecordFileError {

@@ -293,7 +293,8 @@ fn record_files_cannot_claim_more_work_than_their_size() {
     }
     let began = std::time::Instant::now();
     let shown = ends(at, &["show", "huge.jsonl"], 2);
-    assert!(shown.contains("has no run with a plan"), "{shown}");
+    assert!(shown.contains("has no run with a plan; line 1: "), "{shown}");
+    assert!(shown.contains("repeat must be 1 to 1000000"), "{shown}");
     let shown = ends(at, &["show", "large.jsonl"], 3);
     assert!(shown.contains("999999 planned trials"), "{shown}");
     let merged = ends(at, &["merge", "large.jsonl", "--out", "merged.jsonl"], 3);

@@ -105,9 +105,11 @@ pub struct RunIndex {
     opened: Place,
     entries: BTreeMap<u64, Entry>,
     not_looked: BTreeSet<u64>,
-    /// Begins without an end, in order. They are a list because a trial may begin twice: a resumed run that gives up a
+    /// Begins without an end, by the numbers of their trials. A trial may begin twice: a resumed run that gives up a
     /// trial does not erase the begin of the run that was killed during it.
-    begins: Vec<Begun>,
+    begins: BTreeMap<u64, Vec<Begun>>,
+    /// Names of runs that ended in good order and gave up the trials that they had begun.
+    over: BTreeSet<String>,
 }
 
 impl RunIndex {
@@ -160,12 +162,12 @@ impl RunIndex {
             }
             records.insert(*number, record);
         }
-        let begins = self.begins.iter().cloned();
+        let begins = self.begins.values().flatten().filter(|begun| !self.over.contains(&begun.run));
         Ok(Held {
             opened: self.opened(source)?,
             records,
             not_looked: self.not_looked.clone(),
-            lost: begins.map(|begun| (begun.number, begun)).collect(),
+            lost: begins.map(|begun| (begun.number, begun.clone())).collect(),
         })
     }
 
@@ -280,18 +282,19 @@ impl RecordIndex {
                         opened: place,
                         entries: BTreeMap::new(),
                         not_looked: BTreeSet::new(),
-                        begins: Vec::new(),
+                        begins: BTreeMap::new(),
+                        over: BTreeSet::new(),
                     });
                 }
             }
             Line::Begun(begun) => {
                 if let Some(run) = self.run(&begun.run) {
-                    run.begins.push(begun);
+                    run.begins.entry(begun.number).or_default().push(begun);
                 }
             }
             Line::Ended(Ended { run, number, record, .. }) => match self.run(&run) {
                 Some(run) => {
-                    run.begins.retain(|begun| begun.number != number);
+                    run.begins.remove(&number);
                     if !run.has(number) {
                         run.not_looked.insert(number);
                         let passed = record.verdict.kind == VerdictKind::Pass;
@@ -300,15 +303,14 @@ impl RecordIndex {
                 }
                 None => _ = self.strays.ended.insert((run, number)),
             },
-            // The run ended in good order and gave up the trials that it had begun.
             Line::Over(over) => {
                 if let Some(run) = self.run(&over.run) {
-                    run.begins.retain(|begun| begun.run != over.run);
+                    run.over.insert(over.run);
                 }
             }
             Line::Trial(record) => match self.run(&record.run) {
                 Some(run) => {
-                    run.begins.retain(|begun| begun.number != record.number);
+                    run.begins.remove(&record.number);
                     let instead =
                         run.has(record.number) && !run.not_looked.contains(&record.number);
                     run.ends(&record, place);

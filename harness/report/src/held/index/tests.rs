@@ -1,5 +1,5 @@
 use super::*;
-use crate::{FORMAT, fixture::passed, to_line};
+use crate::{FORMAT, Over, fixture::passed, to_line};
 
 fn opened(run: &str) -> String {
     let opened = Opened {
@@ -34,6 +34,37 @@ fn invalid_lines_are_reported_with_their_numbers() {
     assert_eq!((places(&index.torn), places(&index.foreign)), (vec![2], vec![4, 5, 6]));
     let many = RecordIndex::read("x\n".repeat(100).as_bytes()).unwrap();
     assert_eq!((many.foreign.first.len(), many.foreign.more), (KEPT, 100 - KEPT));
+}
+
+/// With work in proportion to the square of the lines, this test takes minutes.
+#[test]
+fn reads_many_begun_trials_in_linear_time() {
+    const TRIALS: usize = 60_000;
+    let line = |over: bool, number: usize| {
+        let (format, run, date) = (FORMAT, "o".to_owned(), "2026-11-22T01:02:03Z".to_owned());
+        let line = match over {
+            true => Line::Over(Over { format, over: date, run }),
+            false => Line::Begun(Begun {
+                format,
+                begun: date,
+                run,
+                number: number as u64,
+                trial: "copies/a".to_owned(),
+                again: String::new(),
+                pid: 1,
+                boot: String::new(),
+            }),
+        };
+        serde_json::to_string(&line).unwrap() + "\n"
+    };
+    let lines = |over| (0..TRIALS).map(|number| line(over, number)).collect::<String>();
+    let begun = format!("{}\n{}", opened("o"), lines(false));
+    let lost = |text: &str| {
+        let index = RecordIndex::read(text.as_bytes()).unwrap();
+        index.runs[0].held(text.as_bytes(), false).unwrap().lost.len()
+    };
+    assert_eq!(lost(&begun), TRIALS);
+    assert_eq!(lost(&(begun + &lines(true))), 0);
 }
 
 #[test]
