@@ -4,6 +4,7 @@
 mod amd_tests;
 mod bisects;
 mod checks;
+mod circles;
 mod containers;
 mod evidence;
 mod examples;
@@ -293,6 +294,7 @@ fn lint() -> Done {
     tidy::check(&sh)?;
     style::check(&sh)?;
     reports::check(&sh)?;
+    circles::check(&sh)?;
     rooms::check(&sh)
 }
 

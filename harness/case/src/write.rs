@@ -1,5 +1,6 @@
 //! Writes a plan as a case again, which people can read and run, for example after minimising.
 
+mod argument;
 mod hip;
 mod scalar;
 mod steps;

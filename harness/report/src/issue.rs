@@ -9,6 +9,7 @@ mod findings;
 mod form;
 mod home;
 mod known;
+mod markdown;
 mod needs;
 mod program;
 mod publish;
@@ -240,7 +241,7 @@ fn versions(findings: &Findings, content: Content) -> Vec<Block> {
             findings.environment.text()
         }
     };
-    let text = write::fenced("", &text);
+    let text = markdown::fenced("", &text);
     blocks.push(Block { name: "versions".to_owned(), text, cut: Some(2) });
     blocks
 }

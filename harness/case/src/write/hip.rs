@@ -3,8 +3,8 @@
 use plan::{Arg, Choice, HipArg, HipRead, Name, Sort};
 
 use super::{
+    argument::argument,
     scalar::{flow_list, flow_map, plain},
-    steps::argument,
 };
 
 /// Returns the keys of a `hip_value` step.

@@ -9,6 +9,7 @@ use plan::{
 };
 
 use super::{
+    argument::argument,
     hip, line,
     scalar::{flow_list, flow_map, plain},
 };
@@ -416,28 +417,6 @@ fn problem(handle: &str, problem: &MatmulProblem) -> Vec<(&'static str, String)>
         fields.push(("transpose", text.iter().collect()));
     }
     fields
-}
-
-pub(super) fn argument(arg: &Arg) -> String {
-    match arg {
-        Arg::Address(place) | Arg::Input(place) if place.offset == 0 => plain(&place.buffer),
-        Arg::Address(place) | Arg::Input(place) => {
-            flow_map(vec![("buffer", plain(&place.buffer)), ("offset", place.offset.to_string())])
-        }
-        Arg::Number(number) => flow_map(vec![(number.ty.word(), plain(&number.to_string()))]),
-        Arg::Struct(members) => {
-            // The source of a struct does not show which pointers are only read.
-            let member = |arg: &Arg| match arg {
-                Arg::Input(place) => flow_map(vec![("input", plain(&place.buffer))]),
-                Arg::Address(_) | Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => argument(arg),
-            };
-            flow_map(vec![("struct", flow_list(members.iter().map(member)))])
-        }
-        Arg::Bytes(bytes) => {
-            let pairs: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            flow_map(vec![("bytes", plain(&pairs.join(" ")))])
-        }
-    }
 }
 
 fn kernel_of_library(name: &str) -> bool {

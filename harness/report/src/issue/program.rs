@@ -7,7 +7,7 @@ use judge::{Kind, Outcome};
 use super::{
     Findings, Form, Home,
     findings::Own,
-    write::{fenced, with_interval},
+    markdown::{fenced, with_interval},
 };
 use crate::{Record, words::count};
 

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::{
     Findings,
-    write::{fenced, percent, sentence},
+    markdown::{fenced, percent},
+    write::sentence,
 };
 use crate::evidence::Bisected;
 

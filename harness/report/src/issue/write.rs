@@ -4,43 +4,17 @@ use std::{cmp::Ordering, fmt::Write};
 
 use judge::Kind;
 
-use super::{Control, Findings, Home, program as own_program};
+use super::{
+    Control, Findings, Home,
+    markdown::{fenced, folded, with_interval},
+    program as own_program,
+};
 use crate::{
     evidence::{Exported, Factor, FactorKind, FactorVerdict, OtherFailure, Passes, Rate, Setting},
     must_hold,
     text::visible,
     words::{count, stack_and_device, without_lines},
 };
-
-/// Puts a text into a code block whose fence is longer than any fence in the text.
-pub(super) fn fenced(language: &str, text: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}{language}\n{}\n{fence}", text.trim_end())
-}
-
-/// Puts a text into a collapsed section.
-fn folded(title: &str, text: &str) -> String {
-    format!("<details><summary>{title}</summary>\n\n{text}\n\n</details>")
-}
-
-/// Formats a rate with its interval: `5/5 (95 % interval 55 % to 100 %)`.
-pub(super) fn with_interval(rate: Rate) -> String {
-    match rate.interval() {
-        None => "not run".to_owned(),
-        Some((low, high)) => format!(
-            "{rate} (95 % interval {} to {})",
-            percent(low, f64::floor),
-            percent(high, f64::ceil)
-        ),
-    }
-}
-
-/// Formats a probability in percent. `round` rounds outwards, so that an interval is never shown narrower than it is.
-pub(super) fn percent(p: f64, round: fn(f64) -> f64) -> String {
-    let scale = if p < 0.1 { 10.0 } else { 1.0 };
-    format!("{} %", round(p * 100.0 * scale) / scale)
-}
 
 /// Describes the failure in a few words: `hipGraphInstantiate dies of SIGABRT`.
 pub(super) fn symptom(findings: &Findings) -> String {

@@ -1,0 +1,282 @@
+//! Reports files of a crate that use each other in a circle, because none of them can be read without the others.
+//!
+//! A file may use what its own parent modules declare, and a parent may use its children: that is how a module is
+//! divided into files. Every other path from file to file counts. A name that a module re-exports counts as a use of
+//! the file that declares it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xshell::{Shell, cmd};
+
+/// Files that still use each other, by the paths of their modules, with the reason.
+type Known = (&'static str, &'static [&'static str], &'static str);
+
+const KNOWN: &[Known] = &[
+    (
+        "emulator",
+        &["copy_engine", "queue", "rest", "schedule", "signal"],
+        "a store to a signal rings a queue, and a wait for a signal makes queues and copies go on",
+    ),
+    (
+        "isa",
+        &[
+            "ops/atomic",
+            "ops/buffer",
+            "ops/gather",
+            "ops/image",
+            "ops/lds",
+            "ops/memory",
+            "ops/scratch",
+            "ops/to_lds",
+            "ops/transpose",
+            "ops/typed",
+        ],
+        "memory instructions share the types of their operands and call each other by address space",
+    ),
+];
+
+/// Path of a module from the root of its crate.
+type Module = Vec<String>;
+
+/// Reads the files of a crate.
+#[derive(Default)]
+struct Files {
+    /// Code of each file without comments and unit tests.
+    code: BTreeMap<Module, String>,
+    /// Names that each file declares.
+    declared: BTreeMap<Module, BTreeSet<String>>,
+    /// Paths of the `use` items of each file.
+    uses: BTreeMap<Module, Vec<Vec<String>>>,
+}
+
+/// Checks the crates of the harness.
+///
+/// # Errors
+/// Returns every circle that is not listed, and every listed one that no longer exists.
+pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
+    let mut crates: BTreeMap<String, Files> = BTreeMap::new();
+    for file in cmd!(sh, "git ls-files harness/*/src/*.rs").read()?.lines() {
+        let mut parts = file.splitn(4, '/').skip(1);
+        let (Some(name), Some(_), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
+        let module: Module = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+        if !module.iter().any(|part| part == "tests") {
+            crates.entry(name.to_owned()).or_default().add(module, &sh.read_file(file)?);
+        }
+    }
+    let mut problems = Vec::new();
+    for (name, files) in &crates {
+        let found: BTreeSet<String> =
+            circles(&files.graph()).iter().map(|circle| circle.join(" ")).collect();
+        let known = KNOWN.iter().filter(|(of, ..)| of == name).map(|(_, circle, _)| circle);
+        let known: BTreeSet<String> = known.map(|circle| circle.join(" ")).collect();
+        problems.extend(
+            found
+                .difference(&known)
+                .map(|circle| format!("{name}: these use each other: {circle}")),
+        );
+        problems.extend(
+            known.difference(&found).map(|circle| format!("{name}: no circle any more: {circle}")),
+        );
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
+}
+
+impl Files {
+    fn add(&mut self, mut module: Module, text: &str) {
+        if ["lib", "main", "mod"].map(Some).contains(&module.last().map(String::as_str)) {
+            module.pop();
+        }
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let code: Vec<&str> =
+            code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let code = code.join("\n");
+        self.declared.insert(module.clone(), declared(&code));
+        self.uses.insert(module.clone(), uses(&code));
+        self.code.insert(module, code);
+    }
+
+    /// Returns the files that each file uses, without its own parents.
+    fn graph(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let edges = self.code.iter().map(|(module, code)| {
+            let paths = self.uses[module].iter().cloned().chain(paths(code));
+            let inside = paths.filter(|path| self.is_inside(module, path));
+            let used = inside.map(|path| self.resolve(module, &path, 0));
+            let used: BTreeSet<String> =
+                used.filter(|used| !module.starts_with(used)).map(|used| used.join("/")).collect();
+            (module.join("/"), used)
+        });
+        edges.collect()
+    }
+
+    /// Returns true if a path in this file begins in its own crate.
+    fn is_inside(&self, module: &Module, path: &[String]) -> bool {
+        let first = path.first().map_or("", String::as_str);
+        ["crate", "self", "super"].contains(&first)
+            || self.code.contains_key(&[module, &[first.to_owned()][..]].concat())
+    }
+
+    /// Returns the file that declares what a path in this file names; the file of its last module if that is unknown.
+    fn resolve(&self, module: &Module, path: &[String], depth: usize) -> Module {
+        let mut at = module.clone();
+        let mut rest = path.iter();
+        let name = loop {
+            let Some(part) = rest.next() else { return at };
+            let below = [&at[..], std::slice::from_ref(part)].concat();
+            match part.as_str() {
+                "crate" => at.clear(),
+                "super" => drop(at.pop()),
+                "self" => {}
+                _ if self.code.contains_key(&below) => at = below,
+                name => break name,
+            }
+        };
+        if self.declared.get(&at).is_some_and(|names| names.contains(name)) || depth == 8 {
+            return at;
+        }
+        for used in self.uses.get(&at).into_iter().flatten() {
+            let Some((last, before)) = used.split_last() else { continue };
+            let path = match last.as_str() {
+                "*" => [before, &[name.to_owned()]].concat(),
+                last if last == name => used.clone(),
+                _ => continue,
+            };
+            if !before.is_empty() && self.is_inside(&at, &path) {
+                let found = self.resolve(&at, &path, depth + 1);
+                if last != "*" || self.declared.get(&found).is_some_and(|all| all.contains(name)) {
+                    return found;
+                }
+            }
+        }
+        at
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Returns the names that a file declares.
+fn declared(code: &str) -> BTreeSet<String> {
+    const KINDS: [&str; 8] =
+        ["const", "enum", "fn", "macro_rules!", "static", "struct", "trait", "type"];
+    let words: Vec<&str> = code.split_whitespace().collect();
+    let pairs = words.windows(2).filter(|pair| KINDS.contains(&pair[0]));
+    pairs.filter_map(|pair| pair[1].split(|c| !is_word(c)).next()).map(str::to_owned).collect()
+}
+
+/// Returns the paths of the `use` items of a file, each name on its own.
+fn uses(code: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("use ") {
+        let before = code[..at].chars().next_back();
+        if before.is_none_or(|c| !is_word(c))
+            && let Some((tree, _)) = code[at + 4..].split_once(';')
+        {
+            expand(tree, &[], &mut found);
+        }
+    }
+    found
+}
+
+/// Adds each path of a tree such as `a::{b, c::{self, D as E}}`.
+fn expand(tree: &str, before: &[String], found: &mut Vec<Vec<String>>) {
+    let (head, list) = match tree.split_once('{') {
+        Some((head, list)) => (head, list.rsplit_once('}').map_or(list, |(list, _)| list)),
+        None => (tree, ""),
+    };
+    let head = head.split(" as ").next().unwrap_or_default();
+    let head = head.split("::").map(str::trim).filter(|part| !part.is_empty());
+    let path: Vec<String> = before.iter().cloned().chain(head.map(str::to_owned)).collect();
+    if list.is_empty() {
+        found.push(path);
+        return;
+    }
+    let (mut depth, mut begin) = (0, 0);
+    for (at, c) in list.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                expand(&list[begin..at], &path, found);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if !list[begin..].trim().is_empty() {
+        expand(&list[begin..], &path, found);
+    }
+}
+
+/// Returns all paths of at least two parts in a file.
+fn paths(code: &str) -> impl Iterator<Item = Vec<String>> {
+    let words = code.split(|c| !(is_word(c) || c == ':'));
+    let paths = words.map(|word| word.split("::").map(str::to_owned).collect::<Vec<_>>());
+    paths.filter(|path| path.len() > 1 && path.iter().all(|part| !part.is_empty()))
+}
+
+/// Returns the groups of files of which each uses every other, directly or by way of others.
+fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
+    let reached = |from: &String| {
+        let mut reached = BTreeSet::new();
+        let mut open = vec![from];
+        while let Some(used) = open.pop().and_then(|file| graph.get(file)) {
+            open.extend(used.iter().filter(|file| reached.insert((*file).clone())));
+        }
+        reached
+    };
+    let reached: BTreeMap<&String, BTreeSet<String>> =
+        graph.keys().map(|file| (file, reached(file))).collect();
+    let mut found = BTreeSet::new();
+    for (file, from) in &reached {
+        let back =
+            from.iter().filter(|other| reached.get(other).is_some_and(|r| r.contains(*file)));
+        let circle: Vec<String> = back.cloned().collect();
+        if circle.len() > 1 {
+            found.insert(circle);
+        }
+    }
+    found.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks the circles of a crate with these files.
+    #[track_caller]
+    fn check(files: &[(&str, &str)], expected: &[&[&str]]) {
+        let mut all = Files::default();
+        for (path, text) in files {
+            all.add(path.split('/').map(str::to_owned).collect(), text);
+        }
+        assert_eq!(circles(&all.graph()), expected);
+    }
+
+    #[test]
+    fn finds_circles_between_files_of_one_module() {
+        let a = "use super::b::{self, c::D};\nfn a() {}";
+        check(&[("m/a", a), ("m/b", "fn b() { super::a::a() }"), ("m", "")], &[&["m/a", "m/b"]]);
+        check(&[("m/a", a), ("m/b", "// super::a::a()"), ("m", "")], &[]);
+        let test = "#[cfg(test)]\nmod tests {\n use super::super::a;\n}";
+        check(&[("m/a", a), ("m/b", test), ("m", "")], &[]);
+    }
+
+    #[test]
+    fn follows_names_that_a_module_exports_again() {
+        let lib = "mod a;\nmod b;\npub use a::{A, make as made};\npub use b::*;";
+        let (a, b) = ("use crate::B;\npub struct A;", "pub struct B(crate::A);");
+        check(&[("lib", lib), ("a", a), ("b", b)], &[&["a", "b"]]);
+        check(&[("lib", lib), ("a", a), ("b", "pub struct B;")], &[]);
+    }
+
+    #[test]
+    fn lets_files_use_their_parents() {
+        let parent = "mod child;\nfn f() { child::g() }\nstruct S;";
+        check(&[("m", parent), ("m/child", "use super::S;\nfn g() {}")], &[]);
+        let three = [("a", "use crate::b;"), ("b", "use crate::c;"), ("c", "use crate::a;")];
+        check(&three, &[&["a", "b", "c"]]);
+    }
+}

@@ -1,0 +1,28 @@
+//! Writes arguments of kernels as YAML.
+
+use plan::{Arg, Choice};
+
+use super::scalar::{flow_list, flow_map, plain};
+
+/// Formats an argument, for example `{buffer: dst, offset: 4}` or `{u32: 7}`.
+pub(super) fn argument(arg: &Arg) -> String {
+    match arg {
+        Arg::Address(place) | Arg::Input(place) if place.offset == 0 => plain(&place.buffer),
+        Arg::Address(place) | Arg::Input(place) => {
+            flow_map(vec![("buffer", plain(&place.buffer)), ("offset", place.offset.to_string())])
+        }
+        Arg::Number(number) => flow_map(vec![(number.ty.word(), plain(&number.to_string()))]),
+        Arg::Struct(members) => {
+            // The source of a struct does not show which pointers are only read.
+            let member = |arg: &Arg| match arg {
+                Arg::Input(place) => flow_map(vec![("input", plain(&place.buffer))]),
+                Arg::Address(_) | Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => argument(arg),
+            };
+            flow_map(vec![("struct", flow_list(members.iter().map(member)))])
+        }
+        Arg::Bytes(bytes) => {
+            let pairs: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            flow_map(vec![("bytes", plain(&pairs.join(" ")))])
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Parts of Markdown.
+
+use crate::evidence::Rate;
+
+/// Puts a text into a code block whose fence is longer than any fence in the text.
+pub(super) fn fenced(language: &str, text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{}\n{fence}", text.trim_end())
+}
+
+/// Puts a text into a collapsed section.
+pub(super) fn folded(title: &str, text: &str) -> String {
+    format!("<details><summary>{title}</summary>\n\n{text}\n\n</details>")
+}
+
+/// Formats a rate with its interval: `5/5 (95 % interval 55 % to 100 %)`.
+pub(super) fn with_interval(rate: Rate) -> String {
+    match rate.interval() {
+        None => "not run".to_owned(),
+        Some((low, high)) => format!(
+            "{rate} (95 % interval {} to {})",
+            percent(low, f64::floor),
+            percent(high, f64::ceil)
+        ),
+    }
+}
+
+/// Formats a probability in percent. `round` rounds outwards, so that an interval is never shown narrower than it is.
+pub(super) fn percent(p: f64, round: fn(f64) -> f64) -> String {
+    let scale = if p < 0.1 { 10.0 } else { 1.0 };
+    format!("{} %", round(p * 100.0 * scale) / scale)
+}
