@@ -20,6 +20,7 @@ mod mutants;
 mod night;
 mod nightly;
 mod page;
+mod quick;
 mod recipes;
 mod release;
 mod reports;
@@ -102,6 +103,8 @@ const TWENTIETH: usize = 20;
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
   lint     formatting, clippy, the links of the docs, licences, tidiness, circles of modules; the fuzz targets compile
+  quick    the check to use while one works, two minutes once it was built: texts, formatting, the tests of the crates that changed
+           and a sample of the case library
   style    lists what is written against STYLE.md, of all crates or the named ones; `style --write` accepts the present counts
   test     the tests of every crate, and the case library on ROCm 7.2.4 (cargo test)
   stacks   every case on every ROCm release that Debian carries, but for those of 7.2.4 that `test` runs
@@ -153,6 +156,7 @@ fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let done = match task.as_str() {
         "lint" => lint(),
+        "quick" => shell().and_then(|sh| quick::run(&sh)),
         "style" => {
             let words: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| style::list(&sh, &words))
@@ -291,11 +295,7 @@ fn lint() -> Done {
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
     licences::check(&sh)?;
-    tidy::check(&sh)?;
-    style::check(&sh)?;
-    reports::check(&sh)?;
-    circles::check(&sh)?;
-    rooms::check(&sh)
+    quick::texts(&sh)
 }
 
 /// What all parts of the gate use: the tests and the command.
