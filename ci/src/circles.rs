@@ -217,7 +217,7 @@ fn paths(code: &str) -> impl Iterator<Item = Vec<String>> {
     paths.filter(|path| path.len() > 1 && path.iter().all(|part| !part.is_empty()))
 }
 
-/// Returns the groups of files of which each uses every other, directly or by way of others.
+/// Returns the groups of files of which each uses every other, directly or through others.
 fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     let reached = |from: &String| {
         let mut reached = BTreeSet::new();

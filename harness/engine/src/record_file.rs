@@ -50,7 +50,7 @@ pub enum RecordFileError {
     NoRun {
         /// The file.
         name: String,
-        /// Its first invalid line.
+        /// First invalid line of the file.
         invalid: Option<OddLine>,
     },
     /// A record cannot be read.
