@@ -1,30 +1,24 @@
 //! Files that appear whole or not at all, also where their writer is killed.
 //!
-//! A [`NewFile`] has no name while it is written (`O_TMPFILE`), so that a writer that is killed leaves nothing. Where the file system
-//! has no such files, it has a name of its own beside its target, `.TARGET.rocrepro-PID-N`, and a lock that the kernel lets go of when
-//! the writer ends: the next writer of the same target removes what has that form and no lock.
+//! A [`NewFile`] has no name while it is written (`O_TMPFILE`), so a killed writer leaves nothing. Where the file system has
+//! no such files, the file has a name beside its target, `.TARGET.rocrepro-PID-N`, and a killed writer leaves it. Nobody
+//! removes it later, because a name does not show whose file it is.
 
 #![forbid(unsafe_code)]
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs::{self, File},
     io::{self, ErrorKind, Write},
-    os::{
-        fd::AsRawFd as _,
-        unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
-    },
+    os::fd::AsRawFd as _,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, linkat, open},
+    fs::{AtFlags, CWD, Mode, OFlags, linkat, open},
     io::Errno,
 };
-
-/// Separator between the name of a target and the number of a writer.
-const MARK: &str = ".rocrepro-";
 
 /// A file that is being written and has not got its name yet.
 #[derive(Debug)]
@@ -36,8 +30,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins a file that will be called `target`. Its rights are those of any file that the user makes. Removes what a writer of the
-    /// same target left that was killed.
+    /// Begins a file that will be called `target`. Its rights are those of any file that the user makes.
     ///
     /// # Errors
     /// A folder that is missing or cannot be written to.
@@ -49,19 +42,12 @@ impl NewFile {
         if target.file_name().is_none() {
             return Err(ErrorKind::InvalidInput.into());
         }
-        remove_abandoned(target);
         if nameless && let Some(file) = without_a_name(&folder(target))? {
             return Ok(NewFile { file, target: target.to_owned(), temporary: None });
         }
-        loop {
-            let temporary = temporary(target);
-            let file = File::options().write(true).create_new(true).open(&temporary)?;
-            lock(&file)?;
-            // Another writer may have removed it between the two steps.
-            if file.metadata()?.nlink() > 0 {
-                return Ok(NewFile { file, target: target.to_owned(), temporary: Some(temporary) });
-            }
-        }
+        let temporary = temporary(target);
+        let file = File::options().write(true).create_new(true).open(&temporary)?;
+        Ok(NewFile { file, target: target.to_owned(), temporary: Some(temporary) })
     }
 
     /// Gives the file its name, in place of a file that has it. The rights of that file stay.
@@ -76,7 +62,6 @@ impl NewFile {
         let temporary = match self.temporary.clone() {
             Some(temporary) => temporary,
             None => {
-                lock(&self.file)?;
                 let temporary = temporary(&self.target);
                 self.link(&temporary)?;
                 self.temporary = Some(temporary.clone());
@@ -168,60 +153,19 @@ fn without_a_name(folder: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// A lock that lasts as long as the file is open. A file system without locks has none, and then nothing is removed there.
-fn lock(file: &File) -> io::Result<()> {
-    match flock(file, FlockOperation::LockExclusive) {
-        Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL) => Ok(()),
-        other => Ok(other?),
-    }
-}
-
 fn folder(target: &Path) -> PathBuf {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Returns the prefix of the temporary names of a target.
-fn prefix(target: &Path) -> OsString {
-    let mut prefix = OsString::from(".");
-    prefix.push(target.file_name().unwrap_or_default());
-    prefix.push(MARK);
-    prefix
-}
-
+/// Returns a temporary name beside a target.
 fn temporary(target: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let mut name = prefix(target);
-    name.push(format!("{}-{number}", std::process::id()));
+    let mut name = OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".rocrepro-{}-{number}", std::process::id()));
     folder(target).join(name)
-}
-
-/// Returns true for a name that [`temporary`] gives.
-fn is_temporary(name: &OsStr, prefix: &OsStr) -> bool {
-    let rest = name.as_bytes().strip_prefix(prefix.as_bytes());
-    let rest = rest.and_then(|rest| std::str::from_utf8(rest).ok());
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    rest.and_then(|rest| rest.split_once('-')).is_some_and(|(pid, n)| number(pid) && number(n))
-}
-
-/// Removes the temporary files of a target whose writers have ended.
-fn remove_abandoned(target: &Path) {
-    let prefix = prefix(target);
-    for entry in fs::read_dir(folder(target)).into_iter().flatten().flatten() {
-        if !is_temporary(&entry.file_name(), &prefix)
-            || !entry.file_type().is_ok_and(|kind| kind.is_file())
-        {
-            continue;
-        }
-        // The lock is held until the name is gone: of two that look at once one removes it.
-        let locked = File::open(entry.path())
-            .ok()
-            .filter(|file| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok());
-        if locked.is_some() {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,12 @@ pub enum EvidenceError {
         /// The folder.
         folder: PathBuf,
     },
+    /// A file of the folder is a symbolic link, and what it leads to would be overwritten.
+    #[error("`{}` is a symbolic link; remove it, or give `--out` another folder", path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
     /// A file is of another version of rocrepro.
     #[error(
         "`{}` is not what this version writes: {error}; make it anew, or remove it",
@@ -86,7 +92,11 @@ pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> 
     if foreign {
         return Err(EvidenceError::Foreign { folder });
     }
-    Ok(folder)
+    let mut entries = folder.read_dir().into_iter().flatten().flatten();
+    match entries.find(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink())) {
+        Some(link) => Err(EvidenceError::Link { path: link.path() }),
+        None => Ok(folder),
+    }
 }
 
 /// Makes the folder where it is missing, and marks it as one of evidence. A mark that is there is not written again: whoever is ended
@@ -172,5 +182,14 @@ mod tests {
         let written = mark.metadata().unwrap().modified().unwrap();
         make(folder.path()).unwrap_or_else(|stop| panic!("{stop:?}"));
         assert!(is_ours() && mark.metadata().unwrap().modified().unwrap() == written);
+    }
+
+    #[test]
+    fn rejects_folders_with_links() {
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path()).unwrap();
+        std::os::unix::fs::symlink("/elsewhere", folder.path().join("report.md")).unwrap();
+        let error = super::folder(Some(folder.path()), "a/b").unwrap_err();
+        assert!(matches!(error, EvidenceError::Link { path } if path.ends_with("report.md")));
     }
 }

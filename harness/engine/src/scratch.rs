@@ -15,7 +15,6 @@ use std::{
     io::{self, ErrorKind},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -59,9 +58,6 @@ const LEAST: u64 = 4 << 20;
 
 /// How the name of a run's folder begins.
 const PREFIX: &str = "run-";
-
-/// A folder without a mark is of a run that is just starting, for no longer than this.
-const UNMARKED: Duration = Duration::from_secs(3600);
 
 /// The folder of one run. It goes when this is dropped.
 pub struct Scratch {
@@ -206,16 +202,8 @@ fn remove_abandoned(home: &Path) {
         // The lock is held until the folder is gone, so that of two runs one removes it.
         if let Some(_lock) = abandoned(&folder) {
             let _ = remove(&folder);
-        } else if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_old(&folder) {
-            // A run that was killed before it had written its mark has left it empty. Whatever is in it keeps it.
-            let _ = fs::remove_dir(&folder);
         }
     }
-}
-
-fn is_old(folder: &Path) -> bool {
-    let changed = fs::symlink_metadata(folder).and_then(|data| data.modified()).ok();
-    changed.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > UNMARKED)
 }
 
 /// The locked folder, where it has our mark and its owner is gone.

@@ -60,7 +60,12 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
             Some(next) => format!("has `\\{next}`, which may be a part of a name"),
         });
     }
-    for (text, why) in [("??", "may begin a trigraph"), ("%:", "is another way to write `#`")] {
+    // Over the lines of a raw string in a macro, `//` begins no comment.
+    for (text, why) in [
+        ("??", "may begin a trigraph"),
+        ("%:", "is another way to write `#`"),
+        ("R\"", "begins a raw string"),
+    ] {
         if source.contains(text) {
             return Some(format!("has `{text}`, which {why}"));
         }
@@ -126,6 +131,8 @@ mod tests {
             "/* // */ #include \"x\"",
             "/*\n // */ #include \"x\"",
             "%:include \"x\"",
+            "#define P(a,b) R\"(\n//)\"; a##b\nP(as,m)(\".incbin\");",
+            "#define P(a,b) u8R\"(\n//)\"; a##b",
             "#inc\\\nlude \"x\"",
             "#inc\\  \r\nlude \"x\"",
             "int a0;\r#inc\\\rlude \"x\"\n",
