@@ -1,4 +1,4 @@
-//! What tests share.
+//! Cases, sessions and programs that several tests use.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use device::{Arch, Config, Sanitize};
 use rocrepro::{CaseLibrary, DeviceChoice, Session, SessionOptions};
 use supervise::Cancel;
 
-/// A good case of one copy.
+/// A case of one copy that passes.
 pub(crate) const CASE: &str = "\
 title: A case
 source: [this test]
@@ -21,12 +21,13 @@ steps:
 faults: [copy.zero]
 ";
 
-/// The built-in cases.
+/// Loads the built-in cases.
 pub(crate) fn library() -> CaseLibrary {
     CaseLibrary::load(None).expect("the library is well-formed")
 }
 
-/// ROCm 7.2.4 on the emulated gfx1151, whatever this machine has and its environment says, with some options changed.
+/// Opens a session on ROCm 7.2.4 and the emulated gfx1151, independent of this machine and its environment; `change` edits the
+/// options.
 pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     let worker = PathBuf::from(env!("CARGO_BIN_EXE_rocrepro"));
     let mut options = rocrepro::options_from_environment(worker).expect("the environment is good");
@@ -37,14 +38,14 @@ pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     Session::open(options).expect("the stack can be had")
 }
 
-/// A file that may be started. Others write it: had this process had it open for writing, a child that another test forks meanwhile
-/// would have it open, too, and the kernel starts no program that somebody may write ("Text file busy").
+/// Writes an executable file, by another process. If this process had it open for writing, a child that another test forks
+/// meanwhile would inherit the descriptor, and the kernel refuses to start a program that is open for writing (ETXTBSY).
 pub(crate) fn write_program(at: &Path, content: &Path) {
     let done = Command::new("install").args(["-m", "755"]).args([content, at]).status();
     assert!(done.expect("coreutils are here").success(), "{}", at.display());
 }
 
-/// [`write_program`] of this text.
+/// Writes an executable script with this text.
 pub(crate) fn write_script(at: &Path, text: &str) {
     let text_at = at.with_extension("text");
     std::fs::write(&text_at, text).expect("a file");
@@ -52,7 +53,7 @@ pub(crate) fn write_script(at: &Path, text: &str) {
     std::fs::remove_file(text_at).expect("it is ours");
 }
 
-/// Nobody cancels.
+/// Returns a cancellation that no test triggers.
 pub(crate) fn never() -> Cancel {
     Cancel::new().expect("a descriptor is free")
 }

@@ -1,4 +1,4 @@
-//! Cases on several stacks and architectures, and the page of all.
+//! `rocrepro matrix`: cases on several stacks and architectures, and their page.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn columns_are_run_once_and_shown_beside_each_other() {
+fn runs_each_column_once_and_shows_all_on_one_page() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     fs::write(at.join("good.yaml"), CASE).expect("a file");
@@ -42,7 +42,7 @@ fn columns_are_run_once_and_shown_beside_each_other() {
     assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 2, "{page}");
     assert!(page.contains("on the emulated gfx90a:sramecc+:xnack-; not a GPU result"), "{page}");
 
-    // What is over is not run again; a column more is.
+    // Finished columns are not run again, and a new column is.
     let files = || {
         let read = |name: &str| fs::read_to_string(at.join("out").join(name)).expect("records");
         ["7.2.4_gfx1151.jsonl", "7.2.4_gfx90a.jsonl"]
@@ -56,18 +56,18 @@ fn columns_are_run_once_and_shown_beside_each_other() {
     assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 3, "{page}");
 }
 
-/// A terminal tells the run of a column as well, `kill` tells the command alone.
+/// A terminal signals the run of a column too; `kill` signals the command alone.
 #[test]
-fn a_matrix_that_is_told_to_end_ends_its_run() {
-    ends_its_run(Signal::TERM, Some(3));
+fn ends_its_run_when_terminated() {
+    check_that_its_run_ends(Signal::TERM, Some(3));
 }
 
 #[test]
-fn a_matrix_that_is_killed_ends_its_run() {
-    ends_its_run(Signal::KILL, None);
+fn ends_its_run_when_killed() {
+    check_that_its_run_ends(Signal::KILL, None);
 }
 
-fn ends_its_run(signal: Signal, code: Option<i32>) {
+fn check_that_its_run_ends(signal: Signal, code: Option<i32>) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(["matrix", "copies/small-sizes", "--on", "debian:7.2.4@gfx1151", "--jobs", "1"]);
@@ -82,23 +82,23 @@ fn ends_its_run(signal: Signal, code: Option<i32>) {
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), code);
     let text = || fs::read_to_string(&record).expect("a record");
-    // Who is killed waits for nobody, so its run may still be about to end.
+    // A killed command does not wait for its run, which may still be ending.
     let until = std::time::Instant::now() + Duration::from_secs(60);
     while code.is_none() && !text().contains("\"over\"") && std::time::Instant::now() < until {
         sleep(Duration::from_millis(5));
     }
     let ended = text();
     let over = ended.matches("\"verdict\"").count();
-    // Of 36 trials, each in a process of its own.
+    // The case has 36 trials.
     assert!(over < 30, "{over} trials ran on");
-    // Its run is over: nobody writes any more.
+    // The run has ended, so that the file no longer grows.
     sleep(Duration::from_millis(300));
     assert_eq!(text(), ended);
 }
 
-/// A case that is wrong on purpose: what is read back must be what was never written.
+/// The wrong case expects an error from a free that succeeds.
 #[test]
-fn news_lead_to_what_happened() {
+fn links_unexpected_results_to_their_details() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     fs::create_dir(at.join("cases")).expect("a folder");
@@ -116,13 +116,12 @@ fn news_lead_to_what_happened() {
     let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
     assert!(page.contains("<td class=\"news\"><a href=\"#f1\">0/1 FAIL</a></td>"), "{page}");
     assert!(page.contains("<section class=\"found\" id=\"f1\">"), "{page}");
-    // News stands above what is right, whatever the names are.
+    // Unexpected results come first, whatever the names are.
     assert!(page.find(">wrong</th>") < page.find(">good</th>"), "{page}");
 }
 
-/// The two runs are of one stack: what differs is the fault that was planted in one.
 #[test]
-fn two_runs_are_compared_by_their_records() {
+fn compares_two_runs_by_their_records() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let rocrepro = |words: &[&str]| {
@@ -160,10 +159,10 @@ fn two_runs_are_compared_by_their_records() {
     assert_eq!(missing.status.code(), Some(2), "{}", said(&missing));
 }
 
-/// The same command twice, with a case that was mended in between: what the other text came to is no past of it. The store alone shows
-/// the same.
+/// The command runs twice, with a case that is corrected in between. The page leaves out results of the case's earlier text, and the
+/// store alone gives the same page.
 #[test]
-fn a_store_keeps_what_a_page_showed() {
+fn shows_the_same_page_from_the_store() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let wrong =
@@ -181,7 +180,7 @@ fn a_store_keeps_what_a_page_showed() {
     }
     let page = |name: &str| {
         let page = fs::read_to_string(at.join(name).join("index.html")).expect("a page");
-        // But for when it was made.
+        // The part before the heading has the date.
         page.split("<h1>").nth(1).map(str::to_owned).expect("a heading")
     };
     let shown = page("second");
@@ -197,7 +196,7 @@ fn a_store_keeps_what_a_page_showed() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn reports_all_mistakes_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = matrix(
         folder.path(),

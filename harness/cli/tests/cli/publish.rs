@@ -1,4 +1,4 @@
-//! What leaves the machine or reaches a terminal: hostile texts are shown and not obeyed, the owner's are taken out, commands still run.
+//! Text that reaches a terminal or leaves the machine: hostile text is escaped, private data is removed, and printed commands work.
 
 use std::{
     path::Path,
@@ -7,7 +7,7 @@ use std::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_rocrepro");
 
-/// A name that a shell would take apart.
+/// A file name with characters that a shell interprets.
 const FILE: &str = "it's $HOME `a` \"case\".yaml";
 
 const CASE: &str = r#"
@@ -37,7 +37,7 @@ fn texts(output: &Output) -> String {
 }
 
 #[test]
-fn nothing_hostile_acts_and_the_command_runs_again() {
+fn escapes_hostile_text_and_prints_a_working_command() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join(FILE), CASE).expect("a file");
     let output = command(folder.path(), &["run", "--cases-from", FILE, "--fault", "copy.zero"])
@@ -64,7 +64,7 @@ fn nothing_hostile_acts_and_the_command_runs_again() {
 }
 
 #[test]
-fn a_report_names_nobody_and_its_command_can_be_run() {
+fn removes_private_data_from_reports() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join(FILE), CASE).expect("a file");
     let arguments = [
@@ -101,7 +101,7 @@ fn a_report_names_nobody_and_its_command_can_be_run() {
     }
     assert!(report.contains("--env \"LICENCE_SERVER=$LICENCE_SERVER\""), "{report}");
     assert!(report.contains("HSA_XNACK=0"), "{report}");
-    // Outside of code nothing is markup of the case's.
+    // Outside of code blocks the case's markup is escaped.
     let prose: String = report.split("```").step_by(2).collect();
     for markup in ["<script>", "<img", "![x](", "[link](", "@janedoe"] {
         assert!(!prose.contains(markup), "{markup}: {prose}");
@@ -177,7 +177,7 @@ fn redact_removes_private_fields_from_each_carrier() {
 }
 
 #[test]
-fn names_cannot_print_lines() {
+fn rejects_case_names_with_control_characters() {
     let folder = tempfile::tempdir().expect("a folder");
     let cases = folder.path().join("cases");
     std::fs::create_dir(&cases).expect("a folder");

@@ -1,4 +1,4 @@
-//! The program, or the library of its device, is replaced while a run is under way, or between two parts of it.
+//! The program or its device library is replaced during a run, or before the run is resumed.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ fn command(program: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Runs the trial some times, one after the other, and does something when the first record is there.
+/// Runs the trial eight times in sequence, and calls `during` after the first record.
 fn run(program: &Path, record: &Path, more: &[&str], during: impl FnOnce()) -> Output {
     let words = ["run", TRIAL, "--device", "emulated", "--gfx", "gfx1151", "--repeat", "8"];
     let mut run = command(program, &words);
@@ -38,7 +38,7 @@ fn run(program: &Path, record: &Path, more: &[&str], during: impl FnOnce()) -> O
     run.wait_with_output().expect("it ends")
 }
 
-/// The kinds of the verdicts of a record file, in their order.
+/// Returns the kinds of the verdicts of a record file in order.
 fn verdicts(record: &Path) -> Vec<String> {
     let text = fs::read_to_string(record).expect("records");
     let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
@@ -47,7 +47,7 @@ fn verdicts(record: &Path) -> Vec<String> {
     kinds.collect()
 }
 
-/// A copy of a file with another build id.
+/// Copies a file and changes its build id.
 fn another_build(of: &Path, to: &Path) {
     let id = stacks::build_id(of).expect("linkers of this project write one");
     let id: Vec<u8> = (0..id.len() / 2)
@@ -63,7 +63,7 @@ fn another_build(of: &Path, to: &Path) {
     assert_ne!(stacks::build_id(of), stacks::build_id(to));
 }
 
-/// A folder with a copy of the program, and the path of the stack.
+/// Returns a folder with a copy of the program, the path of the copy, and that of the stack.
 fn place() -> (tempfile::TempDir, PathBuf, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let built = Path::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -116,7 +116,7 @@ fn gives_no_verdict_with_a_replaced_device_library() {
     let [Ok(build)] = &builds[..] else { panic!("one device is installed: {builds:?}") };
     let library = build.path().join("libhsa-runtime64.so.1");
     another_build(&library, &at("other"));
-    // The folder of the stack is that of everybody, the cache is not.
+    // The stack comes from the shared cache, the device from a cache of its own.
     let cache = format!("XDG_CACHE_HOME={}", at("cache").display());
     let script = at("start");
     crate::common::write_script(
