@@ -3,11 +3,13 @@
 use std::{
     fs,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
 };
 
 use judge::VerdictKind;
 use report::Record;
+
+use crate::common::output_text;
 
 /// A case whose trial `n=16` fails: freeing a device buffer returns hipSuccess, not the stated error.
 const CASE: &str = "\
@@ -27,9 +29,8 @@ faults: [copy.zero]
 fn rocrepro(at: &Path, arguments: &[&str], code: i32) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(arguments).current_dir(at).stdin(Stdio::null());
-    let output: Output = command.output().expect("it starts");
-    let said = [&output.stdout[..], &output.stderr[..]].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
+    let output = command.output().expect("it starts");
+    let said = output_text(&output);
     assert_eq!(output.status.code(), Some(code), "{said}");
     said
 }

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use crate::common::check_command;
+
 fn bisect(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.arg("bisect").args(arguments).stdin(Stdio::null());
@@ -16,22 +18,9 @@ fn bisect(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command and checks its exit code and parts of what it prints.
 #[track_caller]
 fn check(arguments: &[&str], code: i32, out: &[&str], err: &[&str]) -> Output {
-    let output = bisect(arguments).output().expect("it starts");
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let shown = format!("{arguments:?}\n{}\n{stdout}\n--- stderr\n{stderr}", output.status);
-    assert_eq!(output.status.code(), Some(code), "{shown}");
-    for wanted in out {
-        assert!(stdout.contains(wanted), "no {wanted:?} on stdout: {shown}");
-    }
-    for wanted in err {
-        assert!(stderr.contains(wanted), "no {wanted:?} on stderr: {shown}");
-    }
-    assert!(!stderr.contains("panicked") && !stdout.contains('\u{1b}'), "{shown}");
-    output
+    check_command(bisect(arguments), code, out, err)
 }
 
 fn folder() -> tempfile::TempDir {
@@ -389,12 +378,11 @@ fn rejects_invalid_arguments() {
 }
 
 /// Kills a bisect up to six times at moments that the seed draws, resumes it until it ends, and returns the line of its answer.
-fn killed_until_done(out: &str, script: &str, state: &str, mut seed: u64) -> (u32, String) {
+fn kill_and_resume_until_done(out: &str, script: &str, mut seed: u64) -> String {
     let arguments = ["--axis", "x=1..200", "--out", out, "--resume", "--", "sh", "-c", script];
     let mut kills = 0;
     loop {
         let mut child = bisect(&arguments)
-            .env("STATE", state)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -410,7 +398,7 @@ fn killed_until_done(out: &str, script: &str, state: &str, mut seed: u64) -> (u3
         let output = child.wait_with_output().expect("a child");
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        return (kills, text.lines().nth(1).unwrap_or_default().to_owned());
+        return text.lines().nth(1).unwrap_or_default().to_owned();
     }
 }
 
@@ -420,7 +408,7 @@ fn resumes_a_killed_bisect() {
     let kept = folder();
     let out = kept.path().join("out");
     let out = out.to_str().unwrap();
-    let (_, answer) = killed_until_done(out, script, "", 7);
+    let answer = kill_and_resume_until_done(out, script, 7);
     assert!(answer.ends_with("last good 136, first bad 137"), "{answer}");
     // A replay reaches the same answer, as one uninterrupted run does.
     let journal = Path::new(out).join("bisect.jsonl");

@@ -14,6 +14,8 @@ use std::time::Instant;
 
 use standin::{Entry, Fake, Listing, Server, Site, pack};
 
+use crate::common::output_text;
+
 /// Nightlies of one history.
 const BUILDS: usize = 100;
 
@@ -141,12 +143,7 @@ fn bisect(cell: Cell, seed: u64) -> Outcome {
         .output()
         .unwrap();
     let seconds = begun.elapsed().as_secs_f64();
-    let printed = format!(
-        "seed {seed}, first bad {}\n{}{}",
-        versions[bad],
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let printed = format!("seed {seed}, first bad {}\n{}", versions[bad], output_text(&output));
     let answer = fs::read(out.join("bisect.json")).unwrap_or_default();
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
     let position = |field: &str| {
@@ -309,8 +306,7 @@ fn skips_a_hostile_archive_and_reports_the_reason() {
             .env("FAKE_STATE", &state)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned()
-            + &String::from_utf8_lossy(&output.stderr);
+        let said = output_text(&output);
         assert!(output.status.success(), "{what}: {said}");
         let answer: serde_json::Value =
             serde_json::from_slice(&fs::read(out.join("bisect.json")).unwrap()).unwrap();

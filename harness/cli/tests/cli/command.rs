@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::common::write_script;
+use crate::common::{check_command, write_script};
 
 /// The fastest trial that runs on the device.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
@@ -33,25 +33,6 @@ fn rocrepro(arguments: &[&str]) -> Command {
     }
     command.env("ROCREPRO_DEVICE_KIND", "emulated");
     command
-}
-
-/// Runs a command and checks its exit code and parts of standard output and standard error.
-#[track_caller]
-fn check_command(mut command: Command, code: i32, out: &[&str], err: &[&str]) -> Output {
-    let output = command.stdin(Stdio::null()).output().expect("it starts");
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let shown = format!("{command:?}\n{}\n{stdout}\n--- stderr\n{stderr}", output.status);
-    assert_eq!(output.status.code(), Some(code), "{shown}");
-    for wanted in out {
-        assert!(stdout.contains(wanted), "no {wanted:?} on stdout: {shown}");
-    }
-    for wanted in err {
-        assert!(stderr.contains(wanted), "no {wanted:?} on stderr: {shown}");
-    }
-    assert!(!stderr.contains("panicked"), "{shown}");
-    assert!(!stdout.contains('\u{1b}') && !stderr.contains('\u{1b}'), "styles in a pipe: {shown}");
-    output
 }
 
 #[track_caller]

@@ -1,7 +1,7 @@
 //! Cases, sessions and programs that several tests use.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 use device::{Arch, Config, Sanitize};
 use rocrepro::{CaseLibrary, DeviceChoice, Session, SessionOptions};
@@ -36,6 +36,37 @@ pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     options.emulation = Config::of(Arch::Gfx1151, Sanitize::Off);
     change(&mut options);
     Session::open(options).expect("the stack can be had")
+}
+
+/// Returns a command of rocrepro with an empty standard input.
+pub(crate) fn rocrepro(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Returns standard output and standard error of a command.
+pub(crate) fn output_text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// Runs a command and checks its exit code and parts of standard output and standard error.
+#[track_caller]
+pub(crate) fn check_command(mut command: Command, code: i32, out: &[&str], err: &[&str]) -> Output {
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let shown = format!("{command:?}\n{}\n{stdout}\n--- stderr\n{stderr}", output.status);
+    assert_eq!(output.status.code(), Some(code), "{shown}");
+    for wanted in out {
+        assert!(stdout.contains(wanted), "no {wanted:?} on stdout: {shown}");
+    }
+    for wanted in err {
+        assert!(stderr.contains(wanted), "no {wanted:?} on stderr: {shown}");
+    }
+    assert!(!stderr.contains("panicked"), "{shown}");
+    assert!(!stdout.contains('\u{1b}') && !stderr.contains('\u{1b}'), "styles in a pipe: {shown}");
+    output
 }
 
 /// Writes an executable file, by another process. If this process had it open for writing, a child that another test forks

@@ -6,6 +6,8 @@ use std::{
     process::{Command, Output},
 };
 
+use crate::common::output_text;
+
 fn compare(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(["device", "compare"]).args(words).current_dir(folder);
@@ -17,8 +19,7 @@ fn compare(folder: &Path, words: &[&str]) -> Output {
 
 #[track_caller]
 fn said(output: &Output, code: i32) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let said = text(&output.stdout) + &text(&output.stderr);
+    let said = output_text(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
     said
 }

@@ -10,17 +10,13 @@ use std::{
 
 use report::Record;
 
-use crate::common::write_script;
+use crate::common::{output_text, write_script};
 
 fn rocrepro(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(arguments).stdin(Stdio::null());
     command.env_remove("ROCREPRO_ROCM").env_remove("ROCREPRO_GFX");
     command
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
 fn records(path: &Path) -> Vec<Record> {
@@ -35,8 +31,12 @@ fn detects_every_declared_fault_of_the_health_check() {
     let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
     let proven = rocrepro(&["prove", "--mutate", "--cases-from", file]).args(on).output();
     let proven = proven.expect("it starts");
-    assert!(proven.status.success(), "{}", said(&proven));
-    assert!(said(&proven).contains("4 of 4 injected faults caught"), "{}", said(&proven));
+    assert!(proven.status.success(), "{}", output_text(&proven));
+    assert!(
+        output_text(&proven).contains("4 of 4 injected faults caught"),
+        "{}",
+        output_text(&proven)
+    );
 }
 
 /// An empty stack, and a worker that writes a line at each start and then stays silent, as on a GPU that hangs.
@@ -96,7 +96,7 @@ fn stops_after_a_trial_broke_the_gpu() {
     let mended = pretended.at("mended").display().to_string();
     let output =
         pretended.run(&["--recover", &format!("sh -c 'echo was here >&2; echo >> {mended}'")]);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
     // The trial, the check after it, and the check after `--recover`.
     assert_eq!(pretended.starts(), 3, "{text}");
@@ -116,7 +116,7 @@ fn stops_after_a_trial_broke_the_gpu() {
 
     // A later process starts no worker and names the suspect.
     let output = pretended.run(&["--resume"]);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!((output.status.code(), pretended.starts()), (Some(3), 3), "{text}");
     assert!(
         text.contains(&format!("`{}` of run {} is the suspect", suspect.trial, suspect.run)),
@@ -151,7 +151,7 @@ fn keeps_the_result_of_a_run_killed_during_the_health_check() {
 
     // The trial and its check before the kill, and two checks now: before and after `--recover`.
     let output = pretended.run(&["--resume", "--recover", "true"]);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!((output.status.code(), pretended.starts()), (Some(3), 4), "{text}");
     for wanted in [
         "1 trial over",
@@ -177,7 +177,7 @@ fn runs_all_trials_if_the_health_check_never_passed() {
         "--shard",
         "1/12",
     ]);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert_eq!(text.matches("the health check does not pass on this stack").count(), 1, "{text}");
     let done = records(&pretended.at("records"));
@@ -197,7 +197,7 @@ fn stops_at_the_first_unexpected_result_with_fail_fast() {
     let record = folder.path().join("records");
     let first = ["copies/small-sizes", "--fault", "copy.zero", "--fail-fast"];
     let output = emulated(&record, &first);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     let done = records(&record);
     let (last, before) = done.split_last().expect("a record");
@@ -224,7 +224,7 @@ fn skips_the_rest_of_a_case_after_max_hangs() {
         "1",
     ];
     let output = emulated(&record, &options);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     let done = records(&record);
     let of = |case: &str| done.iter().filter(|r| r.case == case).collect::<Vec<_>>();
@@ -244,13 +244,13 @@ fn stops_at_the_time_budget_and_resumes() {
     let record = folder.path().join("records");
     let all = ["copies/small-sizes[bytes=2,host=pinned]", "--repeat", "60"];
     let output = emulated(&record, &[&all[..], &["--budget-seconds", "1"]].concat());
-    let text = said(&output);
+    let text = output_text(&output);
     let done = records(&record).len();
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(done > 0 && done < 60 * 4, "{done}: {text}");
     assert!(text.contains("no further trial began: 1 s are over (--budget-seconds)"), "{text}");
     let output = emulated(&record, &[&all[..], &["--resume"]].concat());
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     let numbers: std::collections::BTreeSet<u64> =
         records(&record).iter().map(|r| r.number).collect();
     assert_eq!(numbers.len(), records(&record).len());

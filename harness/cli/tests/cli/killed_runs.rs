@@ -16,6 +16,8 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use crate::common::rocrepro;
+
 /// Number of kills.
 const KILLS: usize = if cfg!(feature = "long-tests") { 100 } else { 3 };
 /// Number of runs of each trial, enough for so many kills.
@@ -25,12 +27,6 @@ const CASES: [&str; 2] = ["copies/small-sizes", "capture/unjoined-fork"];
 
 /// Verdicts and signatures of each trial, by its number and name.
 type Ends = BTreeMap<(u64, String), Vec<(String, String)>>;
-
-fn rocrepro(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
 
 fn run(record: &Path, resume: bool) -> Command {
     let mut command = rocrepro(&["run", "--rocm", "debian:7.2.4", "--device", "emulated"]);

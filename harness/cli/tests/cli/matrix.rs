@@ -10,7 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::CASE;
+use crate::common::{CASE, output_text};
 
 fn matrix(folder: &Path, options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -21,10 +21,6 @@ fn matrix(folder: &Path, options: &[&str]) -> Output {
     command.output().expect("it starts")
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
-
 #[test]
 fn runs_each_column_once_and_shows_all_on_one_page() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -33,7 +29,7 @@ fn runs_each_column_once_and_shows_all_on_one_page() {
     let options =
         ["--cases-from", "good.yaml", "--rocm", "debian:7.2.4", "--gfx", "gfx1151,gfx90a"];
     let output = matrix(at, &options);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     for column in ["7.2.4 gfx1151", "7.2.4 gfx90a"] {
         assert!(text.contains(&format!("{column}: 1 trial of 1 case: 1 passed")), "{text}");
@@ -50,7 +46,7 @@ fn runs_each_column_once_and_shows_all_on_one_page() {
     };
     assert_eq!(files(), [1, 1]);
     let output = matrix(at, &[&options[..], &["--on", "debian:7.2.4@gfx1201"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     assert_eq!(files(), [1, 1]);
     let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
     assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 3, "{page}");
@@ -111,7 +107,7 @@ fn links_unexpected_results_to_their_details() {
     .expect("a file");
     fs::write(at.join("cases/good.yaml"), CASE).expect("a file");
     let output = matrix(at, &["--cases-from", "cases", "--on", "debian:7.2.4@gfx1151"]);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
     assert!(page.contains("<td class=\"news\"><a href=\"#f1\">0/1 FAIL</a></td>"), "{page}");
@@ -135,28 +131,32 @@ fn compares_two_runs_by_their_records() {
     rocrepro(&[&run[..], &["--record", "new", "--gfx", "gfx90a"]].concat());
     rocrepro(&[&run[..], &["--record", "other", "--launcher", "sh -c 'exit 1'"]].concat());
     let same = rocrepro(&["diff", "old", "new"]);
-    assert_eq!(same.status.code(), Some(0), "{}", said(&same));
-    assert!(said(&same).contains("1 trial in both: 0 differ"), "{}", said(&same));
+    assert_eq!(same.status.code(), Some(0), "{}", output_text(&same));
+    assert!(output_text(&same).contains("1 trial in both: 0 differ"), "{}", output_text(&same));
     assert!(
-        said(&same).contains("new: ROCm 7.2.4 (debian:7.2.4) on the emulated gfx90a"),
+        output_text(&same).contains("new: ROCm 7.2.4 (debian:7.2.4) on the emulated gfx90a"),
         "{}",
-        said(&same)
+        output_text(&same)
     );
     let none = rocrepro(&["diff", "old", "other"]);
-    assert!(said(&none).contains("a verdict in one run only: 1 trial"), "{}", said(&none));
+    assert!(
+        output_text(&none).contains("a verdict in one run only: 1 trial"),
+        "{}",
+        output_text(&none)
+    );
 
     let text = fs::read_to_string(at.join("new")).expect("records");
     fs::write(at.join("new"), text.replace("\"signature\":\"pass\"", "\"signature\":\"hang:x\""))
         .expect("a file");
     let differs = rocrepro(&["diff", "old", "new"]);
-    assert_eq!(differs.status.code(), Some(1), "{}", said(&differs));
+    assert_eq!(differs.status.code(), Some(1), "{}", output_text(&differs));
     assert!(
-        said(&differs).contains("now fails       good\n    pass -> hang:x"),
+        output_text(&differs).contains("now fails       good\n    pass -> hang:x"),
         "{}",
-        said(&differs)
+        output_text(&differs)
     );
     let missing = rocrepro(&["diff", "old", "nothing"]);
-    assert_eq!(missing.status.code(), Some(2), "{}", said(&missing));
+    assert_eq!(missing.status.code(), Some(2), "{}", output_text(&missing));
 }
 
 /// The command runs twice, with a case that is corrected in between. The page leaves out results of the case's earlier text, and the
@@ -175,8 +175,12 @@ fn shows_the_same_page_from_the_store() {
         let text = text.replace("faults: [copy.zero]", "faults: [call.hang]");
         fs::write(at.join("cases/mended.yaml"), text).expect("a file");
         let output = matrix(at, &[&options[..], &["--out", folder]].concat());
-        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
-        assert!(said(&output).contains("1 run and 2 trials added"), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(code), "{}", output_text(&output));
+        assert!(
+            output_text(&output).contains("1 run and 2 trials added"),
+            "{}",
+            output_text(&output)
+        );
     }
     let page = |name: &str| {
         let page = fs::read_to_string(at.join(name).join("index.html")).expect("a page");
@@ -189,10 +193,10 @@ fn shows_the_same_page_from_the_store() {
     let kept = store::Store::open(&at.join("results.db")).and_then(|store| store.of_case("mended"));
     assert_eq!(kept.expect("records").len(), 2);
     let output = matrix(at, &["--store", "results.db", "--out", "third"]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     assert_eq!(page("third"), shown);
     let none = matrix(at, &["--store", "nothing.db", "--out", "fourth"]);
-    assert_eq!(none.status.code(), Some(2), "{}", said(&none));
+    assert_eq!(none.status.code(), Some(2), "{}", output_text(&none));
 }
 
 #[test]
@@ -202,15 +206,19 @@ fn reports_all_mistakes_at_once() {
         folder.path(),
         &["copies/smal-sizes", "--rocm", "debian:0.0", "--gfx", "gfx9999", "--on", "debian:7.2.4"],
     );
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
     for wanted in ["copies/smal-sizes", "0.0", "gfx9999", "`--on debian:7.2.4` is not SPEC@GFX"] {
         assert!(text.contains(wanted), "no {wanted}: {text}");
     }
     assert!(!folder.path().join("out").exists());
     let output = matrix(folder.path(), &[]);
-    assert!(said(&output).contains("no column is asked for"), "{}", said(&output));
+    assert!(output_text(&output).contains("no column is asked for"), "{}", output_text(&output));
     let output =
         matrix(folder.path(), &["--device", "gpu", "--rocm", "system", "--gfx", "gfx1151"]);
-    assert!(said(&output).contains("a GPU has its own architecture"), "{}", said(&output));
+    assert!(
+        output_text(&output).contains("a GPU has its own architecture"),
+        "{}",
+        output_text(&output)
+    );
 }

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use crate::common::output_text;
+
 /// A zeroed copy shows in either check, so that each is needed; no declared fault changes the status.
 const CASE: &str = "\
 title: Two copies and a status
@@ -34,8 +36,7 @@ fn prove(case: &str) -> (Option<i32>, String) {
     command.args(["--rocm", "debian:7.2.4", "--gfx", "gfx1151"]);
     let output =
         command.current_dir(folder.path()).stdin(Stdio::null()).output().expect("it starts");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    (output.status.code(), text + &String::from_utf8_lossy(&output.stderr))
+    (output.status.code(), output_text(&output))
 }
 
 #[test]

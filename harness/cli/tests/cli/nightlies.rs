@@ -1,7 +1,8 @@
 //! Nightlies of a source: listing, fetching, previewing a search, skipping builds and interrupting a download.
 
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
+use crate::common::output_text;
 use crate::machine::{Machine, PROBE, interrupted};
 use standin::{Fake, Listing, Server, Site, pack};
 
@@ -20,11 +21,9 @@ impl July {
     /// Runs the command, checks its exit code and parts of its output, and returns the output.
     #[track_caller]
     fn check(&self, arguments: &[&str], code: i32, parts: &[&str]) -> String {
-        let Output { status, stdout, stderr } =
-            self.0.command(arguments).output().expect("it starts");
-        let text =
-            String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
-        assert_eq!(status.code(), Some(code), "{arguments:?}\n{text}");
+        let output = self.0.command(arguments).output().expect("it starts");
+        let text = output_text(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{text}");
         for part in parts {
             assert!(text.contains(part), "no {part:?}: {arguments:?}\n{text}");
         }
@@ -94,9 +93,7 @@ fn lists_and_fetches_nightlies() {
     machine.check(&["rocm", "fetch", "juli:2026-07-12"], 2, &["juli"]);
     // The build is a fake, so that a trial fails when it loads the libraries.
     let run = ["run", "graphs/empty", "--rocm", "july:2026-07-02", "--device", "emulated"];
-    let text = machine.0.command(&run).output().expect("it starts");
-    let text =
-        String::from_utf8_lossy(&text.stdout).into_owned() + &String::from_utf8_lossy(&text.stderr);
+    let text = output_text(&machine.0.command(&run).output().expect("it starts"));
     assert!(text.contains("7.15.0a20260702-gfx1151"), "{text}");
 }
 

@@ -7,12 +7,15 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::Output,
 };
 
 use serde_json::Value;
 
-use crate::exec::{REFUSING, namespaces};
+use crate::{
+    common,
+    exec::{REFUSING, namespaces},
+};
 
 /// A program whose parameter chooses how it ends.
 const OUTCOMES: &str = "\
@@ -115,8 +118,7 @@ const WRONG: &[(&str, &str, &str)] = &[
 ];
 
 fn rocrepro(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(arguments).stdin(Stdio::null()).output().expect("it starts")
+    common::rocrepro(arguments).output().expect("it starts")
 }
 
 fn shown(output: &Output) -> String {

@@ -1,9 +1,8 @@
 //! Text that reaches a terminal or leaves the machine: hostile text is escaped, private data is removed, and printed commands work.
 
-use std::{
-    path::Path,
-    process::{Command, Output},
-};
+use std::{path::Path, process::Command};
+
+use crate::common::output_text;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_rocrepro");
 
@@ -31,11 +30,6 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn texts(output: &Output) -> String {
-    let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-    String::from_utf8_lossy(&both).into_owned()
-}
-
 #[test]
 fn escapes_hostile_text_and_prints_a_working_command() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -43,7 +37,7 @@ fn escapes_hostile_text_and_prints_a_working_command() {
     let output = command(folder.path(), &["run", "--cases-from", FILE, "--fault", "copy.zero"])
         .output()
         .expect("it starts");
-    let shown = texts(&output);
+    let shown = output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{shown}");
     assert!(shown.contains("\\u{202e}case") && !shown.contains('\u{202e}'), "{shown}");
 
@@ -51,16 +45,24 @@ fn escapes_hostile_text_and_prints_a_working_command() {
     let again = again.expect("there is a command").replacen("rocrepro", &format!("'{BINARY}'"), 1);
     let output = Command::new("sh").args(["-c", &again]).current_dir(folder.path()).output();
     let output = output.expect("a shell");
-    assert_eq!(output.status.code(), Some(1), "{again}: {}", texts(&output));
-    assert!(texts(&output).contains("wrong-data:dst.back:zero"), "{again}: {}", texts(&output));
+    assert_eq!(output.status.code(), Some(1), "{again}: {}", output_text(&output));
+    assert!(
+        output_text(&output).contains("wrong-data:dst.back:zero"),
+        "{again}: {}",
+        output_text(&output)
+    );
 
     let escape = CASE.replace("\\u202e", "\\e[2J");
     std::fs::write(folder.path().join("escape.yaml"), escape).expect("a file");
     let output = command(folder.path(), &["list", "--cases-from", "escape.yaml"]).output();
     let output = output.expect("it starts");
     assert_eq!(output.status.code(), Some(2));
-    assert!(texts(&output).contains("without control characters"), "{}", texts(&output));
-    assert!(!texts(&output).contains('\u{1b}'), "{}", texts(&output));
+    assert!(
+        output_text(&output).contains("without control characters"),
+        "{}",
+        output_text(&output)
+    );
+    assert!(!output_text(&output).contains('\u{1b}'), "{}", output_text(&output));
 }
 
 #[test]
@@ -87,7 +89,7 @@ fn removes_private_data_from_reports() {
         "found",
     ];
     let output = command(folder.path(), &arguments).output().expect("it starts");
-    let shown = texts(&output);
+    let shown = output_text(&output);
     assert_eq!(output.status.code(), Some(0), "{shown}");
     let report = std::fs::read_to_string(folder.path().join("found/report.md")).expect("a report");
     for private in ["janedoe", "licences.acme", "acme-secret", "10.1.2.3", "abcdef0123", "\u{202e}"]
@@ -113,7 +115,7 @@ fn removes_private_data_from_reports() {
     assert!(raw.contains("licences.acme"), "what was measured is kept: {raw}");
     let redact = ["redact", "found", "--out", "public"];
     let output = command(folder.path(), &redact).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(0), "{}", texts(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     for name in ["record.jsonl", "report.md"] {
         let public =
             std::fs::read_to_string(folder.path().join("public").join(name)).expect("it is there");
@@ -165,7 +167,7 @@ fn redact_removes_private_fields_from_each_carrier() {
     ] {
         std::fs::write(folder.path().join(name), text).expect("a file");
         let output = command(folder.path(), &["redact", name]).output().expect("it starts");
-        assert_eq!(output.status.code(), Some(0), "{}", texts(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
         let sorted = |text: &str| match serde_json::from_str::<serde_json::Value>(
             text.lines().next().unwrap_or_default(),
         ) {
@@ -186,16 +188,16 @@ fn rejects_case_names_with_control_characters() {
     for from in ["cases", &whole] {
         let output = command(folder.path(), &["list", "--cases-from", from]).output();
         let output = output.expect("it starts");
-        assert_eq!(output.status.code(), Some(2), "{}", texts(&output));
+        assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
         assert!(
-            texts(&output).contains(r"`x\u{a}1 passed` has a control character"),
+            output_text(&output).contains(r"`x\u{a}1 passed` has a control character"),
             "{}",
-            texts(&output)
+            output_text(&output)
         );
         assert!(
-            !texts(&output).lines().any(|line| line.starts_with("1 passed")),
+            !output_text(&output).lines().any(|line| line.starts_with("1 passed")),
             "{}",
-            texts(&output)
+            output_text(&output)
         );
     }
 }

@@ -6,15 +6,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::common::CASE;
+use crate::common::{CASE, output_text};
 
 #[track_caller]
 fn ends(at: &Path, words: &[&str], code: i32) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.env_remove("ROCREPRO_STORE").args(words).current_dir(at).stdin(Stdio::null());
     let output = command.output().expect("it starts");
-    let said = [&output.stdout[..], &output.stderr[..]].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
+    let said = output_text(&output);
     assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
     said
 }

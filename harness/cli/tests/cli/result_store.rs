@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::common::CASE;
+use crate::common::{CASE, output_text};
 
 fn rocrepro(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -16,15 +16,11 @@ fn rocrepro(folder: &Path, words: &[&str]) -> Output {
     command.args(words).current_dir(folder).stdin(Stdio::null()).output().expect("it starts")
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
-
 #[track_caller]
 fn ends(folder: &Path, words: &[&str], code: i32) -> String {
     let output = rocrepro(folder, words);
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {}", said(&output));
-    said(&output)
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {}", output_text(&output));
+    output_text(&output)
 }
 
 /// Writes a case with so many quick trials to `case.yaml`.
@@ -71,7 +67,7 @@ fn merges_seven_shards_into_their_run() {
     let merge = |files: &[&str], out: &str| {
         let words = [&["merge"], files, &["--out", out]].concat();
         let output = rocrepro(at, &words);
-        (output.status.code(), said(&output))
+        (output.status.code(), output_text(&output))
     };
     let (code, text) = merge(&parts, "merged");
     assert_eq!(code, Some(0), "{text}");
@@ -171,7 +167,7 @@ fn reports_the_history_of_a_case() {
     };
     for child in [add("old"), add("old"), add("other")] {
         let output = child.wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
     }
     // Among runs that began in the same second, the one added last counts as the newest.
     ends(at, &["store", "add", "--store", "db", "new"], 0);
@@ -276,7 +272,7 @@ fn reads_record_files_in_less_memory_than_their_size() {
         let mut command = Command::new("sh");
         command.args(["-c", &limit, env!("CARGO_BIN_EXE_rocrepro")]).args(words).current_dir(at);
         let output = command.stdin(Stdio::null()).output().expect("it starts");
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", output_text(&output));
     }
 }
 

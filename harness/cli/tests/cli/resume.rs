@@ -9,14 +9,10 @@ use std::{
     time::Duration,
 };
 
+use crate::common::rocrepro;
+
 /// Cases with dozens of trials.
 const CASES: [&str; 1] = ["copies/rows-2d"];
-
-fn rocrepro(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
 
 fn run(record: &Path, more: &[&str]) -> Command {
     let mut command = rocrepro(&["run", "--rocm", "debian:7.2.4", "--device", "emulated"]);

@@ -1,15 +1,12 @@
 //! The release of a stack whose files do not state it.
 
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Output};
 
 use judge::VerdictKind;
 use report::Record;
 use tempfile::TempDir;
+
+use crate::common::rocrepro;
 
 /// Folder of the libraries in a Debian root.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
@@ -36,12 +33,6 @@ fn nameless() -> TempDir {
     let runtime = libraries.join("libamdhip64.so.7");
     fs::copy(whole.join("libamdhip64.so.7"), runtime).expect("a copy");
     root
-}
-
-fn rocrepro(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(arguments).stdin(Stdio::null());
-    command
 }
 
 fn run(root: &Path, trial: &str) -> (Output, Option<Record>) {

@@ -10,7 +10,7 @@ use std::{
 use stacks::{LockedPackage, RELEASES, ReleaseLock, StackCache};
 use standin::{Server, Site, Trouble};
 
-use crate::common::write_program;
+use crate::common::{output_text, write_program};
 
 /// A short trial of the library.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
@@ -59,14 +59,8 @@ impl Alone {
 }
 
 #[track_caller]
-fn text(output: &Output) -> String {
-    let text = [output.stdout.as_slice(), &output.stderr].concat();
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-#[track_caller]
 fn passes(output: &Output) {
-    let text = text(output);
+    let text = output_text(output);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("1 trial of 1 case: 1 passed"), "{text}");
 }
@@ -176,9 +170,9 @@ fn fetches_its_stack_over_http_in_a_bare_root() {
     site.trouble(&runtime, &[Trouble::Cut(1_000_000)]);
     let server = site.serve();
     let output = enter(&server, &["rocm", "fetch", "debian:7.2.4"]);
-    assert!(output.status.success(), "{}", text(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     assert!(server.requests().contains(&format!("GET {runtime} bytes=1000000-")));
-    let list = text(&enter(&server, &["rocm", "list"]));
+    let list = output_text(&enter(&server, &["rocm", "list"]));
     assert!(list.contains("/cache/rocrepro/stacks/.debian-7.2.4.1 +hiprand"), "{list}");
     passes(&enter(&server, &["run", TRIAL, "--device", "emulated"]));
 }
@@ -197,8 +191,8 @@ fn reports_the_releases_that_a_mirror_offers_instead() {
             .args(["rocm", "fetch", "debian:7.2.4", "--mirror", mirror])
             .output()
             .unwrap();
-        assert_eq!(output.status.code(), Some(status), "{}", text(&output));
-        text(&output)
+        assert_eq!(output.status.code(), Some(status), "{}", output_text(&output));
+        output_text(&output)
     };
     let said = fetch(&server.url("/debian"), 3);
     let offered = "the ROCm in sid and experimental now: 7.3.0\nhint: name a mirror";

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::CASE;
+use crate::common::{CASE, output_text};
 
 fn rocrepro(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -19,8 +19,7 @@ fn rocrepro(arguments: &[&str]) -> Output {
 fn check(arguments: &[&str], code: i32, wanted: &[&str]) {
     let start = Instant::now();
     let output = rocrepro(arguments);
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
     for wanted in wanted {
         assert!(text.contains(wanted), "no {wanted:?}: {text}");
@@ -207,8 +206,7 @@ fn confines_every_command_that_runs_untrusted_code() {
             ]
             .concat(),
         );
-        let shown = [output.stdout, output.stderr].concat();
-        let shown = String::from_utf8_lossy(&shown);
+        let shown = output_text(&output);
         if shown.contains("NOT confined") {
             continue;
         }

@@ -8,7 +8,7 @@ use std::{
 
 use object::Object as _;
 
-use crate::{environments::python_makes_environments, home::namespaces};
+use crate::{common::output_text, environments::python_makes_environments, exec::namespaces};
 
 /// Imports the package of an environment and uses its HIP.
 const USES: &str = "
@@ -194,9 +194,7 @@ impl World {
     #[track_caller]
     fn check(&self, command: &str, arguments: &[&str], code: i32, said: &[&str]) -> String {
         let output = self.run(command, arguments);
-        let text =
-            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        let text = text.concat();
+        let text = output_text(&output);
         assert_eq!(output.status.code(), Some(code), "{command} {arguments:?}: {text}");
         for wanted in said {
             assert!(text.contains(wanted), "no {wanted:?}: {command} {arguments:?}: {text}");
