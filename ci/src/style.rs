@@ -278,7 +278,9 @@ fn page_findings(file: &str, text: &str) -> Vec<Finding> {
             let text = format!("{file}:{}: {}", number + 1, line.trim());
             found.push(Finding { area: "pages".to_owned(), rule, text });
         };
-        let exempt = line.starts_with('|') || line.contains("](");
+        // Four spaces begin an indented code block, or a deeper item of a list.
+        let indented = line.starts_with("    ") && !line.trim_start().starts_with(['*', '-']);
+        let exempt = line.starts_with('|') || line.contains("](") || indented;
         if line.chars().count() > MAX_PAGE_LINE && !exempt {
             add(Rule::Line);
         }
@@ -370,6 +372,9 @@ mod tests {
         check(&format!("| {long} |"), &[]);
         check(&format!("```\n{long}\n```"), &[]);
         check(&format!("[a](b){long}"), &[]);
+        check(&format!("    {long}"), &[]);
+        check(&format!("   {long}"), &[Rule::Line]);
+        check(&format!("    * {long}"), &[Rule::Line]);
         check("a bug planted on purpose", &[Rule::Word]);
     }
 
