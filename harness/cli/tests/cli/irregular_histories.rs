@@ -207,13 +207,13 @@ fn check_hole(trouble: Trouble, said: &str) {
 #[test]
 fn lowers_the_confidence_if_a_source_does_not_answer() {
     check_hole(Trouble::Status("500 Internal Server Error", None), "500 Internal Server Error");
-    check_hole(Trouble::Status("404 Not Found", None), "/new/ is not there");
+    check_hole(Trouble::Status("404 Not Found", None), "/new/: not found");
     check_hole(Trouble::Portal, "does a portal or a proxy want a login?");
     let limit = Trouble::Status("429 Too Many Requests", Some(("Retry-After", "900")));
-    check_hole(limit, "the host limits its answers (429 Too Many Requests) and asks to wait 900 s");
+    check_hole(limit, "rate-limited (429 Too Many Requests); the host asks to wait 900 s");
     // GitHub reports its rate limit so.
     let limit = Trouble::Status("403 Forbidden", Some(("X-RateLimit-Remaining", "0")));
-    check_hole(limit, "the host limits its answers (403 Forbidden)");
+    check_hole(limit, "rate-limited (403 Forbidden)");
 }
 
 /// The missing days do not lie between the two builds.
@@ -254,11 +254,7 @@ fn skips_one_failing_download_and_stops_if_all_fail() {
     let portal = "a page in HTML came in its place; does a portal or a proxy want a login?";
     ill(Trouble::Portal, all).check(5, &[], &[portal, "--resume goes on"]);
     let limit = Trouble::Status("429 Too Many Requests", Some(("Retry-After", "900")));
-    ill(limit, all).check(
-        5,
-        &[],
-        &["the host limits its answers (429 Too Many Requests)", "900 s"],
-    );
+    ill(limit, all).check(5, &[], &["rate-limited (429 Too Many Requests)", "900 s"]);
 }
 
 /// The nightly of the fourth is built at midnight and has the pushes up to the third.
