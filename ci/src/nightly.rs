@@ -53,7 +53,7 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     sh.remove_path(&record)?;
     let on = ["--rocm", prefix, "--gfx", &gfx, "--device", &device];
     let junit = out.join("junit.xml");
-    // Exit code 1 stands for unexpected results, which the record has.
+    // Exit code 1 means unexpected results, which the record has.
     cmd!(sh, "cargo run --release --locked -- run {on...} --record {record} --junit {junit}")
         .ignore_status()
         .run()?;
@@ -202,7 +202,7 @@ fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String
     let issues: BTreeSet<_> = seen.upstream.iter().map(|issue| format!("- {issue}")).collect();
     let issues = issues.into_iter().collect::<Vec<_>>().join("\n");
     format!(
-        "{head}. Issues that the case stands for:\n{issues}\n\n\
+        "{head}. Issues of this case:\n{issues}\n\n\
          On {build}, `{trial}` passed in {passed} of {runs} runs, each in a fresh process. {bound}\n\
          Which build fixed it: `rocrepro bisect '{trial}' --source nightly --fixed --good {build} --bad BUILD`, \
          with a build that fails.\n"
