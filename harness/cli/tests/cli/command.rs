@@ -3,10 +3,9 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    time::Duration,
 };
 
-use crate::common::{check_command, write_script};
+use crate::common::{check_command, wait_until, write_script};
 
 /// The fastest trial that runs on the device.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
@@ -322,9 +321,7 @@ fn reports_the_finished_part_of_an_interrupted_run() {
     timeout.env("TMPDIR", folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = timeout.spawn().expect("timeout is part of coreutils");
     let finished = |text: String| report::records(&text).map_or(0, |records| records.len());
-    while std::fs::read_to_string(&record).map_or(0, finished) < 2 {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(|| std::fs::read_to_string(&record).map_or(0, finished) >= 2);
     let pid = child.id().to_string();
     let killed = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
     assert!(killed.success());
@@ -372,9 +369,7 @@ fn names_the_trial_during_which_a_run_was_killed() {
         let text = std::fs::read_to_string(&record).expect("it is there");
         text.lines().any(|line| line.contains("\"begun\"") && line.contains(&trial(second)))
     };
-    while !begun() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(begun);
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     let output = unfinished();

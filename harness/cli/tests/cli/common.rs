@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use device::{Arch, Config, Sanitize};
 use rocrepro::{CaseLibrary, DeviceChoice, Session, SessionOptions};
+use serde_json::Value;
 use supervise::Cancel;
 
 /// A case of one copy that passes.
@@ -36,6 +39,41 @@ pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     options.emulation = Config::of(Arch::Gfx1151, Sanitize::Off);
     change(&mut options);
     Session::open(options).expect("the stack can be had")
+}
+
+/// Returns [`CASE`] with a step that fails: the free returns hipSuccess, not the stated error.
+pub(crate) fn failing_case() -> String {
+    let case = CASE.replace("- check: dst\n", "- free: dst\n    returns: hipErrorInvalidValue\n");
+    case.replace("[copy.zero]", "[call.hang]")
+}
+
+/// Returns a record file of many trials, each with the record of the one trial in `text`, which `change` edits first.
+pub(crate) fn repeat_record(text: &str, records: usize, change: impl FnOnce(&mut Value)) -> String {
+    let line = |field: &str| {
+        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        lines.find(|line| !line[field].is_null()).expect("there is such a line")
+    };
+    let (mut opened, mut record) = (line("opened"), line("verdict"));
+    change(&mut record);
+    let trials: Vec<String> = (0..records).map(|n| format!("case[n={n}]")).collect();
+    opened["trials"] = trials.clone().into();
+    let mut many = opened.to_string() + "\n";
+    for (number, trial) in trials.into_iter().enumerate() {
+        record["number"] = number.into();
+        record["trial"] = trial.into();
+        many.push_str(&(record.to_string() + "\n"));
+    }
+    many
+}
+
+/// Waits until the condition holds, for at most 300 s.
+#[track_caller]
+pub(crate) fn wait_until(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(300), "the condition never held");
+        sleep(Duration::from_millis(5));
+    }
 }
 
 /// Returns a command of rocrepro with an empty standard input.

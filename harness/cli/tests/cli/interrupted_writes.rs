@@ -9,9 +9,8 @@ use std::{
 };
 
 use rustix::fs::{FlockOperation, fcntl_lock};
-use serde_json::Value;
 
-use crate::common::{CASE, output_text};
+use crate::common::{CASE, output_text, repeat_record};
 
 const ROCREPRO: &str = env!("CARGO_BIN_EXE_rocrepro");
 
@@ -56,19 +55,7 @@ fn leaves_no_partial_file_when_killed() {
     let done = rocrepro(&at, &run).output().expect("it starts");
     assert!(done.status.success(), "{}", output_text(&done));
     let text = fs::read_to_string(at.join("one")).expect("records");
-    let line = |field: &str| {
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        lines.into_iter().find(|line| !line[field].is_null()).expect("there is such a line")
-    };
-    let (mut opened, mut record) = (line("opened"), line("verdict"));
-    let trials: Vec<String> = (0..RECORDS).map(|n| format!("case[n={n}]")).collect();
-    opened["trials"] = trials.clone().into();
-    let mut many = opened.to_string() + "\n";
-    for (number, trial) in trials.into_iter().enumerate() {
-        record["number"] = number.into();
-        record["trial"] = trial.into();
-        many.push_str(&(record.to_string() + "\n"));
-    }
+    let many = repeat_record(&text, RECORDS, |_| ());
     fs::write(at.join("many"), many).expect("there is room");
     let before = names(&at);
     let mut merge =

@@ -9,6 +9,8 @@ use std::{
 
 use standin::Server;
 
+use crate::common::wait_until;
+
 /// The command that is bisected: the test program of a fake build, which fails at the build's rate.
 pub(crate) const PROBE: [&str; 4] = ["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""];
 
@@ -62,11 +64,7 @@ impl Machine {
 /// Sends SIGINT to a command once the condition holds, and checks that it ends within 2 s.
 #[track_caller]
 pub(crate) fn interrupted(child: Child, so: impl Fn() -> bool) -> Output {
-    let waited = Instant::now();
-    while !so() {
-        assert!(waited.elapsed() < Duration::from_secs(60), "the condition never held");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(so);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");
     let asked = Instant::now();

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::common::{CASE, output_text};
+use crate::common::{CASE, failing_case, output_text};
 
 #[track_caller]
 fn ends(at: &Path, words: &[&str], code: i32) -> String {
@@ -62,10 +62,7 @@ fn separates_results_by_the_text_of_the_case() {
     };
     run(CASE, "old", 0);
     run(&format!("# A comment.\n{CASE}"), "same", 0);
-    let wrong =
-        CASE.replace("  - check: dst\n", "  - free: dst\n    returns: hipErrorInvalidValue\n");
-    let wrong = wrong.replace("faults: [copy.zero]", "faults: [call.hang]");
-    run(&wrong, "new", 1);
+    run(&failing_case(), "new", 1);
     let printed = ends(at, &["diff", "old", "new"], 1);
     assert!(printed.contains("another text    case\n    pass -> "), "{printed}");
     assert!(

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::common::{CASE, output_text};
+use crate::common::{CASE, output_text, repeat_record};
 
 fn rocrepro(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -245,20 +245,9 @@ fn reads_record_files_in_less_memory_than_their_size() {
     cases(at, 1);
     run(at, &["--record", "one"]);
     let text = fs::read_to_string(at.join("one")).expect("records");
-    let line = |field: &str| {
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        lines.into_iter().find(|line| !line[field].is_null()).expect("there is such a line")
-    };
-    let (mut opened, mut record) = (line("opened"), line("verdict"));
-    let trials: Vec<String> = (0..RECORDS).map(|n| format!("case[n={n}]")).collect();
-    opened["trials"] = trials.clone().into();
-    record["environment"]["FAT"] = "x".repeat(FAT).into();
-    let mut fat = opened.to_string() + "\n";
-    for (number, trial) in trials.into_iter().enumerate() {
-        record["number"] = number.into();
-        record["trial"] = trial.into();
-        fat.push_str(&(record.to_string() + "\n"));
-    }
+    let fat = repeat_record(&text, RECORDS, |record| {
+        record["environment"]["FAT"] = "x".repeat(FAT).into();
+    });
     assert!(fat.len() > FAT * RECORDS);
     fs::write(at.join("fat"), fat).expect("there is room");
     let limit = format!("ulimit -c 0; ulimit -d {}; exec \"$0\" \"$@\"", FAT * RECORDS / 2048);

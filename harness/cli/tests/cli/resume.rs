@@ -5,11 +5,9 @@ use std::{
     fs,
     path::Path,
     process::{Command, Output, Stdio},
-    thread::sleep,
-    time::Duration,
 };
 
-use crate::common::rocrepro;
+use crate::common::{rocrepro, wait_until};
 
 /// Cases with dozens of trials.
 const CASES: [&str; 1] = ["copies/rows-2d"];
@@ -110,9 +108,7 @@ fn refuses_record_files_in_use_and_pipes() {
     let record = at("record");
     let mut first = run(&record, &["--repeat", "3"]);
     let mut first = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    while !fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\"")) {
-        sleep(Duration::from_millis(5));
-    }
+    wait_until(|| fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\"")));
     let refused = |output: Output, printed: &str| {
         let said = text(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(printed), "{output:?}");
@@ -143,9 +139,7 @@ fn resumes_an_interrupted_run_without_loss() {
     let record = folder.path().join("record");
     let mut child = run(&record, &["--repeat", "3"]);
     let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    while !fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\"")) {
-        sleep(Duration::from_millis(5));
-    }
+    wait_until(|| fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\"")));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill is there").success());
     assert_eq!(child.wait().expect("it ends").code(), Some(3));

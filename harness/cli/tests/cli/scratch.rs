@@ -4,8 +4,9 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::{Duration, Instant},
 };
+
+use crate::common::wait_until;
 
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
 
@@ -40,12 +41,9 @@ fn removes_temporary_files_of_a_killed_run() {
     let mut killed = run(temporary.path(), &["--fault", "call.hang", "--timeout", "60"])
         .spawn()
         .expect("it starts");
-    let start = Instant::now();
     // A folder without a mark file has no known owner and stays, so wait for the mark.
     let marked = || files(temporary.path()).iter().any(|f| f.ends_with(".rocrepro-scratch"));
-    while !marked() && start.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(marked);
     killed.kill().expect("it runs");
     assert_eq!(killed.wait().expect("it ended").signal(), Some(9));
     assert_ne!(files(temporary.path()), before, "a killed run cannot clean up");
