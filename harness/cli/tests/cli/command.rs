@@ -321,7 +321,9 @@ fn reports_the_finished_part_of_an_interrupted_run() {
     timeout.env("TMPDIR", folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = timeout.spawn().expect("timeout is part of coreutils");
     let finished = |text: String| report::records(&text).map_or(0, |records| records.len());
-    wait_until(|| std::fs::read_to_string(&record).map_or(0, finished) >= 2);
+    wait_until("two trials did not end", || {
+        std::fs::read_to_string(&record).map_or(0, finished) >= 2
+    });
     let pid = child.id().to_string();
     let killed = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
     assert!(killed.success());
@@ -369,7 +371,7 @@ fn names_the_trial_during_which_a_run_was_killed() {
         let text = std::fs::read_to_string(&record).expect("it is there");
         text.lines().any(|line| line.contains("\"begun\"") && line.contains(&trial(second)))
     };
-    wait_until(begun);
+    wait_until("the trial did not begin", begun);
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     let output = unfinished();

@@ -66,12 +66,12 @@ pub(crate) fn repeat_record(text: &str, records: usize, change: impl FnOnce(&mut
     many
 }
 
-/// Waits until the condition holds, for at most 300 s.
+/// Waits until the condition holds, for at most 300 s; `failure` is the message otherwise.
 #[track_caller]
-pub(crate) fn wait_until(condition: impl Fn() -> bool) {
+pub(crate) fn wait_until(failure: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(300), "the condition never held");
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(300), "{failure}");
         sleep(Duration::from_millis(5));
     }
 }

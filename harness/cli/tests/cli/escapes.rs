@@ -11,12 +11,11 @@ use std::{
     },
     path::PathBuf,
     process::{Command, Stdio},
-    time::{Duration, Instant},
 };
 
 use rocrepro::{CaseLibrary, CasesFrom, Job, lower_all, run_trial, select};
 
-use crate::common::{CASE, never, session};
+use crate::common::{CASE, never, session, wait_until};
 
 /// Returns the path of the library of attempts, which `cargo test` builds as an example.
 fn library() -> PathBuf {
@@ -140,20 +139,11 @@ fn processes_with(variable: &str) -> Vec<i32> {
     pids.filter(has).collect()
 }
 
-/// Waits up to two minutes until this holds.
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(120);
-    while !holds() {
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
-fn workers_of_untrusted_cases_end_with_a_killed_command() {
-    // Orphans come to the nearest subreaper. A process of its own is one here, because the sessions of other tests in this
-    // process end every orphan that they get.
-    const NAME: &str = "escapes::workers_of_untrusted_cases_end_with_a_killed_command";
+fn ends_workers_of_untrusted_cases_with_a_killed_command() {
+    // The kernel gives orphans to the nearest subreaper. The test runs in a process of its own, because the sessions of other tests
+    // in this process kill every orphan that they get.
+    const NAME: &str = "escapes::ends_workers_of_untrusted_cases_with_a_killed_command";
     if env::var_os("ESCAPES_OWN_PROCESS").is_none() {
         let mut own = Command::new(env::current_exe().expect("the path of this test"));
         let own = own.args(["--exact", NAME]).env("ESCAPES_OWN_PROCESS", "1");
@@ -180,7 +170,7 @@ fn workers_of_untrusted_cases_end_with_a_killed_command() {
         .spawn()
         .expect("the command starts");
     let worker = || processes_with(&variable);
-    // It runs once the library is mapped in it, and has stopped the other threads once one of them waits for a signal.
+    // The worker runs once it has mapped the library, and has stopped the other threads once one of them waits for a signal.
     let waits = |pid: &i32| {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         let masks = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());

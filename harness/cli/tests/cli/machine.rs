@@ -64,7 +64,7 @@ impl Machine {
 /// Sends SIGINT to a command once the condition holds, and checks that it ends within 2 s.
 #[track_caller]
 pub(crate) fn interrupted(child: Child, so: impl Fn() -> bool) -> Output {
-    wait_until(so);
+    wait_until("the condition never held", so);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");
     let asked = Instant::now();

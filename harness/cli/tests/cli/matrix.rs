@@ -71,13 +71,13 @@ fn check_that_its_run_ends(signal: Signal, code: Option<i32>) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     let record = folder.path().join("out/7.2.4_gfx1151.jsonl");
     let begun = || std::fs::read_to_string(&record).is_ok_and(|text| text.contains("\"begun\""));
-    wait_until(begun);
+    wait_until("no trial began", begun);
     kill_process(Pid::from_child(&child), signal).expect("it runs");
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), code);
     let text = || fs::read_to_string(&record).expect("a record");
     // A killed command does not wait for its run, which may still be ending.
-    wait_until(|| code.is_some() || text().contains("\"over\""));
+    wait_until("the run did not end", || code.is_some() || text().contains("\"over\""));
     let ended = text();
     let over = ended.matches("\"verdict\"").count();
     // The case has 36 trials.

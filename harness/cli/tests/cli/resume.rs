@@ -108,7 +108,9 @@ fn refuses_record_files_in_use_and_pipes() {
     let record = at("record");
     let mut first = run(&record, &["--repeat", "3"]);
     let mut first = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    wait_until(|| fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\"")));
+    wait_until("no trial ended", || {
+        fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\""))
+    });
     let refused = |output: Output, printed: &str| {
         let said = text(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(printed), "{output:?}");
@@ -139,7 +141,9 @@ fn resumes_an_interrupted_run_without_loss() {
     let record = folder.path().join("record");
     let mut child = run(&record, &["--repeat", "3"]);
     let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    wait_until(|| fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\"")));
+    wait_until("no trial ended", || {
+        fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\""))
+    });
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill is there").success());
     assert_eq!(child.wait().expect("it ends").code(), Some(3));

@@ -43,7 +43,7 @@ fn removes_temporary_files_of_a_killed_run() {
         .expect("it starts");
     // A folder without a mark file has no known owner and stays, so wait for the mark.
     let marked = || files(temporary.path()).iter().any(|f| f.ends_with(".rocrepro-scratch"));
-    wait_until(marked);
+    wait_until("no folder was marked", marked);
     killed.kill().expect("it runs");
     assert_eq!(killed.wait().expect("it ended").signal(), Some(9));
     assert_ne!(files(temporary.path()), before, "a killed run cannot clean up");
