@@ -1,6 +1,6 @@
-//! AMD's own test programs as the judge of the emulated device: the kernels of hipRAND and rocRAND against AMD's host
-//! references, those of rocBLAS and hipBLASLt against products of the host. A sample that ends within a minute or two, all of
-//! which must pass, and with a seed one drawn from the programs of every library; reports/ has the rest.
+//! AMD's own test programs on the emulated device: kernels of hipRAND and rocRAND against AMD's host references, those of rocBLAS and
+//! hipBLASLt against products computed on the host. By default a sample of one to two minutes, all of which must pass; with a seed,
+//! tests drawn from the programs of every library. reports/ has the other results.
 
 mod drawn;
 
@@ -13,7 +13,7 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-pub(crate) use self::drawn::{Outcome, drawn_of, told};
+pub(crate) use self::drawn::{Outcome, drawn_of, format_counts};
 use crate::{Done, STACK, product};
 
 /// Programs below the stack's `usr/libexec/rocm`, with the number of tests that each has.
@@ -37,7 +37,7 @@ const HIPBLASLT_TESTS: u32 = 72;
 
 const ROCBLAS_TEST: &str = "librocblas5-tests/rocblas-test";
 
-/// What rocblas-test reads its cases from, below the stack's `usr/share`.
+/// File of rocblas-test's cases, below the stack's `usr/share`.
 const ROCBLAS_DATA: &str = "librocblas5-tests/data/rocblas_gtest.data";
 
 /// Tests of rocBLAS that [`sample`] leaves.
@@ -45,7 +45,7 @@ const ROCBLAS_TESTS: u32 = 6297;
 
 const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
-/// Runs all of it on both architectures; with words, what they draw.
+/// Runs the sample on both architectures, or the tests that `words` draw.
 pub(crate) fn amd_tests(sh: &Shell, words: &[String]) -> Done {
     if words.is_empty() {
         tests(sh, |_, _| true)
@@ -59,7 +59,10 @@ pub(crate) fn half(sh: &Shell) -> Done {
     tests(sh, |gfx, products| products != (gfx == ARCHITECTURES[0]))
 }
 
-/// Runs what is `wanted` of an architecture, by whether it is about products; a test that fails, is skipped or is missing is an error.
+/// Runs the sample. `wanted` selects by architecture and by whether a program tests products.
+///
+/// # Errors
+/// A test fails, is skipped or is missing.
 fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> Done {
     let program = product(sh)?;
     let root = cmd!(sh, "{program} rocm path {STACK}").quiet().read()?;
@@ -101,12 +104,12 @@ fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> Done {
     Ok(())
 }
 
-/// Cuts the cases of rocblas-test down. The file has 1.5 million of them, and reading it takes a minute before the first
-/// test starts, whatever the filter. Kept are quick ones: of each function the first, second, fifth, tenth and so on, one
-/// past a square each, so that functions with few cases are not lost among the 129 000 of `gemm_ex`.
+/// Writes a sample of rocblas-test's cases. The file has 1.5 million of them, and reading it takes a minute before the first test
+/// starts, whatever the filter. The sample has the quick cases number 1, 2, 5, 10 and so on (n² + 1) of each function, so that
+/// functions with few cases are not lost among the 129 000 of `gemm_ex`.
 ///
-/// A header of one record between two magic words, then records of fixed size (rocBLAS, `rocblas_arguments.hpp` and
-/// `rocblas_gentest.py`), which begin with function, name and category.
+/// The file has a header of one record between two magic words, and then records of fixed size, which begin with function, name and
+/// category (rocBLAS, `rocblas_arguments.hpp` and `rocblas_gentest.py`).
 fn sample(from: &Path, to: &Path) -> Done {
     const TEXT: usize = 64;
     const RECORD: usize = 576;

@@ -1,5 +1,5 @@
-//! Real bisects between the releases that Debian carries, whose answers are known: of trials, and of programs that were exported from
-//! some of them. No fault is planted.
+//! Bisects of real changes between the releases that Debian carries, of trials and of programs exported from them. The answers are
+//! known, and no fault is injected.
 
 use std::{
     fs,
@@ -15,14 +15,14 @@ struct Change {
     trial: &'static str,
     good: &'static str,
     bad: &'static str,
-    /// Whether the good end comes after the bad one.
+    /// True if the good end comes after the bad one.
     fixed: bool,
-    /// What else the command is told.
+    /// Further arguments of the command.
     more: &'static [&'static str],
-    /// Between which releases, the good one first.
+    /// Neighbouring releases of the change, the good one first.
     answer: (&'static str, &'static str),
     signature: &'static str,
-    /// The signature of the trial as a program of one's own, where that is bisected too.
+    /// Signature of the exported program, if that is bisected too.
     program: Option<&'static str>,
 }
 
@@ -45,7 +45,7 @@ impl Change {
         Change { trial, good, bad, fixed: true, more, answer, signature, program: None }
     }
 
-    const fn told(self, more: &'static [&'static str]) -> Change {
+    const fn with_arguments(self, more: &'static [&'static str]) -> Change {
         Change { more, ..self }
     }
 
@@ -107,7 +107,7 @@ const CHANGES: [Change; 12] = [
     )
     .and_program(CHECK),
     Change::fix("graphs/many-replays[replays=50,waits=each]", MENDED_IN_5_7, "wrong-data:")
-        .told(&["--regress", "wrong"]),
+        .with_arguments(&["--regress", "wrong"]),
     Change::fix(
         "graphs/recapture[mode=global]",
         MENDED_IN_5_7,
@@ -119,23 +119,19 @@ const CHANGES: [Change; 12] = [
         MENDED_IN_5_7,
         "teardown-crash",
     ),
-    Change::fix("copies/pool-small-sizes[bytes=8]", MENDED_IN_5_7, "hang:teardown").told(&[
-        "--regress",
-        "hang",
-        "--quiet-timeout",
-        "4",
-    ]),
+    Change::fix("copies/pool-small-sizes[bytes=8]", MENDED_IN_5_7, "hang:teardown")
+        .with_arguments(&["--regress", "hang", "--quiet-timeout", "4"]),
 ];
 
-/// What the four releases know.
+/// Device on which all four releases run.
 const ON: [&str; 4] = ["--gfx", "gfx90a", "--device", "emulated"];
-/// The release whose headers and whose right answers the programs have.
+/// Release of the programs' headers and expected results.
 const OLD: &str = "debian:5.7.1";
 
-/// Makes each of them, and prints the tables of the reports.
+/// Runs all bisects and prints the tables of the reports.
 ///
 /// # Errors
-/// Answers or signatures that are not those of the table, or a command that cannot be run.
+/// An answer or signature differs from the table, or a command cannot be run.
 pub(crate) fn bisects(sh: &Shell) -> Done {
     let program = product(sh)?;
     let folder = sh.create_temp_dir()?;
@@ -145,8 +141,8 @@ pub(crate) fn bisects(sh: &Shell) -> Done {
     for (n, change) in CHANGES.iter().enumerate() {
         let out = folder.join(n.to_string());
         let what = [&[change.trial][..], change.more].concat();
-        let told = ends(sh, &program, &what, change, &out)?;
-        wrong.extend(row(change.trial, &told, change, change.signature));
+        let printed = ends(sh, &program, &what, change, &out)?;
+        wrong.extend(row(change.trial, &printed, change, change.signature));
     }
     let library = library(sh, &program, folder)?;
     for change in &CHANGES {
@@ -154,13 +150,13 @@ pub(crate) fn bisects(sh: &Shell) -> Done {
         let name = change.trial.split(['/', '[']).nth(1).unwrap_or(change.trial);
         let built = compile(sh, &program, change.trial, &library, &folder.join(name))?;
         let out = folder.join(format!("{name}.out"));
-        let told = ends(sh, &program, &["--program", &built], change, &out)?;
-        wrong.extend(row(name, &told, change, signature));
+        let printed = ends(sh, &program, &["--program", &built], change, &out)?;
+        wrong.extend(row(name, &printed, change, signature));
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
-/// One bisect; what it printed.
+/// Runs one bisect and returns its output.
 fn ends(
     sh: &Shell,
     program: &Path,
@@ -170,7 +166,7 @@ fn ends(
 ) -> Result<String, Box<dyn std::error::Error>> {
     let fixed = change.fixed.then_some("--fixed");
     let (good, bad) = (change.good, change.bad);
-    let told = cmd!(
+    let printed = cmd!(
         sh,
         "{program} bisect {what...} --good {good} --bad {bad} {fixed...} {ON...} --out {out}"
     )
@@ -178,13 +174,13 @@ fn ends(
     .ignore_stderr()
     .ignore_status()
     .read()?;
-    Ok(told)
+    Ok(printed)
 }
 
-/// Prints a row; what is wrong about it.
-fn row(name: &str, told: &str, change: &Change, signature: &str) -> Option<String> {
+/// Prints a row of the table and returns its mistake, if any.
+fn row(name: &str, printed: &str, change: &Change, signature: &str) -> Option<String> {
     let value = |key: &str| {
-        let line = told.lines().find_map(|line| line.strip_prefix(key))?;
+        let line = printed.lines().find_map(|line| line.strip_prefix(key))?;
         Some(line.trim())
     };
     let words = ["answer ", "signature ", "confidence ", "spent "];
@@ -197,12 +193,11 @@ fn row(name: &str, told: &str, change: &Change, signature: &str) -> Option<Strin
     };
     let holds = answer == right && seen.starts_with(signature);
     (!holds).then(|| {
-        format!("{name}: right would be `{right}` with `{signature}`; printed was:\n{told}")
+        format!("{name}: expected `{right}` with `{signature}`; the output was:\n{printed}")
     })
 }
 
-/// A folder with HIP's headers, and a library of its functions that has no version number, so that a program takes that of each
-/// release.
+/// Makes a folder with HIP's headers and a library without a version number, so that a program loads the library of each release.
 fn library(
     sh: &Shell,
     program: &Path,
@@ -220,12 +215,13 @@ fn library(
     let source = folder.join("names.c");
     fs::write(&source, hip.join("\n"))?;
     cmd!(sh, "gcc -shared {source} -o {folder}/libamdhip64.so").run()?;
-    // Beside HIP's headers lie those of the C library of another distribution.
+    // Link HIP's headers alone; the others of the folder belong to another distribution's C library.
     std::os::unix::fs::symlink(Path::new(&root).join("usr/include/hip"), folder.join("hip"))?;
     Ok(folder.to_owned())
 }
 
-/// hipRTC is in libamdhip64 until ROCm 6 and beside it from 7 on. Its functions take at most six integers.
+/// A forwarding library for hipRTC, which is part of libamdhip64 until ROCm 6 and a library of its own from 7 on. Its functions take
+/// at most six integers.
 const HIPRTC: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -242,7 +238,7 @@ static void *find(const char *name) {
     long (*next)(long, long, long, long, long, long) = find("h" #name); return next(a, b, c, d, e, f); }
 "#;
 
-/// A trial as a program, compiled by this machine's compiler.
+/// Exports a trial as a program and compiles it with this machine's compiler.
 fn compile(
     sh: &Shell,
     program: &Path,
@@ -255,7 +251,7 @@ fn compile(
         .quiet()
         .ignore_stderr()
         .run()?;
-    // It calls them by names of ours, without the first letter.
+    // The program calls the forwarding functions, whose names lack the first letter.
     let text = fs::read_to_string(&source)?;
     let mut used: Vec<&str> = text
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')

@@ -1,4 +1,4 @@
-//! What a HIP program needs of a device, checked on every release and every architecture that the release supports.
+//! Checks what HIP programs need of a device, on every release and every architecture that the release supports.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, product};
 
-/// Releases with architectures.
+/// Releases with their architectures.
 type Places = [(&'static str, &'static [&'static str]); 4];
 
 /// Debian's releases, oldest first, with the architectures for which their runtimes find a device.
@@ -47,15 +47,15 @@ const ALL: &[&str] = &[
     "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
 ];
 
-/// Where the evidence of a check is.
+/// Evidence for a check.
 enum Evidence {
-    /// These trials pass.
+    /// Trials that must pass.
     Trials(&'static [&'static str]),
-    /// The worker of every trial found the device, and it is the one that was asked for.
+    /// The worker of every trial found the requested device.
     Found,
-    /// The runtime told every worker the architecture and a name.
+    /// The runtime reported the architecture and a name to every worker.
     Described,
-    /// Every trial that passed ended by itself, with the exit status of a worker that is done.
+    /// The worker of every passed trial ended by itself with its normal exit status.
     Ended,
 }
 
@@ -160,13 +160,13 @@ const CHECKS: [(&str, Evidence); 27] = [
     ("teardown", Ended),
 ];
 
-/// What a check is on one release and architecture.
+/// Result of a check on one release and architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
     Pass,
-    /// A trial fails as a known window of its case says.
+    /// A trial fails as expected.
     Known,
-    /// A trial does not run, for want of a function that this release has not.
+    /// A trial is skipped, because the release lacks a function.
     Lacks,
     Fail,
 }
@@ -182,7 +182,10 @@ impl Answer {
     }
 }
 
-/// Runs the checks everywhere and prints the table; what does not pass and is not known is an error.
+/// Runs the checks everywhere and prints the table.
+///
+/// # Errors
+/// A check fails unexpectedly.
 pub(crate) fn checks(sh: &Shell) -> Done {
     check(sh, &RELEASES)
 }
@@ -218,7 +221,7 @@ fn check(sh: &Shell, places: &Places) -> Done {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
 }
 
-/// The records of all trials, of one run of the command. What the command says of them is judged by the table.
+/// Runs the command once and returns the records of all trials. The table judges them, so the exit code is ignored.
 fn run(
     sh: &Shell,
     program: &Path,
@@ -268,14 +271,14 @@ fn answer(evidence: &Evidence, records: &[Value], gfx: &str) -> Answer {
         }
         Described => all(&|r| {
             let text = |key: &str| r["device"][key].as_str().unwrap_or_default();
-            // Some architectures tell their features too: `gfx90a:sramecc+:xnack-`.
+            // The name may include features, for example `gfx90a:sramecc+:xnack-`.
             skipped(r) || text("gfx").split(':').next() == Some(gfx) && !text("name").is_empty()
         }),
         Ended => all(&|r| verdict(r) != Answer::Pass || r["exit"]["exited"] == plan::WORKER_DONE),
     }
 }
 
-/// The outcomes of the trials that failed, in one line.
+/// Returns the outcomes of the failed trials in one line.
 fn what_failed(records: &[Value]) -> String {
     let failed = records.iter().filter(|r| verdict(r) == Answer::Fail);
     let outcome = |r: &Value| format!("{} {}", r["trial"], r["outcome"]["summary"]);

@@ -1,5 +1,5 @@
-//! The documented programs of frameworks in containers of podman over this machine's files, whose changes go with them: as root, as
-//! an ordinary user, and where nobody may make a namespace. Wants root, podman and runc.
+//! The documented programs of frameworks in podman containers over this machine's files: as root, as an ordinary user, and where
+//! namespaces are forbidden. Changes of files are discarded. Needs root, podman and runc.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, built, frameworks};
 
-/// What the filter that Docker has for its containers forbids and podman's allows: to make a user namespace, and to mount in it.
+/// Seccomp filter as Docker's, which unlike podman's forbids user namespaces and mounts.
 const WITHOUT_NAMESPACES: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[
 {"names":["unshare","mount","setns","umount2","pivot_root","open_tree","move_mount","fsopen"],"action":"SCMP_ACT_ERRNO","errnoRet":1},
 {"names":["clone3"],"action":"SCMP_ACT_ERRNO","errnoRet":38},
 {"names":["clone"],"action":"SCMP_ACT_ERRNO","errnoRet":1,
  "args":[{"index":0,"value":268435456,"valueTwo":268435456,"op":"SCMP_CMP_MASKED_EQ"}]}]}"#;
 
-/// Where a program is run, with the words behind `podman run` and in front of the command, and who cannot run there.
+/// A kind of container: options of `podman run`, a shell prefix of the command, and the frameworks that cannot run there.
 struct Place {
     name: &'static str,
     options: &'static [&'static str],
@@ -28,7 +28,7 @@ const PLACES: &[Place] = &[
     Place {
         name: "an ordinary user in it",
         options: &[],
-        // A Python below the home of root, and a cache of root, are shown to the user; all of this is gone with the container.
+        // Let the user read root's Python and cache; the container's end undoes the change.
         before: "chmod 755 /root; export HOME=/tmp/home XDG_CACHE_HOME=; mkdir $HOME; chown 65534 $HOME; \
                  exec setpriv --reuid 65534 --regid 65534 --clear-groups ",
         not: &[],
@@ -78,8 +78,10 @@ fn everywhere(sh: &Shell, program: &Path, name: &str) -> Done {
         let right = output.status.success() && text.contains(": right") && !text.contains("WRONG");
         println!("{name} in {place}: {}", if right { "right" } else { "does not run" });
         if right == not.contains(&name) {
-            let told = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{name} in {place}, unlike docs/programs.md:\n{text}{told}").into());
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            return Err(
+                format!("{name} in {place}, unlike docs/programs.md:\n{text}{stderr}").into()
+            );
         }
     }
     Ok(())

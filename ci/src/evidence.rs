@@ -1,4 +1,4 @@
-//! The picture of all cases on all releases, as the project shows it, and the output that the tutorial shows of a run.
+//! Makes docs/matrix.html, with all cases on all releases, and the output in the tutorial.
 
 use std::fs;
 
@@ -14,23 +14,23 @@ const COLUMNS: [(&str, &[&str]); 4] = [
     ("5.2.3", &["gfx90a", "gfx906", "gfx908", "gfx1030"]),
 ];
 
-/// Where records, store and page are made; the same command goes on there after an interrupt.
+/// Folder of records, store and page. The same command resumes there after an interrupt.
 const FOLDER: &str = "target/evidence";
 
-/// The page that is shown.
+/// Path of the published page.
 pub(crate) const SHOWN: &str = "docs/matrix.html";
 
-/// A page that people open.
+/// Maximum size of the page, in bytes.
 const MOST_BYTES: u64 = 2_000_000;
 
-/// Makes store and page by one command, and copies the page. `more` are options of `matrix`, such as `--jobs=1`.
+/// Runs `matrix` and copies its page. `more` are further options, for example `--jobs=1`.
 pub(crate) fn evidence(sh: &Shell, more: &[String]) -> Done {
     let program = built(sh)?;
     let on = |(release, gfx): &(&str, &[&str])| -> Vec<String> {
         gfx.iter().map(|gfx| format!("--on=debian:{release}@{gfx}")).collect()
     };
     let on: Vec<String> = COLUMNS.iter().flat_map(on).collect();
-    // Known hangs of the oldest release would else cost minutes.
+    // Shortens the expected hangs of the oldest release.
     let how = ["--quiet-timeout=8", "--out", FOLDER, "--store", "target/evidence/results.db"];
     let ran = cmd!(sh, "{program} matrix {on...} {how...} {more...}").ignore_status();
     ran.run()?;
@@ -56,10 +56,10 @@ const SHOWN_AS_OK: usize = 3;
 pub(crate) fn readme(sh: &Shell) -> Done {
     let cache = sh.create_temp_dir()?;
     let _cache = sh.push_env("XDG_CACHE_HOME", cache.path());
-    // It says on standard error what it downloads.
+    // The command reports downloads on standard error.
     let run = cmd!(sh, "sh -c").arg(format!("{RUN} 2>&1")).read()?;
     let begun = run.lines().position(|line| line.starts_with("debian:")).unwrap_or(0);
-    // How far a run is that takes longer than usual is told on the way.
+    // A slow run prints progress lines, which the page leaves out.
     let on_the_way = |line: &&str| line.contains(" over after ");
     let run: Vec<&str> = run.lines().skip(begun).filter(|line| !on_the_way(line)).collect();
     let tests = cmd!(sh, "cargo test --quiet --test cases -- --format pretty").read()?;
@@ -73,7 +73,7 @@ pub(crate) fn readme(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// The lines without those that say that all is well, but the first ones of these.
+/// Returns the lines with only the first [`SHOWN_AS_OK`] `ok` lines.
 fn shortened<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let mut well = 0;
     let mut shown = Vec::new();
@@ -88,7 +88,7 @@ fn shortened<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     shown
 }
 
-/// The text with other lines below a command that it shows.
+/// Replaces the lines below a command in a text.
 fn with_block(text: &str, command: &str, lines: &[&str]) -> Result<String, String> {
     let head = format!("```console\n$ {command}\n");
     let lacks = || format!("{FIRST_RUN} has no block of `{command}`");
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_command_prints_is_shown_below_it() {
+    fn replaces_the_output_below_a_command() {
         let text = "a\n```console\n$ cargo test\nold\nolder\n```\nb\n```console\n$ x\ny\n```\n";
         let new = with_block(text, "cargo test", &["new"]).expect("it has the block");
         assert_eq!(new, "a\n```console\n$ cargo test\nnew\n```\nb\n```console\n$ x\ny\n```\n");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn most_of_what_is_well_is_left_out() {
+    fn leaves_out_most_ok_lines() {
         let lines =
             ["known  a", "ok  b", "ok  c", "ok  d", "ok  e", "ok  f", "skip  g", "", "6 trials"];
         let shown = ["known  a", "ok  b", "ok  c", "ok  d", "...", "skip  g", "", "6 trials"];

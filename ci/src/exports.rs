@@ -1,4 +1,4 @@
-//! Every case as a stand-alone program, compiled, run, and compared with its trial.
+//! Exports every case as a stand-alone program, compiles and runs it, and compares it with its trial.
 
 use std::{collections::BTreeSet, fs};
 
@@ -40,7 +40,7 @@ pub(crate) fn sample(sh: &Shell) -> Done {
 fn verify(sh: &Shell, cases: &[String], architectures: &[&str]) -> Done {
     let families: BTreeSet<String> = fs::read_dir(sh.current_dir().join("cases"))?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        // A program is exported as it is.
+        // `export` refuses cases that are programs.
         .filter(|path| path.is_dir() && !path.ends_with("programs"))
         .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
         .collect();

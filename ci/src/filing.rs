@@ -1,4 +1,4 @@
-//! From a planted fault to a finished report, for every case, without a person: minimise, export, verify, report.
+//! Makes a report of an injected fault for every case: minimise, export, verify, report.
 
 use std::{
     borrow::Cow,
@@ -14,7 +14,7 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, product};
 
-/// Cases at once; their trials take turns on the processors that are there.
+/// Number of cases at a time.
 const AT_ONCE: usize = 3;
 
 /// A sample: cases that are quick, under faults of the device, of a kernel and of a call.
@@ -25,7 +25,7 @@ pub(crate) fn filing(sh: &Shell) -> Done {
     file_all(sh, |_| true)
 }
 
-/// Files a few cases, always the same.
+/// Files the cases of the sample.
 pub(crate) fn sample(sh: &Shell) -> Done {
     file_all(sh, |case| SAMPLE.contains(&case))
 }
@@ -80,11 +80,11 @@ fn case(trial: &str) -> &str {
     trial.split('[').next().unwrap_or(trial)
 }
 
-/// One case, from its fault to its report; the line says what each step found.
+/// Files one case and returns a line with the result of each step.
 fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, String> {
     let run = |arguments: &[&str]| -> Result<Output, String> {
         let mut command = Command::new(program);
-        // One trial at a time: other cases are at work beside this one.
+        // One trial at a time, because other cases run at the same time.
         command.args(arguments).args(["--rocm", STACK, "--device", "emulated", "--jobs", "1"]);
         let output = command.output().map_err(|e| e.to_string())?;
         if output.status.success() {
@@ -107,7 +107,7 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
     run(&[&from[..], &["--out", &source, "--fault", fault]].concat())?;
     let healthy = run(&[&from[..], &["--out", &path("healthy.cpp")]].concat())?;
     if !text(&healthy.stderr).contains(": pass ") {
-        // Only what fails on this release without a fault as well may do so here.
+        // A failure without the fault is accepted only if the trial itself fails on this release.
         let itself = run(&["run", trial, "--trials"])?;
         if !text(&itself.stdout).starts_with("known ") {
             return Err(format!("on the healthy device: {}", text(&healthy.stderr)));
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sample_is_of_the_library() {
+    fn samples_only_cases_of_the_library() {
         let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/../cases");
         for case in SAMPLE {
             let text = std::fs::read_to_string(format!("{cases}/{case}.yaml")).expect(case);

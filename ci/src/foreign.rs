@@ -1,5 +1,5 @@
-//! Tests that the authors of frameworks wrote for them, on the emulated device: files drawn by a seed, of each some tests, in a
-//! process of its own with a limit, and what became of each. Their code lies in a checkout that the user names, never here.
+//! Runs the frameworks' own tests on the emulated device. A seed draws files and some tests of each, which run in a process per file
+//! with a time limit. The tests come from a checkout that the user names; this repository has no copy.
 
 use std::{
     collections::BTreeMap,
@@ -12,18 +12,18 @@ use xshell::{Shell, cmd};
 
 use crate::{
     Done, STACK,
-    amd_tests::{Outcome, drawn_of, told},
+    amd_tests::{Outcome, drawn_of, format_counts},
     built,
     frameworks::FRAMEWORKS,
 };
 
 /// A framework with tests for pytest.
 struct Suite {
-    /// Its name among the [`FRAMEWORKS`].
+    /// Name in [`FRAMEWORKS`].
     name: &'static str,
-    /// What its tests import besides.
+    /// Further packages that its tests import.
     packages: &'static [&'static str],
-    /// What its programs are told.
+    /// Environment of its programs.
     environment: &'static [&'static str],
 }
 
@@ -35,41 +35,41 @@ const SUITES: &[Suite] = &[
         environment: &[
             "XLA_PYTHON_CLIENT_PREALLOCATE=false",
             "JAX_PLATFORMS=rocm,cpu",
-            // Trying kernels for speed says nothing here, and takes long.
+            // Autotuning takes long and is meaningless on an emulated device.
             "XLA_FLAGS=--xla_gpu_autotune_level=0",
         ],
     },
 ];
 
-/// A program's two streams as one, in the order in which it wrote: what the device says belongs to the test that runs.
+/// Shell script that merges both streams, so that messages of the device follow the name of the running test.
 const TOGETHER: &str = r#"exec "$@" 2>&1"#;
 
-/// What is drawn.
+/// Parameters of a draw.
 #[derive(Debug, PartialEq)]
 struct Draw {
     suite: usize,
-    /// The folder `tests` of a checkout of the framework.
+    /// Folder `tests` of a checkout of the framework.
     at: PathBuf,
     seed: u64,
     gfx: String,
-    /// So many files.
+    /// Number of files.
     files: usize,
-    /// Of each file, at most.
+    /// Maximum number of tests of each file.
     tests: usize,
-    /// For each process, in seconds.
+    /// Time limit of each process, in seconds.
     limit: u32,
-    /// How the paths of files begin, below `at`; none means all.
+    /// Prefixes of files' paths below `at`; empty for all.
     names: Vec<String>,
 }
 
 impl Draw {
-    /// From `cupy at=FOLDER seed=7 gfx=gfx90a files=20 tests=15 limit=120 NAME...`.
+    /// Parses `cupy at=FOLDER seed=7 gfx=gfx90a files=20 tests=15 limit=120 NAME...`.
     fn parse(words: &[String]) -> Result<Self, String> {
         let known: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
         let first = words.first().map_or("", String::as_str);
         let suite = known.iter().position(|name| *name == first);
-        let suite =
-            suite.ok_or_else(|| format!("{first:?} is no suite: one of {}", known.join(", ")))?;
+        let suite = suite
+            .ok_or_else(|| format!("{first:?} is not a suite: one of {}", known.join(", ")))?;
         let mut draw = Self {
             suite,
             at: PathBuf::new(),
@@ -107,7 +107,7 @@ impl Draw {
     }
 }
 
-/// Draws and runs.
+/// Draws tests, runs them and prints their outcomes.
 pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
     let draw = Draw::parse(words)?;
     let suite = &SUITES[draw.suite];
@@ -125,13 +125,13 @@ pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
     fs::create_dir_all(&logs)?;
     sh.change_dir(&draw.at);
     let pytest = |limit: u32, words: &[&str]| {
-        let mut told = vec!["--env", "PYTHONUNBUFFERED=1"];
+        let mut environment = vec!["--env", "PYTHONUNBUFFERED=1"];
         for variable in suite.environment {
-            told.extend(["--env", *variable]);
+            environment.extend(["--env", *variable]);
         }
         let limit = limit.to_string();
         let on = ["--rocm", STACK, "--device", "emulated", "--gfx", gfx.as_str()];
-        cmd!(sh, "sh -c {TOGETHER} sh timeout --kill-after=5 {limit} {program} exec {on...} --with {name} --in {venv} {told...} -- python3 -m pytest --rootdir . -p no:cacheprovider -W ignore {words...}")
+        cmd!(sh, "sh -c {TOGETHER} sh timeout --kill-after=5 {limit} {program} exec {on...} --with {name} --in {venv} {environment...} -- python3 -m pytest --rootdir . -p no:cacheprovider -W ignore {words...}")
             .quiet()
             .ignore_status()
             .output()
@@ -167,13 +167,13 @@ pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
             left.retain(|test| !became.iter().any(|(done, _)| done == test));
         }
         fs::write(logs.join(file.replace('/', "-")).with_extension("log"), log)?;
-        println!("{name}/{file} on {gfx}: {}; it lists {}", told(&counts), tests.len());
+        println!("{name}/{file} on {gfx}: {}; it lists {}", format_counts(&counts), tests.len());
         worth.iter().for_each(|line| println!("{line}"));
         for (outcome, count) in counts {
             *total.entry(outcome).or_default() += count;
         }
     }
-    println!("{name} on {gfx}, seed {}: {}", draw.seed, told(&total));
+    println!("{name} on {gfx}, seed {}: {}", draw.seed, format_counts(&total));
     println!("what each process printed is in {}", logs.display());
     let bad = total.iter().filter(|(outcome, _)| outcome.is_bad()).map(|(_, n)| n).sum::<usize>();
     if bad > 0 {
@@ -182,12 +182,12 @@ pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
     Ok(())
 }
 
-/// What a program said.
+/// Returns the output of a program.
 fn text_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The files below a folder that pytest takes for tests, in the order of their names.
+/// Collects the test files of pytest below a folder, sorted by name.
 fn find(at: &Path, below: &str, files: &mut Vec<String>) -> Done {
     let mut entries = Vec::new();
     for entry in fs::read_dir(at).map_err(|error| format!("{}: {error}", at.display()))? {
@@ -208,17 +208,17 @@ fn find(at: &Path, below: &str, files: &mut Vec<String>) -> Done {
     Ok(())
 }
 
-/// The tests of a file, as `pytest -q --collect-only` prints them.
+/// Returns the tests of a file that `pytest -q --collect-only` printed.
 fn collected<'a>(text: &'a str, file: &str) -> Vec<&'a str> {
     let is_of = |line: &&str| line.strip_prefix(file).is_some_and(|rest| rest.starts_with("::"));
     text.lines().filter(is_of).collect()
 }
 
-/// What became of the tests of a process, from what `pytest -v -s` printed: it says the name of a test before it begins, and the
-/// word of its end after what the test printed. Where none of them began, the first has crashed: so each process ends one test at
-/// least. One that the limit ended is begun anew in a process of its own if it had to share this one.
+/// Reads the outcomes of a process's tests from the output of `pytest -v -s`, which prints a test's name before it begins and its
+/// result after the output of the test. If none began, the first counts as crashed, so that each process ends at least one test. A
+/// test that the limit ended runs again in a process of its own if it shared this one.
 fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcome)> {
-    // The run of the tests is over where their failures are told.
+    // The summary of failures follows the run.
     let run = text.split("\n=== short test summary").next().unwrap_or(text);
     let run = run.split("= FAILURES =").next().unwrap_or(run);
     let mut begun: Vec<(usize, usize, &str)> = Vec::new();
@@ -226,7 +226,7 @@ fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcom
     for line in run.split_inclusive('\n') {
         let is_of =
             |test: &&&str| line.strip_prefix(**test).is_some_and(|rest| rest.starts_with(' '));
-        // The name of one may be how another's begins.
+        // A name may be a prefix of another.
         let test = tests.iter().filter(is_of).max_by_key(|test| test.len());
         if let Some(test) = test.filter(|test| !begun.iter().any(|(.., known)| known == *test)) {
             begun.push((at, at + test.len(), test));
@@ -253,7 +253,7 @@ fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcom
     became
 }
 
-/// The words of pytest. What a suite expects to fail counts as not asked.
+/// Translates a result of pytest. Expected failures (`xfail`) count as skipped.
 fn word(said: &str) -> Option<Outcome> {
     match said {
         "PASSED" | "XPASS" => Some(Outcome::Passed),
@@ -263,7 +263,7 @@ fn word(said: &str) -> Option<Outcome> {
     }
 }
 
-/// The reason that the summary gives for a failure.
+/// Returns the reason for a failure in the summary.
 fn why<'a>(text: &'a str, test: &str) -> &'a str {
     ["FAILED", "ERROR"]
         .iter()
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_is_said_in_words() {
+    fn parses_the_parameters_of_a_draw() {
         let parse = |text: &str| {
             Draw::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
         };
@@ -291,14 +291,14 @@ mod tests {
     }
 
     #[test]
-    fn the_tests_of_a_file_are_listed_as_pytest_does() {
+    fn lists_tests_as_pytest_does() {
         let text =
             "rocrepro: note\na/test_b.py::C::test_d[1 2]\na/test_b.pyx::no\n\n1 test collected\n";
         assert_eq!(collected(text, "a/test_b.py"), ["a/test_b.py::C::test_d[1 2]"]);
     }
 
     #[test]
-    fn what_is_not_said_to_pass_has_not_passed() {
+    fn passes_only_tests_that_report_it() {
         use Outcome::{Crashed, Failed, Gap, Passed, Skipped, Unfinished};
         let tests = ["f.py::a", "f.py::a b", "f.py::c"];
         let of = |text: &str, late| became(text, &tests, late);
@@ -308,13 +308,17 @@ mod tests {
         assert_eq!(of(whole, false), wanted);
         let died = "\nf.py::a PASSED\nf.py::a b Fatal Python error: Segmentation fault\n";
         assert_eq!(of(died, false), [(tests[0], Passed), (tests[1], Crashed)]);
-        // It shared the process: it has another try. Alone it has none.
+        // A test that shared its process gets another try, one that ran alone does not.
         assert_eq!(of(died, true), [(tests[0], Passed)]);
         assert_eq!(of("\nf.py::a b words\n", true), [(tests[1], Unfinished)]);
         assert_eq!(of("ImportError\n", false), [(tests[0], Crashed)], "none began");
         assert_eq!(of("", true), [(tests[0], Unfinished)]);
         let gap = "\nf.py::a rocrepro-device: gap: kernel k\nPASSED\n";
-        assert_eq!(of(gap, false), [(tests[0], Gap)], "what a gap gave is no result");
+        assert_eq!(
+            of(gap, false),
+            [(tests[0], Gap)],
+            "an unsupported feature invalidates the result"
+        );
         assert_eq!(why("x\nFAILED f.py::c - E: 1\n", "f.py::c"), " - E: 1");
     }
 }

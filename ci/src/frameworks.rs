@@ -1,4 +1,4 @@
-//! Frameworks as PyPI has them, on the emulated device: their packages, and the cases about them.
+//! Frameworks from PyPI on the emulated device: their packages, and the cases about them.
 
 use std::path::Path;
 
@@ -6,17 +6,17 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, built};
 
-/// A framework of PyPI. Its name is also what `--with` calls the libraries that it needs, what its environment is called here, and
-/// how its cases in `programs` begin.
+/// A framework from PyPI. Its name is also that of its libraries in `--with`, of its environment, and the prefix of its cases in
+/// `programs`.
 pub(crate) struct Framework {
     pub name: &'static str,
-    /// What it is made of, besides what its own tests need.
+    /// Packages of the framework, without those that only its own tests need.
     pub packages: &'static [&'static str],
     /// Architectures on which its cases run.
     gfx: &'static [&'static str],
-    /// An older release on which its cases run, too, and the architectures there.
+    /// An older release on which its cases run too, with the architectures there.
     older: Option<(&'static str, &'static [&'static str])>,
-    /// The cases of the gate, on the first architecture; none where its libraries are too much for one: CuPy's are 1.8 GB.
+    /// Cases of the gate, on the first architecture; empty if the libraries are too large, as CuPy's with 1.8 GB.
     sample: &'static [&'static str],
 }
 
@@ -24,7 +24,7 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
     Framework {
         name: "triton",
         packages: &["triton==3.9.0", "numpy"],
-        // Triton's own compiler: on GFX12 and GFX11 it uses upper halves of registers, which that of 7.2.4 and 6.4.3 does not.
+        // On GFX11 and GFX12 Triton's own compiler uses upper halves of registers, unlike those of ROCm 7.2.4 and 6.4.3.
         gfx: &["gfx1151", "gfx90a", "gfx1201", "gfx1200"],
         older: Some(("debian:6.4.3", &["gfx1151"])),
         sample: &["programs/triton-softmax", "programs/triton-atomics"],
@@ -61,7 +61,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FRAMEWORKS.iter().map(|it| it.name)
 }
 
-/// Every declared fault turns each case of every framework red.
+/// Checks that every declared fault turns each case of every framework red.
 pub(crate) fn all(sh: &Shell) -> Done {
     let program = built(sh)?;
     for it in FRAMEWORKS {
@@ -77,7 +77,7 @@ pub(crate) fn all(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// The same for the cases of the gate.
+/// Checks the cases of the gate.
 pub(crate) fn sample(sh: &Shell) -> Done {
     let program = built(sh)?;
     for it in FRAMEWORKS.iter().filter(|it| !it.sample.is_empty()) {
@@ -89,13 +89,13 @@ pub(crate) fn sample(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// What a page about a framework needs; a page about something else needs nothing.
+/// Prepares the framework of a page's name; does nothing for other pages.
 pub(crate) fn prepare(sh: &Shell, name: &str) -> Done {
     let Some(it) = FRAMEWORKS.iter().find(|it| it.name == name) else { return Ok(()) };
     prepared(sh, &built(sh)?, it)
 }
 
-/// Fetches what it needs and makes its environment.
+/// Fetches a framework's libraries and makes its environment.
 fn prepared(sh: &Shell, program: &Path, it: &Framework) -> Done {
     let Framework { name, packages, gfx, older, .. } = *it;
     for (stack, gfx) in [(STACK, gfx)].into_iter().chain(older) {

@@ -1,4 +1,4 @@
-//! The gate: everything that guards the project, in parts, each of which says how long it took, so that one that grew is seen.
+//! The gate: all checks of the project, in parts that print their time.
 
 use std::{
     fs::File,
@@ -15,8 +15,8 @@ use crate::{
 
 type Part = (&'static str, fn() -> Done);
 
-/// The parts of a phase use what those before it made. Two run at once: half of the last ones wait most of the time, or for
-/// one program after the other, and so does a download. What takes longest comes first.
+/// Phases of the gate. The parts of a phase use results of the phases before. Two run at once, because many wait for downloads or
+/// for single programs. The longest part comes first.
 const PHASES: [&[Part]; 3] = [
     &[("build", build)],
     &[("stack", stack), ("lint", lint)],
@@ -39,7 +39,7 @@ pub(crate) fn all() -> Done {
     PHASES.into_iter().try_for_each(run)
 }
 
-/// Runs the parts of a phase. None begins once another has failed.
+/// Runs the parts of a phase. No part begins after another has failed.
 fn run(parts: &[Part]) -> Done {
     let mut waiting = parts.iter();
     let mut running: Vec<Running> = Vec::new();
@@ -71,7 +71,7 @@ fn run(parts: &[Part]) -> Done {
     }
 }
 
-/// A part that runs in a process of its own. What it prints is shown when it is over, so that two do not mix.
+/// A part in a process of its own. Its output is printed when it ends, so that two do not mix.
 struct Running {
     name: &'static str,
     child: Child,
@@ -94,7 +94,7 @@ impl Running {
     }
 }
 
-/// Runs a part here, and says how long it took.
+/// Runs a part in this process and prints its time.
 pub(crate) fn part(name: &str) -> Done {
     let named = PHASES.into_iter().flatten().find(|(part, _)| *part == name);
     let (name, part) = named.ok_or_else(|| format!("the gate has no part `{name}`"))?;
@@ -106,7 +106,7 @@ pub(crate) fn part(name: &str) -> Done {
     done.map_err(|error| format!("{name}: {error}").into())
 }
 
-/// What the children that have ended used of processors, in seconds: `proc_pid_stat(5)` counts hundredths.
+/// Returns the processor time of all ended children in seconds, which `proc_pid_stat(5)` counts in hundredths.
 fn processor_seconds() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

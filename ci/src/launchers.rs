@@ -1,5 +1,5 @@
-//! `--launcher` with the real programs that start others: a Slurm of one node, sshd, bubblewrap, podman and sudo. All of them are set
-//! up and taken down here, in a folder of their own; Slurm wants root.
+//! `--launcher` with real launchers: a Slurm of one node, sshd, bubblewrap, podman and sudo. The task sets them up in a folder of its
+//! own and ends them; Slurm needs root.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK};
 
-/// What must be installed, as Debian's packages are called.
+/// Debian packages that must be installed.
 const PACKAGES: &str =
     "slurmd slurmctld slurm-client munge openssh-server openssh-client bubblewrap podman runc sudo";
 
@@ -23,7 +23,7 @@ const MORE: &[&str] = &["/usr/sbin/sshd", "/usr/bin/bwrap", "/usr/bin/podman", "
 
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 
-/// What a trial does below a launcher, with the exit code and what is told.
+/// Arguments of each trial below a launcher, its exit code and a part of its output.
 const TRIALS: &[(&[&str], i32, &str)] = &[
     (&["--env", "HIP_LAUNCH_BLOCKING=1", "--env", "A=two words; $HOME"], 0, "1 passed"),
     (&["--fault", "copy.zero"], 1, "wrong-data:dst.back:zero"),
@@ -31,7 +31,7 @@ const TRIALS: &[(&[&str], i32, &str)] = &[
     (&["--limit", "stack=16M", "--limit", "files=512"], 0, "1 passed"),
 ];
 
-/// A daemon of ours, ended with the rest.
+/// A daemon of this task, killed when dropped.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -53,7 +53,7 @@ pub(crate) fn launchers(sh: &Shell) -> Done {
     }
     let built = crate::built(sh)?;
     let folder = PathBuf::from("/tmp/rocrepro-launchers");
-    // A folder that somebody else made is not used.
+    // Fails if the folder exists, because another user may have made it.
     fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let result = all(sh, &built, &folder);
     fs::remove_dir_all(&folder)?;
@@ -115,7 +115,7 @@ fn all(sh: &Shell, built: &Path, folder: &Path) -> Done {
     }
 }
 
-/// A process of the program that does not go away.
+/// Returns a process of the program that remains after the trials.
 fn left(program: &Path) -> Option<String> {
     let begun = Instant::now();
     loop {
@@ -130,7 +130,7 @@ fn left(program: &Path) -> Option<String> {
     }
 }
 
-/// One node, which is this machine, on ports of its own.
+/// Starts a Slurm of one node, this machine, on ports of its own.
 fn slurm(sh: &Shell, folder: &Path) -> Result<[Daemon; 3], Box<dyn std::error::Error>> {
     let host = cmd!(sh, "hostname").read()?;
     let at = folder.display();
@@ -198,7 +198,7 @@ fn sshd(sh: &Shell, folder: &Path) -> Result<Daemon, Box<dyn std::error::Error>>
          StrictModes no\nPidFile none\nPermitRootLogin yes\nUsePAM no\n"
     );
     fs::write(folder.join("sshd.conf"), conf)?;
-    // It drops its rights in this empty folder.
+    // sshd needs this empty folder for privilege separation.
     fs::create_dir_all("/run/sshd")?;
     let mut command = Command::new("/usr/sbin/sshd");
     command.args(["-D", "-f"]).arg(folder.join("sshd.conf"));

@@ -1,14 +1,14 @@
-//! Licences and sources of every package that enters the build or its tests, by the list in deny.toml. `cargo deny` knows more; the
-//! workflow asks it, which has the network for its advisories. To compile it takes a twentieth of the gate.
+//! Checks licences and sources of every package of the build and its tests against deny.toml. `cargo deny` checks more, for example
+//! advisories; the workflow runs it, because it needs the network and takes long to compile.
 
 use serde_json::Value;
 use spdx::{Expression, LicenseReq, Licensee, ParseMode};
 use xshell::{Shell, cmd};
 
-/// Where packages may come from, besides this repository.
+/// Only source of packages from outside of this repository.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Checks what the lock file names.
+/// Checks the packages of the lock file.
 ///
 /// # Errors
 /// Every package with a licence or a source that is not allowed.
@@ -26,7 +26,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Why a package may not enter the build.
+/// Returns the reason why a package is not allowed.
 fn problem(package: &Value, allowed: &[Licensee]) -> Option<String> {
     let text = |key: &str| package[key].as_str().unwrap_or_default();
     let name = format!("{} {}", text("name"), text("version"));
@@ -41,7 +41,7 @@ fn problem(package: &Value, allowed: &[Licensee]) -> Option<String> {
     match Expression::parse_mode(licence, ParseMode::LAX) {
         Ok(terms) if terms.evaluate(is_allowed) => None,
         Ok(_) => Some(format!("{name} has a licence that deny.toml does not allow: {licence}")),
-        Err(error) => Some(format!("{name} has a licence that nobody understands: {error}")),
+        Err(error) => Some(format!("{name} has an unreadable licence: {error}")),
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn licences_and_sources_that_nobody_allowed_are_told() {
+    fn reports_forbidden_licences_and_sources() {
         let allowed = ["MIT", "Apache-2.0 WITH LLVM-exception"];
         let allowed = allowed.map(|one| Licensee::parse(one).expect("a licence"));
         let problem = |licence: Value, source: Value| {
@@ -65,16 +65,16 @@ mod tests {
         assert_eq!(problem(json!("GPL-3.0-only OR MIT"), ours.clone()), None);
         assert_eq!(problem(json!("MIT/Apache-2.0"), ours.clone()), None);
         assert_eq!(problem(json!("Apache-2.0 WITH LLVM-exception"), ours.clone()), None);
-        let told = [
+        let cases = [
             (json!("GPL-3.0-only"), ours.clone(), "does not allow"),
             (json!("MIT AND GPL-3.0-only"), ours.clone(), "does not allow"),
             (json!("Apache-2.0"), ours.clone(), "does not allow"),
-            (json!("of my own"), ours.clone(), "nobody understands"),
+            (json!("of my own"), ours.clone(), "unreadable licence"),
             (Value::Null, ours, "names no licence"),
             (json!("MIT"), json!("git+https://example.com/p"), "comes from"),
         ];
-        for (licence, source, why) in told {
-            let said = problem(licence.clone(), source).expect("it is told");
+        for (licence, source, why) in cases {
+            let said = problem(licence.clone(), source).expect("a problem");
             assert!(said.contains(why), "{licence}: {said}");
         }
     }

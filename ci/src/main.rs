@@ -1,5 +1,5 @@
-//! Chores, run as `cargo run -p ci -- TASK`. What CI does is what a developer can do: `.ci/run` and the workflows
-//! call these tasks and nothing else.
+//! Tasks of developers and of CI, run as `cargo run -p ci -- TASK`. `.ci/run` and the workflows call these tasks only, so that a
+//! developer can run everything that CI does.
 
 mod amd_tests;
 mod bisects;
@@ -16,6 +16,7 @@ mod gate;
 mod launchers;
 mod licences;
 mod miri;
+mod module_cycles;
 mod mutants;
 mod night;
 mod nightly;
@@ -24,7 +25,6 @@ mod quick;
 mod recipes;
 mod release;
 mod reports;
-mod rooms;
 mod style;
 mod tidy;
 
@@ -38,12 +38,12 @@ use xshell::{PushEnv, Shell, cmd};
 /// The release that all cases can run on.
 const STACK: &str = "debian:7.2.4";
 
-/// What it has besides HIP: the libraries of the cases, the compiler of exported programs, AMD's tests.
+/// Packages of [`STACK`] in addition to HIP: libraries of the cases, the compiler of exported programs, and AMD's tests.
 const WITH: &str = "hiprand,hipblaslt,rocblas,dev,tests";
 
-/// ROCm releases that every change is run on, each with an architecture that its runtime knows. `cargo test` runs all of the
-/// first but, where these are not fetched, the cases of large libraries, for which one release stands for all; known hangs
-/// of the oldest release would else cost minutes.
+/// ROCm releases on which every change runs, each with an architecture that its runtime supports, and options. `cargo test` runs all
+/// cases on the first, except those of large libraries that are not fetched; `gemm` runs these. The short timeout of the oldest
+/// release saves minutes of expected hangs.
 const STACKS: [(&str, &str, &[&str]); 4] = [
     (STACK, "gfx1151", &["--with", WITH, "gemm"]),
     ("debian:6.4.3", "gfx1151", &[]),
@@ -51,7 +51,7 @@ const STACKS: [(&str, &str, &[&str]); 4] = [
     ("debian:5.2.3", "gfx90a", &["--quiet-timeout", "4"]),
 ];
 
-/// Cases whose programs import Python packages, which the gate does not install: a fault that cannot be planted proves nothing.
+/// Cases whose programs import Python packages. The gate does not install these, so that their faults cannot be injected.
 const PACKAGED: &[&str] = &[
     "--exclude",
     "programs/cupy-*",
@@ -65,91 +65,91 @@ const PACKAGED: &[&str] = &[
     "programs/onnxruntime-*",
 ];
 
-/// A program may be silent for two minutes, as compilers are, and each fault that makes one hang would take as long.
+/// A shorter limit than the default two minutes of silence, because each fault that makes a program hang takes that long.
 const HANGS: &[&str] = &["--quiet-timeout", "20"];
 
 /// Cases whose programs take minutes under all of their faults, or to be compiled.
 const SLOW: &[&str] =
     &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
 
-/// What is drawn in the gate: the same kernels each time, in less than half a minute.
+/// Kernels of `fuzz` in the gate, the same each time, in less than half a minute.
 const SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
-/// The kernels that lose their waits and barriers in the gate, or store where they load, and those that are run as they are.
+/// Kernels of `waits` in the gate.
 const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
-/// Those whose workgroups touch the same memory, on four architectures of nine.
+/// Kernels of `races` in the gate, on four architectures of nine.
 const RACES: &[&str] = &["races", "-O3", "gfx90a", "gfx942", "gfx1151", "gfx1201"];
+/// Architectures of unchanged kernels in the gate.
 const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx950", "gfx1151", "gfx1201"];
-/// The operand forms of instructions, each beside a model of one lane.
+/// Operand forms of instructions, each compared with a model of one lane.
 const FORMS: &[&str] = &["forms", "gfx908"];
-/// Forms of their encodings, each beside the plain one of the same instruction.
+/// Encodings of instructions, each compared with the plain one of the same instruction.
 const WORDS: &[&str] = &["words", "native", "gfx90a", "gfx1100", "gfx1201"];
-/// Random words, of which no bit is lost: on these releases, whose disassemblers leave out other bits than the rest, and these
-/// architectures.
+/// Random words of `bits` in the gate: releases whose disassemblers omit other bits than the rest, with architectures.
 const BITS: [(&str, &[&str]); 2] = [
     (STACK, &["bits", "each=1", "gfx90a", "gfx1201"]),
     ("debian:6.4.3", &["bits", "each=1", "gfx1151"]),
 ];
-/// And in `fuzz`: some 100 000 comparisons, more than an hour of one processor.
+/// Arguments of the task `fuzz`: about 100 000 comparisons, more than an hour of one processor.
 const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 
-/// Programs drawn for the order of work; `cargo test` alone draws more, and `ci -- order` many.
+/// Programs that the order tests draw in the gate; `cargo test` alone draws 300, and `ci -- order` 5000.
 const ORDERED: &str = "75";
 
-/// Of so many cases the gate exports one, and it proves the faults of one.
+/// The gate exports one in so many cases, and proves the faults of one in so many.
 const EIGHTH: usize = 8;
-/// And of so many it mutates one.
+/// The gate mutates one in so many cases.
 const TWENTIETH: usize = 20;
 
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
-  lint     formatting, clippy, the links of the docs, licences, tidiness, circles of modules; the fuzz targets compile
-  quick    the check to use while one works, two minutes once it was built: texts, formatting, the tests of the crates that changed
-           and a sample of the case library
-  style    lists what is written against STYLE.md, of all crates or the named ones; `style --write` accepts the present counts
+  lint     formatting, clippy, doc links, licences, rules of the project, cycles of modules; also compiles the fuzz targets
+  quick    a check for frequent use, two minutes after the first build: texts, formatting, the tests of the crates that
+           changed, and a sample of the case library
+  style    lists violations of STYLE.md, of all crates or the named ones; `style --write` accepts the present counts
   test     the tests of every crate, and the case library on ROCm 7.2.4 (cargo test)
-  stacks   every case on every ROCm release that Debian carries, but for those of 7.2.4 that `test` runs
+  stacks   every case on every ROCm release that Debian carries, except those on 7.2.4 that `test` runs
   prove    every declared fault turns its case red
-  mutate   no check, status or value of any case could be left out unnoticed
+  mutate   every check, status and value of every case is needed to detect a declared fault
   checks   what a program needs of a device, on every release and architecture: a table
-  exports  every case as a stand-alone program, compiled, run and compared with its trial
-  filing   every case from a planted fault to a report: minimise, export, verify, report
+  exports  exports every case as a stand-alone program, compiles and runs it, and compares it with its trial
+  filing   makes a report of an injected fault for every case: minimise, export, verify, report
   filed    the same for three cases
-  coverage writes docs/coverage.md, whose age `test` tells
+  coverage writes docs/coverage.md; `test` fails if that page is out of date
   evidence every case on four releases and their architectures, as docs/matrix.html; options of `matrix` may follow
-  ages     of each file of reports/, how many commits have changed what it measured since then
-  page     docs/matrix.html in Chromium, wide and small, light and dark: filter, search, links, and pictures for you to look at
-  examples makes the reports of reports/examples anew
-  bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
-  recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
-  amd      a sample of AMD's own test programs on the emulated device, on two architectures; with a seed a drawn one of those
-           for every library: `amd seed=7 gfx=gfx90a,gfx1201 tests=24 limit=60 rocprim hipcub/test_hipcub_grid` (all: 7 GB)
-  frameworks  every case about Triton, CuPy, JAX and onnxruntime of PyPI turns red by its faults: 10 GB
-  containers  the programs of docs/programs in podman: plain, as an ordinary user, and where nobody may make a namespace; wants root
-  foreign  tests that the authors of CuPy and JAX wrote, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
+  ages     for each file of reports/, the number of commits since then that changed what it measured
+  page     docs/matrix.html in Chromium, wide and narrow, light and dark: filter, search, links, and pictures to look at
+  examples makes the reports of reports/examples
+  bisects  twelve real bisects between the releases and five of programs, with known answers; needs gcc
+  recipes  compares the output of the commands of docs/recipes with the pages; `recipes --write` updates the pages
+  amd      a sample of AMD's own test programs on the emulated device, on two architectures; with a seed, tests drawn for
+           every library: `amd seed=7 gfx=gfx90a,gfx1201 tests=24 limit=60 rocprim hipcub/test_hipcub_grid` (all: 7 GB)
+  frameworks  every declared fault turns every case about Triton, CuPy, JAX and onnxruntime from PyPI red: 10 GB
+  containers  the programs of docs/programs in podman: plain, as an ordinary user, and without namespaces; needs root
+  foreign  CuPy's and JAX's own tests, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
            gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` of the sources of that release
-  readme   updates the output that docs/first-run.md shows of its two commands, as a newcomer sees it
-  release  the archive that people download, which is tried; it fails where the program needs a newer C library than the one that
-           is named: `release 2.31`
-  locks    writes which packages each Debian release consists of now, or those named (harness/stacks/locks); needs apt
-  order    programs drawn at random: what `check` accepts shows no race on any schedule
-  fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
-  mutants  every line of plan, judge and case changed, or of the ones that are named: a test of the crate notices; takes hours
-  miri     what is unsafe in the interpreter, and the table of calls, under Miri
+  readme   updates the output of the two commands in docs/first-run.md, with an empty cache
+  release  makes and tries the release archive; fails if the program needs a newer C library than the named one: `release 2.31`
+  locks    writes the present packages of each Debian release, or of the named ones, to harness/stacks/locks; needs apt
+  order    draws programs at random: those that `check` accepts show no race on any schedule
+  fuzz     draws kernels at random, on every architecture at every level: the emulated device computes what the host does
+  mutants  mutates every line of plan, judge and case, or of the named ones: a test must detect each; takes hours
+  miri     the unsafe code of the interpreter, and the table of calls, under Miri
   waits    kernels without one of their waits or barriers, or with a store for a load, on every architecture: the sanitizer
-           sees each that mattered
-  races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
-  words    forms of vector and scalar instructions, on every architecture: each does what the plain form does with registers that
-           are changed before
-  bits     random words of all encodings, on every architecture, by the disassembler of each release: no bit of an instruction is
-           lost; with more words of each instruction: `bits each=8 seed=2`
+           detects each one that mattered
+  races    kernels whose workgroups access the same memory, on every architecture: the sanitizer reports the racy ones
+  words    forms of vector and scalar instructions, on every architecture: each does what the plain form does with registers
+           that are changed before
+  bits     random words of all encodings, on every architecture, against the disassembler of each release: no bit of an
+           instruction is lost; with more words of each instruction: `bits each=8 seed=2`
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   launchers  trials below a Slurm of one node, ssh, bubblewrap, podman and sudo, which must be installed; needs root
-  soak     command after command for an hour, or for as many minutes as are given: no process, file or folder is left
-  night    a run of 10 000 trials, or as many as are given: its memory, and its own time for each beside nextest and libtest-mimic
-  nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      the gate, two parts at a time: lint, test, and of the others a sample: of `stacks` a quarter of the trials, each on one of the older releases, of
-           `prove` an eighth of the cases and of `mutate` a twentieth, of `checks` each architecture on one release, of `exports` an eighth,
-           `filed`, half of `amd`, two cases of `frameworks`, and of `fuzz`, `waits`, `races`, `words` and `bits`
+  soak     command after command for an hour, or for the given number of minutes: no process, file or folder is left behind
+  night    a run of 10 000 trials, or of the given number: its memory, and its time per trial next to nextest and libtest-mimic
+  nightly  the newest build on this machine's GPU: reports unexpected results and bisects new failures
+  all      the gate, two parts at a time: lint, test, and samples of the others: a quarter of the trials of `stacks`, each on one of
+           the older releases, an eighth of the cases of `prove` and a twentieth of `mutate`, each architecture of `checks` on one
+           release, an eighth of `exports`, `filed`, half of `amd`, two cases of `frameworks`, and samples of `fuzz`, `waits`,
+           `races`, `words` and `bits`
   part     one of these parts: `part stacks`";
 
 fn main() -> ExitCode {
@@ -224,12 +224,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether this stands behind the task.
+/// Returns true if this word is among the arguments of the task.
 fn arguments_have(word: &str) -> bool {
     std::env::args().skip(2).any(|argument| argument == word)
 }
 
-/// Builds the command and has [`STACK`] fetched. Returns the command.
+/// Builds the command, fetches [`STACK`] and returns the command's path.
 fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let program = built(sh)?;
     fetched(sh, &program)?;
@@ -240,14 +240,14 @@ fn fetched(sh: &Shell, program: &Path) -> xshell::Result<()> {
     cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()
 }
 
-/// Builds the command, which `cargo test` has built already if it ran: what computes is optimised there, too.
+/// Builds the command with the profile of `cargo test`, which optimises the crates that compute, and returns its path.
 fn built(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    // Another choice of packages would have other features, and so be built anew.
+    // Another choice of packages would select other features and cause a rebuild.
     cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
     Ok(debug(sh))
 }
 
-/// The command as cargo builds it.
+/// Returns the path of the command as cargo builds it.
 fn debug(sh: &Shell) -> PathBuf {
     sh.current_dir().join(target()).join("debug/rocrepro")
 }
@@ -264,15 +264,15 @@ fn shell() -> Result<Shell, Box<dyn std::error::Error>> {
     Ok(shell)
 }
 
-/// Has cargo be that of the oldest Rust with which the project is said to compile, as long as what is returned lives. Where
-/// rustup cannot have it, it stays what it was, and that is said.
+/// Selects the oldest supported Rust (`rust-version`) while the returned value lives. If rustup cannot install it, prints that and
+/// keeps the present Rust.
 fn oldest_rust(sh: &Shell) -> Result<Option<PushEnv<'_>>, Box<dyn std::error::Error>> {
     let manifest = sh.read_file("Cargo.toml")?;
     let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
     let version = version.ok_or("Cargo.toml has no rust-version")?.trim_matches('"');
     let install =
         ["toolchain", "install", version, "--profile", "minimal", "--component", "clippy"];
-    // Without a network it would try for long.
+    // Without a network rustup would retry for long.
     match cmd!(sh, "timeout 240 rustup {install...} --no-self-update").quiet().ignore_stderr().run()
     {
         Ok(()) => Ok(Some(sh.push_env("RUSTUP_TOOLCHAIN", version))),
@@ -286,11 +286,11 @@ fn oldest_rust(sh: &Shell) -> Result<Option<PushEnv<'_>>, Box<dyn std::error::Er
 fn lint() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo fmt --all --check").run()?;
-    // What does not compile with it is a mistake that clippy tells.
+    // clippy reports what does not compile with the oldest Rust.
     let _oldest = oldest_rust(&sh)?;
     let all = ["--workspace", "--all-targets", "--features", "fuzz/targets", "--locked"];
     cmd!(sh, "cargo clippy {all...} -- -D warnings").run()?;
-    // With the examples dependencies have the features that they had for clippy, and are not looked at anew.
+    // With `--examples` dependencies have the same features as for clippy, so that they are not checked again.
     cmd!(sh, "cargo doc --quiet --workspace --no-deps --locked --lib --bin ci --examples")
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
@@ -298,14 +298,14 @@ fn lint() -> Done {
     quick::texts(&sh)
 }
 
-/// What all parts of the gate use: the tests and the command.
+/// Builds the tests and the command, which all parts of the gate use.
 fn build() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo test --quiet --workspace --locked --no-run").run()?;
     Ok(())
 }
 
-/// The stack, with everything that one of the parts asks for, by the command that is built: while `lint` runs, cargo would wait.
+/// Fetches the stack for all parts with the built command, because cargo would wait for `lint`.
 fn stack() -> Done {
     let sh = shell()?;
     fetched(&sh, &debug(&sh))?;
@@ -314,18 +314,18 @@ fn stack() -> Done {
 
 fn test() -> Done {
     let sh = shell()?;
-    // Tests of hangs wait, and one at a time more than there are processors then has one.
+    // Tests of hangs wait, so that one thread more than processors keeps all busy.
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     cmd!(sh, "cargo test --workspace --locked")
         .env("RUST_TEST_THREADS", (processors + 1).to_string())
         .env("ROCREPRO_ORDER_PROGRAMS", ORDERED)
-        // Elsewhere they are drawn anew each time; what the gate tells of a change is told by the change.
+        // A fixed seed, so that a failure of the gate comes from the change. Other runs draw new examples.
         .env("PROPTEST_RNG_SEED", "2026")
         .run()?;
     Ok(())
 }
 
-/// Kernels in the interpreter alone: the same each time, in two minutes.
+/// Runs kernels in the interpreter alone, the same each time, in two minutes.
 fn kernels_sample() -> Done {
     let sh = shell()?;
     kernels(&sh, KERNELS)?;
@@ -337,13 +337,13 @@ fn kernels_sample() -> Done {
     drawn(&sh, SAMPLE)
 }
 
-/// Kernels drawn at random, and what the interpreter makes of them.
+/// Runs randomly drawn kernels in the interpreter and compares them with the host.
 fn drawn(sh: &Shell, words: &[&str]) -> Done {
     let words: Vec<&str> = ["fuzz"].iter().chain(words).copied().collect();
     kernels(sh, &words)
 }
 
-/// Random words by the disassembler of each release.
+/// Compares random words with the disassembler of each release.
 fn bits() -> Done {
     let sh = shell()?;
     let more: Vec<String> = std::env::args().skip(2).collect();
@@ -358,7 +358,7 @@ fn bits() -> Done {
     })
 }
 
-/// Kernels compiled by the stack, in the interpreter alone.
+/// Runs the `kernels` example on [`STACK`].
 fn kernels(sh: &Shell, words: &[&str]) -> Done {
     kernels_of(sh, STACK, words)
 }
@@ -370,14 +370,14 @@ fn kernels_of(sh: &Shell, stack: &str, words: &[&str]) -> Done {
         cmd!(sh, "{program} rocm fetch {stack}").run()?;
     }
     let root = cmd!(sh, "{program} rocm path {stack}").read()?;
-    // As in `product`, of all packages.
+    // Build all packages, as in `built`.
     cmd!(sh, "cargo build --quiet --workspace --locked --example kernels").run()?;
     let kernels = program.with_file_name("examples").join("kernels");
     cmd!(sh, "{kernels} {words...}").env("ROCREPRO_ROCM_ROOT", root).run()?;
     Ok(())
 }
 
-/// What the cases call and show, as a page.
+/// Writes docs/coverage.md.
 fn coverage() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo test --quiet --locked -p case --test case coverage::")
@@ -390,14 +390,13 @@ fn stacks() -> Done {
     on_stacks(0, |_| Vec::new())
 }
 
-/// A quarter of the trials on the older releases, each on one of them. The newest one, which has all libraries in the gate, is that of
-/// `test`.
+/// Runs a quarter of the trials, each on one of the older releases; `test` covers the newest one.
 fn stacks_sample() -> Done {
     let older = STACKS.len() - 1;
     on_stacks(1, |part| vec!["--shard".to_owned(), format!("{part}/{}", 4 * older)])
 }
 
-/// Runs the cases on the releases from that of a number on, with more words for each.
+/// Runs the cases on the releases from index `first` on, with further arguments for each.
 fn on_stacks(first: usize, words: impl Fn(usize) -> Vec<String>) -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
@@ -421,13 +420,13 @@ fn prove_sample() -> Done {
     let program = product(&sh)?;
     let sample = every(&sh, &program, EIGHTH, |case| !SLOW.contains(&case))?;
     cmd!(sh, "{program} prove --device emulated {HANGS...} {sample...} {PACKAGED...}").run()?;
-    // Of a program nothing is taken away.
+    // `--mutate` removes no part of a program.
     let sample = every(&sh, &program, TWENTIETH, |case| !case.starts_with("programs/"))?;
     cmd!(sh, "{program} prove --mutate --device emulated {sample...}").run()?;
     Ok(())
 }
 
-/// One of so many cases, of those that are wanted.
+/// Returns one in so many of the wanted cases.
 fn every(
     sh: &Shell,
     program: &Path,

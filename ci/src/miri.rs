@@ -1,27 +1,27 @@
-//! What is unsafe in the interpreter of kernels, and the table of calls, under Miri, which sees what a sanitizer of machine code
-//! cannot: accesses by a reference that another one took away, and values that a type does not have.
+//! Runs the unsafe code of the interpreter and the table of calls under Miri, which detects what a sanitizer of machine code cannot:
+//! accesses through invalidated references, and invalid values of a type.
 
 use xshell::{Shell, cmd};
 
-/// The parts of a package that take minutes there, by the arguments of `cargo test`. Miri is some thousand times slower than a
-/// processor, so what counts long histories is left out, and what waits for a clock.
+/// Packages with arguments of `cargo test` for tests that take minutes under Miri. As Miri is about a thousand times slower than a
+/// processor, tests of long histories and of clocks are left out.
 const RUNS: [(&str, &[&str]); 2] = [
     ("isa", &["--test", "isa", "--", "malformed::", "memory::", "registers::", "unnamed::"]),
     ("plan", &["--lib", "--", "--skip", "the_reach_is_that_of_the_reference"]),
 ];
 
-/// Runs them, with the newest nightly of Rust, which rustup fetches.
+/// Runs the tests under Miri, with the newest nightly Rust, which rustup fetches.
 ///
 /// # Errors
-/// Miri tells of undefined behaviour, or a test fails there.
+/// Miri reports undefined behaviour, or a test fails.
 pub(crate) fn miri(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let install =
         ["toolchain", "install", "nightly", "--profile", "minimal", "--component", "miri"];
     cmd!(sh, "rustup {install...} --no-self-update").quiet().ignore_stderr().run()?;
-    // The interpreter asks for these instructions before it runs anything; of others Miri knows less.
+    // The interpreter requires these instructions; Miri supports them.
     let able = "-Ctarget-feature=+avx2,+fma,+bmi1,+bmi2,+lzcnt,+popcnt";
     let _able = sh.push_env("RUSTFLAGS", able);
-    // Kernels have addresses, which become pointers.
+    // The interpreter turns integer addresses of kernels into pointers.
     let _by_address =
         sh.push_env("MIRIFLAGS", "-Zmiri-permissive-provenance -Zmiri-disable-isolation");
     for (package, words) in RUNS {

@@ -1,21 +1,21 @@
-//! Mutation testing of what decides: each line of `plan`, `judge` and `case` is changed, and the crate's own tests must notice, or
-//! those of a crate that is made of it.
+//! Mutation testing of `plan`, `judge` and `case`, which decide results: the tests of the crate, or of one that depends on it, must
+//! detect each mutant.
 
 use std::{collections::BTreeMap, path::Path};
 
 use xshell::{Shell, cmd};
 
-/// The crates that decide what is right and what a run means, each with those whose tests look at it, too.
+/// Crates to mutate, each with dependent crates whose tests count too.
 const CRATES: [(&str, &str); 3] =
     [("plan", "case,export,rewrite"), ("judge", "report"), ("case", "export")];
 
-/// The mutants that may survive, one a line, as cargo-mutants names them without line and column; behind ` # ` stands why.
+/// Mutants that may survive, one per line, as cargo-mutants names them without line and column, with the reason behind ` # `.
 const ACCEPTED: &str = include_str!("../mutants.txt");
 
-/// Seconds that the tests of a mutant may take, and its build. One that loops for ever is noticed by that.
+/// Time limits of a mutant's tests and build, in seconds. The first one ends endless loops.
 const LIMITS: [&str; 4] = ["--timeout", "300", "--build-timeout", "300"];
 
-/// Runs all mutants of all crates, or of those that are named, which takes hours.
+/// Runs all mutants of all crates, or of the named ones, which takes hours.
 ///
 /// # Errors
 /// A mutant survives that is not accepted, or one that is accepted does not.
@@ -29,7 +29,7 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
         );
     }
     let accepted = accepted(ACCEPTED)?;
-    // A drawn example that fails is enough; nobody reads a smaller one.
+    // Shrinking a failing example is a waste of time here.
     let _quick = sh.push_env("PROPTEST_MAX_SHRINK_ITERS", "1");
     let mut problems = Vec::new();
     let named = |name: &str| only.is_empty() || only.iter().any(|other| other == name);
@@ -37,7 +37,7 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
         let out = format!("target/mutants/{name}");
         sh.remove_path(&out)?;
         sh.create_dir(&out)?;
-        // It answers 2 for survivors and 3 for mutants that took too long; both are in its files.
+        // cargo-mutants exits with 2 for survivors and 3 for timeouts; its files list both.
         cmd!(sh, "cargo mutants --package {name} --output {out} {LIMITS...} -- --lib --tests")
             .ignore_status()
             .run()?;
@@ -47,14 +47,14 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
                 format!("cargo-mutants did not come to its end for `{name}`: {error}")
             })
         };
-        // Where nothing was caught, nothing was tried.
+        // If no mutant was caught, none was tried.
         if came_to_its_end("caught.txt")?.trim().is_empty() {
             return Err(format!(
                 "no mutant of `{name}` was tried; what cargo-mutants said is above"
             )
             .into());
         }
-        // What its own tests caught is not tried again.
+        // `--iterate` leaves out the mutants that the crate's own tests caught.
         cmd!(sh, "cargo mutants --package {name} --output {out} --iterate --test-package {others} {LIMITS...} -- --lib --tests")
             .ignore_status()
             .run()?;
@@ -66,7 +66,7 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// How often each accepted mutant may survive: two places of a function can have the same name.
+/// Parses the accepted mutants and counts each, because several places of a function share one name.
 fn accepted(text: &str) -> Result<BTreeMap<&str, usize>, String> {
     let mut all = BTreeMap::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -80,7 +80,7 @@ fn accepted(text: &str) -> Result<BTreeMap<&str, usize>, String> {
     Ok(all)
 }
 
-/// What survived and is not accepted, and what is accepted and did not survive.
+/// Lists survivors that are not accepted, and accepted mutants that did not survive.
 fn differences(expected: &[&str], accepted: &BTreeMap<&str, usize>, survived: &str) -> Vec<String> {
     let mut counts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for line in survived.lines() {
@@ -104,7 +104,7 @@ fn differences(expected: &[&str], accepted: &BTreeMap<&str, usize>, survived: &s
     problems
 }
 
-/// A mutant without its line and column: `src/a.rs:3:5: replace x` becomes `src/a.rs: replace x`.
+/// Removes line and column of a mutant: `src/a.rs:3:5: replace x` becomes `src/a.rs: replace x`.
 fn nameless(line: &str) -> String {
     let mut parts = line.splitn(4, ':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -118,24 +118,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_accepted_mutant_has_a_reason_and_a_file() {
+    fn requires_a_reason_and_a_file_for_every_accepted_mutant() {
         let accepted = accepted(ACCEPTED).expect("each line has a reason");
         for mutant in accepted.keys() {
             let (file, _) = mutant.split_once(": ").expect("a file, and what is done to it");
-            assert!(Path::new("..").join(file).is_file(), "there is no {file}");
+            assert!(Path::new("..").join(file).is_file(), "{file} does not exist");
         }
         assert!(super::accepted("a.rs: replace f").is_err());
         assert!(super::accepted("a.rs: replace f # ").is_err());
     }
 
     #[test]
-    fn a_new_survivor_and_a_stale_entry_are_told() {
+    fn reports_new_survivors_and_stale_entries() {
         let accepted = accepted("# ours\na.rs: replace f # equal\na.rs: replace g # equal\n");
         let accepted = accepted.expect("they have reasons");
-        let check = |survived: &str, told: &[&str]| {
+        let check = |survived: &str, expected: &[&str]| {
             let found = differences(&["a.rs: replace f", "a.rs: replace g"], &accepted, survived);
-            assert_eq!(found.len(), told.len(), "{found:?}");
-            assert!(found.iter().zip(told).all(|(f, t)| f.contains(t)), "{found:?}");
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            assert!(found.iter().zip(expected).all(|(f, t)| f.contains(t)), "{found:?}");
         };
         check("a.rs:1:2: replace f\na.rs:3:4: replace g\n", &[]);
         check("a.rs:1:2: replace f\n", &["take it out of ci/mutants.txt: a.rs: replace g"]);

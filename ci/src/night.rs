@@ -1,5 +1,5 @@
-//! What the harness itself takes in a long run: its memory, and its time for each trial beside those of others who start a process
-//! for each test. The time is the processor's, which a busy machine changes little.
+//! Measures the harness in a long run: its memory and its processor time per trial, next to other runners that start a process for
+//! each test. A busy machine changes processor time little.
 
 use std::{
     error::Error,
@@ -14,16 +14,16 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK};
 
-/// Trials of the run, where none are given.
+/// Default number of trials.
 const TRIALS: u32 = 10_000;
 
-/// Tests of the others; their times do not depend on it.
+/// Number of tests of the other runners, whose time per test does not depend on it.
 const TESTS: u32 = 1000;
 
-/// So much may be added to the memory of the runner after a tenth of its trials.
+/// Maximum growth of the runner's memory after a tenth of its trials, in KB.
 const MOST_GROWTH_KB: u64 = 20 << 10;
 
-/// The least that a trial can be.
+/// The smallest trial.
 const CASE: &str = "\
 title: The device has nothing to do
 source: [this measurement]
@@ -32,18 +32,21 @@ steps:
 faults: [call.denied]
 ";
 
-/// What a program took.
+/// Resources that a program used.
 #[derive(Default)]
 struct Taken {
-    /// Time of the processor: its own, and that of the processes that it started.
+    /// Processor time of the program; `children` is that of the processes that it started.
     own: Duration,
     children: Duration,
     wall: Duration,
-    /// Memory over time, in KB.
+    /// Samples of its memory over time, in KB.
     memory: Vec<u64>,
 }
 
-/// Measures, and says which of the promises does not hold.
+/// Measures the harness and the other runners.
+///
+/// # Errors
+/// A promised limit is exceeded.
 pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> Done {
     let trials = trials.map_or(Ok(TRIALS), |text| text.parse())?;
     let folder = sh.current_dir().join("target/night");
@@ -53,12 +56,12 @@ pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> Done {
     cmd!(sh, "{program} rocm fetch {STACK}").run()?;
 
     println!("milliseconds for each test   own  children  wall");
-    told("Command::status in a loop", TESTS, &bare()?);
+    print_row("Command::status in a loop", TESTS, &bare()?);
     let (mimic, nextest) = others(sh, &folder)?;
-    told("libtest-mimic", TESTS, &mimic);
-    told("cargo nextest", TESTS, &nextest);
+    print_row("libtest-mimic", TESTS, &mimic);
+    print_row("cargo nextest", TESTS, &nextest);
     let taken = run(&program, &folder, trials)?;
-    told("rocrepro run", trials, &taken);
+    print_row("rocrepro run", trials, &taken);
 
     let after_a_tenth = taken.memory.get(taken.memory.len() / 10).copied().unwrap_or_default();
     let most = taken.memory.iter().copied().max().unwrap_or_default();
@@ -71,13 +74,13 @@ pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> Done {
     }
 }
 
-fn told(name: &str, tests: u32, taken: &Taken) {
+fn print_row(name: &str, tests: u32, taken: &Taken) {
     let ms = |time: Duration| time.as_secs_f64() * 1000.0 / f64::from(tests);
     let (own, children, wall) = (ms(taken.own), ms(taken.children), ms(taken.wall));
     println!("{name:25}  {own:6.2}  {children:8.2}  {wall:4.2}");
 }
 
-/// Processes that do nothing, from this one.
+/// Starts processes that do nothing, as a baseline.
 fn bare() -> Result<Taken, Box<dyn Error>> {
     let (begun, before) = (Instant::now(), times("self")?);
     for _ in 0..TESTS {
@@ -88,7 +91,7 @@ fn bare() -> Result<Taken, Box<dyn Error>> {
     Ok(Taken { own, children, wall: begun.elapsed(), memory: Vec::new() })
 }
 
-/// A run of one trial again and again.
+/// Runs one trial many times.
 fn run(program: &Path, folder: &Path, trials: u32) -> Result<Taken, Box<dyn Error>> {
     let (case, record) = (folder.join("case.yaml"), folder.join("record.jsonl"));
     fs::write(&case, CASE)?;
@@ -101,12 +104,12 @@ fn run(program: &Path, folder: &Path, trials: u32) -> Result<Taken, Box<dyn Erro
     watched(command.stdout(Stdio::null()))
 }
 
-/// A program of [`TESTS`] tests, each of which starts a process: by libtest-mimic in one run, and by nextest, for which the tests
-/// are empty, since it starts a process for each itself.
+/// Measures libtest-mimic and nextest with [`TESTS`] tests. Each test of libtest-mimic starts a process; those of nextest are empty,
+/// because nextest starts a process for each itself.
 fn others(sh: &Shell, folder: &Path) -> Result<(Taken, Taken), Box<dyn Error>> {
     let folder = folder.join("others");
     fs::create_dir_all(folder.join("tests"))?;
-    // The versions that the project has.
+    // Use the project's versions of dependencies.
     sh.copy_file("Cargo.lock", &folder)?;
     let manifest = "[package]\nname = \"others\"\nedition = \"2024\"\n[workspace]\n[lib]\npath = \"lib.rs\"\n\
                     [dev-dependencies]\nlibtest-mimic = \"0.8.2\"\n[[test]]\nname = \"mimic\"\nharness = false\n";
@@ -135,7 +138,7 @@ fn others(sh: &Shell, folder: &Path) -> Result<(Taken, Taken), Box<dyn Error>> {
     Ok((mimic, nextest))
 }
 
-/// Runs a program and looks at it until its end.
+/// Runs a program and samples its resources until it ends.
 fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
     let begun = Instant::now();
     let mut child = command.stdin(Stdio::null()).spawn()?;
@@ -145,7 +148,7 @@ fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
             break status;
         }
         let id = child.id().to_string();
-        // It may end in between.
+        // The program may end between the two.
         if let (Ok((own, children)), Some(memory)) = (times(&id), memory(&id)) {
             (taken.own, taken.children) = (own, children);
             taken.memory.push(memory);
@@ -159,22 +162,22 @@ fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
     }
 }
 
-/// The time of the processor that a process took, and that of those of its children that it waited for (proc_pid_stat(5)).
+/// Returns the processor time of a process and that of its reaped children (proc_pid_stat(5)).
 fn times(process: &str) -> Result<(Duration, Duration), Box<dyn Error>> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // Its name may have spaces.
+    // The name of a process may have spaces.
     let fields = stat.rsplit_once(')').ok_or("no name in stat")?.1;
     let ticks: Vec<u64> =
         fields.split_whitespace().skip(11).take(4).map(str::parse).collect::<Result<_, _>>()?;
     let [user, system, children_user, children_system] = ticks[..] else {
         return Err("stat is short".into());
     };
-    // Linux has counted a hundred of them a second for programs since it has other clocks itself.
+    // Linux counts these times in ticks of 10 ms.
     let time = |ticks: u64| Duration::from_millis(10 * ticks);
     Ok((time(user + system), time(children_user + children_system)))
 }
 
-/// The memory of its own that a process has, in KB.
+/// Returns the private memory of a process, in KB.
 fn memory(process: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;

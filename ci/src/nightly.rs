@@ -1,7 +1,7 @@
-//! The night's work of a machine with a GPU: the newest build, the whole library, news only.
+//! The nightly task of a machine with a GPU: runs the library on the newest build and reports unexpected results.
 //!
-//! docs/hardware-runner.md says how to set such a machine up. The task keeps its state in one folder
-//! (`NIGHTLY_STATE`, `nightly` by default), one folder for each build, so that tomorrow knows what passed today.
+//! docs/hardware-runner.md says how to set such a machine up. The task keeps its state in one folder (`NIGHTLY_STATE`, `nightly` by
+//! default), with a folder for each build, so that the next night knows what passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,29 +12,29 @@ use xshell::{Shell, cmd};
 
 use crate::Done;
 
-/// Runs that a pass inside a known window is repeated with: no failure in 30 bounds the rate at about 10 %.
+/// Number of runs after an unexpected pass: no failure in 30 bounds the rate at about 10 %.
 const REPEATS: &str = "30";
 
-/// Bisects of one night. What is left is news again tomorrow.
+/// Maximum number of bisects in one night. The other failures are reported again the next night.
 const MOST_BISECTS: usize = 4;
 
-/// What one trial showed.
+/// Result of one trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
-    /// As the record spells it: `pass`, `news-fail`, `news-fixed`, ...
+    /// Kind of the verdict as in records, for example `pass`, `news-fail` or `news-fixed`.
     verdict: String,
     signature: String,
     upstream: Vec<String>,
 }
 
-/// Runs the library on the newest build, bisects each new failure, drafts a comment for each pass in a known window.
-/// Ends well where there is no news, so that a scheduler's mail means news.
+/// Runs the library on the newest build, bisects new failures, and drafts a comment for each unexpected pass. It succeeds if all
+/// results were expected, so that a scheduler mails only unexpected ones.
 ///
 /// `NIGHTLY_GFX` names the architecture (gfx1151), `NIGHTLY_SOURCE` the source or channel (nightly), `NIGHTLY_SECONDS`
 /// the budget of one bisect (7200), `NIGHTLY_DEVICE` the device (gpu).
 ///
 /// # Errors
-/// News, by the summary's first line; or a build or a device that cannot be had.
+/// Results are unexpected (the message is the first line of the summary), or a build or the device is unavailable.
 pub(crate) fn nightly(sh: &Shell) -> Done {
     let setting = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
     let gfx = setting("NIGHTLY_GFX", "gfx1151");
@@ -49,11 +49,11 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     let out = state.join(build);
     let record = out.join("run.jsonl");
     sh.create_dir(&out)?;
-    // A second run of one night starts from the beginning.
+    // A second run of one night starts over.
     sh.remove_path(&record)?;
     let on = ["--rocm", prefix, "--gfx", &gfx, "--device", &device];
     let junit = out.join("junit.xml");
-    // Exit code 1 is news, which is what the record is read for.
+    // Exit code 1 means unexpected results, which the record has.
     cmd!(sh, "cargo run --release --locked -- run {on...} --record {record} --junit {junit}")
         .ignore_status()
         .run()?;
@@ -100,7 +100,7 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     if news.is_empty() { Ok(()) } else { Err(head.trim().into()) }
 }
 
-/// The worst of each trial in a record: one failure of many runs is a failure.
+/// Returns the worst result of each trial in a record: one failure of many runs is a failure.
 fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Error>> {
     let mut trials: BTreeMap<String, Seen> = BTreeMap::new();
     for line in record.lines().filter(|line| !line.trim().is_empty()) {
@@ -123,7 +123,7 @@ fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Erro
     Ok(trials)
 }
 
-/// Records of earlier builds, newest first. Builds sort by the day in their name: version strings do not sort.
+/// Records of earlier builds, newest first, by the date in the build's name, because version strings do not sort.
 type Earlier = Vec<(String, BTreeMap<String, Seen>)>;
 
 fn earlier(sh: &Shell, state: &Path, build: &str) -> Result<Earlier, Box<dyn std::error::Error>> {
@@ -143,7 +143,7 @@ fn earlier(sh: &Shell, state: &Path, build: &str) -> Result<Earlier, Box<dyn std
     Ok(records)
 }
 
-/// Whether a verdict is news, and was not so last night already.
+/// Returns true if a result is unexpected and differs from that of the previous night.
 fn is_news(trial: &str, seen: &Seen, before: &Earlier) -> bool {
     let last = before.iter().find_map(|(_, trials)| trials.get(trial));
     seen.verdict.starts_with("news")
@@ -151,7 +151,7 @@ fn is_news(trial: &str, seen: &Seen, before: &Earlier) -> bool {
             .is_none_or(|last| (&last.verdict, &last.signature) != (&seen.verdict, &seen.signature))
 }
 
-/// The newest build on which a trial passed.
+/// Returns the newest build on which a trial passed.
 fn last_good<'a>(trial: &str, before: &'a Earlier) -> Option<&'a str> {
     let passed = |trials: &BTreeMap<String, Seen>| {
         trials.get(trial).is_some_and(|seen| seen.verdict == "pass")
@@ -159,7 +159,7 @@ fn last_good<'a>(trial: &str, before: &'a Earlier) -> Option<&'a str> {
     before.iter().find(|(_, trials)| passed(trials)).map(|(build, _)| build.as_str())
 }
 
-/// Measures a pass inside a known window and drafts the comment that somebody may post.
+/// Measures an unexpected pass and drafts a comment for its issues.
 fn fixed(
     sh: &Shell,
     trial: &str,
@@ -187,12 +187,12 @@ fn fixed(
     Ok(draft)
 }
 
-/// A draft. It claims no more than was measured: runs without a failure bound the rate, they do not make it zero.
+/// Drafts a comment. Runs without a failure bound the failure rate; the comment never claims that it is zero.
 fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String {
     let passed = verdicts.iter().filter(|v| *v == "news-fixed" || *v == "pass").count();
     let runs = verdicts.len();
     let (head, bound) = match passed == runs && runs > 0 {
-        // The rule of three.
+        // By the rule of three, n runs without a failure bound the rate at 3/n (95 %).
         true => (
             "Possibly fixed",
             format!("The failure rate is below {:.0} % (95 %).", 300.0 / runs as f64),
@@ -202,14 +202,14 @@ fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String
     let issues: BTreeSet<_> = seen.upstream.iter().map(|issue| format!("- {issue}")).collect();
     let issues = issues.into_iter().collect::<Vec<_>>().join("\n");
     format!(
-        "{head}. Issues that the case stands for:\n{issues}\n\n\
+        "{head}. Issues of this case:\n{issues}\n\n\
          On {build}, `{trial}` passed in {passed} of {runs} runs, each in a fresh process. {bound}\n\
          Which build fixed it: `rocrepro bisect '{trial}' --source nightly --fixed --good {build} --bad BUILD`, \
          with a build that fails.\n"
     )
 }
 
-/// A trial's name as that of a folder.
+/// Turns a trial's name into that of a folder.
 fn folder_name(trial: &str) -> String {
     trial
         .chars()
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn news_is_told_once() {
+    fn reports_an_unexpected_result_once() {
         let before = vec![
             night("a20260703", &[("t", "news-fail", "hang"), ("u", "pass", "")]),
             night("a20260702", &[("t", "pass", ""), ("u", "pass", "")]),
@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn one_failure_of_many_runs_counts() {
+    fn counts_one_failure_of_many_runs() {
         let (_, now) =
             night("x", &[("t", "pass", ""), ("t", "news-fail", "hang"), ("t", "pass", "")]);
         assert_eq!(now["t"].verdict, "news-fail");
     }
 
     #[test]
-    fn a_draft_claims_what_was_measured() {
+    fn claims_in_a_draft_only_what_was_measured() {
         let (_, now) = night("x", &[("t", "news-fixed", "")]);
         let check = |verdicts: &[&str], expected: &str| {
             let verdicts: Vec<_> = verdicts.iter().map(|v| (*v).to_owned()).collect();

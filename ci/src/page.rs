@@ -1,5 +1,4 @@
-//! The page of cases and columns in a real browser, on a wide and a small screen, light and dark: what page.js does there, and
-//! pictures for people.
+//! Tests docs/matrix.html in a real browser, on a wide and a narrow screen, light and dark, and takes pictures.
 
 use std::fs;
 
@@ -7,19 +6,19 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, evidence};
 
-/// Names that Debian, Ubuntu and Fedora give it.
+/// Names of Chromium on Debian, Ubuntu and Fedora.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Widths of screens.
+/// Widths of screens, in pixels.
 const WIDTHS: [u32; 2] = [1280, 390];
 
-/// What looks at the page, which is in a frame since its policy lets no other script in.
+/// Test script. The page is in a frame, because its content policy forbids other scripts.
 const SCRIPT: &str = include_str!("page.js");
 
-/// Looks at the page that the docs show.
+/// Tests the page in docs.
 pub(crate) fn page(sh: &Shell) -> Done {
     let there = |name: &&&str| cmd!(sh, "which {name}").quiet().ignore_stdout().run().is_ok();
-    let browser = NAMES.iter().find(there).ok_or("there is no browser: install chromium")?;
+    let browser = NAMES.iter().find(there).ok_or("browser not found: install chromium")?;
     let folder = sh.current_dir().join("target/page");
     fs::create_dir_all(&folder)?;
     let shown = sh.current_dir().join(evidence::SHOWN);
@@ -27,7 +26,7 @@ pub(crate) fn page(sh: &Shell) -> Done {
     for (width, dark) in WIDTHS.into_iter().flat_map(|width| [(width, false), (width, true)]) {
         let look = if dark { "dark" } else { "light" };
         let test = folder.join(format!("{width}.html"));
-        // It is loaded when the script waits for it.
+        // The script waits until the frame is loaded.
         let frame = format!(
             "<!doctype html><html style=\"color-scheme: light dark\"><pre id=said>the page was not looked at</pre>\
              <iframe width={width} height=900 style=border:0></iframe><script>{SCRIPT}\nframe.src = {:?};</script>",
@@ -35,7 +34,7 @@ pub(crate) fn page(sh: &Shell) -> Done {
         );
         fs::write(&test, frame)?;
         let picture = folder.join(format!("{width}-{look}.png"));
-        // The only page that is opened is ours, and whoever is root in a container has no sandbox. 0 is dark.
+        // The browser opens only the project's page, so that it may run without a sandbox, which root in a container lacks. 0 is dark.
         let scheme = format!("--blink-settings=preferredColorScheme={}", u8::from(!dark));
         let common = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", &scheme];
         let size = format!("--window-size={width},1300");
@@ -44,7 +43,7 @@ pub(crate) fn page(sh: &Shell) -> Done {
             .ignore_stderr()
             .run()?;
         let test = format!("file://{}{}", test.display(), if dark { "?dark" } else { "" });
-        // Time that passes as soon as nobody needs it.
+        // Virtual time advances as soon as the page is idle.
         let wait = ["--virtual-time-budget=20000", "--allow-file-access-from-files", "--dump-dom"];
         let seen =
             cmd!(sh, "{browser} {common...} {wait...} {test}").quiet().ignore_stderr().read()?;

@@ -1,5 +1,4 @@
-//! The commands of docs/recipes whose output is shown there, run as they stand: what they print is compared with what
-//! is shown, or put in its place.
+//! Runs the commands of docs/recipes and compares their output with the pages, or writes it there.
 
 use std::fmt::Write;
 
@@ -15,23 +14,23 @@ const ELSEWHERE: [(&str, &str); 2] = [
     ("pytorch.md", "the environments stand for wheels of torch"),
 ];
 
-/// Parts of an answer that are the same in every search; of the others only the numbers may differ.
+/// Keys of lines that are the same in every search. In other lines the numbers may differ.
 const SAME: [&str; 4] = ["answer", "signature", "device", "moved"];
 
-/// What stands at the left of an answer's lines.
+/// Width of the key at the left of an answer's lines, in characters.
 const KEY: usize = 11;
 
-/// A command with the lines that are shown of what it prints.
+/// A command with the output lines that the page shows.
 #[derive(Debug, PartialEq)]
 struct Recipe {
-    /// What has to be done before: files that the page makes.
+    /// Shell commands before it, which make the page's files.
     before: String,
     command: String,
-    /// Number and text of each line, without its indent.
+    /// Number and text of each shown line, without its indent.
     shown: Vec<(usize, String)>,
 }
 
-/// Runs them and compares; with `write` the pages get what was printed.
+/// Runs all commands and compares their output; `write` updates the pages.
 pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
     cmd!(sh, "cargo build --quiet --locked -p rocrepro").run()?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
@@ -82,7 +81,7 @@ pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
     }
 }
 
-/// The commands of a page that show what they print: an indented block of one, and one of lines behind it.
+/// Returns the commands of a page whose output follows: an indented block with the command, then one with output.
 fn read(page: &str) -> Vec<Recipe> {
     let (mut recipes, mut before) = (Vec::new(), String::new());
     let mut lines = page.lines().enumerate().peekable();
@@ -98,7 +97,7 @@ fn read(page: &str) -> Vec<Recipe> {
             let _ = writeln!(before, "{text} >/dev/null");
         } else if text.starts_with("cat >") {
             before.push_str(text);
-            // The file, which may have empty lines, and what is done with it, to the end of the block.
+            // A here-document may have empty lines; the commands after it belong to the block.
             let mut open = text.ends_with("'END'");
             while let Some((_, line)) = lines.next_if(|(_, line)| open || !line.is_empty()) {
                 open &= line.trim() != "END";
@@ -118,7 +117,7 @@ fn read(page: &str) -> Vec<Recipe> {
     recipes
 }
 
-/// Each shown line with the printed one in its place: of several with one key the one of the same rank.
+/// Pairs each shown line with the printed line of the same key; the n-th of several with the n-th.
 fn compared(shown: &[(usize, String)], printed: &str) -> Vec<(usize, String, Option<String>)> {
     let with_rank = shown.iter().enumerate().map(|(at, (number, was))| {
         let rank = shown[..at].iter().filter(|(_, other)| key(other) == key(was)).count();
@@ -132,7 +131,7 @@ fn key(line: &str) -> &str {
     line.get(..KEY).unwrap_or(line).trim_end()
 }
 
-/// A line without the numbers of one search.
+/// Removes the numbers of one search from a line.
 fn lasting(line: &str) -> String {
     if SAME.contains(&key(line)) {
         return line.to_owned();
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_read_with_what_they_show() {
+    fn reads_commands_with_their_shown_output() {
         let page = "Text\n\n    cat > a.sh <<'END'\n    x\n\n      y\n    END\n    chmod +x a.sh\n\n1. Look:\n\n       rocrepro list\n\n\
                     2. Search:\n\n       rocrepro bisect -- ./a.sh\n\n       answer      last good a\n\
        \u{20}      spent       3 runs, 1 s\n\n   Text\n";
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_an_answer_rests_on_must_be_the_same() {
+    fn ignores_numbers_outside_of_the_answer() {
         let shown = [(0, "answer      a 1".to_owned()), (1, "note        x 10 %".to_owned())];
         let differs = |printed: &str| {
             let each = compared(&shown, printed).into_iter();
@@ -177,9 +176,9 @@ mod tests {
         assert_eq!(differs("answer      a 1\n"), 1);
     }
 
-    /// A page that is written in another way would not be tried, and nobody would know.
+    /// A page in another format would silently not be tested.
     #[test]
-    fn the_pages_have_commands_that_are_tried() {
+    fn finds_commands_in_the_pages() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/recipes");
         for (page, commands) in [
             ("cpp.md", 5),

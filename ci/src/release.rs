@@ -1,4 +1,4 @@
-//! The archive that people download: the program, which is complete by itself, with its manual pages and completions.
+//! Makes the release archive: the self-contained program with its manual pages and completions.
 
 use std::{error::Error, fs};
 
@@ -6,15 +6,15 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK};
 
-/// What lies beside the program.
+/// Documents next to the program.
 const BESIDE: [&str; 5] =
     ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "rocrepro.bash"), ("zsh", "_rocrepro"), ("fish", "rocrepro.fish")];
 
-/// Makes `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz` with its SHA-256, unpacks it elsewhere and runs a case with what is there.
-/// `newest` is the newest C library that the program may ask for.
+/// Makes `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz` with its SHA-256, unpacks it elsewhere and runs a case from there.
+/// `newest` is the newest C library that the program may need, for example 2.31.
 pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     cmd!(sh, "cargo build --release --locked -p rocrepro").run()?;
     let program = sh.current_dir().join(crate::target()).join("release/rocrepro");
@@ -23,7 +23,7 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     println!("the program needs glibc {}.{}", needed.0, needed.1);
     if let Some(newest) = newest {
         let most =
-            version(newest).ok_or_else(|| format!("`{newest}` is no version, such as 2.31"))?;
+            version(newest).ok_or_else(|| format!("`{newest}` is not a version such as 2.31"))?;
         if needed > most {
             return Err(format!(
                 "it must need no newer one than {newest}: build it on an older system"
@@ -32,8 +32,9 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
         }
     }
 
-    let told = cmd!(sh, "{program} --version").read()?;
-    let version = told.split_whitespace().nth(1).ok_or("the program does not say its version")?;
+    let printed = cmd!(sh, "{program} --version").read()?;
+    let version =
+        printed.split_whitespace().nth(1).ok_or("the program does not print its version")?;
     let name = format!("rocrepro-{version}-x86_64-linux");
     let place = sh.current_dir().join("target/archive");
     sh.remove_path(&place)?;
@@ -52,7 +53,7 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
 
     let archive = format!("{name}.tar.gz");
     let _inside = sh.push_dir(&place);
-    // The same bytes from the same files.
+    // Make archives of the same files identical.
     let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
     cmd!(sh, "tar {same...} -czf {archive} {name}").run()?;
     let sum = cmd!(sh, "sha256sum {archive}").read()?;
@@ -63,7 +64,7 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     Ok(())
 }
 
-/// What somebody does who has downloaded it.
+/// Unpacks the archive and uses it as a user would.
 fn tried(sh: &Shell, archive: &str, name: &str) -> Result<(), Box<dyn Error>> {
     cmd!(sh, "sha256sum --quiet -c {archive}.sha256").run()?;
     let elsewhere = sh.create_temp_dir()?;
@@ -74,7 +75,7 @@ fn tried(sh: &Shell, archive: &str, name: &str) -> Result<(), Box<dyn Error>> {
     for page in ["rocrepro.1", "rocrepro-run.1"] {
         let text = sh.read_file(unpacked.join("man/man1").join(page))?;
         if !text.contains(".TH rocrepro") {
-            return Err(format!("{page} is no manual page").into());
+            return Err(format!("{page} is not a manual page").into());
         }
     }
     let _there = sh.push_dir(at);
@@ -86,13 +87,13 @@ fn tried(sh: &Shell, archive: &str, name: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The newest version of glibc among the symbols that a program asks for.
+/// Returns the newest version of glibc that a program's symbols need.
 fn c_library(symbols: &str) -> Option<(u32, u32)> {
     let named = symbols.match_indices("GLIBC_2.");
     named.filter_map(|(at, _)| version(&symbols[at + "GLIBC_".len()..])).max()
 }
 
-/// The first two numbers of a version, whatever follows.
+/// Parses the first two numbers of a version.
 fn version(text: &str) -> Option<(u32, u32)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let mut numbers = text[..end].split('.').map(str::parse);
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_c_library_is_found() {
+    fn finds_the_newest_c_library() {
         let symbols = "0000 DF *UND* 0000 (GLIBC_2.2.5) free\n0 DF *UND* 0 (GLIBC_2.34)  dlsym\n0 (GLIBC_2.9) x\n";
         assert_eq!(c_library(symbols), Some((2, 34)));
         assert_eq!(c_library("no symbols"), None);

@@ -1,4 +1,4 @@
-//! Which reports are older than what they measure: each ends with a line that says when that was, and of what,
+//! Ages of the reports. Each report ends with a line that has its date and what it measured, for example
 //! ``Measured 2026-11-26: `harness/isa`, `harness/emulator` ``.
 
 use std::path::Path;
@@ -7,17 +7,17 @@ use xshell::{Shell, cmd};
 
 use crate::Done;
 
-/// What the last line of a report says.
+/// Parsed last line of a report.
 #[derive(Debug, PartialEq, Eq)]
 struct Measured<'a> {
     date: &'a str,
     places: Vec<&'a str>,
 }
 
-/// Reads it.
+/// Parses the last line of a report.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Describes the mistake of the line.
 fn measured(report: &str) -> Result<Measured<'_>, String> {
     let line = report.trim_end().lines().last().unwrap_or_default();
     let (date, places) = line
@@ -28,23 +28,23 @@ fn measured(report: &str) -> Result<Measured<'_>, String> {
     let is_date = parts.iter().map(|part| part.len()).eq([4, 2, 2])
         && parts.concat().bytes().all(|byte| byte.is_ascii_digit());
     if !is_date {
-        return Err(format!("`{date}` is no date such as 2026-11-26"));
+        return Err(format!("`{date}` is not a date such as 2026-11-26"));
     }
     let places: Vec<&str> = places.split(", ").map(|place| place.trim_matches('`')).collect();
     Ok(Measured { date, places })
 }
 
-/// All reports, with their texts.
+/// Reads all reports.
 fn all(sh: &Shell) -> xshell::Result<Vec<(String, String)>> {
     let files = cmd!(sh, "git ls-files reports/*.md").quiet().read()?;
     let files = files.lines().filter(|file| file.matches('/').count() == 1);
     files.map(|file| Ok((file.to_owned(), sh.read_file(file)?))).collect()
 }
 
-/// Checks that each report says when it was measured and what, in its last line and not in its name.
+/// Checks that the last line of each report, and not its name, has the date and the measured paths.
 ///
 /// # Errors
-/// Every one that does not.
+/// Lists every report that lacks them.
 pub(crate) fn check(sh: &Shell) -> Done {
     let mut problems = Vec::new();
     for (file, text) in all(sh)? {
@@ -55,7 +55,7 @@ pub(crate) fn check(sh: &Shell) -> Done {
             Ok(Measured { places, .. }) => {
                 let root = sh.current_dir();
                 let gone = places.iter().filter(|place| !root.join(Path::new(place)).exists());
-                problems.extend(gone.map(|place| format!("{file}: there is no {place}")));
+                problems.extend(gone.map(|place| format!("{file}: {place} does not exist")));
             }
             Err(error) => problems.push(format!("{file}: {error}")),
         }
@@ -63,10 +63,10 @@ pub(crate) fn check(sh: &Shell) -> Done {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Says of each report how many commits changed what it measured since then.
+/// Prints for each report the number of commits since then that changed what it measured.
 ///
 /// # Errors
-/// Git says nothing, or a report does not say what it measured.
+/// Git fails, or the last line of a report is malformed.
 pub(crate) fn ages(sh: &Shell) -> Done {
     for (file, text) in all(sh)? {
         let Measured { date, places } =
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_says_when_and_what() {
+    fn parses_the_last_line_of_a_report() {
         let text = "# A\n\nMeasured 2026-11-26: `harness/isa`, `cases`\n";
         let expected = Measured { date: "2026-11-26", places: vec!["harness/isa", "cases"] };
         assert_eq!(measured(text), Ok(expected));

@@ -265,8 +265,11 @@ fn rust_findings(file: &str, text: &str) -> Vec<Finding> {
 
 fn page_findings(file: &str, text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut in_code = false;
+    let (mut in_code, mut may_indent) = (false, true);
     for (number, line) in text.lines().enumerate() {
+        // A line behind an empty one, indented by four spaces, begins an indented code block.
+        let indented = may_indent && line.starts_with("    ");
+        may_indent = indented || line.trim().is_empty();
         if line.trim_start().starts_with("```") {
             in_code = !in_code;
             continue;
@@ -278,7 +281,7 @@ fn page_findings(file: &str, text: &str) -> Vec<Finding> {
             let text = format!("{file}:{}: {}", number + 1, line.trim());
             found.push(Finding { area: "pages".to_owned(), rule, text });
         };
-        let exempt = line.starts_with('|') || line.contains("](");
+        let exempt = line.starts_with('|') || line.contains("](") || indented;
         if line.chars().count() > MAX_PAGE_LINE && !exempt {
             add(Rule::Line);
         }
@@ -370,6 +373,10 @@ mod tests {
         check(&format!("| {long} |"), &[]);
         check(&format!("```\n{long}\n```"), &[]);
         check(&format!("[a](b){long}"), &[]);
+        check(&format!("    {long}"), &[]);
+        check(&format!("   {long}"), &[Rule::Line]);
+        check(&format!("* a\n    * {long}"), &[Rule::Line]);
+        check(&format!("a\n\n    b\n\n    - {long}"), &[]);
         check("a bug planted on purpose", &[Rule::Word]);
     }
 

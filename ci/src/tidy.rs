@@ -1,17 +1,17 @@
-//! Rules of the house that no other tool checks.
+//! Rules of the project that other tools do not check.
 
 use xshell::{Shell, cmd};
 
-/// A file has one reason to exist and fits in a head.
+/// Maximum number of lines of a file.
 const MAX_LINES: usize = 600;
 
-/// The ways to standard output and standard error, which make foreign text harmless and survive a stream that cannot be written;
-/// everybody else goes through them.
+/// The files that may write to standard output and standard error. They escape foreign text and survive a stream that cannot be
+/// written; all others use them.
 const SINKS: [&str; 5] = [
     "harness/report/src/sink.rs",
-    // What a program reads, byte by byte.
+    // Output for programs, byte by byte.
     "harness/cli/src/outputs.rs",
-    // Processes that people do not see: what they say is read by the command.
+    // Processes whose output only the command reads.
     "harness/worker/src/tell.rs",
     "harness/supervise/src/start.rs",
     "harness/emulator/src/report.rs",
@@ -20,7 +20,7 @@ const SINKS: [&str; 5] = [
 /// Checks the files that git tracks.
 ///
 /// # Errors
-/// Every broken rule with its file.
+/// Lists every broken rule with its file.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let files = cmd!(sh, "git ls-files").read()?;
     let mut problems = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// The rules that a file breaks.
+/// Lists the rules that a file breaks.
 fn problems_of(file: &str, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let lines = text.lines().count();
@@ -44,14 +44,14 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
             problems.push(format!("{file}:{}: {rule}: {}", number + 1, line.trim()));
         };
         let stub = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
-        // This list itself is the one place where the words may stand.
+        // This file has the list of words itself.
         if stub.iter().any(|s| line.contains(s)) && file != "ci/src/tidy.rs" {
             broken("a stub");
         }
         if is_product(file) && is_torn(line) {
             broken("a run of spaces within a sentence");
         }
-        // These panic where a machine has no thread left; a Builder says so.
+        // These panic if the machine has no thread left; a Builder returns an error.
         let spawns = ["thread::spawn(", "scope.spawn("];
         if is_product(file) && !tests && spawns.iter().any(|way| line.contains(way)) {
             broken("use std::thread::Builder");
@@ -63,7 +63,7 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Whether a file is part of the command, its worker or its device; what only tests and developers run may print as it likes.
+/// Returns true if a file is part of the command, its worker or its device. Tests and developers' tools may print directly.
 fn is_product(file: &str) -> bool {
     let mut parts = file.split('/');
     let crates = parts.next() == Some("harness");
@@ -71,7 +71,7 @@ fn is_product(file: &str) -> bool {
     crates && name != "chaos" && parts.next() == Some("src") && !file.ends_with("tests.rs")
 }
 
-/// Whether a text of the line has many spaces between two words: a line that was broken and joined again. Tables of examples begin on
+/// Returns true if a string of the line has several spaces between two words, the mark of a broken and rejoined line. Tables begin on
 /// lines of their own.
 fn is_torn(line: &str) -> bool {
     let texts = line.split('"').skip(1).step_by(2);
@@ -82,10 +82,10 @@ fn is_torn(line: &str) -> bool {
     })
 }
 
-/// Whether a line writes to standard output or standard error past the [`SINKS`].
+/// Returns true if a line writes to standard output or standard error directly.
 fn prints(line: &str) -> bool {
     const WAYS: [&str; 4] = ["println!(", "print!(", "::stdout()", "::stderr()"];
-    // Whether somebody looks, a bar that moves, and the descriptor itself.
+    // Terminal checks, progress bars and raw descriptors are allowed.
     const OTHERS: [&str; 3] = ["is_terminal", "ProgressDrawTarget::", "rustix::stdio::"];
     let code = line.split("//").next().unwrap_or_default();
     WAYS.iter().any(|way| code.contains(way)) && !OTHERS.iter().any(|other| code.contains(other))
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_past_the_sinks_is_found() {
+    fn finds_direct_output() {
         let check = |file: &str, line: &str, problems: usize| {
             assert_eq!(problems_of(file, line).len(), problems, "{file}: {line}");
         };
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_panics_where_there_is_none_is_found() {
+    fn finds_threads_that_may_panic_at_start() {
         let check = |text: &str, problems: usize| {
             assert_eq!(
                 problems_of("harness/stacks/src/debian/fetch.rs", text).len(),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_sentence_is_found() {
+    fn finds_strings_with_repeated_spaces() {
         let check = |line: &str, problems: usize| {
             assert_eq!(problems_of("harness/cli/src/stop.rs", line).len(), problems, "{line}");
         };
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn long_files_and_stubs_are_found() {
+    fn finds_long_files_and_stubs() {
         assert_eq!(problems_of("ci/src/a.rs", &"x\n".repeat(MAX_LINES)).len(), 0);
         assert_eq!(problems_of("ci/src/a.rs", &"x\n".repeat(MAX_LINES + 1)).len(), 1);
         assert_eq!(problems_of("ci/src/a.rs", concat!("to", "do!()")).len(), 1);

@@ -1,4 +1,4 @@
-//! Text to trials to plans: whatever the text is, the answer is a plan or mistakes.
+//! Parses text as a case and lowers its trials. Every text gives plans or mistakes.
 
 #![no_main]
 
@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 use case::{Case, Kernels, lower, mistakes};
 use libfuzzer_sys::fuzz_target;
 
-/// What a case may launch. Lowering looks at the names only.
+/// Kernels that a case may launch. Lowering reads only their names.
 static KERNELS: LazyLock<Kernels> =
     LazyLock::new(|| plan::KERNELS.iter().map(|k| (k.name.to_owned(), String::new())).collect());
 
-/// Trials of one case that are lowered: a matrix may have thousands.
+/// Maximum number of trials to lower; a matrix may have thousands.
 const TRIALS: usize = 4;
 
 fuzz_target!(|text: &str| {

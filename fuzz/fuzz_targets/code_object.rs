@@ -1,5 +1,5 @@
-//! Bytes through the HSA calls that load a code object and ask for its symbols, in the order in which the HIP runtime makes
-//! them: whatever the bytes are, the answer is a status.
+//! Passes bytes to the HSA calls that load a code object and query its symbols, in the order of the HIP runtime. Every input gives a
+//! status.
 
 #![no_main]
 

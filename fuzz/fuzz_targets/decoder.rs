@@ -1,5 +1,4 @@
-//! Code of every architecture, decoded by way of the released disassembler and executed with a limit: whatever the bytes
-//! are, the launch ends or traps.
+//! Decodes code of every architecture with the released disassembler and executes it with a limit. Every launch ends or traps.
 //!
 //! Input: a byte for the architecture and the device sanitizer, a byte for the work-items, the twelve bytes of the kernel
 //! descriptor that set up a wave, then code. `libamd_comgr` must be loadable.
@@ -25,7 +24,7 @@ const STEPS: u64 = 256;
 static MEMORY: LazyLock<[Block; 3]> =
     LazyLock::new(|| [Block::new((DESCRIPTOR + CODE) / 8), Block::new(32), Block::new(256)]);
 
-/// Launches the code with all that goes with it, for the architecture that the flags name.
+/// Launches the code with its descriptor, arguments and data, for the architecture that the flags name.
 fn launch(flags: u8, items: u8, fields: &[u8; FIELDS], body: &[u8]) -> Result<Executed, Trap> {
     let [code, arguments, data] = &*MEMORY;
     code.fill(0);
@@ -60,7 +59,7 @@ fn launch(flags: u8, items: u8, fields: &[u8; FIELDS], body: &[u8]) -> Result<Ex
     isa::launch(&launch, &space)
 }
 
-/// Without a disassembler nothing would be fuzzed; an old one lacks architectures, which is no news.
+/// Fails without a disassembler, because nothing would be fuzzed. An old one may lack architectures.
 fn must_disassemble() {
     if let Err(Trap::NoDisassembler { reason }) = launch(0, 0, &[0; FIELDS], &[]) {
         panic!("{reason}");

@@ -1,4 +1,4 @@
-//! Lines of disassembly to operations that run on one wave: whatever the lines are, they are refused or end.
+//! Parses lines of disassembly and executes them on one wave. Every line is rejected, or its execution ends.
 //!
 //! Input: a byte for the architecture and the device sanitizer, then lines.
 
@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
     execute(arch, lanes, text, range.start + 128, &space);
 });
 
-/// Executes instructions, one a line, until one stops. Those that are unknown are passed over.
+/// Executes instructions, one per line, until one stops. Unknown ones are skipped.
 ///
 /// Scalar registers hold small numbers and, in every fourth pair, `pointer`; so do vector registers in every lane.
 fn execute(arch: Arch, lanes: usize, lines: &str, pointer: u64, space: &dyn AddressSpace) {

@@ -1,11 +1,11 @@
-//! What targets share: a device memory of a few buffers, each an allocation of its own, so that the address sanitizer sees
-//! every byte that is touched beside them.
+//! Device memory for the fuzz targets: a few buffers, each an allocation of its own, so that the address sanitizer detects every
+//! access outside of them.
 
 use std::{ops::Range, sync::Arc};
 
 use isa::{AddressSpace, Written};
 
-/// Mapped memory of a few bytes.
+/// A small block of mapped memory.
 pub struct Block(*mut u64, usize);
 
 // SAFETY: the memory lives for ever, and a target uses its blocks from one thread.
@@ -14,20 +14,20 @@ unsafe impl Sync for Block {}
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Of so many zeroed words, for the life of the process.
+    /// Allocates so many zeroed words, for the life of the process.
     pub fn new(words: usize) -> Block {
         let memory = Box::leak(vec![0u64; words].into_boxed_slice()).as_mut_ptr();
         memory.expose_provenance();
         Block(memory, words)
     }
 
-    /// Its addresses.
+    /// Returns the addresses of the block.
     pub fn range(&self) -> Range<u64> {
         let start = self.0.addr() as u64;
         start..start + self.1 as u64 * 8
     }
 
-    /// Sets all words.
+    /// Sets all words of the block.
     pub fn fill(&self, word: u64) {
         for index in 0..self.1 {
             // SAFETY: the word is one of the block.
@@ -35,7 +35,7 @@ impl Block {
         }
     }
 
-    /// Writes bytes to the start of the block, as many as there is room for.
+    /// Writes bytes to the start of the block, as many as fit.
     pub fn put(&self, offset: usize, bytes: &[u8]) {
         let bytes = &bytes[..bytes.len().min((self.1 * 8).saturating_sub(offset))];
         // SAFETY: what is left of the block after `offset` is as long at least.
@@ -49,13 +49,13 @@ impl Block {
     }
 }
 
-/// The memory that a kernel sees.
+/// The memory of a kernel.
 pub struct Space<'a> {
-    /// Its blocks.
+    /// The mapped blocks.
     pub blocks: &'a [Block],
-    /// Whether the device sanitizer looks on.
+    /// True if the device sanitizer is on.
     pub is_watched: bool,
-    /// Memory of which it is known what was written.
+    /// Shadow of the written bytes.
     pub written: Option<Arc<Written>>,
 }
 

@@ -1,5 +1,5 @@
-//! Tests drawn from AMD's own programs for the libraries above HIP, each in a process of its own with a limit, and what became of
-//! each: counted, never assumed.
+//! Runs tests drawn from AMD's own programs for the libraries above HIP, each in a process of its own with a time limit, and counts
+//! their outcomes.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, built};
 
-/// What `--with` calls a library, and the folder of its tests below the stack's `usr/libexec/rocm`.
+/// Name of a library as in `--with`, and the folder of its tests below the stack's `usr/libexec/rocm`.
 const SUITES: &[(&str, &str)] = &[
     ("hipblas", "libhipblas3-tests"),
     ("hipcub", "libhipcub-tests"),
@@ -30,33 +30,33 @@ const SUITES: &[(&str, &str)] = &[
     ("rocwmma", "librocwmma-tests"),
 ];
 
-/// Suites that draw some of their tests themselves, and are told with which seed.
+/// Suites that draw some of their tests themselves and take a seed.
 const SEEDED: &[&str] = &["hipfft", "rocfft"];
 
-/// What the programs are told of data that Debian installs below `usr/share`, and that they name each test.
+/// Environment of the programs: folders of data that Debian installs below `usr/share`, and an option to print each test's name.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("HIPSOLVER_TEST_DATA", "usr/share/libhipsolver1-tests/data"),
     ("ROCSPARSE_CLIENTS_TEST_DATA_DIR", "usr/share/librocsparse1-tests/data/"),
 ];
 
-/// Listing takes seconds, where a program makes its tests from a file of 300 MB.
+/// Time limit for listing tests, in seconds; some programs make their tests from a file of 300 MB.
 const LISTING: &str = "300";
 
-/// What is drawn.
+/// Parameters of a draw.
 #[derive(Debug, PartialEq)]
 pub(super) struct Draw {
     seed: u64,
     gfx: Vec<String>,
-    /// Of each program, at most.
+    /// Maximum number of tests of each program.
     tests: usize,
-    /// For each test, in seconds.
+    /// Time limit of each test, in seconds.
     limit: u32,
-    /// `rocprim` or `rocprim/test_block_scan`; none means all.
+    /// Suites or programs, for example `rocprim` or `rocprim/test_block_scan`; empty for all.
     names: Vec<String>,
 }
 
 impl Draw {
-    /// From `seed=7 gfx=gfx1151,gfx90a tests=24 limit=60 NAME...`.
+    /// Parses `seed=7 gfx=gfx1151,gfx90a tests=24 limit=60 NAME...`.
     pub(super) fn parse(words: &[String]) -> Result<Self, String> {
         let mut draw =
             Self { seed: 1, gfx: vec!["gfx1151".into()], tests: 24, limit: 60, names: vec![] };
@@ -82,19 +82,19 @@ impl Draw {
         Ok(draw)
     }
 
-    /// Whether a program of a suite is wanted.
+    /// Returns true if the draw includes a program of a suite.
     fn wants(&self, suite: &str, program: &str) -> bool {
         let path = format!("{suite}/{program}");
         self.names.is_empty() || self.names.iter().any(|name| name == suite || *name == path)
     }
 
-    /// The tests that this seed draws of those listed: the same ones on every architecture that has them.
+    /// Draws from the listed tests, the same ones on every architecture that has them.
     fn of<'a>(&self, listed: &[&'a str]) -> Vec<&'a str> {
         drawn_of(self.seed, listed, self.tests)
     }
 }
 
-/// So many of those listed as a seed draws: the seed and the names decide, and nothing else.
+/// Draws `number` of the listed names. The result depends only on the seed and the names.
 pub(crate) fn drawn_of<'a>(seed: u64, listed: &[&'a str], number: usize) -> Vec<&'a str> {
     let key = |name: &&str| {
         name.bytes().fold(device::mix(seed), |hash, byte| device::mix(hash ^ u64::from(byte)))
@@ -110,18 +110,18 @@ fn suite_of(name: &str) -> Option<&'static (&'static str, &'static str)> {
     SUITES.iter().find(|(known, _)| *known == suite)
 }
 
-/// What became of one test.
+/// Outcome of one test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     Passed,
-    /// By the program itself.
+    /// The program itself skipped it.
     Skipped,
-    /// It did not end within the limit.
+    /// The test did not end within the time limit.
     Unfinished,
     Failed,
-    /// The emulated device lacks something, and says so.
+    /// The emulated device reported an unsupported feature.
     Gap,
-    /// The program ended without a word about the test, or badly after it.
+    /// The program ended without a result of the test, or with a failure after it.
     Crashed,
 }
 
@@ -139,10 +139,10 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// From the exit status of `timeout` (none: ended by a signal) and all that was printed. A test has a name where the program
-    /// has a list; else the status alone tells.
+    /// Reads the outcome from the exit status of `timeout` (`None` if a signal ended it) and the output. Without a test's name, which
+    /// programs without a list lack, the status alone decides.
     fn of(status: Option<i32>, said: &str, test: Option<&str>) -> Self {
-        let told = |word: &str| {
+        let reported = |word: &str| {
             said.lines().any(|line| {
                 let rest = line.trim_start().strip_prefix(word).map(str::trim_start);
                 let name = rest.map(|rest| rest.split([' ', ',']).next().unwrap_or(rest));
@@ -154,11 +154,11 @@ impl Outcome {
             Self::Gap
         } else if matches!(status, Some(124 | 137)) {
             Self::Unfinished
-        } else if told("[  FAILED  ]") {
+        } else if reported("[  FAILED  ]") {
             Self::Failed
-        } else if ended && told("[  SKIPPED ]") {
+        } else if ended && reported("[  SKIPPED ]") {
             Self::Skipped
-        } else if ended && (test.is_none() || told("[       OK ]")) {
+        } else if ended && (test.is_none() || reported("[       OK ]")) {
             Self::Passed
         } else {
             Self::Crashed
@@ -170,7 +170,7 @@ impl Outcome {
     }
 }
 
-/// The tests of a program, as `--gtest_list_tests` prints them, without those that AMD has disabled.
+/// Returns the tests that `--gtest_list_tests` printed, without those that AMD disabled.
 fn listed(text: &str) -> Vec<String> {
     let mut suite = None;
     let mut tests = Vec::new();
@@ -186,7 +186,7 @@ fn listed(text: &str) -> Vec<String> {
     tests
 }
 
-/// Draws and runs.
+/// Draws tests, runs them and prints their outcomes.
 pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
     let program = built(sh)?;
     let suites: Vec<_> = SUITES
@@ -217,7 +217,7 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
             if SEEDED.contains(suite) {
                 own.push(format!("--seed={}", draw.seed));
             }
-            // As AMD's `run-tests` do: some programs have libraries of their own.
+            // Some programs have their own libraries; AMD's `run-tests` scripts set this variable too.
             let beside = format!("LD_LIBRARY_PATH={}", folder.display());
             let on = ["--device", "emulated", "--gfx", gfx, "--env", &beside];
             let exec = |limit: &str, test: &PathBuf, arguments: &[String]| {
@@ -241,7 +241,7 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
                         worth.push(format!("  {outcome}: {one}"));
                     }
                 };
-                // Programs that are not GoogleTest's do not know what was asked and have run as a whole. A list may be cut short.
+                // Programs without GoogleTest ignore the option and ran as a whole; a list may also be cut off.
                 if list.is_empty() || !output.status.success() {
                     count(outcome(&output, None), "the program");
                 }
@@ -249,14 +249,18 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
                     let output = exec(limit.as_str(), &test, &[format!("--gtest_filter={one}")])?;
                     count(outcome(&output, Some(one)), one);
                 }
-                println!("{suite}/{name} on {gfx}: {}; it lists {}", told(&counts), list.len());
+                println!(
+                    "{suite}/{name} on {gfx}: {}; it lists {}",
+                    format_counts(&counts),
+                    list.len()
+                );
                 worth.iter().for_each(|line| println!("{line}"));
                 for (outcome, count) in counts {
                     *total.entry(outcome).or_default() += count;
                 }
             }
         }
-        println!("{gfx}, seed {}: {}", draw.seed, told(&total));
+        println!("{gfx}, seed {}: {}", draw.seed, format_counts(&total));
         bad += total.iter().filter(|(outcome, _)| outcome.is_bad()).map(|(_, n)| n).sum::<usize>();
     }
     if bad > 0 {
@@ -270,14 +274,14 @@ fn outcome(output: &Output, test: Option<&str>) -> Outcome {
     Outcome::of(output.status.code(), &String::from_utf8_lossy(&said), test)
 }
 
-/// `23 passed, 1 failed`.
-pub(crate) fn told(counts: &BTreeMap<Outcome, usize>) -> String {
+/// Formats counts, for example `23 passed, 1 failed`.
+pub(crate) fn format_counts(counts: &BTreeMap<Outcome, usize>) -> String {
     let parts: Vec<_> =
         counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
     if parts.is_empty() { "nothing was drawn".to_owned() } else { parts.join(", ") }
 }
 
-/// The programs of a folder in the order of their names, without scripts and libraries.
+/// Returns the programs of a folder sorted by name, without scripts and libraries.
 fn programs(folder: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_is_said_in_words() {
+    fn parses_the_parameters_of_a_draw() {
         let draw =
             Draw::parse(&words("seed=7 gfx=gfx90a,gfx1201 tests=3 limit=9 rocprim")).unwrap();
         assert_eq!((draw.seed, draw.tests, draw.limit), (7, 3, 9));
@@ -317,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_and_nothing_else() {
+    fn draws_by_the_seed_alone() {
         let all: Vec<String> = (0..500).map(|n| format!("Suite/{n}.Test")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         let draw = |seed: &str| Draw::parse(&words(seed)).unwrap();
@@ -332,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_listed_as_googletest_does() {
+    fn lists_tests_as_googletest_does() {
         let text = "Running main() from gtest_main.cc\nA/0.  # TypeParam = p<int, 4u>\n  One\n  \
                     DISABLED_Two\nB.\n  Three/0  # GetParam() = 7\nDISABLED_C.\n  Four\n";
         assert_eq!(listed(text), ["A/0.One", "B.Three/0"]);
@@ -340,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_to_pass_has_not_passed() {
+    fn passes_only_tests_that_report_it() {
         let of = |status, said: &str| Outcome::of(status, said, Some("A.B"));
         let ok = "[ RUN      ] A.B\n[       OK ] A.B (3 ms)\n[  PASSED  ] 1 test.\n";
         assert_eq!(of(Some(0), ok), Outcome::Passed);
@@ -353,7 +357,11 @@ mod tests {
         assert_eq!(of(Some(0), "[  SKIPPED ] A.B (0 ms)\n"), Outcome::Skipped);
         assert_eq!(of(Some(124), "[ RUN      ] A.B\n"), Outcome::Unfinished);
         let gap = format!("rocrepro-device: gap: kernel k: x\n{ok}");
-        assert_eq!(of(Some(0), &gap), Outcome::Gap, "what a gap gave is no result");
+        assert_eq!(
+            of(Some(0), &gap),
+            Outcome::Gap,
+            "an unsupported feature invalidates the result"
+        );
         assert_eq!(Outcome::of(Some(0), "", None), Outcome::Passed);
         assert_eq!(Outcome::of(Some(1), "", None), Outcome::Crashed);
         assert!(Outcome::Failed.is_bad() && !Outcome::Unfinished.is_bad());

@@ -15,12 +15,12 @@ use supervise::Cancel;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    // nextest starts a process for each trial, and names it.
+    // nextest starts a process for each trial, with the trial's name.
     let named: Vec<&str> = match arguments.exact {
         true => arguments.filter.iter().map(String::as_str).collect(),
         false => Vec::new(),
     };
-    // The tests live as long as the process; so do what they borrow.
+    // The tests live as long as the process, and so must what they borrow.
     let library: &'static CaseLibrary = match CaseLibrary::load_named(None, &named) {
         Ok(library) => Box::leak(Box::new(library)),
         Err(stop) => return rocrepro::stopped(&stop),
@@ -38,20 +38,20 @@ fn main() -> ExitCode {
         })
         .collect();
     let code = libtest_mimic::run(&arguments, tests).exit_code();
-    // With the last test the session goes, and its temporary files with it.
+    // Dropping the session removes its temporary files.
     let scratch =
         shared.get().and_then(|opened| Some(opened.as_ref().ok()?.0.scratch_folder().to_owned()));
     drop(shared);
     match scratch {
         Some(folder) if folder.exists() => {
-            eprintln!("error: the run has left `{}`", folder.display());
+            eprintln!("error: the run left `{}` behind", folder.display());
             ExitCode::FAILURE
         }
         _ => code,
     }
 }
 
-/// What all tests share, opened by the first one that runs: `--list` needs no ROCm.
+/// Session of all tests, opened by the first one that runs, so that `--list` needs no ROCm.
 type Shared = OnceLock<Result<(Session, Cancel), String>>;
 
 fn open(shared: &Shared) -> Result<&(Session, Cancel), Failed> {

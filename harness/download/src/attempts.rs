@@ -1,4 +1,4 @@
-//! One request after the other, until one is answered as it should be.
+//! Requests to a host, repeated after failures.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -10,33 +10,36 @@ use ureq::http::{Response, StatusCode, header};
 use ureq::typestate::WithoutBody;
 use ureq::{Body, RequestBuilder};
 
-use crate::{Event, Failure, Http, LONGEST_WAIT, LOOK, Progress, TRIES, network, text_header};
+use crate::{
+    CANCEL_INTERVAL, DownloadError, DownloadEvent, DownloadProgress, Http, LONGEST_WAIT, TRIES,
+    network, text_header,
+};
 
-/// Why a request has no answer.
-pub(crate) enum Call {
-    /// The caller called it off.
-    Off,
+/// Reason why a request has no answer.
+pub(crate) enum RequestError {
+    Cancelled,
     Failed(String),
 }
 
-/// The answer to a request. A thread waits for it, because who waits for a host's first byte hears nothing else.
-pub(crate) fn called(
+/// Sends a request and returns its answer. A thread waits for the answer, because waiting for a host's first byte cannot be
+/// cancelled.
+pub(crate) fn send_request(
     request: RequestBuilder<WithoutBody>,
     cancel: &AtomicBool,
-) -> Result<Response<Body>, Call> {
+) -> Result<Response<Body>, RequestError> {
     let (send, answer) = sync_channel(1);
     let thread = std::thread::Builder::new().name("request".into()).spawn(move || {
-        // Nobody listens any more where the request was called off.
+        // The receiver is gone if the request was cancelled.
         let _ = send.send(request.call());
     });
-    thread.map_err(|error| Call::Failed(error.to_string()))?;
+    thread.map_err(|error| RequestError::Failed(error.to_string()))?;
     loop {
-        match answer.recv_timeout(LOOK) {
-            Ok(answer) => return answer.map_err(|error| Call::Failed(error.to_string())),
+        match answer.recv_timeout(CANCEL_INTERVAL) {
+            Ok(answer) => return answer.map_err(|error| RequestError::Failed(error.to_string())),
             Err(RecvTimeoutError::Timeout) if !cancel.load(Ordering::Relaxed) => {}
-            Err(RecvTimeoutError::Timeout) => return Err(Call::Off),
+            Err(RecvTimeoutError::Timeout) => return Err(RequestError::Cancelled),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Call::Failed("the request ended without an answer".to_owned()));
+                return Err(RequestError::Failed("the request ended without an answer".to_owned()));
             }
         }
     }
@@ -45,19 +48,19 @@ pub(crate) fn called(
 /// A failed attempt that may be repeated.
 pub(crate) struct Trouble {
     reason: String,
-    /// What the host asked for.
+    /// Time that the host asked to wait.
     after: Option<Duration>,
     from: Origin,
 }
 
-/// Who made a trouble.
+/// Origin of a failed attempt.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Origin {
-    /// The way to the host.
+    /// The network.
     Network,
     /// The host, for this address.
     Host,
-    /// The host, for all who ask too often.
+    /// The host's rate limit.
     Limit,
 }
 
@@ -68,13 +71,13 @@ impl From<String> for Trouble {
 }
 
 impl Trouble {
-    /// What it is after the last attempt.
-    pub(crate) fn failure(&self, url: &str) -> Failure {
+    /// Returns the error of the download after the last attempt.
+    pub(crate) fn failure(&self, url: &str) -> DownloadError {
         let (url, status, after) = (url.to_owned(), self.reason.clone(), self.after);
         match self.from {
             Origin::Network => network(&url, &format!("{status} after {TRIES} attempts")),
-            Origin::Host => Failure::Refused { url, status },
-            Origin::Limit => Failure::Limited { url, status, after },
+            Origin::Host => DownloadError::Refused { url, status },
+            Origin::Limit => DownloadError::Limited { url, status, after },
         }
     }
 }
@@ -84,25 +87,32 @@ pub(crate) struct Attempts<'a> {
     pub(crate) failed: u32,
     backoff: Duration,
     cancel: &'a AtomicBool,
-    progress: &'a Progress<'a>,
+    progress: &'a DownloadProgress<'a>,
 }
 
 impl<'a> Attempts<'a> {
-    pub(crate) fn new(http: &Http, cancel: &'a AtomicBool, progress: &'a Progress<'a>) -> Self {
+    pub(crate) fn new(
+        http: &Http,
+        cancel: &'a AtomicBool,
+        progress: &'a DownloadProgress<'a>,
+    ) -> Self {
         Self { failed: 0, backoff: http.backoff, cancel, progress }
     }
 
-    /// Waits before the next attempt; an error after the last or when the fetch was called off.
+    /// Waits before the next attempt.
+    ///
+    /// # Errors
+    /// This was the last attempt, or the download was cancelled.
     pub(crate) fn wait(&mut self, trouble: &Trouble) -> Result<(), ()> {
         self.failed += 1;
-        // A host that wants an hour's rest is not asked again within it.
+        // A host that asks for a long pause, for example an hour, is not asked again.
         let too_long = trouble.after.is_some_and(|after| after > LONGEST_WAIT);
         if self.failed >= TRIES || too_long {
             return Err(());
         }
         let own = self.backoff * 2u32.pow(self.failed - 1);
         let after = trouble.after.unwrap_or(own);
-        (self.progress)(Event::Retry { reason: &trouble.reason, after });
+        (self.progress)(DownloadEvent::Retry { reason: &trouble.reason, after });
         let end = Instant::now() + after;
         while Instant::now() < end {
             if self.cancel.load(Ordering::Relaxed) {
@@ -114,12 +124,12 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Whether an answer asks for another attempt.
-pub(crate) fn judge(response: &Response<Body>) -> Option<Trouble> {
+/// Returns the failure of an answer after which another attempt makes sense.
+pub(crate) fn retryable_failure(response: &Response<Body>) -> Option<Trouble> {
     let status = response.status();
     let number = |name| text_header(response, name)?.parse::<u64>().ok();
     let after = number(header::RETRY_AFTER).map(Duration::from_secs);
-    // GitHub says 403 to those who asked too often, with what is left of their requests and when there are more:
+    // GitHub's rate limit answers 403 with the remaining requests and the time of the reset:
     // https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api.
     let none_left = number(header::HeaderName::from_static("x-ratelimit-remaining")) == Some(0);
     let reset = number(header::HeaderName::from_static("x-ratelimit-reset")).filter(|_| none_left);
@@ -136,7 +146,7 @@ pub(crate) fn judge(response: &Response<Body>) -> Option<Trouble> {
     Some(Trouble { reason: status.to_string(), after, from: origin })
 }
 
-/// S3 answers 403 for a key that is missing where listing is not allowed.
-pub(crate) fn missing(status: StatusCode) -> bool {
+/// Returns true if the file is missing. S3 answers 403 for a missing key if listing is not allowed.
+pub(crate) fn is_missing(status: StatusCode) -> bool {
     matches!(status, StatusCode::NOT_FOUND | StatusCode::FORBIDDEN | StatusCode::GONE)
 }

@@ -1,9 +1,9 @@
 use std::path::Path;
 
-use crate::Failure;
+use crate::DownloadError;
 
-/// The most bytes that an answer may have, with the reason. Every download has one: a host that sends without an end would fill the
-/// disk or the memory.
+/// Maximum size of an answer in bytes, with the reason. Every download has one, because an endless answer would fill the disk or the
+/// memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     pub(crate) most: u64,
@@ -13,7 +13,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// A bound of so many bytes. The reason is a clause that ends a message, such as `the lock says its size`.
+    /// Creates a bound in bytes. The reason is a clause that ends a message, for example `the lock says its size`.
     pub const fn new(most: u64, why: &'static str) -> Self {
         Self { most, why, disk: false }
     }
@@ -28,16 +28,16 @@ impl Bound {
         }
     }
 
-    /// Bytes.
+    /// Returns the maximum size in bytes.
     pub fn most(self) -> u64 {
         self.most
     }
 
-    pub(crate) fn failure(self, url: &str) -> Failure {
+    pub(crate) fn failure(self, url: &str) -> DownloadError {
         let (url, most, why) = (url.to_owned(), self.most, self.why);
         match self.disk {
-            true => Failure::NoSpace { url, free: most },
-            false => Failure::TooLong { url, most, why },
+            true => DownloadError::NoSpace { url, free: most },
+            false => DownloadError::TooLong { url, most, why },
         }
     }
 }

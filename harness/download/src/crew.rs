@@ -1,5 +1,5 @@
-/// Runs `work` on as many threads at once and returns when all are done. Where the machine has no more threads, the calling one works
-/// too: it is slower, and no worse.
+/// Runs `work` on so many threads and returns when all are done. If the machine has no more threads, the calling one works too, which
+/// is only slower.
 pub fn crew(threads: usize, work: impl Fn() + Sync) {
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -18,7 +18,7 @@ mod tests {
     use super::crew;
 
     #[test]
-    fn each_of_a_crew_works_once() {
+    fn runs_the_work_once_on_each_thread() {
         let done = AtomicUsize::new(0);
         crew(7, || {
             done.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! Downloads that survive what hosts do: redirects, requests to wait, cut connections.
+//! Downloads that survive redirects, rate limits and broken connections.
 //!
-//! It knows nothing of what is downloaded.
+//! The crate knows nothing of the contents of the files.
 
 #![forbid(unsafe_code)]
 
@@ -18,137 +18,138 @@ use std::time::{Duration, Instant};
 use ureq::http::{Response, StatusCode, header};
 use ureq::{Agent, Body};
 
-use attempts::{Attempts, Call, Trouble, called, judge, missing};
+use attempts::{Attempts, RequestError, Trouble, is_missing, retryable_failure, send_request};
 pub use bound::Bound;
 pub use crew::crew;
 
-/// Attempts without a single new byte.
+/// Maximum number of successive attempts without a new byte.
 const TRIES: u32 = 5;
 
-/// The longest that a host is waited for, whatever it asks.
+/// Maximum time to wait for a host that asks for a pause.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-/// A connection over which no byte came for so long is given up, and the download goes on with the next.
+/// Maximum silence of a connection; then the download continues with a new one.
 const STALL: Duration = Duration::from_secs(60);
 
-/// The same for one that drips: 11 GB at 1 MB/s take three hours.
+/// Maximum time of one connection: 11 GB at 1 MB/s take three hours.
 const ATTEMPT: Duration = Duration::from_secs(4 * 60 * 60);
 
-/// How often somebody who waits for bytes looks whether the download was called off.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which a wait for bytes checks whether the download was cancelled.
+const CANCEL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a download is doing.
+/// An event of a download, for progress displays.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Event<'a> {
+pub enum DownloadEvent<'a> {
     /// Bytes arrive.
     Download {
-        /// What is downloaded, in the caller's words.
+        /// The caller's name for the file.
         name: &'a str,
-        /// Bytes there.
+        /// Bytes so far.
         done: u64,
-        /// Bytes in all, if known.
+        /// Size of the file in bytes, if known.
         total: Option<u64>,
     },
     /// The connection broke or the host asked to wait; the download goes on where it stopped.
     Retry {
-        /// What happened.
+        /// The failure.
         reason: &'a str,
-        /// When it goes on.
+        /// Time until the next attempt.
         after: Duration,
     },
 }
 
-/// Gets the events.
-pub type Progress<'a> = dyn Fn(Event<'_>) + Sync + 'a;
+/// Callback that receives the events.
+pub type DownloadProgress<'a> = dyn Fn(DownloadEvent<'_>) + Sync + 'a;
 
-/// Why something could not be had.
+/// DownloadError of a download.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Failure {
-    /// The host says that it is not there.
-    #[error("{url} is not there")]
+pub enum DownloadError {
+    /// The host does not have the file.
+    #[error("{url}: not found")]
     Missing {
-        /// Its address.
+        /// Address.
         url: String,
     },
-    /// The host does not answer, or not with it, after all attempts.
+    /// The host did not answer, or not with the file, in all attempts.
     #[error("{url}: {reason}")]
     Network {
-        /// Its address.
+        /// Address.
         url: String,
-        /// What happened.
+        /// The failure.
         reason: String,
     },
-    /// The host is there and says that it cannot give this, after all attempts.
+    /// The host refused the file in all attempts.
     #[error("{url}: {status} after {TRIES} attempts")]
     Refused {
-        /// Its address.
+        /// Address.
         url: String,
-        /// What it answered, such as `500 Internal Server Error`.
+        /// The answer, for example `500 Internal Server Error`.
         status: String,
     },
-    /// The host limits how many requests it answers.
-    #[error("{url}: the host limits its answers ({status}){}", asked(.after))]
+    /// The host limits the rate of requests.
+    #[error("{url}: rate-limited ({status}){}", requested_pause(.after))]
     Limited {
-        /// Its address.
+        /// Address.
         url: String,
-        /// What it answered, such as `429 Too Many Requests`.
+        /// The answer, for example `429 Too Many Requests`.
         status: String,
-        /// What it asks to wait.
+        /// Time that the host asks to wait.
         after: Option<Duration>,
     },
     /// The host sends more than the download may have.
     #[error("{url}: an answer of more than {most} bytes; {why}")]
     TooLong {
-        /// Its address.
+        /// Address.
         url: String,
-        /// The bound.
+        /// The bound in bytes.
         most: u64,
-        /// Why it is the bound.
+        /// The reason for the bound.
         why: &'static str,
     },
     /// The disk has less space than the host sends.
     #[error("{url}: it is larger than the {} MB that the disk has free", .free / 1_000_000)]
     NoSpace {
-        /// Its address.
+        /// Address.
         url: String,
-        /// Bytes.
+        /// Free space in bytes.
         free: u64,
     },
-    /// A page for people in place of a file: a hotel's portal, a proxy.
+    /// A web page instead of the file, for example of a hotel's portal or a proxy.
     #[error("{url}: a page in HTML came in its place; does a portal or a proxy want a login?")]
     Page {
-        /// Its address.
+        /// Address.
         url: String,
     },
     /// The host has other bytes than at the download's start.
     #[error("{name} changed on the host while it was downloaded")]
     Changed {
-        /// What was downloaded, in the caller's words.
+        /// The caller's name for the file.
         name: String,
     },
-    /// The caller called it off.
-    #[error("the download was called off")]
+    /// The caller cancelled the download.
+    #[error("the download was cancelled")]
     Cancelled,
 }
 
-fn asked(after: &Option<Duration>) -> String {
-    after.map_or_else(String::new, |after| format!(" and asks to wait {} s", after.as_secs()))
+fn requested_pause(after: &Option<Duration>) -> String {
+    after.map_or_else(String::new, |after| format!("; the host asks to wait {} s", after.as_secs()))
 }
 
-/// A client.
+/// An HTTP client.
 #[derive(Clone, Debug)]
 pub struct Http {
     agent: Agent,
-    /// What is waited before the first new attempt where the host does not say; it doubles.
+    /// Time before the second attempt, if the host asks for none; it doubles with each further attempt.
     backoff: Duration,
-    /// A connection that is silent for so long is given up.
+    /// Maximum silence of a connection.
     stall: Duration,
 }
 
 impl Http {
-    /// A client that waits so long before the second attempt, where the host does not say; it doubles.
+    /// Creates a client that waits for `backoff` before the second attempt, unless the host asks for another time. The time doubles with
+    /// each further attempt.
     pub fn new(backoff: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -160,28 +161,28 @@ impl Http {
         Self { agent: Agent::new_with_config(config), backoff, stall: STALL }
     }
 
-    /// The same client that gives a silent connection up after another time.
+    /// Sets the maximum silence of a connection.
     pub fn with_stall(mut self, stall: Duration) -> Self {
         self.stall = stall;
         self
     }
 
-    /// Returns a whole text within the bound, with the content type that the host gave it. The flag cancels the request.
+    /// Returns a whole text within the bound, and its content type. The flag cancels the request.
     ///
     /// # Errors
-    /// [`Failure`], after several attempts where they may help.
+    /// The download failed, after several attempts if they make sense.
     pub fn text(
         &self,
         url: &str,
         accept: &str,
         bound: Bound,
         cancel: &AtomicBool,
-    ) -> Result<(String, String), Failure> {
+    ) -> Result<(String, String), DownloadError> {
         let mut attempts = Attempts::new(self, cancel, &|_| ());
         loop {
             let request = self.agent.get(url).header(header::ACCEPT, accept);
-            let reason = match called(request, cancel) {
-                Err(Call::Off) => return Err(Failure::Cancelled),
+            let reason = match send_request(request, cancel) {
+                Err(RequestError::Cancelled) => return Err(DownloadError::Cancelled),
                 Ok(response) if response.status().is_success() => {
                     let kind = text_header(&response, header::CONTENT_TYPE).unwrap_or_default();
                     match self.whole(response, bound, cancel) {
@@ -190,23 +191,23 @@ impl Http {
                         Err(error) => Trouble::from(error.to_string()),
                     }
                 }
-                Ok(response) => match judge(&response) {
+                Ok(response) => match retryable_failure(&response) {
                     Some(trouble) => trouble,
-                    None if missing(response.status()) => {
-                        return Err(Failure::Missing { url: url.to_owned() });
+                    None if is_missing(response.status()) => {
+                        return Err(DownloadError::Missing { url: url.to_owned() });
                     }
                     None => return Err(network(url, response.status().as_str())),
                 },
-                Err(Call::Failed(error)) => Trouble::from(error),
+                Err(RequestError::Failed(error)) => Trouble::from(error),
             };
             attempts.wait(&reason).map_err(|()| match cancel.load(Ordering::Relaxed) {
-                true => Failure::Cancelled,
+                true => DownloadError::Cancelled,
                 false => reason.failure(url),
             })?;
         }
     }
 
-    /// Reads a whole answer; none where it is longer than the bound.
+    /// Reads a whole answer, or returns `None` if it is longer than the bound.
     fn whole(
         &self,
         response: Response<Body>,
@@ -227,32 +228,32 @@ impl Http {
     /// Begins a download within the bound; see [`Download`].
     ///
     /// # Errors
-    /// [`Failure`], where the host has no answer that a download could begin with.
+    /// The host has no answer with which a download could begin.
     pub fn open<'a>(
         &'a self,
         url: &'a str,
         name: &'a str,
         bound: Bound,
         cancel: &'a AtomicBool,
-        progress: &'a Progress<'a>,
-    ) -> Result<Download<'a>, Failure> {
-        self.resume(url, name, Part::default(), bound, cancel, progress)
+        progress: &'a DownloadProgress<'a>,
+    ) -> Result<Download<'a>, DownloadError> {
+        self.resume(url, name, PartialDownload::default(), bound, cancel, progress)
     }
 
-    /// Goes on with a download of which an earlier process has the first bytes, which count for the bound. Without an entity tag only a checksum of the whole
-    /// tells whether they are those of the same file.
+    /// Continues a download of which an earlier process has the first bytes, which count for the bound. Without an entity tag only a
+    /// checksum of the whole shows whether they belong to the same file.
     ///
     /// # Errors
-    /// Those of [`Http::open`], and [`Failure::Changed`] where it is another file by now.
+    /// Those of [`Http::open`], and [`DownloadError::Changed`] if the host has another file by now.
     pub fn resume<'a>(
         &'a self,
         url: &'a str,
         name: &'a str,
-        Part { there: at, size: total, etag }: Part,
+        PartialDownload { there: at, size: total, etag }: PartialDownload,
         bound: Bound,
         cancel: &'a AtomicBool,
-        progress: &'a Progress<'a>,
-    ) -> Result<Download<'a>, Failure> {
+        progress: &'a DownloadProgress<'a>,
+    ) -> Result<Download<'a>, DownloadError> {
         let mut download = Download {
             http: self,
             url,
@@ -266,7 +267,7 @@ impl Http {
             total,
             etag,
             failure: None,
-            told: Instant::now(),
+            reported: Instant::now(),
         };
         if download.total == Some(download.at) {
             return Ok(download);
@@ -278,39 +279,39 @@ impl Http {
     }
 }
 
-/// What an earlier process has of a file.
+/// The first bytes of a file, which an earlier process downloaded.
 #[derive(Clone, Debug, Default)]
-pub struct Part {
-    /// How many bytes, from the first one on.
+pub struct PartialDownload {
+    /// Number of bytes.
     pub there: u64,
-    /// How many there are in all, if known.
+    /// Size of the file in bytes, if known.
     pub size: Option<u64>,
-    /// The host's name for the file's content, if known.
+    /// The host's entity tag of the file, if known.
     pub etag: Option<String>,
 }
 
-/// The bytes of a file. A connection that breaks is opened again where it stopped, if the file is still the same.
+/// The bytes of a file. After a broken connection the download continues where it stopped, if the file is still the same.
 ///
-/// Decoders hide why a read failed, so the reason is kept in [`Download::failure`].
+/// Decoders hide the reason of a failed read, so that [`Download::failure`] keeps it.
 pub struct Download<'a> {
     http: &'a Http,
     url: &'a str,
     name: &'a str,
     bound: Bound,
-    progress: &'a Progress<'a>,
+    progress: &'a DownloadProgress<'a>,
     attempts: Attempts<'a>,
     cancel: &'a AtomicBool,
     body: Option<Incoming>,
     at: u64,
     total: Option<u64>,
     etag: Option<String>,
-    /// Why a read failed.
-    pub failure: Option<Failure>,
-    told: Instant,
+    /// The reason of the last failed read.
+    pub failure: Option<DownloadError>,
+    reported: Instant,
 }
 
-/// The bytes of one connection. They are read by a thread, because a read that waits for the network hears neither that the
-/// download was called off nor that nothing comes any more.
+/// The bytes of one connection. A thread reads them, because a read that waits for the network detects neither a cancellation nor
+/// silence.
 struct Incoming {
     chunks: Receiver<io::Result<Vec<u8>>>,
     chunk: io::Cursor<Vec<u8>>,
@@ -324,7 +325,7 @@ impl Incoming {
                 let mut chunk = vec![0; 1 << 16];
                 let read = body.read(&mut chunk).map(|n| chunk.truncate(n));
                 let last = read.is_err() || chunk.is_empty();
-                // Nobody listens any more where the download has ended.
+                // The receiver is gone if the download has ended.
                 if send.send(read.map(|()| chunk)).is_err() || last {
                     return;
                 }
@@ -345,7 +346,7 @@ impl Incoming {
                 0 => {}
                 n => return Ok(n),
             }
-            match self.chunks.recv_timeout(LOOK) {
+            match self.chunks.recv_timeout(CANCEL_INTERVAL) {
                 Ok(Ok(chunk)) if chunk.is_empty() => return Ok(0),
                 Ok(chunk) => self.chunk = io::Cursor::new(chunk?),
                 Err(RecvTimeoutError::Disconnected) => return Ok(0),
@@ -363,32 +364,32 @@ impl Incoming {
 }
 
 impl Download<'_> {
-    /// Bytes so far, those of an earlier process included.
+    /// Returns the number of bytes so far, including those of an earlier process.
     pub fn bytes(&self) -> u64 {
         self.at
     }
 
-    /// Bytes in all, if known.
+    /// Returns the size of the file in bytes, if known.
     pub fn size(&self) -> Option<u64> {
         self.total
     }
 
-    /// The host's name for the content, if it gives one.
+    /// Returns the host's entity tag of the file, if it sent one.
     pub fn etag(&self) -> Option<&str> {
         self.etag.as_deref()
     }
 
-    fn fail(&mut self, failure: Failure) -> io::Error {
+    fn fail(&mut self, failure: DownloadError) -> io::Error {
         let error = io::Error::other(failure.to_string());
         self.failure = Some(failure);
         error
     }
 
-    /// Connects, or connects again at the byte that comes next.
+    /// Connects, or reconnects at the next byte.
     fn connect(&mut self) -> io::Result<()> {
         loop {
             if self.cancel.load(Ordering::Relaxed) {
-                return Err(self.fail(Failure::Cancelled));
+                return Err(self.fail(DownloadError::Cancelled));
             }
             let mut request = self.http.agent.get(self.url);
             if self.at > 0 {
@@ -397,13 +398,13 @@ impl Download<'_> {
                     request = request.header(header::IF_RANGE, etag);
                 }
             }
-            let trouble = match called(request, self.cancel) {
-                Ok(response) => match judge(&response) {
+            let trouble = match send_request(request, self.cancel) {
+                Ok(response) => match retryable_failure(&response) {
                     Some(trouble) => trouble,
                     None => return self.accept(response),
                 },
-                Err(Call::Off) => return Err(self.fail(Failure::Cancelled)),
-                Err(Call::Failed(error)) => Trouble::from(error),
+                Err(RequestError::Cancelled) => return Err(self.fail(DownloadError::Cancelled)),
+                Err(RequestError::Failed(error)) => Trouble::from(error),
             };
             self.again(&trouble)?;
         }
@@ -412,7 +413,7 @@ impl Download<'_> {
     fn again(&mut self, trouble: &Trouble) -> io::Result<()> {
         self.attempts.wait(trouble).map_err(|()| {
             let failure = if self.cancel.load(Ordering::Relaxed) {
-                Failure::Cancelled
+                DownloadError::Cancelled
             } else {
                 trouble.failure(self.url)
             };
@@ -422,12 +423,12 @@ impl Download<'_> {
 
     fn accept(&mut self, response: Response<Body>) -> io::Result<()> {
         let status = response.status();
-        if missing(status) {
-            return Err(self.fail(Failure::Missing { url: self.url.to_owned() }));
+        if is_missing(status) {
+            return Err(self.fail(DownloadError::Missing { url: self.url.to_owned() }));
         }
         if status == StatusCode::RANGE_NOT_SATISFIABLE {
-            // It ends before what is there does.
-            let failure = Failure::Changed { name: self.name.to_owned() };
+            // The host's file is shorter than the downloaded part.
+            let failure = DownloadError::Changed { name: self.name.to_owned() };
             return Err(self.fail(failure));
         }
         if !status.is_success() {
@@ -435,11 +436,11 @@ impl Download<'_> {
         }
         let kind = text_header(&response, header::CONTENT_TYPE).unwrap_or_default();
         if kind.starts_with("text/html") {
-            return Err(self.fail(Failure::Page { url: self.url.to_owned() }));
+            return Err(self.fail(DownloadError::Page { url: self.url.to_owned() }));
         }
         let length = text_header(&response, header::CONTENT_LENGTH).and_then(|n| n.parse().ok());
         let etag = text_header(&response, header::ETAG);
-        let changed = || Failure::Changed { name: self.name.to_owned() };
+        let changed = || DownloadError::Changed { name: self.name.to_owned() };
         let mut skip = 0;
         if self.at == 0 {
             self.total = length;
@@ -457,7 +458,7 @@ impl Download<'_> {
                 {
                     self.total = self.total.or(size);
                 }
-                // The host ignores ranges: what is known already is read once more.
+                // The host ignores ranges: skip the bytes that were downloaded before.
                 (StatusCode::OK, _) if same && length == self.total => skip = self.at,
                 _ => {
                     let failure = changed();
@@ -476,7 +477,7 @@ impl Download<'_> {
                 Ok(0) => return Err(self.fail(network(self.url, "the connection ended early"))),
                 Ok(n) => skip -= n as u64,
                 Err(_) if self.cancel.load(Ordering::Relaxed) => {
-                    return Err(self.fail(Failure::Cancelled));
+                    return Err(self.fail(DownloadError::Cancelled));
                 }
                 Err(error) => return Err(self.fail(network(self.url, &error))),
             }
@@ -485,11 +486,11 @@ impl Download<'_> {
         Ok(())
     }
 
-    fn tell(&mut self, always: bool) {
-        if always || self.told.elapsed() > Duration::from_millis(200) {
-            self.told = Instant::now();
+    fn report(&mut self, always: bool) {
+        if always || self.reported.elapsed() > Duration::from_millis(200) {
+            self.reported = Instant::now();
             let (name, done, total) = (self.name, self.at, self.total);
-            (self.progress)(Event::Download { name, done, total });
+            (self.progress)(DownloadEvent::Download { name, done, total });
         }
     }
 }
@@ -501,10 +502,10 @@ impl Read for Download<'_> {
         }
         loop {
             if self.cancel.load(Ordering::Relaxed) {
-                return Err(self.fail(Failure::Cancelled));
+                return Err(self.fail(DownloadError::Cancelled));
             }
             if self.total == Some(self.at) {
-                self.tell(true);
+                self.report(true);
                 return Ok(0);
             }
             let Some(body) = &mut self.body else {
@@ -521,10 +522,10 @@ impl Read for Download<'_> {
                 Ok(n) => {
                     self.at += n as u64;
                     self.attempts.failed = 0;
-                    self.tell(false);
+                    self.report(false);
                     return Ok(n);
                 }
-                // Looked at above.
+                // The loop checks for cancellation.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => error.to_string(),
             };
@@ -538,6 +539,6 @@ fn text_header(response: &Response<Body>, name: header::HeaderName) -> Option<St
     response.headers().get(name)?.to_str().ok().map(str::to_owned)
 }
 
-fn network(url: &str, reason: &(impl ToString + ?Sized)) -> Failure {
-    Failure::Network { url: url.to_owned(), reason: reason.to_string() }
+fn network(url: &str, reason: &(impl ToString + ?Sized)) -> DownloadError {
+    DownloadError::Network { url: url.to_owned(), reason: reason.to_string() }
 }

@@ -17,8 +17,9 @@ pub fn file(variable: TokenStream) -> TokenStream {
     let variable = variable.to_string();
     let path = std::env::var_os(variable.trim_matches('"')).unwrap_or_default();
     let Ok(file) = fs::read(&path) else {
+        // In a module, because rustc refuses `global_asm!` as a statement.
         let missing = format!(
-            "{{ ::core::arch::global_asm!(\".error \\\"cannot read the file that {} names\\\"\"); (\"\", 0_usize, b\"\".as_slice()) }}",
+            "{{ mod missing {{ ::core::arch::global_asm!(\".error \\\"cannot read the file that {} names\\\"\"); }} (\"\", 0_usize, b\"\".as_slice()) }}",
             variable.trim_matches('"')
         );
         return missing.parse().expect("the text above is a Rust expression");

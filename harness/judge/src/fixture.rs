@@ -374,7 +374,7 @@ fn play(
     }
 }
 
-/// Plan and events of a real worker, one JSON value per line; `harness/cli/tests/cli/recorded.rs` keeps the file
+/// Plan and events of a real worker, one JSON value per line; `harness/cli/tests/cli/worker_events.rs` keeps the file
 /// current.
 const RECORDED: &str = include_str!("../recorded/saxpy.jsonl");
 

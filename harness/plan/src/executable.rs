@@ -60,7 +60,7 @@ fn check_call(plan: &Plan, events: &BTreeSet<&str>, call: &Call) -> Result<(), S
             | Thing::Value => true,
         };
         if !there {
-            return Err(format!("there is no {thing} `{name}`"));
+            return Err(format!("{thing} `{name}` does not exist"));
         }
         if by == Accessor::Host && !plan.on_host(name) {
             return Err(format!(

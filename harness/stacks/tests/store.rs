@@ -72,7 +72,7 @@ fn survives_troubles_of_hosts() {
     let ghost = |site: &mut Site, path: &str| {
         site.ghost(path);
     };
-    check(&ghost, one, "/a/one.tar.gz is not there");
+    check(&ghost, one, "/a/one.tar.gz: not found");
     // No server listens on the discard port.
     let folder = tempfile::tempdir().unwrap();
     let mut nowhere = build(&Site::default().serve(), "x", one);

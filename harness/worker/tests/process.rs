@@ -221,7 +221,10 @@ fn bad_orders_exit_with_2() -> Result<(), Failed> {
         ("{\"nonce\": 1}\n".into(), "cannot be read"),
         ("\u{0}\u{1}\n".into(), "cannot be read"),
         (order(json!({"version": 99})), "version 99"),
-        (order(json!({"body": [{"id": 7, "call": "check", "buffer": "b"}]})), "no buffer `b`"),
+        (
+            order(json!({"body": [{"id": 7, "call": "check", "buffer": "b"}]})),
+            "buffer `b` does not exist",
+        ),
         (
             order(json!({
                 "buffers": {"b": {"memory": "device", "bytes": 4, "guarded": true}},

@@ -79,8 +79,9 @@ fn page(data: &str, cases: &BTreeSet<String>) -> Result<String, String> {
     let mut page = format!(
         "# What notes about ROCm on gfx1151 claim\n\nEach claim of {} documents that people wrote, the cases that test it, and what was seen. Written from\n\
          `{DATA}` by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case claims::`.\n\n\
-         **What an NVIDIA GPU shows is PyTorch's contract and no result of ROCm**, and what the emulated device shows is no result of a GPU. A claim about PyTorch on ROCm that\n\
-         neither decides `needs hardware`, though its case is there: with a PyTorch for ROCm in an environment, `rocrepro run CASE` asks.\n\n\
+         **A result on an NVIDIA GPU shows PyTorch's contract, not ROCm's behaviour**, and a result on the emulated device is not\n\
+         a GPU result. A claim about PyTorch on ROCm that neither decides `needs hardware`, although it has a case: with a\n\
+         PyTorch for ROCm in an environment, `rocrepro run CASE` tests it.\n\n\
          Measured:\n\n",
         documents.len()
     );

@@ -80,9 +80,9 @@ fn handles_of_two_libraries_may_have_one_name() {
     let (lt, rb) = ("  - blaslt_create: h\n", "  - rocblas_create: h\n");
     assert_eq!(steps(&format!("{lt}{rb}{ask}")), Vec::<String>::new());
     let other = steps(&format!("{rb}{ask}"));
-    assert!(other[0].contains("no hipBLASLt handle `h` here"), "{other:?}");
+    assert!(other[0].contains("hipBLASLt handle `h` does not exist here"), "{other:?}");
     let gone = steps(&format!("{lt}{rb}  - blaslt_destroy: h\n{ask}  - rocblas_destroy: h\n"));
-    assert!(gone[0].contains("no hipBLASLt handle `h` here"), "{gone:?}");
+    assert!(gone[0].contains("hipBLASLt handle `h` does not exist here"), "{gone:?}");
     assert_eq!(gone.len(), 1, "{gone:?}");
 }
 

@@ -1,15 +1,17 @@
-//! What is known to fail, in the files of deqp-runner: read by a run, and written from one.
+//! Baselines of expected failures in deqp-runner's format, read and written by a run.
 
 use std::{
     fs,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
 };
 
 use judge::VerdictKind;
 use report::Record;
 
-/// A case of which one trial fails by itself, and one hangs under a fault.
+use crate::common::output_text;
+
+/// A case whose trial `n=16` fails: freeing a device buffer returns hipSuccess, not the stated error.
 const CASE: &str = "\
 title: A case
 source: [this test]
@@ -27,9 +29,8 @@ faults: [copy.zero]
 fn rocrepro(at: &Path, arguments: &[&str], code: i32) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(arguments).current_dir(at).stdin(Stdio::null());
-    let output: Output = command.output().expect("it starts");
-    let said = [&output.stdout[..], &output.stderr[..]].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
+    let output = command.output().expect("it starts");
+    let said = output_text(&output);
     assert_eq!(output.status.code(), Some(code), "{said}");
     said
 }
@@ -58,7 +59,7 @@ fn at_work() -> tempfile::TempDir {
 }
 
 #[test]
-fn what_is_known_is_no_news_and_what_changed_is() {
+fn accepts_failures_of_a_baseline_and_reports_changed_ones() {
     let folder = at_work();
     let at = folder.path();
     run(at, &["--record", "first"], 1);
@@ -68,7 +69,7 @@ fn what_is_known_is_no_news_and_what_changed_is() {
     let again = rocrepro(at, &["show", "first", "--write-baseline", "fails.txt"], 2);
     assert!(again.contains("it is there already; name another"), "{again}");
 
-    // What was written is read: nothing is news.
+    // The run reads the written file and has no unexpected result.
     let said = run(at, &["--baseline", "fails.txt", "--record", "second"], 0);
     assert!(said.contains("Fail by fails.txt:1") || said.contains(": fails.txt:1"), "{said}");
     use VerdictKind::*;
@@ -76,7 +77,7 @@ fn what_is_known_is_no_news_and_what_changed_is() {
     let wanted = [trial(16, Known), trial(24, Pass), trial(32, Pass), trial(8, Pass)];
     assert_eq!(verdicts(at, "second"), wanted);
 
-    // Another failure than the one that is known, and a pass, are.
+    // A failure of another kind than the baseline's, and a pass, are unexpected.
     let text = "# known\n\nsome/case[n=16],Crash\nsome/case[n=24],Timeout\nsome/case[n=32],Flake\n";
     fs::write(at.join("other.txt"), text).expect("a file");
     let said = run(at, &["--baseline", "other.txt", "--record", "third", "--trials"], 1);
@@ -84,7 +85,7 @@ fn what_is_known_is_no_news_and_what_changed_is() {
     assert_eq!(verdicts(at, "third"), wanted, "{said}");
     assert!(said.contains("other.txt:4"), "{said}");
 
-    // Regular expressions: of trials whose failure is no news, and of those that are not run.
+    // `--flakes` and `--skips` take regular expressions.
     fs::write(at.join("flakes.txt"), "case\\[n=1[0-9]\\]\n").expect("a file");
     fs::write(at.join("skips.txt"), "# too long\nn=(24|32)\n").expect("a file");
     let files = ["--flakes", "flakes.txt", "--skips", "skips.txt"];
@@ -92,14 +93,14 @@ fn what_is_known_is_no_news_and_what_changed_is() {
     assert!(said.contains("2 trials left out by `--skips`"), "{said}");
     assert_eq!(verdicts(at, "fourth"), [trial(16, Known), trial(8, Pass)]);
 
-    // A run is resumed with what it knew.
+    // A run resumes only with the same baseline.
     let said = run(at, &["--record", "second", "--resume"], 2);
     assert!(said.contains("is of other trials, options"), "{said}");
     run(at, &["--baseline", "fails.txt", "--record", "second", "--resume"], 0);
 }
 
 #[test]
-fn a_trial_that_fails_now_and_then_is_a_flake() {
+fn writes_an_intermittent_failure_as_flake() {
     let folder = at_work();
     let at = folder.path();
     let fault = "copy.zero,probability=0.5,seed=3";
@@ -116,7 +117,7 @@ fn a_trial_that_fails_now_and_then_is_a_flake() {
 }
 
 #[test]
-fn all_mistakes_of_the_files_are_told() {
+fn reports_all_mistakes_of_baseline_files_at_once() {
     let folder = at_work();
     let at = folder.path();
     let fails = "some/case[n=8],Fail\nsome/case\nsome/case[n=8],Crash\n\nsome/case[n=16],Maybe\n";
@@ -138,13 +139,13 @@ fn all_mistakes_of_the_files_are_told() {
     assert!(said.contains("every trial is left out by `--skips`"), "{said}");
 }
 
-/// What names a trial does so, and what names none is told: a skip before anything runs, as what it was to leave out would run.
+/// A skip that matches no trial stops the run, because the trial that it means would run.
 #[test]
-fn a_line_that_names_no_trial_is_told() {
+fn warns_of_lines_without_a_trial_and_rejects_such_skips() {
     let folder = at_work();
     let at = folder.path();
     let write = |file: &str, text: &str| fs::write(at.join(file), text).expect("a file");
-    // As an expression the first would be `some/case` with one letter behind it.
+    // Read as an expression the first line would be `some/case` and one letter of the brackets.
     write("skips.txt", "\u{feff}some/case[n=24]\r\nsome/case\\[n=32\\]\r\n");
     write("flakes.txt", "\u{feff}some/case[n=16]\r\n");
     let files = ["--flakes", "flakes.txt", "--skips", "skips.txt", "--record", "first"];
@@ -166,7 +167,7 @@ fn a_line_that_names_no_trial_is_told() {
     assert_eq!(verdicts(at, "second")[0], trial(16, VerdictKind::Known));
 
     write("skips.txt", "some/case[n=8]\nsome/case[n=25]\n");
-    // The line names a trial of the library that is not selected; that is no mistake.
+    // The line names a trial of the library that is not selected, which is allowed.
     write("unselected.txt", "some/case[n=24]\n");
     run(at, &["some/case[n=8]", "--skips", "unselected.txt"], 0);
     let said = run(at, &["some/case[n=8]", "--skips", "skips.txt", "--record", "third"], 2);

@@ -1,10 +1,12 @@
-//! `rocrepro bisect` as somebody uses it, on quick commands instead of trials: no ROCm is needed.
+//! `rocrepro bisect` on quick commands instead of trials, so that ROCm is not needed.
 
 use std::{
     path::Path,
     process::{Command, Output, Stdio},
     time::Duration,
 };
+
+use crate::common::check_command;
 
 fn bisect(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -16,29 +18,16 @@ fn bisect(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command and checks its exit code and parts of what it prints.
 #[track_caller]
 fn check(arguments: &[&str], code: i32, out: &[&str], err: &[&str]) -> Output {
-    let output = bisect(arguments).output().expect("it starts");
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let shown = format!("{arguments:?}\n{}\n{stdout}\n--- stderr\n{stderr}", output.status);
-    assert_eq!(output.status.code(), Some(code), "{shown}");
-    for wanted in out {
-        assert!(stdout.contains(wanted), "no {wanted:?} on stdout: {shown}");
-    }
-    for wanted in err {
-        assert!(stderr.contains(wanted), "no {wanted:?} on stderr: {shown}");
-    }
-    assert!(!stderr.contains("panicked") && !stdout.contains('\u{1b}'), "{shown}");
-    output
+    check_command(bisect(arguments), code, out, err)
 }
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// Searches `1..=1000` with a shell test of the value; the answer goes to a fresh folder.
+/// Searches `1..=1000` with a shell test of the value and checks the exit code and standard output.
 #[track_caller]
 fn check_script(script: &str, options: &[&str], code: i32, out: &[&str]) {
     let folder = folder();
@@ -49,9 +38,9 @@ fn check_script(script: &str, options: &[&str], code: i32, out: &[&str]) {
     check(&arguments, code, out, &[]);
 }
 
-/// Whatever it does, it says nothing of a release: here it asks which one it is in.
+/// The program fails by the path of the release, without calling HIP, so its failures prove nothing.
 #[test]
-fn a_program_that_never_uses_the_device_names_no_release() {
+fn rejects_programs_that_never_use_the_device() {
     let folder = folder();
     let program = folder.path().join("which.sh");
     let script = "#!/bin/sh\ncase $ROCREPRO_PREFIX in *7.2.4*) exit 1;; esac\n";
@@ -59,12 +48,12 @@ fn a_program_that_never_uses_the_device_names_no_release() {
     let (program, out) = (program.to_str().unwrap(), folder.path().join("out"));
     let ends = ["--good", "debian:6.4.3", "--bad", "debian:7.2.4", "--out", out.to_str().unwrap()];
     let output = check(&[&["--program", "sh"][..], &ends, &["--", program]].concat(), 3, &[], &[]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("never used the device"), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(printed.contains("never used the device"), "{printed}");
 }
 
 #[test]
-fn a_threshold_is_found() {
+fn finds_a_threshold() {
     check_script(
         "test $ROCREPRO_VALUE -lt 617",
         &[],
@@ -81,7 +70,7 @@ fn a_threshold_is_found() {
 }
 
 #[test]
-fn what_cannot_be_tested_is_neither_good_nor_bad() {
+fn counts_untestable_values_as_neither_good_nor_bad() {
     let skips = "[ $ROCREPRO_VALUE -ge 600 ] && [ $ROCREPRO_VALUE -lt 620 ] && exit 125; [ $ROCREPRO_VALUE -lt 610 ]";
     check_script(
         skips,
@@ -89,14 +78,14 @@ fn what_cannot_be_tested_is_neither_good_nor_bad() {
         0,
         &["last good 599, first bad 620; none of the 20 between can be tested"],
     );
-    // Another failure on the way is a bug of its own.
+    // A failure with another signature counts as untestable.
     let other = "[ $ROCREPRO_VALUE = 617 ] && exit 9; [ $ROCREPRO_VALUE -lt 617 ]";
     check_script(other, &[], 0, &["last good 616, first bad 618", "skipped     617: exit code 9"]);
     check_script(other, &["--regress", "any"], 0, &["last good 616, first bad 617"]);
 }
 
 #[test]
-fn ends_that_are_not_what_they_should_be_have_their_exit_codes() {
+fn exits_with_the_code_of_what_prevents_an_answer() {
     check_script("true", &[], 1, &["not reproducible: none of 150 runs"]);
     check_script("false", &[], 3, &["the good end is not good"]);
     check_script("exit 125", &[], 3, &["1000 cannot be tested"]);
@@ -114,9 +103,9 @@ fn ends_that_are_not_what_they_should_be_have_their_exit_codes() {
     check(&nothing, 5, &[], &["cannot start `/no/such/command`", "--resume goes on"]);
 }
 
-/// Two builds fail with one exit code for two reasons: what they say tells them apart.
+/// Value 500 and values from 617 on fail with one exit code and different messages.
 #[test]
-fn a_failure_is_known_by_what_it_says() {
+fn identifies_failures_by_their_output() {
     let other = "[ $ROCREPRO_VALUE = 500 ] && { echo no disk >&2; exit 1; }; \
                  [ $ROCREPRO_VALUE -lt 617 ] || { echo \"wrong at 0x$$: $ROCREPRO_VALUE\" >&2; exit 1; }";
     check_script(
@@ -139,9 +128,9 @@ fn a_failure_is_known_by_what_it_says() {
     check(&bad, 2, &[], &["`--match`", "unclosed group"]);
 }
 
-/// With `--regress any` builds may fail in several ways: the answer is of what the bad build itself showed.
+/// With `--regress any` values may fail in several ways; the answer has the signature of the first bad one.
 #[test]
-fn an_answer_names_what_the_bad_build_showed() {
+fn names_the_signature_of_the_first_bad_build() {
     let two = "[ $ROCREPRO_VALUE -lt 617 ] && exit 0; [ $ROCREPRO_VALUE -lt 900 ] && { echo early >&2; exit 1; }; \
                echo late >&2; exit 2";
     check_script(
@@ -152,9 +141,9 @@ fn an_answer_names_what_the_bad_build_showed() {
     );
 }
 
-/// Of a bad end that fails in two ways neither is given up in silence.
+/// The bad end fails in two ways in turn; `--regress any` is needed to search for either.
 #[test]
-fn an_end_that_fails_in_two_ways_is_told_with_both() {
+fn reports_both_signatures_of_a_bad_end() {
     let folder = folder();
     let count = folder.path().join("count");
     std::fs::write(&count, "0").expect("a file");
@@ -163,15 +152,15 @@ fn an_end_that_fails_in_two_ways_is_told_with_both() {
          [ $((n % 2)) = 0 ] && {{ echo even >&2; exit 1; }}; echo odd >&2; exit 2",
         count.display()
     );
-    // As many runs as it takes to tell that neither is rare.
+    // Ten runs show that neither is rare.
     let counts = "1000 fails in 2 ways, of 10 runs exit:1:even in 5, exit:2:odd in 5";
     check_script(&script, &[], 3, &[counts, "--regress any"]);
     check_script(&script, &["--regress", "any"], 0, &["last good 616, first bad 617"]);
 }
 
-/// One run of the bad end fails in a way of its own: the search goes on, and says so.
+/// One run of the bad end fails with another signature, and the search goes on.
 #[test]
-fn another_failure_now_and_then_is_told_beside_the_answer() {
+fn notes_an_unrelated_failure_next_to_the_answer() {
     let folder = folder();
     let count = folder.path().join("count");
     std::fs::write(&count, "0").expect("a file");
@@ -185,7 +174,7 @@ fn another_failure_now_and_then_is_told_beside_the_answer() {
 }
 
 #[test]
-fn a_point_that_was_left_out_is_told_as_such() {
+fn reports_values_excluded_by_skip() {
     let left = |skip: &[&str], parts: &[&str]| {
         check_script("test $ROCREPRO_VALUE -lt 617", skip, 0, parts);
     };
@@ -209,16 +198,16 @@ fn a_point_that_was_left_out_is_told_as_such() {
     );
 }
 
-/// The command of the `again` line.
+/// Returns the command of the `again` line.
 fn again(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().rfind(|line| line.starts_with("again"));
     line.expect("a line that says how to do it again")["again".len()..].trim().to_owned()
 }
 
-/// What the answer depends on is in the line that repeats it, and the line does repeat it.
+/// The command has every option on which the answer depends, and gives the same answer.
 #[test]
-fn the_search_is_repeated_by_its_own_words() {
+fn prints_a_command_that_repeats_the_search() {
     let folder = folder();
     let out = folder.path().join("out");
     let script =
@@ -253,13 +242,13 @@ fn the_search_is_repeated_by_its_own_words() {
 }
 
 #[test]
-fn exchanged_ends_are_noticed() {
+fn rejects_exchanged_ends() {
     check_script("test $ROCREPRO_VALUE -gt 616", &[], 3, &["the ends seem to be exchanged"]);
 }
 
-/// A device that nobody saw is not named, and what a few runs cannot exclude is said.
+/// The answer states the failure rate that the runs cannot exclude, and names no device that was not used.
 #[test]
-fn an_answer_says_what_it_does_not_know() {
+fn states_the_limits_of_an_answer() {
     let folder = folder();
     let path = folder.path().join("out");
     let arguments = [
@@ -281,9 +270,9 @@ fn an_answer_says_what_it_does_not_know() {
     assert!(!String::from_utf8_lossy(&output.stdout).contains("device"));
 }
 
-/// A build that is new in the history does not lose what was seen of the others.
+/// The journal keeps results by name, so that an added build does not shift the others.
 #[test]
-fn a_resume_keeps_what_was_seen_by_name() {
+fn keeps_results_when_the_history_gains_a_build() {
     let folder = folder();
     let out = folder.path().join("out");
     let out = out.to_str().unwrap();
@@ -302,15 +291,14 @@ fn a_resume_keeps_what_was_seen_by_name() {
     search("1,2,3,4,5,6,7,8,9", &[], 0, &["resumed after 7 runs"]);
     let after = std::fs::read_to_string(&log).expect("a log").lines().count();
     assert!(after > before && after < 30, "{after}");
-    // The decisions of both commands, each over the history that it saw.
+    // A replay repeats the decisions of both commands, each over its own history.
     let journal = Path::new(out).join("bisect.jsonl");
     let replayed = ["--replay", journal.to_str().unwrap()];
     check(&replayed, 0, &["last good 5, first bad 6"], &[]);
 }
 
-/// A point that an earlier command left out stays so, and another program is another search.
 #[test]
-fn a_resume_tells_what_is_not_as_it_was() {
+fn keeps_skips_and_rejects_a_changed_program_on_resume() {
     let folder = folder();
     let (out, test) = (folder.path().join("out"), folder.path().join("test.sh"));
     let (out, test) = (out.to_str().unwrap(), test.to_str().unwrap());
@@ -332,7 +320,7 @@ fn a_resume_tells_what_is_not_as_it_was() {
 }
 
 #[test]
-fn an_answer_is_printed_whatever_happens_to_its_files() {
+fn prints_the_answer_when_its_files_cannot_be_written() {
     let folder = folder();
     let out = folder.path().join("out");
     std::fs::create_dir_all(out.join("bisect.json")).expect("a folder in the way");
@@ -342,9 +330,9 @@ fn an_answer_is_printed_whatever_happens_to_its_files() {
     check(&arguments, 0, &["last good 616, first bad 617"], &["the answer above is whole"]);
 }
 
-/// What is slow lies between the two times: far from either, so that a busy machine makes no value slow.
+/// The good and the bad time differ ninefold, so that a busy machine makes no good value slow.
 #[test]
-fn a_slow_value_is_found_by_its_time() {
+fn finds_a_slow_value_by_its_run_time() {
     check_script(
         "sleep 0.05; [ $ROCREPRO_VALUE -lt 617 ] || sleep 0.4",
         &["--regress", "perf"],
@@ -354,7 +342,7 @@ fn a_slow_value_is_found_by_its_time() {
 }
 
 #[test]
-fn an_environment_variable_is_an_axis() {
+fn searches_the_values_of_an_environment_variable() {
     let folder = folder();
     let out = folder.path().join("out");
     let out = out.to_str().unwrap();
@@ -377,7 +365,7 @@ fn an_environment_variable_is_an_axis() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn rejects_invalid_arguments() {
     check(&[], 2, &[], &["required"]);
     check(&["copies/tensors"], 2, &[], &["names", "trials; bisect takes one"]);
     check(&["graphs/empty"], 2, &[], &["needs both --good and --bad"]);
@@ -389,13 +377,12 @@ fn mistakes_are_told() {
     check(&fixed, 2, &[], &["with --fixed the bad end comes first"]);
 }
 
-/// Kills a bisect again and again, each time after a while that the seed gives, and continues it until it is through.
-fn killed_until_done(out: &str, script: &str, state: &str, mut seed: u64) -> (u32, String) {
+/// Kills a bisect up to six times at moments that the seed draws, resumes it until it ends, and returns the line of its answer.
+fn kill_and_resume_until_done(out: &str, script: &str, mut seed: u64) -> String {
     let arguments = ["--axis", "x=1..200", "--out", out, "--resume", "--", "sh", "-c", script];
     let mut kills = 0;
     loop {
         let mut child = bisect(&arguments)
-            .env("STATE", state)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -411,19 +398,19 @@ fn killed_until_done(out: &str, script: &str, state: &str, mut seed: u64) -> (u3
         let output = child.wait_with_output().expect("a child");
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        return (kills, text.lines().nth(1).unwrap_or_default().to_owned());
+        return text.lines().nth(1).unwrap_or_default().to_owned();
     }
 }
 
 #[test]
-fn a_killed_bisect_goes_on_where_it_was() {
+fn resumes_a_killed_bisect() {
     let script = "sleep 0.01; test $ROCREPRO_VALUE -lt 137";
     let kept = folder();
     let out = kept.path().join("out");
     let out = out.to_str().unwrap();
-    let (_, answer) = killed_until_done(out, script, "", 7);
+    let answer = kill_and_resume_until_done(out, script, 7);
     assert!(answer.ends_with("last good 136, first bad 137"), "{answer}");
-    // The decisions are those of one uninterrupted run: nothing was asked twice.
+    // A replay reaches the same answer, as one uninterrupted run does.
     let journal = Path::new(out).join("bisect.jsonl");
     check(&["--replay", journal.to_str().unwrap()], 0, &["last good 136, first bad 137"], &[]);
 }

@@ -1,6 +1,6 @@
-//! Bisects from end to end: the command, listings and downloads over loopback, fake builds that fail as told.
+//! Bisects from end to end: the command, listings and downloads over loopback, and fake builds with a chosen failure rate.
 //!
-//! `cargo test` does a few. All of the published table:
+//! `cargo test` does 12. For the published table of 200:
 //! `ROCREPRO_BISECTS=200 cargo test -p rocrepro --test cli builds:: -- --nocapture`.
 
 use std::collections::BTreeMap;
@@ -14,15 +14,17 @@ use std::time::Instant;
 
 use standin::{Entry, Fake, Listing, Server, Site, pack};
 
+use crate::common::output_text;
+
 /// Nightlies of one history.
 const BUILDS: usize = 100;
 
-/// One bisect to do.
+/// Parameters of one bisect.
 #[derive(Clone, Copy)]
 struct Cell {
-    /// Failures of a bad build, in per mille.
+    /// Failure rate of a bad build, in per mille.
     rate: u64,
-    /// Broken builds, in per cent.
+    /// Share of broken builds, in per cent.
     broken: u64,
     listing: &'static str,
 }
@@ -31,26 +33,26 @@ const RATES: [u64; 3] = [1000, 500, 200];
 const BROKEN: [u64; 2] = [10, 30];
 const LISTINGS: [&str; 3] = ["s3-xml", "multi-arch", "index-html"];
 
-/// What one bisect gave.
+/// Result of one bisect.
 struct Outcome {
     cell: Cell,
     /// The change lies between last good and first bad.
     right: bool,
     /// Builds that the answer leaves open; 1 is exact.
     width: usize,
-    /// Every build that is left open was found broken.
+    /// The bisect found every build between the two broken.
     tight: bool,
     runs: u64,
     installs: u64,
     seconds: f64,
-    told: String,
+    printed: String,
 }
 
-/// Numbers that are the same in every test run.
+/// Pseudo-random numbers that are the same in every test run.
 struct Numbers(u64);
 
 impl Numbers {
-    /// Below `limit`.
+    /// Returns a number below `limit`.
     fn next(&mut self, limit: u64) -> u64 {
         // Knuth's MMIX generator.
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -72,7 +74,7 @@ fn publish(cell: Cell, bad: usize, numbers: &mut Numbers) -> (Server, String, Ve
     let mut versions = Vec::new();
     for n in 0..BUILDS {
         let day = first.plus(n as i64);
-        // The version jumps on the way, as it did from 7.15 to 10.0.
+        // The version jumps within the history, as TheRock's did from 7.15 to 10.0.
         let line = if n < 60 { "7.15.0" } else { "10.0.0" };
         let mut fake = Fake::new(&format!("{line}a{}", day.compact()));
         fake.conf = if n < bad { "0".into() } else { cell.rate.to_string() };
@@ -99,7 +101,7 @@ fn publish(cell: Cell, bad: usize, numbers: &mut Numbers) -> (Server, String, Ve
                 entries.push(Entry::file("lib/libamdhip64.so.7.0", "no library"));
                 site.file(&path, pack(&entries, "tar.gz"));
             }
-            // It loads, but its smoke test says that it cannot be tested.
+            // It loads, but its test program exits with 125.
             Some(_) => {
                 fake.conf = "skip".into();
                 site.file(&path, fake.tarball());
@@ -141,12 +143,7 @@ fn bisect(cell: Cell, seed: u64) -> Outcome {
         .output()
         .unwrap();
     let seconds = begun.elapsed().as_secs_f64();
-    let told = format!(
-        "seed {seed}, first bad {}\n{}{}",
-        versions[bad],
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let printed = format!("seed {seed}, first bad {}\n{}", versions[bad], output_text(&output));
     let answer = fs::read(out.join("bisect.json")).unwrap_or_default();
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
     let position = |field: &str| {
@@ -170,7 +167,7 @@ fn bisect(cell: Cell, seed: u64) -> Outcome {
         tight,
         installs: (rates.len() + skipped.len()) as u64,
         seconds,
-        told,
+        printed,
     }
 }
 
@@ -186,7 +183,7 @@ fn cells() -> Vec<Cell> {
     cells
 }
 
-/// One line for each rate and share of broken builds.
+/// Formats one line for each rate, share of broken builds and listing.
 fn table(outcomes: &[Outcome]) -> String {
     let mut rows: BTreeMap<_, Vec<&Outcome>> = BTreeMap::new();
     for outcome in outcomes {
@@ -219,7 +216,7 @@ fn table(outcomes: &[Outcome]) -> String {
 }
 
 #[test]
-fn bisects_are_right_or_honest() {
+fn finds_the_first_bad_build_among_broken_ones() {
     let count = std::env::var("ROCREPRO_BISECTS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
     let cells = cells();
     let next = AtomicUsize::new(0);
@@ -232,7 +229,7 @@ fn bisects_are_right_or_honest() {
                     if n >= count {
                         return;
                     }
-                    // Five and eighteen share no divisor: a few bisects already are of all kinds.
+                    // 5 and 18 have no common divisor, so that a few bisects cover all parameters.
                     let outcome = bisect(cells[n * 5 % cells.len()], n as u64);
                     outcomes.lock().unwrap().push(outcome);
                 }
@@ -243,12 +240,12 @@ fn bisects_are_right_or_honest() {
     println!("{}", table(&outcomes));
     let wrong: Vec<_> = outcomes.iter().filter(|o| !o.right).collect();
     for outcome in &wrong {
-        println!("{}", outcome.told);
+        println!("{}", outcome.printed);
     }
     assert!(wrong.len() * 100 <= count, "{} of {count} are wrong", wrong.len());
 }
 
-/// Bytes of all files below a folder.
+/// Returns the size of all files below a folder, in bytes.
 fn bytes_below(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let each = entries.map(|entry| match entry.file_type() {
@@ -259,9 +256,9 @@ fn bytes_below(folder: &Path) -> u64 {
     each.sum()
 }
 
-/// The build in the middle, which every search looks at first, is such an archive.
+/// The hostile archive is the middle build, which every search tries first.
 #[test]
-fn a_hostile_archive_is_left_out_with_its_reason() {
+fn skips_a_hostile_archive_and_reports_the_reason() {
     let damaged = |fake: &Fake| {
         let mut whole = fake.tarball();
         let at = whole.len() / 2;
@@ -275,7 +272,7 @@ fn a_hostile_archive_is_left_out_with_its_reason() {
     };
     type Archive = fn(&Fake) -> Vec<u8>;
     let archives: [(&str, Archive, &str); 3] = [
-        // A gigabyte of it is unpacked before it is known for one, which takes a minute.
+        // One gigabyte is unpacked before the bomb is detected, which takes a minute.
         #[cfg(feature = "long-tests")]
         ("a bomb", |fake| standin::bomb(&fake.entries(), 3 << 10), "which no ROCm does"),
         #[cfg(not(feature = "long-tests"))]
@@ -309,8 +306,7 @@ fn a_hostile_archive_is_left_out_with_its_reason() {
             .env("FAKE_STATE", &state)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned()
-            + &String::from_utf8_lossy(&output.stderr);
+        let said = output_text(&output);
         assert!(output.status.success(), "{what}: {said}");
         let answer: serde_json::Value =
             serde_json::from_slice(&fs::read(out.join("bisect.json")).unwrap()).unwrap();
@@ -320,7 +316,7 @@ fn a_hostile_archive_is_left_out_with_its_reason() {
         let why = answer["skipped"][0]["why"].as_str().unwrap_or_default();
         assert!(why.contains(reason), "{what}: {why}");
         assert!(said.contains(reason), "{what}: {said}");
-        // What it had unpacked by then is gone, and nothing lies beside the cache.
+        // The unpacked part was removed, and nothing was written next to the cache.
         assert!(bytes_below(&cache) < 64 << 20, "{what}: {}", bytes_below(&cache));
         let beside: Vec<_> = fs::read_dir(folder.path().join("one")).unwrap().collect();
         assert_eq!(beside.len(), 1, "{what}: {beside:?}");
@@ -329,7 +325,7 @@ fn a_hostile_archive_is_left_out_with_its_reason() {
 }
 
 #[test]
-fn a_cross_names_the_component() {
+fn names_the_component_of_a_crossed_build() {
     let folder = tempfile::tempdir().unwrap();
     for (n, hip) in ["well", "well", "ill", "ill"].iter().enumerate() {
         let lib = folder.path().join(format!("builds/{n}/lib"));

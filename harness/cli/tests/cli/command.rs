@@ -1,14 +1,13 @@
-//! The command as somebody meets it who has never seen it: what it prints, where, and the exit code.
+//! The first contact with the command: output, streams and exit codes.
 
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    time::Duration,
 };
 
-use crate::common::write_script;
+use crate::common::{check_command, wait_until, write_script};
 
-/// The fastest trial that goes all the way.
+/// The fastest trial that runs on the device.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
 
 const GOOD: &str = "\
@@ -35,25 +34,6 @@ fn rocrepro(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command and checks its exit code and what stands on standard output and standard error.
-#[track_caller]
-fn check_command(mut command: Command, code: i32, out: &[&str], err: &[&str]) -> Output {
-    let output = command.stdin(Stdio::null()).output().expect("it starts");
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let shown = format!("{command:?}\n{}\n{stdout}\n--- stderr\n{stderr}", output.status);
-    assert_eq!(output.status.code(), Some(code), "{shown}");
-    for wanted in out {
-        assert!(stdout.contains(wanted), "no {wanted:?} on stdout: {shown}");
-    }
-    for wanted in err {
-        assert!(stderr.contains(wanted), "no {wanted:?} on stderr: {shown}");
-    }
-    assert!(!stderr.contains("panicked"), "{shown}");
-    assert!(!stdout.contains('\u{1b}') && !stderr.contains('\u{1b}'), "styles in a pipe: {shown}");
-    output
-}
-
 #[track_caller]
 fn check(arguments: &[&str], code: i32, out: &[&str], err: &[&str]) -> Output {
     check_command(rocrepro(arguments), code, out, err)
@@ -72,7 +52,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn mistakes_of_all_case_files_are_shown_at_once_at_their_place() {
+fn reports_mistakes_of_all_case_files_at_once() {
     let bad = |from: &str, to: &str| GOOD.replace(from, to);
     let huge: String = (0..8).map(|n| format!("  a{n}: [1, 2, 3, 4, 5, 6, 7, 8, 9]\n")).collect();
     let files = [
@@ -122,7 +102,7 @@ fn mistakes_of_all_case_files_are_shown_at_once_at_their_place() {
 }
 
 #[test]
-fn what_is_misspelt_is_named_with_what_was_meant() {
+fn rejects_invalid_arguments_with_suggestions() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["run", "copys"], &["no case is called `copys`; did you mean `copies`?"]),
         (&["check", "a/b.yaml"], &["to read it from a file, write `--cases-from a/b.yaml`"]),
@@ -208,10 +188,10 @@ fn what_is_misspelt_is_named_with_what_was_meant() {
 }
 
 #[test]
-fn numbers_agree_with_their_nouns() {
+fn prints_numbers_that_agree_with_their_nouns() {
     #[track_caller]
     fn checked(matrix: &str, expected: &str) {
-        // Some editors put the mark of the byte order before a text.
+        // Some editors begin a file with a byte-order mark.
         let marked = format!("\u{feff}{}", GOOD.replace("[2, 4]", matrix));
         let case = folder(&[("new.yaml", marked.as_bytes())]);
         check(&["check", "--cases-from", text(&case.path().join("new.yaml"))], 0, &[expected], &[]);
@@ -221,17 +201,17 @@ fn numbers_agree_with_their_nouns() {
 }
 
 #[test]
-fn an_unwritable_output_is_noticed_before_anything_runs() {
+fn stops_at_unwritable_output_files() {
     for option in ["--record", "--junit"] {
         let output = check(&["run", TRIAL, option, "/nonexistent/x"], 2, &[], &["/nonexistent/x"]);
         assert!(output.stdout.is_empty());
     }
-    // A disk that fills up later ends the run, as what would follow could not be kept.
+    // A disk that fills up later ends the run, because later records could not be kept.
     check(&["run", "copies", "--record", "/dev/full"], 3, &[], &[" not run"]);
 }
 
 #[test]
-fn a_program_that_is_no_worker_has_no_verdict() {
+fn gives_no_verdict_to_programs_that_are_not_workers() {
     let script = folder(&[]);
     let noise = script.path().join("noise");
     write_script(&noise, "#!/bin/sh\necho noise; echo more >&2; exec \"$@\"\n");
@@ -247,7 +227,7 @@ fn a_program_that_is_no_worker_has_no_verdict() {
 }
 
 #[test]
-fn a_lost_injection_is_neither_green_nor_red() {
+fn gives_no_verdict_if_the_fault_was_not_injected() {
     let healthy = "ROCREPRO_DEVICE={\"arch\":\"gfx1151\"}";
     check(
         &["run", TRIAL, "--fault", "copy.zero", "--env", healthy],
@@ -258,7 +238,7 @@ fn a_lost_injection_is_neither_green_nor_red() {
 }
 
 #[test]
-fn a_full_or_missing_temporary_folder_is_said_before_anything_runs() {
+fn rejects_a_missing_temporary_or_cache_folder() {
     let mut command = rocrepro(&["run", TRIAL]);
     command.env("TMPDIR", "/nonexistent");
     check_command(command, 3, &[], &["temporary folder in `/nonexistent`", "TMPDIR"]);
@@ -268,7 +248,7 @@ fn a_full_or_missing_temporary_folder_is_said_before_anything_runs() {
 }
 
 #[test]
-fn what_needs_no_stack_creates_no_cache() {
+fn creates_no_cache_for_commands_without_a_stack() {
     let empty = folder(&[]);
     let cache = empty.path().join("cache");
     for arguments in [["list", "--trials"], ["explain", "--steps"], ["schema", "--record"]] {
@@ -280,7 +260,7 @@ fn what_needs_no_stack_creates_no_cache() {
 }
 
 #[test]
-fn skipped_trials_alone_are_nothing() {
+fn exits_4_if_all_trials_are_skipped() {
     let case = folder(&[("new.yaml", format!("{GOOD}needs: {{rocm: '>=99.0'}}\n").as_bytes())]);
     let from = case.path().join("new.yaml");
     let output = check(&["run", "--cases-from", text(&from)], 4, &["2 skipped"], &[]);
@@ -288,7 +268,7 @@ fn skipped_trials_alone_are_nothing() {
 }
 
 #[test]
-fn repeated_trials_under_an_occasional_fault_have_a_rate() {
+fn reports_the_failure_rate_of_repeated_trials() {
     let fault = "copy.zero,probability=0.02,seed=1";
     check(
         &["run", TRIAL, "--fault", fault, "--repeat", "4"],
@@ -299,7 +279,7 @@ fn repeated_trials_under_an_occasional_fault_have_a_rate() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_failure() {
+fn ends_without_panic_when_its_reader_leaves() {
     let mut child = rocrepro(&["list", "--trials"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -312,7 +292,7 @@ fn a_reader_that_leaves_early_is_no_failure() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_no_success() {
+fn fails_if_standard_output_cannot_be_written() {
     let commands: &[&[&str]] = &[
         &["list"],
         &["explain", "--steps"],
@@ -330,20 +310,20 @@ fn output_that_cannot_be_written_is_no_success() {
 }
 
 #[test]
-fn an_interrupted_run_says_what_it_has_and_leaves_nobody() {
+fn reports_the_finished_part_of_an_interrupted_run() {
     let folder = folder(&[]);
     let record = folder.path().join("record.jsonl");
     let junit = folder.path().join("junit.xml");
     let command = rocrepro(&["run", "kernels", "--record", text(&record), "--junit", text(&junit)]);
-    // Under timeout(1), which signals the run twice.
+    // timeout(1) passes the signal on to its process group, so that the run receives it twice.
     let mut timeout = Command::new("timeout");
     timeout.arg("100").arg(command.get_program()).args(command.get_args());
     timeout.env("TMPDIR", folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = timeout.spawn().expect("timeout is part of coreutils");
     let finished = |text: String| report::records(&text).map_or(0, |records| records.len());
-    while std::fs::read_to_string(&record).map_or(0, finished) < 2 {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("two trials did not end", || {
+        std::fs::read_to_string(&record).map_or(0, finished) >= 2
+    });
     let pid = child.id().to_string();
     let killed = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
     assert!(killed.success());
@@ -354,9 +334,9 @@ fn an_interrupted_run_says_what_it_has_and_leaves_nobody() {
     let records = report::records(&kept).unwrap_or_else(|e| panic!("{e}: {kept}"));
     let finished = format!("interrupted: {} of ", records.len());
     assert!(stderr.contains(&finished), "{stderr} with {} records", records.len());
-    // It ended in good order: no trial took anything down.
+    // The run ended in good order, so that no trial counts as unfinished.
     assert_eq!(report::unfinished(kept.lines()), []);
-    // The others are in the report for CI as well, as trials without a verdict.
+    // The JUnit file has the other trials too, without a verdict.
     let planned = stderr.split("interrupted: ").nth(1).and_then(|rest| rest.split(' ').nth(2));
     let xml = std::fs::read_to_string(&junit).expect("it is there");
     let planned = format!("tests=\"{}\"", planned.expect("a number"));
@@ -370,7 +350,7 @@ fn an_interrupted_run_says_what_it_has_and_leaves_nobody() {
 }
 
 #[test]
-fn a_killed_run_leaves_the_name_of_what_it_was_doing() {
+fn names_the_trial_during_which_a_run_was_killed() {
     let folder = folder(&[]);
     let record = folder.path().join("record.jsonl");
     let (first, second) = ("pinned", "pageable");
@@ -385,23 +365,24 @@ fn a_killed_run_leaves_the_name_of_what_it_was_doing() {
     assert!(run(first, &[]).status().expect("it starts").success());
     assert_eq!(unfinished().status.code(), Some(0));
 
-    // It hangs until it is killed, and nobody of the run is left to say so.
+    // The trial hangs until the run is killed, which leaves no record of it.
     let mut child = run(second, &["--fault", "signal.stuck"]).spawn().expect("it starts");
     let begun = || {
         let text = std::fs::read_to_string(&record).expect("it is there");
         text.lines().any(|line| line.contains("\"begun\"") && line.contains(&trial(second)))
     };
-    while !begun() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("the trial did not begin", begun);
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     let output = unfinished();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(3), "{told}");
-    assert!(told.starts_with(&trial(second)) && !told.contains(&trial(first)), "{told}");
-    assert!(told.contains(&format!("its process {} is gone", child.id())), "{told}");
-    assert!(told.contains("Again: rocrepro run") && told.contains("signal.stuck"), "{told}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    assert!(printed.starts_with(&trial(second)) && !printed.contains(&trial(first)), "{printed}");
+    assert!(printed.contains(&format!("its process {} is gone", child.id())), "{printed}");
+    assert!(
+        printed.contains("Again: rocrepro run") && printed.contains("signal.stuck"),
+        "{printed}"
+    );
 
     let next = run(first, &[]).output().expect("it starts");
     let said = String::from_utf8_lossy(&next.stderr);
@@ -410,9 +391,9 @@ fn a_killed_run_leaves_the_name_of_what_it_was_doing() {
     assert!(said.contains(&warning), "{said}");
 }
 
-/// Each of 28 workers would find that out by itself.
+/// Without this check each worker would fail by itself.
 #[test]
-fn missing_gpus_are_one_line_before_anything_is_fetched_or_started() {
+fn reports_missing_gpus_in_one_line_before_starting() {
     if ["/dev/kfd", "/dev/dxg"].iter().any(|file| std::path::Path::new(file).exists()) {
         return;
     }

@@ -1,4 +1,4 @@
-//! `bisect --to commits`: the night at which it broke, and then the push between the two nights.
+//! `bisect --to commits`: finds the first bad nightly and then the push between it and the last good one.
 
 use std::{
     fs,
@@ -9,8 +9,9 @@ use std::{
 use crate::machine::{Machine, PROBE, interrupted};
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack, sha256};
 
-/// Pushes a day, and the one that breaks it: the second of the fourth of July.
+/// Pushes per day.
 const A_DAY: u32 = 3;
+/// The push that breaks the program, the second of 4 July.
 const BREAKS: u32 = 10;
 const PUSHES: u32 = 21;
 
@@ -18,7 +19,7 @@ fn commit(n: u32) -> String {
     sha256(format!("push {n}").as_bytes())[..40].to_owned()
 }
 
-/// Where rocm-systems stands at a push: it moves with the one that breaks it, and with every seventh.
+/// Returns the pinned commit of rocm-systems at a push. It changes at every seventh push and at the one that breaks.
 fn systems(n: u32) -> String {
     sha256(format!("systems {} {}", n / 7, n >= BREAKS).as_bytes())[..40].to_owned()
 }
@@ -32,23 +33,23 @@ fn fake(version: &str, push: u32, fails: bool) -> Fake {
     }
 }
 
-/// The last push that a night of July holds: it is built at midnight, but for the fifth, whose runner was late by a push.
+/// Returns the last push in a nightly of July. Nightlies are built at midnight, except the fifth, which has one push more.
 fn last_push(day: u32) -> u32 {
     A_DAY * (day - 1) - 1 + u32::from(day == 5)
 }
 
-/// What the hosts have.
+/// History that the simulated hosts publish.
 struct World {
-    /// From which push on it fails, or passes.
+    /// First push that fails, or passes if `fix` is set.
     changes: u32,
     fix: bool,
-    /// What the pushes' builds say when they fail, if something else than the nights'.
+    /// Message of failing builds of pushes, if it differs from that of the nightlies.
     says: Option<&'static str>,
-    /// Whether the runs' list has the push of the fifth night.
+    /// True if the list of CI runs has the push of the fifth nightly.
     late_push: bool,
 }
 
-/// As the pushes are.
+/// A history that breaks at [`BREAKS`], with a complete list of runs.
 const PLAIN: World = World { changes: BREAKS, fix: false, says: None, late_push: true };
 
 impl World {
@@ -90,7 +91,7 @@ const SOURCES: &str = "[[source]]\nname = 'july'\nchannel = 'july'\nkind = 's3-x
                        [[source]]\nname = 'commits'\nchannel = 'commits'\nkind = 'shards'\nurl = 'HOST/ci/{run}-linux/'\n\
                        runs = 'HOST/runs?created={from}..{to}'\nparts = ['all']\n";
 
-/// A machine that is told of both sources by a file.
+/// A machine with a file of both sources.
 struct July(Machine, String);
 
 impl July {
@@ -111,7 +112,7 @@ impl July {
         command
     }
 
-    /// Runs it and checks its exit code and parts of what it prints; gives what is on stdout and on stderr.
+    /// Runs the bisect, checks its exit code and parts of its output, and returns stdout and stderr.
     #[track_caller]
     fn check(&self, options: &[&str], code: i32, parts: &[&str]) -> (String, String) {
         let Output { status, stdout, stderr } = self.command(options).output().expect("it starts");
@@ -129,7 +130,7 @@ impl July {
 const ENDS: [&str; 2] = ["--good=first", "--bad=last"];
 
 #[test]
-fn the_push_between_two_nights_is_found_by_one_command() {
+fn finds_the_push_between_two_nightlies() {
     let server = PLAIN.serve();
     let machine = July::new(&server);
     let night = "last good 7.15.0a20260704, first bad 7.15.0a20260705";
@@ -139,20 +140,23 @@ fn the_push_between_two_nights_is_found_by_one_command() {
         format!("https://github.com/ROCm/rocm-systems/compare/{from}...{to}")
     };
     let (nights, pushes) = (link(last_push(4), last_push(5)), link(BREAKS - 1, BREAKS));
-    let (text, told) = machine.check(&ENDS, 0, &[night, &push, &nights, &pushes]);
+    let (text, printed) = machine.check(&ENDS, 0, &[night, &push, &nights, &pushes]);
     assert!(text.find(night) < text.find(&push), "{text}");
-    // The nights' own commits are the ends, and so the push of the fifth itself is among them.
+    // The commits of the two nightlies are the ends of the second phase.
     let journal = fs::read_to_string(machine.at("out/commits/bisect.jsonl")).expect("a journal");
     let begun = journal.lines().next().expect("a line");
     let ends = (commit(last_push(4)), commit(last_push(5)));
     assert!(begun.contains(&ends.0) && begun.contains(&ends.1), "{begun}");
     let points = format!("\"points\":{}", last_push(5) - last_push(4) + 1);
     assert!(begun.contains(&points) && begun.contains("exit:1:wrong bytes"), "{begun}");
-    // What is told while it runs: what would be the answer, and about what is left.
-    let mut progress = told.lines().filter(|line| line.contains("if stopped now: between"));
-    assert!(progress.clone().count() > 5, "{told}");
-    assert!(progress.all(|line| line.contains("; about ") && line.contains(" left, ")), "{told}");
-    // Each page leads to the other.
+    // Progress lines have the present answer and an estimate of the rest.
+    let mut progress = printed.lines().filter(|line| line.contains("if stopped now: between"));
+    assert!(progress.clone().count() > 5, "{printed}");
+    assert!(
+        progress.all(|line| line.contains("; about ") && line.contains(" left, ")),
+        "{printed}"
+    );
+    // Each page links to the other.
     for (page, link) in [
         ("out/bisect.html", "href=\"commits/bisect.html\""),
         ("out/commits/bisect.html", "href=\"../bisect.html\""),
@@ -163,7 +167,7 @@ fn the_push_between_two_nights_is_found_by_one_command() {
     for file in ["out/bisect.json", "out/commits/bisect.json"] {
         assert!(machine.at(file).is_file(), "{file}");
     }
-    // The push is found again by its day, however old it is by then.
+    // The repeat command asks for runs by date, so that old pushes are found too.
     let again = text.lines().rfind(|line| line.starts_with("again")).expect("a line of it");
     let words = again["again".len()..].trim();
     let own = Path::new(env!("CARGO_BIN_EXE_rocrepro")).parent().expect("a folder");
@@ -174,14 +178,14 @@ fn the_push_between_two_nights_is_found_by_one_command() {
     assert!(repeated.contains(&push), "{words}\n{repeated}\n{output:?}");
     let asked = server.requests().into_iter().rfind(|request| request.contains("created="));
     assert!(asked.is_some_and(|asked| asked.contains("created=2026-06-24..2026-07-04")));
-    // What is finished is not done again.
+    // A finished search is not run again.
     let before = fs::read_to_string(machine.at("state")).expect("a file");
     machine.check(&[ENDS[0], ENDS[1], "--resume"], 0, &[night, &push]);
     assert_eq!(fs::read_to_string(machine.at("state")).expect("a file"), before);
 }
 
 #[test]
-fn a_fix_is_found_in_the_same_way() {
+fn finds_the_push_that_fixed_a_failure() {
     let server = World { fix: true, ..PLAIN }.serve();
     let machine = July::new(&server);
     let push = format!("first good {}, last bad {}", commit(BREAKS), commit(BREAKS - 1));
@@ -189,20 +193,19 @@ fn a_fix_is_found_in_the_same_way() {
     machine.check(&["--fixed", "--good=last", "--bad=first"], 0, &[night, &push]);
 }
 
-/// A night whose commit is no push that was built is found by its day, and that is told.
 #[test]
-fn a_night_without_a_push_of_its_own_is_found_by_its_day() {
+fn takes_the_push_of_the_day_if_the_nightly_has_none() {
     let server = World { late_push: false, ..PLAIN }.serve();
     let machine = July::new(&server);
     let late = commit(last_push(5));
-    let told = format!("commits has no build of {late}, of which 7.15.0a20260705 was made");
+    let printed = format!("commits has no build of {late}, of which 7.15.0a20260705 was made");
     let push = format!("last good {}, first bad {}", commit(BREAKS - 1), commit(BREAKS));
-    machine.check(&ENDS, 0, &[&told, &format!("taking {} instead", commit(11)), &push]);
+    machine.check(&ENDS, 0, &[&printed, &format!("taking {} instead", commit(11)), &push]);
 }
 
-/// The second phase follows the failure of the first, and no other.
+/// The second phase accepts only the failure of the first.
 #[test]
-fn another_failure_of_the_pushes_is_not_the_one() {
+fn rejects_pushes_that_fail_with_another_signature() {
     let server = World { says: Some("no device"), ..PLAIN }.serve();
     let machine = July::new(&server);
     let look = ["--good=first", "--bad=last", "--dry-run"];
@@ -211,9 +214,8 @@ fn another_failure_of_the_pushes_is_not_the_one() {
     machine.check(&ENDS, 3, &["first bad 7.15.0a20260705", refused]);
 }
 
-/// Whoever has had enough while a host is asked for its pushes is not kept waiting, and goes on later.
 #[test]
-fn the_second_listing_is_interrupted_at_once() {
+fn interrupts_the_listing_of_pushes_and_resumes() {
     let server = PLAIN.serve();
     server.change(|site| {
         site.trouble("/runs", &[Trouble::Silent]);
@@ -235,7 +237,7 @@ fn the_second_listing_is_interrupted_at_once() {
 }
 
 #[test]
-fn two_nights_of_one_push_leave_the_answer_as_it_is() {
+fn keeps_the_answer_if_both_nightlies_hold_one_push() {
     let server = World { changes: 99, ..PLAIN }.serve();
     // The same source, built twice, and only the second is bad.
     let version = "7.15.0a20260706";

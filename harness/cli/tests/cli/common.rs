@@ -1,13 +1,16 @@
-//! What tests share.
+//! Cases, sessions and programs that several tests use.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use device::{Arch, Config, Sanitize};
 use rocrepro::{CaseLibrary, DeviceChoice, Session, SessionOptions};
+use serde_json::Value;
 use supervise::Cancel;
 
-/// A good case of one copy.
+/// A case of one copy that passes.
 pub(crate) const CASE: &str = "\
 title: A case
 source: [this test]
@@ -21,12 +24,13 @@ steps:
 faults: [copy.zero]
 ";
 
-/// The built-in cases.
+/// Loads the built-in cases.
 pub(crate) fn library() -> CaseLibrary {
     CaseLibrary::load(None).expect("the library is well-formed")
 }
 
-/// ROCm 7.2.4 on the emulated gfx1151, whatever this machine has and its environment says, with some options changed.
+/// Opens a session on ROCm 7.2.4 and the emulated gfx1151, independent of this machine and its environment; `change` edits the
+/// options.
 pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     let worker = PathBuf::from(env!("CARGO_BIN_EXE_rocrepro"));
     let mut options = rocrepro::options_from_environment(worker).expect("the environment is good");
@@ -37,14 +41,80 @@ pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     Session::open(options).expect("the stack can be had")
 }
 
-/// A file that may be started. Others write it: had this process had it open for writing, a child that another test forks meanwhile
-/// would have it open, too, and the kernel starts no program that somebody may write ("Text file busy").
+/// Returns [`CASE`] with a step that fails: the free returns hipSuccess, not the stated error.
+pub(crate) fn failing_case() -> String {
+    let case = CASE.replace("- check: dst\n", "- free: dst\n    returns: hipErrorInvalidValue\n");
+    case.replace("[copy.zero]", "[call.hang]")
+}
+
+/// Returns a record file of many trials, each with the record of the one trial in `text`, which `change` edits first.
+pub(crate) fn repeat_record(text: &str, records: usize, change: impl FnOnce(&mut Value)) -> String {
+    let line = |field: &str| {
+        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        lines.find(|line| !line[field].is_null()).expect("there is such a line")
+    };
+    let (mut opened, mut record) = (line("opened"), line("verdict"));
+    change(&mut record);
+    let trials: Vec<String> = (0..records).map(|n| format!("case[n={n}]")).collect();
+    opened["trials"] = trials.clone().into();
+    let mut many = opened.to_string() + "\n";
+    for (number, trial) in trials.into_iter().enumerate() {
+        record["number"] = number.into();
+        record["trial"] = trial.into();
+        many.push_str(&(record.to_string() + "\n"));
+    }
+    many
+}
+
+/// Waits until the condition holds, for at most 300 s; `failure` is the message otherwise.
+#[track_caller]
+pub(crate) fn wait_until(failure: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(300), "{failure}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// Returns a command of rocrepro with an empty standard input.
+pub(crate) fn rocrepro(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Returns standard output and standard error of a command.
+pub(crate) fn output_text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// Runs a command and checks its exit code and parts of standard output and standard error.
+#[track_caller]
+pub(crate) fn check_command(mut command: Command, code: i32, out: &[&str], err: &[&str]) -> Output {
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let shown = format!("{command:?}\n{}\n{stdout}\n--- stderr\n{stderr}", output.status);
+    assert_eq!(output.status.code(), Some(code), "{shown}");
+    for wanted in out {
+        assert!(stdout.contains(wanted), "no {wanted:?} on stdout: {shown}");
+    }
+    for wanted in err {
+        assert!(stderr.contains(wanted), "no {wanted:?} on stderr: {shown}");
+    }
+    assert!(!stderr.contains("panicked"), "{shown}");
+    assert!(!stdout.contains('\u{1b}') && !stderr.contains('\u{1b}'), "styles in a pipe: {shown}");
+    output
+}
+
+/// Writes an executable file, by another process. If this process had it open for writing, a child that another test forks
+/// meanwhile would inherit the descriptor, and the kernel refuses to start a program that is open for writing (ETXTBSY).
 pub(crate) fn write_program(at: &Path, content: &Path) {
     let done = Command::new("install").args(["-m", "755"]).args([content, at]).status();
     assert!(done.expect("coreutils are here").success(), "{}", at.display());
 }
 
-/// [`write_program`] of this text.
+/// Writes an executable script with this text.
 pub(crate) fn write_script(at: &Path, text: &str) {
     let text_at = at.with_extension("text");
     std::fs::write(&text_at, text).expect("a file");
@@ -52,7 +122,7 @@ pub(crate) fn write_script(at: &Path, text: &str) {
     std::fs::remove_file(text_at).expect("it is ours");
 }
 
-/// Nobody cancels.
+/// Returns a cancellation that no test triggers.
 pub(crate) fn never() -> Cancel {
     Cancel::new().expect("a descriptor is free")
 }

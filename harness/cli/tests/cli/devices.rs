@@ -1,4 +1,4 @@
-//! Odd devices under the released HIP runtime: what it is told of them, and whether it works there.
+//! Unusual devices under the released HIP runtime: the properties that HIP reports, and cases that run on them.
 
 use std::{
     ffi::{c_int, c_void},
@@ -7,7 +7,7 @@ use std::{
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-/// Set where this test runs again as a program inside the stack.
+/// Environment variable that is set if this test runs again as a program inside the stack.
 const INSIDE: &str = "ROCREPRO_TEST_INSIDE";
 
 /// `hipDeviceAttribute_t` of ROCm 7.2.4, hip/hip_runtime_api.h.
@@ -29,7 +29,7 @@ const MIB: usize = 1 << 20;
 const HOST_TO_DEVICE: c_int = 1;
 const DEVICE_TO_HOST: c_int = 2;
 
-/// Says what HIP says of each device, and copies between each two of them.
+/// Prints what HIP reports of each device, and copies between each pair of devices.
 fn inside() {
     // SAFETY: the stack's own library, whose initialisers are meant to run.
     let hip = unsafe { Library::open(Some("libamdhip64.so.7"), RTLD_NOW | RTLD_GLOBAL) };
@@ -79,22 +79,22 @@ fn options(given: &str) -> impl Iterator<Item = String> {
     given.split_whitespace().map(|option| format!("--device-option={option}"))
 }
 
-/// What HIP says of a device with these options, and of copies between its agents.
+/// Checks what HIP reports of devices with these options, and of copies between them.
 #[track_caller]
 fn check(gfx: &str, given: &str, expected: &str) {
     let myself = std::env::current_exe().expect("it runs");
     let mut command = rocrepro(&["exec", "--gfx", gfx]);
     command.arg(format!("--env={INSIDE}=1")).args(options(given)).arg(myself);
-    command.args(["--exact", "devices::hip_sees_what_the_device_is", "--nocapture"]);
+    command.args(["--exact", "devices::reports_device_options_through_hip", "--nocapture"]);
     let output = command.output().expect("it starts");
     let stdout = String::from_utf8_lossy(&output.stdout);
-    let told: Vec<&str> =
+    let printed: Vec<&str> =
         stdout.lines().filter(|l| l.starts_with("device") || l.contains(" to ")).collect();
-    assert_eq!(told.join("\n"), expected, "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(printed.join("\n"), expected, "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
-fn hip_sees_what_the_device_is() {
+fn reports_device_options_through_hip() {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
@@ -102,7 +102,7 @@ fn hip_sees_what_the_device_is() {
     check("gfx90a", "", "device 0: 4096 MiB, wave 64");
     check("gfx1100", "memory=64M", "device 0: 64 MiB, wave 32");
     check("gfx942", "large-bar=yes", "device 0: 4096 MiB, wave 64");
-    // A Strix Halo: half a gigabyte is set aside by the firmware, the rest comes from the host.
+    // A Strix Halo: the firmware sets 512 MiB aside, the rest is host memory.
     check("gfx1151", "memory=512M gtt=96G", "device 0: 98816 MiB, wave 32");
     check("gfx1151", "memory=512M gtt=96G large-bar=yes", "device 0: 98816 MiB, wave 32");
     check(
@@ -117,7 +117,7 @@ fn hip_sees_what_the_device_is() {
 
 /// Kernel arguments of a graph are in device memory where the host reaches it.
 #[test]
-fn case_asks_for_a_device() {
+fn selects_the_device_that_a_case_needs() {
     let run = |gfx: &str, given: &str, trial: &str| {
         let mut command = rocrepro(&["run", trial, "--gfx", gfx]);
         let output = command.args(options(given)).output().expect("it starts");
@@ -129,7 +129,7 @@ fn case_asks_for_a_device() {
         assert_eq!(code, Some(0), "{gfx}: {text}");
         assert!(text.contains("1 passed, 1 failed as known"), "{gfx}: {text}");
     }
-    // The command line decides, and the trial that needs another device says so.
+    // The command line takes precedence, and the trial that needs another device is skipped.
     let (code, text) = run("gfx942", "large-bar=no", case);
     assert_eq!(code, Some(0), "{text}");
     let why =
@@ -156,7 +156,7 @@ fn case_asks_for_a_device() {
 }
 
 #[test]
-fn only_an_apu_takes_memory_of_the_host() {
+fn rejects_gtt_memory_on_discrete_gpus() {
     let mut command = rocrepro(&["run", "copies/tensors", "--gfx", "gfx1100"]);
     let output = command.args(options("gtt=1G")).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2));
@@ -164,7 +164,7 @@ fn only_an_apu_takes_memory_of_the_host() {
     assert!(stderr.contains("gfx1100 has no GTT, which is of APUs: gfx1103, gfx1150"), "{stderr}");
 }
 
-/// The carve-out alone holds none of the blocks, and carve-out and GTT together hold one.
+/// Carve-out and GTT together hold one of the two blocks.
 const BEYOND: &str = "\
 title: More than the carve-out comes out of GTT
 source: [made for this test]
@@ -195,7 +195,7 @@ steps:
 faults: [call.accepted]
 ";
 
-/// Runs cases on an odd device; the exit status.
+/// Runs cases on a device with these options and checks the exit status and a part of standard output.
 #[track_caller]
 fn runs(arguments: &[&str], gfx: &str, given: &str, status: i32, expected: &str) {
     let mut command = rocrepro(&["run", "--gfx", gfx]);
@@ -207,7 +207,7 @@ fn runs(arguments: &[&str], gfx: &str, given: &str, status: i32, expected: &str)
 }
 
 #[test]
-fn allocations_beyond_the_carve_out_come_out_of_gtt() {
+fn allocates_beyond_the_carve_out_from_gtt() {
     let folder = tempfile::tempdir().expect("a folder");
     let case = folder.path().join("beyond.yaml");
     std::fs::write(&case, BEYOND).expect("it is written");
@@ -216,15 +216,15 @@ fn allocations_beyond_the_carve_out_come_out_of_gtt() {
     runs(&case, "gfx1151", "memory=96M gtt=32M large-bar=yes", 0, "1 passed");
     runs(&case, "gfx1151", "memory=128M", 0, "1 passed");
     runs(&case, "gfx1151", "memory=32M", 1, "unexpected-value:hipMemGetInfo");
-    let told = ["--fault", "memory.total-wrong,percent=25"];
-    let under = [case.as_slice(), &told].concat();
+    let printed = ["--fault", "memory.total-wrong,percent=25"];
+    let under = [case.as_slice(), &printed].concat();
     let more = "unexpected-value:hipMemGetInfo:more-than-the-total";
     runs(&under, "gfx1151", "memory=32M gtt=96M", 1, more);
 }
 
-/// Each trial on one of them.
+/// The trials are spread over the devices.
 #[test]
-fn cases_pass_on_odd_devices() {
+fn passes_cases_on_odd_devices() {
     let cases = [
         "copies/tensors",
         "copies/managed-memory",

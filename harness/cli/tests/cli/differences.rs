@@ -1,6 +1,6 @@
-//! What `minimise` and `report` make of the real differences between releases and of planted bugs, tried by another hand: the
-//! attached program is compiled by its own build line and run where it must fail and where it must pass, its lines are left out
-//! one by one, and the sentences of the report are compared with what that showed.
+//! Independent check of `minimise` and `report` on real differences between releases and on injected bugs. The test compiles the
+//! attached program by its own build line, runs it on a release where it must fail and on one where it must pass, leaves out its
+//! lines one by one, and compares the sentences of the report with the results.
 
 use std::{
     fs,
@@ -9,9 +9,9 @@ use std::{
     process::{Command, Output},
 };
 
-/// Lines of the longest program.
+/// Maximum number of lines of a program.
 const LINES: usize = 60;
-/// The same where a kernel must do its work: its text, its compilation and its launch are some twenty lines.
+/// Maximum number of lines of a program with a kernel, whose text, compilation and launch take about 20 lines.
 #[cfg(feature = "long-tests")]
 const WITH_KERNEL: usize = 75;
 
@@ -20,7 +20,7 @@ struct Difference {
     lines: usize,
     trial: &'static str,
     fails: (&'static str, &'static str),
-    /// None where it passes nowhere.
+    /// `None` if it passes on no release.
     passes: Option<(&'static str, &'static str)>,
     fault: Option<&'static str>,
     signature: &'static str,
@@ -35,7 +35,7 @@ const fn real(
     Difference { lines: LINES, trial, fails, passes, fault: None, signature }
 }
 
-/// A fault in whose program a kernel must do its work.
+/// Returns an injected bug whose program has a kernel.
 #[cfg(feature = "long-tests")]
 const fn in_kernel(
     trial: &'static str,
@@ -66,7 +66,7 @@ fn rocrepro(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the command starts")
 }
 
-/// What a command printed, all of it where it ended otherwise.
+/// Runs a command that must succeed and returns its standard output.
 fn good(folder: &Path, arguments: &[&str]) -> String {
     let output = rocrepro(folder, arguments);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -84,13 +84,13 @@ struct Release {
     include: PathBuf,
 }
 
-/// What a program did.
+/// Result of a program.
 #[derive(Debug, PartialEq)]
 enum Did {
     Passed,
-    /// What it printed before it ended with another status than 0, or the signal that it died of.
+    /// Exit status other than 0, with the printed failure, or the signal.
     Failed(String),
-    /// It says that it failed, and whoever asks for its exit status takes it for a good run.
+    /// Exit status 0 after a printed failure.
     Contradicts(String),
 }
 
@@ -102,7 +102,7 @@ impl Release {
     ) -> Release {
         good(at, &["rocm", "fetch", spec, "--with", "dev"]);
         let root = PathBuf::from(good(at, &["rocm", "path", spec]).trim());
-        // The rest of the folder is another C library's.
+        // The other headers of the folder belong to another C library.
         let include = at.join(format!("include-{}-{}", spec.replace(':', "-"), fault.is_some()));
         fs::create_dir_all(&include).expect("a folder");
         for library in ["hip", "hiprand", "rocrand", "rocblas"] {
@@ -157,7 +157,7 @@ impl Release {
         arguments.extend(self.fault.iter().flat_map(|fault| ["--fault", fault]));
         let program = program.display().to_string();
         arguments.push(&program);
-        // HIP waits for ever for a copy behind a kernel that touched what is not there.
+        // HIP waits for ever for a copy behind a kernel that accessed unmapped memory.
         let output = Command::new("timeout")
             .args(["--signal=KILL", "120", env!("CARGO_BIN_EXE_rocrepro")])
             .args(&arguments)
@@ -176,7 +176,7 @@ impl Release {
         }
     }
 
-    /// Where work is done as late as the interface allows, a program that waits for less than it uses is wrong.
+    /// Runs the program on the lazy schedule, on which a missing wait shows.
     fn run_late(&self, at: &Path, program: &Path) -> Did {
         self.run_with(at, program, &["--schedule", "lazy"])
     }
@@ -187,16 +187,16 @@ impl Release {
     }
 }
 
-/// What a failure is called, without the places in the program. Whether wrong bytes are zeros or those of fresh memory is part of it,
-/// as it is of a signature.
+/// Returns the kind of a failure without places in the program. Wrong bytes that are zero or fresh memory are kinds of their own, as
+/// in a signature.
 fn kind(did: &Did) -> String {
     match did {
         Did::Passed => "passed".to_owned(),
         Did::Contradicts(said) => format!("exit status 0 after {said}"),
         Did::Failed(said) => {
-            // The line of a program whose lines are left out is another one.
+            // Line numbers change when lines are left out.
             let said = said.split(" (line ").next().unwrap_or_default();
-            // Which byte it is depends on what else is left.
+            // The number of the wrong byte depends on the remaining lines.
             let Some((buffer, byte)) = said.split_once(": byte ") else { return said.to_owned() };
             let got = byte.split(" is ").nth(1).and_then(|got| got.split(';').next());
             let class = match got {
@@ -209,7 +209,7 @@ fn kind(did: &Did) -> String {
     }
 }
 
-/// Leaves lines of `main` out, one at a time and with the line after; what still shows the failure and passes where it must.
+/// Returns the lines of `main`, alone or with the next, without which the program still fails and passes as it must.
 fn removable(
     at: &Path,
     text: &str,
@@ -223,7 +223,7 @@ fn removable(
     let mut found = Vec::new();
     for from in begin..end {
         for length in [1, 2] {
-            // The last line says that all is well; who removes it changes what passing is.
+            // The last line prints PASS, which this test looks for.
             if from + length > end - 1 {
                 continue;
             }
@@ -243,14 +243,14 @@ fn removable(
     found
 }
 
-/// The number before a word, such as 3 in `in 3 of 3 fresh`.
+/// Returns the two numbers of `3 of 3` between two texts.
 fn counts(text: &str, before: &str, after: &str) -> Option<(u32, u32)> {
     let rest = &text[text.find(before)? + before.len()..];
     let (k, n) = rest[..rest.find(after)?].split_once(" of ")?;
     Some((k.trim().parse().ok()?, n.trim().parse().ok()?))
 }
 
-/// The rates with intervals of a report, such as `3/3 (95 % interval 29 % to 100 %)`.
+/// Returns the rates of a report with their intervals, for example `3/3 (95 % interval 29 % to 100 %)`.
 fn intervals(report: &str) -> Vec<(u32, u32, String)> {
     const WORDS: &str = " (95 % interval ";
     let starts: Vec<usize> = report.match_indices(WORDS).map(|(at, _)| at).collect();
@@ -263,8 +263,7 @@ fn intervals(report: &str) -> Vec<(u32, u32, String)> {
     starts.into_iter().map(|at| read(at).expect("a rate before an interval")).collect()
 }
 
-/// The two-sided 95 % interval of Clopper and Pearson for something that came every time: its lower end L is where
-/// L^n = 0.025, rounded down.
+/// Returns the two-sided 95 % Clopper-Pearson interval of n successes in n trials. Its lower end is 0.025^(1/n), rounded down.
 fn every_time(n: u32) -> String {
     let low = 0.025_f64.powf(1.0 / f64::from(n)) * 100.0;
     format!("{} % to 100 %", low.floor())
@@ -288,7 +287,7 @@ fn check(difference: &Difference) {
     let (minimised, exported) = (json("minimise.json"), json("export.json"));
     assert_eq!(minimised["signature"], *signature);
 
-    // The program, by another hand.
+    // The program, compiled and run by this test.
     let shown = format!("{text}\n{report}");
     assert!(text.lines().count() <= *lines, "{} lines\n{shown}", text.lines().count());
     assert!(text.lines().all(|line| line.len() <= 120 || line.starts_with("//")), "{shown}");
@@ -304,7 +303,7 @@ fn check(difference: &Difference) {
     }
 
     if passing.is_none() {
-        // Whoever leaves out a call of the case claims that it does not matter, and nothing here can show it.
+        // Without a passing release nothing shows that a call is unnecessary, so all must remain.
         let steps = read("case.yaml").lines().filter(|line| line.starts_with("  - ")).count();
         let (_, main) = text.split_once("int main()").expect("main");
         let words = main.split('(').filter_map(|before| before.rsplit([' ', ')']).next());
@@ -324,7 +323,7 @@ fn check(difference: &Difference) {
     assert!(said.is_some_and(|(k, n)| k == n && n >= 3), "{shown}");
     let Did::Failed(end) = &did else { panic!("{shown}") };
     if end.starts_with("FAIL: ") || end.starts_with("died of ") {
-        // The wrong bytes may be of memory that nobody wrote, others in each process.
+        // Wrong bytes may come from uninitialised memory, which differs in each process.
         let end = end
             .split_once(" is ")
             .filter(|_| end.contains(": byte "))
@@ -362,7 +361,7 @@ fn check(difference: &Difference) {
         (_, Some(_)) => Some("| no fault planted | 0/3 | passes |".to_owned()),
         (Some(passing), None) => {
             let release = passing.spec.trim_start_matches("debian:");
-            // A release that does not know the architecture of the failing run is no row of the table.
+            // The table has no row for a release that lacks the architecture of the failing run.
             let same = passing.gfx == failing.gfx;
             same.then(|| format!("| the same on ROCm {release} | 0/3 | passes |"))
         }
@@ -389,10 +388,10 @@ fn check(difference: &Difference) {
     assert!(exported.get("cut_short").is_none(), "the search was ended early\n{shown}");
 }
 
-/// A fault that is drawn once in each process: the attached program fails about as often as its trial, by runs of its own.
+/// The fault is drawn once per process, so the attached program fails about as often as its trial.
 #[cfg(feature = "long-tests")]
 #[test]
-fn a_copy_that_is_zero_now_and_then() {
+fn reports_the_rate_of_an_intermittent_fault() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let fault = "copy.zero,probability=0.5,per=process";
@@ -419,7 +418,7 @@ fn a_copy_that_is_zero_now_and_then() {
         matches!(did, Did::Failed(_))
     });
     let failed = failed.count();
-    // Out of this range once in a hundred thousand times.
+    // With a rate of 0.5 the count is outside of this range with probability 1.4e-6.
     assert!((6..=34).contains(&failed), "{failed} of {runs}\n{shown}");
 
     let (k, n) = counts(&report, "it failed as described in ", " fresh processes").expect("a rate");
@@ -447,44 +446,44 @@ const GOOD: Option<(&str, &str)> = Some(("debian:5.7.1", "gfx1100"));
 
 differences! {
     #[cfg(feature = "long-tests")]
-    a_long_chain: real("graphs/long-chain[nodes=30000]", NEW, Some(("debian:6.4.3", "gfx1151")), "crash:hipGraphInstantiate");
+    long_chain: real("graphs/long-chain[nodes=30000]", NEW, Some(("debian:6.4.3", "gfx1151")), "crash:hipGraphInstantiate");
     #[cfg(feature = "long-tests")]
-    a_pool_allocation_in_the_null_stream: real("capture/pool-allocation-in-null-stream[thread=capturing,mode=global]", NEW, GOOD, "crash:hipMallocAsync");
+    pool_allocation_in_the_null_stream: real("capture/pool-allocation-in-null-stream[thread=capturing,mode=global]", NEW, GOOD, "crash:hipMallocAsync");
     #[cfg(feature = "long-tests")]
-    a_synchronous_copy_in_a_capture: real("capture/synchronous-copy-on-stream[mode=global,direction=to_device]", ("debian:6.4.3", "gfx1151"), Some(NEW), "api-error:hipMemcpyWithStream:hipSuccess");
+    synchronous_copy_in_a_capture: real("capture/synchronous-copy-on-stream[mode=global,direction=to_device]", ("debian:6.4.3", "gfx1151"), Some(NEW), "api-error:hipMemcpyWithStream:hipSuccess");
     #[cfg(feature = "long-tests")]
-    a_second_capture: real("capture/retry-after-invalidated-capture[node=copy]", NEW, GOOD, "api-error:hipMemcpyAsync:hipErrorInvalidValue");
+    second_capture: real("capture/retry-after-invalidated-capture[node=copy]", NEW, GOOD, "api-error:hipMemcpyAsync:hipErrorInvalidValue");
     #[cfg(feature = "long-tests")]
-    a_stream_after_an_invalidated_capture: real("capture/stream-after-invalidated-capture[mode=global]", NEW, GOOD, "unexpected-value:hipStreamIsCapturing:invalidated");
-    // It passes nowhere, so no call of the case may be left out.
-    an_unjoined_fork: real("capture/unjoined-fork[mode=global]", NEW, None, "unexpected-value:hipStreamIsCapturing:active");
+    stream_after_an_invalidated_capture: real("capture/stream-after-invalidated-capture[mode=global]", NEW, GOOD, "unexpected-value:hipStreamIsCapturing:invalidated");
+    // It passes on no release, so no call of the case may be left out.
+    unjoined_fork: real("capture/unjoined-fork[mode=global]", NEW, None, "unexpected-value:hipStreamIsCapturing:active");
     #[cfg(feature = "long-tests")]
-    a_memset_at_an_odd_address: real("copies/memset[offset=1,bytes=1,async=false,words=false]", OLD, Some(("debian:5.7.1", "gfx90a")), "memory-fault:__amd_rocclr_fillBufferAligned");
+    memset_at_an_odd_address: real("copies/memset[offset=1,bytes=1,async=false,words=false]", OLD, Some(("debian:5.7.1", "gfx90a")), "memory-fault:__amd_rocclr_fillBufferAligned");
     #[cfg(feature = "long-tests")]
-    a_launch_that_is_not_captured: real("graphs/replay-changing-input[words=16,host=pageable]", OLD, Some(("debian:5.7.1", "gfx90a")), "unexpected-value:hipGraphGetNodes:0");
+    launch_that_is_not_captured: real("graphs/replay-changing-input[words=16,host=pageable]", OLD, Some(("debian:5.7.1", "gfx90a")), "unexpected-value:hipGraphGetNodes:0");
 
     #[cfg(feature = "long-tests")]
     zeros_instead_of_a_copy: planted("copies/small-sizes[bytes=64,host=pageable,api=memcpy]", "copy.zero", "wrong-data:dst.back:zero");
     #[cfg(feature = "long-tests")]
     rows_that_are_not_copied: planted("copies/rows-2d[width=12,async=false,host=pageable]", "copy.drop", "wrong-data:back:stale");
     #[cfg(feature = "long-tests")]
-    a_set_of_words: planted("copies/memset[offset=64,bytes=64,async=false,words=true]", "copy.zero", "wrong-data:dst.back:zero");
+    set_of_words: planted("copies/memset[offset=64,bytes=64,async=false,words=true]", "copy.zero", "wrong-data:dst.back:zero");
     #[cfg(feature = "long-tests")]
-    a_stream_that_waits_for_an_event: in_kernel("copies/two-streams-by-event[bytes=64,stream=non_blocking]", "kernel.drop", "wrong-data:back:poison");
+    stream_that_waits_for_an_event: in_kernel("copies/two-streams-by-event[bytes=64,stream=non_blocking]", "kernel.drop", "wrong-data:back:poison");
     #[cfg(feature = "long-tests")]
-    a_null_stream_that_does_not_wait: in_kernel("copies/null-stream-waits[bytes=64,host=pageable]", "signal.early,ms=200", "wrong-data:back:zero");
+    null_stream_that_does_not_wait: in_kernel("copies/null-stream-waits[bytes=64,host=pageable]", "signal.early,ms=200", "wrong-data:back:zero");
     #[cfg(feature = "long-tests")]
-    a_replay_with_old_arguments: in_kernel("graphs/replay-changing-input[words=16,host=pageable]", "kernel.stale-args", "wrong-data:static_out.back:poison");
+    replay_with_old_arguments: in_kernel("graphs/replay-changing-input[words=16,host=pageable]", "kernel.stale-args", "wrong-data:static_out.back:poison");
     #[cfg(feature = "long-tests")]
     zeros_in_memory_of_a_pool: planted("copies/pool-small-sizes[bytes=16]", "copy.zero", "wrong-data:back:zero");
     #[cfg(feature = "long-tests")]
-    a_variable_without_its_value: in_kernel("kernels/module-variable[n=4,block=64]", "module.zeroed", "wrong-data:dst.back:other");
+    variable_without_its_value: in_kernel("kernels/module-variable[n=4,block=64]", "module.zeroed", "wrong-data:dst.back:other");
     #[cfg(feature = "long-tests")]
     numbers_that_are_not_generated: planted("rng/same-seed[kind=philox]", "kernel.drop", "wrong-data:a.back:same");
     #[cfg(feature = "long-tests")]
-    a_host_function_that_gets_zeros: planted("copies/host-function-in-order[api=launch_host_func,stream=s]", "copy.zero", "wrong-data:via:garbage");
+    host_function_that_gets_zeros: planted("copies/host-function-in-order[api=launch_host_func,stream=s]", "copy.zero", "wrong-data:via:garbage");
     #[cfg(feature = "long-tests")]
-    a_copy_that_leaves_its_memory: planted("copies/small-sizes[bytes=4096,host=pageable,api=memcpy]", "copy.page-fault", "memory-fault:__amd_rocclr_copyBuffer");
+    copy_that_leaves_its_memory: planted("copies/small-sizes[bytes=4096,host=pageable,api=memcpy]", "copy.page-fault", "memory-fault:__amd_rocclr_copyBuffer");
     #[cfg(feature = "long-tests")]
     managed_memory_that_no_kernel_writes: in_kernel("copies/managed-memory[words=16]", "kernel.drop", "wrong-data:out:poison");
     #[cfg(feature = "long-tests")]

@@ -1,4 +1,4 @@
-//! Environments of Python packages, without any network: the package is a wheel made here.
+//! Environments of Python packages, from wheels that the tests make, so that no network is needed.
 
 use std::{
     fs,
@@ -7,11 +7,11 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::home::namespaces;
+use crate::exec::namespaces;
 
 fn rocrepro(cache: Option<&Path>, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    // Packages are those beside the cache, and none from elsewhere.
+    // pip finds only the wheels next to the cache.
     cache.map(|cache| {
         command.env("XDG_CACHE_HOME", cache).env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", cache)
     });
@@ -29,19 +29,19 @@ fn check(cache: Option<&Path>, arguments: &[&str], code: i32, said: &str) -> Str
     stdout.trim_end().to_owned()
 }
 
-/// Whether this machine's Python can do what `env create` asks of it.
+/// Returns true if this machine's Python has the modules that `env create` needs.
 pub(crate) fn python_makes_environments() -> bool {
     let mut command = Command::new("python3");
     command.args(["-c", "import venv, ensurepip"]);
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// A wheel of one module that has an answer.
+/// Makes a wheel of the package `tiny`, whose module has the constant `ANSWER`.
 fn wheel(folder: &Path, version: &str, answer: u32) -> String {
     wheel_of("tiny", folder, version, answer)
 }
 
-/// A wheel of this name, with the module.
+/// Makes a wheel of a package with that module.
 fn wheel_of(package: &str, folder: &Path, version: &str, answer: u32) -> String {
     let (name, file) =
         (format!("{package}-{version}.dist-info"), format!("{package}-{version}-py3-none-any.whl"));
@@ -60,7 +60,7 @@ fn wheel_of(package: &str, folder: &Path, version: &str, answer: u32) -> String 
 }
 
 #[test]
-fn an_environment_is_made_used_and_removed() {
+fn creates_uses_and_removes_an_environment() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Some(folder.path());
     check(cache, &["env", "create", "../x", "tiny"], 2, "no name of an environment");
@@ -77,11 +77,11 @@ fn an_environment_is_made_used_and_removed() {
     check(cache, &["env", "create", "a", "tiny"], 2, "there is `");
     let lock = fs::read_to_string(Path::new(&venv).with_file_name("requirements.txt")).unwrap();
     assert!(lock.starts_with("tiny @ file://") && lock.contains(" --hash=sha256:"), "{lock}");
-    // A command that fails leaves nothing, so that the corrected one works.
+    // A failed command leaves no files, so that the corrected one works.
     check(cache, &["env", "create", "b", "/nonexistent.whl"], 3, "error:");
     check(cache, &["exec", "--in", "b", "true"], 2, "no environment is called `b`: `a`");
     check(cache, &["env", "create", "b", &wheel], 0, "/environments/b/venv");
-    // An environment whose maker was killed is not used, and is made again.
+    // An unfinished environment is not used, and is made again.
     let mark = Path::new(&venv).with_file_name("../b/rocrepro-environment.json");
     let unfinished =
         fs::read_to_string(&mark).unwrap().replace("\"whole\": true", "\"whole\": false");
@@ -100,7 +100,7 @@ fn an_environment_is_made_used_and_removed() {
     drop(being_made);
     check(cache, &["env", "create", "b", &wheel], 0, "was never finished and is made again");
 
-    // The stack is that of everybody.
+    // The stack comes from the shared cache.
     let stack = check(None, &["rocm", "path", "debian:7.2.4"], 0, "/");
     let on = ["exec", "--rocm", &stack, "--device", "emulated", "--in", "a", "--"];
     let script = "import sys, tiny; print(tiny.ANSWER, sys.prefix)";
@@ -111,9 +111,9 @@ fn an_environment_is_made_used_and_removed() {
     assert!(!Path::new(&venv).exists());
 }
 
-/// The sizes of wheels are unknown before pip has them, so the kernel bounds each file.
+/// The size of a wheel is unknown before pip has it, so a limit of the kernel (RLIMIT_FSIZE) bounds each file.
 #[test]
-fn pip_may_write_no_endless_file() {
+fn limits_the_size_of_files_that_pip_writes() {
     let folder = tempfile::tempdir().unwrap();
     let python = folder.path().join("python");
     let script =
@@ -128,9 +128,9 @@ fn pip_may_write_no_endless_file() {
     assert!(limits.len() == 2 && limits.iter().all(|limit| is_bounded(limit)), "{limits:?}");
 }
 
-/// Triton compiles C as it runs. Without a compiler each trial would fail, by an exception that ROCm has no part in.
+/// Triton compiles C at run time. Without a compiler each trial would raise an exception that ROCm did not cause.
 #[test]
-fn programs_of_triton_are_skipped_without_a_compiler() {
+fn skips_triton_programs_without_a_compiler() {
     if !python_makes_environments() || !namespaces() {
         return;
     }
@@ -156,7 +156,7 @@ fn programs_of_triton_are_skipped_without_a_compiler() {
     assert!(said.contains("PATH has no `gcc` and no `clang`; install a C compiler"), "{said}");
 }
 
-/// Fails from the third version on. It uses the device, without which it would prove nothing.
+/// Fails unless the package's answer is 42. It initialises HIP, because a program that never uses the device proves nothing.
 const ANSWERS: &str = r#"title: The answer of a package is right
 source: [a test]
 program:
@@ -171,13 +171,13 @@ faults: [copy.zero]
 "#;
 
 #[test]
-fn versions_of_a_package_are_searched() {
+fn bisects_the_versions_of_a_package() {
     if !python_makes_environments() || !namespaces() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let (at, cache) = (folder.path(), Some(folder.path()));
-    // The one between cannot be installed: it is no archive.
+    // Version 1.2 is not an archive, so that it cannot be installed.
     fs::write(at.join("tiny-1.2-py3-none-any.whl"), "torn").unwrap();
     for (version, answer) in [("1.0", 42), ("1.10", 41)] {
         wheel(at, version, answer);
@@ -192,39 +192,42 @@ fn versions_of_a_package_are_searched() {
         check(cache, &[&along[..], &on, &["--out", &out], what].concat(), code, said)
     };
     let of_case = ["answers", "--cases-from", &case, "--trust"];
-    // Versions are in their own order, and what does not install is left open.
+    // Versions are sorted as versions, and one that does not install is left open.
     let listed = bisect(&[&of_case[..], &["--list"]].concat(), "a", 0, "");
     let first = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
     let listed: Vec<_> = listed.lines().map(first).filter(|word| word.starts_with("1.")).collect();
     assert_eq!(listed, ["1.0", "1.2", "1.10"]);
-    let told =
+    let printed =
         bisect(&of_case, "a", 0, "last good 1.0, first bad 1.10; the one between cannot be tested");
-    assert!(told.contains("tiny 1.0 .. 1.10") && told.contains("1.2: no environment of"), "{told}");
-    assert!(told.contains("--axis=pypi:tiny=1.0,1.10"), "{told}");
+    assert!(
+        printed.contains("tiny 1.0 .. 1.10") && printed.contains("1.2: no environment of"),
+        "{printed}"
+    );
+    assert!(printed.contains("--axis=pypi:tiny=1.0,1.10"), "{printed}");
     let records = fs::read_to_string(at.join("a/bisect-records.jsonl")).unwrap();
     assert!(records.contains("--in tiny-1.10-") && records.contains("tiny==1.10"), "{records}");
 
-    // The same of a command, with the environments that are there.
+    // A search with a command uses the environments that exist.
     let script = "import ctypes, tiny; assert ctypes.CDLL('libamdhip64.so').hipInit(0) == 0; assert tiny.ANSWER == 42";
-    let told = bisect(&["--", "python3", "-c", script], "b", 0, "AssertionError");
-    assert!(told.contains("first bad   1.10"), "{told}");
+    let printed = bisect(&["--", "python3", "-c", script], "b", 0, "AssertionError");
+    assert!(printed.contains("first bad   1.10"), "{printed}");
     let made = check(cache, &["env", "list"], 0, "");
     assert_eq!(made.lines().filter(|line| line.contains("tiny==1.10")).count(), 1, "{made}");
 
-    // A matrix has a column for each of them.
+    // A matrix has a column for each environment.
     let named = |what: &str| made.lines().find(|line| line.contains(what)).map(first).unwrap();
     let (right, wrong) = (named("tiny==1.0"), named("tiny==1.10"));
     let (both, out) = (format!("{right},{wrong}"), at.join("matrix").display().to_string());
     let matrix = ["matrix", "--cases-from", &case, "--trust", "--in", &both, "--out", &out];
     let output = rocrepro(cache, &[&matrix[..], &on].concat());
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
     for (name, result) in [(right, "1 passed"), (wrong, "0 passed, 1 failed")] {
         let column = format!("gfx1151 in {name}: 1 trial of 1 case: {result}");
-        assert!(told.contains(&column), "{column}: {told}");
+        assert!(printed.contains(&column), "{column}: {printed}");
     }
 
-    // An environment is named for a run, too: whatever version it has.
+    // `run --in` takes an environment whatever version the case names.
     let name = made.lines().find(|line| line.contains("tiny==1.10")).map(first).unwrap();
     let run = ["run", "--cases-from", &case, "--trust", "--in", &name];
     check(cache, &[&run[..], &on].concat(), 1, "answer");

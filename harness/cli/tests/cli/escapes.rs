@@ -1,5 +1,5 @@
-//! What a case from elsewhere can do where all checks of the device have failed: native code in its worker. SECURITY.md lists it, and
-//! is compared with what `examples/escapes.rs` finds from within.
+//! Compares the tables of SECURITY.md with what native code in the worker of an untrusted case can do. `examples/escapes.rs` makes
+//! the attempts from inside the worker.
 
 use std::{
     collections::BTreeMap,
@@ -11,14 +11,13 @@ use std::{
     },
     path::PathBuf,
     process::{Command, Stdio},
-    time::{Duration, Instant},
 };
 
 use rocrepro::{CaseLibrary, CasesFrom, Job, lower_all, run_trial, select};
 
-use crate::common::{CASE, never, session};
+use crate::common::{CASE, never, session, wait_until};
 
-/// `cargo test` builds examples beside the tests.
+/// Returns the path of the library of attempts, which `cargo test` builds as an example.
 fn library() -> PathBuf {
     let this = env::current_exe().expect("the path of this test");
     let profile = this.ancestors().nth(2).expect("a folder of the build");
@@ -73,7 +72,7 @@ fn attempts(trusted: bool) -> (BTreeMap<String, String>, String) {
     (results.map(|(name, result)| (name.to_owned(), result.to_owned())).collect(), record.confined)
 }
 
-/// The names in the last column of the tables of SECURITY.md under this heading.
+/// Returns the names in the last column of the tables of SECURITY.md under this heading.
 fn listed(heading: &str) -> Vec<String> {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../SECURITY.md"));
     let page = page.expect("the page is there");
@@ -87,11 +86,11 @@ fn listed(heading: &str) -> Vec<String> {
     names
 }
 
-/// Errors by which the kernel refuses, or a limit; a descriptor that was closed.
+/// Errors of attempts that the kernel, a limit or a closed descriptor refused.
 const REFUSED: [i32; 6] =
     [libc::EPERM, libc::EACCES, libc::ENOMEM, libc::EFBIG, libc::EBADF, libc::EXDEV];
 
-/// Errors of a kernel that was built without what is tried.
+/// Errors of a kernel that lacks the feature of an attempt.
 const ABSENT: [i32; 5] = [
     libc::ENOSYS,
     libc::EAFNOSUPPORT,
@@ -100,11 +99,11 @@ const ABSENT: [i32; 5] = [
     libc::EOPNOTSUPP,
 ];
 
-/// Attempts that some machines allow root alone, or disable.
+/// Attempts that some machines disable or allow only for root.
 const PRIVILEGED: [&str; 3] = ["raw-socket", "io-uring", "make-device"];
 
 #[test]
-fn workers_of_untrusted_cases_can_do_what_security_md_says_and_no_more() {
+fn confines_workers_of_untrusted_cases_as_security_md_says() {
     let (confined, said) = attempts(false);
     if said.contains("NOT confined") {
         assert!(said.contains("kernel") || said.contains("seccomp"), "{said}");
@@ -119,7 +118,7 @@ fn workers_of_untrusted_cases_can_do_what_security_md_says_and_no_more() {
     assert_eq!(with(&|result| result == "ok"), listed("What is possible"), "{confined:?}");
     assert_eq!(with(&|result| result != "ok" && !refused(result)), [""; 0], "{confined:?}");
 
-    // An attempt that fails by itself says nothing.
+    // Each attempt must succeed without confinement, or its refusal would prove nothing.
     let (free, said) = attempts(true);
     assert_eq!(said, "");
     let absent = |result: &str| result.parse().is_ok_and(|error| ABSENT.contains(&error));
@@ -140,20 +139,11 @@ fn processes_with(variable: &str) -> Vec<i32> {
     pids.filter(has).collect()
 }
 
-/// Waits up to two minutes until this holds.
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(120);
-    while !holds() {
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
-fn workers_of_untrusted_cases_end_with_a_killed_command() {
-    // Orphans come to the nearest subreaper. A process of its own is one here, because the sessions of other tests in this
-    // process end every orphan that they get.
-    const NAME: &str = "escapes::workers_of_untrusted_cases_end_with_a_killed_command";
+fn ends_workers_of_untrusted_cases_with_a_killed_command() {
+    // The kernel gives orphans to the nearest subreaper. The test runs in a process of its own, because the sessions of other tests
+    // in this process kill every orphan that they get.
+    const NAME: &str = "escapes::ends_workers_of_untrusted_cases_with_a_killed_command";
     if env::var_os("ESCAPES_OWN_PROCESS").is_none() {
         let mut own = Command::new(env::current_exe().expect("the path of this test"));
         let own = own.args(["--exact", NAME]).env("ESCAPES_OWN_PROCESS", "1");
@@ -180,7 +170,7 @@ fn workers_of_untrusted_cases_end_with_a_killed_command() {
         .spawn()
         .expect("the command starts");
     let worker = || processes_with(&variable);
-    // It runs once the library is mapped in it, and has stopped the other threads once one of them waits for a signal.
+    // The worker runs once it has mapped the library, and has stopped the other threads once one of them waits for a signal.
     let waits = |pid: &i32| {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         let masks = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());

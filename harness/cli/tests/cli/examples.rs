@@ -1,5 +1,5 @@
-//! The reports in reports/examples are what the command writes now, as far as that does not depend on the machine, the day and
-//! the process. What `minimise` and `mitigate` found is taken from the folders.
+//! Compares the reports in reports/examples with what the command writes now, except for what depends on the machine, the date
+//! or the process. The results of `minimise` and `mitigate` are read from the folders.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ fn good(folder: &Path, arguments: &[&str]) {
     assert_eq!(output.status.code(), Some(0), "{all}");
 }
 
-/// A report without what differs from one machine, day or process to another.
+/// Returns the lines of a report that are the same on every machine, date and process.
 fn lasting(report: &str) -> Vec<String> {
     let mut kept = Vec::new();
     let (mut section, mut of_machine) = (String::new(), false);
@@ -32,7 +32,7 @@ fn lasting(report: &str) -> Vec<String> {
         }
         let heading = line.starts_with("### ") || line.starts_with("<details>");
         let machine = section.ends_with("Operating System") || section.ends_with("CPU");
-        // Which other releases are there is the machine's business.
+        // The rows of other releases depend on the releases that the machine has.
         let control = line.starts_with("| the same on ROCm ");
         if heading || !(of_machine || machine || control) {
             kept.push(unlimited(&undated(line)));
@@ -42,7 +42,7 @@ fn lasting(report: &str) -> Vec<String> {
     kept
 }
 
-/// A line without the machine's own limit of processes, which follows from its memory.
+/// Removes the number of the process limit, which follows from the machine's memory.
 fn unlimited(line: &str) -> String {
     const LIMIT: &str = " processes=";
     match line.split_once(LIMIT) {
@@ -53,7 +53,7 @@ fn unlimited(line: &str) -> String {
     }
 }
 
-/// A line with `DATE` in the place of days such as 2026-11-21 and 2026-11-21T06:04:58Z.
+/// Replaces dates, for example 2026-11-21 and 2026-11-21T06:04:58Z, by `DATE`.
 fn undated(line: &str) -> String {
     let is_day = |text: &str| {
         let bytes = text.as_bytes();
@@ -101,25 +101,25 @@ fn check(name: &str, trial: &str, passing: &str) {
         let differs = at.map(|n| (old.get(n), new.get(n)));
         assert_eq!(
             differs, None,
-            "{name}/{file} is stale (what it says, and what it should); `cargo run -p ci -- examples` makes it anew"
+            "{name}/{file} is stale (present and expected line); run `cargo run -p ci -- examples`"
         );
     }
 }
 
 #[cfg(feature = "long-tests")]
 #[test]
-fn the_long_chain_is_as_it_would_be_written_now() {
+fn keeps_the_long_chain_report_current() {
     check("graphs-long-chain", "graphs/long-chain[nodes=30000]", "debian:6.4.3");
 }
 
 #[test]
-fn the_second_capture_is_as_it_would_be_written_now() {
+fn keeps_the_second_capture_report_current() {
     let trial = "capture/retry-after-invalidated-capture[node=copy]";
     check("capture-retry-after-invalidated", trial, "debian:5.7.1");
 }
 
 #[test]
-fn a_changed_sentence_is_seen_and_a_changed_day_is_not() {
+fn compares_sentences_but_not_dates_or_machine_facts() {
     let text = "### CPU\n\nfast\n\n### Steps\n\nRun it. 2026-11-21T06:04:58Z\n| the same on ROCm 6.4.3 | 0/3 |\n";
     let other =
         text.replace("fast", "slow").replace("2026-11-21T06:04:58Z", "2027-01-02T01:01:01Z");

@@ -1,4 +1,4 @@
-//! Sources of what cases expect, as the command shows them.
+//! Sources of the expectations of cases, as the command lists them.
 
 use std::process::Command;
 
@@ -12,9 +12,9 @@ fn rocrepro(arguments: &[&str]) -> (Option<i32>, String, String) {
 const PAGEABLE: &str = "graphs/pageable-copy-after-host-function[host=pageable]";
 const ON: [&str; 6] = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
 
-/// CUDA does the same, so that it is not a fault of ROCm.
+/// CUDA behaves alike, so that the result is not a fault of ROCm.
 #[test]
-fn difference_is_shown_as_such_and_never_reported_as_a_fault() {
+fn shows_a_difference_and_refuses_to_report_it() {
     let (code, text, stderr) = rocrepro(&[&["run", PAGEABLE][..], &ON].concat());
     assert_eq!(code, Some(0), "{text}{stderr}");
     assert!(text.contains("differs    graphs/pageable-copy-after-host-function"), "{text}");
@@ -30,7 +30,7 @@ fn difference_is_shown_as_such_and_never_reported_as_a_fault() {
 }
 
 #[test]
-fn every_expectation_of_the_library_has_a_source() {
+fn lists_a_source_for_every_expectation() {
     let (code, text, stderr) = rocrepro(&["list", "--expectations"]);
     assert_eq!(code, Some(0), "{stderr}");
     for line in text.lines() {

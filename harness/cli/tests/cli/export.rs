@@ -1,6 +1,6 @@
-//! Three exported programs as a reader gets them, kept in `reports/snapshots`.
+//! Three exported programs, kept in `reports/snapshots`.
 //!
-//! That they compile, run and call what their trials call is shown by `rocrepro export --all --verify`.
+//! `rocrepro export --all --verify` shows that exported programs compile, run and make the calls of their trials.
 
 use device::Fault;
 use export::{Form, Header, print};
@@ -33,26 +33,25 @@ fn check(name: &str, trial: &str, form: Form, fault: Option<Fault>) {
 }
 
 #[test]
-fn small_copies_for_hiprtc() {
+fn prints_small_copies_for_hiprtc() {
     let trial = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
     check("export-small-sizes-hiprtc", trial, Form::Hiprtc, None);
 }
 
 #[test]
-fn an_updated_graph_for_hipcc() {
+fn prints_an_updated_graph_for_hipcc() {
     check("export-exec-update-hipcc", "graphs/exec-update[nodes=8]", Form::Hipcc, None);
 }
 
 #[test]
-fn an_overwritten_output_as_a_planted_fault() {
+fn prints_an_injected_fault() {
     let fault = Some(Fault::GraphOverwriteOutput);
     let trial = "graphs/output-after-next-replay[words=16,clone=device]";
     check("export-overwritten-output", trial, Form::Hiprtc, fault);
 }
 
-/// Whatever a case says as text is text in its program, too.
 #[test]
-fn text_of_a_case_is_no_code() {
+fn escapes_text_of_a_case_in_its_program() {
     let evil = r#"x", f(), "%s"#;
     let text = format!(
         "title: t\nsource: s\nfaults: copy.zero\nkernels:\n  own:\n    source: 'extern \"C\" __global__ void own(unsigned *out) {{}}'\n    \

@@ -1,15 +1,15 @@
-//! Faults of the device and faults at calls take the same parameters, and mean the same by them.
+//! Faults of the device and faults at calls take the same parameters with the same meaning.
 
 use device::Planted;
 use rocrepro::{Job, lower_all, run_trial, select};
 
 use crate::common::{library, never, session};
 
-/// One launch of a graph a round, each of one kernel; no other kernel runs.
+/// Graph launches of [`TRIAL`], each with one kernel; no other kernel runs.
 const REPLAYS: u64 = 50;
 const TRIAL: &str = "graphs/many-replays[replays=50,waits=end]";
 
-/// Runs the trial once for each number, as `--repeat` does; which runs failed.
+/// Runs the trial once for each number, as `--repeat` does, and returns the numbers of the failed runs.
 #[track_caller]
 fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
     let faults: Vec<Planted> = faults.iter().map(|f| f.parse().expect("a fault")).collect();
@@ -25,7 +25,7 @@ fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
             run: 0,
             faults: faults.iter().map(|planted| planted.of_run(*run)).collect(),
         };
-        let record = run_trial(&session, &job, &cancel).expect("nobody cancels");
+        let record = run_trial(&session, &job, &cancel).expect("it is not cancelled");
         assert_eq!(record.faults, job.faults);
         for planted in &job.faults {
             let words = shell_words::split(&record.again).expect("a shell reads it");
@@ -37,7 +37,7 @@ fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
     runs.filter(failed).collect()
 }
 
-/// The runs in which the fault is drawn at some of its opportunities.
+/// Returns the runs in which the fault is drawn at one of its opportunities or more.
 fn drawn(runs: std::ops::Range<u64>, fault: &str, opportunities: u64) -> Vec<u64> {
     let planted: Planted = fault.parse().expect("a fault");
     let any = |run: &u64| (0..opportunities).any(|n| planted.of_run(*run).takes(n));
@@ -45,7 +45,7 @@ fn drawn(runs: std::ops::Range<u64>, fault: &str, opportunities: u64) -> Vec<u64
 }
 
 #[test]
-fn a_fault_shows_in_the_runs_in_which_its_seed_draws_it() {
+fn fails_exactly_in_the_runs_that_the_seed_draws() {
     for fault in [
         "graph.launch-lost,probability=0.02,seed=3",
         "graph.launch-lost,probability=0.4,per=process,seed=5",
@@ -59,13 +59,13 @@ fn a_fault_shows_in_the_runs_in_which_its_seed_draws_it() {
 }
 
 #[test]
-fn the_same_seed_fails_again_in_the_same_runs() {
+fn fails_again_in_the_same_runs_with_the_same_seed() {
     let fault = "graph.launch-lost,probability=0.01,seed=9";
     assert_eq!(failing(0..8, &[fault]), failing(0..8, &[fault]));
 }
 
 #[test]
-fn faults_compose() {
+fn combines_faults() {
     let never = "graph.launch-lost,probability=0.000001";
     let (one, other) = (
         "graph.launch-lost,probability=0.01,seed=1",

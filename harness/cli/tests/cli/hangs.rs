@@ -1,9 +1,9 @@
-//! Where a trial stood that hung.
+//! Stacks of the threads of a hung trial.
 
 use std::process::Command;
 
 #[test]
-fn where_the_threads_of_a_hang_stood_is_told() {
+fn reports_where_the_threads_of_a_hang_stood() {
     let folder = tempfile::tempdir().expect("a folder");
     let record = folder.path().join("runs.jsonl");
     let trial = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
@@ -25,9 +25,10 @@ fn where_the_threads_of_a_hang_stood_is_told() {
 
     let record = std::fs::read_to_string(&record).expect("a record");
     let mut lines = record.lines().filter_map(|line| serde_json::from_str(line).ok());
-    let told = lines.find_map(|line: serde_json::Value| line["stacks"].as_array().cloned());
-    let told = told.expect("a record of the trial");
-    assert_eq!(told[0].as_str(), Some(waits.trim_start()), "{told:?}");
-    let leash = told.iter().filter_map(|line| line.as_str()).find(|line| line.contains("`leash`"));
-    assert!(leash.is_some_and(|line| line.contains("read (libc.so.6)")), "{told:?}");
+    let printed = lines.find_map(|line: serde_json::Value| line["stacks"].as_array().cloned());
+    let printed = printed.expect("a record of the trial");
+    assert_eq!(printed[0].as_str(), Some(waits.trim_start()), "{printed:?}");
+    let leash =
+        printed.iter().filter_map(|line| line.as_str()).find(|line| line.contains("`leash`"));
+    assert!(leash.is_some_and(|line| line.contains("read (libc.so.6)")), "{printed:?}");
 }

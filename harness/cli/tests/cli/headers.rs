@@ -1,4 +1,4 @@
-//! The table of functions that `hip` steps call, against the header of the release that it is taken from.
+//! Compares the table of functions that `hip` steps call with the header of its release.
 
 use std::{fmt::Write, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
@@ -7,12 +7,11 @@ use plan::{MAX_VALUE_BYTES, hip_functions};
 
 const STACK: &str = "debian:7.2.4";
 
-/// What docs/coverage.md counts.
+/// Exported functions of HIP 7.2.4, one per line; docs/coverage.md counts them.
 const EXPORTED: &str = include_str!("../../../case/tests/exported-7.2.4.txt");
 
-/// What docs/coverage.md counts as exported is what the library exports.
 #[test]
-fn the_list_of_exported_functions_is_that_of_the_library() {
+fn lists_the_exported_functions_of_the_library() {
     let library = fetched().join("usr/lib/x86_64-linux-gnu/libamdhip64.so.7");
     let bytes = fs::read(&library).expect("it is there");
     let file = object::File::parse(&*bytes).expect("an ELF file");
@@ -29,7 +28,7 @@ fn the_list_of_exported_functions_is_that_of_the_library() {
     assert_eq!(found, listed);
 }
 
-/// The root of the stack, with its headers.
+/// Fetches the stack with its headers and returns its root.
 fn fetched() -> PathBuf {
     let fetched = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
         .args(["rocm", "fetch", STACK, "--with", "dev"])
@@ -41,13 +40,13 @@ fn fetched() -> PathBuf {
     stacks::locate(&spec, &store).expect("it is there").root
 }
 
-/// A C++ compiler says of each function that its type is that of the table, and of each struct that there is room for it. Variants
-/// for a default stream per thread are not in the header; their lines are those of the functions that they are variants of.
+/// A C++ compiler checks the type of each function and that each struct fits into a value. The header lacks the `_spt` variants
+/// (default stream per thread), whose lines must equal those of their base functions.
 #[test]
-fn the_table_has_the_types_of_the_header() {
+fn declares_functions_with_the_types_of_the_header() {
     let root = fetched();
     let folder = tempfile::tempdir().expect("a folder");
-    // The other headers of the stack are those of another C library than the compiler's.
+    // The other headers of the stack belong to another C library than the compiler's.
     symlink(root.join("usr/include/hip"), folder.path().join("hip")).expect("a link");
 
     let mut source = "#define __HIP_PLATFORM_AMD__\n#include <hip/hip_runtime_api.h>\n".to_owned();

@@ -1,4 +1,4 @@
-//! A GPU that no longer works after a trial, and runs that leave trials out.
+//! The health check of a GPU after a failed trial, and options that end a run early.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use report::Record;
 
-use crate::common::write_script;
+use crate::common::{output_text, write_script};
 
 fn rocrepro(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -19,27 +19,27 @@ fn rocrepro(arguments: &[&str]) -> Command {
     command
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
-
 fn records(path: &Path) -> Vec<Record> {
     let text = fs::read_to_string(path).expect("a record file");
     report::records(&text).expect("records")
 }
 
-/// The health check is a case of which each part was proven: without one of its checks a fault would pass.
+/// Each of its checks is needed: without it a declared fault would pass.
 #[test]
-fn the_health_check_notices_its_faults() {
+fn detects_every_declared_fault_of_the_health_check() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/src/health/check.yaml");
     let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
     let proven = rocrepro(&["prove", "--mutate", "--cases-from", file]).args(on).output();
     let proven = proven.expect("it starts");
-    assert!(proven.status.success(), "{}", said(&proven));
-    assert!(said(&proven).contains("4 of 4 injected faults caught"), "{}", said(&proven));
+    assert!(proven.status.success(), "{}", output_text(&proven));
+    assert!(
+        output_text(&proven).contains("4 of 4 injected faults caught"),
+        "{}",
+        output_text(&proven)
+    );
 }
 
-/// A stack without anything in it, and a worker that writes a line for each start and then says nothing for ever, as on a GPU that hangs.
+/// An empty stack, and a worker that writes a line at each start and then stays silent, as on a GPU that hangs.
 struct Pretended {
     folder: tempfile::TempDir,
 }
@@ -62,7 +62,7 @@ impl Pretended {
         self.folder.path().canonicalize().expect("a folder").join(name)
     }
 
-    /// As if the health check had passed on the stack since the machine was started, which no such worker can bring about.
+    /// Writes the cache entry of a health check that passed since the machine was started.
     fn passed_once(&self) {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot id");
         let known = serde_json::json!({
@@ -90,15 +90,15 @@ impl Pretended {
 }
 
 #[test]
-fn nothing_runs_on_a_gpu_that_a_trial_broke() {
+fn stops_after_a_trial_broke_the_gpu() {
     let pretended = Pretended::new();
     pretended.passed_once();
     let mended = pretended.at("mended").display().to_string();
     let output =
         pretended.run(&["--recover", &format!("sh -c 'echo was here >&2; echo >> {mended}'")]);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
-    // The trial; the check after it; the command; the check after that.
+    // The trial, the check after it, and the check after `--recover`.
     assert_eq!(pretended.starts(), 3, "{text}");
     assert_eq!(fs::read_to_string(&mended).expect("it ran").lines().count(), 1);
     let done = records(&pretended.at("records"));
@@ -114,9 +114,9 @@ fn nothing_runs_on_a_gpu_that_a_trial_broke() {
     }
     assert!(suspect.gpu_after.contains("is the suspect"), "{suspect:?}");
 
-    // Another process of the same user does not wait for the card again, and says whose doing it is.
+    // A later process starts no worker and names the suspect.
     let output = pretended.run(&["--resume"]);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!((output.status.code(), pretended.starts()), (Some(3), 3), "{text}");
     assert!(
         text.contains(&format!("`{}` of run {} is the suspect", suspect.trial, suspect.run)),
@@ -125,10 +125,9 @@ fn nothing_runs_on_a_gpu_that_a_trial_broke() {
     assert_eq!(records(&pretended.at("records")).len(), 1);
 }
 
-/// How the trial before the check ended was known when the runner was killed. Run again on a GPU that was mended it would break that
-/// again, for ever where whoever kills the runner does it for that.
+/// The trial's result is known before the check. Running the trial again could break a recovered GPU again, so it is not repeated.
 #[test]
-fn who_is_killed_during_the_health_check_loses_no_result_and_repeats_no_trial() {
+fn keeps_the_result_of_a_run_killed_during_the_health_check() {
     let pretended = Pretended::new();
     pretended.passed_once();
     let mut command = pretended.command(&[]);
@@ -143,16 +142,16 @@ fn who_is_killed_during_the_health_check_loses_no_result_and_repeats_no_trial() 
     let path = pretended.at("records");
     let done = records(&path);
     let [suspect] = done.as_slice() else { panic!("{done:?}") };
-    // How it ended, with where it stood then.
+    // The record has the outcome and the stacks of the trial.
     assert_eq!(suspect.outcome.signature, "no-verdict:worker", "{suspect:?}");
     assert!(!suspect.stacks.is_empty(), "{suspect:?}");
     assert!(suspect.gpu_after.starts_with("not known: the run was ended"), "{suspect:?}");
     let text = fs::read_to_string(&path).expect("a record file");
     assert_eq!(report::unfinished(text.lines()), []);
 
-    // The trial and the check of then; the check once more; the command; the check after that.
+    // The trial and its check before the kill, and two checks now: before and after `--recover`.
     let output = pretended.run(&["--resume", "--recover", "true"]);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!((output.status.code(), pretended.starts()), (Some(3), 4), "{text}");
     for wanted in [
         "1 trial over",
@@ -168,7 +167,7 @@ fn who_is_killed_during_the_health_check_loses_no_result_and_repeats_no_trial() 
 }
 
 #[test]
-fn where_the_check_never_passed_that_is_said_and_all_runs() {
+fn runs_all_trials_if_the_health_check_never_passed() {
     let pretended = Pretended::new();
     let output = pretended.run(&[
         "--exclude",
@@ -178,7 +177,7 @@ fn where_the_check_never_passed_that_is_said_and_all_runs() {
         "--shard",
         "1/12",
     ]);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert_eq!(text.matches("the health check does not pass on this stack").count(), 1, "{text}");
     let done = records(&pretended.at("records"));
@@ -193,12 +192,12 @@ fn emulated(record: &Path, more: &[&str]) -> Output {
 }
 
 #[test]
-fn a_run_ends_at_the_first_news_where_that_is_asked_for() {
+fn stops_at_the_first_unexpected_result_with_fail_fast() {
     let folder = tempfile::tempdir().expect("a folder");
     let record = folder.path().join("records");
     let first = ["copies/small-sizes", "--fault", "copy.zero", "--fail-fast"];
     let output = emulated(&record, &first);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     let done = records(&record);
     let (last, before) = done.split_last().expect("a record");
@@ -211,7 +210,7 @@ fn a_run_ends_at_the_first_news_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_case_that_hangs_is_left_out_and_the_others_run() {
+fn skips_the_rest_of_a_case_after_max_hangs() {
     let folder = tempfile::tempdir().expect("a folder");
     let record = folder.path().join("records");
     let options = [
@@ -225,7 +224,7 @@ fn a_case_that_hangs_is_left_out_and_the_others_run() {
         "1",
     ];
     let output = emulated(&record, &options);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     let done = records(&record);
     let of = |case: &str| done.iter().filter(|r| r.case == case).collect::<Vec<_>>();
@@ -240,18 +239,18 @@ fn a_case_that_hangs_is_left_out_and_the_others_run() {
 }
 
 #[test]
-fn a_run_ends_when_its_time_is_over_and_goes_on() {
+fn stops_at_the_time_budget_and_resumes() {
     let folder = tempfile::tempdir().expect("a folder");
     let record = folder.path().join("records");
     let all = ["copies/small-sizes[bytes=2,host=pinned]", "--repeat", "60"];
     let output = emulated(&record, &[&all[..], &["--budget-seconds", "1"]].concat());
-    let text = said(&output);
+    let text = output_text(&output);
     let done = records(&record).len();
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(done > 0 && done < 60 * 4, "{done}: {text}");
     assert!(text.contains("no further trial began: 1 s are over (--budget-seconds)"), "{text}");
     let output = emulated(&record, &[&all[..], &["--resume"]].concat());
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     let numbers: std::collections::BTreeSet<u64> =
         records(&record).iter().map(|r| r.number).collect();
     assert_eq!(numbers.len(), records(&record).len());

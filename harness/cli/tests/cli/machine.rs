@@ -1,4 +1,4 @@
-//! What tests share that drive the command over a stand-in of AMD's hosts.
+//! A machine of its own for tests that run the command against a local imitation of AMD's download servers.
 
 use std::{
     fs,
@@ -9,7 +9,9 @@ use std::{
 
 use standin::Server;
 
-/// The command that is bisected: the stand-in's program, which fails as its build says.
+use crate::common::wait_until;
+
+/// The command that is bisected: the test program of a fake build, which fails at the build's rate.
 pub(crate) const PROBE: [&str; 4] = ["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""];
 
 /// A machine with a cache and a configuration of its own.
@@ -24,8 +26,8 @@ impl Machine {
         machine
     }
 
-    /// Gives its configuration these sources; `HOST` is the server. The option that names the same file is for whoever
-    /// looks at no configuration.
+    /// Writes these sources to the configuration, with `HOST` replaced by the server, and returns the `--sources-file` option that
+    /// names the same file.
     pub(crate) fn knows(&self, server: &Server, sources: &str) -> String {
         let config = self.at("config/rocrepro");
         fs::create_dir_all(&config).expect("a folder");
@@ -38,7 +40,7 @@ impl Machine {
         self.folder.path().join(name)
     }
 
-    /// A program as it is started on this machine.
+    /// Returns a command of a program on this machine.
     pub(crate) fn started(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -51,7 +53,7 @@ impl Machine {
         command
     }
 
-    /// The command under test.
+    /// Returns a command of rocrepro on this machine.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.started(env!("CARGO_BIN_EXE_rocrepro"));
         command.args(arguments);
@@ -59,14 +61,10 @@ impl Machine {
     }
 }
 
-/// Interrupts a command once something is so; it ends at once.
+/// Sends SIGINT to a command once the condition holds, and checks that it ends within 2 s.
 #[track_caller]
 pub(crate) fn interrupted(child: Child, so: impl Fn() -> bool) -> Output {
-    let waited = Instant::now();
-    while !so() {
-        assert!(waited.elapsed() < Duration::from_secs(60), "it never comes to that");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the condition never held", so);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");
     let asked = Instant::now();

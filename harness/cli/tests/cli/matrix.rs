@@ -1,4 +1,4 @@
-//! Cases on several stacks and architectures, and the page of all.
+//! `rocrepro matrix`: cases on several stacks and architectures, and their page.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::CASE;
+use crate::common::{CASE, failing_case, output_text, wait_until};
 
 fn matrix(folder: &Path, options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -21,19 +21,15 @@ fn matrix(folder: &Path, options: &[&str]) -> Output {
     command.output().expect("it starts")
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
-
 #[test]
-fn columns_are_run_once_and_shown_beside_each_other() {
+fn runs_each_column_once_and_shows_all_on_one_page() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     fs::write(at.join("good.yaml"), CASE).expect("a file");
     let options =
         ["--cases-from", "good.yaml", "--rocm", "debian:7.2.4", "--gfx", "gfx1151,gfx90a"];
     let output = matrix(at, &options);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     for column in ["7.2.4 gfx1151", "7.2.4 gfx90a"] {
         assert!(text.contains(&format!("{column}: 1 trial of 1 case: 1 passed")), "{text}");
@@ -42,7 +38,7 @@ fn columns_are_run_once_and_shown_beside_each_other() {
     assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 2, "{page}");
     assert!(page.contains("on the emulated gfx90a:sramecc+:xnack-; not a GPU result"), "{page}");
 
-    // What is over is not run again; a column more is.
+    // Finished columns are not run again, and a new column is.
     let files = || {
         let read = |name: &str| fs::read_to_string(at.join("out").join(name)).expect("records");
         ["7.2.4_gfx1151.jsonl", "7.2.4_gfx90a.jsonl"]
@@ -50,24 +46,24 @@ fn columns_are_run_once_and_shown_beside_each_other() {
     };
     assert_eq!(files(), [1, 1]);
     let output = matrix(at, &[&options[..], &["--on", "debian:7.2.4@gfx1201"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     assert_eq!(files(), [1, 1]);
     let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
     assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 3, "{page}");
 }
 
-/// A terminal tells the run of a column as well, `kill` tells the command alone.
+/// A terminal signals the run of a column too; `kill` signals the command alone.
 #[test]
-fn a_matrix_that_is_told_to_end_ends_its_run() {
-    ends_its_run(Signal::TERM, Some(3));
+fn ends_its_run_when_terminated() {
+    check_that_its_run_ends(Signal::TERM, Some(3));
 }
 
 #[test]
-fn a_matrix_that_is_killed_ends_its_run() {
-    ends_its_run(Signal::KILL, None);
+fn ends_its_run_when_killed() {
+    check_that_its_run_ends(Signal::KILL, None);
 }
 
-fn ends_its_run(signal: Signal, code: Option<i32>) {
+fn check_that_its_run_ends(signal: Signal, code: Option<i32>) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(["matrix", "copies/small-sizes", "--on", "debian:7.2.4@gfx1151", "--jobs", "1"]);
@@ -75,54 +71,42 @@ fn ends_its_run(signal: Signal, code: Option<i32>) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     let record = folder.path().join("out/7.2.4_gfx1151.jsonl");
     let begun = || std::fs::read_to_string(&record).is_ok_and(|text| text.contains("\"begun\""));
-    while !begun() {
-        sleep(Duration::from_millis(5));
-    }
+    wait_until("no trial began", begun);
     kill_process(Pid::from_child(&child), signal).expect("it runs");
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), code);
     let text = || fs::read_to_string(&record).expect("a record");
-    // Who is killed waits for nobody, so its run may still be about to end.
-    let until = std::time::Instant::now() + Duration::from_secs(60);
-    while code.is_none() && !text().contains("\"over\"") && std::time::Instant::now() < until {
-        sleep(Duration::from_millis(5));
-    }
+    // A killed command does not wait for its run, which may still be ending.
+    wait_until("the run did not end", || code.is_some() || text().contains("\"over\""));
     let ended = text();
     let over = ended.matches("\"verdict\"").count();
-    // Of 36 trials, each in a process of its own.
+    // The case has 36 trials.
     assert!(over < 30, "{over} trials ran on");
-    // Its run is over: nobody writes any more.
+    // The run has ended, so that the file no longer grows.
     sleep(Duration::from_millis(300));
     assert_eq!(text(), ended);
 }
 
-/// A case that is wrong on purpose: what is read back must be what was never written.
+/// The wrong case expects an error from a free that succeeds.
 #[test]
-fn news_lead_to_what_happened() {
+fn links_unexpected_results_to_their_details() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     fs::create_dir(at.join("cases")).expect("a folder");
-    let wrong =
-        CASE.replace("  - check: dst\n", "  - free: dst\n    returns: hipErrorInvalidValue\n");
-    fs::write(
-        at.join("cases/wrong.yaml"),
-        wrong.replace("faults: [copy.zero]", "faults: [call.hang]"),
-    )
-    .expect("a file");
+    fs::write(at.join("cases/wrong.yaml"), failing_case()).expect("a file");
     fs::write(at.join("cases/good.yaml"), CASE).expect("a file");
     let output = matrix(at, &["--cases-from", "cases", "--on", "debian:7.2.4@gfx1151"]);
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
     assert!(page.contains("<td class=\"news\"><a href=\"#f1\">0/1 FAIL</a></td>"), "{page}");
     assert!(page.contains("<section class=\"found\" id=\"f1\">"), "{page}");
-    // News stands above what is right, whatever the names are.
+    // Unexpected results come first, whatever the names are.
     assert!(page.find(">wrong</th>") < page.find(">good</th>"), "{page}");
 }
 
-/// The two runs are of one stack: what differs is the fault that was planted in one.
 #[test]
-fn two_runs_are_compared_by_their_records() {
+fn compares_two_runs_by_their_records() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let rocrepro = |words: &[&str]| {
@@ -136,52 +120,57 @@ fn two_runs_are_compared_by_their_records() {
     rocrepro(&[&run[..], &["--record", "new", "--gfx", "gfx90a"]].concat());
     rocrepro(&[&run[..], &["--record", "other", "--launcher", "sh -c 'exit 1'"]].concat());
     let same = rocrepro(&["diff", "old", "new"]);
-    assert_eq!(same.status.code(), Some(0), "{}", said(&same));
-    assert!(said(&same).contains("1 trial in both: 0 differ"), "{}", said(&same));
+    assert_eq!(same.status.code(), Some(0), "{}", output_text(&same));
+    assert!(output_text(&same).contains("1 trial in both: 0 differ"), "{}", output_text(&same));
     assert!(
-        said(&same).contains("new: ROCm 7.2.4 (debian:7.2.4) on the emulated gfx90a"),
+        output_text(&same).contains("new: ROCm 7.2.4 (debian:7.2.4) on the emulated gfx90a"),
         "{}",
-        said(&same)
+        output_text(&same)
     );
     let none = rocrepro(&["diff", "old", "other"]);
-    assert!(said(&none).contains("a verdict in one run only: 1 trial"), "{}", said(&none));
+    assert!(
+        output_text(&none).contains("a verdict in one run only: 1 trial"),
+        "{}",
+        output_text(&none)
+    );
 
     let text = fs::read_to_string(at.join("new")).expect("records");
     fs::write(at.join("new"), text.replace("\"signature\":\"pass\"", "\"signature\":\"hang:x\""))
         .expect("a file");
     let differs = rocrepro(&["diff", "old", "new"]);
-    assert_eq!(differs.status.code(), Some(1), "{}", said(&differs));
+    assert_eq!(differs.status.code(), Some(1), "{}", output_text(&differs));
     assert!(
-        said(&differs).contains("now fails       good\n    pass -> hang:x"),
+        output_text(&differs).contains("now fails       good\n    pass -> hang:x"),
         "{}",
-        said(&differs)
+        output_text(&differs)
     );
     let missing = rocrepro(&["diff", "old", "nothing"]);
-    assert_eq!(missing.status.code(), Some(2), "{}", said(&missing));
+    assert_eq!(missing.status.code(), Some(2), "{}", output_text(&missing));
 }
 
-/// The same command twice, with a case that was mended in between: what the other text came to is no past of it. The store alone shows
-/// the same.
+/// The command runs twice, with a case that is corrected in between. The page leaves out results of the case's earlier text, and the
+/// store alone gives the same page.
 #[test]
-fn a_store_keeps_what_a_page_showed() {
+fn shows_the_same_page_from_the_store() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    let wrong =
-        CASE.replace("  - check: dst\n", "  - free: dst\n    returns: hipErrorInvalidValue\n");
     fs::create_dir(at.join("cases")).expect("a folder");
     fs::write(at.join("cases/good.yaml"), CASE).expect("a file");
     let options =
         ["--cases-from", "cases", "--on", "debian:7.2.4@gfx1151", "--store", "results.db"];
-    for (text, folder, code) in [(&wrong, "first", 1), (&CASE.to_owned(), "second", 0)] {
-        let text = text.replace("faults: [copy.zero]", "faults: [call.hang]");
+    for (text, folder, code) in [(failing_case(), "first", 1), (CASE.to_owned(), "second", 0)] {
         fs::write(at.join("cases/mended.yaml"), text).expect("a file");
         let output = matrix(at, &[&options[..], &["--out", folder]].concat());
-        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
-        assert!(said(&output).contains("1 run and 2 trials added"), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(code), "{}", output_text(&output));
+        assert!(
+            output_text(&output).contains("1 run and 2 trials added"),
+            "{}",
+            output_text(&output)
+        );
     }
     let page = |name: &str| {
         let page = fs::read_to_string(at.join(name).join("index.html")).expect("a page");
-        // But for when it was made.
+        // The part before the heading has the date.
         page.split("<h1>").nth(1).map(str::to_owned).expect("a heading")
     };
     let shown = page("second");
@@ -190,28 +179,32 @@ fn a_store_keeps_what_a_page_showed() {
     let kept = store::Store::open(&at.join("results.db")).and_then(|store| store.of_case("mended"));
     assert_eq!(kept.expect("records").len(), 2);
     let output = matrix(at, &["--store", "results.db", "--out", "third"]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     assert_eq!(page("third"), shown);
     let none = matrix(at, &["--store", "nothing.db", "--out", "fourth"]);
-    assert_eq!(none.status.code(), Some(2), "{}", said(&none));
+    assert_eq!(none.status.code(), Some(2), "{}", output_text(&none));
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn reports_all_mistakes_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = matrix(
         folder.path(),
         &["copies/smal-sizes", "--rocm", "debian:0.0", "--gfx", "gfx9999", "--on", "debian:7.2.4"],
     );
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
     for wanted in ["copies/smal-sizes", "0.0", "gfx9999", "`--on debian:7.2.4` is not SPEC@GFX"] {
         assert!(text.contains(wanted), "no {wanted}: {text}");
     }
     assert!(!folder.path().join("out").exists());
     let output = matrix(folder.path(), &[]);
-    assert!(said(&output).contains("no column is asked for"), "{}", said(&output));
+    assert!(output_text(&output).contains("no column is asked for"), "{}", output_text(&output));
     let output =
         matrix(folder.path(), &["--device", "gpu", "--rocm", "system", "--gfx", "gfx1151"]);
-    assert!(said(&output).contains("a GPU has its own architecture"), "{}", said(&output));
+    assert!(
+        output_text(&output).contains("a GPU has its own architecture"),
+        "{}",
+        output_text(&output)
+    );
 }

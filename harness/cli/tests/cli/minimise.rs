@@ -1,4 +1,4 @@
-//! `rocrepro minimise` on planted bugs.
+//! `rocrepro minimise` on injected bugs.
 
 use std::{
     path::Path,
@@ -29,7 +29,7 @@ fn found(folder: &Path) -> serde_json::Value {
 }
 
 #[test]
-fn a_minimal_case_is_a_good_case_that_fails_in_the_same_way() {
+fn writes_a_minimal_case_with_the_same_signature() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let out = ["minimise", FORK, "--fault", "kernel.drop", "--out", "out"];
@@ -45,14 +45,14 @@ fn a_minimal_case_is_a_good_case_that_fails_in_the_same_way() {
 }
 
 #[test]
-fn a_search_that_was_stopped_goes_on_from_its_journal() {
+fn resumes_a_search_from_its_journal() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let base = ["minimise", FORK, "--fault", "kernel.drop", "--out", "out"];
     let stopped: Vec<_> = base.iter().copied().chain(["--budget-runs", "4"]).collect();
     check(at, &stopped, 1, &["may not be minimal"]);
     let journal = at.join("out/minimise.jsonl");
-    // A writer that was killed leaves half a line.
+    // A killed writer leaves a partial line.
     let mut text = std::fs::read_to_string(&journal).expect("a journal");
     assert_eq!(text.lines().count(), 5, "{text}");
     text.push_str("{\"run\":{\"candidate\":\"ab");
@@ -61,14 +61,14 @@ fn a_search_that_was_stopped_goes_on_from_its_journal() {
     check(at, &resumed, 0, &["launch of fill_u32"]);
     let json = found(at);
     let lines = std::fs::read_to_string(&journal).expect("a journal").lines().count() as u64;
-    // The first line, the half one, and the runs of both searches.
+    // The journal has a first line, the partial line, and the runs of both searches.
     assert_eq!(json["runs"].as_u64().map(|runs| runs + 4 + 2), Some(lines), "{json}");
     let other = ["minimise", FORK, "--fault", "copy.zero", "--out", "out", "--resume"];
     check(at, &other, 2, &["leave `--resume` out"]);
 }
 
 #[test]
-fn memory_that_must_come_back_is_freed_in_the_minimal_case() {
+fn keeps_the_free_of_memory_that_must_come_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let leak = ["minimise", "copies/free-returns-memory", "--fault", "alloc.leak", "--out", "out"];
@@ -77,7 +77,7 @@ fn memory_that_must_come_back_is_freed_in_the_minimal_case() {
 }
 
 #[test]
-fn what_does_not_fail_is_not_reduced() {
+fn rejects_trials_that_do_not_fail() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let healthy = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";

@@ -1,8 +1,10 @@
-//! `rocrepro prove --mutate` on small cases: which statements could be left out unnoticed.
+//! `rocrepro prove --mutate` on small cases: reports the statements that no declared fault needs.
 
 use std::process::{Command, Stdio};
 
-/// Two checks, of which a zeroed copy shows in either, so that each is missed, and a status that no declared fault changes.
+use crate::common::output_text;
+
+/// A zeroed copy shows in either check, so that each is needed; no declared fault changes the status.
 const CASE: &str = "\
 title: Two copies and a status
 source: [made for this test]
@@ -25,7 +27,7 @@ expect:
 faults: [copy.zero]
 ";
 
-/// Exit status and output of the proof of a case.
+/// Returns the exit status and the output of a proof of the case.
 fn prove(case: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("it.yaml"), case).expect("it is written");
@@ -34,12 +36,11 @@ fn prove(case: &str) -> (Option<i32>, String) {
     command.args(["--rocm", "debian:7.2.4", "--gfx", "gfx1151"]);
     let output =
         command.current_dir(folder.path()).stdin(Stdio::null()).output().expect("it starts");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    (output.status.code(), text + &String::from_utf8_lossy(&output.stderr))
+    (output.status.code(), output_text(&output))
 }
 
 #[test]
-fn a_statement_that_no_declared_fault_would_miss_is_told() {
+fn reports_statements_that_no_declared_fault_needs() {
     let (code, text) = prove(CASE);
     assert_eq!(code, Some(1), "{text}");
     let unnoticed: Vec<_> = text.lines().filter(|line| line.starts_with("UNNOTICED")).collect();
@@ -50,11 +51,11 @@ fn a_statement_that_no_declared_fault_would_miss_is_told() {
 }
 
 #[test]
-fn with_a_fault_for_each_statement_all_are_noticed() {
+fn accepts_statements_that_each_have_a_fault() {
     let (code, text) = prove(&CASE.replace("[copy.zero]", "[copy.zero, call.denied]"));
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("of 3 checks, statuses and values that the cases state, 3 are needed"));
-    // A check of what another check shows as well is one too many.
+    // A repeated check is not needed.
     let twice = CASE.replace("  - check: two_back\n", "  - check: two_back\n  - check: two_back\n");
     let (code, text) = prove(&twice.replace("[copy.zero]", "[copy.zero, call.denied]"));
     assert_eq!(code, Some(1), "{text}");

@@ -1,7 +1,7 @@
-//! The order that `check` demands, tried by another hand: what it accepts is run on the emulated device, whose sanitizer follows
-//! the clocks of queues, signals and copies and knows nothing of plans, and on schedules that do work as late as they may.
+//! Independent test of the order that `check` demands. Accepted programs run on the emulated device, whose sanitizer follows vector
+//! clocks of queues, signals and copies and does not read plans, and on schedules that delay work.
 //!
-//! `ROCREPRO_ORDER_PROGRAMS` says how many programs are drawn.
+//! `ROCREPRO_ORDER_PROGRAMS` is the number of programs that are drawn (default 300).
 
 mod program;
 
@@ -54,7 +54,7 @@ impl Frame {
         Frame { case, trial, plan, sessions: sessions.into() }
     }
 
-    /// The plan that carries out these programs one after the other.
+    /// Returns the plan that runs these programs one after the other.
     fn plan(&self, programs: &[&Program]) -> Plan {
         let body = &self.plan.body;
         let place = body.iter().position(|step| step.call == Call::GetLastError).expect("a place");
@@ -68,12 +68,13 @@ impl Frame {
         Plan { body: steps(all, 1000), ..self.plan.clone() }
     }
 
-    /// What shows when the plan is carried out, first on this schedule; nothing where all is as program order says.
+    /// Runs the plan on a schedule and describes its failure, or returns `None` if the results are those of program order.
     fn run(&self, plan: &Plan, schedule: usize) -> Option<String> {
         let reference = reference(plan).expect("it was analysed");
         let lowered = Lowered { plan: plan.clone(), body: Body::Calls(reference) };
         let job = Job { case: &self.case, trial: &self.trial, lowered, run: 0, faults: Vec::new() };
-        let record = run_trial(&self.sessions[schedule], &job, &never()).expect("nobody cancels");
+        let record =
+            run_trial(&self.sessions[schedule], &job, &never()).expect("it is not cancelled");
         let outcome = &record.outcome;
         let why = || format!("{} {:?}", outcome.summary, outcome.details);
         (outcome.kind != judge::Kind::Pass)
@@ -84,7 +85,7 @@ impl Frame {
         (0..SCHEDULES.len()).find_map(|schedule| self.run(plan, schedule))
     }
 
-    /// The smallest program that is still as wanted.
+    /// Returns the smallest program that still fulfils `wanted`.
     fn shrink(&self, program: &Program, wanted: impl Fn(&Plan) -> bool) -> Program {
         let mut program = program.clone();
         while let Some(less) = program.smaller().into_iter().find(|less| {
@@ -97,14 +98,14 @@ impl Frame {
     }
 }
 
-/// How many programs are drawn.
+/// Returns the number of programs to draw.
 fn wanted() -> u64 {
     std::env::var("ROCREPRO_ORDER_PROGRAMS")
         .ok()
         .map_or(300, |text| text.parse().expect("ROCREPRO_ORDER_PROGRAMS is a number"))
 }
 
-/// Does the work for each item, on several threads.
+/// Runs `work` for each item, on one thread per processor.
 fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
@@ -114,18 +115,18 @@ fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> 
             scope.spawn(|| {
                 while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let result = work(item);
-                    done.lock().expect("nobody panicked").push(result);
+                    done.lock().expect("no thread panicked").push(result);
                 }
             });
         }
     });
-    done.into_inner().expect("nobody panicked")
+    done.into_inner().expect("no thread panicked")
 }
 
 /// Programs with their numbers.
 type Drawn = Vec<(u64, Program)>;
 
-/// Programs that are well-formed, those whose order `check` accepts first.
+/// Draws well-formed programs and returns those that `check` accepts and those that it refuses.
 fn drawn(frame: &Frame) -> (Drawn, Drawn) {
     let programs = (0..wanted()).map(|number| (number, Program::draw(number)));
     let sound = programs.filter(|(_, program)| analyse(&frame.plan(&[program])).is_ok());
@@ -133,7 +134,7 @@ fn drawn(frame: &Frame) -> (Drawn, Drawn) {
 }
 
 #[test]
-fn what_check_accepts_shows_nothing_on_any_schedule() {
+fn accepts_only_programs_that_pass_on_every_schedule() {
     let frame = Frame::new();
     let (accepted, refused) = drawn(&frame);
     eprintln!("{} accepted, {} refused of {}", accepted.len(), refused.len(), wanted());
@@ -151,8 +152,7 @@ fn what_check_accepts_shows_nothing_on_any_schedule() {
             "each of them is accepted, and the device is idle between them"
         );
         let shown = frame.run(&plan, *schedule)?;
-        // Which of them it is, and what of it.
-        // A race need not show each time.
+        // Find the program of the batch that fails. A race need not show each time.
         let again = |plan: &Plan| (0..3).find_map(|_| frame.run(plan, *schedule));
         let alone = |program: &Program| again(&frame.plan(&[program]));
         let Some((number, program)) = batch.iter().find(|(_, program)| alone(program).is_some())
@@ -169,15 +169,15 @@ fn what_check_accepts_shows_nothing_on_any_schedule() {
     assert!(found.is_empty(), "{} of {} runs:\n{}", found.len(), runs.len(), found.join("\n"));
 }
 
-/// The other way round: what is refused is not refused for nothing. Not all of it can show, as what the host itself reads and
-/// writes is seen in wrong results only, and as the interface promises less than ROCm 7.2.4 keeps.
+/// At least three quarters of the refused programs must show a race. Some cannot: the sanitizer does not see accesses of the host,
+/// and the interface promises less order than ROCm 7.2.4 keeps.
 #[test]
-fn most_of_what_check_refuses_shows() {
+fn refuses_mostly_programs_that_show_a_race() {
     let frame = Frame::new();
     let (_, mut refused) = drawn(&frame);
     refused.truncate((wanted() / 10) as usize);
     let shown = each(&refused, |(number, program)| {
-        // One race alone.
+        // Shrink the program to one race.
         let small = frame.shrink(program, |plan| !races(plan).is_empty());
         let plan = frame.plan(&[&small]);
         let why = races(&plan).remove(0).message;
@@ -189,7 +189,7 @@ fn most_of_what_check_refuses_shows() {
     assert!(all > 0 && hidden.len() * 4 <= all, "{} of {all} show nothing", hidden.len());
 }
 
-/// A copy on the null stream inside the device, then one on a non-blocking stream: the first is not over when it returns.
+/// A copy inside the device on the null stream, which may still run when the call returns, and one on a non-blocking stream.
 const COPY_INSIDE: &str = "\
 title: A copy inside the device, then one on another stream
 source: [made for this test]
@@ -207,7 +207,7 @@ faults: [copy.zero]
 ";
 
 #[test]
-fn a_copy_inside_the_device_and_one_on_a_non_blocking_stream_are_refused_and_show() {
+fn refuses_an_unordered_copy_on_a_non_blocking_stream() {
     let frame = Frame::new();
     let read = |text: &str| {
         let case = Case::parse("copies/inside", text).expect("its header is good");
@@ -215,11 +215,11 @@ fn a_copy_inside_the_device_and_one_on_a_non_blocking_stream_are_refused_and_sho
         lowered.map(|lowered| lowered.plan)
     };
     let mistakes = read(COPY_INSIDE).expect_err("it is racy");
-    let told: Vec<_> = mistakes.iter().map(|m| (m.at.line, m.message.as_str())).collect();
+    let printed: Vec<_> = mistakes.iter().map(|m| (m.at.line, m.message.as_str())).collect();
     let why = "buffer `second` is read by stream `s` while the null stream may still use it (line 9); order the two with a \
                synchronisation or an event";
-    assert_eq!(told, [(10, why)]);
-    // The device says the same of the two calls, whichever order they come in.
+    assert_eq!(printed, [(10, why)]);
+    // The sanitizer reports the same two calls on every schedule.
     let waiting =
         COPY_INSIDE.replace("  - copy: {to: back", "  - sync: default\n  - copy: {to: back");
     let sound = read(&waiting).expect("it is well-formed");

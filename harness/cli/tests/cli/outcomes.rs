@@ -1,8 +1,7 @@
-//! What each case does on the healthy device and under each fault that it declares, kept in `reports/snapshots`.
+//! Outcome of each case on the healthy device and under each fault that it declares, kept in `reports/snapshots`.
 //!
-//! A changed line is a changed behaviour, of ROCm, of the device or of ours: look at it, then `cargo insta review`.
-//! Cases that need a library beyond HIP, and programs, are left to `rocrepro prove`: not every machine has fetched the one or has a
-//! Python for the other.
+//! A changed line is a changed behaviour of ROCm, the device or rocrepro: read it, then run `cargo insta review`.
+//! `rocrepro prove` covers programs and the cases that need a library beyond HIP, which not every machine has.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +16,7 @@ use supervise::{for_each, in_order};
 use crate::common::{library, never, session};
 
 #[test]
-fn outcomes_are_those_of_the_snapshots() {
+fn matches_the_snapshots_of_all_outcomes() {
     let session = session(|options| options.limits.quiet = Duration::from_secs(10));
     let (library, cancel) = (library(), never());
     let selected = select(&library, &[]).expect("everything");
@@ -36,10 +35,10 @@ fn outcomes_are_those_of_the_snapshots() {
     });
     let mut families: BTreeMap<String, String> = BTreeMap::new();
     let mut keep = in_order(|_, record: Option<report::Record>| {
-        let record = record.expect("nobody cancels");
+        let record = record.expect("it is not cancelled");
         let family = record.case.split('/').next().unwrap_or_default().to_owned();
         let text = families.entry(family).or_default();
-        // What a known failure looks like may depend on who was quicker; its windows say what stays the same.
+        // The signature of an expected failure may depend on timing; the `known` entries list the possible ones.
         let signature = match (&record.verdict.known, record.faults.is_empty()) {
             (Some(known), true) if record.verdict.kind == VerdictKind::Known => {
                 let windows = &first

@@ -1,4 +1,4 @@
-//! What becomes of mistakes in the kernels that a case brings itself: they say nothing about ROCm.
+//! Mistakes in a case's own kernels, which prove nothing about ROCm.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 use judge::VerdictKind;
 use report::Record;
 
-/// A case that launches its own kernel.
+/// Returns a case that launches its own kernel.
 fn case(kernel: &str, args: &str) -> String {
     format!(
         "\
@@ -32,10 +32,10 @@ faults: [copy.zero]
     )
 }
 
-/// What its parameters are only the compiler knows, so that these mistakes are not told before.
+/// A macro hides the parameters from `check`, so that the mistakes below show only after compilation.
 const GOOD: &str = "#define TAKES unsigned *out, unsigned n, unsigned m\n    extern \"C\" __global__ void own(TAKES) { out[n] = m; }";
 
-/// What each mistake must be told as.
+/// Name, kernel, arguments and expected message of each mistake.
 const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "few",
@@ -100,16 +100,16 @@ fn run(rocm: &str) -> Vec<Record> {
 }
 
 #[test]
-fn a_mistake_in_an_own_kernel_is_no_finding() {
+fn gives_no_verdict_to_mistakes_in_own_kernels() {
     for record in run("debian:7.2.4") {
-        let Some((.., told)) = MISTAKES.iter().find(|(name, ..)| *name == record.case) else {
+        let Some((.., printed)) = MISTAKES.iter().find(|(name, ..)| *name == record.case) else {
             assert_eq!(record.verdict.kind, VerdictKind::Pass, "{record:?}");
             continue;
         };
         assert_eq!(record.verdict.kind, VerdictKind::NoVerdict, "{}: {record:?}", record.case);
         assert_eq!(record.outcome.signature, "no-verdict:case", "{}", record.case);
         let all = [&[record.outcome.summary][..], &record.outcome.details].concat().join("\n");
-        assert!(all.contains("says nothing about ROCm") && all.contains(told), "{all}");
+        assert!(all.contains("says nothing about ROCm") && all.contains(printed), "{all}");
     }
 }
 
@@ -126,7 +126,7 @@ fn rocrepro(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A kernel that goes where an index leads, and by how many elements too far.
+/// Returns a case whose kernel reads through an index and writes `too_far` elements behind its own place.
 fn gather(too_far: u32) -> String {
     format!(
         "\
@@ -156,7 +156,7 @@ faults: [kernel.drop]
 }
 
 #[test]
-fn a_smaller_case_is_right_as_far_as_its_own_kernel_goes() {
+fn keeps_what_the_own_kernel_of_a_minimal_case_accesses() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     fs::write(at.join("gather.yaml"), gather(0)).expect("a file");
@@ -164,7 +164,7 @@ fn a_smaller_case_is_right_as_far_as_its_own_kernel_goes() {
         ["minimise", "gather", "--cases-from", "gather.yaml", "--fault", "kernel.drop,only=1"];
     rocrepro(at, &[&from[..], &["--out", "out"]].concat());
     let case = fs::read_to_string(at.join("out/case.yaml")).expect("a case");
-    // As many elements as work-items, and the index that says where to go.
+    // The case keeps an element for each work-item, and the contents of the index.
     assert!(case.contains("launch: {kernel: own") && case.contains("bytes: 1024"), "{case}");
     assert!(case.contains("set: {to: index, value: 0}"), "{case}");
     let watched = rocrepro(at, &["run", "--cases-from", "out/case.yaml", "--sanitize"]);
@@ -172,17 +172,21 @@ fn a_smaller_case_is_right_as_far_as_its_own_kernel_goes() {
 }
 
 #[test]
-fn a_report_names_an_own_kernel_that_goes_too_far_before_rocm() {
+fn suspects_an_out_of_bounds_own_kernel_before_rocm() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     for (too_far, suspect) in [(0, false), (256, true)] {
-        // It fails wherever the kernel goes.
+        // This check fails in both cases.
         let case = gather(too_far).replace("differ:", "equal:");
         fs::write(at.join("gather.yaml"), case).expect("a file");
         let report = ["report", "gather", "--cases-from", "gather.yaml"];
-        let told = rocrepro(at, &[&report[..], &["--out", "out", "--repeat", "2"]].concat());
+        let printed = rocrepro(at, &[&report[..], &["--out", "out", "--repeat", "2"]].concat());
         let text = fs::read_to_string(at.join("out/report.md")).expect("a report");
-        assert_eq!(told.contains("look first  the sanitizer found: kernel own"), suspect, "{told}");
+        assert_eq!(
+            printed.contains("look first  the sanitizer found: kernel own"),
+            suspect,
+            "{printed}"
+        );
         assert_eq!(text.contains("is the first suspect, not ROCm"), suspect, "{text}");
         assert_eq!(text.contains("--cases-from gather.yaml --sanitize`"), suspect, "{text}");
     }

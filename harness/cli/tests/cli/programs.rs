@@ -1,4 +1,4 @@
-//! Cases whose body is a program, run as a user runs them.
+//! Cases whose body is a program.
 
 mod helper;
 mod report;
@@ -7,14 +7,17 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::Output,
 };
 
 use serde_json::Value;
 
-use crate::home::{REFUSING, namespaces};
+use crate::{
+    common,
+    exec::{REFUSING, namespaces},
+};
 
-/// A program that does what its parameter says.
+/// A program whose parameter chooses how it ends.
 const OUTCOMES: &str = "\
 title: Outcomes of programs
 source: [this test]
@@ -62,7 +65,7 @@ program:
 faults: [copy.zero]
 ";
 
-/// Each is a check that is wrong, or none at all, beside one that holds: none may be lost on the way.
+/// Name, line and expected signature of programs that end wrongly after a check that holds.
 const WRONG: &[(&str, &str, &str)] = &[
     ("number", "rocrepro.holds('check', False, 7)", "wrong-data:check:false"),
     (
@@ -105,7 +108,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "library-exit:program",
     ),
     ("before", "rocrepro.equal('check', [1, 2], [3, 4], before=[1])", "wrong-data:check:other"),
-    // It clears its own folder, and is judged all the same.
+    // It clears its own folder, which must not lose its checks.
     (
         "cleared",
         "[os.remove(f) for f in os.listdir('.')]; rocrepro.equal('check', 1, 2)",
@@ -115,8 +118,7 @@ const WRONG: &[(&str, &str, &str)] = &[
 ];
 
 fn rocrepro(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(arguments).stdin(Stdio::null()).output().expect("it starts")
+    common::rocrepro(arguments).output().expect("it starts")
 }
 
 fn shown(output: &Output) -> String {
@@ -124,7 +126,7 @@ fn shown(output: &Output) -> String {
     format!("{}\n{out}\n--- stderr\n{err}", output.status)
 }
 
-/// A file of one case in a folder of its own.
+/// Writes a case to a file in a folder of its own.
 fn case(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join(format!("{name}.yaml"));
@@ -132,7 +134,7 @@ fn case(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, file)
 }
 
-/// Runs the cases of a file; gives the exit status and the record of each trial.
+/// Runs the cases of a file and returns the exit status and the record of each trial.
 fn run(file: &Path, more: &[&str]) -> (Option<i32>, BTreeMap<String, Value>) {
     let records = file.with_extension("jsonl");
     let [file, to] = [file, &records].map(|path| path.to_str().expect("text"));
@@ -152,7 +154,7 @@ fn signature(record: &Value) -> &str {
 }
 
 #[test]
-fn each_way_in_which_a_program_ends_has_its_outcome() {
+fn gives_each_way_of_ending_its_own_outcome() {
     let (_folder, file) = case("outcomes", OUTCOMES);
     let (code, records) = run(&file, &["--quiet-timeout", "4"]);
     if !namespaces() {
@@ -178,7 +180,7 @@ fn each_way_in_which_a_program_ends_has_its_outcome() {
         let record = &records[&format!("outcomes[what={what}]")];
         assert!(judge::signature_fits(wanted, signature(record)), "{what}: {record:#}");
     }
-    // What ran it and what it checked is recorded, and who proved the device.
+    // The record has the interpreter, the checks and the proof of the device.
     let pass = &records["outcomes[what=pass]"];
     assert!(pass["program"]["runs_on"].as_str().unwrap().starts_with("Python 3."), "{pass:#}");
     assert_eq!(pass["program"]["checks"][0]["name"], "bytes");
@@ -194,7 +196,7 @@ fn each_way_in_which_a_program_ends_has_its_outcome() {
         let lines = OUTCOMES.lines().skip_while(|line| !line.contains("python: |")).skip(1);
         lines.enumerate().find(|(_, line)| line.contains(text)).expect("a line").0 + 1
     };
-    // Its identity is the line of the program.
+    // The signature ends with the line of the program.
     let place = format!("program.py:{}", of_program("['absent']"));
     assert_eq!(signature(raised), format!("exception:KeyError:{place}"));
     let place = format!("program.py:{}", of_program("os.kill"));
@@ -203,7 +205,7 @@ fn each_way_in_which_a_program_ends_has_its_outcome() {
     let line = OUTCOMES.lines().position(|line| line.contains("['absent']")).unwrap() + 1;
     assert_eq!(raised["outcome"]["at"]["line"], line);
 
-    // What is told by the case is not told otherwise by the command line.
+    // The command line cannot override the case's parameters.
     let env = ["--env", "ROCREPRO_PARAMETER_what=crash", "--env", "ROCREPRO_REPORT=/dev/null"];
     let (code, records) = run(&file, &[&["outcomes[what=pass]"][..], &env].concat());
     assert_eq!((code, signature(&records["outcomes[what=pass]"])), (Some(0), "pass"));
@@ -216,7 +218,7 @@ fn each_way_in_which_a_program_ends_has_its_outcome() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_what_gets_it() {
+fn names_a_missing_requirement_and_how_to_get_it() {
     let skipped = |program: &str, words: &[&str]| {
         let text = format!("title: A\nsource: [this test]\nfaults: [copy.zero]\n{program}\n");
         let (_folder, file) = case("missing", &text);
@@ -243,7 +245,7 @@ fn what_is_missing_is_named_with_what_gets_it() {
         let absent = "program: {command: [no-such-program-at-all], says: x}";
         skipped(absent, &["the program `no-such-program-at-all`"]);
     }
-    // A group that the release never has: whether another one was fetched is up to the machine.
+    // The release never has this group, whatever the machine has fetched.
     skipped(
         "needs: {with: llama}\nprogram: {command: ['true'], says: x}",
         &["`debian:7.2.4` comes without llama"],
@@ -251,17 +253,17 @@ fn what_is_missing_is_named_with_what_gets_it() {
 }
 
 #[test]
-fn mistakes_are_told_with_line_and_column() {
+fn reports_mistakes_with_line_and_column() {
     let text = "title: A\nsource: [this test]\nfaults: [copy.zero]\nprogram:\n  command: [true]\n  arch: gfx90a\n";
     let (_folder, file) = case("wrong", text);
     let file = file.to_str().unwrap();
     let output = rocrepro(&["check", "--cases-from", file, "--trust"]);
-    let told = shown(&output);
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let printed = shown(&output);
+    assert_eq!(output.status.code(), Some(2), "{printed}");
     for words in ["wrong.yaml:4:1", "states nothing", "wrong.yaml:6:9", "is only for `cpp`"] {
-        assert!(told.contains(words), "no {words:?}: {told}");
+        assert!(printed.contains(words), "no {words:?}: {printed}");
     }
-    // A program is for whoever trusts it.
+    // A program needs `--trust`.
     let (_folder, file) = case("foreign", OUTCOMES);
     let output = rocrepro(&["check", "--cases-from", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
@@ -273,17 +275,17 @@ fn mistakes_are_told_with_line_and_column() {
 }
 
 #[test]
-fn an_export_refuses_a_program() {
+fn refuses_to_export_programs() {
     let subject = "programs/ctypes-copies[bytes=64]";
     let output = rocrepro(&["export", subject]);
-    let told = shown(&output);
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let printed = shown(&output);
+    assert_eq!(output.status.code(), Some(2), "{printed}");
     let words = "`programs/ctypes-copies` is a program, and `export` needs a case with steps";
-    assert!(told.contains(words), "{told}");
+    assert!(printed.contains(words), "{printed}");
 }
 
 #[test]
-fn a_check_that_no_fault_turns_red_is_told() {
+fn reports_checks_that_no_fault_turns_red() {
     if !namespaces() {
         return;
     }
@@ -300,14 +302,17 @@ fn a_check_that_no_fault_turns_red_is_told() {
     let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
     let prove = ["prove", "--cases-from", file.to_str().unwrap(), "--trust"];
     let output = rocrepro(&[&prove[..], &on].concat());
-    let told = shown(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("UNTURNED idle: no declared fault turns the check `idle` red"), "{told}");
-    assert!(told.contains("1 of 1 injected fault caught"), "{told}");
+    let printed = shown(&output);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(
+        printed.contains("UNTURNED idle: no declared fault turns the check `idle` red"),
+        "{printed}"
+    );
+    assert!(printed.contains("1 of 1 injected fault caught"), "{printed}");
 }
 
 #[test]
-fn a_machine_without_namespaces_skips_what_would_run_on_its_own_libraries() {
+fn skips_programs_if_the_machine_allows_no_namespace() {
     if !namespaces() {
         return;
     }
@@ -321,27 +326,26 @@ fn a_machine_without_namespaces_skips_what_would_run_on_its_own_libraries() {
     }
 }
 
-/// A C++ program needs the stack's compiler, and says so where that is not there.
 #[test]
-fn a_cpp_program_is_compiled_or_says_what_it_needs() {
+fn compiles_cpp_programs_or_names_what_they_need() {
     let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
     let output = rocrepro(&[&["run", "programs/struct-by-value[n=1000]"][..], &on].concat());
-    let told = shown(&output);
+    let printed = shown(&output);
     match output.status.code() {
-        Some(0) => assert!(told.contains("1 passed"), "{told}"),
+        Some(0) => assert!(printed.contains("1 passed"), "{printed}"),
         code => {
-            assert_eq!(code, Some(4), "{told}");
+            assert_eq!(code, Some(4), "{printed}");
             assert!(
-                told.contains("`rocrepro rocm fetch debian:7.2.4 --with dev` adds it"),
-                "{told}"
+                printed.contains("`rocrepro rocm fetch debian:7.2.4 --with dev` adds it"),
+                "{printed}"
             );
         }
     }
 }
 
-/// What stands in for a function is what the program calls, and not what the device does.
+/// The fault replaces the function that the program calls; the device stays healthy.
 #[test]
-fn faults_at_calls_are_planted_in_cpp_programs() {
+fn injects_call_faults_into_cpp_programs() {
     let wanted = [
         ("call.ignored,call=hipMemset", "wrong-data:byte:other"),
         (
@@ -350,9 +354,9 @@ fn faults_at_calls_are_planted_in_cpp_programs() {
         ),
         ("call.crash,call=hipMemset", "crash:set"),
         ("call.hang,call=hipMemset", "hang:set"),
-        // What is called does its work.
+        // The called function does its work.
         ("call.leak,call=hipMemset", "pass"),
-        // Nothing calls it.
+        // The program never calls it.
         ("call.crash,call=hipMallocManaged", "pass"),
     ];
     let text = "title: A byte\nsource: [this test]\nneeds: {with: dev}\nprogram:\n  cpp: |\n    #include \"rocrepro.h\"\n    \
@@ -374,9 +378,9 @@ fn faults_at_calls_are_planted_in_cpp_programs() {
     }
 }
 
-/// Libraries of the stack are found by `-l`, and statuses that are not HIP's are as good as those that are.
+/// `-l` finds libraries of the stack, and the helper accepts statuses of other libraries than HIP.
 #[test]
-fn cpp_programs_link_libraries_of_the_stack() {
+fn links_cpp_programs_with_libraries_of_the_stack() {
     let text = |library: &str| {
         format!(
             "title: hipRTC\nsource: [this test]\nneeds: {{with: dev}}\nprogram:\n  options: {library}\n  cpp: |\n    \
@@ -406,7 +410,7 @@ fn cpp_programs_link_libraries_of_the_stack() {
 }
 
 #[test]
-fn a_check_that_is_wrong_is_never_lost() {
+fn keeps_every_wrong_check() {
     if !namespaces() {
         return;
     }

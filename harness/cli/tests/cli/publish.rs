@@ -1,13 +1,12 @@
-//! What leaves the machine or reaches a terminal: hostile texts are shown and not obeyed, the owner's are taken out, commands still run.
+//! Text that reaches a terminal or leaves the machine: hostile text is escaped, private data is removed, and printed commands work.
 
-use std::{
-    path::Path,
-    process::{Command, Output},
-};
+use std::{path::Path, process::Command};
+
+use crate::common::output_text;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_rocrepro");
 
-/// A name that a shell would take apart.
+/// A file name with characters that a shell interprets.
 const FILE: &str = "it's $HOME `a` \"case\".yaml";
 
 const CASE: &str = r#"
@@ -31,19 +30,14 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn texts(output: &Output) -> String {
-    let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-    String::from_utf8_lossy(&both).into_owned()
-}
-
 #[test]
-fn nothing_hostile_acts_and_the_command_runs_again() {
+fn escapes_hostile_text_and_prints_a_working_command() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join(FILE), CASE).expect("a file");
     let output = command(folder.path(), &["run", "--cases-from", FILE, "--fault", "copy.zero"])
         .output()
         .expect("it starts");
-    let shown = texts(&output);
+    let shown = output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{shown}");
     assert!(shown.contains("\\u{202e}case") && !shown.contains('\u{202e}'), "{shown}");
 
@@ -51,20 +45,28 @@ fn nothing_hostile_acts_and_the_command_runs_again() {
     let again = again.expect("there is a command").replacen("rocrepro", &format!("'{BINARY}'"), 1);
     let output = Command::new("sh").args(["-c", &again]).current_dir(folder.path()).output();
     let output = output.expect("a shell");
-    assert_eq!(output.status.code(), Some(1), "{again}: {}", texts(&output));
-    assert!(texts(&output).contains("wrong-data:dst.back:zero"), "{again}: {}", texts(&output));
+    assert_eq!(output.status.code(), Some(1), "{again}: {}", output_text(&output));
+    assert!(
+        output_text(&output).contains("wrong-data:dst.back:zero"),
+        "{again}: {}",
+        output_text(&output)
+    );
 
     let escape = CASE.replace("\\u202e", "\\e[2J");
     std::fs::write(folder.path().join("escape.yaml"), escape).expect("a file");
     let output = command(folder.path(), &["list", "--cases-from", "escape.yaml"]).output();
     let output = output.expect("it starts");
     assert_eq!(output.status.code(), Some(2));
-    assert!(texts(&output).contains("without control characters"), "{}", texts(&output));
-    assert!(!texts(&output).contains('\u{1b}'), "{}", texts(&output));
+    assert!(
+        output_text(&output).contains("without control characters"),
+        "{}",
+        output_text(&output)
+    );
+    assert!(!output_text(&output).contains('\u{1b}'), "{}", output_text(&output));
 }
 
 #[test]
-fn a_report_names_nobody_and_its_command_can_be_run() {
+fn removes_private_data_from_reports() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join(FILE), CASE).expect("a file");
     let arguments = [
@@ -87,7 +89,7 @@ fn a_report_names_nobody_and_its_command_can_be_run() {
         "found",
     ];
     let output = command(folder.path(), &arguments).output().expect("it starts");
-    let shown = texts(&output);
+    let shown = output_text(&output);
     assert_eq!(output.status.code(), Some(0), "{shown}");
     let report = std::fs::read_to_string(folder.path().join("found/report.md")).expect("a report");
     for private in ["janedoe", "licences.acme", "acme-secret", "10.1.2.3", "abcdef0123", "\u{202e}"]
@@ -101,7 +103,7 @@ fn a_report_names_nobody_and_its_command_can_be_run() {
     }
     assert!(report.contains("--env \"LICENCE_SERVER=$LICENCE_SERVER\""), "{report}");
     assert!(report.contains("HSA_XNACK=0"), "{report}");
-    // Outside of code nothing is markup of the case's.
+    // Outside of code blocks the case's markup is escaped.
     let prose: String = report.split("```").step_by(2).collect();
     for markup in ["<script>", "<img", "![x](", "[link](", "@janedoe"] {
         assert!(!prose.contains(markup), "{markup}: {prose}");
@@ -113,7 +115,7 @@ fn a_report_names_nobody_and_its_command_can_be_run() {
     assert!(raw.contains("licences.acme"), "what was measured is kept: {raw}");
     let redact = ["redact", "found", "--out", "public"];
     let output = command(folder.path(), &redact).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(0), "{}", texts(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     for name in ["record.jsonl", "report.md"] {
         let public =
             std::fs::read_to_string(folder.path().join("public").join(name)).expect("it is there");
@@ -165,7 +167,7 @@ fn redact_removes_private_fields_from_each_carrier() {
     ] {
         std::fs::write(folder.path().join(name), text).expect("a file");
         let output = command(folder.path(), &["redact", name]).output().expect("it starts");
-        assert_eq!(output.status.code(), Some(0), "{}", texts(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
         let sorted = |text: &str| match serde_json::from_str::<serde_json::Value>(
             text.lines().next().unwrap_or_default(),
         ) {
@@ -177,7 +179,7 @@ fn redact_removes_private_fields_from_each_carrier() {
 }
 
 #[test]
-fn names_cannot_print_lines() {
+fn rejects_case_names_with_control_characters() {
     let folder = tempfile::tempdir().expect("a folder");
     let cases = folder.path().join("cases");
     std::fs::create_dir(&cases).expect("a folder");
@@ -186,16 +188,16 @@ fn names_cannot_print_lines() {
     for from in ["cases", &whole] {
         let output = command(folder.path(), &["list", "--cases-from", from]).output();
         let output = output.expect("it starts");
-        assert_eq!(output.status.code(), Some(2), "{}", texts(&output));
+        assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
         assert!(
-            texts(&output).contains(r"`x\u{a}1 passed` has a control character"),
+            output_text(&output).contains(r"`x\u{a}1 passed` has a control character"),
             "{}",
-            texts(&output)
+            output_text(&output)
         );
         assert!(
-            !texts(&output).lines().any(|line| line.starts_with("1 passed")),
+            !output_text(&output).lines().any(|line| line.starts_with("1 passed")),
             "{}",
-            texts(&output)
+            output_text(&output)
         );
     }
 }

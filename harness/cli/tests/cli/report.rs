@@ -1,4 +1,4 @@
-//! `doctor`, `mitigate` and `report` through the command itself. What needs a stack is skipped where none is on this machine.
+//! The commands `doctor`, `mitigate` and `report`.
 
 use std::{path::Path, process::Command};
 
@@ -14,7 +14,7 @@ fn rocrepro(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) 
 }
 
 #[test]
-fn doctor_never_fails_and_names_nobody() {
+fn prints_machine_facts_without_the_user_name() {
     let folder = tempfile::tempdir().unwrap();
     let (code, text, _) = rocrepro(folder.path(), &["doctor"]);
     assert_eq!(code, Some(0));
@@ -31,7 +31,7 @@ fn doctor_never_fails_and_names_nobody() {
 }
 
 #[test]
-fn a_wrong_form_is_told_with_the_right_ones() {
+fn rejects_an_unknown_form_with_the_valid_ones() {
     let folder = tempfile::tempdir().unwrap();
     let (code, _, stderr) =
         rocrepro(folder.path(), &["report", "copies/tensors", "--for", "rocblas"]);
@@ -40,7 +40,7 @@ fn a_wrong_form_is_told_with_the_right_ones() {
 }
 
 #[test]
-fn a_planted_fault_becomes_a_report() {
+fn mitigates_and_reports_an_injected_fault() {
     let folder = tempfile::tempdir().unwrap();
     let trial = "copies/tensors[bytes=262144,memory=host.pageable,api=memcpy]";
     let fault = ["--fault", "sdma.zero", "--device", "emulated", "--out", "found"];
@@ -48,13 +48,13 @@ fn a_planted_fault_becomes_a_report() {
 
     let (code, text, stderr) = rocrepro(folder.path(), &command(&["mitigate"]));
     assert_eq!(code, Some(0), "{stderr}");
-    // The copy engine is planted to write zeros: copies that the runtime makes by kernels are whole.
+    // The injected fault is in the copy engine, so that copies which the runtime makes by kernels are right.
     for helps in ["HSA_ENABLE_SDMA=0", "GPU_FORCE_BLIT_COPY_SIZE=1048576"] {
         assert!(text.lines().any(|l| l.contains("helps") && l.contains(helps)), "{text}");
     }
     assert!(text.contains("This points to: copy engine (SDMA)"), "{text}");
 
-    // What a bisect in two phases left.
+    // Files of a bisect in two phases.
     let build = |trial: &str, good: &str, bad: &str, within: Option<[&str; 2]>| {
         serde_json::json!({"trial": trial, "axis": "builds", "rates": [], "signature": "x",
             "last_good": good, "first_bad": bad, "within": within,
@@ -116,7 +116,7 @@ faults: [value.wrong]
 ";
 
 #[test]
-fn a_stack_that_is_too_small_is_found_as_the_reason() {
+fn finds_a_too_small_stack_as_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("chain.yaml"), CHAIN).unwrap();
     let trial = "chain";
@@ -141,7 +141,7 @@ fn a_stack_that_is_too_small_is_found_as_the_reason() {
 }
 
 #[test]
-fn a_finding_of_another_version_is_told_before_anything_is_made_of_it() {
+fn rejects_findings_of_another_version() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("out")).unwrap();
     std::fs::write(folder.path().join("out/minimise.json"), "{\"trial\": 1}\n").unwrap();
@@ -154,7 +154,7 @@ fn a_finding_of_another_version_is_told_before_anything_is_made_of_it() {
 }
 
 #[test]
-fn what_does_not_fail_is_not_reported() {
+fn refuses_to_report_trials_that_do_not_fail() {
     let folder = tempfile::tempdir().unwrap();
     let trial = "copies/tensors[bytes=262144,memory=host.pageable,api=memcpy]";
     for command in ["report", "mitigate"] {

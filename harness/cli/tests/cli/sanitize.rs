@@ -1,4 +1,4 @@
-//! `rocrepro run --sanitize` on kernels that are wrong on purpose, and on the right ones.
+//! `rocrepro run --sanitize` on kernels with deliberate mistakes, and on correct ones.
 
 use std::process::{Command, Stdio};
 
@@ -20,7 +20,7 @@ faults: [kernel.drop]
 ";
 
 const ADD_CASE: &str = "\
-title: An output that nobody wrote before
+title: An output that was never written before
 about: The kernel overwrites it, and may not read it.
 source: [made for this test]
 buffers:
@@ -52,14 +52,14 @@ expect:
 faults: [kernel.drop]
 ";
 
-/// What the sanitizer finds first in a case with that kernel, without addresses and offsets; nothing where the case passes.
+/// Returns the sanitizer's first finding in a case with that kernel, without addresses and offsets; empty if the case passes.
 fn report(case: &str, kernel: (&str, &str)) -> String {
     let stdout = run(case, kernel, "--sanitize");
     let found = stdout.split_once("the sanitizer found: ").map(|(_, rest)| rest);
     plain(found.and_then(|text| text.lines().next()).unwrap_or_default())
 }
 
-/// Without addresses and offsets.
+/// Replaces addresses and offsets.
 fn plain(line: &str) -> String {
     let words = line.split(' ').map(|word| {
         let number = word.trim_start_matches('+').trim_end_matches([',', ';', ':']);
@@ -68,7 +68,7 @@ fn plain(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What is said of a case with that kernel, which passes exactly if nothing is found.
+/// Runs a case with that kernel, checks that it fails exactly if the sanitizer found a mistake, and returns standard output.
 fn run(case: &str, kernel: (&str, &str), sanitize: &str) -> String {
     let (status, stdout) = at(case, kernel, &[sanitize, "--schedule", "lazy"]);
     let expected = if stdout.contains("the sanitizer found: ") { 1 } else { 0 };
@@ -76,7 +76,7 @@ fn run(case: &str, kernel: (&str, &str), sanitize: &str) -> String {
     stdout
 }
 
-/// The exit status, and what is said of a case with that kernel.
+/// Runs a case with that kernel and returns the exit status and standard output.
 fn at(case: &str, kernel: (&str, &str), options: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| {
@@ -94,16 +94,16 @@ fn at(case: &str, kernel: (&str, &str), options: &[&str]) -> (Option<i32>, Strin
     (output.status.code(), stdout)
 }
 
-/// The first mistake hides no other one, and each is told once however many workgroups make it.
+/// Each mistake appears once, however many workgroups make it.
 #[test]
-fn every_mistake_is_told_once_or_the_work_stops_at_the_first() {
+fn reports_each_mistake_once_or_stops_at_the_first() {
     let case = ADD_CASE.replace("bytes: 400", "bytes: 4000").replace("100", "1000");
     let wrong = ADD.replace(
         "dst[i] = src[i] + k;",
         "dst[i] = src[i] + k + (dst[i] == 77u) + (src[n] == 77u); if (i == n - 1) dst[n] = 7;",
     );
     assert_ne!(wrong, ADD);
-    let told = |sanitize| {
+    let printed = |sanitize| {
         let stdout = run(&case, ("add_u32", &wrong), sanitize);
         let lines = stdout.lines().map(str::trim);
         let is_told = |line: &&str| {
@@ -113,13 +113,13 @@ fn every_mistake_is_told_once_or_the_work_stops_at_the_first() {
         let all: Vec<_> = about.map(plain).collect();
         all.join("\n")
     };
-    insta::assert_snapshot!("all_mistakes", told("--sanitize"));
-    insta::assert_snapshot!("the_first_mistake", told("--sanitize=stop"));
+    insta::assert_snapshot!("all_mistakes", printed("--sanitize"));
+    insta::assert_snapshot!("the_first_mistake", printed("--sanitize=stop"));
 }
 
-/// The compiler knows nothing of a load in assembly, and waits for none.
+/// The compiler inserts no wait for a load in inline assembly.
 #[test]
-fn a_missing_wait_is_found_and_shows_in_numbers_where_results_come_late() {
+fn finds_a_missing_wait_that_corrupts_late_results() {
     let wait = |wait: &str| {
         let load = format!(
             "unsigned v; asm volatile(\"global_load_b32 %0, %1, off{wait}\" : \"=&v\"(v) : \"v\"(src + i));"
@@ -141,7 +141,7 @@ fn a_missing_wait_is_found_and_shows_in_numbers_where_results_come_late() {
 
 /// The first workgroups wait for the last ones.
 #[test]
-fn workgroups_meet_at_a_barrier_of_the_grid() {
+fn completes_a_barrier_of_the_grid() {
     let case = ADD_CASE.replace("bytes: 400", "bytes: 4000").replace("100", "1000");
     let meet = "
       __syncthreads();
@@ -160,9 +160,9 @@ fn workgroups_meet_at_a_barrier_of_the_grid() {
     }
 }
 
-/// A flag for which all workgroups wait and that none sets.
+/// All workgroups wait for a flag that none sets.
 #[test]
-fn workgroups_that_wait_for_nobody_are_told_to_hang() {
+fn reports_workgroups_that_wait_for_ever_as_hung() {
     let kernel = ADD.replace("extern", "__device__ unsigned flag;\nextern").replace(
         "if (i < n) dst[i] = src[i] + k;",
         "while (__hip_atomic_load(&flag, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) != 7) {} dst[i] = k;",
@@ -172,16 +172,16 @@ fn workgroups_that_wait_for_nobody_are_told_to_hang() {
     let (status, stdout) = at(ADD_CASE, ("add_u32", &kernel), &options);
     assert_eq!(status, Some(1), "{stdout}");
     assert!(stdout.contains("hang:"), "{stdout}");
-    // The instruction that looks, and that others could not have set the flag.
+    // The message has the polling instruction and the address of the flag.
     let line = stdout.lines().find(|line| line.contains("The device reports what hangs"));
     let line = line.unwrap_or_default();
     assert!(line.contains("kernel add_u32: wave 0 of workgroup 0 waits at `"), "{stdout}");
     assert!(line.contains("for another value at 0x"), "{stdout}");
 }
 
-/// Each without something that orders them, and the right one.
+/// One kernel lacks a fence, one an atomic operation; the correct one has no finding.
 #[test]
-fn races_of_workgroups_are_found() {
+fn finds_races_of_workgroups() {
     let case = ADD_CASE.replace("bytes: 400", "bytes: 4000").replace("100", "1000");
     let last = "
       __shared__ bool last;
@@ -215,7 +215,7 @@ fn races_of_workgroups_are_found() {
 }
 
 #[test]
-fn a_missing_barrier_is_found() {
+fn finds_a_missing_barrier() {
     assert_eq!(report(SUM_CASE, ("sum_u32", SUM)), "");
     let wrong = SUM.replace("    __syncthreads();\n  }\n", "  }\n");
     assert_ne!(wrong, SUM);
@@ -223,7 +223,7 @@ fn a_missing_barrier_is_found() {
 }
 
 #[test]
-fn work_with_never_written_memory_is_found() {
+fn finds_work_with_never_written_memory() {
     assert_eq!(report(ADD_CASE, ("add_u32", ADD)), "");
     let wrong = ADD.replace("src[i] + k;", "src[i] + k + (dst[i] == 77u);");
     assert_ne!(wrong, ADD);
@@ -231,7 +231,7 @@ fn work_with_never_written_memory_is_found() {
 }
 
 #[test]
-fn an_access_just_outside_of_a_buffer_is_found() {
+fn finds_accesses_just_outside_a_buffer() {
     for (name, line) in [
         ("read_behind", "dst[i] = src[i] + k + (src[n] == 77u);"),
         ("write_before", "dst[i] = src[i] + k; dst[-1] = 7;"),
@@ -243,7 +243,7 @@ fn an_access_just_outside_of_a_buffer_is_found() {
 }
 
 #[test]
-fn accesses_that_nothing_orders_are_found() {
+fn finds_unordered_accesses() {
     assert_eq!(report(STREAMS_CASE, ("add_u32", ADD)), "");
     let wrong =
         ADD.replace("dst[i] = src[i] + k;", "dst[i] = const_cast<unsigned*>(src)[i]++ + k;");
@@ -252,15 +252,15 @@ fn accesses_that_nothing_orders_are_found() {
 }
 
 #[test]
-fn a_proof_records_what_was_asked_for_and_not_the_run_that_explains_it() {
+fn records_requested_runs_without_the_explaining_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
-    // The copy goes first, unless the order is another one: the kernel writes what is copied.
+    // In the first order the copy precedes the kernel, which writes the copied buffer.
     let (launch, copy) = STREAMS_CASE.split_once("  - copy").expect("a copy");
     let (head, launch) = launch.split_once("  - launch").expect("a launch");
     let (copy, tail) = copy.split_once('\n').expect("more steps");
     let case = format!("{head}  - copy{copy}\n  - launch{launch}{tail}");
-    // It is slow, so that the copy is done before it where both begin at once.
+    // The kernel is slow, so that a copy that begins at the same time ends first.
     let kernel = "{
     unsigned x = src[i];
     for (unsigned r = 0; r < 300000; r++) x = x * 1664525u + 1013904223u;
@@ -299,7 +299,7 @@ fn a_proof_records_what_was_asked_for_and_not_the_run_that_explains_it() {
             stdout.contains("RACY it") && stdout.contains("--schedule lazy --sanitize:"),
             "{shown}"
         );
-        // Healthy, under the fault, and in the lazy order.
+        // The records are those of the healthy device, the fault and the lazy schedule.
         let records = report::records(&record).expect("records");
         assert_eq!(records.len(), 3, "{shown}\n{record}");
         assert!(!record.contains("--sanitize"), "{record}");

@@ -1,11 +1,12 @@
-//! Temporary files: a run leaves none, removes those of killed runs, and touches nothing else.
+//! Temporary files: a run removes its own and those of killed runs, and touches no other files.
 
 use std::{
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::{Duration, Instant},
 };
+
+use crate::common::wait_until;
 
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
 
@@ -30,7 +31,7 @@ fn files(at: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_killed_run_leaves_what_the_next_one_removes() {
+fn removes_temporary_files_of_a_killed_run() {
     let temporary = tempfile::tempdir().expect("a folder");
     let checkout = temporary.path().join("rocrepro-main/src");
     std::fs::create_dir_all(&checkout).expect("a folder");
@@ -40,17 +41,14 @@ fn a_killed_run_leaves_what_the_next_one_removes() {
     let mut killed = run(temporary.path(), &["--fault", "call.hang", "--timeout", "60"])
         .spawn()
         .expect("it starts");
-    let start = Instant::now();
-    // A folder without its mark is nobody's, so it stays; the next moment it has one.
+    // A folder without a mark file has no known owner and stays, so wait for the mark.
     let marked = || files(temporary.path()).iter().any(|f| f.ends_with(".rocrepro-scratch"));
-    while !marked() && start.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("no folder was marked", marked);
     killed.kill().expect("it runs");
     assert_eq!(killed.wait().expect("it ended").signal(), Some(9));
     assert_ne!(files(temporary.path()), before, "a killed run cannot clean up");
 
-    // A minute's age played a part once; a folder of any age is removed when its owner is gone.
+    // The folder is removed at any age once its owner is gone.
     assert_eq!(run(temporary.path(), &[]).status().expect("it starts").code(), Some(0));
     assert_eq!(files(temporary.path()), before);
 }

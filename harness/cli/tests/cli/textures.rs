@@ -1,11 +1,11 @@
-//! Textures and surfaces through a released HIP, compared with a sampler in C that is written from the formulas that HIP follows.
+//! Textures and surfaces through a released HIP, compared with a sampler in C that follows the published formulas.
 
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-/// Another release than the usual one, for a run by hand: `debian:5.7.1`.
+/// Environment variable with the release for a run by hand, for example `debian:5.7.1`.
 const STACK: &str = "ROCREPRO_TEXTURES_STACK";
 
 /// Compiles the program into the folder.
@@ -18,7 +18,7 @@ fn program(folder: &Path) -> PathBuf {
     program
 }
 
-/// What the program says on an architecture, which must end well; `more` are options of the command.
+/// Runs the program on an architecture with more options and returns its standard output.
 fn run(program: &Path, gfx: &str, more: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(["exec", "--rocm", &stack(), "--device", "emulated", "--gfx", gfx]);
@@ -52,8 +52,8 @@ fn check(gfx: &str, textures: usize) {
 }
 
 #[test]
-fn textures_are_what_their_formulas_say() {
-    // No gather, no level and no filter over layers there.
+fn samples_textures_by_their_formulas() {
+    // This architecture lacks gathers, levels and filters over layers.
     check("gfx90a", 62);
     check("gfx908", 80);
     check("gfx1030", 80);
@@ -61,9 +61,8 @@ fn textures_are_what_their_formulas_say() {
     check("gfx1201", 80);
 }
 
-/// Nothing of them is a mistake, and nobody uses a texel before its wait.
 #[test]
-fn textures_are_right_when_they_are_watched_and_when_results_come_late() {
+fn samples_textures_under_the_sanitizer_and_with_late_results() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = program(folder.path());
     for more in [&["--sanitize"][..], &["--schedule", "late-results"]] {
@@ -74,10 +73,10 @@ fn textures_are_right_when_they_are_watched_and_when_results_come_late() {
     }
 }
 
-/// HIP refuses arrays there (`hipErrorNotSupported`, before ROCm 6 `hipErrorInvalidValue`): ROCr says that there is room for no
-/// image.
+/// HIP refuses arrays on gfx942 (`hipErrorNotSupported`, before ROCm 6 `hipErrorInvalidValue`), because ROCr reports room for 0
+/// images.
 #[test]
-fn gfx942_has_no_textures() {
+fn reports_no_textures_on_gfx942() {
     let folder = tempfile::tempdir().expect("a folder");
     let status = if stack().starts_with("debian:5.") { 1 } else { 801 };
     assert_eq!(run(&program(folder.path()), "gfx942", &[]), format!("no images: {status}\n"));

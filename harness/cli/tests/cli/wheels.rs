@@ -1,4 +1,4 @@
-//! Packages that bring their own ROCm, as PyTorch's and TheRock's wheels do, made here of the stack's libraries.
+//! Packages with their own ROCm, as in PyTorch's and TheRock's wheels, made of the stack's libraries.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use object::Object as _;
 
-use crate::{environments::python_makes_environments, home::namespaces};
+use crate::{common::output_text, environments::python_makes_environments, exec::namespaces};
 
 /// Imports the package of an environment and uses its HIP.
 const USES: &str = "
@@ -70,7 +70,7 @@ impl Layout {
         let mut hip = of_stack("libamdhip64.so.7");
         let id = object::File::parse(&*hip).unwrap().build_id().unwrap().unwrap().to_vec();
         replace(&mut hip, &id, &[0xab; 20]);
-        // PyTorch's wheels need everything by names without versions.
+        // Libraries of PyTorch's wheels need others by names without versions.
         replace(&mut hip, b"\0libhsa-runtime64.so.1\0", format!("\0{}\0", self.hsa).as_bytes());
         fs::write(lib.join(self.hip), hip).unwrap();
         let (call, export) = match self.newer {
@@ -143,7 +143,7 @@ impl Layout {
     }
 }
 
-/// Overwrites each place that has these bytes; what is shorter is filled with zero bytes.
+/// Replaces each occurrence of `from`, padding a shorter `to` with zero bytes.
 fn replace(file: &mut [u8], from: &[u8], to: &[u8]) {
     let mut to = to.to_vec();
     to.resize(from.len(), 0);
@@ -194,9 +194,7 @@ impl World {
     #[track_caller]
     fn check(&self, command: &str, arguments: &[&str], code: i32, said: &[&str]) -> String {
         let output = self.run(command, arguments);
-        let text =
-            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        let text = text.concat();
+        let text = output_text(&output);
         assert_eq!(output.status.code(), Some(code), "{command} {arguments:?}: {text}");
         for wanted in said {
             assert!(text.contains(wanted), "no {wanted:?}: {command} {arguments:?}: {text}");
@@ -210,7 +208,7 @@ fn possible() -> bool {
 }
 
 #[test]
-fn wheels_that_bring_their_own_rocm_run_on_the_device() {
+fn runs_wheels_with_bundled_rocm_on_the_device() {
     if !possible() {
         return;
     }
@@ -245,7 +243,7 @@ fn wheels_that_bring_their_own_rocm_run_on_the_device() {
 }
 
 #[test]
-fn results_on_a_bundled_hip_name_it_instead_of_the_requested_stack() {
+fn names_the_bundled_hip_in_results() {
     if !possible() {
         return;
     }
@@ -288,7 +286,7 @@ fn results_on_a_bundled_hip_name_it_instead_of_the_requested_stack() {
     let shows = format!("{USES}print('devices', count.value, status)");
     world.check("exec", &["--in", "a", "python", "-c", &shows], 0, &["devices 1 0"]);
 
-    // What reaches another HSA runtime by its path shows nothing, whatever it says of it.
+    // A program that loads another HSA runtime by its path proves nothing, whatever it reports.
     for first in ["", "rocrepro.skip('it sees no GPU')\n"] {
         let end = format!("{first}rocrepro.equal('one', 1, 1)\nrocrepro.done()");
         let past = case("past", &format!("{USES}{GOES_PAST}{end}"));
@@ -314,7 +312,7 @@ fn refuses_wheels_that_need_a_function_which_the_device_lacks() {
     let python = format!("{newer}/bin/python");
     let names = ["torch/lib/libuses.so` needs hsa_of_a_later_release of the HSA runtime"];
     world.check("exec", &[&python, "-c", USES], 3, &names);
-    // Where the environment cannot be known in advance, the loader names it: it is not taken from the wheel.
+    // In a script the environment is not known in advance; the loader reports the missing function.
     let script = format!("{python} -c \"$0\"");
     let said = ["undefined symbol: hsa_of_a_later_release"];
     world.check("exec", &["sh", "-c", &script, USES], 1, &said);

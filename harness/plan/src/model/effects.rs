@@ -47,7 +47,7 @@ impl<'a, B: Bytes> Model<'a, B> {
 
     fn alloc(&mut self, now: CurrentStep<'a>, buffer: &'a str) {
         let Some(spec) = self.plan.buffers.get(buffer) else {
-            return self.report(now.step, format!("there is no buffer `{buffer}`"));
+            return self.report(now.step, format!("buffer `{buffer}` does not exist"));
         };
         let bytes = B::repeat(&[POISON_BYTE], spec.bytes);
         // Memory that a graph allocates belongs to the time of its capture, so that later nodes can use it.

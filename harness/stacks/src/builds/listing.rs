@@ -5,7 +5,7 @@ mod runs;
 mod s3;
 mod wheels;
 
-use download::{Bound, Failure, Http};
+use download::{Bound, DownloadError, Http};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -153,7 +153,7 @@ pub(crate) struct Asking<'a> {
 const PAGE: Bound = Bound::new(64 << 20, "no page of a listing is longer");
 
 impl Asking<'_> {
-    fn get(&self, url: &str, accept: &str) -> Result<(String, String), Failure> {
+    fn get(&self, url: &str, accept: &str) -> Result<(String, String), DownloadError> {
         self.http.text(url, accept, PAGE, self.stop)
     }
 

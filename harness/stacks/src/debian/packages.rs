@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use download::{Bound, Failure, Http};
+use download::{Bound, DownloadError, Http};
 
 use crate::debian::planned::{Absent, Planned, verify};
 use crate::transfer::{CopyError, copy};
@@ -212,14 +212,15 @@ impl<'a> Mirrors<'a> {
                     have
                 };
                 read(have);
-                let quiet = |_: download::Event<'_>| ();
+                let quiet = |_: download::DownloadEvent<'_>| ();
                 let file = part.clone();
-                let part = download::Part { there: have, size: Some(package.size), etag: None };
+                let part =
+                    download::PartialDownload { there: have, size: Some(package.size), etag: None };
                 let bound =
                     Bound::new(package.size, "that is the size of the package that is wanted");
                 let opened = self.http.resume(&address, &package.name, part, bound, cancel, &quiet);
                 let trouble = |failure| match failure {
-                    Failure::TooLong { .. } => {
+                    DownloadError::TooLong { .. } => {
                         let (path, detail) = (file.clone(), failure.to_string());
                         // The next mirror begins with nothing.
                         let _ = fs::remove_file(&path);
@@ -290,10 +291,10 @@ enum Trouble {
     Disk(FetchError),
 }
 
-fn trouble(failure: Failure) -> Trouble {
+fn trouble(failure: DownloadError) -> Trouble {
     match failure {
-        Failure::Missing { .. } => Trouble::Missing,
-        Failure::Cancelled => Trouble::Cancelled,
+        DownloadError::Missing { .. } => Trouble::Missing,
+        DownloadError::Cancelled => Trouble::Cancelled,
         other => Trouble::Silent(other.to_string()),
     }
 }

@@ -12,7 +12,7 @@ use crate::{Hint, LockError, PathError};
 #[non_exhaustive]
 pub enum ObtainError {
     /// The build is listed, but its file is missing.
-    #[error("{url} is not there")]
+    #[error("{url}: not found")]
     NotFound {
         /// Address or folder.
         url: String,
@@ -73,7 +73,7 @@ pub enum ObtainError {
         /// The answer.
         reason: String,
     },
-    /// The host does not answer, after all attempts, or limits its answers.
+    /// The host does not answer, after all attempts, or limits the rate of requests.
     #[error("{url} could not be fetched: {reason}")]
     Network {
         /// Address.
@@ -153,29 +153,27 @@ impl From<LockError> for ObtainError {
     }
 }
 
-impl From<download::Failure> for ObtainError {
-    fn from(failure: download::Failure) -> Self {
+impl From<download::DownloadError> for ObtainError {
+    fn from(failure: download::DownloadError) -> Self {
         match failure {
-            download::Failure::Missing { url } => Self::NotFound { url },
-            download::Failure::Network { url, reason } => Self::Network { url, reason },
-            download::Failure::Cancelled => Self::Cancelled,
-            download::Failure::Changed { name } => Self::Damaged {
+            download::DownloadError::Missing { url } => Self::NotFound { url },
+            download::DownloadError::Network { url, reason } => Self::Network { url, reason },
+            download::DownloadError::Cancelled => Self::Cancelled,
+            download::DownloadError::Changed { name } => Self::Damaged {
                 name,
                 reason: "it changed on the host while it was downloaded".into(),
             },
-            refused @ (download::Failure::Refused { .. } | download::Failure::TooLong { .. }) => {
+            refused @ (download::DownloadError::Refused { .. }
+            | download::DownloadError::TooLong { .. }) => {
                 Self::Refused { reason: refused.to_string() }
             }
-            download::Failure::Limited { url, status, after } => {
+            download::DownloadError::Limited { url, status, after } => {
                 let wait = after.map_or_else(String::new, |after| {
-                    format!(" and asks to wait {} s", after.as_secs())
+                    format!("; the host asks to wait {} s", after.as_secs())
                 });
-                Self::Network {
-                    url,
-                    reason: format!("the host limits its answers ({status}){wait}"),
-                }
+                Self::Network { url, reason: format!("rate-limited ({status}){wait}") }
             }
-            download::Failure::Page { url } => Self::Network {
+            download::DownloadError::Page { url } => Self::Network {
                 url,
                 reason: "a page in HTML came in its place; does a portal or a proxy want a login?"
                     .into(),
@@ -189,26 +187,30 @@ impl From<download::Failure> for ObtainError {
 mod tests {
     use std::time::Duration;
 
-    use download::Failure;
+    use download::DownloadError;
 
     use super::*;
 
     #[test]
     fn blames_the_build_or_the_machine() {
-        let check = |failure: Failure, environment: bool, text: &str| {
+        let check = |failure: DownloadError, environment: bool, text: &str| {
             let error = ObtainError::from(failure);
             assert_eq!(error.is_environment(), environment, "{error}");
             assert!(error.to_string().contains(text), "{error}, not {text}");
         };
         let url = || "http://host/x".to_owned();
-        check(Failure::Missing { url: url() }, false, "http://host/x is not there");
-        check(Failure::Changed { name: "x".into() }, false, "x is damaged: it changed");
-        check(Failure::Cancelled, true, "the fetch was cancelled");
-        check(Failure::Network { url: url(), reason: "reset".into() }, true, "fetched: reset");
-        check(Failure::Page { url: url() }, true, "want a login?");
-        let limited = |after| Failure::Limited { url: url(), status: "429".into(), after };
-        check(limited(None), true, "the host limits its answers (429)");
-        check(limited(Some(Duration::from_secs(7))), true, "(429) and asks to wait 7 s");
+        check(DownloadError::Missing { url: url() }, false, "http://host/x: not found");
+        check(DownloadError::Changed { name: "x".into() }, false, "x is damaged: it changed");
+        check(DownloadError::Cancelled, true, "the fetch was cancelled");
+        check(
+            DownloadError::Network { url: url(), reason: "reset".into() },
+            true,
+            "fetched: reset",
+        );
+        check(DownloadError::Page { url: url() }, true, "want a login?");
+        let limited = |after| DownloadError::Limited { url: url(), status: "429".into(), after };
+        check(limited(None), true, "rate-limited (429)");
+        check(limited(Some(Duration::from_secs(7))), true, "(429); the host asks to wait 7 s");
         let lock = LockError::Late { path: "/x".into(), holder: "y".into() };
         assert!(ObtainError::from(lock).is_environment());
         assert!(matches!(ObtainError::from(LockError::Cancelled), ObtainError::Cancelled));

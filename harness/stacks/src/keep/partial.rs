@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use download::{Bound, Download, Failure, Http, Part, Progress};
+use download::{Bound, Download, DownloadError, DownloadProgress, Http, PartialDownload};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -42,15 +42,15 @@ impl<'a> Partial<'a> {
     /// Begins a download, or resumes one in the folder.
     ///
     /// # Errors
-    /// [`Failure`] if the download cannot begin.
+    /// [`DownloadError`] if the download cannot begin.
     pub(crate) fn open(
         folder: &Path,
         http: &'a Http,
         (url, name): (&'a str, &'a str),
         bound: Bound,
         cancel: &'a AtomicBool,
-        progress: &'a Progress<'a>,
-    ) -> Result<Self, Failure> {
+        progress: &'a DownloadProgress<'a>,
+    ) -> Result<Self, DownloadError> {
         sweep(folder);
         let (bytes, known) = (folder.join(stem(url)), folder.join(stem(url) + ".json"));
         let mut lock = alone(&bytes);
@@ -58,7 +58,7 @@ impl<'a> Partial<'a> {
         if let Some((before, there)) = before
             && lock.is_some()
         {
-            let part = Part { there, size: before.size, etag: before.etag };
+            let part = PartialDownload { there, size: before.size, etag: before.etag };
             match http.resume(url, name, part, bound, cancel, progress) {
                 Ok(download) => {
                     let opened = File::open(&bytes).map(|file| file.take(there));
@@ -70,7 +70,7 @@ impl<'a> Partial<'a> {
                     }
                 }
                 // The host has another file now, so the kept part is useless.
-                Err(Failure::Changed { .. }) => {}
+                Err(DownloadError::Changed { .. }) => {}
                 Err(other) => return Err(other),
             }
         }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use download::{Bound, Failure, Http};
+use download::{Bound, DownloadError, Http};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -346,11 +346,11 @@ impl BuildStore {
             name: name.clone(),
             reason: "its name has no known ending".into(),
         })?;
-        let told = |event: download::Event<'_>| match event {
-            download::Event::Download { name, done, total } => {
+        let told = |event: download::DownloadEvent<'_>| match event {
+            download::DownloadEvent::Download { name, done, total } => {
                 progress(BuildEvent::Download { name, done, total });
             }
-            download::Event::Retry { reason, after } => {
+            download::DownloadEvent::Retry { reason, after } => {
                 progress(BuildEvent::Retry { reason, after })
             }
             _ => {}
@@ -373,10 +373,12 @@ impl BuildStore {
         let rest = unpacked.is_ok().then(|| io::copy(&mut download, &mut io::sink()));
         if let Some(failure) = download.download.failure.take() {
             // The next process must not resume with bytes of another file.
-            let other = |failure: &Failure| {
+            let other = |failure: &DownloadError| {
                 matches!(
                     failure,
-                    Failure::Changed { .. } | Failure::Page { .. } | Failure::TooLong { .. }
+                    DownloadError::Changed { .. }
+                        | DownloadError::Page { .. }
+                        | DownloadError::TooLong { .. }
                 )
             };
             if other(&failure) {
@@ -402,9 +404,9 @@ impl BuildStore {
         Ok(Fetched { name: name.clone(), url: url.clone(), sha256, bytes })
     }
 
-    fn unusable(&self, failure: Failure) -> ObtainError {
+    fn unusable(&self, failure: DownloadError) -> ObtainError {
         match failure {
-            Failure::NoSpace { .. } => ObtainError::NoSpace { path: self.folder.clone() },
+            DownloadError::NoSpace { .. } => ObtainError::NoSpace { path: self.folder.clone() },
             other => other.into(),
         }
     }
@@ -427,7 +429,7 @@ impl BuildStore {
         match self.http.text(url, "text/plain", CHECKSUM, cancel) {
             // sha256sum writes the sum and then the name.
             Ok((text, _)) => Ok(text.split_whitespace().next().map(str::to_lowercase)),
-            Err(Failure::Missing { .. }) => Ok(None),
+            Err(DownloadError::Missing { .. }) => Ok(None),
             Err(other) => Err(other.into()),
         }
     }

@@ -6,18 +6,17 @@ use plan::{Arg, ByVersion, Call, CaptureMode, CopyApi, DEFAULT_STREAM, HostFuncA
 /// Bytes of each buffer.
 const BYTES: u64 = 1024;
 
-/// Memory that only the device reaches; two of them come from the pool, and `spare` is allocated anew now and then.
+/// Memory that only the device reaches. Two buffers come from the pool; `spare` is freed and allocated again now and then.
 const INSIDE: [&str; 6] = ["first", "second", "pitched", "pool", "other_pool", "spare"];
-/// Memory that the host reaches too, the last of it with no device.
+/// Memory that the host reaches. Kernels do not reach `pageable`.
 const HOST: [&str; 4] = ["managed", "pinned", "registered", "pageable"];
 const POOLS: [&str; 2] = ["pool", "other_pool"];
-/// Where the memory of pools comes and goes.
+/// Stream on which memory of the pools is allocated and freed.
 const POOL_STREAM: &str = "n";
 const STREAMS: [&str; 5] = [DEFAULT_STREAM, "n", "o", "b", "c"];
 const EVENTS: [&str; 2] = ["e", "f"];
 
-/// The case around the programs: its set-up, its checks, and everything that they name. A program stands in the place of
-/// `get_last_error`.
+/// The case around the programs, with their buffers, set-up and checks. A program replaces `get_last_error`.
 pub(crate) const FRAME: &str = "\
 title: A program that was drawn
 source: [made for this test]
@@ -63,11 +62,11 @@ expect:
 faults: [copy.zero]
 ";
 
-/// Numbers that are the same in every run of the tests.
+/// Pseudo-random numbers that are the same in every run of the tests.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    /// Below `limit`.
+    /// Returns a number below `limit`.
     fn below(&mut self, limit: usize) -> usize {
         let drawn = device::mix(self.0);
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -83,11 +82,11 @@ impl Numbers {
     }
 }
 
-/// What can be left out of a program on its own.
+/// A part that can be removed from a program on its own.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     One(Call),
-    /// All of them, or none.
+    /// Calls that are removed only together.
     Together(Vec<Call>),
     /// On a thread of its own.
     Thread(Vec<Call>),
@@ -101,11 +100,11 @@ pub(crate) enum Action {
     },
 }
 
-/// What a captured stream is given.
+/// Work on a captured stream.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     One(Call),
-    /// Another stream forks off, and joins after what the captured stream is given meanwhile.
+    /// Another stream forks off with the work `there`, and joins after the work `here`.
     Fork {
         stream: String,
         there: Vec<Call>,
@@ -118,7 +117,7 @@ pub(crate) enum Node {
 pub(crate) struct Program(pub(crate) Vec<Action>);
 
 impl Program {
-    /// The program of a number.
+    /// Draws the program of a number.
     pub(crate) fn draw(number: u64) -> Program {
         let mut numbers = Numbers(number.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let numbers = &mut numbers;
@@ -138,7 +137,7 @@ impl Program {
                     });
                     actions.push(Action::Thread(calls.collect()));
                 }
-                18 => actions.push(Action::Together(anew(numbers))),
+                18 => actions.push(Action::Together(recreate(numbers))),
                 19..=20 => {
                     let exec = numbers.name(&["x", "y"]);
                     // Another executable graph gets the name.
@@ -348,7 +347,7 @@ fn reached(numbers: &mut Numbers) -> &'static str {
     }
 }
 
-/// What a host function writes. ROCm since 6.0 reads pageable memory before it has:
+/// Returns a buffer for a host function to write, never pageable memory, which ROCm since 6.0 reads before the function has run:
 /// copies/pageable-copy-waits-for-host-function.
 fn counted(numbers: &mut Numbers) -> String {
     let buffer = numbers.of(&HOST);
@@ -356,7 +355,7 @@ fn counted(numbers: &mut Numbers) -> String {
     written.to_owned()
 }
 
-/// A call that gives work to the device, on any stream and by any function.
+/// Draws a call that gives work to the device.
 fn work(numbers: &mut Numbers) -> Call {
     let stream = numbers.name(&STREAMS);
     match numbers.below(10) {
@@ -384,7 +383,7 @@ fn work(numbers: &mut Numbers) -> Call {
                 CopyApi::MemcpyWithStream,
                 CopyApi::MemcpyDirected,
             ]);
-            // There is none from host to host.
+            // hipMemcpyHtoD, hipMemcpyDtoH and hipMemcpyDtoD do not copy from host to host.
             if api == CopyApi::MemcpyDirected && both.iter().all(|buffer| HOST.contains(buffer)) {
                 api = CopyApi::MemcpyAsync;
             }
@@ -444,7 +443,7 @@ fn host_access(numbers: &mut Numbers) -> Call {
     }
 }
 
-/// A call that orders something, or looks as if it did.
+/// Draws a call of a stream or an event that may order accesses.
 fn order(numbers: &mut Numbers) -> Call {
     let (stream, event) = (numbers.name(&STREAMS), numbers.name(&EVENTS));
     match numbers.below(12) {
@@ -458,8 +457,8 @@ fn order(numbers: &mut Numbers) -> Call {
     }
 }
 
-/// Something ends and begins anew.
-fn anew(numbers: &mut Numbers) -> Vec<Call> {
+/// Frees and reallocates memory, or destroys and recreates a stream.
+fn recreate(numbers: &mut Numbers) -> Vec<Call> {
     let stream = numbers.name(&STREAMS);
     let set = |buffer: &str, stream: &str| Call::Set {
         to: place(buffer, 0),

@@ -1,8 +1,8 @@
-//! What the helpers compare, against a second implementation that counts where they subtract.
+//! Tests of the helpers' comparisons against an independent implementation, which counts floats one by one.
 
 use std::{fs, path::Path, process::Command};
 
-/// The number so many steps of a type away, one step at a time.
+/// Returns the number that lies so many steps away.
 fn walked(mut value: f32, steps: i32) -> f32 {
     for _ in 0..steps.abs() {
         value = if steps > 0 { value.next_up() } else { value.next_down() };
@@ -10,7 +10,7 @@ fn walked(mut value: f32, steps: i32) -> f32 {
     value
 }
 
-/// Pairs of numbers with the steps between them; none where there is no way.
+/// Returns pairs of numbers with the steps between them, or `None` if they are infinitely far apart.
 fn pairs() -> Vec<(f32, f32, Option<u32>)> {
     let mut found = Vec::new();
     let around =
@@ -18,7 +18,7 @@ fn pairs() -> Vec<(f32, f32, Option<u32>)> {
     for value in around {
         for steps in -6..=6 {
             let other = walked(value, steps);
-            // Past the largest number there is infinity, to which nothing is close.
+            // Infinity follows the largest number, and no number is close to it.
             if other.is_finite() {
                 found.push((value, other, Some(steps.unsigned_abs())));
             }
@@ -61,7 +61,7 @@ fn folder_of_helpers() -> std::path::PathBuf {
 }
 
 #[test]
-fn python_counts_the_numbers_between_two() {
+fn counts_floats_between_two_in_python() {
     let bits: Vec<String> =
         pairs().iter().map(|(a, b, _)| format!("({}, {})", a.to_bits(), b.to_bits())).collect();
     let script = format!(
@@ -74,9 +74,9 @@ fn python_counts_the_numbers_between_two() {
     assert_eq!(lines(&mut python), expected());
 }
 
-/// bfloat16 is the upper half of a float: a step of it is as many steps of floats as it takes to the next one without a lower half.
+/// bfloat16 is the upper half of a float, so that one step leads to the next float whose lower half is zero.
 #[test]
-fn python_counts_the_numbers_of_bfloat16() {
+fn counts_bfloat16_steps_in_python() {
     let step = |mut value: f32, up: bool| loop {
         value = if up { value.next_up() } else { value.next_down() };
         if value.to_bits() & 0xffff == 0 {
@@ -106,15 +106,15 @@ fn python_counts_the_numbers_of_bfloat16() {
     );
     let mut python = Command::new("python3");
     python.args(["-B", "-c", &script]).env("PYTHONPATH", folder_of_helpers());
-    let told = lines(&mut python);
-    let counted: Vec<&String> = told.iter().filter(|line| !line.contains(':')).collect();
+    let printed = lines(&mut python);
+    let counted: Vec<&String> = printed.iter().filter(|line| !line.contains(':')).collect();
     let right: Vec<String> = pairs.iter().map(|(.., steps)| steps.to_string()).collect();
     assert_eq!(counted, right.iter().collect::<Vec<_>>());
 }
 
-/// Arrays have no truth value, and compare element by element.
+/// Arrays raise an error if used as a truth value, and compare element by element.
 #[test]
-fn python_compares_arrays() {
+fn compares_arrays_in_python() {
     let script = "import rocrepro\n\
         class Array:\n\
         \x20   def __init__(self, values): self.values, self.shape = values, (len(values),)\n\
@@ -128,13 +128,14 @@ fn python_compares_arrays() {
         print(rocrepro.equal('e', Array([3.0]), Array([4.0]), before=Array([3.0]), poison=7.0))\n";
     let mut python = Command::new("python3");
     python.args(["-B", "-c", script]).env("PYTHONPATH", folder_of_helpers());
-    let told = lines(&mut python);
-    let answers: Vec<&String> = told.iter().filter(|line| line.starts_with(['T', 'F'])).collect();
+    let printed = lines(&mut python);
+    let answers: Vec<&String> =
+        printed.iter().filter(|line| line.starts_with(['T', 'F'])).collect();
     assert_eq!(answers, ["True False", "True True", "True False", "True True", "False"]);
-    assert!(told.iter().any(|line| line.ends_with("all as before")), "{told:?}");
+    assert!(printed.iter().any(|line| line.ends_with("all as before")), "{printed:?}");
 }
 
-/// Compiles a C++ program with the helper's header and a stand-in for HIP's, and runs it.
+/// Compiles a C++ program with the helper's header and a minimal replacement of HIP's, and runs it.
 fn cpp(main: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let hip = folder.path().join("hip");
@@ -151,7 +152,7 @@ fn cpp(main: &str) -> Vec<String> {
 }
 
 #[test]
-fn cpp_counts_the_numbers_between_two() {
+fn counts_floats_between_two_in_cpp() {
     let bits: Vec<String> =
         pairs().iter().map(|(a, b, _)| format!("{{{}u, {}u}}", a.to_bits(), b.to_bits())).collect();
     let main = format!(
@@ -164,9 +165,9 @@ fn cpp_counts_the_numbers_between_two() {
 
 type Values = &'static [&'static str];
 
-/// What wrong values are called, written down by hand.
+/// Expected classes of wrong values.
 const CLASSES: &[(Values, Values, Values, &str)] = &[
-    // what was got, what is right, what was before, and the word
+    // got, expected, before, class
     (&["1", "2"], &["1", "2"], &["0", "0"], "right"),
     (&["nan", "2"], &["nan", "2"], &["0", "0"], "right"),
     (&["0", "-0"], &["-0", "0"], &["5", "5"], "right"),
@@ -179,12 +180,12 @@ const CLASSES: &[(Values, Values, Values, &str)] = &[
     (&["7", "9"], &["1", "2"], &["7", "8"], "other"),
     (&["1"], &["1", "2"], &["0"], "shape"),
     (&[], &[], &[], "nothing"),
-    // What was before is of another length, and says nothing.
+    // Values before the call that have another length are ignored.
     (&["1", "2"], &["3", "4"], &["1"], "other"),
 ];
 
 #[test]
-fn both_helpers_call_wrong_values_alike() {
+fn classifies_wrong_values_alike_in_both_helpers() {
     let list = |values: &[&str]| {
         let float = |v: &&str| if *v == "nan" { "NAN".to_owned() } else { format!("{v}.0") };
         values.iter().map(float).collect::<Vec<_>>().join(", ")
@@ -234,9 +235,9 @@ fn both_helpers_call_wrong_values_alike() {
     assert_eq!(said(CLASSES.len()), expected, "C++");
 }
 
-/// Closeness as its sentence says it, with no helper's code.
+/// The expected answers follow from the documented formula.
 #[test]
-fn python_takes_for_close_what_is_within_the_tolerance() {
+fn applies_tolerances_in_python() {
     let script = "import rocrepro\nnan, inf = float('nan'), float('inf')\n\
         for a, b, more in [(1.0, 1.001, dict(relative=1e-2)), (1.0, 1.1, dict(relative=1e-2)), (0.0, 1e-9, dict(absolute=1e-8)),\n\
         \x20   (nan, nan, dict(relative=1)), (nan, 1.0, dict(relative=9)), (1.0, nan, dict(absolute=9)), (inf, inf, dict(relative=0)),\n\
@@ -244,11 +245,11 @@ fn python_takes_for_close_what_is_within_the_tolerance() {
         \x20   print(rocrepro.close('x', a, b, **more))\n";
     let mut python = Command::new("python3");
     python.args(["-B", "-c", script]).env("PYTHONPATH", folder_of_helpers());
-    let told: Vec<String> =
+    let printed: Vec<String> =
         lines(&mut python).into_iter().filter(|line| !line.starts_with("x:")).collect();
     let right = [
         "True", "False", "True", "True", "False", "False", "True", "False", "False", "True",
         "True", "True",
     ];
-    assert_eq!(told, right);
+    assert_eq!(printed, right);
 }

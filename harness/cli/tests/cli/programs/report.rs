@@ -1,4 +1,4 @@
-//! From a program to its issue.
+//! Reports about programs: `exec --report`, `report`, `minimise` and `mitigate`.
 
 use std::{
     fs,
@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::shown;
-use crate::home::namespaces;
+use crate::exec::namespaces;
 
-/// Uses the device, and fails in the runs that its arguments number, counting in a file of the folder that it is started in.
+/// Uses the device and exits with 7 in the runs whose numbers are its arguments; a file in its folder counts the runs.
 const SOMETIMES: &str = "\
 import ctypes, os, sys
 hip = ctypes.CDLL('libamdhip64.so')
@@ -36,7 +36,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_program_that_fails_gets_an_issue_with_counts_that_are_true() {
+fn writes_an_issue_with_true_counts() {
     if !namespaces() {
         return;
     }
@@ -51,7 +51,7 @@ fn a_program_that_fails_gets_an_issue_with_counts_that_are_true() {
         "The program ended with exit status 7 instead of 0.",
         "**Nothing that was seen shows that ROCm did this.**",
         "it failed as described in 2 of 3. Its rate is 2/3 (95 %",
-        // Of the next three runs the fifth fails.
+        // The runs on gfx90a are the fourth to sixth, of which the fifth fails.
         "| the same program on ROCm 7.2.4 on the emulated gfx90a | 1/3 | `exit:7:run-#-password` |",
         "run 1 password=<secret>",
         "python3 some.py 1 3 5\n```",
@@ -67,9 +67,9 @@ fn a_program_that_fails_gets_an_issue_with_counts_that_are_true() {
     assert_eq!(records.lines().count(), 3);
 }
 
-/// Both releases see exit status 1.
+/// The exit status is the same on both architectures, the exception differs.
 #[test]
-fn another_failure_elsewhere_is_not_counted_as_the_same() {
+fn distinguishes_another_failure_elsewhere() {
     if !namespaces() {
         return;
     }
@@ -107,7 +107,7 @@ fn another_failure_elsewhere_is_not_counted_as_the_same() {
 }
 
 #[test]
-fn a_program_that_passes_or_proves_nothing_gets_none() {
+fn writes_no_report_for_passing_or_unproven_programs() {
     if !namespaces() {
         return;
     }
@@ -120,9 +120,9 @@ fn a_program_that_passes_or_proves_nothing_gets_none() {
         (["sh", "-c", "exit 3"], "3 runs gave no verdict; no-verdict:device"),
     ] {
         let output = exec(folder.path(), &[&["--report", "--"][..], &program].concat());
-        let told = shown(&output);
-        assert_eq!(output.status.code(), Some(3), "{told}");
-        assert!(told.contains(words), "{told}");
+        let printed = shown(&output);
+        assert_eq!(output.status.code(), Some(3), "{printed}");
+        assert!(printed.contains(words), "{printed}");
     }
     let left: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -130,7 +130,7 @@ fn a_program_that_passes_or_proves_nothing_gets_none() {
 }
 
 #[test]
-fn what_is_stated_of_the_output_is_judged() {
+fn judges_stated_output_and_exit_status() {
     if !namespaces() {
         return;
     }
@@ -150,7 +150,7 @@ fn what_is_stated_of_the_output_is_judged() {
 }
 
 #[test]
-fn mistakes_of_the_command_line_are_told_together() {
+fn reports_all_command_line_mistakes_at_once() {
     let words = [
         "--report",
         "--also",
@@ -164,17 +164,17 @@ fn mistakes_of_the_command_line_are_told_together() {
         "true",
     ];
     let output = exec(Path::new("."), &words);
-    let told = shown(&output);
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let printed = shown(&output);
+    assert_eq!(output.status.code(), Some(2), "{printed}");
     for text in ["`--also debian:1@gfx1`", "`--also x:y`", "`z`", "leave `--home loader` out"] {
-        assert!(told.contains(text), "no {text:?}: {told}");
+        assert!(printed.contains(text), "no {text:?}: {printed}");
     }
-    // What is about a report is nothing without one.
+    // Options of a report need `--report`.
     assert_eq!(exec(Path::new("."), &["--says", "a", "true"]).status.code(), Some(2));
 }
 
 #[test]
-fn a_program_of_a_case_gets_an_issue() {
+fn writes_an_issue_for_a_program_case() {
     if !namespaces() {
         return;
     }
@@ -199,7 +199,7 @@ fn a_program_of_a_case_gets_an_issue() {
     }
 }
 
-/// A program that fails under `copy.zero`, with lines that it does not need.
+/// Returns a program that fails under `copy.zero`, with unneeded lines.
 fn padded() -> String {
     "title: A\nsource: [this test]\nprogram:\n  python: |\n    import ctypes\n    import rocrepro\n    def padding():\n        \
                 return 1\n    hip = ctypes.CDLL('libamdhip64.so')\n    place, back = ctypes.c_void_p(), ctypes.create_string_buffer(64)\n    \
@@ -210,7 +210,7 @@ fn padded() -> String {
 }
 
 #[test]
-fn a_program_is_made_shorter_while_it_fails_in_the_same_way() {
+fn shortens_a_program_that_keeps_its_failure() {
     if !namespaces() {
         return;
     }
@@ -221,22 +221,21 @@ fn a_program_is_made_shorter_while_it_fails_in_the_same_way() {
     let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--fault", "copy.zero", "--trust"];
     let words = ["minimise", "--reducer", "none", "--cases-from", file, "--out", out_text];
     let output = super::rocrepro(&[&words, &on[..]].concat());
-    let told = shown(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("fails as    wrong-data:bytes:zero, in 3 of 3 runs"), "{told}");
-    assert!(told.contains("passes      without the fault"), "{told}");
-    // The padding and its check are gone; what the failure and a whole program need is there, in the case too.
+    let printed = shown(&output);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    assert!(printed.contains("fails as    wrong-data:bytes:zero, in 3 of 3 runs"), "{printed}");
+    assert!(printed.contains("passes      without the fault"), "{printed}");
+    // The padding and its check are gone, the lines that the failure needs remain.
     let whole: Vec<&str> = text.lines().map(str::trim).collect();
     let left: Vec<&str> = [4, 5, 8, 9, 11, 12, 13, 14, 15].map(|n| whole[n]).into();
     let shorter = fs::read_to_string(out.join("program.py")).unwrap();
-    assert_eq!(shorter.lines().collect::<Vec<_>>(), left, "{told}");
+    assert_eq!(shorter.lines().collect::<Vec<_>>(), left, "{printed}");
     let (code, records) = super::run(&out.join("case.yaml"), &["--fault", "copy.zero"]);
     assert_eq!(code, Some(1));
     assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
 }
 
-/// Stands for C-Vise: it is called as that is, asks about a shorter name, and then about nothing but what it has, for ever where it
-/// is told to.
+/// Imitates C-Vise: takes its arguments, tries a shorter name, and with `FOREVER` in the text tries the same text without end.
 const REDUCER: &str = r#"#!/usr/bin/env python3
 import pathlib, subprocess, sys, tempfile
 assert sys.argv[1:-2] == ["--n", "1", "--tidy", "--timeout", "86400", "--not-c"], sys.argv
@@ -255,7 +254,7 @@ while "FOREVER" in text:
 "#;
 
 #[test]
-fn a_reducer_of_somebody_else_goes_first() {
+fn runs_an_external_reducer_first() {
     if !namespaces() {
         return;
     }
@@ -273,31 +272,31 @@ fn a_reducer_of_somebody_else_goes_first() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
         command.args([&words[..], &on, more].concat()).env("PATH", &path);
         let output = command.stdin(Stdio::null()).output().expect("it starts");
-        let told = shown(&output);
-        assert_eq!(output.status.code(), Some(code), "{told}");
-        told
+        let printed = shown(&output);
+        assert_eq!(output.status.code(), Some(code), "{printed}");
+        printed
     };
-    let told = minimise(&file, "whole", &["--reducer", "cvise"], 0);
-    assert!(told.contains("made by    cvise, then by leaving out lines"), "{told}");
+    let printed = minimise(&file, "whole", &["--reducer", "cvise"], 0);
+    assert!(printed.contains("made by    cvise, then by leaving out lines"), "{printed}");
     let left = fs::read_to_string(folder.path().join("whole/program.py")).unwrap();
     assert!(left.contains("byref(p)") && !left.contains("padding"), "{left}");
-    // The case has it, and fails as before.
+    // The written case has the shorter program and fails alike.
     let case = folder.path().join("whole/case.yaml");
     let (code, records) = super::run(&case, &["--fault", "copy.zero"]);
     assert_eq!(code, Some(1));
     assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
 
-    // One that goes on and on is ended with the budget, and what it had found stays.
+    // The budget stops an endless reducer and keeps its result so far.
     let endless = folder.path().join("endless.yaml");
     fs::write(&endless, padded().replace("import ctypes", "import ctypes  # FOREVER")).unwrap();
     let budget = ["--reducer", "cvise", "--budget-runs", "12"];
-    let told = minimise(&endless, "endless", &budget, 1);
-    assert!(told.contains("cvise, which was stopped before its end"), "{told}");
+    let printed = minimise(&endless, "endless", &budget, 1);
+    assert!(printed.contains("cvise, which was stopped before its end"), "{printed}");
     let left = fs::read_to_string(folder.path().join("endless/program.py")).unwrap();
     assert!(left.contains("byref(p)"), "{left}");
 }
 
-/// A copy that the copy engine makes.
+/// A case whose copies are large enough for the copy engine (SDMA).
 const HELPED: &str = "\
 title: Zeros of the copy engine
 source: [this test]
@@ -318,7 +317,7 @@ program:
 ";
 
 #[test]
-fn what_helps_a_program_is_found() {
+fn finds_mitigations_of_a_program() {
     if !namespaces() {
         return;
     }
@@ -329,11 +328,11 @@ fn what_helps_a_program_is_found() {
     command.args(["--device", "emulated", "--fault", "sdma.zero", "--failures", "3", "--trust"]);
     let output = command.current_dir(folder.path()).stdin(Stdio::null()).output();
     let output = output.expect("it starts");
-    let told = shown(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    let helps = |name: &str| told.lines().any(|l| l.contains("helps") && l.contains(name));
-    assert!(helps("HSA_ENABLE_SDMA=0") && !helps("AMD_DIRECT_DISPATCH"), "{told}");
+    let printed = shown(&output);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    let helps = |name: &str| printed.lines().any(|l| l.contains("helps") && l.contains(name));
+    assert!(helps("HSA_ENABLE_SDMA=0") && !helps("AMD_DIRECT_DISPATCH"), "{printed}");
     for words in ["This points to: copy engine (SDMA)", "Triton takes no part"] {
-        assert!(told.contains(words), "{told}");
+        assert!(printed.contains(words), "{printed}");
     }
 }

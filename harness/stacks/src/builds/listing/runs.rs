@@ -1,6 +1,6 @@
 //! CI runs: their parts as builds, and their manifests.
 
-use download::Failure;
+use download::DownloadError;
 use serde::Deserialize;
 
 use super::{Asking, escaped};
@@ -85,7 +85,7 @@ fn status(template: &str, day: Date, http: &Asking<'_>) -> Result<Option<Status>
         Ok((text, _)) => serde_json::from_str(&text)
             .map(Some)
             .map_err(|error| format!("{url}: not a status: {error}")),
-        Err(Failure::Missing { .. }) => Ok(None),
+        Err(DownloadError::Missing { .. }) => Ok(None),
         Err(failure) => Err(failure.to_string()),
     }
 }

@@ -1,6 +1,6 @@
 //! Python package indexes: PEP 503 pages of links, or PEP 691 JSON.
 
-use download::Failure;
+use download::DownloadError;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -67,7 +67,7 @@ fn of_family(
         let package = names::normalised(&filled(part));
         let page_url = format!("{}{package}/", filled(&source.url));
         let (page, kind) = http.get(&page_url, ACCEPT).map_err(|failure| match failure {
-            Failure::Missing { .. } => Trouble::Absent(failure.to_string()),
+            DownloadError::Missing { .. } => Trouble::Absent(failure.to_string()),
             other => Trouble::Other(other.to_string()),
         })?;
         let files = if kind.contains("json") { json(&page)? } else { html(&page) };

@@ -1,4 +1,4 @@
-//! Checks take time in proportion to what they check: twice the input may not cost four times as much.
+//! Time of `check` against the size of its input: four times the input may take at most eight times as long.
 
 use std::{
     path::Path,
@@ -13,7 +13,7 @@ fn case(more: &str) -> String {
     )
 }
 
-/// Processor time of a check, in seconds: other work on the machine counts little.
+/// Returns the processor time of a check in seconds, on which other work of the machine has little influence.
 fn seconds(what: &str, path: &Path, code: i32) -> f64 {
     let mut child = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
         .args(["check", "--cases-from"])
@@ -30,7 +30,7 @@ fn seconds(what: &str, path: &Path, code: i32) -> f64 {
     let reaped = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };
     assert_eq!(reaped, child.id() as i32);
     assert_eq!(libc::WEXITSTATUS(status), code, "{what}");
-    // It has been waited for.
+    // The child was reaped by wait4.
     let _ = child.try_wait();
     let time = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
     time(usage.ru_utime) + time(usage.ru_stime)
@@ -55,7 +55,7 @@ fn one(at: &Path, text: &str) {
 }
 
 #[test]
-fn four_times_as_much_takes_about_four_times_as_long() {
+fn checks_input_in_time_proportional_to_its_size() {
     let list = |n: u32| (0..n).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
     check("values of an axis", 0, 1200, |at, n| {
         one(at, &case(&format!("matrix: {{a: [{}]}}", list(n))))

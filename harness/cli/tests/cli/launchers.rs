@@ -1,4 +1,4 @@
-//! What a worker must find, whatever starts it, and what is said where it does not.
+//! Workers below launchers: the environment, limits and device that they must find, and the verdict if they do not.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use report::Record;
 
 use crate::common::write_script;
 
-/// The fastest trial that goes all the way.
+/// The fastest trial that runs on the device.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
 
 fn rocrepro(arguments: &[&str]) -> Command {
@@ -23,7 +23,7 @@ fn rocrepro(arguments: &[&str]) -> Command {
     command
 }
 
-/// The record of the one trial, run with these options.
+/// Runs the trial with these options and returns its record.
 #[track_caller]
 fn record(options: &[&str]) -> Record {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -38,7 +38,7 @@ fn record(options: &[&str]) -> Record {
     record.clone()
 }
 
-/// Every setting of a device and a trial that an option can make.
+/// Options for every setting of a device and a trial.
 const SETTINGS: &[&str] = &[
     "--env",
     "A_VARIABLE=with spaces, \"quotes\" and $signs",
@@ -56,7 +56,7 @@ const SETTINGS: &[&str] = &[
 ];
 
 #[test]
-fn what_a_launcher_drops_reaches_the_worker() {
+fn passes_settings_to_workers_below_any_launcher() {
     let plain = record(SETTINGS);
     assert_eq!(plain.verdict.kind, VerdictKind::Pass, "{plain:?}");
     assert_eq!(plain.limits["stack"], "16M");
@@ -77,12 +77,12 @@ fn what_a_launcher_drops_reaches_the_worker() {
 }
 
 #[test]
-fn what_a_launcher_sets_itself_is_recorded() {
+fn records_variables_that_a_launcher_sets() {
     let launcher = ["--launcher", "env HSA_A_LAUNCHER=yes"];
     let launched = record(&launcher);
     assert_eq!(launched.verdict.kind, VerdictKind::Pass, "{launched:?}");
     assert_eq!(launched.environment["HSA_A_LAUNCHER"], "yes");
-    // What the user's shell has is for the launcher and not for the trial.
+    // Variables of the user's shell reach the launcher and not the trial.
     let mut command = rocrepro(&["run", TRIAL, "--device", "emulated", "--record", "/dev/stdout"]);
     let script = "test \"$HSA_OF_A_SHELL\" = yes && exec \"$@\"";
     command.env("HSA_OF_A_SHELL", "yes").args(["--launcher", &format!("sh -c '{script}' sh")]);
@@ -94,9 +94,9 @@ fn what_a_launcher_sets_itself_is_recorded() {
     assert!(!record.environment.contains_key("HSA_OF_A_SHELL"));
 }
 
-/// Every variable that the worker was told, taken away and changed by a launcher.
+/// The launcher removes and then changes each variable that the worker was given.
 #[test]
-fn what_a_launcher_changes_is_no_verdict() {
+fn gives_no_verdict_if_a_launcher_changes_a_variable() {
     let plain = record(SETTINGS);
     assert!(plain.environment.len() >= 6, "{:?}", plain.environment);
     for name in plain.environment.keys() {
@@ -104,7 +104,7 @@ fn what_a_launcher_changes_is_no_verdict() {
         for change in
             [format!("{encoded} continue;;"), format!("{encoded} word=\"${{word}}%20\";;")]
         {
-            // It goes through its words once, and puts those that it keeps behind the others.
+            // The script passes its words on, without or with a change of the encoded variable.
             let script = format!(
                 "for word in \"$@\"; do shift; case \"$word\" in {change} esac; set -- \"$@\" \"$word\"; done; exec \"$@\""
             );
@@ -120,16 +120,16 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// `ssh` puts the words together with spaces, and a shell takes them apart.
+/// `ssh` joins the words with spaces, and a shell splits them.
 #[test]
-fn words_come_through_a_shell() {
+fn quotes_arguments_for_launchers_that_use_a_shell() {
     let seen = record(&["--launcher", "sh -c 'eval \"exec $*\"' sh", "--env", "A=b  c; $d 'e'"]);
     assert_eq!(seen.verdict.kind, VerdictKind::Pass, "{seen:?}");
     assert_eq!(seen.environment.get("A").map(String::as_str), Some("b  c; $d 'e'"));
 }
 
 #[test]
-fn a_launcher_that_does_not_start_the_worker_is_no_verdict() {
+fn gives_no_verdict_if_a_launcher_does_not_start_the_worker() {
     for launcher in ["false", "true", "cat", "/nonexistent/launcher"] {
         let seen = record(&["--launcher", launcher, "--env", "A=b c", "--quiet-timeout", "5"]);
         assert_eq!(seen.verdict.kind, VerdictKind::NoVerdict, "{launcher}: {seen:?}");
@@ -141,9 +141,9 @@ fn a_launcher_that_does_not_start_the_worker_is_no_verdict() {
     assert!(stderr.contains("`--launcher` is no command of a shell"), "{stderr}");
 }
 
-/// The exit status of a launcher, and what it leaves, are not the worker's.
+/// A launcher's exit status, signal and output must not count as the worker's.
 #[test]
-fn what_a_launcher_does_itself_is_no_failure() {
+fn separates_a_launchers_own_behaviour_from_the_workers() {
     let check = |launcher: &str, signature: &str| {
         let seen = record(&["--launcher", launcher]);
         assert_eq!(seen.outcome.signature, signature, "{launcher}: {seen:?}");
@@ -156,7 +156,7 @@ fn what_a_launcher_does_itself_is_no_failure() {
     check("sh -c '\"$@\"; echo goodbye' sh", "pass");
     check("sh -c '\"$@\" | head -n 12' sh", "no-verdict:lost");
     check("sh -c 'sleep 60 >/dev/null 2>&1 & exec \"$@\"' sh", "no-verdict:launcher");
-    // What the worker does shows through a launcher.
+    // A crash of the worker shows through a launcher.
     let crashing =
         ["--fault", "call.crash,call=hipMemcpy", "--launcher", "sh -c '\"$@\"; exit 0' sh"];
     let seen = record(&crashing);
@@ -164,7 +164,7 @@ fn what_a_launcher_does_itself_is_no_failure() {
 }
 
 #[test]
-fn limits_that_cannot_be_are_refused() {
+fn rejects_impossible_limits() {
     let output =
         rocrepro(&["run", TRIAL, "--limit", "stak=1", "--limit", "stack=x", "--limit", "core"]);
     let output = { output }.output().expect("it starts");
@@ -175,7 +175,7 @@ fn limits_that_cannot_be_are_refused() {
     {
         assert!(stderr.contains(wanted), "{stderr}");
     }
-    for (option, told) in [
+    for (option, printed) in [
         ("-s 1024", "stack=1M, not 8M; use `--limit stack=1M` or less"),
         ("-v 8388608", "memory=8G, not unlimited"),
         ("-d 8388608", "data=8G, not unlimited"),
@@ -184,16 +184,16 @@ fn limits_that_cannot_be_are_refused() {
         let seen = record(&["--launcher", &format!("sh -c 'ulimit {option}; exec \"$@\"' sh")]);
         assert_eq!(seen.verdict.kind, VerdictKind::NoVerdict, "{seen:?}");
         let said = seen.outcome.details.join("\n");
-        assert!(said.contains(&format!("this machine allows at most {told}")), "{seen:?}");
+        assert!(said.contains(&format!("this machine allows at most {printed}")), "{seen:?}");
     }
     let asked = record(&["--limit", "memory=64G"]);
     assert_eq!(asked.verdict.kind, VerdictKind::Pass, "{asked:?}");
     assert_eq!((asked.limits["memory"].as_str(), asked.limits.len()), ("64G", 7));
 }
 
-/// The kernel's own words are the second hand.
+/// /proc/self/limits is the reference.
 #[test]
-fn limits_are_set_as_they_are_named() {
+fn sets_limits_in_the_kernel() {
     let limits = [
         ("stack=1M", "Max stack size", "1048576"),
         ("core=0", "Max core file size", "0"),
@@ -220,9 +220,9 @@ fn limits_are_set_as_they_are_named() {
     }
 }
 
-/// A stack without a libc of its own is found through LD_LIBRARY_PATH, which launchers drop.
+/// A stack without its own libc needs LD_LIBRARY_PATH, which launchers may drop.
 #[test]
-fn a_prefix_reaches_the_worker_through_a_launcher() {
+fn passes_library_paths_through_launchers() {
     let stack = tempfile::tempdir().expect("a temporary folder");
     let write = |name: &str, text: &str| {
         let path = stack.path().join(name);
@@ -231,12 +231,12 @@ fn a_prefix_reaches_the_worker_through_a_launcher() {
         path
     };
     write("lib/libamdhip64.so.7", "");
-    // Nothing but what it was told: not even a shell's own variables.
+    // The worker prints its initial environment, without variables that the shell adds.
     let worker = stack.path().join("worker");
     write_script(&worker, "#!/bin/sh\ntr '\\0' '\\n' < /proc/$$/environ >&2\n");
     let root = stack.path().canonicalize().expect("a folder");
     let (root, worker) = (root.to_str().expect("plain"), worker.to_str().expect("plain"));
-    let mut told = BTreeMap::new();
+    let mut printed = BTreeMap::new();
     for launcher in [&[][..], &["--launcher", "env -i"]] {
         let options = ["run", TRIAL, "--rocm", root, "--device", "gpu", "--worker", worker];
         let output = rocrepro(&[&options, launcher].concat()).output().expect("it starts");
@@ -244,7 +244,7 @@ fn a_prefix_reaches_the_worker_through_a_launcher() {
         assert!(text.contains(&format!("LD_LIBRARY_PATH={root}/lib")), "{launcher:?}: {text}");
         assert!(text.contains(&format!("ROCM_PATH={root}")), "{launcher:?}: {text}");
         let variables = text.lines().map(str::trim).filter(|line| line.contains("_PATH="));
-        told.insert(launcher.len(), variables.map(str::to_owned).collect::<Vec<_>>());
+        printed.insert(launcher.len(), variables.map(str::to_owned).collect::<Vec<_>>());
     }
-    assert_eq!(told[&0], told[&2]);
+    assert_eq!(printed[&0], printed[&2]);
 }

@@ -1,4 +1,4 @@
-//! What rocrepro writes takes the place of nothing that somebody else wrote.
+//! rocrepro replaces only files that it wrote itself.
 
 use std::{
     fs,
@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::home::namespaces;
+use crate::exec::namespaces;
 
 const MINE: &str = "mine, and nowhere else\n";
 
@@ -18,7 +18,7 @@ fn rocrepro(folder: &Path, words: &[&str]) -> Output {
 }
 
 #[test]
-fn files_of_others_are_never_written_over() {
+fn refuses_to_overwrite_foreign_files() {
     let trial = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
     let commands: [&[&str]; 8] = [
         &["run", "errors/names", "--record", "mine"],
@@ -39,9 +39,9 @@ fn files_of_others_are_never_written_over() {
             fs::write(file, MINE).expect("a file");
         }
         let output = rocrepro(at, words);
-        let told = String::from_utf8_lossy(&output.stderr);
+        let printed = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
-        assert!(told.contains("of rocrepro"), "{words:?}: {told}");
+        assert!(printed.contains("of rocrepro"), "{words:?}: {printed}");
         for file in &files {
             assert_eq!(fs::read_to_string(file).expect("it is there"), MINE, "{words:?}");
             let beside = file.parent().expect("it has one").read_dir().expect("a folder");
@@ -52,7 +52,7 @@ fn files_of_others_are_never_written_over() {
 }
 
 #[test]
-fn what_rocrepro_wrote_is_written_anew() {
+fn replaces_files_that_rocrepro_wrote() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let commands: [&[&str]; 4] = [
@@ -70,7 +70,7 @@ fn what_rocrepro_wrote_is_written_anew() {
 }
 
 #[test]
-fn a_program_of_a_trial_has_an_empty_standard_input() {
+fn gives_programs_an_empty_standard_input() {
     if !namespaces() {
         return;
     }
@@ -82,6 +82,6 @@ fn a_program_of_a_trial_has_an_empty_standard_input() {
     fs::write(folder.path().join("reads.py"), reads).expect("a program");
     let words = ["exec", "--report", "--repeat", "1", "--", "python3", "reads.py"];
     let output = rocrepro(folder.path(), &words);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("the program passed in 1 of 1 run"), "{output:?}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(printed.contains("the program passed in 1 of 1 run"), "{output:?}");
 }

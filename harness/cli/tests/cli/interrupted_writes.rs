@@ -3,21 +3,16 @@
 use std::{
     fs,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     thread::sleep,
     time::Duration,
 };
 
 use rustix::fs::{FlockOperation, fcntl_lock};
-use serde_json::Value;
 
-use crate::common::CASE;
+use crate::common::{CASE, output_text, repeat_record};
 
 const ROCREPRO: &str = env!("CARGO_BIN_EXE_rocrepro");
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
 
 fn rocrepro(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(ROCREPRO);
@@ -58,21 +53,9 @@ fn leaves_no_partial_file_when_killed() {
         ["run", "--cases-from", "case.yaml", "--rocm", "debian:7.2.4", "--device", "emulated"];
     let run = [&run[..], &["--record", "one"]].concat();
     let done = rocrepro(&at, &run).output().expect("it starts");
-    assert!(done.status.success(), "{}", said(&done));
+    assert!(done.status.success(), "{}", output_text(&done));
     let text = fs::read_to_string(at.join("one")).expect("records");
-    let line = |field: &str| {
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        lines.into_iter().find(|line| !line[field].is_null()).expect("there is such a line")
-    };
-    let (mut opened, mut record) = (line("opened"), line("verdict"));
-    let trials: Vec<String> = (0..RECORDS).map(|n| format!("case[n={n}]")).collect();
-    opened["trials"] = trials.clone().into();
-    let mut many = opened.to_string() + "\n";
-    for (number, trial) in trials.into_iter().enumerate() {
-        record["number"] = number.into();
-        record["trial"] = trial.into();
-        many.push_str(&(record.to_string() + "\n"));
-    }
+    let many = repeat_record(&text, RECORDS, |_| ());
     fs::write(at.join("many"), many).expect("there is room");
     let before = names(&at);
     let mut merge =
@@ -93,12 +76,12 @@ fn reports_that_it_waits_for_a_locked_store() {
     drop(store::Store::open_or_make(&at.join("results.db")).expect("a store"));
     let list = ["store", "list", "--store", "results.db"];
     let free = rocrepro(at, &list).output().expect("it starts");
-    assert!(free.status.success() && free.stderr.is_empty(), "{}", said(&free));
-    // As SQLite locks a database that it writes to, and more.
+    assert!(free.status.success() && free.stderr.is_empty(), "{}", output_text(&free));
+    // SQLite locks a part of the file while it writes; this locks the whole file.
     let file = fs::File::options().write(true).open(at.join("results.db")).expect("it is there");
     fcntl_lock(&file, FlockOperation::LockExclusive).expect("the file is unlocked");
     let locked = rocrepro(at, &list).output().expect("it starts");
-    let text = said(&locked);
+    let text = output_text(&locked);
     assert_eq!(locked.status.code(), Some(3), "{text}");
     assert!(text.contains("waiting for another process that is writing to the store"), "{text}");
     assert!(text.contains("error: another process is writing to the store"), "{text}");
@@ -118,7 +101,7 @@ fn exits_3_for_a_damaged_download() {
     let mirror = format!("file:{}", mirror.display());
     let fetch = ["rocm", "fetch", "debian:5.2.3", "--mirror", &mirror];
     let output = rocrepro(at, &fetch).env("XDG_CACHE_HOME", at).output().expect("it starts");
-    let text = said(&output);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(text.contains("is damaged"), "{text}");
 }

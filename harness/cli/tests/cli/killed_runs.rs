@@ -1,6 +1,8 @@
-//! Runs that are ended by SIGKILL at moments that a seed draws, and resumed: what their record file holds in the end is what one
-//! undisturbed run gives, each trial once. `cargo test -p rocrepro --features long-tests --test cli killed:: -- --nocapture`
-//! ends them a hundred times; ROCREPRO_KILLED_SEED draws other moments.
+//! Runs that SIGKILL ends at moments that a seed draws, and that are resumed. In the end the record file has each trial once, with
+//! the result of one undisturbed run.
+//!
+//! `cargo test -p rocrepro --features long-tests --test cli killed_runs:: -- --nocapture` kills 100 times; ROCREPRO_KILLED_SEED
+//! draws other moments.
 
 use std::{
     collections::BTreeMap,
@@ -14,21 +16,17 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// How often a run is killed.
+use crate::common::rocrepro;
+
+/// Number of kills.
 const KILLS: usize = if cfg!(feature = "long-tests") { 100 } else { 3 };
-/// How often each trial runs, so that there are as many as that many kills leave time for.
+/// Number of runs of each trial, enough for so many kills.
 const REPEAT: &str = if cfg!(feature = "long-tests") { "4" } else { "1" };
-/// Trials that pass, and some that fail as known.
+/// Trials that pass, and some expected failures.
 const CASES: [&str; 2] = ["copies/small-sizes", "capture/unjoined-fork"];
 
-/// A trial of a run by its number and name, with the kind of its verdict and the signature of its outcome.
+/// Verdicts and signatures of each trial, by its number and name.
 type Ends = BTreeMap<(u64, String), Vec<(String, String)>>;
-
-fn rocrepro(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
 
 fn run(record: &Path, resume: bool) -> Command {
     let mut command = rocrepro(&["run", "--rocm", "debian:7.2.4", "--device", "emulated"]);
@@ -41,9 +39,9 @@ fn about(what: &str, record: &Path) -> Output {
     rocrepro(&[what]).arg(record).output().expect("it starts")
 }
 
-/// The lines of a record file that are whole.
+/// Returns the complete lines of a record file.
 fn lines(record: &Path) -> Vec<serde_json::Value> {
-    // There is none where the run was killed before it began one.
+    // The file is absent if the run was killed before it created it.
     let text = fs::read_to_string(record).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
@@ -65,7 +63,7 @@ fn ends(lines: &[serde_json::Value]) -> Ends {
     ends
 }
 
-/// The trials that began and have no record, by the lines alone; without those of runs that one that resumed them has called over.
+/// Returns the trials that began and have no record, except those of runs that a resuming run declared over.
 fn under_way(lines: &[serde_json::Value]) -> Vec<String> {
     let ends = ends(lines);
     let over = |run: &serde_json::Value| {
@@ -79,8 +77,8 @@ fn under_way(lines: &[serde_json::Value]) -> Vec<String> {
     names
 }
 
-/// The trials of which `rocrepro unfinished` says that they have no end, and that their process is gone.
-fn told(record: &Path) -> Vec<String> {
+/// Returns the trials that `rocrepro unfinished` lists, each with a process that is gone.
+fn printed(record: &Path) -> Vec<String> {
     let output = about("unfinished", record);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let names = text.lines().filter(|line| !line.starts_with(' '));
@@ -104,28 +102,28 @@ impl Draw {
     }
 }
 
-/// Who gets SIGKILL.
+/// Processes that receive SIGKILL.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     /// The process that runs the trials.
     Runner,
-    /// Its process group, as a shell or a batch system does it.
+    /// The runner's process group, as a shell or a batch system kills it.
     Group,
-    /// All of its descendants and itself, as the end of a container does it.
+    /// The runner and all of its descendants, as the end of a container kills them.
     Everybody,
 }
 
-/// Kills a run, and waits for it.
+/// Kills a run and reaps it.
 fn kill(mut child: Child, victim: Victim) {
     let runner = Pid::from_child(&child);
     match victim {
         Victim::Runner => kill_process(runner, Signal::KILL),
         Victim::Group => kill_process_group(runner, Signal::KILL),
         Victim::Everybody => {
-            // Else it might write down how its workers died before it is killed itself.
+            // A running runner could record the death of its workers before it is killed itself.
             kill_process(runner, Signal::STOP).expect("it is there");
             for one in descendants(runner) {
-                // One that ended by itself is gone.
+                // The process may have ended by itself.
                 let _ = kill_process(one, Signal::KILL);
             }
             kill_process(runner, Signal::KILL)
@@ -144,8 +142,8 @@ fn descendants(of: Pid) -> Vec<Pid> {
     children.flat_map(|child| descendants(child).into_iter().chain([child])).collect()
 }
 
-/// Whether the run lives until its file has so many more lines, and then for a while. By lines and not by time alone, so that runs
-/// come on however slow the machine is.
+/// Returns true if the run lives until its file has so many more lines, and then for `while_`. Counting lines ensures progress on
+/// slow machines too.
 fn lives(child: &mut Child, record: &Path, lines: u64, while_: Duration) -> bool {
     let count = || fs::read(record).map_or(0, |text| text.split(|byte| *byte == b'\n').count());
     let wanted = count() + lines as usize;
@@ -160,7 +158,7 @@ fn lives(child: &mut Child, record: &Path, lines: u64, while_: Duration) -> bool
 }
 
 #[test]
-fn a_run_that_is_killed_goes_on_where_it_was() {
+fn resumes_killed_runs_without_loss() {
     let seed =
         std::env::var("ROCREPRO_KILLED_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     let mut draw = Draw(seed);
@@ -173,12 +171,12 @@ fn a_run_that_is_killed_goes_on_where_it_was() {
 
     let (mut kills, mut interrupted, mut files) = (0, 0, 0);
     let mut history = format!("seed {seed}:");
-    // A run that came to its end before it was killed often enough is followed by another one.
+    // A run may end before it was killed often enough; then another one begins.
     while kills < KILLS {
         let record = at(&files.to_string());
         files += 1;
         loop {
-            // From the second start on, as somebody does it who does not know how far the first one came.
+            // Resume from the second start on, however far the first one came.
             let resume = record.is_file();
             let mut command = run(&record, resume);
             command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -201,15 +199,15 @@ fn a_run_that_is_killed_goes_on_where_it_was() {
             if record.is_file() {
                 let expected = under_way(&lines(&record));
                 interrupted += expected.len();
-                assert_eq!(told(&record), expected, "{history}");
-                // Killed before it said what it was to do, or with trials that are not over.
+                assert_eq!(printed(&record), expected, "{history}");
+                // Without a plan `show` exits with 2, with unfinished trials with 3.
                 let held = about("show", &record);
                 let left = ends(&lines(&record)).len() < whole.len();
                 assert!(!left || matches!(held.status.code(), Some(2 | 3)), "{held:?} {history}");
             }
         }
         assert_eq!(ends(&lines(&record)), whole, "{history}");
-        assert!(told(&record).is_empty(), "{history}");
+        assert!(printed(&record).is_empty(), "{history}");
         let held = about("show", &record);
         assert_eq!(held.status.code(), Some(0), "{held:?} {history}");
         // Nothing is left to do.

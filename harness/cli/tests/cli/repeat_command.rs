@@ -1,4 +1,4 @@
-//! The command that a record gives for doing it again.
+//! The command in a record that repeats its trial.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use report::Record;
 
 use crate::common::CASE;
 
-/// Every option on which a result depends, none as it is by itself.
+/// Every option on which a result depends, none with its default.
 const OPTIONS: &[&str] = &[
     "--cases-from=case.yaml",
     "--trust",
@@ -30,8 +30,7 @@ const OPTIONS: &[&str] = &[
     "--fault=copy.zero,probability=0.5,seed=3",
 ];
 
-/// Those on which it does not depend, or not in this way: which trials, how many at once, where it is written, where a stack is fetched from,
-/// what is already known.
+/// The other options: they select trials, set how many run at once, name files, sources of stacks or expected failures.
 const OTHERS: &[&str] = &[
     "--baseline",
     "--budget-seconds",
@@ -40,7 +39,7 @@ const OTHERS: &[&str] = &[
     "--fail-fast",
     "--flakes",
     "--help",
-    // In the test of environments, as it needs one.
+    // The tests of environments cover this option.
     "--in",
     "--jobs",
     "--junit",
@@ -72,7 +71,7 @@ fn record(folder: &Path, arguments: &[String]) -> Record {
 }
 
 #[test]
-fn it_has_every_option_on_which_a_result_depends() {
+fn prints_every_option_on_which_a_result_depends() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     fs::write(at.join("case.yaml"), CASE).expect("a file");
@@ -89,13 +88,13 @@ fn it_has_every_option_on_which_a_result_depends() {
             || value.is_empty() && words.iter().any(|word| word == name);
         assert!(is_there, "no {option} in: {again}");
     }
-    // And it does the same.
+    // The command repeats the trial.
     assert_eq!(record(at, &words[1..]).again, again);
 
-    // An option that is new belongs to one of the lists.
+    // A new option belongs into one of the lists.
     let help = rocrepro(at, &["run".to_owned(), "--help".to_owned()]);
     let help = String::from_utf8(help.stdout).expect("text");
-    // What a sentence names stands further to the right, whatever word its line begins with.
+    // Options that a description names are indented further.
     let is_option = |line: &&str| {
         let text = line.trim_start();
         line.len() - text.len() < 10 && text.starts_with('-')

@@ -1,21 +1,18 @@
-//! Which release a stack is, where its files do not say it plainly.
+//! The release of a stack whose files do not state it.
 
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Output};
 
 use judge::VerdictKind;
 use report::Record;
 use tempfile::TempDir;
 
-/// Where a Debian root keeps its libraries.
+use crate::common::rocrepro;
+
+/// Folder of the libraries in a Debian root.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// ROCm 7.2.4 without what tells its release: the runtime's file is named after its interface alone, and nothing says what
-/// was fetched.
+/// Returns a copy of ROCm 7.2.4 that does not state its release: it has no manifest, and the name of the runtime's file has only
+/// the interface version.
 fn nameless() -> TempDir {
     let spec = "debian:7.2.4";
     let fetched = rocrepro(&["rocm", "fetch", spec]).output().expect("it starts");
@@ -32,16 +29,10 @@ fn nameless() -> TempDir {
             symlink(entry.path(), libraries.join(name)).expect("a link");
         }
     }
-    // The judge wants the runtime itself to lie in the stack.
+    // The judge requires the runtime in the stack, so it is copied and not linked.
     let runtime = libraries.join("libamdhip64.so.7");
     fs::copy(whole.join("libamdhip64.so.7"), runtime).expect("a copy");
     root
-}
-
-fn rocrepro(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(arguments).stdin(Stdio::null());
-    command
 }
 
 fn run(root: &Path, trial: &str) -> (Output, Option<Record>) {
@@ -57,14 +48,14 @@ fn run(root: &Path, trial: &str) -> (Output, Option<Record>) {
     (output, record)
 }
 
-/// A trial that fails on some releases, as a known window says.
-const IN_A_WINDOW: &str = "capture/unjoined-fork";
+/// A trial with expected failures on some releases.
+const EXPECTED_FAILURE: &str = "capture/unjoined-fork";
 
 #[test]
-fn the_runtime_is_asked_where_files_do_not_tell() {
+fn asks_the_runtime_for_an_unknown_release() {
     let root = nameless();
     let asked = |doubt: &str| {
-        let (output, record) = run(root.path(), IN_A_WINDOW);
+        let (output, record) = run(root.path(), EXPECTED_FAILURE);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("ROCm 7.2 is what its HIP runtime says"), "{said}");
         assert!(said.contains(doubt), "{said}");
@@ -79,11 +70,11 @@ fn the_runtime_is_asked_where_files_do_not_tell() {
 }
 
 #[test]
-fn what_follows_from_an_unknown_release_is_said() {
+fn states_the_effect_of_an_unknown_release() {
     let root = nameless();
     let runtime = root.path().join(LIBRARIES).join("libamdhip64.so.7");
     fs::write(runtime, "no library").expect("a file");
-    let (output, _) = run(root.path(), IN_A_WINDOW);
+    let (output, _) = run(root.path(), EXPECTED_FAILURE);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("the ROCm version is not known"), "{said}");
     assert!(said.contains("Of known windows only those of every version count"), "{said}");

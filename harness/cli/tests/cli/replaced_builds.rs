@@ -1,4 +1,4 @@
-//! The program, or the library of its device, is replaced while a run is under way, or between two parts of it.
+//! The program or its device library is replaced during a run, or before the run is resumed.
 
 use std::{
     fs,
@@ -8,13 +8,9 @@ use std::{
     time::Duration,
 };
 
-use crate::common::write_program;
+use crate::common::{output_text, write_program};
 
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
 
 fn command(program: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program);
@@ -22,7 +18,7 @@ fn command(program: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Runs the trial some times, one after the other, and does something when the first record is there.
+/// Runs the trial eight times in sequence, and calls `during` after the first record.
 fn run(program: &Path, record: &Path, more: &[&str], during: impl FnOnce()) -> Output {
     let words = ["run", TRIAL, "--device", "emulated", "--gfx", "gfx1151", "--repeat", "8"];
     let mut run = command(program, &words);
@@ -38,7 +34,7 @@ fn run(program: &Path, record: &Path, more: &[&str], during: impl FnOnce()) -> O
     run.wait_with_output().expect("it ends")
 }
 
-/// The kinds of the verdicts of a record file, in their order.
+/// Returns the kinds of the verdicts of a record file in order.
 fn verdicts(record: &Path) -> Vec<String> {
     let text = fs::read_to_string(record).expect("records");
     let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
@@ -47,7 +43,7 @@ fn verdicts(record: &Path) -> Vec<String> {
     kinds.collect()
 }
 
-/// A copy of a file with another build id.
+/// Copies a file and changes its build id.
 fn another_build(of: &Path, to: &Path) {
     let id = stacks::build_id(of).expect("linkers of this project write one");
     let id: Vec<u8> = (0..id.len() / 2)
@@ -63,7 +59,7 @@ fn another_build(of: &Path, to: &Path) {
     assert_ne!(stacks::build_id(of), stacks::build_id(to));
 }
 
-/// A folder with a copy of the program, and the path of the stack.
+/// Returns a folder with a copy of the program, the path of the copy, and that of the stack.
 fn place() -> (tempfile::TempDir, PathBuf, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let built = Path::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -82,7 +78,7 @@ fn keeps_a_run_to_the_build_that_began_it() {
     let output = run(&program, &at("records"), &["--rocm", &stack], || {
         fs::rename(at("other"), &program).expect("it is ours");
     });
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     assert_eq!(verdicts(&at("records")), vec!["pass"; 8]);
     let own = stacks::build_id(Path::new(env!("CARGO_BIN_EXE_rocrepro"))).expect("it has one");
     let text = fs::read_to_string(at("records")).expect("records");
@@ -99,10 +95,14 @@ fn gives_no_verdict_to_another_build_below_a_launcher() {
     let output = run(&program, &at("records"), &launched, || {
         fs::rename(at("other"), &program).expect("it is ours");
     });
-    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", output_text(&output));
     let verdicts = verdicts(&at("records"));
     assert!(verdicts[0] == "pass" && verdicts[7] == "no-verdict", "{verdicts:?}");
-    assert!(said(&output).contains("the worker is another build of rocrepro"), "{}", said(&output));
+    assert!(
+        output_text(&output).contains("the worker is another build of rocrepro"),
+        "{}",
+        output_text(&output)
+    );
 }
 
 #[test]
@@ -111,12 +111,12 @@ fn gives_no_verdict_with_a_replaced_device_library() {
     let at = |name: &str| folder.path().join(name);
     let mut first = command(&program, &["run", TRIAL, "--rocm", &stack, "--device", "emulated"]);
     let first = first.env("XDG_CACHE_HOME", at("cache")).output().expect("it starts");
-    assert!(first.status.success(), "{}", said(&first));
+    assert!(first.status.success(), "{}", output_text(&first));
     let builds: Vec<_> = fs::read_dir(at("cache/rocrepro/device")).expect("it is there").collect();
     let [Ok(build)] = &builds[..] else { panic!("one device is installed: {builds:?}") };
     let library = build.path().join("libhsa-runtime64.so.1");
     another_build(&library, &at("other"));
-    // The folder of the stack is that of everybody, the cache is not.
+    // The stack comes from the shared cache, the device from a cache of its own.
     let cache = format!("XDG_CACHE_HOME={}", at("cache").display());
     let script = at("start");
     crate::common::write_script(
@@ -126,10 +126,10 @@ fn gives_no_verdict_with_a_replaced_device_library() {
     let output = run(&script, &at("records"), &["--rocm", &stack], || {
         fs::rename(at("other"), &library).expect("it is ours");
     });
-    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", output_text(&output));
     let verdicts = verdicts(&at("records"));
     assert!(verdicts[0] == "pass" && verdicts[7] == "no-verdict", "{verdicts:?}");
-    assert!(said(&output).contains("is another build"), "{}", said(&output));
+    assert!(output_text(&output).contains("is another build"), "{}", output_text(&output));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn refuses_to_resume_another_build_and_reports_mixed_builds() {
     let records = named("records");
     let first = [&words[..], &["--record", &records]].concat();
     let output = command(&program, &first).output().expect("it starts");
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     let own = stacks::build_id(&program).expect("it has one");
     let text = fs::read_to_string(&records).expect("records");
     let lines: Vec<&str> = text.lines().collect();
@@ -156,8 +156,8 @@ fn refuses_to_resume_another_build_and_reports_mixed_builds() {
     let begun = named("begun");
     let resumed = [&words[..], &["--record", &begun, "--resume"]].concat();
     let output = command(&program, &resumed).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    let text = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
+    let text = output_text(&output);
     assert!(text.contains("another build of rocrepro (0ther; this is "), "{text}");
 
     let mixed = named("mixed");
@@ -168,10 +168,15 @@ fn refuses_to_resume_another_build_and_reports_mixed_builds() {
         (vec!["merge", &mixed, "--out", &named("merged")], 0, true),
     ] {
         let output = command(&program, &words).output().expect("it starts");
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {}", said(&output));
-        assert_eq!(said(&output).contains(several), warned, "{words:?}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {}", output_text(&output));
+        assert_eq!(
+            output_text(&output).contains(several),
+            warned,
+            "{words:?}: {}",
+            output_text(&output)
+        );
     }
     let output = command(&program, &["diff", &records, &mixed]).output().expect("it starts");
-    let text = said(&output);
+    let text = output_text(&output);
     assert!(text.contains(&format!("rocrepro: {own} -> ")) && text.contains("0ther"), "{text}");
 }

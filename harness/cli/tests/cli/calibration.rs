@@ -1,7 +1,7 @@
-//! The command itself over the stand-in's nights, in the worlds of `search`'s example `calibration`: no answer is wrong more often
-//! than it says.
+//! Calibration of the command's stated confidence, over simulated nightlies in the worlds of `search`'s example `calibration`.
 //!
-//! `cargo test` does a few bisects, `cargo test -p rocrepro --features long-tests --test cli calibrated -- --nocapture` eight of each.
+//! `cargo test` does 8 bisects; `cargo test -p rocrepro --features long-tests --test cli calibration:: -- --nocapture` does
+//! eight of each model.
 
 #[path = "../../../search/examples/calibration/claim.rs"]
 #[allow(dead_code)]
@@ -31,22 +31,22 @@ const BISECTS: usize = if cfg!(feature = "long-tests") { 8 * MODELS.len() } else
 /// Seeds that the example does not use.
 const SEEDS: u64 = 1_000_000;
 
-/// The program under test asks the test whether it fails: the world has a memory, and a process has none.
+/// The program under test asks this test whether it fails, because a world keeps state between the runs of a program.
 const PROGRAM: &str = r#"echo "$ROCREPRO_VALUE" >"$ASK"; read -r failed <"$TELL"
 [ "$failed" = 0 ] || echo "wrong bytes" >&2
 exit "$failed""#;
 
-/// What an answer says.
+/// Parsed answer of one bisect.
 struct Said {
     model: &'static str,
-    /// Whether it names one place.
+    /// True if the answer names one place.
     place: bool,
-    /// How sure it says it is; none where it names no place.
+    /// Stated confidence, 0 to 1; `None` if the answer names no place.
     stated: Option<f64>,
     right: bool,
     runs: u64,
-    /// For whoever has to see why.
-    told: String,
+    /// Seed, model and output, for the message of a failed test.
+    printed: String,
 }
 
 fn version(build: usize) -> String {
@@ -58,8 +58,8 @@ fn day(build: usize) -> stacks::Date {
     first.plus(build as i64)
 }
 
-/// Publishes the nights of a world; those that cannot be tested are listed and missing. A source that should have those
-/// that no listing names answers with something else.
+/// Publishes the nightlies of a world. Untestable builds are listed and their files are missing. Hidden builds belong to a source
+/// that answers with a login page.
 fn publish(world: &World) -> (Server, String) {
     let mut site = Site::default();
     site.listing("/bucket/", Listing::S3(100)).ill("/hole/", Trouble::Portal);
@@ -86,7 +86,7 @@ fn publish(world: &World) -> (Server, String) {
     (server, sources)
 }
 
-/// Answers the program until it is told to stop.
+/// Answers the program's questions until the test writes `stop`.
 fn serve(lab: &mut Lab<'_>, ask: &Path, tell: &Path) {
     let mut active = None;
     while let Ok(asked) = fs::read_to_string(ask) {
@@ -102,8 +102,8 @@ fn serve(lab: &mut Lab<'_>, ask: &Path, tell: &Path) {
     }
 }
 
-/// The model of a bisect: a few are of many kinds, and as many as there are models are of every one.
-/// `ROCREPRO_MODEL=NAME` makes all of them of one.
+/// Returns the model of bisect `n`. Successive numbers spread over the models and reach each one; `ROCREPRO_MODEL=NAME` chooses
+/// one model for all.
 fn of(n: usize) -> &'static Model {
     const STEP: usize = 9;
     let only = std::env::var("ROCREPRO_MODEL").ok();
@@ -112,7 +112,7 @@ fn of(n: usize) -> &'static Model {
 }
 
 #[test]
-fn every_model_comes() {
+fn covers_every_model() {
     let names: BTreeSet<_> = (0..MODELS.len()).map(|n| of(n).name).collect();
     assert_eq!(names.len(), MODELS.len());
 }
@@ -161,17 +161,17 @@ fn bisect(n: usize) -> Said {
         model: model.name,
         place,
         stated,
-        // Where builds may be hidden, the number is of the newer build alone.
+        // If builds may be hidden, the claim is about the newer build alone.
         right: claims(answer).iter().all(|(good, bad)| match world.hidden_between(*good, *bad) {
             0 => world.changes.iter().any(|change| good < change && change <= bad),
             _ => world.changes.contains(bad),
         }),
         runs: rates.filter_map(|rate| rate["rate"]["runs"].as_u64()).sum(),
-        told: format!("bisect {n}, {}: {:?}, but\n{stdout}", model.name, world.changes),
+        printed: format!("bisect {n}, {}: {:?}, but\n{stdout}", model.name, world.changes),
     }
 }
 
-/// The pairs of builds that an answer names: in each a change is claimed.
+/// Returns the pairs of builds between which an answer claims a change.
 fn claims(answer: &str) -> Vec<(usize, usize)> {
     let build = |word: &str| {
         let word = word.trim_end_matches([',', ';']);
@@ -182,7 +182,7 @@ fn claims(answer: &str) -> Vec<(usize, usize)> {
     builds.chunks(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
-/// One line for each model, as the example prints it.
+/// Formats one line for each model, as the example does.
 fn table(all: &[Said]) -> String {
     let mut rows: BTreeMap<&str, Vec<&Said>> = BTreeMap::new();
     for said in all {
@@ -209,7 +209,7 @@ fn table(all: &[Said]) -> String {
 }
 
 #[test]
-fn answers_of_the_command_are_wrong_no_more_often_than_they_say() {
+fn is_wrong_at_most_as_often_as_it_claims() {
     let next = AtomicUsize::new(0);
     let all = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -231,18 +231,18 @@ fn answers_of_the_command_are_wrong_no_more_often_than_they_say() {
     let answered: Vec<_> = all.iter().filter(|said| said.stated.is_some()).collect();
     let wrong: Vec<_> = answered.iter().filter(|said| !said.right).collect();
     for said in &wrong {
-        println!("{}", said.told);
+        println!("{}", said.printed);
     }
     let doubt: f64 = answered.iter().filter_map(|said| said.stated).map(|s| 1.0 - s).sum();
     let doubt = doubt / answered.len() as f64;
     let chance = at_least(wrong.len(), answered.len(), doubt);
     assert!(chance >= 0.01, "{} of {} are wrong", wrong.len(), answered.len());
-    // Half of the worlds are such that one place is the answer.
+    // At least half of the searches must give a confidence.
     assert!(2 * answered.len() >= all.len(), "{} of {} answered", answered.len(), all.len());
 }
 
 #[test]
-fn an_answer_in_words_is_read() {
+fn parses_the_builds_of_an_answer() {
     let v = version;
     let text =
         format!("last good {}, first bad {}; none of the 3 between can be tested", v(7), v(11));

@@ -1,4 +1,4 @@
-//! What a real worker says, kept for the tests of the crates that read it.
+//! The events of a real worker, kept in a file for the tests of the crates that read them.
 
 use std::{
     fs,
@@ -9,12 +9,12 @@ use std::{
 use plan::{Event, LoadedLibrary, Phase};
 use rocrepro::{CaseLibrary, lower_all, select};
 
-/// Compiles, loads and launches kernels, and checks bytes: every kind of event of a healthy trial.
+/// A trial with every kind of event of a healthy trial: it compiles, loads and launches kernels, and checks bytes.
 const TRIAL: &str = "kernels/saxpy[n=64,block=64]";
 
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../judge/recorded/saxpy.jsonl");
 
-/// The events of one worker, by a launcher that copies what it says.
+/// Runs one worker below a launcher that copies its events.
 fn events() -> Vec<Event> {
     let folder = tempfile::tempdir().expect("a folder");
     let copy = folder.path().join("events");
@@ -30,7 +30,7 @@ fn events() -> Vec<Event> {
     text.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
 }
 
-/// Without what differs from run to run and from machine to machine.
+/// Replaces what differs between runs and machines.
 fn steady(events: Vec<Event>) -> Vec<Event> {
     let mut phase = Phase::Start;
     let mut kept = Vec::new();
@@ -69,7 +69,7 @@ fn steady(events: Vec<Event>) -> Vec<Event> {
                 address: None,
                 ns: 1000,
             },
-            // The starter's word, which only a launcher needs.
+            // The starter's event, which appears only below a launcher.
             Event::Ended { .. } => continue,
             other => other,
         });
@@ -79,7 +79,7 @@ fn steady(events: Vec<Event>) -> Vec<Event> {
 }
 
 #[test]
-fn what_is_kept_is_what_a_worker_says() {
+fn matches_the_kept_events_of_a_worker() {
     let library = CaseLibrary::load(None).expect("the library is well-formed");
     let selected = select(&library, &[TRIAL.to_owned()]).expect("there is such a trial");
     let lowered = lower_all(&library, &selected, std::iter::empty()).expect("it is well-formed");
@@ -96,8 +96,8 @@ fn what_is_kept_is_what_a_worker_says() {
     let differs = kept.lines().zip(said.lines()).position(|(kept, said)| kept != said);
     assert!(
         kept == said,
-        "`judge/recorded/saxpy.jsonl` is not what a worker says, from line {} on. If the worker is right, write it anew by \
-         `ROCREPRO_KEEP=yes cargo test -p rocrepro --test recorded`, and look at the difference",
+        "`judge/recorded/saxpy.jsonl` differs from the worker's events from line {} on. If the worker is right, write the file with \
+        `ROCREPRO_KEEP=yes cargo test -p rocrepro --test cli worker_events::` and read the difference",
         differs.map_or_else(|| kept.lines().count().min(said.lines().count()) + 1, |line| line + 1)
     );
 }

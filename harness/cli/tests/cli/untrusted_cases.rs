@@ -1,4 +1,4 @@
-//! What cases from elsewhere may do, and what becomes of files that are none.
+//! Limits on untrusted cases (`--cases-from` without `--trust`), and paths that are not regular files.
 
 use std::{
     os::unix::fs::symlink,
@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::CASE;
+use crate::common::{CASE, output_text};
 
 fn rocrepro(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -19,8 +19,7 @@ fn rocrepro(arguments: &[&str]) -> Output {
 fn check(arguments: &[&str], code: i32, wanted: &[&str]) {
     let start = Instant::now();
     let output = rocrepro(arguments);
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
+    let text = output_text(&output);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
     for wanted in wanted {
         assert!(text.contains(wanted), "no {wanted:?}: {text}");
@@ -43,7 +42,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_case_from_elsewhere_keeps_to_the_rules_unless_it_is_trusted() {
+fn rejects_forbidden_content_of_untrusted_cases() {
     let with = |more: &str| format!("{CASE}{more}");
     let cases = [
         ("preload", with("environment: {LD_PRELOAD: /tmp/x.so}\n"), "`LD_PRELOAD` is not among"),
@@ -91,7 +90,7 @@ fn a_case_from_elsewhere_keeps_to_the_rules_unless_it_is_trusted() {
 }
 
 #[test]
-fn files_that_are_none_are_told_and_nobody_waits_for_them() {
+fn rejects_special_files_without_blocking() {
     check(&["check", "--cases-from", "/dev/zero"], 2, &["`/dev/zero`: it is no plain file"]);
     let outside = folder(&[("secret.yaml", CASE)]);
     let at = folder(&[("good.yaml", CASE), ("one/twin.yaml", CASE), ("one/twin.yml", CASE)]);
@@ -124,9 +123,9 @@ fn files_that_are_none_are_told_and_nobody_waits_for_them() {
     );
 }
 
-/// The runtime's log is a file that a library writes, wherever it is told to.
+/// HIP writes its log to any path that AMD_LOG_LEVEL_FILE names.
 #[test]
-fn a_worker_of_a_case_from_elsewhere_writes_nowhere_else() {
+fn confines_writes_of_untrusted_cases() {
     let cases = folder(&[("case.yaml", CASE)]);
     let outside = tempfile::tempdir().expect("a folder");
     let variable = format!("AMD_LOG_LEVEL_FILE={}", text(&outside.path().join("log")));
@@ -153,10 +152,10 @@ fn a_worker_of_a_case_from_elsewhere_writes_nowhere_else() {
         assert!(shown.contains("1 passed"), "{shown}");
     }
     check(&[&run[..], &["--trust"]].concat(), 0, &["1 passed"]);
-    assert!(written(), "the log is what this test looks for");
+    assert!(written(), "a trusted case writes the log");
 }
 
-/// A case whose kernel writes the wrong numbers, so that `report` has a failure to write about.
+/// A case whose kernel writes wrong numbers, so that `report` has a failure.
 const WRONG: &str = "\
 title: The result is one more
 source: [this test]
@@ -175,12 +174,12 @@ steps:
 faults: [kernel.drop]
 ";
 
-/// A case for which the device shows no GPU, so that a second worker is started to see whether another stack has one.
+/// Environment of a case that hides every GPU, so that the command starts a second worker to look for one.
 const HIDDEN: &str = "environment: {HIP_VISIBLE_DEVICES: \"99\"}\n";
 
-/// Each process that a command starts for a case from elsewhere is asked to write a log outside of its scratch folder.
+/// HIP in each process that a command starts tries to write a log outside of the scratch folder.
 #[test]
-fn no_command_runs_code_of_an_untrusted_case_unconfined() {
+fn confines_every_command_that_runs_untrusted_code() {
     let cases = folder(&[
         ("wrong/case.yaml", WRONG),
         ("hidden/case.yaml", &format!("{CASE}{HIDDEN}")),
@@ -207,8 +206,7 @@ fn no_command_runs_code_of_an_untrusted_case_unconfined() {
             ]
             .concat(),
         );
-        let shown = [output.stdout, output.stderr].concat();
-        let shown = String::from_utf8_lossy(&shown);
+        let shown = output_text(&output);
         if shown.contains("NOT confined") {
             continue;
         }

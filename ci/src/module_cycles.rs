@@ -1,15 +1,14 @@
-//! Which modules of a crate use each other in a circle: what goes in one can only be read as a whole. Paths from the
-//! root of the crate count, those that begin with enough `super` too, and what the root hands on, by name or all of a
-//! module.
+//! Finds cyclic dependencies between the modules of a crate, which can only be understood together. It reads paths from the crate's
+//! root, with `crate` or enough `super`, and re-exports of the root.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xshell::{Shell, cmd};
 
-/// Modules of a crate that still do, each with what it wants of the others.
+/// A crate and the modules of its cycle, each with the reason for its dependency.
 type Circle = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// They are read as one.
+/// Accepted cycles.
 const CIRCLES: [Circle; 2] = [
     (
         "emulator",
@@ -21,7 +20,10 @@ const CIRCLES: [Circle; 2] = [
                 "schedule",
                 "carries out what queues and copy engines have when a signal is waited for",
             ),
-            ("signal", "a store to a doorbell rings its queue, and schedule is told of each wait"),
+            (
+                "signal",
+                "a store to a doorbell rings its queue, and each wait is reported to schedule",
+            ),
         ],
     ),
     (
@@ -39,22 +41,22 @@ const CIRCLES: [Circle; 2] = [
     ),
 ];
 
-/// Which modules each module of a crate uses.
+/// The modules that each module of a crate uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// What is read of a crate.
+/// Modules of a crate, with their dependencies and public names.
 #[derive(Default)]
 struct Crate {
     root: String,
     uses: Graph,
-    /// The public names of each module.
+    /// Public names of each module.
     public: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Checks the crates of the harness.
 ///
 /// # Errors
-/// Every crate with a circle that is not known, and every known one without.
+/// Lists every cycle that is not accepted, and every accepted one that is gone.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
     for file in cmd!(sh, "git ls-files harness/*/src/*.rs").read()?.lines() {
@@ -79,7 +81,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     }
     let mut problems = Vec::new();
     for (name, Crate { root, uses: mut graph, public }) in crates {
-        // What the root hands on is its module's.
+        // A name that the root re-exports belongs to its module.
         let handed_on = handed_on(&root, &public);
         for (module, used) in &mut graph {
             let through = used.iter().filter_map(|name| handed_on.get(name)).cloned();
@@ -99,7 +101,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// The module of each name that a root hands on from its modules, which have these public names.
+/// Returns the module of each name that a root re-exports; `public` has the public names of the modules.
 fn handed_on(root: &str, public: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for statement in root.split(';') {
@@ -115,7 +117,7 @@ fn handed_on(root: &str, public: &BTreeMap<String, BTreeSet<String>>) -> BTreeMa
     found
 }
 
-/// The public names that a file declares, and keywords behind which there are none.
+/// Returns the public names that a file declares.
 fn declared(text: &str) -> BTreeSet<String> {
     const KINDS: [&str; 8] = ["const", "enum", "fn", "static", "struct", "trait", "type", "unsafe"];
     let public = text.lines().filter_map(|line| line.strip_prefix("pub "));
@@ -123,8 +125,7 @@ fn declared(text: &str) -> BTreeSet<String> {
     public.filter_map(named).collect()
 }
 
-/// The names of its own crate that a file so many levels below the root uses, but for its tests: modules, and what the
-/// root hands on.
+/// Returns the names of its own crate that a file uses outside of its tests; `levels` is the file's depth below the root.
 fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
@@ -135,7 +136,7 @@ fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
             None => found.extend(name(rest)),
             Some(list) => {
                 let mut depth = 0;
-                // A name stands at the beginning and behind each comma that is in no inner braces.
+                // Names are at the beginning and behind each comma outside of inner braces.
                 found.extend(name(list));
                 for (at, c) in list.char_indices() {
                     match c {
@@ -152,7 +153,7 @@ fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
     found
 }
 
-/// The name at the beginning of a path.
+/// Returns the name at the beginning of a path.
 fn name(path: &str) -> Option<String> {
     let path = path.trim_start();
     let end = path.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(path.len());
@@ -160,7 +161,7 @@ fn name(path: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// The graph with these modules as one, which has all their names.
+/// Merges these modules of the graph into one.
 fn as_one(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
     let all = modules.iter().copied().collect::<Vec<_>>().join("+");
     let of = |name: &String| if modules.contains(&**name) { all.clone() } else { name.clone() };
@@ -173,7 +174,7 @@ fn as_one(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
     whole
 }
 
-/// Whether what a module uses of these uses it in turn.
+/// Returns true if a module depends on itself through the given modules.
 fn comes_back(graph: &Graph, modules: &BTreeSet<&str>, module: &str) -> bool {
     let used = |of: &str| graph.get(of).into_iter().flatten().map(String::as_str);
     let mut reached = BTreeSet::new();
@@ -186,7 +187,7 @@ fn comes_back(graph: &Graph, modules: &BTreeSet<&str>, module: &str) -> bool {
     reached.contains(module)
 }
 
-/// Modules of which each uses the next, and the last the first.
+/// Returns a cycle: modules of which each uses the next, and the last the first.
 fn circle(graph: &Graph) -> Option<Vec<String>> {
     fn follow<'a>(
         graph: &'a Graph,
@@ -212,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_file_uses_is_read_from_its_paths() {
+    fn reads_dependencies_from_paths() {
         let text = "use crate::{\n    Machine,\n    a::{B, c::D},\n    e::F,\n};\nuse crate::g::H;\n\
                     // crate::no\n#[cfg(test)]\nmod tests;\nfn f() { crate::i::j(super::no, super::super::l::M) }\n\
                     #[cfg(test)]\nmod tests { use crate::k; }";
@@ -236,20 +237,20 @@ mod tests {
     }
 
     #[test]
-    fn known_circles_are_those_of_the_known_modules_alone() {
+    fn accepts_only_cycles_of_the_named_modules() {
         let uses = graph(&[("a", &["b"]), ("b", &["c", "x"]), ("c", &["b"]), ("x", &["y"])]);
         let known = BTreeSet::from(["b", "c", "x"]);
         assert_eq!(circle(&as_one(&uses, &known)), None);
         let back = known.iter().map(|module| comes_back(&uses, &known, module));
         assert_eq!(back.collect::<Vec<_>>(), [true, true, false]);
-        // A way through another module is none of theirs.
+        // A path through another module is not a cycle of these.
         let uses = graph(&[("b", &["c", "x"]), ("c", &["b"]), ("x", &["b"])]);
         let found = circle(&as_one(&uses, &BTreeSet::from(["b", "c"])));
         assert_eq!(found, Some(["b+c", "x", "b+c"].map(str::to_owned).into()));
     }
 
     #[test]
-    fn a_circle_is_found_and_a_diamond_is_none() {
+    fn finds_a_cycle_and_accepts_a_diamond() {
         let diamond: &[(&str, &[&str])] =
             &[("a", &["b", "c"]), ("b", &["d"]), ("c", &["d"]), ("d", &["e"])];
         assert_eq!(circle(&graph(diamond)), None);

@@ -1,10 +1,12 @@
-//! `rocrepro device compare`: what the emulated device gives, into a file, and files beside each other.
+//! `rocrepro device compare`: writes the results of a device to a file and compares such files.
 
 use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
+
+use crate::common::output_text;
 
 fn compare(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -17,8 +19,7 @@ fn compare(folder: &Path, words: &[&str]) -> Output {
 
 #[track_caller]
 fn said(output: &Output, code: i32) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let said = text(&output.stdout) + &text(&output.stderr);
+    let said = output_text(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
     said
 }
@@ -32,7 +33,7 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
 const HEADER: &str = r#"{"format":"rocrepro device probe","version":1,"stack":"debian:7.2.4","device":"a GPU","gfx":"gfx1100","emulated":false,"date":"2026-11-22T00:00:00Z","items":1}"#;
 
 #[test]
-fn what_cannot_be_compared_is_refused_before_any_device_is_asked() {
+fn rejects_files_that_cannot_be_compared() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let whole = format!(
@@ -42,38 +43,38 @@ fn what_cannot_be_compared_is_refused_before_any_device_is_asked() {
     write(at, "cut", &whole[..HEADER.len() + 20]);
     write(at, "foreign", "<xml/>\n");
     write(at, "other", &whole.replace("gfx1100", "gfx90a:sramecc+:xnack-"));
-    let told = said(&compare(at, &["cut", "foreign"]), 2);
-    assert!(told.contains("error: `cut`: line 2: EOF while parsing"), "{told}");
+    let printed = said(&compare(at, &["cut", "foreign"]), 2);
+    assert!(printed.contains("error: `cut`: line 2: EOF while parsing"), "{printed}");
     assert!(
-        told.contains("error: `cut`: line 2: the file is cut off: its end is missing"),
-        "{told}"
+        printed.contains("error: `cut`: line 2: the file is cut off: its end is missing"),
+        "{printed}"
     );
-    assert!(told.contains("error: `foreign`: line 1: not a result file of"), "{told}");
-    let told = said(&compare(at, &["whole", "other"]), 2);
-    assert!(told.contains("for different architectures, gfx1100 and gfx90a"), "{told}");
-    let told = said(&compare(at, &[]), 2);
-    assert!(told.contains("error: nothing to do"), "{told}");
-    let told = said(&compare(at, &["whole", "--write", "foreign"]), 2);
-    assert!(told.contains("error: `foreign` is there already"), "{told}");
-    let told = said(&compare(at, &["whole", "whole"]), 0);
-    assert!(told.contains("gfx1100 `a GPU` (a GPU), debian:7.2.4"), "{told}");
-    assert!(told.contains("1 probes compared: 1 the same, 0 not"), "{told}");
+    assert!(printed.contains("error: `foreign`: line 1: not a result file of"), "{printed}");
+    let printed = said(&compare(at, &["whole", "other"]), 2);
+    assert!(printed.contains("for different architectures, gfx1100 and gfx90a"), "{printed}");
+    let printed = said(&compare(at, &[]), 2);
+    assert!(printed.contains("error: nothing to do"), "{printed}");
+    let printed = said(&compare(at, &["whole", "--write", "foreign"]), 2);
+    assert!(printed.contains("error: `foreign` is there already"), "{printed}");
+    let printed = said(&compare(at, &["whole", "whole"]), 0);
+    assert!(printed.contains("gfx1100 `a GPU` (a GPU), debian:7.2.4"), "{printed}");
+    assert!(printed.contains("1 probes compared: 1 the same, 0 not"), "{printed}");
 }
 
 #[test]
-fn a_fault_in_one_instruction_of_a_device_is_told_by_its_name() {
+fn names_the_instruction_whose_result_differs() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let on = ["--device", "emulated", "--gfx", "gfx1151"];
-    let told = said(&compare(at, &[&["--write", "one"][..], &on].concat()), 0);
-    assert!(told.contains("(the emulated device; not a GPU result)"), "{told}");
+    let printed = said(&compare(at, &[&["--write", "one"][..], &on].concat()), 0);
+    assert!(printed.contains("(the emulated device; not a GPU result)"), "{printed}");
     let text = fs::read_to_string(at.join("one")).expect("it was written");
     let count = text.lines().count() - 2;
     assert!(count > 500, "{count} probes");
-    // The device does the same again, whatever comes in no order.
-    let told = said(&compare(at, &[&["one"][..], &on].concat()), 0);
-    assert!(told.contains(" 0 not") || told.contains("promises nothing"), "{told}");
-    // The last word-item of one register of one instruction.
+    // A second run gives the same results, except where no order is promised.
+    let printed = said(&compare(at, &[&["one"][..], &on].concat()), 0);
+    assert!(printed.contains(" 0 not") || printed.contains("promises nothing"), "{printed}");
+    // Change the last digit of one register of one instruction.
     let is_fma = |line: &&str| line.contains("\"v_fma_f32 ") && line.contains("\"v40\"");
     let line = text.lines().find(is_fma).expect("every architecture has it");
     let (start, rest) = line.split_once("\"v40\":\"").expect("its result");
@@ -82,13 +83,13 @@ fn a_fault_in_one_instruction_of_a_device_is_told_by_its_name() {
     let other = if words.ends_with('0') { '1' } else { '0' };
     let planted = format!("{start}\"v40\":\"{}{other}\"{end}", &words[..last]);
     write(at, "two", &text.replace(line, &planted));
-    let told = said(&compare(at, &["one", "two"]), 1);
-    let differences: Vec<&str> = told.lines().filter(|line| line.starts_with("    ")).collect();
-    assert_eq!(differences.len(), 1, "{told}");
+    let printed = said(&compare(at, &["one", "two"]), 1);
+    let differences: Vec<&str> = printed.lines().filter(|line| line.starts_with("    ")).collect();
+    assert_eq!(differences.len(), 1, "{printed}");
     assert!(
         differences[0].contains(
             "v_fma_f32 v40, v10, v20, v30: v40 differs in 1 of 512 work-items; the first is 511"
         ),
-        "{told}"
+        "{printed}"
     );
 }

@@ -1,4 +1,4 @@
-//! Runs that are merged, kept in a store and asked for.
+//! Runs that are merged, stored and queried.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::common::CASE;
+use crate::common::{CASE, output_text, repeat_record};
 
 fn rocrepro(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -16,18 +16,14 @@ fn rocrepro(folder: &Path, words: &[&str]) -> Output {
     command.args(words).current_dir(folder).stdin(Stdio::null()).output().expect("it starts")
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
-
 #[track_caller]
 fn ends(folder: &Path, words: &[&str], code: i32) -> String {
     let output = rocrepro(folder, words);
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {}", said(&output));
-    said(&output)
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {}", output_text(&output));
+    output_text(&output)
 }
 
-/// A case of one quick trial for each number, in a file of the folder.
+/// Writes a case with so many quick trials to `case.yaml`.
 fn cases(folder: &Path, trials: usize) {
     let numbers: Vec<String> = (1..=trials).map(|n| (8 * n).to_string()).collect();
     let matrix = format!("matrix: {{n: [{}]}}\nbuffers:\n", numbers.join(", "));
@@ -42,7 +38,7 @@ fn run(folder: &Path, more: &[&str]) {
     ends(folder, &[&RUN[..], more].concat(), 0);
 }
 
-/// The trials of a record file that are over, by its lines alone.
+/// Returns the finished trials of a record file.
 fn trials(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).expect("records");
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -54,7 +50,7 @@ fn trials(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn seven_shards_are_merged_to_their_run() {
+fn merges_seven_shards_into_their_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     cases(at, 24);
@@ -62,7 +58,7 @@ fn seven_shards_are_merged_to_their_run() {
     let parts: Vec<String> = (1..=7).map(|n| format!("part-{n}")).collect();
     for (n, part) in (1..).zip(&parts) {
         let shard = format!("{n}/7");
-        // One of seven may have no trial; that is no mistake.
+        // A shard may have no trial, so its exit code is not checked.
         rocrepro(at, &[&RUN[..], &["--shard", &shard, "--record", part]].concat());
     }
     let mut parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -71,7 +67,7 @@ fn seven_shards_are_merged_to_their_run() {
     let merge = |files: &[&str], out: &str| {
         let words = [&["merge"], files, &["--out", out]].concat();
         let output = rocrepro(at, &words);
-        (output.status.code(), said(&output))
+        (output.status.code(), output_text(&output))
     };
     let (code, text) = merge(&parts, "merged");
     assert_eq!(code, Some(0), "{text}");
@@ -82,16 +78,16 @@ fn seven_shards_are_merged_to_their_run() {
     let resumed = [&RUN[..], &["--record", "merged", "--resume"]].concat();
     assert!(ends(at, &resumed, 2).contains("was merged from shards"));
 
-    // What is there is not overwritten.
+    // An existing file is not overwritten.
     let before = fs::read(at.join("merged")).expect("a file");
     assert!(
-        matches!(merge(&parts, "merged"), (Some(2), told) if told.contains("is there already"))
+        matches!(merge(&parts, "merged"), (Some(2), printed) if printed.contains("is there already"))
     );
     assert_eq!(fs::read(at.join("merged")).expect("a file"), before);
 
     let refused = |files: &[&str], wanted: &[&str]| {
         let (code, text) = merge(files, "bad");
-        assert!(code == Some(2) && wanted.iter().all(|told| text.contains(told)), "{text}");
+        assert!(code == Some(2) && wanted.iter().all(|printed| text.contains(printed)), "{text}");
         assert!(!at.join("bad").exists());
     };
     refused(&parts[1..], &["no file holds shard"]);
@@ -100,12 +96,12 @@ fn seven_shards_are_merged_to_their_run() {
     let others: Vec<&str> =
         parts.iter().map(|p| if *p == "part-1" { "other" } else { p }).collect();
     refused(&others, &["are of different runs"]);
-    // All that is wrong at once, with file and line.
+    // The error lists all mistakes with file and line.
     let text = fs::read_to_string(at.join(parts[0])).expect("records");
     fs::write(at.join("foreign"), format!("{text}hello\n")).expect("a file");
     refused(&["foreign", "nothing"], &["foreign:", "not a record", "cannot read `nothing`"]);
 
-    // The last end of a trial was torn.
+    // The last record is a partial line.
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.iter().rposition(|line| line.contains("\"verdict\"")).expect("a record");
     let torn = [&lines[..last], &[&lines[last][..lines[last].len() / 2]]].concat().join("\n");
@@ -118,23 +114,23 @@ fn seven_shards_are_merged_to_their_run() {
     assert_eq!(trials(&at.join("short")).len(), 23);
     ends(at, &["show", "short"], 3);
 
-    // In a store the merged run stands for its shards.
+    // In a store the merged run replaces its shards.
     ends(at, &[&["store", "add", "--store", "db"], &parts[..]].concat(), 0);
     ends(at, &["store", "add", "--store", "db", "merged"], 0);
     let listed = ends(at, &["store", "list", "--store", "db"], 0);
     assert!(listed.lines().count() == 1 && listed.contains("24 of 24 trials"), "{listed}");
 
-    // One that was merged of less takes nothing away, in whichever order.
+    // A run that was merged of fewer records removes none, in whichever order the two are added.
     let added =
         |db: &str, files: &[&str]| ends(at, &[&["store", "add", "--store", db], files].concat(), 0);
     added("first", &parts);
-    let told = added("first", &["short"]);
-    assert!(told.contains("1 run and 0 trials added, 23 trials were there\n"), "{told}");
-    assert_eq!(told.matches("took the place of").count(), 7, "{told}");
+    let printed = added("first", &["short"]);
+    assert!(printed.contains("1 run and 0 trials added, 23 trials were there\n"), "{printed}");
+    assert_eq!(printed.matches("took the place of").count(), 7, "{printed}");
     added("last", &["short"]);
-    let told = added("last", &parts);
-    assert!(told.contains("0 runs and 1 trial added, 23 trials were there\n"), "{told}");
-    assert_eq!(told.matches(", of which it is a part").count(), 7, "{told}");
+    let printed = added("last", &parts);
+    assert!(printed.contains("0 runs and 1 trial added, 23 trials were there\n"), "{printed}");
+    assert_eq!(printed.matches(", of which it is a part").count(), 7, "{printed}");
     for db in ["first", "last"] {
         let listed = ends(at, &["store", "list", "--store", db], 0);
         assert!(listed.lines().count() == 1 && listed.contains("24 of 24 trials"), "{listed}");
@@ -142,7 +138,7 @@ fn seven_shards_are_merged_to_their_run() {
 }
 
 #[test]
-fn a_store_tells_what_a_case_came_to() {
+fn reports_the_history_of_a_case() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     cases(at, 3);
@@ -163,7 +159,7 @@ fn a_store_tells_what_a_case_came_to() {
     let text: Vec<String> = text.lines().map(fails).collect();
     fs::write(at.join("new"), text.join("\n")).expect("a file");
 
-    // At once, each in a process of its own, one of them twice.
+    // Three processes add records at once, two of them the same file.
     let add = |file: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
         command.args(["store", "add", "--store", "db", file]).current_dir(at);
@@ -171,18 +167,18 @@ fn a_store_tells_what_a_case_came_to() {
     };
     for child in [add("old"), add("old"), add("other")] {
         let output = child.wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
     }
-    // Of runs that began in the same second the one that was added last is the newest.
+    // Among runs that began in the same second, the one added last counts as the newest.
     ends(at, &["store", "add", "--store", "db", "new"], 0);
     let again = ends(at, &["store", "add", "--store", "db", "old", "new"], 0);
     assert!(again.contains("0 runs and 0 trials added"), "{again}");
 
-    // The failed trial ran once more on gfx90a, which is never counted with it.
-    let told = ends(at, &["history", "case", "--store", "db"], 0);
-    assert!(told.contains("12 trials on 2 grounds: 1 failed, 11 passed"), "{told}");
-    assert!(told.contains("case[n=16]: 1 of 3 failed; fails in"), "{told}");
-    assert!(told.contains("on the emulated gfx1151; not a GPU result"), "{told}");
+    // Results on gfx90a are counted separately.
+    let printed = ends(at, &["history", "case", "--store", "db"], 0);
+    assert!(printed.contains("12 trials on 2 grounds: 1 failed, 11 passed"), "{printed}");
+    assert!(printed.contains("case[n=16]: 1 of 3 failed; fails in"), "{printed}");
+    assert!(printed.contains("on the emulated gfx1151; not a GPU result"), "{printed}");
     let json = ends(at, &["history", "case[n=16]", "--store", "db", "--json"], 0);
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((json["trials"].as_u64(), json["verdicts"]["failed"].as_u64()), (Some(4), Some(1)));
@@ -190,8 +186,8 @@ fn a_store_tells_what_a_case_came_to() {
     assert!(none.contains("did you mean `case`?"), "{none}");
 
     let on = ["debian:7.2.4@gfx90a", "debian:7.2.4@gfx1151", "--store", "db"];
-    let told = ends(at, &[&["diff"], &on[..]].concat(), 1);
-    assert!(told.contains("now fails       case[n=16]\n    pass -> hang:x"), "{told}");
+    let printed = ends(at, &[&["diff"], &on[..]].concat(), 1);
+    assert!(printed.contains("now fails       case[n=16]\n    pass -> hang:x"), "{printed}");
     let json = ends(at, &[&["diff", "--json"], &on[..]].concat(), 1);
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["changed"][0]["change"], "now_fails");
@@ -200,7 +196,7 @@ fn a_store_tells_what_a_case_came_to() {
 }
 
 #[test]
-fn nothing_of_a_foreign_file_is_kept() {
+fn stores_nothing_of_foreign_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     cases(at, 2);
@@ -210,7 +206,7 @@ fn nothing_of_a_foreign_file_is_kept() {
     fs::write(at.join("foreign"), format!("{text}{{\"format\":2}}\nhello\n")).expect("a file");
     fs::write(at.join("nothing"), "").expect("a file");
     let add = ["store", "add", "--store", "db"];
-    let told = ends(at, &[&add[..], &["good", "foreign", "nothing", "none"]].concat(), 2);
+    let printed = ends(at, &[&add[..], &["good", "foreign", "nothing", "none"]].concat(), 2);
     let lines = text.lines().count();
     for wanted in [
         format!("foreign:{}: a record of format 2", lines + 1),
@@ -218,17 +214,17 @@ fn nothing_of_a_foreign_file_is_kept() {
         "`nothing` has no run".to_owned(),
         "cannot read `none`".to_owned(),
     ] {
-        assert!(told.contains(&wanted), "no {wanted}: {told}");
+        assert!(printed.contains(&wanted), "no {wanted}: {printed}");
     }
     assert!(!at.join("db").exists());
-    // A line that was torn is told; the rest of the run is whole.
+    // A partial line is reported, and the other records are added.
     fs::write(at.join("torn"), &text[..text.len() - 30]).expect("a file");
-    let told = ends(at, &[&add[..], &["torn"]].concat(), 0);
-    assert!(told.contains(&format!("torn:{lines}: this line is incomplete")), "{told}");
+    let printed = ends(at, &[&add[..], &["torn"]].concat(), 0);
+    assert!(printed.contains(&format!("torn:{lines}: this line is incomplete")), "{printed}");
 
     let foreign = fs::read(at.join("later")).expect("a file");
-    let told = ends(at, &["store", "add", "--store", "later", "good"], 2);
-    assert!(told.contains("is not a results store of rocrepro"), "{told}");
+    let printed = ends(at, &["store", "add", "--store", "later", "good"], 2);
+    assert!(printed.contains("is not a results store of rocrepro"), "{printed}");
     assert_eq!(fs::read(at.join("later")).expect("a file"), foreign);
     assert!(
         ends(at, &["history", "case", "--store", "no"], 2).contains("store `no` does not exist")
@@ -236,11 +232,12 @@ fn nothing_of_a_foreign_file_is_kept() {
     assert!(!at.join("no").exists());
 }
 
-/// Bytes of each record of the file below, and how many there are.
+/// Size of each record of the file below, in bytes.
 const FAT: usize = 100_000;
+/// Number of records of that file.
 const RECORDS: usize = 500;
 
-/// The kernel refuses more memory to the command: half of the size of the file.
+/// A limit (`ulimit -d`) gives the command half of the file's size as memory.
 #[test]
 fn reads_record_files_in_less_memory_than_their_size() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -248,20 +245,9 @@ fn reads_record_files_in_less_memory_than_their_size() {
     cases(at, 1);
     run(at, &["--record", "one"]);
     let text = fs::read_to_string(at.join("one")).expect("records");
-    let line = |field: &str| {
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        lines.into_iter().find(|line| !line[field].is_null()).expect("there is such a line")
-    };
-    let (mut opened, mut record) = (line("opened"), line("verdict"));
-    let trials: Vec<String> = (0..RECORDS).map(|n| format!("case[n={n}]")).collect();
-    opened["trials"] = trials.clone().into();
-    record["environment"]["FAT"] = "x".repeat(FAT).into();
-    let mut fat = opened.to_string() + "\n";
-    for (number, trial) in trials.into_iter().enumerate() {
-        record["number"] = number.into();
-        record["trial"] = trial.into();
-        fat.push_str(&(record.to_string() + "\n"));
-    }
+    let fat = repeat_record(&text, RECORDS, |record| {
+        record["environment"]["FAT"] = "x".repeat(FAT).into();
+    });
     assert!(fat.len() > FAT * RECORDS);
     fs::write(at.join("fat"), fat).expect("there is room");
     let limit = format!("ulimit -c 0; ulimit -d {}; exec \"$0\" \"$@\"", FAT * RECORDS / 2048);
@@ -275,7 +261,7 @@ fn reads_record_files_in_less_memory_than_their_size() {
         let mut command = Command::new("sh");
         command.args(["-c", &limit, env!("CARGO_BIN_EXE_rocrepro")]).args(words).current_dir(at);
         let output = command.stdin(Stdio::null()).output().expect("it starts");
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", output_text(&output));
     }
 }
 

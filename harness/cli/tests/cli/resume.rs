@@ -1,22 +1,16 @@
-//! Runs in parts, and runs that were ended in their middle: what their record files hold is what one undisturbed run gives.
+//! Runs in shards, and runs that ended early and are resumed: their record files equal that of one undisturbed run.
 
 use std::{
     collections::BTreeMap,
     fs,
     path::Path,
     process::{Command, Output, Stdio},
-    thread::sleep,
-    time::Duration,
 };
 
-/// Cases with some dozens of trials.
-const CASES: [&str; 1] = ["copies/rows-2d"];
+use crate::common::{rocrepro, wait_until};
 
-fn rocrepro(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
+/// Cases with dozens of trials.
+const CASES: [&str; 1] = ["copies/rows-2d"];
 
 fn run(record: &Path, more: &[&str]) -> Command {
     let mut command = rocrepro(&["run", "--rocm", "debian:7.2.4", "--device", "emulated"]);
@@ -32,12 +26,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// How often each trial has each verdict, by the records alone.
+/// Counts the verdicts of each trial in the records.
 fn verdicts(paths: &[&Path]) -> BTreeMap<(String, String), u32> {
     let mut counts = BTreeMap::new();
     for path in paths {
         for line in fs::read_to_string(path).expect("a file").lines() {
-            // The last line of a writer that was killed may be torn.
+            // A killed writer may leave a partial last line.
             let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
             if let Some(verdict) = line["verdict"]["kind"].as_str() {
                 let trial = line["trial"].as_str().expect("a trial").to_owned();
@@ -48,7 +42,7 @@ fn verdicts(paths: &[&Path]) -> BTreeMap<(String, String), u32> {
     counts
 }
 
-/// The table without times.
+/// Returns the table of passed trials.
 fn table(output: &Output) -> Vec<String> {
     text(&output.stdout)
         .lines()
@@ -58,7 +52,7 @@ fn table(output: &Output) -> Vec<String> {
 }
 
 #[test]
-fn the_shards_of_a_run_are_the_run() {
+fn shows_all_shards_as_one_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let whole = run(&at("whole"), &["--trials"]).output().expect("it starts");
@@ -74,10 +68,10 @@ fn the_shards_of_a_run_are_the_run() {
     assert_eq!((table(&shown), shown.status.code()), (table(&whole), Some(0)), "{shown:?}");
     assert_eq!(table(&show(&[&at("whole")])), table(&whole));
 
-    let check = |paths: &[&Path], told: &str| {
+    let check = |paths: &[&Path], printed: &str| {
         let output = show(paths);
         let said = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(told), "{output:?}");
+        assert!(output.status.code() == Some(2) && said.contains(printed), "{output:?}");
     };
     check(&parts[..2], "no file holds shard 3/3");
     check(&[parts[0], parts[0], parts[1]], "hold the same shard, 1/3");
@@ -88,7 +82,7 @@ fn the_shards_of_a_run_are_the_run() {
 }
 
 #[test]
-fn what_is_left_out_is_not_run() {
+fn excludes_selected_trials() {
     let list = |more: &[&str]| {
         let output = rocrepro(&["list", "--trials", "copies/small-sizes"]).args(more).output();
         output.expect("it starts")
@@ -107,27 +101,26 @@ fn what_is_left_out_is_not_run() {
     );
 }
 
-/// What fresh eyes found.
 #[test]
-fn a_file_that_is_written_or_is_none_is_refused() {
+fn refuses_record_files_in_use_and_pipes() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let record = at("record");
     let mut first = run(&record, &["--repeat", "3"]);
     let mut first = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    while !fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\"")) {
-        sleep(Duration::from_millis(5));
-    }
-    let refused = |output: Output, told: &str| {
+    wait_until("no trial ended", || {
+        fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\""))
+    });
+    let refused = |output: Output, printed: &str| {
         let said = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(told), "{output:?}");
+        assert!(output.status.code() == Some(2) && said.contains(printed), "{output:?}");
     };
     let resume = || run(&record, &["--repeat", "3", "--resume"]).output().expect("it starts");
     refused(resume(), "so no run can be resumed there");
     first.kill().expect("it is killed");
     first.wait().expect("it ends");
 
-    // A letter that was cut spoils its line alone.
+    // A partial character makes only its own line unreadable.
     let mut bytes = fs::read(&record).expect("a file");
     bytes.extend(b"{\"format\":1,\"x\":\"\xc3");
     fs::write(&record, bytes).expect("a file");
@@ -141,16 +134,16 @@ fn a_file_that_is_written_or_is_none_is_refused() {
     refused(run(&at("pipe"), &["--resume"]).output().expect("it starts"), "is not a plain file");
 }
 
-/// Ctrl-C ends a run in good order: nothing of it took the machine down, wherever it is resumed.
+/// Ctrl-C ends a run in good order, so that a resume on another machine treats no trial as one that crashed the machine.
 #[test]
-fn an_interrupted_run_lost_nothing() {
+fn resumes_an_interrupted_run_without_loss() {
     let folder = tempfile::tempdir().expect("a folder");
     let record = folder.path().join("record");
     let mut child = run(&record, &["--repeat", "3"]);
     let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    while !fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\"")) {
-        sleep(Duration::from_millis(5));
-    }
+    wait_until("no trial ended", || {
+        fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\""))
+    });
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill is there").success());
     assert_eq!(child.wait().expect("it ends").code(), Some(3));
@@ -167,16 +160,16 @@ fn an_interrupted_run_lost_nothing() {
     assert_eq!(unfinished.status.code(), Some(0), "{unfinished:?}");
 }
 
-/// A trial that kills its runner each time does not keep the others from being run.
+/// The other trials run first, in case the trial kills its runner each time.
 #[test]
-fn a_trial_during_which_the_run_was_killed_comes_last() {
+fn defers_the_trial_during_which_a_run_was_killed() {
     let folder = tempfile::tempdir().expect("a folder");
     let record = folder.path().join("record");
     assert!(run(&record, &[]).output().expect("it starts").status.success());
     let kept = fs::read_to_string(&record).expect("a file");
     let (opened, rest) = kept.split_once('\n').expect("lines");
     let begun = rest.lines().find(|line| line.contains("\"begun\"")).expect("a trial began");
-    // As after a kill during the first trial.
+    // The file after a kill during the first trial.
     let killed = format!("{opened}\n{begun}\n");
     fs::write(&record, &killed).expect("a file");
     let resumed = run(&record, &["--resume", "--jobs", "1"]).output().expect("it starts");
@@ -195,7 +188,7 @@ fn a_trial_during_which_the_run_was_killed_comes_last() {
     assert!(begins.len() > 2 && Some(begins[begins.len() - 1]) == number(begun), "{begins:?}");
     assert!(verdicts(&[&record]).values().all(|count| *count == 1));
 
-    // The machine goes down when that one had not begun again: it was not during it.
+    // If the machine goes down before that trial began again, the trial is not suspected.
     let resumed =
         kept[killed.len()..].split_inclusive('\n').take_while(|line| number(line).is_none());
     let boot: serde_json::Value = serde_json::from_str(begun).expect("a line");
@@ -207,9 +200,9 @@ fn a_trial_during_which_the_run_was_killed_comes_last() {
     assert!(!text(&resumed.stderr).contains("not run again"), "{resumed:?}");
 }
 
-/// A trial that took the machine down is not run again in silence; another run is not mixed with it.
+/// The trial that may have crashed the machine is reported, and the file rejects a resume with other options.
 #[test]
-fn a_trial_during_which_the_machine_went_down_is_told() {
+fn skips_the_trial_during_which_the_machine_went_down() {
     let folder = tempfile::tempdir().expect("a folder");
     let record = folder.path().join("record");
     assert!(run(&record, &[]).output().expect("it starts").status.success());
@@ -222,7 +215,7 @@ fn a_trial_during_which_the_machine_went_down_is_told() {
         line["verdict"].is_object() && line["number"] == begun["number"]
     };
     let end = lines.iter().find(ends).expect("it is over");
-    // As after a crash of the machine: no end of that trial or of the run, and another id of the boot.
+    // The file after a crash of the machine: no end of that trial or of the run, and another boot id.
     let boot = begun["boot"].as_str().expect("an id");
     let crashed: Vec<String> = lines
         .iter()
@@ -244,7 +237,7 @@ fn a_trial_during_which_the_machine_went_down_is_told() {
         said.contains(trial) && said.contains("has no end: the machine was started again"),
         "{said}"
     );
-    // That stays so.
+    // A second resume exits alike.
     let again = run(&record, &["--resume"]).output().expect("it starts");
     assert_eq!(again.status.code(), Some(3), "{again:?}");
 

@@ -1,4 +1,4 @@
-//! What was asked of a run besides its stack and its device, and what the text of its case was, keeps results apart.
+//! Results are grouped by stack, device, environment, limits and the text of the case.
 
 use std::{
     fs,
@@ -6,51 +6,53 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::common::CASE;
+use crate::common::{CASE, failing_case, output_text};
 
 #[track_caller]
 fn ends(at: &Path, words: &[&str], code: i32) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.env_remove("ROCREPRO_STORE").args(words).current_dir(at).stdin(Stdio::null());
     let output = command.output().expect("it starts");
-    let said = [&output.stdout[..], &output.stderr[..]].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
+    let said = output_text(&output);
     assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
     said
 }
 
 const ON: [&str; 4] = ["--device", "emulated", "--rocm", "debian:7.2.4"];
 
-/// `copies/rows-source-rewritten` fails on this release, and not where copies are awaited.
+/// `copies/rows-source-rewritten` fails on this release, and passes if HIP waits for each copy.
 #[test]
-fn a_pass_with_a_mitigation_is_not_called_fixed() {
+fn never_calls_a_pass_under_a_mitigation_fixed() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let run = |more: &[&str]| {
         let trial = "copies/rows-source-rewritten[rows=16]";
         ends(at, &[&["run", trial], &ON[..], more, &["--record", "r"]].concat(), 0)
     };
-    let told = run(&[]);
-    assert!(told.contains("1 failed as known"), "{told}");
+    let printed = run(&[]);
+    assert!(printed.contains("1 failed as known"), "{printed}");
     for more in [&[][..], &["--trials"]] {
-        let told = run(&[&["--env", "AMD_SERIALIZE_COPY=3"], more].concat());
-        assert!(told.contains("passes with AMD_SERIALIZE_COPY=3; known to fail without"), "{told}");
-        assert!(told.contains("not a GPU result; with AMD_SERIALIZE_COPY=3;"), "{told}");
-        assert!(!told.contains("FIXED?") && !told.contains("ossibly fixed"), "{told}");
+        let printed = run(&[&["--env", "AMD_SERIALIZE_COPY=3"], more].concat());
+        assert!(
+            printed.contains("passes with AMD_SERIALIZE_COPY=3; known to fail without"),
+            "{printed}"
+        );
+        assert!(printed.contains("not a GPU result; with AMD_SERIALIZE_COPY=3;"), "{printed}");
+        assert!(!printed.contains("FIXED?") && !printed.contains("ossibly fixed"), "{printed}");
     }
     run(&["--limit", "stack=64M"]);
     ends(at, &["store", "add", "--store", "db", "r"], 0);
-    let told = ends(at, &["history", "copies/rows-source-rewritten", "--store", "db"], 0);
-    assert!(told.contains("4 trials on 3 grounds"), "{told}");
-    assert!(!told.contains("1 of 2") && !told.contains("2 of 4"), "{told}");
+    let printed = ends(at, &["history", "copies/rows-source-rewritten", "--store", "db"], 0);
+    assert!(printed.contains("4 trials on 3 grounds"), "{printed}");
+    assert!(!printed.contains("1 of 2") && !printed.contains("2 of 4"), "{printed}");
     let listed = ends(at, &["store", "list", "--store", "db"], 0);
     assert!(listed.contains("on debian:7.2.4@gfx1151; with AMD_SERIALIZE_COPY=3\n"), "{listed}");
     assert!(listed.contains("on debian:7.2.4@gfx1151; limit stack=64M\n"), "{listed}");
 }
 
-/// What another text of the same case came to says nothing of what the runs stood on. A comment is no other text.
+/// A change of the case's text explains a changed result, so it is never attributed to the stack. Comments do not count.
 #[test]
-fn another_text_of_a_case_is_told() {
+fn separates_results_by_the_text_of_the_case() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     let run = |text: &str, file: &str, code: i32| {
@@ -60,23 +62,22 @@ fn another_text_of_a_case_is_told() {
     };
     run(CASE, "old", 0);
     run(&format!("# A comment.\n{CASE}"), "same", 0);
-    let wrong =
-        CASE.replace("  - check: dst\n", "  - free: dst\n    returns: hipErrorInvalidValue\n");
-    let wrong = wrong.replace("faults: [copy.zero]", "faults: [call.hang]");
-    run(&wrong, "new", 1);
-    let told = ends(at, &["diff", "old", "new"], 1);
-    assert!(told.contains("another text    case\n    pass -> "), "{told}");
-    assert!(told.contains("; the case's text differs\n") && !told.contains("now fails"), "{told}");
+    run(&failing_case(), "new", 1);
+    let printed = ends(at, &["diff", "old", "new"], 1);
+    assert!(printed.contains("another text    case\n    pass -> "), "{printed}");
+    assert!(
+        printed.contains("; the case's text differs\n") && !printed.contains("now fails"),
+        "{printed}"
+    );
     ends(at, &["store", "add", "--store", "db", "old", "same", "new"], 0);
-    let told = ends(at, &["history", "case", "--store", "db"], 0);
-    assert!(told.contains("1 trial passed whenever it ran, 2 times in all"), "{told}");
-    assert!(told.contains("The case's text changed in between"), "{told}");
-    assert!(told.contains(" of the case: 1 of 1 failed;"), "{told}");
+    let printed = ends(at, &["history", "case", "--store", "db"], 0);
+    assert!(printed.contains("1 trial passed whenever it ran, 2 times in all"), "{printed}");
+    assert!(printed.contains("The case's text changed in between"), "{printed}");
+    assert!(printed.contains(" of the case: 1 of 1 failed;"), "{printed}");
 }
 
-/// A folder is the one that it really is, from wherever and through whatever link it is given.
 #[test]
-fn a_stack_in_a_folder_is_known_by_its_place() {
+fn resolves_links_in_the_path_of_a_stack() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     fs::write(at.join("case.yaml"), CASE).expect("a file");

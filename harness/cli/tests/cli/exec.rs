@@ -1,4 +1,4 @@
-//! Programs that start others: what they and their children find, and that nothing of it is seen outside.
+//! `rocrepro exec`: the files and libraries that a program and its children see, which stay invisible to other processes.
 
 use std::{
     fs,
@@ -8,19 +8,19 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// What is told of a program that is started without its children's libraries.
+/// Start of the warning that only the program itself, and none of its children, runs on the stack.
 const WITHOUT: &str =
     "rocrepro: without a namespace, the loader of the stack starts the program alone";
 
-/// Loads HIP as any program does, and shows what it is mapped from. It is a child of the shell.
+/// Shell command whose child loads HIP and prints its memory map.
 const CHILD: &str = "LD_PRELOAD=libamdhip64.so.7 cat /proc/self/maps";
 
-/// Makes what is started behind it one that may make no namespace.
+/// Launcher below which no process may create a namespace.
 pub(crate) const REFUSING: &str = r#"unshare --user --map-root-user sh -c '
 echo 0 >/proc/sys/user/max_user_namespaces
 exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$@"' sh"#;
 
-/// Whether this machine lets somebody like us lay folders over folders, which util-linux is asked.
+/// Returns true if this user may mount an overlay in a user namespace; util-linux's `unshare` tries it.
 pub(crate) fn namespaces() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path().display();
@@ -30,7 +30,7 @@ pub(crate) fn namespaces() -> bool {
     command.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
 }
 
-/// Runs a program; gives what it says on standard output and standard error.
+/// Runs a program on the emulated device.
 fn exec(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(["exec", "--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"]);
@@ -57,7 +57,7 @@ fn check(arguments: &[&str], code: i32, out: &[&str], err: &[&str]) -> String {
 }
 
 #[test]
-fn children_run_on_the_stack_and_the_device() {
+fn runs_children_on_the_stack_and_the_device() {
     if !namespaces() {
         let alone = check(&["sh", "-c", CHILD], 0, &[], &[WITHOUT]);
         assert!(!alone.contains("libamdhip64"), "{alone}");
@@ -80,16 +80,16 @@ fn children_run_on_the_stack_and_the_device() {
         &[nodes, [prefix[0], prefix[1], "65536"]].concat(),
         &[],
     );
-    // Nothing of that is seen here.
+    // The mounts are invisible to this process.
     assert_eq!(fs::read_to_string("/proc/self/mountinfo").unwrap(), before);
     let made =
         Path::new(&std::env::var("XDG_CACHE_HOME").unwrap_or_default()).join("rocrepro/home/rocm");
     assert!(!made.exists());
 }
 
-/// The device is loaded before all libraries of a program; neither a program that never uses it nor the address sanitizer minds.
+/// The device is loaded before all libraries, which must disturb neither static programs nor the address sanitizer.
 #[test]
-fn programs_that_never_use_the_device_run_as_before() {
+fn leaves_programs_that_never_use_the_device_unchanged() {
     if !namespaces() {
         return check_told();
     }
@@ -112,9 +112,9 @@ fn programs_that_never_use_the_device_run_as_before() {
 }
 
 #[test]
-fn a_machine_without_namespaces_is_told_what_will_not_work() {
+fn warns_of_missing_namespaces() {
     let refusing = ["--launcher", REFUSING];
-    // Where there is none to refuse, there is none anyway.
+    // A machine without namespaces needs no launcher that refuses them.
     let launcher = if namespaces() { &refusing[..] } else { &[] };
     let maps =
         check(&[launcher, &["--", "sh", "-c", CHILD]].concat(), 0, &[], &[WITHOUT, "no script"]);
@@ -130,7 +130,7 @@ fn a_machine_without_namespaces_is_told_what_will_not_work() {
 }
 
 #[test]
-fn mounts_below_what_is_covered_stay() {
+fn keeps_mounts_below_covered_folders() {
     if !namespaces() {
         return check_told();
     }
@@ -139,27 +139,27 @@ fn mounts_below_what_is_covered_stay() {
     check(&["--launcher", launcher, "cat", "/usr/share/man/kept"], 0, &["kept\n"], &[]);
 }
 
-/// All that a machine without namespaces can be asked.
+/// Checks the warning, which is all that can be tested without namespaces.
 #[track_caller]
 fn check_told() {
     check(&["true"], 0, &[], &[WITHOUT]);
 }
 
 #[test]
-fn a_program_keeps_the_name_that_it_was_found_by() {
+fn keeps_the_name_of_a_linked_program() {
     let folder = tempfile::tempdir().unwrap();
     let python = folder.path().join("python");
     symlink("/bin/sh", &python).unwrap();
     let python = python.to_str().unwrap();
-    // What a virtual environment's python is, it knows by its own path.
-    let told = if namespaces() { &[][..] } else { &[WITHOUT] };
-    check(&[python, "-c", "echo $0"], 0, &[&format!("{python}\n")], told);
+    // The python of a virtual environment finds its packages by its own path.
+    let printed = if namespaces() { &[][..] } else { &[WITHOUT] };
+    check(&[python, "-c", "echo $0"], 0, &[&format!("{python}\n")], printed);
     check(&["no-such-program"], 2, &[], &["cannot run `no-such-program`"]);
     check(&["/usr"], 2, &[], &["`/usr` is not a file"]);
 }
 
 #[test]
-fn a_stand_in_says_once_that_it_is_called() {
+fn reports_once_that_a_substitute_library_is_called() {
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("calls.c"), folder.path().join("calls"));
     let text = "#include <dlfcn.h>\nint main(void) {\n  void *library = dlopen(\"libroctracer64.so.4\", RTLD_NOW);\n  \
@@ -168,7 +168,7 @@ fn a_stand_in_says_once_that_it_is_called() {
     fs::write(&source, text).unwrap();
     let done = Command::new("cc").arg(&source).args(["-ldl", "-o"]).arg(&program).status().unwrap();
     assert!(done.success());
-    // A program that has no view of its own finds the names as well.
+    // A program without namespaces finds the libraries too.
     let homes = if namespaces() { &["namespace", "loader"][..] } else { &["loader"] };
     for home in homes {
         let output = exec(&["--home", home, program.to_str().unwrap()]);
@@ -180,21 +180,21 @@ fn a_stand_in_says_once_that_it_is_called() {
 }
 
 #[test]
-fn a_program_has_the_helper_behind_its_own_modules() {
+fn prefers_a_programs_own_modules_to_the_helper() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("own.py"), "import rocrepro\nchecks = rocrepro").unwrap();
     let at = format!("PYTHONPATH={}", folder.path().display());
     let script = "from own import checks; checks.equal('sum', 2, 2); checks.equal('other', 1, 2); checks.done()";
     let words = ["--home", "auto", "--env", &at, "--", "python3", "-c", script];
-    let told = if namespaces() { &[][..] } else { &[WITHOUT] };
-    check(&words, 1, &["sum: right\n", "other: WRONG: "], told);
+    let printed = if namespaces() { &[][..] } else { &[WITHOUT] };
+    check(&words, 1, &["sum: right\n", "other: WRONG: "], printed);
     fs::write(folder.path().join("rocrepro.py"), "print('of the user')").unwrap();
-    check(&["--env", &at, "--", "python3", "-c", "import rocrepro"], 0, &["of the user"], told);
+    check(&["--env", &at, "--", "python3", "-c", "import rocrepro"], 0, &["of the user"], printed);
 }
 
-/// Where the group of the command is one from outside of its namespace, which has no number there.
+/// The process group of the command is outside of the namespace, so that its number reads as 0.
 #[test]
-fn a_run_in_a_pid_namespace_of_its_own_ends_as_elsewhere() {
+fn runs_in_a_pid_namespace() {
     let enter = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
     let unshare = |words: &[&str]| Command::new("unshare").args(enter).args(words).output();
     if !unshare(&["true"]).is_ok_and(|output| output.status.success()) {
@@ -207,9 +207,9 @@ fn a_run_in_a_pid_namespace_of_its_own_ends_as_elsewhere() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
-/// comgr's folders lie beside each other for all that runs, and what killed ones left is removed when nobody uses them.
+/// All programs share comgr's folder; the next command removes leftovers of killed programs, and must spare folders in use.
 #[test]
-fn what_a_program_has_in_the_folder_of_temporary_files_stays() {
+fn keeps_temporary_files_of_running_programs() {
     let script = "mkdir -p $TMPDIR/comgr-0-test; echo made; read line; test -d $TMPDIR/comgr-0-test; \
                   echo $?; rmdir $TMPDIR/comgr-0-test";
     let mut program = Command::new(env!("CARGO_BIN_EXE_rocrepro"));

@@ -1,4 +1,4 @@
-//! Histories as they are: the command over a stand-in of AMD's hosts with each oddity that was seen on these.
+//! `bisect` over a local server with each irregularity that AMD's servers showed.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 use crate::machine::{Machine, PROBE};
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack};
 
-/// What a command printed.
+/// Result of a command.
 struct Told {
     code: Option<i32>,
     out: String,
@@ -18,7 +18,7 @@ struct Told {
     seconds: f64,
 }
 
-/// What is searched on one machine.
+/// Searches on one machine.
 struct Search(Machine);
 
 impl Search {
@@ -49,7 +49,7 @@ impl Search {
 }
 
 impl Told {
-    /// In per cent.
+    /// Returns the stated confidence in per cent.
     fn confidence(&self) -> f64 {
         let line = self.out.lines().find_map(|line| line.strip_prefix("confidence"));
         let number = line.expect("a line of it").trim().trim_end_matches(" %");
@@ -77,12 +77,12 @@ fn night(day: u32) -> String {
     format!("7.15.0a202607{day:02}")
 }
 
-/// A build that fails always, or never.
+/// Returns a build that always or never fails.
 fn fake(version: &str, fails: bool) -> Fake {
     Fake { conf: if fails { "1000" } else { "0" }.into(), ..Fake::new(version) }
 }
 
-/// Publishes nights of July below a path; those from `bad` on fail.
+/// Publishes nightlies of July below a path; those from `bad` on fail.
 fn nights(site: &mut Site, below: &str, days: std::ops::RangeInclusive<u32>, bad: u32) {
     for day in days {
         let fake = fake(&night(day), day >= bad);
@@ -98,10 +98,10 @@ fn source(server: &Server) -> String {
 const ALL: [&str; 2] = ["--good=first", "--bad=last"];
 
 #[test]
-fn builds_beside_the_main_branch_are_left_out_unless_asked_for() {
+fn leaves_out_side_branch_builds_unless_requested() {
     let mut site = Site::default();
     nights(&mut site, "/bucket/", 1..=9, 6);
-    // They fail long before the nights do, and so would be the answer.
+    // They fail before the first bad nightly, so that a search over them would find them.
     let bkc = "7.15.0a20260702+bkc.20260703";
     let dev = format!("7.15.0.dev0+{}", "ab".repeat(20));
     for version in [bkc, dev.as_str()] {
@@ -109,46 +109,50 @@ fn builds_beside_the_main_branch_are_left_out_unless_asked_for() {
     }
     let server = site.serve();
     let machine = Search::new();
-    let told = machine.bisect(&[&source(&server), ALL[0], ALL[1]]);
+    let printed = machine.bisect(&[&source(&server), ALL[0], ALL[1]]);
     let left_out = "2 builds that are not nights of the main branch (+bkc, .dev0) were left out";
-    told.check(0, &["last good 7.15.0a20260705, first bad 7.15.0a20260706", left_out], &[]);
+    printed.check(0, &["last good 7.15.0a20260705, first bad 7.15.0a20260706", left_out], &[]);
     assert!(!machine.journal().contains("bkc"));
     let asked = format!("--bad={bkc}");
-    let told = Search::new().bisect(&[&source(&server), "--good=7.15.0a20260701", &asked]);
-    told.check(0, &["first bad 7.15.0a20260702+bkc.20260703"], &[]);
+    let printed = Search::new().bisect(&[&source(&server), "--good=7.15.0a20260701", &asked]);
+    printed.check(0, &["first bad 7.15.0a20260702+bkc.20260703"], &[]);
 }
 
-/// The release was uploaded a month after the last of the nights, and is from a branch that left the main one before all of them.
+/// The release is from a branch that left the main branch before all of these nightlies.
 #[test]
-fn a_release_stands_where_its_branch_began() {
+fn places_a_release_where_its_branch_began() {
     let mut site = Site::default();
     nights(&mut site, "/bucket/", 1..=6, 4);
     site.file(&format!("/bucket/{}", tarball("7.14.0")), fake("7.14.0", false).tarball());
     let server = site.serve();
-    let told = Search::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=last"]);
+    let printed = Search::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=last"]);
     let why = "7.14.0 is a release, from a branch of its own: it stands behind the last night of its version";
-    told.check(0, &["last good 7.15.0a20260703, first bad 7.15.0a20260704", why], &[]);
+    printed.check(0, &["last good 7.15.0a20260703, first bad 7.15.0a20260704", why], &[]);
     let exchanged =
         Search::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=2026-07-06", "--fixed"]);
     exchanged.check(2, &[], &["7.15.0a20260706 is after 7.14.0"]);
 }
 
 #[test]
-fn two_builds_a_day_are_two_points_in_their_order() {
+fn orders_two_builds_of_one_day() {
     let mut site = Site::default();
     nights(&mut site, "/bucket/", 1..=4, 9);
-    // The version jumped at noon; by their names 10 would come before 7.
+    // The version jumped that day; sorted as text 10 would come before 7.
     let jumped = "10.0.0a20260704";
     site.file(&format!("/bucket/{}", tarball(jumped)), fake(jumped, true).tarball());
     let server = site.serve();
     let machine = Search::new();
-    let told = machine.bisect(&[&source(&server), "--good=2026-07-01", "--bad=2026-07-04"]);
+    let printed = machine.bisect(&[&source(&server), "--good=2026-07-01", "--bad=2026-07-04"]);
     let several = "2026-07-04 has 2 builds; taking the last, 10.0.0a20260704";
-    told.check(0, &["last good 7.15.0a20260704, first bad 10.0.0a20260704", several], &[several]);
+    printed.check(
+        0,
+        &["last good 7.15.0a20260704, first bad 10.0.0a20260704", several],
+        &[several],
+    );
 }
 
 #[test]
-fn a_build_made_again_is_not_mixed_with_what_it_was() {
+fn refuses_to_mix_results_of_a_republished_build() {
     let mut site = Site::default();
     nights(&mut site, "/bucket/", 1..=9, 6);
     let server = site.serve();
@@ -158,7 +162,7 @@ fn a_build_made_again_is_not_mixed_with_what_it_was() {
     machine.bisect(&few).check(4, &["the budget of runs is spent"], &[]);
     let sum = standin::sha256(&fake(&night(9), true).tarball());
     assert!(machine.journal().contains(&sum), "{}", machine.journal());
-    // Published again, and seen with an empty cache: nothing but the journal knows the first.
+    // The build is republished and the cache is empty, so that only the journal has the first checksum.
     let path = format!("/bucket/{}", tarball(&night(9)));
     let mut again = fake(&night(9), true);
     again.pins.clear();
@@ -173,15 +177,15 @@ fn a_build_made_again_is_not_mixed_with_what_it_was() {
         &[],
         &["7.15.0a20260709 was built again", &sum, &now, "begin anew in another folder"],
     );
-    let told = Search::new().bisect(&[&source, ALL[0], ALL[1]]);
+    let printed = Search::new().bisect(&[&source, ALL[0], ALL[1]]);
     let good = standin::sha256(&fake(&night(5), false).tarball());
-    told.check(0, &[&format!("7.15.0a20260705 has sha256 {good}")], &[]);
+    printed.check(0, &[&format!("7.15.0a20260705 has sha256 {good}")], &[]);
 }
 
 const TWO: &str = "[[source]]\nname = 'old'\nchannel = 'two'\nkind = 's3-xml'\nurl = 'HOST/old/'\n\
                    [[source]]\nname = 'new'\nchannel = 'two'\nkind = 'index-html'\nurl = 'HOST/new/'\n";
 
-/// Builds that one of two sources has, with trouble below the other's address: what is said of the hole.
+/// Searches two sources, of which the second fails, and checks the answer's claim about missing builds.
 #[track_caller]
 fn check_hole(trouble: Trouble, said: &str) {
     let mut site = Site::default();
@@ -191,47 +195,47 @@ fn check_hole(trouble: Trouble, said: &str) {
     let server = site.serve();
     let machine = Search::new();
     let sources = machine.0.knows(&server, TWO);
-    let told = machine.bisect(&[&sources, "--source=two", ALL[0], ALL[1]]);
+    let printed = machine.bisect(&[&sources, "--source=two", ALL[0], ALL[1]]);
     let claim = "% the change is between 7.15.0a20260705 and 7.15.0a20260706; there may be builds between these two, because new did not list";
-    told.check(0, &[claim, "builds may be missing: new: ", said], &["builds may be missing"]);
-    assert!(!told.out.contains("answer      last good"), "{}", told.out);
-    // A build of the other source may lie between the two, so that the second is the one in half of all cases at most.
-    assert!(told.confidence() < 50.0 && told.confidence() > 40.0, "{}", told.out);
-    assert!(told.out.contains("7.15.0a20260706 brings the change, and not one of 1 build that"));
+    printed.check(0, &[claim, "builds may be missing: new: ", said], &["builds may be missing"]);
+    assert!(!printed.out.contains("answer      last good"), "{}", printed.out);
+    // A build of the other source may lie between the two, so that the second brought the change with at most 50 %.
+    assert!(printed.confidence() < 50.0 && printed.confidence() > 40.0, "{}", printed.out);
+    assert!(printed.out.contains("7.15.0a20260706 brings the change, and not one of 1 build that"));
 }
 
 #[test]
-fn a_source_that_does_not_answer_lowers_what_is_claimed() {
+fn lowers_the_confidence_if_a_source_does_not_answer() {
     check_hole(Trouble::Status("500 Internal Server Error", None), "500 Internal Server Error");
-    check_hole(Trouble::Status("404 Not Found", None), "/new/ is not there");
+    check_hole(Trouble::Status("404 Not Found", None), "/new/: not found");
     check_hole(Trouble::Portal, "does a portal or a proxy want a login?");
     let limit = Trouble::Status("429 Too Many Requests", Some(("Retry-After", "900")));
-    check_hole(limit, "the host limits its answers (429 Too Many Requests) and asks to wait 900 s");
-    // As GitHub says it.
+    check_hole(limit, "rate-limited (429 Too Many Requests); the host asks to wait 900 s");
+    // GitHub reports its rate limit so.
     let limit = Trouble::Status("403 Forbidden", Some(("X-RateLimit-Remaining", "0")));
-    check_hole(limit, "the host limits its answers (403 Forbidden)");
+    check_hole(limit, "rate-limited (403 Forbidden)");
 }
 
-/// A hole in other days than those between the two builds is told and lowers nothing.
+/// The missing days do not lie between the two builds.
 #[test]
-fn a_hole_elsewhere_lowers_nothing() {
+fn keeps_the_confidence_if_missing_days_lie_elsewhere() {
     let mut site = Site::default();
     nights(&mut site, "/old/", 1..=9, 6);
     let server = site.serve();
     let machine = Search::new();
     let new = TWO.replace("url = 'HOST/new/'", "url = 'HOST/new/'\nfrom = '2026-07-08'");
     let sources = machine.0.knows(&server, &new);
-    let told = machine.bisect(&[&sources, "--source=two", ALL[0], ALL[1]]);
-    told.check(
+    let printed = machine.bisect(&[&sources, "--source=two", ALL[0], ALL[1]]);
+    printed.check(
         0,
         &["last good 7.15.0a20260705, first bad 7.15.0a20260706", "builds may be missing: new"],
         &[],
     );
-    assert!(told.confidence() > 90.0, "{}", told.out);
+    assert!(printed.confidence() > 90.0, "{}", printed.out);
 }
 
 #[test]
-fn trouble_with_one_build_skips_it_and_trouble_with_all_stops() {
+fn skips_one_failing_download_and_stops_if_all_fail() {
     let ill = |trouble: Trouble, path: &str| {
         let mut site = Site::default();
         nights(&mut site, "/bucket/", 1..=9, 6);
@@ -250,16 +254,12 @@ fn trouble_with_one_build_skips_it_and_trouble_with_all_stops() {
     let portal = "a page in HTML came in its place; does a portal or a proxy want a login?";
     ill(Trouble::Portal, all).check(5, &[], &[portal, "--resume goes on"]);
     let limit = Trouble::Status("429 Too Many Requests", Some(("Retry-After", "900")));
-    ill(limit, all).check(
-        5,
-        &[],
-        &["the host limits its answers (429 Too Many Requests)", "900 s"],
-    );
+    ill(limit, all).check(5, &[], &["rate-limited (429 Too Many Requests)", "900 s"]);
 }
 
-/// The night of the fourth is built at midnight and so holds the pushes until the third.
+/// The nightly of the fourth is built at midnight and has the pushes up to the third.
 #[test]
-fn nights_are_the_pushes_of_the_day_before() {
+fn maps_a_nightly_to_the_pushes_of_the_day_before() {
     let mut site = Site::default();
     let sha = |n: u32| standin::sha256(&n.to_le_bytes())[..40].to_owned();
     let mut runs = Vec::new();
@@ -282,8 +282,8 @@ fn nights_are_the_pushes_of_the_day_before() {
          runs = 'HOST/runs?created={from}..{to}'\nparts = ['all']\n",
     );
     let search = ["--source=commits", "--good=2026-07-02", "--bad=7.15.0a20260704"];
-    let told = machine.bisect(&[&sources, search[0], search[1], search[2]]);
-    told.check(0, &[&format!("last good {}, first bad {}", sha(4), sha(5))], &[]);
+    let printed = machine.bisect(&[&sources, search[0], search[1], search[2]]);
+    printed.check(0, &[&format!("last good {}, first bad {}", sha(4), sha(5))], &[]);
     // The last push before the second is the third, the last before the fourth is the ninth.
     let journal = machine.journal();
     let begun = journal.lines().next().expect("a line");
@@ -291,20 +291,20 @@ fn nights_are_the_pushes_of_the_day_before() {
     assert!(begun.contains("\"points\":7"), "{begun}");
 }
 
-/// At 4 MB/s each night of 2 GB takes eight minutes; here it takes a second, which is still longer than the runs of a build. They
-/// take longer on a busy machine, and more is fetched meanwhile, so the best of three searches counts.
+/// The download of a build takes one second, longer than its runs. On a busy machine the runs take longer and more is fetched
+/// meanwhile, so that the best of three searches counts.
 #[test]
-fn on_a_slow_line_little_is_fetched_in_vain() {
+fn fetches_few_unneeded_bytes_on_a_slow_connection() {
     let mut tries = (0..3).map(|_| beyond_need());
     let seen: Vec<f64> = tries.by_ref().take_while(|beyond| *beyond >= 0.15).collect();
     assert!(seen.len() < 3, "bytes beyond need: {seen:?}");
 }
 
-/// What a search over nights on a slow line fetches beyond what it installs, as a share of that.
+/// Returns the bytes that a search fetches beyond the builds that it installs, divided by the size of these.
 fn beyond_need() -> f64 {
     let mut site = Site::default();
     let mut size = 0;
-    // What does not compress: four megabytes of it.
+    // Four MiB that do not compress.
     let mut state = 1_u64;
     let noise: Vec<u8> = (0..4 << 20)
         .map(|_| {
@@ -325,8 +325,8 @@ fn beyond_need() -> f64 {
     site.listing("/bucket/", Listing::S3(100)).slow(4_000_000);
     let server = site.serve();
     let machine = Search::new();
-    let told = machine.bisect(&[&source(&server), ALL[0], ALL[1]]);
-    told.check(0, &["last good 7.15.0a20260719, first bad 7.15.0a20260720"], &[]);
+    let printed = machine.bisect(&[&source(&server), ALL[0], ALL[1]]);
+    printed.check(0, &["last good 7.15.0a20260719, first bad 7.15.0a20260720"], &[]);
     let journal = machine.journal();
     let builds: std::collections::BTreeSet<_> = journal
         .lines()
@@ -339,14 +339,14 @@ fn beyond_need() -> f64 {
     println!(
         "{} builds of {size} bytes in {:.1} s, {:.1} % beyond need",
         builds.len(),
-        told.seconds,
+        printed.seconds,
         100.0 * beyond
     );
     beyond
 }
 
 #[test]
-fn the_files_are_where_the_answer_says() {
+fn writes_files_where_the_answer_says() {
     let mut site = Site::default();
     nights(&mut site, "/bucket/", 1..=3, 2);
     let server = site.serve();

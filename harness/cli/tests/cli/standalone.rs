@@ -1,4 +1,4 @@
-//! The program without anything beside it: copied to an empty folder, in a root file system of another kind, for another user.
+//! The program alone: copied to an empty folder, and in a bare root file system as another user.
 
 use std::{
     fs,
@@ -10,12 +10,12 @@ use std::{
 use stacks::{LockedPackage, RELEASES, ReleaseLock, StackCache};
 use standin::{Server, Site, Trouble};
 
-use crate::common::write_program;
+use crate::common::{output_text, write_program};
 
 /// A short trial of the library.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 
-/// The program's copy in a folder of its own.
+/// A copy of the program in a folder of its own.
 struct Alone {
     folder: tempfile::TempDir,
 }
@@ -32,7 +32,7 @@ impl Alone {
         self.folder.path().join(name)
     }
 
-    /// The copy with nothing of this environment but a cache of its own and no program on PATH.
+    /// Returns a command of the copy with an empty environment, a cache of its own and an empty PATH.
     fn command(&self) -> Command {
         let mut command = Command::new(self.path("rocrepro"));
         command
@@ -44,7 +44,7 @@ impl Alone {
         command
     }
 
-    /// The one device that was unpacked.
+    /// Returns the path of the one device library that was unpacked.
     fn device(&self) -> PathBuf {
         let builds: Vec<_> = fs::read_dir(self.path("cache/rocrepro/device")).unwrap().collect();
         assert_eq!(builds.len(), 1);
@@ -59,14 +59,8 @@ impl Alone {
 }
 
 #[track_caller]
-fn text(output: &Output) -> String {
-    let text = [output.stdout.as_slice(), &output.stderr].concat();
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-#[track_caller]
 fn passes(output: &Output) {
-    let text = text(output);
+    let text = output_text(output);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("1 trial of 1 case: 1 passed"), "{text}");
 }
@@ -75,9 +69,8 @@ fn stack() -> PathBuf {
     crate::common::session(|_| ()).stack.root
 }
 
-/// Unpacked once, whole, and again where the file is not whole.
 #[test]
-fn a_copied_program_brings_its_device() {
+fn unpacks_the_device_library_once_and_repairs_a_damaged_copy() {
     let alone = Alone::new();
     let run = || alone.command().args(["run", TRIAL, "--rocm"]).arg(stack()).output().unwrap();
     passes(&run());
@@ -90,7 +83,7 @@ fn a_copied_program_brings_its_device() {
     assert_eq!(identity(&alone.device()).1, first.1);
 }
 
-/// A mirror of the packages that a new stack of 7.2.4 has, as the cache keeps them.
+/// Returns a mirror with the packages of a new 7.2.4 stack, taken from the cache.
 fn mirror() -> Site {
     let _fetched = stack();
     let release = RELEASES.last().unwrap();
@@ -107,7 +100,7 @@ fn mirror() -> Site {
     site
 }
 
-/// Whether a new stack has it, of which nobody has said what it is to have.
+/// Returns true if a stack that is fetched without `--with` has the package.
 fn is_standard(package: &LockedPackage) -> bool {
     let of = serde_json::to_value(&package.of).unwrap();
     [serde_json::json!([]), serde_json::json!(["hiprand"])]
@@ -115,7 +108,7 @@ fn is_standard(package: &LockedPackage) -> bool {
         .any(|group| of.as_array().unwrap().contains(group))
 }
 
-/// The libraries that the program is linked to, for a root that has no others.
+/// Returns the libraries that the program is linked to.
 fn libraries() -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(env!("CARGO_BIN_EXE_rocrepro")).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -123,14 +116,14 @@ fn libraries() -> Vec<PathBuf> {
     words.map(PathBuf::from).collect()
 }
 
-/// A shell that mounts what a container has, and becomes the program in the root, as a user without rights.
+/// Shell script that mounts /proc and /dev and runs the program in the root as an unprivileged user.
 const ENTER: &str = r#"
 root=$1 user=$2; shift 2
 mount --rbind /proc "$root/proc" && mount --rbind /dev "$root/dev" && exec chroot $user "$root" /rocrepro "$@""#;
 
-/// Neither apt nor dpkg, no shell, no /etc: the program, its C library, /proc and /dev.
+/// The root has the program, its C library, /proc and /dev; it lacks apt, dpkg, a shell and /etc.
 #[test]
-fn a_bare_root_gets_its_stack_over_http() {
+fn fetches_its_stack_over_http_in_a_bare_root() {
     let alone = Alone::new();
     let root = alone.folder.path();
     for library in libraries() {
@@ -143,7 +136,7 @@ fn a_bare_root_gets_its_stack_over_http() {
         fs::set_permissions(alone.path(name), fs::Permissions::from_mode(0o1777)).unwrap();
     }
     fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
-    // Whoever is no superuser becomes that of a namespace of its own, which has no other user.
+    // Without root rights this test becomes root of its own user namespace, which has no other user.
     let superuser = fs::metadata("/proc/self").unwrap().uid() == 0;
     let (own, user): (&[&str], &str) = match superuser {
         true => (&[], "--userspec=65534:65534"),
@@ -177,16 +170,16 @@ fn a_bare_root_gets_its_stack_over_http() {
     site.trouble(&runtime, &[Trouble::Cut(1_000_000)]);
     let server = site.serve();
     let output = enter(&server, &["rocm", "fetch", "debian:7.2.4"]);
-    assert!(output.status.success(), "{}", text(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     assert!(server.requests().contains(&format!("GET {runtime} bytes=1000000-")));
-    let list = text(&enter(&server, &["rocm", "list"]));
+    let list = output_text(&enter(&server, &["rocm", "list"]));
     assert!(list.contains("/cache/rocrepro/stacks/.debian-7.2.4.1 +hiprand"), "{list}");
     passes(&enter(&server, &["run", TRIAL, "--device", "emulated"]));
 }
 
-/// What there is instead is told where nobody can vouch for it, and nothing is taken.
+/// The error lists the offered versions; none of them is fetched, as their checksums are unknown.
 #[test]
-fn a_mirror_that_lost_the_version_is_told_without_apt() {
+fn reports_the_releases_that_a_mirror_offers_instead() {
     let alone = Alone::new();
     let mut site = Site::default();
     let index = b"Package: libamdhip64-7\nVersion: 7.3.0-1\n".to_vec();
@@ -198,8 +191,8 @@ fn a_mirror_that_lost_the_version_is_told_without_apt() {
             .args(["rocm", "fetch", "debian:7.2.4", "--mirror", mirror])
             .output()
             .unwrap();
-        assert_eq!(output.status.code(), Some(status), "{}", text(&output));
-        text(&output)
+        assert_eq!(output.status.code(), Some(status), "{}", output_text(&output));
+        output_text(&output)
     };
     let said = fetch(&server.url("/debian"), 3);
     let offered = "the ROCm in sid and experimental now: 7.3.0\nhint: name a mirror";

@@ -1,4 +1,4 @@
-//! Lateness on purpose: a missing wait shows more often, and what waits as it must stays green.
+//! Delay injection (`--late`): a missing wait shows more often, and correct waits still pass.
 
 use std::{
     fs,
@@ -8,8 +8,8 @@ use std::{
 use judge::{Kind, VerdictKind};
 use report::Record;
 
-/// Two streams ordered by an event. The host takes its time between them, so that the first copy is nearly always over before
-/// the second begins, and a wait that is not made is seldom missed.
+/// Two streams ordered by an event. The host sleeps between them, so that the first copy is nearly always over before the second
+/// begins, and a missing wait seldom shows.
 const CASE: &str = "\
 title: A stream that waits for an event sees what was copied before it
 source: [this test]
@@ -59,7 +59,7 @@ const MISSING_WAIT: [&str; 2] = ["--fault", "call.ignored,call=hipStreamWaitEven
 const LATE: [&str; 2] = ["--late", "seeded=1"];
 
 #[test]
-fn a_missing_wait_shows_more_often() {
+fn exposes_a_missing_wait_more_often() {
     let red = |records: &[Record]| {
         for record in records {
             let kind = record.outcome.kind;
@@ -69,8 +69,8 @@ fn a_missing_wait_shows_more_often() {
     };
     let plain = red(&run(&MISSING_WAIT));
     let late = run(&[MISSING_WAIT, LATE].concat());
-    assert!(red(&late) > plain, "{} of {RUNS} red with lateness, {plain} without", red(&late));
-    // Each run has lengths of its own, and says how to repeat them.
+    assert!(red(&late) > plain, "{} of {RUNS} red with delays, {plain} without", red(&late));
+    // Each run draws its own delays, and its command repeats them.
     for record in &late {
         let asked = record.late.clone().expect("it is in the record").asked;
         assert!(record.again.contains(&format!("--late {asked} ")), "{}", record.again);
@@ -82,7 +82,7 @@ fn a_missing_wait_shows_more_often() {
 }
 
 #[test]
-fn what_waits_as_it_must_stays_green() {
+fn passes_correct_waits_under_delays() {
     for record in run(&LATE) {
         assert_eq!(record.verdict.kind, VerdictKind::Pass, "{record:?}");
         let times = record.late.and_then(|late| late.times);

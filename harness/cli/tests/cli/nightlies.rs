@@ -1,11 +1,12 @@
-//! Nights of a source as somebody uses them: listed, fetched, looked at before a search, left out, interrupted.
+//! Nightlies of a source: listing, fetching, previewing a search, skipping builds and interrupting a download.
 
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
+use crate::common::output_text;
 use crate::machine::{Machine, PROBE, interrupted};
 use standin::{Fake, Listing, Server, Site, pack};
 
-/// A machine whose configuration knows the stand-in as its nightlies.
+/// A machine whose configuration has the local server as the source `july`.
 struct July(Machine);
 
 impl July {
@@ -17,14 +18,12 @@ impl July {
         july
     }
 
-    /// Runs it and checks its exit code and parts of what it prints.
+    /// Runs the command, checks its exit code and parts of its output, and returns the output.
     #[track_caller]
     fn check(&self, arguments: &[&str], code: i32, parts: &[&str]) -> String {
-        let Output { status, stdout, stderr } =
-            self.0.command(arguments).output().expect("it starts");
-        let text =
-            String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
-        assert_eq!(status.code(), Some(code), "{arguments:?}\n{text}");
+        let output = self.0.command(arguments).output().expect("it starts");
+        let text = output_text(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{text}");
         for part in parts {
             assert!(text.contains(part), "no {part:?}: {arguments:?}\n{text}");
         }
@@ -38,7 +37,7 @@ impl July {
     }
 }
 
-/// Nights of July; those from `bad` on fail.
+/// Serves nine nightlies of July, of which those from `bad` on fail; `slow` is the speed in bytes per second.
 fn serve(bad: u32, slow: Option<usize>) -> Server {
     let mut site = Site::default();
     for day in 1..=9 {
@@ -47,7 +46,7 @@ fn serve(bad: u32, slow: Option<usize>) -> Server {
         let fake = Fake { conf: conf.into(), ..Fake::new(&version) };
         let mut entries = fake.entries();
         if slow.is_some() {
-            // What hardly compresses.
+            // Noise hardly compresses.
             let noise = (0..1_u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes());
             entries.push(standin::Entry::file("lib/large", noise.collect::<Vec<u8>>()));
         }
@@ -64,7 +63,7 @@ fn words(all: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn nights_are_listed_and_fetched() {
+fn lists_and_fetches_nightlies() {
     let server = serve(6, None);
     let machine = July::new(&server);
     let list = ["rocm", "list", "--source", "july"];
@@ -77,11 +76,11 @@ fn nights_are_listed_and_fetched() {
         &["7.15.0a20260702-gfx1151"],
     );
     assert!(!fetched.contains("error"), "{fetched}");
-    // It is there now: only the listing is asked for again.
+    // A fetched build costs one request, for the listing.
     let before = server.requests().len();
     machine.check(&["rocm", "fetch", "july:7.15.0a20260702", "--gfx", "gfx1151"], 0, &[]);
     assert_eq!(server.requests().len(), before + 1);
-    // Where it is tells a command of its own, which fetches nothing.
+    // `rocm path` prints the folder and fetches nothing.
     let path = machine.check(&["rocm", "path", "july:2026-07-02"], 0, &[]);
     assert_eq!(path.trim(), fetched.lines().next().unwrap_or_default().trim(), "{fetched}");
     let archives = || server.requests().iter().filter(|r| r.contains(".tar.gz")).count();
@@ -92,16 +91,14 @@ fn nights_are_listed_and_fetched() {
     let nearest = "the one before is 7.15.0a20260709, the one after is none";
     machine.check(&["rocm", "fetch", "july:2026-07-12"], 2, &["no build \"2026-07-12\"", nearest]);
     machine.check(&["rocm", "fetch", "juli:2026-07-12"], 2, &["juli"]);
-    // What is fetched is a fake, so a trial on it gets as far as its libraries.
+    // The build is a fake, so that a trial fails when it loads the libraries.
     let run = ["run", "graphs/empty", "--rocm", "july:2026-07-02", "--device", "emulated"];
-    let text = machine.0.command(&run).output().expect("it starts");
-    let text =
-        String::from_utf8_lossy(&text.stdout).into_owned() + &String::from_utf8_lossy(&text.stderr);
+    let text = output_text(&machine.0.command(&run).output().expect("it starts"));
     assert!(text.contains("7.15.0a20260702-gfx1151"), "{text}");
 }
 
 #[test]
-fn a_search_is_looked_at_before_it_begins() {
+fn previews_a_search_without_downloads() {
     let server = serve(6, None);
     let machine = July::new(&server);
     let text = machine.check(&words(&machine.bisect(&["--list"])), 0, &["7.15.0a20260709"]);
@@ -114,7 +111,7 @@ fn a_search_is_looked_at_before_it_begins() {
 }
 
 #[test]
-fn what_a_person_skips_is_left_out() {
+fn leaves_out_skipped_nightlies() {
     let server = serve(6, None);
     let machine = July::new(&server);
     let skips = ["--skip", "2026-07-05", "--skip", "7.15.0a20260706"];
@@ -138,9 +135,9 @@ fn what_a_person_skips_is_left_out() {
     other.check(&words(&other.bisect(&wrong)), 2, &ends);
 }
 
-/// At 200 kB/s a build takes five seconds: whoever has had enough is not kept waiting for it.
+/// At 200 kB/s the download of a build takes five seconds.
 #[test]
-fn a_download_is_interrupted_at_once_and_the_search_goes_on_later() {
+fn interrupts_a_download_at_once_and_resumes_it() {
     let server = serve(6, Some(200_000));
     let machine = July::new(&server);
     let search = machine.bisect(&["--resume"]);
@@ -157,7 +154,7 @@ fn a_download_is_interrupted_at_once_and_the_search_goes_on_later() {
         site.slow(100_000_000);
     });
     machine.check(&words(&search), 0, &["last good 7.15.0a20260705, first bad 7.15.0a20260706"]);
-    // What came before is not asked for again.
+    // The second request continues the download.
     let archive = server.requests().into_iter().find(|r| r.contains(".tar.gz")).expect("one");
     let again = server.requests().into_iter().filter(|r| r.starts_with(&archive)).nth(1);
     assert!(again.as_ref().is_some_and(|r| r.contains(" bytes=")), "{archive}: {again:?}");
