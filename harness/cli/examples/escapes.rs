@@ -337,6 +337,31 @@ fn attempts(outside: &str, port: u16, inherited: c_int) -> Vec<(&'static str, Tr
             ("change-limits", tried(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit))),
             ("huge-memory", huge_memory()),
             ("big-file", big_file()),
+            ("big-hidden-file", {
+                let file = libc::open(c"hidden".as_ptr(), libc::O_RDWR | libc::O_CREAT, 0o600);
+                let size = 1 << 30;
+                tried(file)
+                    .and_then(|()| {
+                        tried(libc::fallocate(file, libc::FALLOC_FL_KEEP_SIZE, 0, size + 1))
+                    })
+                    .and_then(|()| tried(libc::unlink(c"hidden".as_ptr())))
+            }),
+            ("poison-memory", {
+                let page = libc::mmap(
+                    null_mut(),
+                    4096,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                    -1,
+                    0,
+                );
+                // MADV_SOFT_OFFLINE moves the page and harms nothing.
+                tried(libc::madvise(page, 4096, 101))
+            }),
+            ("move-shared-memory", {
+                let page = libc::mmap(null_mut(), 4096, libc::PROT_READ, 0x22, -1, 0);
+                tried(libc::syscall(libc::SYS_mbind, page, 4096, 0, null::<u8>(), 0, 4))
+            }),
             // What is not prevented.
             ("see-file", {
                 let mut about: libc::stat = zeroed();

@@ -16,7 +16,8 @@ use std::sync::{
 use std::time::{Duration, Instant};
 
 use ureq::http::{Response, StatusCode, header};
-use ureq::{Agent, Body};
+use ureq::typestate::WithoutBody;
+use ureq::{Agent, Body, RequestBuilder};
 
 use attempts::{Attempts, RequestError, Trouble, is_missing, retryable_failure, send_request};
 pub use bound::Bound;
@@ -167,6 +168,11 @@ impl Http {
         self
     }
 
+    /// Begins a request. A redirect of an `https:` address may not lead to plain HTTP.
+    fn get(&self, url: &str) -> RequestBuilder<WithoutBody> {
+        self.agent.get(url).config().https_only(url.starts_with("https:")).build()
+    }
+
     /// Returns a whole text within the bound, and its content type. The flag cancels the request.
     ///
     /// # Errors
@@ -180,7 +186,7 @@ impl Http {
     ) -> Result<(String, String), DownloadError> {
         let mut attempts = Attempts::new(self, cancel, &|_| ());
         loop {
-            let request = self.agent.get(url).header(header::ACCEPT, accept);
+            let request = self.get(url).header(header::ACCEPT, accept);
             let reason = match send_request(request, cancel) {
                 Err(RequestError::Cancelled) => return Err(DownloadError::Cancelled),
                 Ok(response) if response.status().is_success() => {
@@ -391,7 +397,7 @@ impl Download<'_> {
             if self.cancel.load(Ordering::Relaxed) {
                 return Err(self.fail(DownloadError::Cancelled));
             }
-            let mut request = self.http.agent.get(self.url);
+            let mut request = self.http.get(self.url);
             if self.at > 0 {
                 request = request.header(header::RANGE, format!("bytes={}-", self.at));
                 if let Some(etag) = &self.etag {

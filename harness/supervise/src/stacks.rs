@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Maximum number of bytes of mapped files that are read for one process. The tables of LLVM's library have
 /// 9 MB.
-const FILE_BYTES: u64 = 256 << 20;
+const FILE_BYTES: u64 = 128 << 20;
 
 /// Returns one line for each thread of the group, beginning with the leader's first thread. Each thread is stopped for
 /// a moment to read its registers and stack, and then continues.

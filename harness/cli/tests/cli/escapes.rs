@@ -100,7 +100,8 @@ const ABSENT: [i32; 5] = [
 ];
 
 /// Attempts that some machines disable or allow only for root.
-const PRIVILEGED: [&str; 3] = ["raw-socket", "io-uring", "make-device"];
+const PRIVILEGED: [&str; 5] =
+    ["raw-socket", "io-uring", "make-device", "poison-memory", "move-shared-memory"];
 
 #[test]
 fn confines_workers_of_untrusted_cases_as_security_md_says() {

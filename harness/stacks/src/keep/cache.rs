@@ -73,11 +73,12 @@ impl StackCache {
     }
 
     /// Removes roots of killed fetches and of replaced stacks. They are not removed when they are replaced, because programs may
-    /// still be running in them.
+    /// still be running in them. A symbolic link is not a root: what it leads to belongs to somebody else.
     pub(crate) fn clean(&self, release: &Release, _lock: &File) -> Result<(), FetchError> {
         let current = fs::canonicalize(self.link(release)).ok();
         for (_, path) in self.roots(release) {
-            if Some(&path) != current.as_ref() {
+            let is_folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
+            if is_folder && fs::canonicalize(&path).ok() != current {
                 fs::remove_dir_all(&path).map_err(FetchError::io("remove", &path))?;
             }
         }
@@ -115,7 +116,7 @@ impl StackCache {
             .filter_map(|entry| {
                 let path = entry.ok()?.path();
                 let number = path.file_name()?.to_str()?.strip_prefix(&prefix)?.parse().ok()?;
-                Some((number, fs::canonicalize(path).ok()?))
+                Some((number, path))
             })
             .collect()
     }
@@ -192,6 +193,20 @@ mod tests {
         assert!(first.exists(), "programs may still run in the old root");
         store.clean(release, &lock).unwrap();
         assert!(!first.exists() && second.exists());
+    }
+
+    #[test]
+    fn keeps_folders_that_links_lead_to() {
+        let (directory, store, release) = store();
+        let lock = store.lock(release, &NEVER, &|_| ()).unwrap();
+        let theirs = directory.path().join("theirs");
+        fs::create_dir(&theirs).unwrap();
+        fs::write(theirs.join("file"), "x").unwrap();
+        symlink(&theirs, store.stacks().join(".debian-7.2.4.7")).unwrap();
+        store.clean(release, &lock).unwrap();
+        assert!(theirs.join("file").exists());
+        let next = store.new_root(release, &lock).unwrap();
+        assert!(next.ends_with(".debian-7.2.4.8"), "{}", next.display());
     }
 
     #[test]

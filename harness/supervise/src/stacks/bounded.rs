@@ -3,8 +3,14 @@
 use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::time::Instant;
+
+use object::ReadRef;
+use object::read::ReadCache;
+
+/// Number of bytes that the cache reads at least for a text that ends with a delimiter.
+const LONGEST_TEXT: u64 = 256;
 
 /// Bytes and time that remain for the examination of one process.
 pub(super) struct Budget {
@@ -23,29 +29,34 @@ impl Budget {
     }
 
     /// Takes `bytes` from the budget.
-    fn take(&self, bytes: usize) -> io::Result<()> {
-        let rest = self.bytes.get().checked_sub(bytes as u64).filter(|_| !self.is_over());
-        self.bytes.set(rest.ok_or_else(|| io::Error::other("the budget is used up"))?);
+    fn take(&self, bytes: u64) -> Result<(), ()> {
+        let rest = self.bytes.get().checked_sub(bytes).filter(|_| !self.is_over());
+        self.bytes.set(rest.ok_or(())?);
         Ok(())
     }
 }
 
-/// Reader of a file that fails when the budget is used up.
+/// Content of a file of which no more is read once the budget is used up.
+#[derive(Clone, Copy)]
 pub(super) struct Bounded<'b> {
-    pub(super) file: &'b File,
+    pub(super) file: &'b ReadCache<&'b File>,
     pub(super) budget: &'b Budget,
 }
 
-impl Read for Bounded<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.budget.take(buffer.len())?;
-        self.file.read(buffer)
+impl<'b> ReadRef<'b> for Bounded<'b> {
+    fn len(self) -> Result<u64, ()> {
+        self.file.len()
     }
-}
 
-impl Seek for Bounded<'_> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'b [u8], ()> {
+        // The cache allocates the whole range before it reads.
+        self.budget.take(size)?;
+        self.file.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'b [u8], ()> {
+        self.budget.take(LONGEST_TEXT)?;
+        self.file.read_bytes_at_until(range, delimiter)
     }
 }
 

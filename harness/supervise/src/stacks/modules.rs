@@ -44,8 +44,11 @@ struct Symbol {
     name: u64,
 }
 
-/// Maximum length of a name in bytes; C++ templates make long ones.
-const LONGEST: usize = 1 << 16;
+/// Maximum length in bytes of a mangled name. Longer ones have no name.
+const LONGEST_MANGLED: usize = 1 << 12;
+
+/// Maximum length in bytes of a name as it is shown. Longer ones, as C++ templates make them, are cut.
+const LONGEST: usize = 1 << 10;
 
 /// Executable part of a file, as listed in `/proc/PID/maps`.
 #[derive(Debug, PartialEq, Eq)]
@@ -102,7 +105,7 @@ impl Modules {
         let Some(file) = self.files.iter().find(|file| file.at.contains(&address)) else {
             return format!("{address:#x}");
         };
-        let inside = address - file.bias;
+        let inside = address.wrapping_sub(file.bias);
         let symbols = file.symbols.get_or_init(|| symbols(&file.file, &self.budget));
         let before = symbols.partition_point(|symbol| symbol.at.start <= inside);
         let symbol = symbols[..before].iter().rev().find(|symbol| symbol.at.contains(&inside));
@@ -124,7 +127,8 @@ fn plain(name: &str) -> String {
     let cpp = cpp_demangle::Symbol::new(name).ok();
     match cpp.map(|symbol| symbol.structured_demangle(&mut plain, &options)) {
         Some(Ok(())) => plain.text,
-        _ => name.to_owned(),
+        Some(Err(_)) if !plain.text.is_empty() => plain.text + "...",
+        _ => name.chars().take(LONGEST).collect(),
     }
 }
 
@@ -144,21 +148,37 @@ fn part(line: &str) -> Option<Part> {
 
 /// Reads the unwind tables of a part.
 fn read(part: &Part, file: File, budget: &Budget) -> Option<(Module<Vec<u8>>, Mapped)> {
-    let cache = ReadCache::new(Bounded { file: &file, budget });
-    let elf = object::File::parse(&cache).ok()?;
+    let (bias, sections) = unwind_tables(part, &file, budget)?;
+    let name = part.path.rsplit('/').next().unwrap_or_default().to_owned();
+    let module = Module::new(name.clone(), part.at.clone(), bias, sections);
+    Some((module, Mapped { at: part.at.clone(), name, bias, file, symbols: OnceCell::new() }))
+}
+
+/// Returns the difference between addresses in memory and in the file, and the sections with unwind tables.
+fn unwind_tables(
+    part: &Part,
+    file: &File,
+    budget: &Budget,
+) -> Option<(u64, ExplicitModuleSectionInfo<Vec<u8>>)> {
+    let cache = ReadCache::new(file);
+    let elf = object::File::parse(Bounded { file: &cache, budget }).ok()?;
     // Find the segment whose bytes are mapped there. Segments begin anywhere in a page, so two may share a page.
     let segment = elf.segments().find(|segment| {
         let (offset, size) = segment.file_range();
         let page = offset & !0xfff;
         let executed =
             matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & PF_X.0 != 0);
-        executed && (page..offset + size).contains(&part.offset)
+        executed && (page..offset.saturating_add(size)).contains(&part.offset)
     })?;
-    let bias = (part.at.start - part.offset)
+    let bias = part
+        .at
+        .start
+        .wrapping_sub(part.offset)
         .wrapping_add(segment.file_range().0)
         .wrapping_sub(segment.address());
     let section = |name: &str| elf.section_by_name(name);
-    let range = |name: &str| section(name).map(|s| s.address()..s.address() + s.size());
+    let range =
+        |name: &str| section(name).map(|s| s.address()..s.address().saturating_add(s.size()));
     let data = |name: &str| section(name)?.data().ok().map(<[u8]>::to_vec);
     let sections = ExplicitModuleSectionInfo {
         base_svma: 0,
@@ -169,16 +189,14 @@ fn read(part: &Part, file: File, budget: &Budget) -> Option<(Module<Vec<u8>>, Ma
         eh_frame_hdr: data(".eh_frame_hdr"),
         ..ExplicitModuleSectionInfo::default()
     };
-    let name = part.path.rsplit('/').next().unwrap_or_default().to_owned();
-    let module = Module::new(name.clone(), part.at.clone(), bias, sections);
-    drop(cache);
-    Some((module, Mapped { at: part.at.clone(), name, bias, file, symbols: OnceCell::new() }))
+    Some((bias, sections))
 }
 
 /// Returns the functions of a file, in the order of their addresses.
 fn symbols(file: &File, budget: &Budget) -> Vec<Symbol> {
-    let cache = ReadCache::new(Bounded { file, budget });
-    let Ok(elf) = ElfFile64::<Endianness, _>::parse(&cache) else { return Vec::new() };
+    let cache = ReadCache::new(file);
+    let bounded = Bounded { file: &cache, budget };
+    let Ok(elf) = ElfFile64::<Endianness, _>::parse(bounded) else { return Vec::new() };
     let endian = elf.endian();
     let mut symbols = BTreeMap::new();
     for table in [elf.elf_dynamic_symbol_table(), elf.elf_symbol_table()] {
@@ -201,10 +219,10 @@ fn symbols(file: &File, budget: &Budget) -> Vec<Symbol> {
 
 /// Reads the name that begins at an offset in a file.
 fn name(file: &File, at: u64) -> Option<String> {
-    let mut bytes = vec![0; LONGEST];
+    let mut bytes = vec![0; LONGEST_MANGLED];
     let read = file.read_at(&mut bytes, at).ok()?;
-    let name = bytes[..read].split(|byte| *byte == 0).next()?;
-    String::from_utf8(name.to_vec()).ok().filter(|name| !name.is_empty())
+    let end = bytes[..read].iter().position(|byte| *byte == 0)?;
+    String::from_utf8(bytes[..end].to_vec()).ok().filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -222,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_mangled_names_whose_plain_form_has_no_end() {
+    fn cuts_names_whose_plain_form_has_no_end() {
         let digit = |n: u32| char::from_digit(n % 36, 36).unwrap().to_ascii_uppercase();
         let number = |n: u32| [(n >= 36).then(|| digit(n / 36)), Some(digit(n))];
         let mut name = "_Z1fI1aIiiE".to_owned();
@@ -239,7 +257,9 @@ mod tests {
         );
         let name = name + "EvT_";
         assert!(cpp_demangle::Symbol::new(&name).is_ok());
-        assert_eq!(plain(&name), name);
+        let cut = plain(&name);
+        assert!(cut.starts_with("f<a<int, int>, b<") && cut.ends_with("..."), "{cut}");
+        assert!(cut.len() <= LONGEST + 3);
     }
 
     #[test]

@@ -33,7 +33,6 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_flock,
     libc::SYS_fsync,
     libc::SYS_fdatasync,
-    libc::SYS_fallocate,
     libc::SYS_ftruncate,
     libc::SYS_truncate,
     libc::SYS_fadvise64,
@@ -68,7 +67,6 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_mprotect,
-    libc::SYS_madvise,
     libc::SYS_msync,
     libc::SYS_mincore,
     libc::SYS_mlock,
@@ -76,7 +74,6 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_munlock,
     libc::SYS_brk,
     libc::SYS_membarrier,
-    libc::SYS_mbind,
     libc::SYS_get_mempolicy,
     libc::SYS_set_mempolicy,
     libc::SYS_pkey_alloc,
@@ -168,6 +165,12 @@ const FCNTLS: [libc::c_int; 14] = [
 const PRCTLS: [libc::c_int; 4] =
     [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_CAPBSET_READ, libc::PR_SET_VMA];
 
+/// Lowest number of the advices that inject errors into memory; see `madvise(2)`.
+const MADV_HWPOISON: u64 = 100;
+
+/// Flag by which `mbind` moves pages that other processes share; see `mbind(2)`.
+const MPOL_MF_MOVE_ALL: u64 = 4;
+
 /// Mode bits by which a program runs with the rights of its file's owner or group.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
 
@@ -237,6 +240,12 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
     // `RENAME_WHITEOUT` makes a character device, also where `mknod` is not allowed.
     let no_device = one(4, Width::Dword, Is::MaskedEq(libc::RENAME_WHITEOUT.into()), 0)?;
     rules.insert(libc::SYS_renameat2, vec![no_device]);
+    // Other modes allocate space beyond the largest size of a file.
+    rules.insert(libc::SYS_fallocate, any(1, &[0])?);
+    // Advice of higher numbers takes memory of the machine out of use.
+    rules.insert(libc::SYS_madvise, vec![one(2, Width::Dword, Is::Lt, MADV_HWPOISON)?]);
+    // A process of root could move memory of others that it shares.
+    rules.insert(libc::SYS_mbind, vec![one(5, Width::Dword, Is::MaskedEq(MPOL_MF_MOVE_ALL), 0)?]);
     let own = u64::from(std::process::id());
     rules.insert(libc::SYS_ioctl, ioctls);
     rules.insert(libc::SYS_fcntl, any(1, &words(&FCNTLS))?);
