@@ -1,4 +1,4 @@
-//! From what was observed to what people read.
+//! The text, the page and the evidence of a finished search.
 
 use std::{path::Path, sync::atomic::AtomicBool};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 use engine::{Stop, evidence, stop::chain};
 
-/// Records of the runs, each with the name of its point.
+/// File of the runs' records, each with the name of its point.
 const RECORDS: &str = "bisect-records.jsonl";
 const PICTURE: &str = "bisect.html";
 
@@ -26,7 +26,6 @@ struct Kept {
     record: Record,
 }
 
-/// Keeps the record of a run beside the journal.
 pub(crate) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result<(), Stop> {
     let kept = Kept { label: label.to_owned(), record: record.clone() };
     Journal::open(&folder.join(RECORDS), Durability::Process)
@@ -45,8 +44,7 @@ pub fn exit_code(answer: &Answer) -> u8 {
     }
 }
 
-/// A finished search.
-pub(crate) struct Found<'a> {
+pub(crate) struct FinishedSearch<'a> {
     pub(crate) answer: &'a Answer,
     pub(crate) state: &'a State,
     pub(crate) begun: &'a BisectHeader,
@@ -57,19 +55,19 @@ pub(crate) struct Found<'a> {
     pub(crate) gfx: &'a str,
     pub(crate) emulated: bool,
     pub(crate) store: &'a stacks::BuildStore,
-    /// Ends the waiting for what is only said beside the answer.
+    /// Cancels waiting for details that are not needed for the answer.
     pub(crate) stop: &'a AtomicBool,
     pub(crate) crossed: Vec<Crossed>,
-    /// The two builds of the search that this one went on from.
+    /// The two builds of the previous search, between which this one searched.
     pub(crate) within: Option<(String, String)>,
-    /// Whether another search goes on from this one.
+    /// True if another search continues between the two builds of this answer.
     pub(crate) goes_on: bool,
-    /// The command that searches between two points only, the good one first.
+    /// Returns the command that searches between two points, the good one first.
     pub(crate) rerun: &'a dyn Fn((usize, usize)) -> String,
 }
 
-impl Found<'_> {
-    /// The text of the answer, which is there whatever happens to its files, and what went wrong with these.
+impl FinishedSearch<'_> {
+    /// Returns the text of the answer, and the failures to read or write its files.
     pub(crate) fn write(&self, folder: &Path) -> (String, Vec<String>) {
         let mut problems = Vec::new();
         let path = folder.join(RECORDS);
@@ -112,13 +110,12 @@ impl Found<'_> {
         (format!("{text}{:<11} {}\n", "files", folder.display()), problems)
     }
 
-    /// Where in the history a point is, 0 for the oldest and 1 for the newest.
+    /// Returns the position of a point in the history, from 0 for the oldest to 1 for the newest.
     fn place(&self, point: usize) -> f64 {
         let place = point as f64 / self.state.setup().bad() as f64;
         if self.axis.is_fix() { 1.0 - place } else { place }
     }
 
-    /// The page of the search.
     fn page(&self, found: &Bisected, sentence: &str, spent: &str, text: &str) -> String {
         let label = |point| self.axis.label(point);
         let ordered = |a: usize, b: usize| if self.axis.is_fix() { (b, a) } else { (a, b) };
@@ -172,7 +169,7 @@ impl Found<'_> {
         .html()
     }
 
-    /// What a hole of the history leaves of the answer: the change is between the two builds, which may be no neighbours.
+    /// Changes the sentence if the history has holes: then builds may be missing between the two builds of the answer.
     fn with_holes(&self, sentence: String) -> String {
         let Answer::Found(Edge { last_good, first_bad, confidence, .. }) = self.answer else {
             return sentence;
@@ -192,7 +189,7 @@ impl Found<'_> {
         )
     }
 
-    /// What the confidence is of, where builds may be hidden.
+    /// Returns a note about the confidence if builds may be missing between the two points.
     fn share(&self, (good, bad): (usize, usize)) -> Option<String> {
         let hidden = self.axis.hidden(good, bad);
         let newer = self.axis.label(if self.axis.is_fix() { good } else { bad });
@@ -202,7 +199,6 @@ impl Found<'_> {
         })
     }
 
-    /// What the archives of a tested build add up to.
     fn sha256(&self, point: usize) -> Option<&str> {
         let label = self.axis.label(point);
         let known = |o: &&PointObservation| o.label == label && !o.sha256.is_empty();
@@ -236,7 +232,6 @@ impl Found<'_> {
         Some(why.unwrap_or_default().lines().next().unwrap_or_default().to_owned())
     }
 
-    /// Tested points in the order of the axis.
     fn tested(&self) -> Vec<Tested> {
         let mut tested: Vec<_> = self
             .state
@@ -308,13 +303,14 @@ impl Found<'_> {
         }
     }
 
-    /// What the bad build itself showed; where there is no such build, what was looked for.
+    /// Returns the signature of the bad build; without a bad build, the signature that the search followed.
     fn signature(&self, told: &Sentences<'_>, edge: Option<(usize, usize)>) -> String {
         let shown = edge.and_then(|(_, bad)| told.counted(bad).first().copied());
         shown.unwrap_or(self.signature).to_owned()
     }
 
-    /// Where the values of an axis have no sharp step between them. Builds change once; what fails there now and then is flaky.
+    /// Returns the band of values in which some fail and others pass. Builds have no such band: a failure that comes
+    /// and goes there is flaky.
     fn band(&self) -> Option<ThresholdBand> {
         if !matches!(self.axis.kind, AxisKind::Parameter(_) | AxisKind::Environment(_)) {
             return None;
@@ -340,7 +336,7 @@ impl Found<'_> {
                 date: report::date(std::time::SystemTime::now()),
                 stack: edge.map_or(self.begun.bad.clone(), |(_, bad)| self.axis.label(bad)),
                 rocm: None,
-                // What a command runs on is its own affair.
+                // A command need not run on this architecture.
                 gfx: match self.subject {
                     Subject::Command(_) => String::new(),
                     Subject::Trial { .. } => self.gfx.to_owned(),
@@ -352,7 +348,7 @@ impl Found<'_> {
         }
     }
 
-    /// Commands that repeat the two decisive runs, and the search between them.
+    /// Returns commands that repeat the two decisive runs, and the search between them.
     fn rerun(
         &self,
         edge: Option<(usize, usize)>,
@@ -360,7 +356,7 @@ impl Found<'_> {
     ) -> Vec<String> {
         let Some(edge) = edge else { return Vec::new() };
         let search = (self.rerun)(edge);
-        // A value beside the case's matrix has no trial of its own.
+        // A value outside the case's matrix has no trial of its own.
         match (&self.axis.kind, pair) {
             (
                 AxisKind::Builds
@@ -375,7 +371,7 @@ impl Found<'_> {
         }
     }
 
-    /// The commits of a build, where it says them.
+    /// Returns the commits of a build; none if the build does not name them.
     pub(crate) fn commits(&self, point: usize) -> Option<stacks::Components> {
         let build = self.axis.build(point)?;
         let known = build.components.clone();
@@ -384,7 +380,8 @@ impl Found<'_> {
         known.or_else(|| fetched.then(|| obtain().ok()?.components)?)
     }
 
-    /// What differs between the two builds: commits where the builds say them, else the libraries that the trial loaded.
+    /// Returns the differences between the two builds: commits if the builds name them, else the libraries that the
+    /// trial loaded.
     fn components(
         &self,
         edge: Option<(usize, usize)>,
@@ -397,7 +394,7 @@ impl Found<'_> {
                 [good, bad].map(|n| packages::wanted(kind, &self.axis.label(n), &imports));
             return packages::moved(&good, &bad);
         }
-        // Oldest first, which for a fix is the bad one.
+        // Oldest first. For a fix the bad build is the oldest.
         let (older, newer) = if self.axis.is_fix() { (bad, good) } else { (good, bad) };
         if let (Some(from), Some(to)) = (self.commits(older), self.commits(newer)) {
             let unknown = || "none".to_owned();

@@ -1,4 +1,4 @@
-//! What a bisect searches along: an ordered row of points, seen from the good end to the bad one.
+//! The axis of a search: an ordered list of points, numbered from the good end to the bad one.
 
 use std::{
     path::Path,
@@ -17,36 +17,31 @@ use engine::{Stop, case_names::nearest, stack_source, stop::chain};
 
 /// The points of an axis, in its own order.
 pub(crate) enum Points {
-    /// Builds of a history.
     Builds(Vec<Build>),
-    /// Stacks as a person names them.
     Stacks(Vec<String>),
-    /// Values of a named axis.
     Values(Values),
 }
 
-/// Values, listed or counted.
 pub(crate) enum Values {
     Listed(Vec<String>),
     Range(u64, u64),
 }
 
-/// A stretch of an axis.
+/// The searched part of an axis.
 pub struct Axis {
-    /// The meaning of its points.
+    /// Kind of the points.
     pub kind: AxisKind,
     points: Points,
-    /// Positions in the axis' own order.
+    /// Positions of the ends in the axis' own order.
     good: usize,
     bad: usize,
-    /// What else is to be known about the history.
+    /// Notes about the history.
     pub silent: Vec<String>,
-    /// Where builds may be missing from it.
+    /// Sources that may have builds missing from the history.
     holes: Vec<ListingGap>,
 }
 
 impl Axis {
-    /// The builds that sources offer between two of them.
     pub(crate) fn builds(
         names: &[String],
         file: Option<&Path>,
@@ -76,7 +71,7 @@ impl Axis {
         Axis::of_history(&sources, history, ends, stop)
     }
 
-    /// The builds of another source between two that were found.
+    /// Returns the builds of another source between the two builds of an earlier search.
     pub(crate) fn finer(
         source: &str,
         file: Option<&Path>,
@@ -117,7 +112,7 @@ impl Axis {
         stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
         if let (Ok(good), Ok(bad)) = &ends {
-            // Builds whose commits are known without fetching them get their prior weights.
+            // Builds whose commits are known without fetching the builds get prior weights.
             let range = *good.min(bad)..good.max(bad) + 1;
             stacks::read_components(sources, &mut history, range, stop);
             if stop.load(Ordering::Relaxed) {
@@ -129,7 +124,7 @@ impl Axis {
             .map(|axis| Axis { holes, ..axis })
     }
 
-    /// Reads `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
+    /// Parses `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
     pub(crate) fn parse(text: &str, good: Option<&str>, bad: Option<&str>) -> Result<Axis, Stop> {
         let usage = |message: String| Stop::usage(format!("error: `--axis {text}`: {message}"));
         let (name, values) = text
@@ -170,7 +165,6 @@ impl Axis {
         Axis::between(kind, points, ends, Vec::new())
     }
 
-    /// All versions of a Python package that pip finds, between two of them.
     pub(crate) fn versions(package: &str, (good, bad): (&str, &str)) -> Result<Axis, Stop> {
         let points = Points::Values(Values::Listed(packages::versions(package)?));
         let last = points.len() - 1;
@@ -215,7 +209,7 @@ impl Axis {
         self.good.abs_diff(self.bad) + 1
     }
 
-    /// Whether the bad end comes first, so that the change is a fix.
+    /// Returns true if the bad end is older, so that the search looks for a fix.
     pub(crate) fn is_fix(&self) -> bool {
         self.bad < self.good
     }
@@ -224,19 +218,22 @@ impl Axis {
         if self.is_fix() { self.good - n } else { self.good + n }
     }
 
-    /// The name of a point, counted from the good end.
+    /// Returns the name of a point, counted from the good end.
     pub fn label(&self, n: usize) -> String {
         self.points.label(self.position(n))
     }
 
-    /// Where a point of this name is, counted from the good end; none outside the searched stretch.
+    /// Returns the position of a point, counted from the good end; none outside the searched part.
     pub(crate) fn position_of(&self, label: &str) -> Option<usize> {
         let at = self.points.find(label)?;
         let (low, high) = (self.good.min(self.bad), self.good.max(self.bad));
         (low..=high).contains(&at).then(|| at.abs_diff(self.good))
     }
 
-    /// The points that a person names, by name or day; all that are none of the searched stretch, or an end of it, are mistakes.
+    /// Returns the points with these names or days.
+    ///
+    /// # Errors
+    /// Returns all names that are not inside the searched part or are one of its ends.
     pub(crate) fn points_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
         let (mut points, mut problems) = (Vec::new(), Vec::new());
         for name in names {
@@ -263,7 +260,7 @@ impl Axis {
         if problems.is_empty() { Ok(points) } else { Err(Stop::usage(problems.join("\n"))) }
     }
 
-    /// Where the point is that a person means: by its name, or what stands behind the source's (`6.4.3` of `debian:6.4.3`).
+    /// Returns the position of a point by its name, or by the part after the source (`6.4.3` of `debian:6.4.3`).
     fn named(&self, text: &str) -> Option<usize> {
         let behind = |label: &str| label.split_once(':').is_some_and(|(_, name)| name == text);
         let called = |n: &usize| match &self.points {
@@ -277,7 +274,6 @@ impl Axis {
         })
     }
 
-    /// The name that is most like another.
     fn nearest(&self, text: &str) -> Option<String> {
         if matches!(self.points, Points::Values(Values::Range(..))) {
             return None;
@@ -287,7 +283,7 @@ impl Axis {
         nearest(text, labels.iter().map(String::as_str).chain(behind)).map(str::to_owned)
     }
 
-    /// The build of a point, where the points are builds.
+    /// Returns the build of a point; none if the points are not builds.
     pub fn build(&self, n: usize) -> Option<&Build> {
         match &self.points {
             Points::Builds(builds) => builds.get(self.position(n)),
@@ -295,12 +291,11 @@ impl Axis {
         }
     }
 
-    /// Every source that did not say what it has.
+    /// Returns the sources that may have builds missing from the history.
     pub fn holes(&self) -> impl Iterator<Item = &ListingGap> {
         self.holes.iter()
     }
 
-    /// Those of them whose builds could be between two points, seen from the good end.
     pub(crate) fn holes_between(&self, good: usize, bad: usize) -> Vec<&ListingGap> {
         let (older, newer) = if self.is_fix() { (bad, good) } else { (good, bad) };
         let Some((older, newer)) = self.build(older).zip(self.build(newer)) else {
@@ -309,7 +304,8 @@ impl Axis {
         self.holes.iter().filter(|hole| hole.between(older, newer)).collect()
     }
 
-    /// How many builds a hole may hide between two points: one for each day between theirs, and at least one.
+    /// Returns the number of builds that may be missing between two points: one for each day between them, at least
+    /// one.
     pub(crate) fn hidden(&self, good: usize, bad: usize) -> u32 {
         if self.holes_between(good, bad).is_empty() {
             return 0;
@@ -319,8 +315,8 @@ impl Axis {
         u32::try_from(days).unwrap_or(u32::MAX).saturating_sub(1).max(1)
     }
 
-    /// How likely each point is to bring the change, where that differs: one whose relevant components did not move against
-    /// its neighbour is an unlikely place.
+    /// Returns prior weights of the points; none if all are equal. A build whose relevant components are those of its
+    /// neighbour is unlikely to bring the change.
     pub(crate) fn weights(&self, relevant: &dyn Fn(&str) -> bool) -> Option<Vec<f64>> {
         const UNMOVED: f64 = 0.05;
         let weight = |n: usize| {
@@ -368,7 +364,6 @@ impl Points {
     }
 }
 
-/// Why there is no history to search.
 fn unlisted(error: stacks::ListError) -> Stop {
     match error {
         stacks::ListError::Cancelled => interrupted(&format!("error: {}", chain(&error))),
@@ -376,7 +371,7 @@ fn unlisted(error: stacks::ListError) -> Stop {
     }
 }
 
-/// `1..30000`, both ends included, or a list.
+/// Parses `1..30000`, both ends included, or a list.
 fn range(text: &str) -> Result<Values, String> {
     let Some((low, high)) = text.split_once("..") else {
         return Ok(Values::Listed(text.split(',').map(str::to_owned).collect()));
@@ -411,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_are_seen_from_the_good_end() {
+    fn numbers_points_from_the_good_end() {
         check("env:A=1,2,4", None, None, Ok(&["1", "2", "4"]));
         check("bytes=7..10", None, None, Ok(&["7", "8", "9", "10"]));
         check("bytes=7..10", Some("9"), Some("7"), Ok(&["9", "8", "7"]));
@@ -420,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn rejects_invalid_axes() {
         check("bytes", None, None, Err("write NAME="));
         check("bytes=9..7", None, None, Err("has to go up"));
         check("bytes=1..x", None, None, Err("`x` is not a whole number"));
@@ -430,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_left_out_by_its_name_or_what_stands_behind_its_source() {
+    fn skip_accepts_names_with_and_without_source() {
         let axis = Axis::parse("rocm=debian:5.7.1,debian:6.4.3,debian:7.2.4", None, None).unwrap();
         let points = |name: &str| {
             let points = axis.points_of(&[name.to_owned()]);

@@ -1,20 +1,22 @@
-//! Which component brings the change: the good build with one component of the bad one, and the same trial.
+//! Finds the component that brings the change: runs the good build with one component of the bad one at a time.
 
 use ::search::bisect::{Edge, Seen};
 use report::evidence::{Crossed, Rate};
 use stacks::{Component, ObtainedBuild};
 
-use crate::{interruption::interrupted, subject::Ready, verdict::Sees, workbench::Workbench};
+use crate::{
+    interruption::interrupted, subject::Ready, verdict::Classification, workbench::Workbench,
+};
 use engine::{Stop, events::EngineEvent, stop::chain};
 
-/// Runs of one crossed build at most.
 const MOST_RUNS: u32 = 60;
 
-/// A component that still passes brings the change with less than this probability.
+/// Largest probability that a component that brings the change passes all runs.
 const DOUBT: f64 = 0.01;
 
 impl Workbench<'_> {
-    /// Runs the last good build with each component of the first bad one, as often as the failure's rate asks for.
+    /// Runs the last good build with each component of the first bad one. The rate of the failure determines the number
+    /// of runs.
     pub(crate) fn cross(&mut self, edge: &Edge, rate: f64) -> Result<Vec<Crossed>, Stop> {
         self.ready = None;
         let (good, bad) = (edge.last_good, edge.first_bad);
@@ -57,24 +59,26 @@ impl Workbench<'_> {
         ready.map_err(|stop| stop.to_string().trim_start_matches("error: ").to_owned())
     }
 
-    /// Failures of so many runs; why not, where they say nothing.
+    /// Returns the rate of failures, and the reason if a run was inconclusive.
     fn repeat(&self, ready: &Ready<'_>, runs: u32) -> Result<(Rate, Option<String>), Stop> {
         let mut rate = Rate::default();
         for number in 0..runs {
             let ran = ready.run(number, &self.cancel).ok_or_else(|| interrupted("interrupted"))?;
             match self.verdicts.see(&ran, false) {
-                Sees::Run(Seen::Good) => rate.runs += 1,
-                Sees::Run(Seen::Bad) => {
+                Classification::Run(Seen::Good) => rate.runs += 1,
+                Classification::Run(Seen::Bad) => {
                     rate = Rate { failed: rate.failed + 1, runs: rate.runs + 1 };
                 }
-                Sees::Run(Seen::Other) | Sees::Nothing => return Ok((rate, Some(ran.why))),
+                Classification::Run(Seen::Other) | Classification::Nothing => {
+                    return Ok((rate, Some(ran.why)));
+                }
             }
         }
         Ok((rate, None))
     }
 }
 
-/// Runs after which a component that never failed is out of [`DOUBT`].
+/// Returns the number of runs after which the probability is below [`DOUBT`].
 fn runs(rate: f64) -> u32 {
     let runs = DOUBT.ln() / (-rate).ln_1p();
     (runs.ceil() as u32).clamp(2, MOST_RUNS)

@@ -1,4 +1,4 @@
-//! What tells a program from another one under the same name: what two of them show is not mixed.
+//! The identity of a bisected program, so that results of different programs under one name are not mixed.
 
 use std::{
     collections::BTreeMap,
@@ -9,15 +9,15 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use crate::wanted::Wanted;
+use crate::command_spec::CommandSpec;
 use engine::Stop;
 
 /// The sha256 of each file that decides what a command does, by its path.
 pub(crate) type Files = BTreeMap<String, String>;
 
-/// The program; or the command's own file; or, where the command is found in PATH and so is an interpreter or a tool of the
-/// machine, the first file among its words. Files behind it may be data that every run writes anew.
-pub(crate) fn files(wanted: &Wanted) -> Result<Files, Stop> {
+/// Returns the digest of the file that a command runs: the program; else the command's own path; else, for a command
+/// from PATH, the first file among its arguments. Further files may be data that every run writes.
+pub(crate) fn files(wanted: &CommandSpec) -> Result<Files, Stop> {
     let first = wanted.words.first().map(PathBuf::from);
     let own = wanted.program.clone().or_else(|| first.filter(|word| word.components().count() > 1));
     let named = || wanted.words.iter().skip(1).map(PathBuf::from).find(|word| word.is_file());
@@ -43,7 +43,7 @@ fn sha256(path: &Path) -> io::Result<String> {
     Ok(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Refuses to go on where a file is another one than before.
+/// Rejects files that have changed since the search began.
 pub(crate) fn same(before: &Files, now: &Files) -> Result<(), Stop> {
     let changed = now.iter().filter_map(|(path, now)| {
         let before = before.get(path).filter(|before| *before != now)?;

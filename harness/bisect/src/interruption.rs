@@ -2,7 +2,7 @@
 
 use engine::Stop;
 
-/// Returns the error of a search that was interrupted.
+/// Returns the stop of a search that was interrupted.
 pub(crate) fn interrupted(why: &str) -> Stop {
     Stop::no_verdict(format!(
         "{why}\nwhat was seen is kept; the same command with --resume goes on"

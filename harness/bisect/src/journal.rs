@@ -1,4 +1,4 @@
-//! The journal of a bisect: how it was begun, and every observation. It is all that a resume or a replay needs.
+//! The journal of a search: its header and every observation. It suffices to resume or replay the search.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -13,73 +13,68 @@ use crate::{
 };
 use engine::{Stop, evidence, stop::chain};
 
-/// The file in the evidence folder.
 pub(crate) const FILE: &str = "bisect.jsonl";
 
 const FORMAT: u32 = 1;
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "kebab-case")]
 pub(crate) enum Entry {
-    /// The first line.
     Begun(BisectHeader),
-    /// The time above which a run counts as slow, in seconds, measured at both ends.
-    Threshold { seconds: f64 },
-    /// A later command of the same bisect goes on, over another history or with another budget.
+    /// Time above which a run counts as slow, in seconds, measured at both ends.
+    Threshold {
+        seconds: f64,
+    },
+    /// Continuation by a later command with another history or budget.
     Placed(Placed),
-    /// An observation.
     Seen(PointObservation),
 }
 
-/// What a later command has, and where what was seen before is in its history.
+/// The history of a later command, with the new positions of the observed points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Placed {
-    /// Points from one end to the other, both included.
+    /// Number of points, both ends included.
     points: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     weights: Option<Vec<f64>>,
     budget: JournalBudget,
-    /// The place of each point that something was seen of; those that are no longer there have none.
+    /// Position of each observed point that is still in the history.
     places: BTreeMap<String, usize>,
 }
 
-/// What a bisect was asked to do. A journal is continued only by the same.
+/// The task of a search. A journal can only be continued with the same task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BisectHeader {
     pub(crate) format: u32,
     /// The trial with its faults, or the command.
     pub subject: String,
-    /// The axis with what else decides what a point is.
+    /// The axis and the other options that define a point.
     pub(crate) axis: String,
     /// Names of the two ends.
     pub(crate) good: String,
     pub(crate) bad: String,
-    /// Points from one to the other, both included.
+    /// Number of points, both ends included.
     pub points: usize,
-    /// Which failures count.
     pub(crate) regress: String,
-    /// The cost of obtaining a build, in runs.
+    /// Cost of obtaining a build, in runs.
     pub install_cost: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rate: Option<f64>,
-    /// The failure that is followed, where another search found it already.
+    /// Signature that an earlier search found and this one follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) followed: Option<String>,
-    /// Whether a fix was looked for: the good end is then the later one.
+    /// True if the search looks for a fix, so that the good end is the later one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) fix: bool,
-    /// What the program was.
     #[serde(default, skip_serializing_if = "Files::is_empty")]
     pub(crate) files: Files,
-    /// Prior weights of the points, where they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) weights: Option<Vec<f64>>,
-    /// May differ when a journal is continued.
+    /// Budget, which may change when a journal is continued.
     pub(crate) budget: JournalBudget,
 }
 
-/// The budget, in the journal's words.
+/// The budget as the journal stores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JournalBudget {
     pub(crate) runs: Option<u32>,
@@ -113,7 +108,6 @@ impl BisectHeader {
         }
     }
 
-    /// The search that this begins.
     pub(crate) fn state(&self) -> State {
         let mut setup = Setup::new(self.points - 1);
         if let Some(weights) = &self.weights {
@@ -127,12 +121,12 @@ impl BisectHeader {
     }
 
     fn same(&self, other: &BisectHeader) -> bool {
-        // Nights come and go; what was seen is kept by the names of the builds.
+        // Nightly builds appear and disappear; observations are identified by the names of the builds.
         let history = |begun: &BisectHeader| BisectHeader {
             points: 0,
             weights: None,
             budget: JournalBudget::default(),
-            // They are compared for themselves, and those of older journals are not known.
+            // Digests are compared separately, and older journals lack them.
             fix: false,
             files: Files::new(),
             ..begun.clone()
@@ -141,17 +135,16 @@ impl BisectHeader {
     }
 }
 
-/// A journal that was read.
-pub(crate) struct Past {
+pub(crate) struct PastSearch {
     pub(crate) begun: BisectHeader,
     pub(crate) threshold: Option<f64>,
     pub(crate) seen: Vec<PointObservation>,
-    /// Later commands, each with how many observations came before.
+    /// Continuations, each with the number of observations before it.
     placed: Vec<(usize, Placed)>,
 }
 
-impl Past {
-    /// Gives every observation the place that its build has now; those of builds that are no longer there are left out.
+impl PastSearch {
+    /// Moves every observation to the current position of its build, and reports builds that have left the history.
     fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>, report: Reporter<'_>) {
         let mut gone: Vec<&str> = Vec::new();
         for observation in &self.seen {
@@ -164,7 +157,6 @@ impl Past {
         place(&mut self.seen, position);
     }
 
-    /// The places of what was seen, in the history of a command.
     fn placed_in(&self, begun: &BisectHeader) -> Placed {
         let place =
             |observation: &PointObservation| (observation.label.clone(), build(&observation.event));
@@ -176,10 +168,11 @@ impl Past {
         }
     }
 
-    /// Makes the decisions of the journal again; afterwards all that was seen is in its last history.
+    /// Replays the decisions of the journal. Afterwards the observations have the positions of the last history.
     ///
     /// # Errors
-    /// A line that the search would not have asked for: the journal is of another version, or was edited.
+    /// Returns an error for an observation that the search would not have asked for: the journal was edited or is of
+    /// another version.
     pub(crate) fn decide_again(&mut self) -> Result<State, Stop> {
         let all = std::mem::take(&mut self.seen);
         let mut state = self.begun.state();
@@ -199,14 +192,13 @@ impl Past {
             state.observe(observation.event);
             self.seen.push(observation);
         }
-        // A command that was ended before it saw anything.
+        // A command may have ended before its first observation.
         for (_, now) in placed {
             state = self.listed_anew(now);
         }
         Ok(state)
     }
 
-    /// The same search as a later command goes on with it.
     fn listed_anew(&mut self, now: Placed) -> State {
         let Placed { points, weights, budget, places } = now;
         place(&mut self.seen, &|label| places.get(label).copied());
@@ -217,8 +209,9 @@ impl Past {
     }
 }
 
-impl Past {
-    /// Says which points an earlier command of this bisect left out and this one does not: what was decided without them stays.
+impl PastSearch {
+    /// Reports points that an earlier command of this search left out and this one does not. They stay left out,
+    /// because decisions were made without them.
     pub(crate) fn stays_left_out(&self, skipped: &[usize], report: Reporter<'_>) {
         for observation in &self.seen {
             let asked = matches!(observation.event, Event::Unusable { build, .. } if skipped.contains(&build));
@@ -229,14 +222,13 @@ impl Past {
     }
 }
 
-/// The point of an event.
 fn build(event: &Event) -> usize {
     let (Event::Installed { build, .. } | Event::Unusable { build, .. } | Event::Ran { build, .. }) =
         event;
     *build
 }
 
-/// Puts what was seen where its point is now; what has no place any more goes.
+/// Moves observations to the current positions of their points, and removes those without a position.
 fn place(seen: &mut Vec<PointObservation>, position: &dyn Fn(&str) -> Option<usize>) {
     seen.retain_mut(|observation| {
         let (Event::Installed { build, .. }
@@ -248,8 +240,8 @@ fn place(seen: &mut Vec<PointObservation>, position: &dyn Fn(&str) -> Option<usi
     });
 }
 
-/// Reads a journal; none where it is not there or its first line was not finished.
-pub(crate) fn read(path: &Path) -> Result<Option<Past>, Stop> {
+/// Reads a journal; none if the file is missing or its first line is incomplete.
+pub(crate) fn read(path: &Path) -> Result<Option<PastSearch>, Stop> {
     if !path.exists() {
         return Ok(None);
     }
@@ -270,7 +262,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Past>, Stop> {
             )));
         }
     };
-    let mut past = Past { begun, threshold: None, seen: Vec::new(), placed: Vec::new() };
+    let mut past = PastSearch { begun, threshold: None, seen: Vec::new(), placed: Vec::new() };
     for entry in entries {
         match entry {
             Entry::Begun(_) => {}
@@ -282,17 +274,14 @@ pub(crate) fn read(path: &Path) -> Result<Option<Past>, Stop> {
     Ok(Some(past))
 }
 
-/// What `--skip` says of a point.
 pub(crate) const LEFT_OUT: &str = "left out by --skip";
 
-/// A point that a person leaves out: nobody asked for it.
 pub(crate) fn left_out(point: usize, label: String) -> PointObservation {
     let event = Event::Unusable { build: point, seconds: 0.0 };
     let (signature, sha256) = Default::default();
     PointObservation { event, label, signature, why: LEFT_OUT.to_owned(), sha256 }
 }
 
-/// Whether an observation is what the search wanted next.
 fn asked(action: &Action, observation: &PointObservation) -> bool {
     match (action, observation.event) {
         (_, Event::Unusable { .. }) if observation.why == LEFT_OUT => true,
@@ -304,16 +293,14 @@ fn asked(action: &Action, observation: &PointObservation) -> bool {
     }
 }
 
-/// Opens the journal of a folder, new or to continue it.
-///
-/// What was seen is put where `position` says that its point is now.
+/// Opens a new journal, or continues one. `position` returns the current position of a point.
 pub(crate) fn open(
     folder: &Path,
     begun: &BisectHeader,
     resume: bool,
     position: &dyn Fn(&str) -> Option<usize>,
     report: Reporter<'_>,
-) -> Result<(Journal, Past), Stop> {
+) -> Result<(Journal, PastSearch), Stop> {
     let path = folder.join(FILE);
     evidence::make(folder)?;
     let past = read(&path)?;
@@ -351,17 +338,21 @@ pub(crate) fn open(
             if !same {
                 write(&mut journal, &Entry::Placed(past.placed_in(begun)))?;
             }
-            Past { begun: begun.clone(), ..past }
+            PastSearch { begun: begun.clone(), ..past }
         }
         None => {
             write(&mut journal, &Entry::Begun(begun.clone()))?;
-            Past { begun: begun.clone(), threshold: None, seen: Vec::new(), placed: Vec::new() }
+            PastSearch {
+                begun: begun.clone(),
+                threshold: None,
+                seen: Vec::new(),
+                placed: Vec::new(),
+            }
         }
     };
     Ok((journal, past))
 }
 
-/// Appends a line. What is not in the journal did not happen.
 pub(crate) fn write(journal: &mut Journal, entry: &Entry) -> Result<(), Stop> {
     journal.write(entry).map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
 }

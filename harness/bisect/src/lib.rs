@@ -1,16 +1,19 @@
-//! Bisects: the search along an axis for the point at which a trial or a command breaks.
+//! Bisects: searches along an axis for the point at which a trial or a command breaks.
 //!
 //! [`Bisection::prepare`] reads [`BisectOptions`]: the subject, the [`Axis`] with its points, the folder of the answer.
-//! [`Bisection::run`] then installs and runs points, in the order that the crate `search` asks for. Each observation is written
-//! to a journal before it counts, so that an interrupted search can be resumed and replayed.
+//! [`Bisection::run`] installs and runs points in the order that the crate `search` asks for. Each observation is
+//! written to a journal before it counts, so that an interrupted search can be resumed and replayed.
 //!
-//! Nothing here prints or reads a command line. A search reports [`BisectEvent`]s and stops when a `Cancel` says so.
+//! This crate neither prints nor reads a command line. A search reports [`BisectEvent`]s and stops when a `Cancel` is
+//! cancelled.
 //!
-//! Modules use each other in one direction: the kinds of axes, runs and their verdicts at the bottom; the axis, the journal and
-//! the subject above; then the workbench that carries out what the search asks for, the answer, and the search.
+//! Modules use each other in one direction. At the bottom are the kinds of axes, runs and their verdicts. Above them
+//! are the axis, the journal and the subject; then the workbench, which carries out the actions of the search; then the
+//! answer and the search.
 
 mod answer;
 mod axis;
+mod command_spec;
 mod cross;
 mod events;
 mod identity;
@@ -29,7 +32,6 @@ pub mod sentences;
 mod signature;
 mod subject;
 mod verdict;
-mod wanted;
 mod workbench;
 
 pub use self::search::{BisectResult, Bisection, RerunCommand};

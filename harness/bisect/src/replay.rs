@@ -10,11 +10,12 @@ use crate::{
     sentences::{self, Sentences},
 };
 
-/// Makes the decisions of a journal again, without running anything. Returns the observations and the answer as text, and the
-/// exit code of the search.
+/// Replays the decisions of a journal without running anything. Returns the observations and the answer as text, and
+/// the exit code of the search.
 ///
 /// # Errors
-/// A file that is not the journal of a search (usage), or one in which the search would have decided otherwise (no verdict).
+/// Returns a usage error for a file that is not the journal of a search, and no verdict for one in which the search
+/// would have decided otherwise.
 pub fn replay(path: &Path) -> Result<(String, u8), Stop> {
     let mut past = journal::read(path)?.ok_or_else(|| {
         Stop::usage(format!("error: `{}` is not the journal of a bisect", path.display()))

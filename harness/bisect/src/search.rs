@@ -1,5 +1,5 @@
-//! The search: from options to the point at which a trial breaks. What to do next is decided in the crate `search`; here it is
-//! done, written to a journal, and reported.
+//! Runs a search. The crate `search` decides which point comes next; this module prepares and runs it, writes the
+//! journal, and reports events.
 
 use std::{
     fs::File,
@@ -15,8 +15,9 @@ use engine::{
 };
 
 use crate::{
-    answer::Found,
+    answer::FinishedSearch,
     axis::Axis,
+    command_spec::CommandSpec,
     events::{BisectEvent, Reporter},
     identity,
     journal::{self, BisectHeader, JournalBudget},
@@ -27,12 +28,11 @@ use crate::{
     prefetch::NextBuild,
     subject::{self, Subject},
     verdict::Verdicts,
-    wanted::Wanted,
     workbench::Workbench,
 };
 
-/// Returns the command that searches between two points of an axis only, the good one first. The third argument are the points
-/// that are left out.
+/// Returns the command that searches between two points of an axis, the good one first. The third argument are the
+/// points that are left out.
 pub type RerunCommand<'a> = &'a dyn Fn(&Axis, &DeviceChoice, &[usize], (usize, usize)) -> String;
 
 /// A search that is ready to run.
@@ -50,21 +50,21 @@ pub struct Bisection<'a> {
 
 /// A finished search.
 pub struct BisectResult {
-    /// The answer for people.
+    /// Text of the answer.
     pub text: String,
-    /// Failures to write its files. The answer is complete without them.
+    /// Failures to write the files of the answer.
     pub problems: Vec<String>,
     /// The answer.
     pub answer: Answer,
-    /// The two builds, where the answer is between two.
+    /// The two builds of the answer, if it has two.
     pub nights: Option<Nights>,
 }
 
 impl<'a> Bisection<'a> {
-    /// Prepares a search. After a search between nights, `before` are the two that it found.
+    /// Prepares a search. `before` is the result of an earlier search over nightly builds.
     ///
     /// # Errors
-    /// Options that are not valid (usage), or a history that cannot be listed.
+    /// Returns a usage error for invalid options, and an error if the history cannot be listed.
     pub fn prepare(
         options: &'a BisectOptions,
         library: &'a CaseLibrary,
@@ -83,7 +83,7 @@ impl<'a> Bisection<'a> {
         let axis = axis(options, &subject, &gfx, before, cancel.flag())?;
         let case_name = match &subject {
             Subject::Trial { case, .. } => case.id.as_str(),
-            Subject::Command(Wanted { program: Some(program), .. }) => {
+            Subject::Command(CommandSpec { program: Some(program), .. }) => {
                 program.file_stem().and_then(|name| name.to_str()).unwrap_or("bisect")
             }
             Subject::Command(_) => "bisect",
@@ -106,10 +106,10 @@ impl<'a> Bisection<'a> {
         &self.begun
     }
 
-    /// Searches.
+    /// Runs the search.
     ///
     /// # Errors
-    /// Another search in the folder (usage), trouble of this machine, or a request to stop (no verdict).
+    /// Returns no verdict if another search uses the folder, the machine is at fault, or the search was cancelled.
     pub fn run(self, rerun: RerunCommand<'_>, report: Reporter<'_>) -> Result<BisectResult, Stop> {
         let Bisection { options, subject, axis, begun, folder, skipped, gfx, before, cancel } =
             self;
@@ -181,7 +181,7 @@ impl<'a> Bisection<'a> {
             }
             _ => Vec::new(),
         };
-        let found = Found {
+        let found = FinishedSearch {
             answer: &answer,
             state: &state,
             begun: &begun,
@@ -230,7 +230,7 @@ fn subject<'a>(
 ) -> Result<Subject<'a>, Stop> {
     let Some(wanted) = &options.case else { return command(options) };
     let selected = select(library, std::slice::from_ref(wanted))?;
-    // An axis of the case takes its values from the axis, so any trial that fits the other values will do.
+    // The axis replaces one of the case's values, so trials that differ only in that value are the same.
     let free = options.axis.as_deref().and_then(|axis| axis.split('=').next()).unwrap_or_default();
     let mut trials: Vec<_> = selected.iter().collect();
     if let Some(first) = trials.first().map(|s| (s.case.id.clone(), s.trial.clone())) {
@@ -255,7 +255,6 @@ fn subject<'a>(
     }
 }
 
-/// The command or the program that is bisected.
 fn command<'a>(options: &BisectOptions) -> Result<Subject<'a>, Stop> {
     let usage = |text: String| Stop::usage(format!("error: {text}"));
     let text = options.matching.as_ref().map(|text| regex::Regex::new(text)).transpose();
@@ -277,10 +276,9 @@ fn command<'a>(options: &BisectOptions) -> Result<Subject<'a>, Stop> {
         ));
     }
     let device = options.device_options.clone();
-    Ok(Subject::Command(Wanted { words: options.command.clone(), program, text, device }))
+    Ok(Subject::Command(CommandSpec { words: options.command.clone(), program, text, device }))
 }
 
-/// The Python package whose versions are searched, where they are.
 fn along_packages(options: &BisectOptions) -> Option<&str> {
     let named = options
         .axis
@@ -399,7 +397,7 @@ fn axis_name(place: &str, device: &str, options: &SessionOptions) -> String {
     name
 }
 
-/// One search at a time on a GPU; emulated devices do not disturb each other.
+/// Locks the GPU, because two searches on it would disturb each other.
 fn lock_device(options: &SessionOptions) -> Result<Option<File>, Stop> {
     if options.device != DeviceChoice::Gpu {
         return Ok(None);

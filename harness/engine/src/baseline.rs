@@ -1,5 +1,5 @@
-//! What somebody already knows of the trials of a run, in the files of deqp-runner: what fails, what fails now and then, what is
-//! not run. The forms: <https://gitlab.freedesktop.org/mesa/deqp-runner/-/blob/main/README.md>.
+//! Baselines: files that list expected failures, flaky trials and trials to skip, in the formats of
+//! [deqp-runner](https://gitlab.freedesktop.org/mesa/deqp-runner/-/blob/main/README.md).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,13 +14,12 @@ use report::{Record, count};
 
 use crate::{CaseLibrary, Selected, Stop, case_names, select};
 
-/// How a trial failed, in the words of deqp-runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Fail,
     Crash,
     Timeout,
-    /// In one way or another, and sometimes not.
+    /// Fails in several ways, or only sometimes.
     Flake,
 }
 
@@ -32,7 +31,7 @@ impl Status {
         ("Flake", Status::Flake),
     ];
 
-    /// None of what is no failure.
+    /// Returns the status of a failure; none for a result that is not a failure.
     fn of(kind: Kind) -> Option<Status> {
         match kind {
             Kind::Pass | Kind::Skip | Kind::NoVerdict => None,
@@ -53,7 +52,6 @@ impl Status {
     }
 }
 
-/// A line of a file.
 #[derive(Debug)]
 struct Place {
     file: String,
@@ -66,53 +64,51 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// A line that names trials.
 #[derive(Debug)]
 struct Names {
     regex: Regex,
-    /// A trial of that very name, whose `[` the expression takes for something else.
+    /// The trial whose id is exactly this line. Its `[` has another meaning in a regular expression.
     trial: Option<String>,
     place: Place,
 }
 
 impl Names {
-    /// Whether it names a trial.
     fn names(&self, id: &str) -> bool {
         self.trial.as_deref() == Some(id) || self.regex.is_match(id)
     }
 }
 
-/// The files that describe known results of trials, in the formats of deqp-runner.
+/// The files of a baseline, in the formats of deqp-runner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BaselineFiles {
-    /// Files with a line `TRIAL,STATUS` for each trial that is expected to fail.
+    /// Files with a line `TRIAL,STATUS` for each expected failure.
     pub fails: Vec<PathBuf>,
-    /// Files with a regular expression on each line, which names trials whose failures are expected.
+    /// Files with one regular expression per line. Failures of matching trials are expected.
     pub flakes: Vec<PathBuf>,
-    /// Files with a regular expression on each line, which names trials to leave out.
+    /// Files with one regular expression per line. Matching trials are left out.
     pub skips: Vec<PathBuf>,
 }
 
-/// What is known of the trials of a run.
+/// The expected results of a run's trials.
 #[derive(Debug, Default)]
 pub struct Baseline {
     fails: BTreeMap<String, (Status, Place)>,
     flakes: Vec<Names>,
     skips: Vec<Names>,
-    /// All files as they were read, for who compares two runs.
+    /// Text of all files, for comparing two runs.
     pub text: String,
-    /// Lines that name no trial of the library, in words. A skip is none of them: what it was to keep from running would run.
+    /// Warnings about lines that match no trial of the library. Such a line of a skip file is an error instead, because
+    /// the trial that it should skip would run.
     pub idle: Vec<String>,
 }
 
-/// Lines without a trial that are told one by one.
-const TOLD: usize = 10;
+const MAX_LISTED: usize = 10;
 
 impl Baseline {
-    /// Reads the files that are named, about the trials of this library.
+    /// Reads the files, for the trials of this library.
     ///
     /// # Errors
-    /// All mistakes, each with file, line and column.
+    /// Returns all mistakes, each with file, line and column.
     pub fn read(files: &BaselineFiles, library: &CaseLibrary) -> Result<Baseline, Stop> {
         let (mut baseline, mut problems) = (Baseline::default(), Vec::new());
         if [&files.fails, &files.flakes, &files.skips].iter().all(|files| files.is_empty()) {
@@ -160,7 +156,7 @@ impl Baseline {
         if problems.is_empty() { Ok(baseline) } else { Err(Stop::usage(problems.join("\n"))) }
     }
 
-    /// Lines that are regular expressions, or the very names of trials.
+    /// Reads lines that are regular expressions or exact ids of trials.
     fn expressions(
         &mut self,
         paths: &[PathBuf],
@@ -171,7 +167,7 @@ impl Baseline {
         for path in paths {
             for (place, line) in self.lines(path, problems) {
                 let trial = ids.contains(&line).then(|| line.clone());
-                // Values of an axis may make a name no expression: `[n=9-1]`.
+                // An id need not be a valid expression, for example `[n=9-1]`.
                 let alone = trial.as_ref().map(|trial| Regex::new(&regex::escape(trial)));
                 match Regex::new(&line).or_else(|error| alone.unwrap_or(Err(error))) {
                     Ok(regex) => all.push(Names { regex, trial, place }),
@@ -189,7 +185,7 @@ impl Baseline {
         all
     }
 
-    /// The lines of a file that say something.
+    /// Returns the lines of a file that are neither empty nor comments.
     fn lines(&mut self, path: &Path, problems: &mut Vec<String>) -> Vec<(Place, String)> {
         let file = path.display().to_string();
         let text = match fs::read_to_string(path) {
@@ -199,7 +195,7 @@ impl Baseline {
                 return Vec::new();
             }
         };
-        // Editors put a mark of the byte order in front, which is no part of the first name.
+        // Editors may write a byte order mark, which is not part of the first name.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let lines = (1..).zip(text.lines()).map(|(line, text)| (line, text.trim()));
         let lines = lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#'));
@@ -209,10 +205,10 @@ impl Baseline {
         lines
     }
 
-    /// Takes out what is not to be run, and says how much that is.
+    /// Removes skipped trials from the selection, and returns a note with their number.
     ///
     /// # Errors
-    /// Nothing is left.
+    /// Returns an error if no trial is left.
     pub fn without_skips(&self, selected: &mut Vec<Selected<'_>>) -> Result<Option<String>, Stop> {
         if self.skips.is_empty() {
             return Ok(None);
@@ -229,7 +225,7 @@ impl Baseline {
         Ok((left_out > 0).then(|| format!("{} left out by `--skips`", count(left_out, "trial"))))
     }
 
-    /// The verdict with what is known here. What a window of the case says comes first.
+    /// Applies the baseline to the verdict of a record. An expected failure of the case itself takes precedence.
     pub(crate) fn judge(&self, record: &mut Record) {
         if record.verdict.known.is_some() {
             return;
@@ -266,21 +262,21 @@ impl Baseline {
     }
 }
 
-/// What is told of lines, by their places, that name none of these trials.
+/// Returns messages about lines that match none of these trials.
 fn without_a_trial(level: &str, lines: &[(String, String)], ids: &BTreeSet<String>) -> Vec<String> {
-    let told = lines.iter().take(TOLD).map(|(place, line)| {
+    let told = lines.iter().take(MAX_LISTED).map(|(place, line)| {
         let help = case_names::nearest(line, ids.iter().map(String::as_str))
             .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
         format!("{level}: {place}: `{line}` names no trial of the library{help}")
     });
-    let more = match lines.len().saturating_sub(TOLD) {
+    let more = match lines.len().saturating_sub(MAX_LISTED) {
         0 => None,
         more => Some(format!("{level}: and {} that name no trial", count(more, "other line"))),
     };
     told.chain(more).collect()
 }
 
-/// The trial and status of a line. A name has commas, a status has none.
+/// Splits a line into trial and status. The id of a trial may contain commas, a status does not.
 fn status(line: &str) -> Result<(&str, Status), (usize, String)> {
     let words = || Status::ALL.map(|(word, _)| word).join(", ");
     let Some((name, word)) = line.rsplit_once(',') else {
@@ -295,8 +291,8 @@ fn status(line: &str) -> Result<(&str, Status), (usize, String)> {
     }
 }
 
-/// The trials that failed, as a baseline: `TRIAL,STATUS`, in the order of names. Those that failed in several ways, or passed
-/// besides, are flakes.
+/// Returns the failed trials as a baseline: lines `TRIAL,STATUS` in the order of ids. Trials that failed in several
+/// ways, or both passed and failed, get the status Flake.
 pub fn written(records: &[Record]) -> String {
     let mut trials: BTreeMap<&str, (usize, Vec<Status>)> = BTreeMap::new();
     for record in records {
@@ -318,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_trial_and_a_status() {
+    fn parses_trial_and_status() {
         assert_eq!(status("a/b[x=1,y=2],Crash"), Ok(("a/b[x=1,y=2]", Status::Crash)));
         assert_eq!(status("a/b, Flake"), Ok(("a/b", Status::Flake)));
         let (column, why) = status("a/b[x=1,y=2]").unwrap_err();
@@ -328,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_one_status_or_is_no_failure() {
+    fn only_failures_have_a_status() {
         for kind in Kind::ALL {
             assert_eq!(Status::of(kind).is_some(), kind.is_failure(), "{kind:?}");
         }

@@ -1,20 +1,16 @@
-//! What words name: cases, folders, patterns and values of trials, and what was perhaps meant where they name nothing.
+//! Parsing of selections, and suggestions for misspelt names.
 
 use std::collections::BTreeSet;
 
-/// What one word names.
 pub(crate) struct Named<'t> {
-    /// A case, a folder of them, or a pattern.
+    /// A case, a folder or a pattern.
     pub(crate) case: &'t str,
     /// Axes with the values that trials must have.
     pub(crate) values: Vec<(&'t str, &'t str)>,
 }
 
 impl<'t> Named<'t> {
-    /// Reads `copies/small-sizes[bytes=2]`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
+    /// Parses a selection, for example `copies/small-sizes[bytes=2]`.
     pub(crate) fn read(text: &'t str) -> Result<Self, String> {
         let Some((case, rest)) = text.split_once('[') else {
             return Ok(Named { case: text.trim_end_matches('/'), values: Vec::new() });
@@ -32,13 +28,12 @@ impl<'t> Named<'t> {
         Ok(Named { case, values })
     }
 
-    /// Whether a case is one of those.
     pub(crate) fn names(&self, id: &str) -> bool {
         names(self.case, id)
     }
 }
 
-/// The cases that selections name; none where there is no selection, or one of them names no case.
+/// Returns the selected cases; none if there is no selection or one of them matches no case.
 pub(crate) fn named_by<'i>(
     wanted: &[&str],
     ids: impl Iterator<Item = &'i String> + Clone,
@@ -53,7 +48,7 @@ pub(crate) fn named_by<'i>(
     (!named.is_empty()).then_some(named)
 }
 
-/// What somebody who wrote `word` perhaps meant, or else all that there is.
+/// Suggests the nearest name, or lists all names.
 pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
     match nearest(word, names.clone()) {
         Some(name) => format!("did you mean `{name}`?"),
@@ -61,7 +56,7 @@ pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> St
     }
 }
 
-/// The name that a word is most like, where one is like it at all.
+/// Returns the name with the least edit distance to a word, if it is at most 1 plus a quarter of the name's length.
 pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .map(|name| (strsim::damerau_levenshtein(word, name), name))
@@ -70,7 +65,6 @@ pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&
         .map(|(_, name)| name)
 }
 
-/// Whether a selection names a case: by id, by folder or by a pattern.
 fn names(selection: &str, id: &str) -> bool {
     if selection.contains('*') {
         return matches_pattern(selection, id);
@@ -78,7 +72,7 @@ fn names(selection: &str, id: &str) -> bool {
     id == selection || id.strip_prefix(selection).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// `*` stands for any text.
+/// Matches a text against a pattern in which `*` matches any text.
 fn matches_pattern(pattern: &str, text: &str) -> bool {
     let parts: Vec<&str> = pattern.split('*').collect();
     let (first, last) = (parts[0], parts[parts.len() - 1]);

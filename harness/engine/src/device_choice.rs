@@ -1,13 +1,13 @@
-//! What trials run on: the emulated device, or a GPU of this machine.
+//! The device for trials: the emulated device, or a GPU of this machine.
 
 use device::Arch;
 
-/// What stands under the HIP runtime.
+/// The device below the HIP runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceChoice {
     /// The emulated device of this architecture.
     Emulated(Arch),
-    /// The first AMD GPU of this machine.
+    /// A GPU of this machine.
     Gpu,
 }
 
@@ -17,7 +17,7 @@ impl DeviceChoice {
         if gpu_present() { DeviceChoice::Gpu } else { DeviceChoice::Emulated(arch) }
     }
 
-    /// The architecture that device 0 must have; none on a GPU, whose own word is taken.
+    /// Returns the architecture that device 0 must have; none on a GPU, whose own report is used.
     pub(crate) fn gfx(&self) -> Option<&'static str> {
         match self {
             DeviceChoice::Emulated(arch) => Some(arch.name()),
@@ -26,7 +26,7 @@ impl DeviceChoice {
     }
 }
 
-/// Whether the kernel driver offers an AMD GPU for compute to this user.
+/// Returns true if this user can open the driver's device file for compute.
 fn gpu_present() -> bool {
     std::fs::OpenOptions::new().read(true).write(true).open("/dev/kfd").is_ok()
 }

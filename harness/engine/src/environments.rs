@@ -1,4 +1,4 @@
-//! Environments of Python packages that the user asked for: made by Python's own venv and pip, each in a folder that says whose it is.
+//! Environments of Python packages, made by Python's own venv and pip, each in a folder with a mark.
 
 use std::{
     fs::{self, File},
@@ -21,10 +21,10 @@ use crate::{
     which,
 };
 
-/// Beside what an environment holds: it is ours, and may be removed.
+/// File that marks a folder as an environment of rocrepro, which may be removed.
 const MARK: &str = "rocrepro-environment.json";
 
-/// What was installed, as pip reads it.
+/// File with the installed packages, in pip's format.
 const LOCK: &str = "requirements.txt";
 
 /// All environments of this user.
@@ -37,21 +37,19 @@ pub struct PythonEnvironment {
     /// The name that the user gave it.
     pub name: String,
     folder: PathBuf,
-    /// Its content, as the mark in its folder says.
+    /// The mark of the folder.
     pub mark: EnvironmentMark,
 }
 
-/// The file that marks a folder as an environment of rocrepro.
+/// The content of the file that marks a folder as an environment of rocrepro.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentMark {
-    /// What made it.
     made_by: String,
-    /// The Python, as it was named.
     python: PathBuf,
-    /// What was asked for.
+    /// Requested packages.
     pub packages: Vec<String>,
-    /// Whether all of that was installed.
+    /// True if all packages were installed.
     whole: bool,
 }
 
@@ -59,12 +57,11 @@ impl Environments {
     /// Returns the environments of this user.
     ///
     /// # Errors
-    /// No folder for caches.
+    /// Returns a usage error without a cache folder.
     pub fn open() -> Result<Self, Stop> {
         Ok(Self { folder: cache::folder()?.join("environments") })
     }
 
-    /// The folder of a name.
     fn folder(&self, name: &str) -> Result<PathBuf, Stop> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if name.is_empty() || name.starts_with(['.', '-']) || !name.bytes().all(plain) {
@@ -75,7 +72,7 @@ impl Environments {
         Ok(self.folder.join(name))
     }
 
-    /// The environment of a name, whole.
+    /// Returns the complete environment of a name.
     pub fn whole(&self, name: &str) -> Result<PythonEnvironment, Stop> {
         let found = self.find(name)?;
         if found.mark.whole {
@@ -99,7 +96,7 @@ impl Environments {
         })
     }
 
-    /// All, in the order of their names.
+    /// Returns all environments in the order of their names.
     pub fn all(&self) -> Vec<PythonEnvironment> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut all: Vec<_> = entries.filter_map(|entry| read(&entry.path())).collect();
@@ -107,7 +104,7 @@ impl Environments {
         all
     }
 
-    /// Makes one, or nothing. What a process left that was killed meanwhile is removed first.
+    /// Creates an environment. Removes an incomplete one of a killed process first, and its own after a failure.
     pub fn create(
         &self,
         name: &str,
@@ -131,18 +128,18 @@ impl Environments {
             }
             done => done.map_err(|e| cannot("create", &e))?,
         }
-        // The kernel lets go of it however this process ends.
+        // The kernel releases the lock when this process ends.
         let _lock = locked_folder(&folder).map_err(|e| cannot("lock", &e))?;
         let made = fill(&folder, &python, packages);
         if made.is_err() {
-            // Why it failed counts, and not that it could not be removed.
+            // The first error matters, so an error of the removal is ignored.
             let _ = self.remove(name);
         }
         made?;
         self.whole(name)
     }
 
-    /// Removes what a process that made an environment left when it was killed.
+    /// Removes an incomplete environment of a killed process.
     fn remove_unfinished(
         &self,
         name: &str,
@@ -167,10 +164,10 @@ impl Environments {
             }
         }
     }
-    /// Removes one, which must have our mark.
+    /// Removes an environment.
     pub fn remove(&self, name: &str) -> Result<(), Stop> {
         let environment = self.find(name)?;
-        // Out of the way in one step; a name with a dot is nobody's.
+        // One rename hides the folder. Names with a leading dot are not environments.
         let gone = self.folder.join(format!(".{name}.{}", std::process::id()));
         fs::rename(&environment.folder, &gone).and_then(|()| fs::remove_dir_all(&gone)).map_err(
             |error| {
@@ -184,30 +181,30 @@ impl Environments {
 }
 
 impl EnvironmentMark {
-    /// Returns true if everything that was asked for was installed.
+    /// Returns true if all requested packages were installed.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
 }
 
 impl PythonEnvironment {
-    /// What was installed: each package with its version and the hash of its file.
+    /// Returns the installed packages, each with its version and the hash of its file.
     pub fn lock(&self) -> String {
         fs::read_to_string(self.folder.join(LOCK)).unwrap_or_default()
     }
 
-    /// The folder of the virtual environment itself.
+    /// Returns the folder of the virtual environment.
     pub fn venv(&self) -> PathBuf {
         self.folder.join("venv")
     }
 
-    /// What is to be said of one that is not whole.
+    /// Returns a note about an incomplete environment; empty for a complete one.
     pub fn doubt(&self) -> &'static str {
         if self.mark.whole { "" } else { "  (not finished)" }
     }
 }
 
-/// One spelling for the names that PyPI takes for the same (PEP 503).
+/// Returns the normal form of a package name (PEP 503).
 pub fn normal(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
@@ -227,18 +224,16 @@ fn write_mark(folder: &Path, mark: &EnvironmentMark) -> io::Result<()> {
     atomic::write(&folder.join(MARK), serde_json::to_string_pretty(mark)? + "\n")
 }
 
-/// Locks the folder of an environment for as long as it is being made.
 fn locked_folder(folder: &Path) -> Result<File, Errno> {
     let open = File::open(folder);
     let file = open.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        // A file system without locks.
+        // The file system has no locks.
         Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(file),
         Err(error) => Err(error),
     }
 }
 
-/// Makes an environment in its folder.
 fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), Stop> {
     let cannot = |what: &str, error: &dyn std::error::Error| {
         Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
@@ -264,8 +259,7 @@ fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), Stop> {
     write_mark(folder, &mark).map_err(|e| cannot("mark", &e))
 }
 
-/// Runs a tool that makes a part of it. What the tool has to say goes to standard error.
-/// The largest file that pip may write, which bounds each of its downloads. The largest wheel of PyTorch for ROCm has 5 GB.
+/// Largest file that pip may write, which limits each download. The largest wheel of PyTorch for ROCm has 5 GB.
 const LARGEST_FILE: u64 = 16 << 30;
 
 fn run(command: &mut Command) -> Result<(), Stop> {
@@ -274,7 +268,7 @@ fn run(command: &mut Command) -> Result<(), Stop> {
         |limit: Option<u64>| Some(limit.map_or(LARGEST_FILE, |limit| limit.min(LARGEST_FILE)));
     let before = getrlimit(Resource::Fsize);
     let bound = Rlimit { current: most(before.current), maximum: most(before.maximum) };
-    // SAFETY: it makes one system call, which is allowed between fork and exec.
+    // SAFETY: the closure makes one system call, which is allowed between fork and exec.
     unsafe { command.pre_exec(move || Ok(setrlimit(Resource::Fsize, bound)?)) };
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
     match status {
@@ -284,7 +278,8 @@ fn run(command: &mut Command) -> Result<(), Stop> {
     }
 }
 
-/// The lock, out of pip's report ("Installation Report" in pip's reference): each package with the hash of the file that it came from.
+/// Converts pip's report ("Installation Report" in pip's reference) to a lock file: each package with the hash of its
+/// file.
 fn locked(report: &[u8]) -> Result<String, String> {
     let report: serde_json::Value = serde_json::from_slice(report).map_err(|e| e.to_string())?;
     let packages = report["install"].as_array().ok_or("no list of packages")?;
@@ -317,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pip_installed_is_locked_by_hash() {
+    fn converts_pip_reports_to_locks() {
         let report = br#"{"version":"1","install":[
             {"download_info":{"url":"https://x/b.whl","archive_info":{"hashes":{"sha256":"bb"}}},"is_direct":false,"metadata":{"name":"b","version":"2.0"}},
             {"download_info":{"url":"file:///a.whl","archive_info":{"hashes":{"sha256":"aa"}}},"is_direct":true,"metadata":{"name":"a","version":"1"}}]}"#;
@@ -337,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_marked_is_removed() {
+    fn removes_only_marked_environments() {
         let folder = tempfile::tempdir().unwrap();
         let all = Environments { folder: folder.path().to_owned() };
         let make = |name: &str, mark: bool| {

@@ -1,4 +1,4 @@
-//! Events that operations of the engine report while they run. The engine prints nothing; the command formats them.
+//! Events that operations report while they run. The command formats them.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -19,7 +19,7 @@ pub enum EngineEvent<'a> {
     FetchEnded,
     /// A build of a configured source is being fetched or removed.
     Build(stacks::BuildEvent<'a>),
-    /// An environment that a killed process left incomplete is made again.
+    /// An environment that a killed process left incomplete is created again.
     EnvironmentRemade {
         /// The folder of the environment.
         folder: &'a Path,
@@ -63,9 +63,9 @@ pub enum EngineEvent<'a> {
     },
     /// A trial of the batch begins.
     TrialBegins {
-        /// The number of the trial in the run.
+        /// Number of the trial in the run.
         number: u64,
-        /// The id of the trial.
+        /// Id of the trial.
         trial: &'a str,
     },
     /// A trial of the batch has ended.
@@ -75,7 +75,7 @@ pub enum EngineEvent<'a> {
     },
     /// One more trial of the batch needs no further work.
     TrialOver {
-        /// The id of the trial; none where it did not run.
+        /// Id of the trial; none if it did not run.
         trial: Option<&'a str>,
     },
     /// The batch is over.
@@ -84,19 +84,19 @@ pub enum EngineEvent<'a> {
     GpuLeftOut {
         /// The GPU.
         name: &'a str,
-        /// The reason.
+        /// Reason.
         why: &'a str,
     },
     /// The health check does not pass on this stack, so it cannot detect a broken GPU.
     HealthCheckFails {
-        /// The reason.
+        /// Reason.
         why: &'a str,
     },
     /// The recovery command has ended.
     Recovered {
         /// The command as one line.
         command: &'a str,
-        /// The end, such as an exit code.
+        /// The end, for example an exit code.
         ended: &'a str,
         /// The standard error.
         stderr: &'a str,
@@ -109,7 +109,7 @@ pub trait EventSink: Send + Sync {
     fn event(&self, event: EngineEvent<'_>);
 }
 
-/// The receiver that an operation reports to; by default events are dropped.
+/// A handle of the receiver; the default handle drops events.
 #[derive(Clone, Default)]
 pub struct Reporting(Option<Arc<dyn EventSink>>);
 

@@ -1,11 +1,12 @@
-//! Whether the GPU still works after a trial that may have broken it.
+//! The health check: detects a GPU that stopped working after a trial.
 //!
-//! After each failure a trial that passed on this stack before, the health check, runs in a process of its own. Where it does not pass, the trial before it is the suspect,
-//! and no further one runs: it would wait for nothing, and its failure would be put down to ROCm. What is known stands in a file of the
-//! cache beside the lock by which trials take turns, so that every process reads it, also those that `cargo nextest` starts for
-//! each trial and one that was killed in between.
+//! After each failure the health check, a trial that passed on this stack before, runs in a process of its own. If it
+//! fails, the trial before it becomes the suspect and no further trial runs, because it would wait in vain and its
+//! failure would be blame on ROCm. The state is kept in a file of the cache, next to the locks of the GPU. Every
+//! process reads it: `cargo nextest` starts one per trial, and a run may be killed between a failure and its health
+//! check.
 
-mod turn;
+mod gpu_turn;
 
 use std::{
     collections::BTreeMap,
@@ -19,18 +20,17 @@ use judge::{End, Kind};
 use report::Record;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::turn::Gated;
+pub(crate) use self::gpu_turn::Gated;
 use crate::{hardware::HARDWARE, processes::Stuck};
 
-/// The outcome of a trial that was not run because the GPU does not work.
 pub(crate) const BROKEN: &str = "gpu-broken";
 
-/// Its signature.
+/// Returns the signature of a trial that was not run because the GPU does not work.
 pub(crate) fn broken() -> String {
     format!("no-verdict:{BROKEN}")
 }
 
-/// How a trial ended after which the GPU may not work any more.
+/// Returns the end of a trial after which the GPU may not work; none if the trial cannot have broken it.
 pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     let by_itself = matches!(record.exit, End::Exited(_) | End::NotStarted(_));
     let lost = record.outcome.kind == Kind::NoVerdict && !by_itself;
@@ -38,10 +38,9 @@ pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     (record.outcome.kind.is_failure() || lost || hardware).then(|| record.outcome.summary.clone())
 }
 
-/// How long a GPU that failed the health check is left alone before it is asked again.
-const LEFT_ALONE: Duration = Duration::from_secs(600);
+/// Time after a failed health check during which the GPU is not checked again.
+const RECHECK_AFTER: Duration = Duration::from_secs(600);
 
-/// The trial that always passes, as a case.
 pub(crate) struct Check {
     pub(crate) case: Case,
     pub(crate) trial: Trial,
@@ -49,7 +48,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// None where the case cannot be read, which a test excludes.
+    /// Returns the health check; none if its case cannot be parsed, which a test excludes.
     pub(crate) fn new() -> Option<Check> {
         let case = Case::parse("rocrepro/health-check", include_str!("health/check.yaml")).ok()?;
         let trial = case.trials().into_iter().next()?;
@@ -58,13 +57,11 @@ impl Check {
     }
 }
 
-/// What came of a health check.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Checked {
     Passed,
-    /// And why not.
     Failed(String),
-    /// The run was cancelled, or the machine did not let it run.
+    /// The run was cancelled, or the machine prevented the check.
     NotRun,
 }
 
@@ -73,12 +70,12 @@ pub(crate) enum Checked {
 pub(crate) struct Suspect {
     pub(crate) trial: String,
     pub(crate) run: String,
-    /// How it ended.
     pub(crate) ended: String,
-    /// Of a health check that failed after it; none where none was made yet.
+    /// The failed health check after the trial; none if no check was made yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed: Option<Failed>,
-    /// Whether it is one for a process that stays alone: on its stack the health check does not pass anyway.
+    /// True if the health check fails on this stack anyway, so that only a process that cannot be killed makes the GPU
+    /// unusable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unwatched: bool,
 }
@@ -95,7 +92,6 @@ impl Suspect {
         Suspect { trial, run, ended, failed: None, unwatched: false }
     }
 
-    /// Why nothing runs, for people.
     fn broken(&self, why: &str) -> String {
         let Suspect { trial, run, ended, .. } = self;
         if trial.is_empty() {
@@ -107,22 +103,22 @@ impl Suspect {
     }
 }
 
-/// What is known of the GPU since the machine was started.
+/// The state of the GPU since the machine was started.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Known {
     boot: String,
-    /// For each stack, by its folder, why the health check did not pass on it at first; none where it passed.
+    /// Per stack, by its folder, the reason why its first health check failed; none if it passed.
     stacks: BTreeMap<String, Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     suspect: Option<Suspect>,
-    /// Processes of trials that could not be killed. Nobody knows what they still do on the GPU.
+    /// Processes of trials that could not be killed and may still use the GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     stuck: Vec<Stuck>,
 }
 
 impl Known {
-    /// Makes a health check, but not beside a process that stays: it would prove nothing, nor would one after a command that was to
-    /// mend the GPU.
+    /// Makes a health check. While a process that could not be killed exists, the check counts as failed, because its
+    /// result would prove nothing.
     fn checked(&mut self, check: &mut dyn FnMut() -> Checked) -> Checked {
         self.stuck.retain(Stuck::is_there);
         match self.stuck.first() {
@@ -134,30 +130,29 @@ impl Known {
     }
 }
 
-/// Whether a trial may run.
+/// The decision whether a trial may run.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Gate {
     Open,
-    /// For the first time since the machine was started the health check ran on this stack, and did not pass.
+    /// The first health check on this stack since the machine was started failed for this reason.
     Unwatched(String),
     Closed(String),
 }
 
-/// What a health check after a trial said.
 #[derive(Debug, PartialEq)]
 pub(crate) enum After {
     Works,
-    /// The command that somebody named for this was run.
+    /// The GPU works again after the recovery command.
     Recovered(String),
     Broken(String),
-    /// It has never passed on this stack, or could not run.
+    /// The check has never passed on this stack, or could not run.
     Unknown,
 }
 
-/// The memory of it, of whoever has the turn on the GPU.
+/// The stored state of one GPU. Its user must hold the locks of the GPU.
 pub(crate) struct Health {
     file: PathBuf,
-    /// The kernel's id of the time since the machine was started: with a new one, nothing is known.
+    /// The kernel's boot id. After a restart of the machine the stored state is ignored.
     boot: String,
     stack: String,
 }
@@ -180,20 +175,17 @@ impl Health {
         atomic::write(&self.file, serde_json::to_vec(known)?)
     }
 
-    /// Whether a health check is due before the next trial, for which nobody else may use the GPU.
+    /// Returns true if a health check, which needs exclusive use of the GPU, is due before the next trial.
     pub(crate) fn is_due(&self, now: SystemTime) -> bool {
         let known = self.known();
         match &known.suspect {
             None => !known.stacks.contains_key(&self.stack),
-            Some(suspect) => !known.stuck.is_empty() || suspect.left_alone(now).is_none(),
+            Some(suspect) => !known.stuck.is_empty() || suspect.recent_failure(now).is_none(),
         }
     }
 
-    /// Asks before a trial. Whoever was killed between a failure and its health check has left that to the next. `recover` runs the
-    /// command that is to mend the GPU, as in [`Health::after`].
-    ///
-    /// # Errors
-    /// A file that cannot be written.
+    /// Decides before a trial whether it may run. Makes the health check that a killed run left pending. `recover` runs
+    /// the recovery command, see [`Health::after`].
     pub(crate) fn before(
         &self,
         now: SystemTime,
@@ -216,7 +208,7 @@ impl Health {
         };
         let mut recovered = None;
         if known.stuck.is_empty()
-            && let Some((failed, left)) = suspect.left_alone(now)
+            && let Some((failed, left)) = suspect.recent_failure(now)
         {
             recovered = recover();
             if recovered.is_none() {
@@ -232,8 +224,8 @@ impl Health {
         })
     }
 
-    /// Makes a health check after `suspect`, and another where it did not pass and somebody named a command for that, which may have
-    /// `recovered` the GPU before.
+    /// Makes a health check after `suspect`. If it fails, runs the recovery command and checks again, unless the
+    /// command has already `recovered` the GPU.
     fn look(
         &self,
         now: SystemTime,
@@ -275,33 +267,28 @@ impl Health {
         }
     }
 
-    /// Remembers, before all else, that a trial may have broken the GPU, and its processes that could not be killed. Whether anybody
-    /// will look: not on a stack on which the health check fails anyway.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
+    /// Stores that a trial may have broken the GPU, with its processes that could not be killed. Returns true if a
+    /// health check should follow; it should not on a stack on which the check fails anyway.
     pub(crate) fn suspect(&self, suspect: &Suspect, stuck: Vec<Stuck>) -> io::Result<bool> {
         let mut known = self.known();
         let unwatched = known.stacks.get(&self.stack) != Some(&None);
         if unwatched && stuck.is_empty() {
             return Ok(false);
         }
-        // The first of several is the one to blame.
+        // The first of several suspects is the one to blame.
         known.suspect.get_or_insert_with(|| Suspect { unwatched, ..suspect.clone() });
         known.stuck.extend(stuck);
         self.keep(&known)?;
         Ok(true)
     }
 
-    /// Whether the health check passes on this stack; none where nobody knows.
+    /// Returns whether the health check passes on this stack; none if it was not made.
     pub(crate) fn passes(&self) -> Option<bool> {
         Some(self.known().stacks.get(&self.stack)?.is_none())
     }
 
-    /// Remembers that the health check, which does not pass on this GPU, does on `another` with the same stack, and says so.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
+    /// Stores that the GPU is broken: the health check fails on it, but passes on `another` with the same stack.
+    /// Returns the reason.
     pub(crate) fn is_the_gpu(&self, now: SystemTime, another: &str) -> io::Result<String> {
         let mut known = self.known();
         let why = known.stacks.remove(&self.stack).flatten().unwrap_or_default();
@@ -315,11 +302,8 @@ impl Health {
         Ok(told)
     }
 
-    /// Asks after a trial that [`Health::suspect`] was told of. `recover` runs the command that is to mend the GPU and says what
-    /// came of it; none where nobody named one.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
+    /// Makes the health check after a suspect was stored. `recover` runs the recovery command and describes its end; it
+    /// returns none without a command.
     pub(crate) fn after(
         &self,
         now: SystemTime,
@@ -327,17 +311,17 @@ impl Health {
         recover: &mut dyn FnMut() -> Option<String>,
     ) -> io::Result<After> {
         let mut known = self.known();
-        // Somebody else has looked meanwhile.
+        // Another process made the check meanwhile.
         let Some(suspect) = known.suspect.take() else { return Ok(After::Works) };
         self.look(now, known, suspect, None, check, recover)
     }
 }
 
 impl Suspect {
-    /// A health check that failed so lately that another would only wait, and in how many seconds one is due.
-    fn left_alone(&self, now: SystemTime) -> Option<(&Failed, u64)> {
+    /// Returns the last failed health check if it is too recent to repeat, with the seconds until the next one.
+    fn recent_failure(&self, now: SystemTime) -> Option<(&Failed, u64)> {
         let failed = self.failed.as_ref()?;
-        let left = LEFT_ALONE.as_secs().checked_sub(seconds(now).abs_diff(failed.at))?;
+        let left = RECHECK_AFTER.as_secs().checked_sub(seconds(now).abs_diff(failed.at))?;
         (left > 0).then_some((failed, left))
     }
 }

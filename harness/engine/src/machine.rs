@@ -1,4 +1,5 @@
-//! What this machine does to trials: whether it is able to run them at all, whether it lets them write, whose turn it is.
+//! Influences of this machine on trials: whether it can run them, whether it may_begin them write, and the locks by which
+//! they take turns.
 
 mod crowd;
 
@@ -17,15 +18,16 @@ use supervise::Cancel;
 
 use crate::DeviceChoice;
 
-/// Below this many free bytes or files a trial's failure is put down to the full disk: HIP's compiler writes some hundred KiB for
-/// each kernel, in a few files.
+/// Least free space and number of free files. HIP's compiler writes some hundred KiB for each kernel, in a few files. A
+/// trial that fails with less gets no verdict.
 const LEAST_BYTES: u64 = 4 << 20;
 const LEAST_FILES: u64 = 64;
 
-/// Between two looks at a lock that somebody has.
-pub(crate) const A_MOMENT: Duration = Duration::from_millis(5);
+/// Time between two attempts to take a lock.
+pub(crate) const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Why a trial may have failed because of the machine: a folder that its worker writes to is in a bad state, or threads are short.
+/// Returns trouble of the machine that may explain a failed trial: a folder that its worker cannot write to, or a lack
+/// of threads.
 pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
     let of_folders = folders.iter().find_map(|folder| {
         let at = folder.display();
@@ -49,16 +51,15 @@ pub(crate) fn is_noexec(folder: &Path) -> bool {
     statvfs(folder).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOEXEC))
 }
 
-/// What the machine may have done to a trial.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Trouble {
-    /// Of a trial that came to nothing because of it.
+    /// Signature of the trial.
     pub(crate) signature: &'static str,
-    /// In words.
     pub(crate) why: String,
 }
 
-/// What is left in a file system, where that is too little. One that does not count its files has no end of them.
+/// Returns the free space or number of free files if it is too low. File systems that do not count files report 0
+/// files.
 fn left(system: &StatVfs) -> Option<String> {
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     if free < LEAST_BYTES {
@@ -68,16 +69,15 @@ fn left(system: &StatVfs) -> Option<String> {
         .then(|| format!("{} files more", system.f_favail))
 }
 
-/// The stacks whose runtime has started in a worker of this process, each with the kind of device.
+/// Stacks whose runtime has started in a worker of this process, with true for a GPU.
 static STARTED: Mutex<BTreeSet<(bool, PathBuf)>> = Mutex::new(BTreeSet::new());
 
-/// Remembers that a stack's runtime has started on the device.
 pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
     let key = (*device == DeviceChoice::Gpu, root.to_owned());
     STARTED.lock().insert(key);
 }
 
-/// What is known of this machine, with this stack and device.
+/// Returns whether a runtime is known to start on this machine.
 pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
     let gpu = *device == DeviceChoice::Gpu;
     let started = STARTED.lock();
@@ -90,24 +90,21 @@ pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
     }
 }
 
-/// The kernel's id of the time since the machine was started.
+/// Returns the kernel's boot id, which changes when the machine restarts.
 pub fn boot() -> String {
-    // This process sees no other one.
+    // The boot id cannot change during a process.
     static BOOT: OnceLock<String> = OnceLock::new();
     let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     BOOT.get_or_init(|| read().trim().to_owned()).clone()
 }
 
-/// Locks on files, alone or beside others that are not alone; they end when this is dropped, and however this process ends.
+/// Shared or exclusive locks on files. The kernel releases them when this is dropped or the process ends.
 pub(crate) struct Locks(
     #[allow(dead_code, reason = "that they are open is what counts")] Vec<File>,
 );
 
-/// Locks files in their order, whatever process of this user has them: `cargo nextest` starts one for each trial. None where somebody has
-/// one of them and nobody is to wait, or where the run was cancelled meanwhile.
-///
-/// # Errors
-/// A file that cannot be made.
+/// Locks files in their order, against other processes too: `cargo nextest` starts one per trial. Returns none if a
+/// lock is taken and there is no `wait`, or if the run was cancelled.
 pub(crate) fn lock(
     files: &[PathBuf],
     alone: bool,
@@ -129,7 +126,7 @@ pub(crate) fn lock(
             if wait.is_none_or(Cancel::is_cancelled) {
                 return Ok(None);
             }
-            std::thread::sleep(A_MOMENT);
+            std::thread::sleep(LOCK_POLL_INTERVAL);
         }
         locks.push(lock);
     }
@@ -142,20 +139,20 @@ mod tests {
     use device::Arch;
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_trouble() {
+    fn reports_folders_that_cannot_be_written() {
         let folder = tempfile::tempdir().unwrap();
         let there = folder.path().to_owned();
         assert_eq!(trouble(std::slice::from_ref(&there)), None);
         let gone = folder.path().join("gone");
         let told = trouble(&[there, gone]).unwrap().why;
         assert!(told.contains("gone`, which the worker writes to, is gone"), "{told}");
-        // The kernel lets nobody write here, root neither.
+        // The kernel may_begin no user write here, not even root.
         let told = trouble(&["/proc/self/task".into()]).unwrap().why;
         assert!(told.contains("/proc/self/task"), "{told}");
     }
 
     #[test]
-    fn too_little_space_is_told() {
+    fn reports_too_little_space() {
         let of = |bytes: u64, files: u64, free: u64| {
             let mut system = statvfs("/").unwrap();
             (system.f_frsize, system.f_bavail) = (1, bytes);
@@ -169,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_says_something_of_its_own_kind_of_device() {
+    fn started_runtimes_are_kept_per_kind_of_device() {
         let emulated = DeviceChoice::Emulated(Arch::Gfx1151);
         let (a, b) = (Path::new("/a stack of this test"), Path::new("/another stack"));
         has_started(a, &emulated);
@@ -180,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_to_be_alone_waits_for_all_others() {
+    fn exclusive_lock_waits_for_shared_ones() {
         let folder = tempfile::tempdir().unwrap();
         let file = [folder.path().join("turn")];
         let cancel = Cancel::new().unwrap();
@@ -205,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_taken_one_after_the_other() {
+    fn exclusive_locks_are_taken_in_turn() {
         let folder = tempfile::tempdir().unwrap();
         let file = [folder.path().join("turn")];
         let cancel = Cancel::new().unwrap();
         let first = lock(&file, true, Some(&cancel)).unwrap();
         assert!(first.is_some());
-        // Nobody waits who does not want to.
+        // Without `wait` the call returns at once.
         assert!(lock(&file, true, None).unwrap().is_none());
         let second = std::thread::scope(|scope| {
             let second = scope.spawn(|| lock(&file, true, Some(&cancel)).unwrap().is_some());
@@ -227,9 +224,9 @@ mod tests {
         drop(held);
     }
 
-    /// Of several locks, who waits keeps those that he has: whoever comes later for one of them waits for him.
+    /// A waiter for several locks keeps those that it has, so that later waiters cannot overtake it.
     #[test]
-    fn who_needs_all_is_not_passed_over() {
+    fn exclusive_waiter_is_not_overtaken() {
         let folder = tempfile::tempdir().unwrap();
         let files = ["a", "b"].map(|name| folder.path().join(name));
         let cancel = Cancel::new().unwrap();

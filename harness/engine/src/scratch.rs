@@ -1,8 +1,7 @@
-//! The folder for what trials leave behind, and whether there is space for it.
+//! The folder for files of trials, with a check that space is left.
 //!
-//! Runs have their folders in one that holds nothing else, below the system's place for temporary files. A folder of a run
-//! has a [mark](mark::Mark) inside, and nothing that is in a folder without one is ever removed, whatever it is called and wherever
-//! it stands.
+//! The folders of all runs are in one folder below the system's temporary folder. The folder of a run contains a
+//! [mark](mark::Mark). Nothing in a folder without a mark is ever removed.
 
 mod mark;
 mod remove_tree;
@@ -26,7 +25,7 @@ use self::{mark::Mark, remove_tree::remove_tree};
 
 use crate::{FailedOperation, FailureClass};
 
-/// The failure to make the folder of temporary files of a run.
+/// The failure to create the temporary folder of a run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub(crate) enum ScratchError {
@@ -36,7 +35,7 @@ pub(crate) enum ScratchError {
         base.display()
     )]
     NotCreated {
-        /// The place for temporary files.
+        /// The system's temporary folder.
         base: PathBuf,
         /// The cause.
         error: io::Error,
@@ -52,43 +51,40 @@ impl FailedOperation for ScratchError {
     }
 }
 
-/// Below this many free bytes a trial's failure is put down to the full disk: HIP's compiler writes some
-/// hundred KiB for each kernel.
+/// Least free space in bytes. HIP's compiler writes some hundred KiB for each kernel. A trial that fails with less gets
+/// no verdict.
 const LEAST: u64 = 4 << 20;
 
-/// How the name of a run's folder begins.
 const PREFIX: &str = "run-";
 
-/// The folder of one run. It goes when this is dropped.
+/// The folder of one run, which is removed when this is dropped.
 pub struct Scratch {
     folder: PathBuf,
-    /// Says to other runs that this one lives, also to those that cannot see its process; the kernel lets go of it however
-    /// this process ends.
+    /// Shows other runs, including those that cannot see this process, that this run is alive. The kernel releases the
+    /// lock when the process ends.
     _lock: File,
 }
 
 impl Scratch {
-    /// Makes a folder for one trial.
+    /// Creates a folder for one trial.
     ///
     /// # Errors
-    /// What the file system refuses.
+    /// Returns an error of the file system.
     pub fn trial(&self) -> io::Result<TrialFolder> {
         let folder = tempfile::Builder::new().prefix("trial-").tempdir_in(&self.folder)?;
         Ok(TrialFolder(folder.keep()))
     }
 
-    /// The folder of the run.
     pub(crate) fn path(&self) -> &Path {
         &self.folder
     }
 
-    /// Why a trial may have failed for want of space, where there is none left.
     pub(crate) fn full(&self) -> Option<String> {
         full(&self.folder)
     }
 }
 
-/// The folder of one trial. It is removed when this is dropped, however deep a process made it.
+/// The folder of one trial, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct TrialFolder(PathBuf);
 
@@ -101,23 +97,23 @@ impl TrialFolder {
 
 impl Drop for TrialFolder {
     fn drop(&mut self) {
-        // A later run tries again.
+        // After a failure a later run tries again.
         let _ = remove_tree(&self.0);
     }
 }
 
 impl Drop for Scratch {
-    /// Best effort, because a folder that stays does no harm but to space.
+    /// Removes the folder as far as possible. A folder that stays only takes space.
     fn drop(&mut self) {
         let _ = remove(&self.folder);
         if let Some(home) = self.folder.parent() {
-            // Fails where other runs have folders in it.
+            // This fails if other runs have folders in it.
             let _ = fs::remove_dir(home);
         }
     }
 }
 
-/// Makes a fresh folder. What killed runs left is removed.
+/// Creates a new folder, and removes those of killed runs.
 pub(crate) fn create() -> Result<Scratch, ScratchError> {
     let base = std::env::temp_dir();
     let scratch =
@@ -130,7 +126,7 @@ pub(crate) fn create() -> Result<Scratch, ScratchError> {
 
 fn create_in(base: &Path) -> io::Result<Scratch> {
     let home = std::path::absolute(base)?.join(home_name());
-    // Another run may remove the empty home between any two of these steps.
+    // Another run may remove the empty parent folder between any two of these steps.
     for _ in 0..20 {
         own_folder(&home)?;
         remove_abandoned(&home);
@@ -143,7 +139,7 @@ fn create_in(base: &Path) -> io::Result<Scratch> {
 }
 
 fn fresh(home: &Path) -> io::Result<Scratch> {
-    // Until it has its mark it goes by itself, as nobody would ever know it for ours.
+    // A folder without a mark would never be removed, so it removes itself until it has one.
     let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(home)?;
     let lock = open_folder(folder.path())?;
     flock(&lock, FlockOperation::NonBlockingLockShared)?;
@@ -151,19 +147,18 @@ fn fresh(home: &Path) -> io::Result<Scratch> {
     Ok(Scratch { folder: folder.keep(), _lock: lock })
 }
 
-/// The folder of all runs of one user.
 fn home_name() -> String {
     format!("rocrepro-scratch-{}", rustix::process::getuid().as_raw())
 }
 
-/// Makes a folder that nobody else can write to, or finds that it is one.
+/// Creates a folder to which only this user can write, or checks that an existing one is such a folder.
 fn own_folder(at: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(at) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         other => return other,
     }
     let found = match fs::symlink_metadata(at) {
-        // Another run has removed it just now; making a folder in it will tell.
+        // Another run has just removed it. Creating a folder in it will fail.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found?,
     };
@@ -176,7 +171,7 @@ fn own_folder(at: &Path) -> io::Result<()> {
     Err(io::Error::other(format!("`{}` is not a folder of this user alone", at.display())))
 }
 
-/// Opens a folder, and nothing that a symbolic link leads to.
+/// Opens a folder without following a symbolic link.
 fn open_folder(at: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(File::from(rustix::fs::open(at, flags, Mode::empty())?))
@@ -195,18 +190,18 @@ fn full(folder: &Path) -> Option<String> {
     })
 }
 
-/// Removes the folders of runs that have ended without doing so. Best effort, as in [`Scratch::drop`].
+/// Removes the folders of killed runs as far as possible.
 fn remove_abandoned(home: &Path) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let folder = entry.path();
-        // The lock is held until the folder is gone, so that of two runs one removes it.
+        // The lock is held until the folder is gone, so that only one run removes it.
         if let Some(_lock) = abandoned(&folder) {
             let _ = remove(&folder);
         }
     }
 }
 
-/// The locked folder, where it has our mark and its owner is gone.
+/// Returns the locked folder if it has a mark and its owner is gone.
 fn abandoned(folder: &Path) -> Option<File> {
     let opened = open_folder(folder).ok()?;
     let mark = Mark::read(&opened)?;
@@ -217,14 +212,14 @@ fn abandoned(folder: &Path) -> Option<File> {
     Some(opened)
 }
 
-/// Removes a folder of ours, its mark last: if it cannot be removed whole, what stays is still marked.
+/// Removes a marked folder. The mark is removed last, so that a partly removed folder is still marked.
 fn remove(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name() == mark::FILE {
             continue;
         }
-        // Neither follows symbolic links.
+        // Neither call follows symbolic links.
         if entry.file_type()?.is_dir() {
             remove_tree(&entry.path())?;
         } else {

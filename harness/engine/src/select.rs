@@ -12,26 +12,26 @@ use crate::{
 /// One trial of the library.
 #[derive(Clone)]
 pub struct Selected<'a> {
-    /// Its case.
+    /// The case.
     pub case: &'a Case,
     /// The point of the matrix.
     pub trial: Trial,
 }
 
 impl Selected<'_> {
-    /// Such as `copies/small-sizes[bytes=2]`.
+    /// Returns the id, for example `copies/small-sizes[bytes=2]`.
     pub fn id(&self) -> String {
         self.case.trial_id(&self.trial)
     }
 }
 
-/// The trials that the selections name, each once, in the order of the library; all without a selection.
+/// Returns the selected trials, each once, in the order of the library; all trials without a selection.
 ///
-/// A selection is a case (`copies/small-sizes`), a folder (`copies`), a pattern with `*`, and perhaps values:
-/// `copies/small-sizes[bytes=2]` takes every trial with that value.
+/// A selection is a case (`copies/small-sizes`), a folder (`copies`) or a pattern with `*`, optionally with values:
+/// `copies/small-sizes[bytes=2]` selects every trial with that value.
 ///
 /// # Errors
-/// All selections that name nothing, each with what was perhaps meant.
+/// Returns all selections that match nothing, each with the nearest name.
 pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Selected<'a>>, Stop> {
     if wanted.is_empty() {
         let of =
@@ -39,7 +39,8 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
         return Ok(library.cases().flat_map(of).collect());
     }
     let mut problems = Vec::new();
-    // By case, which of its trials; none where nothing names it, so that of many cases few are expanded.
+    // Per case, which of its trials are selected. The list of a case that is not selected stays empty, so that its
+    // trials need not be expanded.
     let mut picked: Vec<Vec<bool>> = library.cases().map(|_| Vec::new()).collect();
     for text in wanted {
         match Named::read(text) {
@@ -58,7 +59,7 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
     Ok(trials.collect())
 }
 
-/// Refuses trials whose body is a program, for a command that works on the calls of a plan.
+/// Rejects program cases, for a command that works on the calls of a plan.
 pub fn plans_only(command: &str, selected: &[Selected<'_>]) -> Result<(), Stop> {
     let Some(program) = selected.iter().find(|entry| entry.case.is_program()) else {
         return Ok(());
@@ -116,7 +117,6 @@ fn mark(
     }
 }
 
-/// Which values of a selection no trial has.
 fn unfit(axes: &BTreeMap<String, Vec<String>>, named: &Named<'_>) -> String {
     if axes.is_empty() {
         return "the case has no matrix".to_owned();

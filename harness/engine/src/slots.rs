@@ -2,47 +2,47 @@
 
 use crate::card::Card;
 
-/// Hides all GPUs but these from the libraries of a process, in every release: HIP_VISIBLE_DEVICES takes no UUIDs before 6.
+/// Variable that restricts the GPUs of a process, in every release. HIP_VISIBLE_DEVICES takes no UUIDs before ROCm 6.
 /// <https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html>
 pub(crate) const VISIBLE: &str = "ROCR_VISIBLE_DEVICES";
 
-/// What hides GPUs besides.
+/// Other variables that restrict the GPUs of a process.
 const ALSO: [&str; 3] = ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 
-/// The lock where the driver lists no GPU.
+/// Name of the lock if the driver lists no GPU.
 const UNLISTED: &str = "turn-on-the-gpu";
 
-/// Where one trial at a time runs.
+/// A place for one trial at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
-    /// The GPU that is all that a trial sees; none where it sees every one, and takes the first.
+    /// The only GPU that a trial sees; none if trials see all GPUs and use the first.
     pub(crate) card: Option<Named>,
-    /// The names of the locks that a trial here takes, in the order in which everybody takes them.
+    /// Names of the locks that a trial takes here, in an order that is the same for all slots.
     pub(crate) locks: Vec<String>,
 }
 
 impl Slot {
-    /// By which what is known of its GPU is kept.
+    /// Returns the lock under whose name the state of the GPU is stored.
     pub(crate) fn first_lock(&self) -> &str {
         self.locks.first().map_or("", String::as_str)
     }
 }
 
-/// A GPU by its names.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Named {
-    /// For people: its PCI address, with the number of the partition after a slash.
+    /// Name in messages: the PCI address, with a slash and the number of a partition.
     pub(crate) name: String,
-    /// As the runtime tells it.
+    /// PCI address as the runtime reports it.
     pub(crate) bdf: String,
-    /// Of [`VISIBLE`]: its UUID, so that another one cannot take its number after a reset; the number where it has none.
+    /// Value for [`VISIBLE`]: the UUID, or the number if the GPU has none. After a reset another GPU may have the
+    /// number.
     pub(crate) visible: String,
 }
 
-/// The slots of a machine with these cards. Trials that see every GPU may use every one, so they wait for all.
+/// Returns the slot without a choice of GPUs. Its trials see all GPUs and may use any, so they take all locks.
 ///
 /// # Errors
-/// Variables that hide GPUs where there are several: nobody would know which one a trial is on.
+/// Returns an error for variables that hide GPUs of several, because the GPU of a trial would be unknown.
 pub(crate) fn without_choice<'a>(
     cards: &[Card],
     variables: impl Iterator<Item = &'a String>,
@@ -61,10 +61,10 @@ pub(crate) fn without_choice<'a>(
     Ok(vec![Slot { card: None, locks }])
 }
 
-/// The slots that `--cards`, or who `said` it, asks for: `all`, or numbers, PCI addresses and UUIDs.
+/// Returns the slots for `--cards`, or for the variable called `said`: `all`, or numbers, PCI addresses and UUIDs.
 ///
 /// # Errors
-/// Each word that names none, and one that names what another named before; variables that hide GPUs besides.
+/// Returns all words that name no GPU, GPUs that are named twice, and variables that hide GPUs.
 pub(crate) fn chosen<'a>(
     words: &[String],
     said: &str,
@@ -111,7 +111,8 @@ pub(crate) fn chosen<'a>(
     if problems.is_empty() { Ok(slots) } else { Err(problems) }
 }
 
-/// Where a trial was that had its turn on `slot` and ran on the GPU with this address: of those who see every GPU, not all take the first.
+/// Returns the slot of the GPU with this address, on which a trial ran that had its turn on `slot`. Trials that see all
+/// GPUs need not use the first.
 pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
     let named = named(cards);
     let card = named.into_iter().find(|card| card.bdf.eq_ignore_ascii_case(bdf));
@@ -123,17 +124,16 @@ pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
     }
 }
 
-/// Whether a variable of this name says which GPUs a process sees.
+/// Returns true if a variable of this name restricts the GPUs that a process sees.
 pub(crate) fn hides(name: &str) -> bool {
     name == VISIBLE || ALSO.contains(&name)
 }
 
-/// What the GPUs are called that were chosen.
 pub(crate) fn names(slots: &[Slot]) -> Vec<&str> {
     slots.iter().filter_map(|slot| Some(slot.card.as_ref()?.name.as_str())).collect()
 }
 
-/// A partitioned GPU is called by its number: its parts share the address.
+/// Returns true if a word names a GPU. Partitions share a PCI address, so that only number and full name identify them.
 fn is_called((number, card): &(usize, &Named), word: &str) -> bool {
     word == number.to_string()
         || [&card.name, &card.visible].iter().any(|name| name.eq_ignore_ascii_case(word))
@@ -187,9 +187,9 @@ mod tests {
     }
 
     #[test]
-    fn a_card_is_chosen_by_each_of_its_names() {
+    fn every_name_of_a_gpu_selects_it() {
         let all = choose(&["all"], &[]).unwrap();
-        // Partitions share the number of the hardware, and an APU has none.
+        // Partitions share the serial number, and an APU has none.
         assert_eq!(visible(&all), ["GPU-00000000000000aa", "1", "2", "3"]);
         for (number, names) in [
             (0, ["0", "0000:03:00.0", "gpu-00000000000000AA"]),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told() {
+    fn reports_all_mistakes() {
         let told = choose(&["4", "0", "all", "0000:43:00.0"], &["HIP_VISIBLE_DEVICES", "HOME"]);
         let told = told.unwrap_err();
         assert!(told[0].contains("`--env HIP_VISIBLE_DEVICES=...` and `--cards`"), "{told:?}");
@@ -219,9 +219,9 @@ mod tests {
         assert!(none[0].contains("`ROCREPRO_CARDS`: the driver lists no GPU"), "{none:?}");
     }
 
-    /// Who sees every GPU waits for each, in the order in which others would.
+    /// A trial that sees all GPUs takes all locks, in the usual order.
     #[test]
-    fn who_does_not_choose_takes_every_lock() {
+    fn trials_without_choice_take_all_locks() {
         let all = without_choice(&machine(), [].iter()).unwrap();
         let [slot] = &all[..] else { panic!() };
         let each: Vec<_> =
@@ -232,9 +232,9 @@ mod tests {
         assert_eq!(none[0].locks, ["turn-on-the-gpu"]);
     }
 
-    /// What is known of a GPU is kept under its own name, whichever a trial took.
+    /// The state of a GPU is stored under its own name, whichever GPU a trial used.
     #[test]
-    fn a_trial_that_sees_every_gpu_is_put_down_to_the_one_that_it_took() {
+    fn trial_is_attributed_to_the_gpu_that_it_used() {
         let all = without_choice(&machine(), [].iter()).unwrap().remove(0);
         let own = |bdf: &str| of_card(&all, &machine(), bdf);
         for first in ["", "0000:03:00.0", "0000:99:00.0"] {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hides_gpus_is_refused_where_there_are_several() {
+    fn rejects_variables_that_hide_gpus() {
         let hidden = ["HOME".to_owned(), "HIP_VISIBLE_DEVICES".to_owned()];
         let told = without_choice(&machine(), hidden.iter()).unwrap_err();
         assert!(told.len() == 1 && told[0].contains("HIP_VISIBLE_DEVICES"), "{told:?}");

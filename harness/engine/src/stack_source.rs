@@ -1,4 +1,4 @@
-//! Stacks by the names that users give them: located, or fetched first.
+//! Stacks by the names that users give them, which are located or fetched.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use crate::{
 /// Locates or fetches the stack that a user names. The fetch ends early when `stop` becomes true.
 ///
 /// # Errors
-/// A name or a folder that is not of a stack (usage), or a fetch that fails (no verdict).
+/// Returns a usage error for a name or folder that is not a stack, and no verdict if a fetch fails.
 pub fn get(
     spec: &str,
     with: &[String],
@@ -26,7 +26,7 @@ pub fn get(
     reporting: &Reporting,
 ) -> Result<Stack, Stop> {
     let usage = |error: &dyn stacks::Hint| Stop::usage(format!("error: {}", explained(error)));
-    // Packages of a distribution may be for all architectures; a night is for one.
+    // Packages of a distribution may serve all architectures, a nightly build serves one.
     let one = || architectures.first().cloned().or_else(|| card::first(Path::new("/")));
     if let Some(night) = night(spec, &one, stop)? {
         return obtained(spec, &night, stop, reporting);
@@ -44,7 +44,7 @@ pub fn get(
         reporting.event(EngineEvent::Fetch { spec: &name, step });
     });
     reporting.event(EngineEvent::FetchEnded);
-    // A folder that cannot be read is the wrong one.
+    // A folder that cannot be read is a mistake of the user.
     let fetched = matches!(spec, Spec::Debian(_));
     stack.map_err(|error| match fetched && error.is_environment() {
         true => Stop::no_verdict(format!("error: {}", explained(&error))),
@@ -64,10 +64,10 @@ fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
     Sources::load(None).ok()?.select(&[channel.to_owned()]).ok()
 }
 
-/// Returns the folder of a stack that is there. Nothing is fetched, but the source of a build is asked which build is meant.
+/// Returns the folder of an existing stack. Fetches nothing, but asks the source of a build which build is meant.
 ///
 /// # Errors
-/// A name that is not of a stack, or a stack that has not been fetched (usage).
+/// Returns a usage error for a name that is not a stack, and for a stack that has not been fetched.
 pub fn located(
     spec: &str,
     gfx: &dyn Fn() -> Option<String>,
@@ -90,7 +90,7 @@ pub fn located(
     obtained(spec, &night, stop, reporting).map(|stack| stack.root)
 }
 
-/// The build that `nightly:2026-07-02` means, of a configured source; none for other names.
+/// Returns the build of a configured source that `nightly:2026-07-02` means; none for other names.
 fn night(
     spec: &str,
     gfx: &dyn Fn() -> Option<String>,
@@ -104,7 +104,7 @@ fn night(
              `rocrepro rocm fetch {spec} --gfx GFX` and name the folder"
         ))
     })?;
-    // All of them, so that a day without a build has neighbours to offer.
+    // All builds are listed, so that for a day without a build the nearest ones are suggested.
     let wanted = BuildQuery { from: None, to: None, ..BuildQuery::between(&gfx, build, build) };
     let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
     let at = history.find(build).map_err(|error| {
@@ -114,7 +114,7 @@ fn night(
     Ok(Some(history.builds.swap_remove(at)))
 }
 
-/// Maps a configuration of sources that cannot be used to an exit code.
+/// Returns the stop for an unusable configuration of sources.
 pub fn bad_sources(error: stacks::SourcesError) -> Stop {
     let text = format!("error: {}", explained(&error));
     match error.is_environment() {
@@ -123,7 +123,7 @@ pub fn bad_sources(error: stacks::SourcesError) -> Stop {
     }
 }
 
-/// Maps a failed listing of builds to an exit code.
+/// Returns the stop for a failed listing of builds.
 pub fn unlisted(error: stacks::ListError) -> Stop {
     let text = format!("error: {}", explained(&error));
     match error.is_environment() {
@@ -132,7 +132,6 @@ pub fn unlisted(error: stacks::ListError) -> Stop {
     }
 }
 
-/// The stack of a night, fetched where it is not there yet.
 fn obtained(
     spec: &str,
     night: &Build,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why the command ends early: a message for the user and the exit code.
+/// The early end of a command: a message for the user and the exit code.
 #[derive(Debug)]
 pub struct Stop {
     code: u8,
@@ -10,22 +10,22 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// The user asked for something that cannot be: exit code 2.
+    /// Returns a stop with exit code 2: the user asked for something impossible.
     pub fn usage(message: impl fmt::Display) -> Stop {
         Stop { code: 2, message: message.to_string() }
     }
 
-    /// The machine did not let us find out: exit code 3.
+    /// Returns a stop with exit code 3: the machine prevented a verdict.
     pub fn no_verdict(message: impl fmt::Display) -> Stop {
         Stop { code: 3, message: message.to_string() }
     }
 
-    /// Nothing was left to run: exit code 4.
+    /// Returns a stop with exit code 4: nothing was left to run.
     pub fn nothing(message: impl fmt::Display) -> Stop {
         Stop { code: 4, message: message.to_string() }
     }
 
-    /// Both, or what is wrong with either.
+    /// Returns both values, or the messages of all failures with the exit code of the first.
     pub fn both<A, B>(a: Result<A, Stop>, b: Result<B, Stop>) -> Result<(A, B), Stop> {
         match (a, b) {
             (Ok(a), Ok(b)) => Ok((a, b)),
@@ -34,12 +34,12 @@ impl Stop {
         }
     }
 
-    /// Whether the user asked for something that cannot be.
+    /// Returns true if the user asked for something impossible.
     pub fn is_usage(&self) -> bool {
         self.code == 2
     }
 
-    /// The same with exit code 5 where no verdict was possible, for commands in which 3 means something else.
+    /// Replaces exit code 3 by 5, for commands in which 3 has another meaning.
     pub fn trouble(self) -> Stop {
         Stop { code: if self.code == 3 { 5 } else { self.code }, ..self }
     }
@@ -89,7 +89,7 @@ impl fmt::Display for Stop {
 
 impl std::error::Error for Stop {}
 
-/// An error with its causes on one line: `cannot do this: because: of that`.
+/// Returns an error with its causes on one line, for example `cannot write a.txt: permission denied`.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

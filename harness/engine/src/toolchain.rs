@@ -1,4 +1,4 @@
-//! What compiles HIP programs against headers and libraries of a stack: this machine's compiler, or the stack's own.
+//! Compilers of HIP programs against the headers and libraries of a stack: this machine's compiler, or the stack's own.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use stacks::Stack;
 
 use crate::Stop;
 
-/// Folders of headers that programs may include. They are linked into a folder of their own: the rest of a stack's
+/// Header folders that programs may include. They are linked into a folder of their own, because the rest of a stack's
 /// `include` belongs to another C library than the host compiler's.
 const HEADERS: &[&str] = &[
     "hip",
@@ -28,12 +28,11 @@ const HEADERS: &[&str] = &[
     "rocm-core",
 ];
 
-/// The options of the build line in the program.
+/// Options of the build line in exported programs.
 const OPTIONS: [&str; 3] = ["-std=c++17", "-pthread", "-D__HIP_PLATFORM_AMD__"];
 
-/// What compiles: found once for all programs of a run.
+/// A compiler, which is found once for all programs of a run.
 pub struct Toolchain {
-    /// Whose headers and libraries.
     pub(crate) stack: Stack,
     compiler: Compiler,
     include: PathBuf,
@@ -41,17 +40,20 @@ pub struct Toolchain {
 }
 
 enum Compiler {
-    /// A compiler of this machine.
     Host(PathBuf),
-    /// The stack's own clang, by wrappers that start it through the stack's loader.
-    Stack { clang: PathBuf, device_libraries: PathBuf, sysroot: Option<PathBuf> },
+    /// The stack's own clang, behind wrappers that start it through the stack's loader.
+    Stack {
+        clang: PathBuf,
+        device_libraries: PathBuf,
+        sysroot: Option<PathBuf>,
+    },
 }
 
 impl Toolchain {
-    /// Finds a compiler and the headers, and puts what is needed into `folder`.
+    /// Finds a compiler and the headers, and writes wrappers and links into `folder`.
     ///
     /// # Errors
-    /// A stack without headers, or a machine without a compiler (usage).
+    /// Returns a usage error for a stack without headers or a machine without a compiler.
     pub fn find(stack: &Stack, form: Form, folder: &Path) -> Result<Toolchain, Stop> {
         let roots = ["usr/include", "include", "_rocm_sdk_core/include"];
         let headers = roots
@@ -80,10 +82,10 @@ impl Toolchain {
         Ok(Toolchain { stack: stack.clone(), compiler, include, form })
     }
 
-    /// Compiles a program; the text of the compiler's errors where it cannot be.
+    /// Compiles a program. The inner error is the text of the compiler.
     ///
     /// # Errors
-    /// A compiler that cannot be started.
+    /// Returns an error if the compiler cannot be started.
     pub fn compile(
         &self,
         plan: &Plan,
@@ -94,10 +96,7 @@ impl Toolchain {
         self.compile_behind(None, plan, source, program, gfx)
     }
 
-    /// Compiles a program that is no exported one, for these architectures.
-    ///
-    /// # Errors
-    /// A compiler that cannot be started.
+    /// Compiles a program of a case for these architectures.
     pub(crate) fn compile_program(
         &self,
         source: &Path,
@@ -111,7 +110,7 @@ impl Toolchain {
         self.link(command, source, program, &[])
     }
 
-    /// Compiles headers once for many programs that include them; none where this compiler cannot, or has no need.
+    /// Compiles headers once for many programs that include them; none if the compiler does not need or support it.
     pub fn precompiled(&self, text: &str, folder: &Path) -> Option<PathBuf> {
         let Compiler::Host(compiler) = &self.compiler else { return None };
         let headers: String =
@@ -120,16 +119,16 @@ impl Toolchain {
         fs::write(&file, headers).ok()?;
         let mut command = Command::new(compiler);
         command.args(OPTIONS).arg("-I").arg(&self.include).args(["-x", "c++-header"]);
-        // Both gcc and clang look for it beside the header that a command line includes.
+        // gcc and clang look for `.gch` next to the header of `-include`.
         command.arg(&file).arg("-o").arg(folder.join("headers.h.gch"));
         let done = command.stdin(Stdio::null()).output().ok()?;
         done.status.success().then_some(file)
     }
 
-    /// Compiles a program as if it began with these headers.
+    /// Compiles a program with precompiled headers.
     ///
     /// # Errors
-    /// A compiler that cannot be started.
+    /// Returns an error if the compiler cannot be started.
     pub fn compile_behind(
         &self,
         headers: Option<&Path>,
@@ -146,13 +145,12 @@ impl Toolchain {
         self.link(command, source, program, &plan.libraries)
     }
 
-    /// The compiler with the options of every program.
     fn command(&self) -> Command {
         let mut command = match &self.compiler {
             Compiler::Host(path) => Command::new(path),
             Compiler::Stack { clang, sysroot, .. } => {
                 let mut command = Command::new(clang);
-                // By /proc/self/exe clang would take the loader for itself.
+                // Without this option clang would follow /proc/self/exe, which is the loader.
                 command.arg("-no-canonical-prefixes").arg("-fuse-ld=lld");
                 if let Some(sysroot) = sysroot {
                     command.arg("--sysroot").arg(sysroot);
@@ -164,17 +162,17 @@ impl Toolchain {
         command
     }
 
-    /// Makes it take HIP, where the program is one.
+    /// Adds the options for device code if the program contains any.
     fn take_hip(&self, command: &mut Command, arch: &[String]) {
         if let (Form::Hipcc, Compiler::Stack { clang, device_libraries, .. }) =
             (self.form, &self.compiler)
         {
-            // The runtime is named below, by its file.
+            // The runtime is linked by its file, see `link`.
             command.args(["-no-hip-rt", "-x", "hip"]);
             command.args(arch.iter().map(|gfx| format!("--offload-arch={gfx}")));
             command.arg(joined("--rocm-device-lib-path=", device_libraries));
             command.arg(joined("--hip-path=", &self.stack.root.join("usr")));
-            // Clang looks for its bundler on the path, and beside itself for everything else.
+            // Clang looks for its bundler on PATH only.
             let path = std::env::var_os("PATH").unwrap_or_default();
             let beside = clang.parent().map(Path::to_path_buf);
             let folders = beside.into_iter().chain(std::env::split_paths(&path));
@@ -196,9 +194,9 @@ impl Toolchain {
         let libraries = ["libamdhip64.so".to_owned(), "libhiprtc.so".to_owned()]
             .into_iter()
             .chain(libraries.iter().map(|library| format!("lib{}.so", library.name())));
-        // What is missing fails at the link, with the names of the functions.
+        // A missing library is reported by the linker, with the names of the functions.
         command.args(libraries.filter_map(|name| self.stack.library(&name)));
-        // The stack's libraries need those of its own C library.
+        // The stack's libraries need functions of the stack's own C library.
         command.arg("-Wl,--allow-shlib-undefined");
         let output =
             command.stdin(Stdio::null()).output().map_err(|e| cannot("start the compiler", &e))?;
@@ -209,15 +207,14 @@ impl Toolchain {
     }
 }
 
-/// What is quoted of a compiler's words: its first error and what follows it, as headers of some releases have more warnings than
-/// anybody reads.
+/// Returns the first error of a compiler with the lines after it. Headers of some releases cause many warnings.
 fn first_error(words: &str) -> String {
     let lines: Vec<&str> = words.lines().collect();
     let first = lines.iter().position(|line| line.contains("error:")).unwrap_or(0);
     lines[first..].iter().take(30).copied().collect::<Vec<_>>().join("\n")
 }
 
-/// The clang of the stack's development packages, made to run on this machine.
+/// Returns the clang of the stack's development packages, prepared to run on this machine.
 fn stack_clang(stack: &Stack, folder: &Path, host_headers: bool) -> Result<Compiler, Stop> {
     let root = &stack.root;
     let llvm = fs::read_dir(root.join("usr/lib"))
@@ -245,7 +242,8 @@ fn stack_clang(stack: &Stack, folder: &Path, host_headers: bool) -> Result<Compi
     })
 }
 
-/// The folder of ocml.bc: with clang's own files in newer Debian releases, of its own in older ones and in AMD's.
+/// Returns the folder of ocml.bc. Newer Debian releases keep it with clang's files, older ones and AMD's packages in a
+/// separate folder.
 fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(llvm.join("lib/clang")).into_iter().flatten().flatten();
     let with_clang = versions.map(|entry| entry.path().join("amdgcn/bitcode"));
@@ -255,8 +253,8 @@ fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
         .find(|place| place.join("ocml.bc").is_file())
 }
 
-/// Scripts that start each tool of clang through the stack's loader, beside the folder of clang's own files: clang finds
-/// both by the path that it was started with.
+/// Writes scripts that start each tool of clang through the stack's loader, and links clang's own files, which clang
+/// finds relative to the path of the script.
 fn wrappers(stack: &Stack, llvm: &Path, folder: &Path) -> std::io::Result<()> {
     let bin = folder.join("llvm/bin");
     fs::create_dir_all(&bin)?;
@@ -303,11 +301,11 @@ mod tests {
     use super::first_error;
 
     #[test]
-    fn an_error_is_quoted_behind_any_number_of_warnings() {
+    fn quotes_the_first_error_after_warnings() {
         let warnings: String = (0..40).map(|n| format!("a.h:{n}:1: warning: old\n")).collect();
         let words = format!("{warnings}p.cpp:7:3: error: no\n    7 | x\n");
         assert_eq!(first_error(&words), "p.cpp:7:3: error: no\n    7 | x");
-        // Words without that one are quoted from their beginning.
+        // A text without `error:` is quoted from its beginning.
         assert_eq!(first_error(&warnings).lines().count(), 30);
         assert!(first_error("killed").starts_with("killed"));
     }

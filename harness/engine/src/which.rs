@@ -1,4 +1,4 @@
-//! Where a program is that somebody names as in a shell.
+//! Finds programs by name, as a shell does.
 
 use std::{
     env,
@@ -9,8 +9,8 @@ use std::{
 
 use crate::Stop;
 
-/// The file of a program that is named as in a shell. Links are left as they are: what a virtual environment's python is, it
-/// knows by the name that it was started by.
+/// Returns the file of a program. Links are not resolved, because a virtual environment's python identifies itself by
+/// the name that it was started with.
 pub fn file(name: &Path) -> Result<PathBuf, Stop> {
     match program(name, &search(None))? {
         ProgramLocation::Here(file) => Ok(file),
@@ -18,15 +18,15 @@ pub fn file(name: &Path) -> Result<PathBuf, Stop> {
     }
 }
 
-/// Where a program is.
+/// The location of a program.
 pub enum ProgramLocation {
     /// The file on this machine.
     Here(PathBuf),
-    /// Not on this machine; a stack may have it. And what to say where it has not.
+    /// The program is not on this machine, but a stack may have it. The error is for the case that it does not.
     Nowhere(Stop),
 }
 
-/// Where programs are looked for: in an environment, then as a shell does.
+/// Returns the search path: the virtual environment, then PATH.
 pub fn search(venv: Option<&Path>) -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
     let Some(venv) = venv else { return path };
@@ -36,10 +36,10 @@ pub fn search(venv: Option<&Path>) -> OsString {
     first
 }
 
-/// Where a program is that is looked for along this path.
+/// Finds a program along a search path.
 ///
 /// # Errors
-/// What is there and cannot be run.
+/// Returns an error for a file that cannot be run.
 pub fn program(name: &Path, path: &OsStr) -> Result<ProgramLocation, Stop> {
     let named = env::split_paths(path).map(|folder| folder.join(name));
     let found = if is_bare(name) { named.into_iter().find(|file| runs(file)) } else { None };
@@ -53,12 +53,12 @@ pub fn program(name: &Path, path: &OsStr) -> Result<ProgramLocation, Stop> {
     }
 }
 
-/// Whether it is a name that is looked up, and no path.
+/// Returns true for a name that is searched, and false for a path.
 fn is_bare(name: &Path) -> bool {
     name.components().count() == 1 && !name.starts_with(".") && !name.starts_with("..")
 }
 
-/// Whether it is a file that can be run.
+/// Returns true for an executable file.
 pub fn runs(file: &Path) -> bool {
     file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }

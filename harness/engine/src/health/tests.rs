@@ -2,20 +2,19 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// A pretend card and its machine, and what it has seen.
 #[derive(Default)]
 struct Machine {
     boot: u32,
     now: u64,
     broken: bool,
-    /// The health check fails here, whatever the card does.
+    /// If true, the health check fails even if the GPU works.
     bad_stack: bool,
-    /// Trials that ran while it was broken: time in vain, and wrong blame.
+    /// Number of trials that ran while the GPU was broken.
     ran_broken: usize,
     checks: usize,
 }
 
-/// Numbers that a seed draws: a linear congruence, of which the upper bits are taken.
+/// Random numbers from a seed: the upper bits of a linear congruential generator.
 struct Draw(u64);
 
 impl Draw {
@@ -39,12 +38,12 @@ fn check(machine: &mut Machine) -> Checked {
     }
 }
 
-/// Nobody named a command that mends.
 fn before(health: &Health, now: SystemTime, check: &mut dyn FnMut() -> Checked) -> Gate {
     health.before(now, check, &mut || None).unwrap()
 }
 
-/// One trial: what it does to the card, and what the harness does around it. Whether it ran, and what the gate or the look said.
+/// Simulates one trial and the actions of the harness. Returns whether the trial ran, and the reason of the gate or of
+/// the check after it.
 fn trial(
     health: &Health,
     machine: &mut Machine,
@@ -65,7 +64,7 @@ fn trial(
         return (true, String::new());
     }
     let suspect = Suspect::new(name.to_owned(), "r".to_owned(), "it hung".to_owned());
-    // Whoever is killed here leaves the look to the next one.
+    // The killed run leaves the check to the next one.
     if !health.suspect(&suspect, Vec::new()).unwrap() || killed {
         return (true, String::new());
     }
@@ -76,10 +75,10 @@ fn trial(
     }
 }
 
-/// What must hold whatever happens: a trial that did not break the card is never blamed, and none runs on a broken card of which the
-/// harness was not killed, but that which broke it.
+/// Two properties hold for random histories: a trial that did not break the GPU is never blame, and no trial runs on a
+/// broken GPU.
 #[test]
-fn a_broken_card_is_found_and_the_right_trial_is_blamed() {
+fn blames_the_trial_that_broke_the_gpu() {
     let (mut found, mut came_back) = (0, 0);
     for seed in 0..500 {
         let folder = tempfile::tempdir().unwrap();
@@ -113,7 +112,7 @@ fn a_broken_card_is_found_and_the_right_trial_is_blamed() {
                 found += 1;
             }
             machine.now += draw.below(30);
-            // A card may come back by itself after a while, and always does with a new start of the machine.
+            // A GPU may recover after a while, and always does when the machine restarts.
             if machine.broken && draw.below(15) == 0 {
                 machine.broken = false;
                 machine.boot += u32::from(draw.below(2) == 0);
@@ -122,30 +121,29 @@ fn a_broken_card_is_found_and_the_right_trial_is_blamed() {
         }
         assert_eq!(machine.ran_broken, 0, "seed {seed}");
     }
-    // The draws came by what they are for.
+    // The random histories contain enough broken and recovered GPUs.
     assert!(found > 1000 && came_back > 100, "{found} {came_back}");
 }
 
-/// Seven hundred trials, of which the 350th breaks the card: what is waited for in vain stays short.
+/// Of 700 trials the 350th breaks the GPU. The rest must not run.
 #[test]
-fn a_night_with_a_card_that_dies_is_short() {
+fn broken_gpu_wastes_little_time() {
     let folder = tempfile::tempdir().unwrap();
     let mut machine = Machine::default();
     let begun = machine.now;
     let ran = (0..700)
         .filter(|n| {
-            // Each in a process of its own, as under nextest.
             let health = Health::new(folder.path().join("health.json"), "b".into(), "s".into());
             trial(&health, &mut machine, &format!("t{n}"), *n == 350, false, false).0
         })
         .count();
     assert_eq!(ran, 351);
-    // The trials, the first check, and one in vain.
+    // The trials, the first check (1 s), and one check in vain (20 s).
     assert_eq!((machine.checks, machine.now - begun), (2, 351 + 1 + 20));
 }
 
 #[test]
-fn a_stack_on_which_the_check_never_passed_closes_nothing() {
+fn unusable_health_check_closes_no_gpu() {
     let folder = tempfile::tempdir().unwrap();
     let health =
         |stack: &str| Health::new(folder.path().join("health.json"), "b".into(), stack.to_owned());
@@ -158,7 +156,7 @@ fn a_stack_on_which_the_check_never_passed_closes_nothing() {
     let suspect = Suspect::new("t".into(), "r".into(), "it hung".into());
     assert!(!bad.suspect(&suspect, Vec::new()).unwrap());
     assert_eq!(machine.checks, 1);
-    // Another stack on the same card is asked for itself.
+    // The state is kept per stack.
     machine.bad_stack = false;
     assert_eq!(before(&health("good"), at(0), &mut || check(&mut machine)), Gate::Open);
     assert!(health("good").suspect(&suspect, Vec::new()).unwrap());
@@ -166,7 +164,7 @@ fn a_stack_on_which_the_check_never_passed_closes_nothing() {
 }
 
 #[test]
-fn a_card_is_mended_by_the_command_that_somebody_named() {
+fn recovery_command_reopens_a_broken_gpu() {
     let folder = tempfile::tempdir().unwrap();
     let health = Health::new(folder.path().join("health.json"), "b".into(), "s".into());
     let broken = std::cell::Cell::new(false);
@@ -183,7 +181,7 @@ fn a_card_is_mended_by_the_command_that_somebody_named() {
     let told = "the GPU did not pass the health check (hang, also after `true`, which ended with exit code 0); `t` of run r is the \
                 suspect: it hung";
     assert_eq!(after, After::Broken(told.to_owned()));
-    // For ten minutes nobody waits for it; then it is asked again.
+    // No check is made for ten minutes.
     let gate = before(&health, at(599), &mut || unreachable!("it is left alone"));
     let left = "; the next health check is in 1 s, and `--recover COMMAND` makes one at once";
     assert_eq!(gate, Gate::Closed(format!("{told}{left}")));
@@ -201,9 +199,9 @@ fn a_card_is_mended_by_the_command_that_somebody_named() {
     assert_eq!(before(&health, at(701), &mut check), Gate::Open);
 }
 
-/// Who names a command that mends waits for nothing.
+/// A recovery command makes the check due at once.
 #[test]
-fn a_card_that_is_left_alone_is_mended_at_once() {
+fn recovery_command_runs_without_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let health = Health::new(folder.path().join("health.json"), "b".into(), "s".into());
     let broken = std::cell::Cell::new(false);
@@ -224,9 +222,9 @@ fn a_card_that_is_left_alone_is_mended_at_once() {
     assert_eq!(before(&health, at(2), &mut || unreachable!("it works")), Gate::Open);
 }
 
-/// Also in another process, also ten minutes later, and on a stack on which the health check does not pass.
+/// Holds in another process, ten minutes later, and on a stack on which the health check fails.
 #[test]
-fn a_card_with_a_process_that_stays_is_closed_until_that_is_gone() {
+fn unkillable_process_closes_the_gpu() {
     for bad_stack in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let health = || Health::new(folder.path().join("health.json"), "b".into(), "s".into());
@@ -255,9 +253,9 @@ fn a_card_with_a_process_that_stays_is_closed_until_that_is_gone() {
     }
 }
 
-/// What passes on one GPU of a machine is not the stack's fault on another.
+/// If the check passes on one GPU, the stack is not to blame for another GPU.
 #[test]
-fn a_gpu_that_never_worked_is_told_from_a_stack_that_does_not() {
+fn distinguishes_a_broken_gpu_from_a_broken_stack() {
     let folder = tempfile::tempdir().unwrap();
     let health =
         |gpu: &str| Health::new(folder.path().join(format!("{gpu}.json")), "b".into(), "s".into());
@@ -271,14 +269,13 @@ fn a_gpu_that_never_worked_is_told_from_a_stack_that_does_not() {
     assert_eq!(told, "the GPU did not pass the health check (hang), and with the same stack c did");
     let gate = before(&health("a"), at(1), &mut || unreachable!("it is left alone"));
     assert!(matches!(gate, Gate::Closed(why) if why.starts_with(&told)));
-    // Somebody has mended it.
     dead.broken = false;
     assert_eq!(before(&health("a"), at(600), &mut || check(&mut dead)), Gate::Open);
     assert_eq!(health("a").passes(), Some(true));
 }
 
 #[test]
-fn a_damaged_file_and_a_new_start_of_the_machine_are_a_new_beginning() {
+fn damaged_file_or_restart_resets_the_state() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("health.json");
     let health = |boot: &str| Health::new(file.clone(), boot.into(), "s".into());
@@ -297,6 +294,6 @@ fn a_damaged_file_and_a_new_start_of_the_machine_are_a_new_beginning() {
 }
 
 #[test]
-fn the_health_check_is_a_case() {
+fn health_check_parses() {
     assert!(Check::new().is_some());
 }

@@ -1,4 +1,4 @@
-//! Cases and kernels from files of the user's, whatever lies there.
+//! Cases, kernels and programs from a user's files.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -13,17 +13,16 @@ use rustix::fs::{Mode, OFlags};
 use super::{CasesFrom, Source, in_parallel};
 use crate::Stop;
 
-/// Bytes of a case or kernel; those of the library have a few thousand.
+/// Largest size of a case or kernel in bytes; those of the library have a few thousand.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Endings of the files of programs.
 pub(super) const PROGRAMS: [&str; 2] = ["py", "cpp"];
 
-/// Cases and kernels together, and folders: somebody who has more has named another folder than was meant.
+/// Largest number of files and folders. A folder with more is probably not the one that was meant.
 const MOST_FILES: usize = 100_000;
 
-/// Reads a file of one case, or all cases and kernels below a folder. What is wrong with one of many is told with the mistakes
-/// of the others.
+/// Reads one case file, or all cases and kernels below a folder. Mistakes of single files of a folder are collected in
+/// `mistakes`.
 pub(super) fn read(
     from: &CasesFrom,
     sources: &mut BTreeMap<String, Source>,
@@ -40,7 +39,7 @@ pub(super) fn read(
             return Err(Stop::usage(mistake));
         }
         sources.insert(id, Source { path: path.display().to_string(), text });
-        // Of the files beside it, those that could hold its program.
+        // A file in the same folder may be the program of the case.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let entries =
             fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
@@ -83,7 +82,6 @@ struct Walk<'w> {
     cases: BTreeMap<String, PathBuf>,
     programs: &'w mut BTreeMap<String, String>,
     kernels: &'w mut Kernels,
-    /// Names of the kernels that were read here.
     own: HashSet<String>,
     mistakes: &'w mut Vec<String>,
     files: usize,
@@ -114,7 +112,8 @@ impl Walk<'_> {
                     )));
                 }
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                // What is no link lies in this folder, which was looked at; asking for the way of each of many files takes long.
+                // A file that is not a link lies in this folder, which is already resolved. Resolving each of many
+                // files takes long.
                 let kind = entry.file_type().ok().filter(|kind| !kind.is_symlink());
                 let is_folder = kind.map_or_else(|| path.is_dir(), |kind| kind.is_dir());
                 if (is_folder || is_read(&path))
@@ -134,7 +133,7 @@ impl Walk<'_> {
     fn file(&mut self, path: &Path, link: bool, id: &str, stem: String) {
         let inside = |walk: &Self| if link { walk.whole(path).map(drop) } else { Ok(()) };
         if is_program(path) {
-            // Whoever is not trusted has no programs, which is told of the case.
+            // An untrusted case with a program is rejected later.
             let text = inside(self).ok().and_then(|()| read_text(path).ok());
             self.programs.extend(text.map(|text| (path.display().to_string(), text)));
             return;
@@ -167,7 +166,7 @@ impl Walk<'_> {
         }
         let again = !self.own.insert(name.clone());
         match self.kernels.insert(name.clone(), text.clone()) {
-            // Whoever is trusted may put a kernel in the place of the library's.
+            // Trusted cases may replace a kernel of the library.
             Some(other) if other != text && (again || !self.from.trusted) => {
                 Err(format!("error: `{path}`: there is another kernel `{name}`; rename this one"))
             }
@@ -175,7 +174,10 @@ impl Walk<'_> {
         }
     }
 
-    /// The path without symbolic links, where these do not lead to what nobody named.
+    /// Returns the path without symbolic links.
+    ///
+    /// # Errors
+    /// Returns an error if an untrusted path leads out of the given folder.
     fn whole(&self, path: &Path) -> Result<PathBuf, String> {
         let whole = fs::canonicalize(path).map_err(|e| cannot(path, &e))?;
         if self.from.trusted || whole.starts_with(&self.root) {
@@ -200,7 +202,7 @@ fn is_read(path: &Path) -> bool {
     is_program(path) || matches!(ending, Some("yaml" | "yml" | "hip"))
 }
 
-/// Returns the error for a name that would act on a terminal or begin a line there: names are printed in lines.
+/// Returns an error for a name with control characters, which could act on a terminal.
 fn bad_name(name: &str) -> Option<String> {
     let shown = report::one_line(name);
     (shown != name)
@@ -212,16 +214,16 @@ fn cannot(path: &Path, error: &io::Error) -> String {
     format!("error: cannot read `{path}`: {error}")
 }
 
-/// The text of a plain file, without the mark of its byte order, which some editors put before it.
+/// Returns the text of a regular file, without the byte order mark that some editors write.
 fn read_text(path: &Path) -> io::Result<String> {
-    // A pipe would be waited for.
+    // Opening a pipe would block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let about = file.metadata()?;
     if !about.is_file() {
         return Err(io::Error::other("it is no plain file"));
     }
-    // Room for all of it, so that it is read in one go.
+    // With enough capacity the file is read in one call.
     let mut text = String::with_capacity(about.len().min(MOST_BYTES) as usize + 1);
     if file.take(MOST_BYTES + 1).read_to_string(&mut text)? as u64 > MOST_BYTES {
         return Err(io::Error::other(format!("it has more than {} MiB", MOST_BYTES >> 20)));

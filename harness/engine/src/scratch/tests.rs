@@ -2,10 +2,10 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A pid that no process has: above the most that Linux gives.
+/// A process id above Linux's largest.
 const NOBODY: u32 = (1 << 22) + 1;
 
-/// A folder in the home that looks as one of ours, with a mark that a test has changed.
+/// Creates a folder like that of a run, with a changed mark.
 fn marked(home: &Path, name: &str, change: impl FnOnce(&mut Mark)) -> PathBuf {
     let folder = home.join(name);
     fs::create_dir_all(folder.join("trial-1/deep")).unwrap();
@@ -16,7 +16,6 @@ fn marked(home: &Path, name: &str, change: impl FnOnce(&mut Mark)) -> PathBuf {
     folder
 }
 
-/// Everything below a folder, with the content of files and the targets of links.
 fn tree(at: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(at).unwrap() {
@@ -39,7 +38,7 @@ fn tree(at: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_run_leaves_nothing() {
+fn run_removes_its_folder() {
     let base = tempfile::tempdir().unwrap();
     let scratch = create_in(base.path()).unwrap();
     let folder = scratch.path().to_owned();
@@ -55,13 +54,13 @@ fn a_run_leaves_nothing() {
 }
 
 #[test]
-fn what_killed_runs_left_goes_and_nothing_else() {
+fn removes_folders_of_killed_runs_only() {
     let base = tempfile::tempdir().unwrap();
     let base = base.path();
     let home = base.join(home_name());
     own_folder(&home).unwrap();
 
-    // What a user may have in the place for temporary files, or in our folder.
+    // Files of a user in the temporary folder or in the folder of runs.
     for folder in ["rocrepro-main/.git", "rocrepro-small-sizes", "rocrepro-scratch", ".tmpAbCdEf"] {
         fs::create_dir_all(base.join(folder)).unwrap();
         fs::write(base.join(folder).join("bisect.jsonl"), "evidence").unwrap();
@@ -78,7 +77,7 @@ fn what_killed_runs_left_goes_and_nothing_else() {
         fs::create_dir(home.join(name)).unwrap();
         fs::write(home.join(name).join(mark::FILE), text).unwrap();
     }
-    // An abandoned folder outside of ours, and links to it and to its mark.
+    // An abandoned folder in another place, and links to it and to its mark.
     let outside = marked(base, "rocrepro-outside", |mark| mark.pid = NOBODY);
     symlink(&outside, home.join("run-link")).unwrap();
     fs::create_dir(home.join("run-linked-mark")).unwrap();
@@ -91,7 +90,7 @@ fn what_killed_runs_left_goes_and_nothing_else() {
     let copied = home.join("run-copied");
     fs::create_dir(&copied).unwrap();
     fs::copy(outside.join(mark::FILE), copied.join(mark::FILE)).unwrap();
-    // Runs that live, or may live.
+    // Runs that are or may be alive.
     marked(&home, "run-lives", |_| ());
     let locked = marked(&home, "run-locked", |mark| mark.pid = NOBODY);
     let lock = open_folder(&locked).unwrap();

@@ -1,4 +1,4 @@
-//! What the worker of a case from elsewhere is confined to. This is the one place that decides it, for every command that runs cases.
+//! Confinement of workers that run untrusted cases, for every command that runs cases.
 
 use std::{
     collections::BTreeMap,
@@ -14,8 +14,8 @@ use supervise::{Limit, Resource};
 use super::Session;
 use crate::{DeviceChoice, Stop};
 
-/// The most that a case from elsewhere gets of these, unless the command line says otherwise. The cases of the library need at most
-/// a quarter of each.
+/// Largest limits of an untrusted case, unless the command line gives others. Cases of the library need at most a
+/// quarter.
 const MOST: [(Resource, Limit); 2] =
     [(Resource::Memory, Limit(16 << 30)), (Resource::FileSize, Limit(1 << 30))];
 
@@ -29,7 +29,7 @@ const ALWAYS: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// Where a program that the machine's own loader starts has its libraries.
+/// Library folders of a program that the machine's own loader starts.
 const OF_LOADER: &[&str] =
     &["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"];
 
@@ -58,7 +58,6 @@ impl Session {
         }
     }
 
-    /// Returns the confinement of workers on this stack; none where the cases are trusted.
     pub(crate) fn confinement(&self, stack: &Stack) -> Option<Confinement> {
         if !self.is_foreign() {
             return None;
@@ -68,7 +67,7 @@ impl Session {
         readable.push(self.programs.worker.clone().unwrap_or_else(|| self.own().to_path_buf()));
         readable.extend(self.emulated.folder.clone());
         readable.extend(stack.libraries.clone());
-        // Of a stack among the machine's own files, its libraries are all that is its own.
+        // The root of a system stack is the whole machine, so only its libraries are readable.
         if !["/", "/usr"].map(Path::new).contains(&stack.root.as_path()) {
             readable.push(stack.root.clone());
         }
@@ -82,7 +81,7 @@ impl Session {
         if gpu {
             readable.extend(OF_GPU.iter().map(PathBuf::from));
         }
-        // An empty part of a library path means the folder that the worker starts in, which is its scratch.
+        // An empty part of a library path means the current folder, which for a worker is its scratch folder.
         readable.retain(|path| path.is_absolute());
         let devices = if gpu { DEVICES } else { &[] };
         Some(Confinement {
@@ -92,7 +91,6 @@ impl Session {
         })
     }
 
-    /// Lowers the limits of a trial to what its cases may have.
     pub(super) fn at_most(&self, limits: &mut BTreeMap<Resource, Limit>) {
         if !self.is_foreign() {
             return;

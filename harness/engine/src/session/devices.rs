@@ -9,7 +9,7 @@ use super::Session;
 use crate::{DeviceChoice, card, slots::Slot};
 
 impl Session {
-    /// What the emulated device is told to be; none on a GPU.
+    /// Returns the configuration of the emulated device; none on a GPU.
     pub fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
         match self.device {
             DeviceChoice::Emulated(arch) => {
@@ -19,19 +19,19 @@ impl Session {
         }
     }
 
-    /// Returns the same for a trial of this case, which may need more devices than one, or another kind of device. An option of
-    /// the command line decides before what the case needs.
+    /// Returns the configuration for a trial of this case, which may need several devices or a different kind. Options
+    /// of the command line take precedence over the needs of the case.
     pub fn device_for(&self, case: &Case, trial: &Trial, faults: Vec<Planted>) -> Option<Config> {
         let mut config = self.device_config(faults)?;
         config.devices = self.emulated_devices(case);
         for option in self.options_of(case, trial) {
-            // The reader of the case has refused values that cannot be.
+            // The case parser has rejected invalid values.
             config.set(&option).ok()?;
         }
         Some(config)
     }
 
-    /// Returns what a trial needs of the emulated device and the command line does not say.
+    /// Returns the device options that a trial needs and the command line does not set.
     pub(crate) fn options_of(&self, case: &Case, trial: &Trial) -> Vec<String> {
         let mut options = case.device_options(trial);
         options.retain(|option| self.said(option).is_none());
@@ -83,7 +83,7 @@ impl Session {
         }
     }
 
-    /// How many devices a trial of this case sees, at least.
+    /// Returns the least number of devices that a trial of this case sees.
     pub(crate) fn devices_for(&self, case: &Case) -> u32 {
         match (&self.device, &self.gpus.slots[..]) {
             (DeviceChoice::Emulated(_), _) => self.emulated_devices(case),

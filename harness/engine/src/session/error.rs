@@ -1,4 +1,4 @@
-//! The failure to open a session.
+//! Errors of opening a session.
 
 use std::{io, path::PathBuf};
 
@@ -6,11 +6,11 @@ use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass};
 
-/// The failure to open a session on a stack and a device that are there.
+/// The failure to open a session on an existing stack and device.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The emulated device cannot be set up so.
+    /// The options of the emulated device contradict each other.
     #[error("{0}")]
     DeviceOptions(String),
     /// Several GPUs are chosen for runs that are compared.
@@ -18,15 +18,15 @@ pub enum SessionError {
         "{0} GPUs are chosen, and this compares runs with each other; `--cards` must name the one"
     )]
     SeveralGpus(usize),
-    /// More trials at once than GPUs.
+    /// More simultaneous trials than GPUs.
     #[error(
         "`--jobs {jobs}`: each chosen GPU ({gpus}) runs one trial at a time; leave out `--jobs`, or `--cards`, \
          without which trials share all GPUs"
     )]
     TooManyJobs {
-        /// Trials at once.
+        /// Number of simultaneous trials.
         jobs: usize,
-        /// The GPUs in words.
+        /// The GPUs, for a message.
         gpus: String,
     },
     /// Programs in a folder cannot be run.
