@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 fn main() {
     println!("cargo::rerun-if-changed=../../cases");
     println!("cargo::rerun-if-changed=../../kernels");
-    // Cargo builds the emulated device, a dependency of this crate, into target/PROFILE/deps. OUT_DIR is
-    // target/PROFILE/build/PACKAGE/out.
+    // OUT_DIR is target/PROFILE/build/PACKAGE/out, and the emulated device is in target/PROFILE/deps.
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
     let profile = out.ancestors().nth(3).unwrap_or(Path::new("/"));
     println!(

@@ -11,12 +11,11 @@ use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
 use crate::{
-    axis::Axis, journal::BisectHeader, kind::AxisKind, observation::PointObservation, packages,
-    sentences::Sentences, subject::Subject,
+    axis::Axis, error::SearchError, journal::BisectHeader, kind::AxisKind,
+    observation::PointObservation, packages, sentences::Sentences, subject::Subject,
 };
-use engine::{Stop, evidence, stop::chain};
+use engine::{Stop, evidence};
 
-/// File of the runs' records, each with the name of its point.
 const RECORDS: &str = "bisect-records.jsonl";
 const PICTURE: &str = "bisect.html";
 
@@ -26,11 +25,11 @@ struct Kept {
     record: Record,
 }
 
-pub(crate) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result<(), Stop> {
+pub(crate) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result<(), SearchError> {
     let kept = Kept { label: label.to_owned(), record: record.clone() };
     Journal::open(&folder.join(RECORDS), Durability::Process)
         .and_then(|mut journal| journal.write(&kept))
-        .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
+        .map_err(SearchError::NotWritten)
 }
 
 /// Returns the exit code of the command for an answer.
@@ -55,12 +54,11 @@ pub(crate) struct FinishedSearch<'a> {
     pub(crate) gfx: &'a str,
     pub(crate) emulated: bool,
     pub(crate) store: &'a stacks::BuildStore,
-    /// Cancels waiting for details that are not needed for the answer.
     pub(crate) stop: &'a AtomicBool,
     pub(crate) crossed: Vec<Crossed>,
-    /// The two builds of the previous search, between which this one searched.
+    /// The two builds of the search that this one continues.
     pub(crate) within: Option<(String, String)>,
-    /// True if another search continues between the two builds of this answer.
+    /// True if another search continues this one.
     pub(crate) goes_on: bool,
     /// Returns the command that searches between two points, the good one first.
     pub(crate) rerun: &'a dyn Fn((usize, usize)) -> String,
@@ -74,7 +72,7 @@ impl FinishedSearch<'_> {
         let kept = match path.exists().then(|| supervise::read::<Kept>(&path)) {
             Some(Ok(read)) => read.records,
             Some(Err(error)) => {
-                problems.push(format!("error: {}", chain(&error)));
+                problems.push(Stop::from(SearchError::JournalNotOpened(error)).to_string());
                 Vec::new()
             }
             None => Vec::new(),
@@ -110,7 +108,7 @@ impl FinishedSearch<'_> {
         (format!("{text}{:<11} {}\n", "files", folder.display()), problems)
     }
 
-    /// Returns the position of a point in the history, from 0 for the oldest to 1 for the newest.
+    /// Returns the position of a point in the history, from 0 (oldest) to 1 (newest).
     fn place(&self, point: usize) -> f64 {
         let place = point as f64 / self.state.setup().bad() as f64;
         if self.axis.is_fix() { 1.0 - place } else { place }
@@ -169,7 +167,7 @@ impl FinishedSearch<'_> {
         .html()
     }
 
-    /// Changes the sentence if the history has holes: then builds may be missing between the two builds of the answer.
+    /// Weakens the sentence if builds may be missing between the two builds of the answer.
     fn with_holes(&self, sentence: String) -> String {
         let Answer::Found(Edge { last_good, first_bad, confidence, .. }) = self.answer else {
             return sentence;
@@ -189,7 +187,6 @@ impl FinishedSearch<'_> {
         )
     }
 
-    /// Returns a note about the confidence if builds may be missing between the two points.
     fn share(&self, (good, bad): (usize, usize)) -> Option<String> {
         let hidden = self.axis.hidden(good, bad);
         let newer = self.axis.label(if self.axis.is_fix() { good } else { bad });
@@ -303,14 +300,13 @@ impl FinishedSearch<'_> {
         }
     }
 
-    /// Returns the signature of the bad build; without a bad build, the signature that the search followed.
+    /// Returns the signature of the bad build, or else the one that the search followed.
     fn signature(&self, told: &Sentences<'_>, edge: Option<(usize, usize)>) -> String {
         let shown = edge.and_then(|(_, bad)| told.counted(bad).first().copied());
         shown.unwrap_or(self.signature).to_owned()
     }
 
-    /// Returns the band of values in which some fail and others pass. Builds have no such band: a failure that comes
-    /// and goes there is flaky.
+    /// Returns the band of values of which some fail and some pass. A build that comes and goes is flaky instead.
     fn band(&self) -> Option<ThresholdBand> {
         if !matches!(self.axis.kind, AxisKind::Parameter(_) | AxisKind::Environment(_)) {
             return None;
@@ -348,7 +344,7 @@ impl FinishedSearch<'_> {
         }
     }
 
-    /// Returns commands that repeat the two decisive runs, and the search between them.
+    /// Returns commands that repeat the two decisive runs and the search between them.
     fn rerun(
         &self,
         edge: Option<(usize, usize)>,
@@ -371,7 +367,7 @@ impl FinishedSearch<'_> {
         }
     }
 
-    /// Returns the commits of a build; none if the build does not name them.
+    /// Returns the commits of a build; none if it does not name them.
     pub(crate) fn commits(&self, point: usize) -> Option<stacks::Components> {
         let build = self.axis.build(point)?;
         let known = build.components.clone();
@@ -380,8 +376,7 @@ impl FinishedSearch<'_> {
         known.or_else(|| fetched.then(|| obtain().ok()?.components)?)
     }
 
-    /// Returns the differences between the two builds: commits if the builds name them, else the libraries that the
-    /// trial loaded.
+    /// Returns the commits that differ between the two builds, or else the libraries that the trial loaded.
     fn components(
         &self,
         edge: Option<(usize, usize)>,
@@ -394,7 +389,7 @@ impl FinishedSearch<'_> {
                 [good, bad].map(|n| packages::wanted(kind, &self.axis.label(n), &imports));
             return packages::moved(&good, &bad);
         }
-        // Oldest first. For a fix the bad build is the oldest.
+        // For a fix the bad build is the older one.
         let (older, newer) = if self.axis.is_fix() { (bad, good) } else { (good, bad) };
         if let (Some(from), Some(to)) = (self.commits(older), self.commits(newer)) {
             let unknown = || "none".to_owned();

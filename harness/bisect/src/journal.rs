@@ -1,4 +1,4 @@
-//! The journal of a search: its header and every observation. It suffices to resume or replay the search.
+//! The journal of a search: a header and every observation, from which it is resumed or replayed.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
 use crate::{
+    error::SearchError,
     events::{BisectEvent, Reporter},
     identity::{self, Files},
     observation::PointObservation,
@@ -25,12 +26,11 @@ pub(crate) enum Entry {
     Threshold {
         seconds: f64,
     },
-    /// Continuation by a later command with another history or budget.
     Placed(Placed),
     Seen(PointObservation),
 }
 
-/// The history of a later command, with the new positions of the observed points.
+/// The history of a later command, with the positions of the observed points in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Placed {
     /// Number of points, both ends included.
@@ -38,7 +38,6 @@ pub(crate) struct Placed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     weights: Option<Vec<f64>>,
     budget: JournalBudget,
-    /// Position of each observed point that is still in the history.
     places: BTreeMap<String, usize>,
 }
 
@@ -60,10 +59,9 @@ pub struct BisectHeader {
     pub install_cost: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rate: Option<f64>,
-    /// Signature that an earlier search found and this one follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) followed: Option<String>,
-    /// True if the search looks for a fix, so that the good end is the later one.
+    /// True if the search looks for a fix.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) fix: bool,
     #[serde(default, skip_serializing_if = "Files::is_empty")]
@@ -121,7 +119,7 @@ impl BisectHeader {
     }
 
     fn same(&self, other: &BisectHeader) -> bool {
-        // Nightly builds appear and disappear; observations are identified by the names of the builds.
+        // Nightly builds come and go, so observations are identified by build names.
         let history = |begun: &BisectHeader| BisectHeader {
             points: 0,
             weights: None,
@@ -144,7 +142,7 @@ pub(crate) struct PastSearch {
 }
 
 impl PastSearch {
-    /// Moves every observation to the current position of its build, and reports builds that have left the history.
+    /// Moves observations to the current positions of their builds, and reports builds that have left the history.
     fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>, report: Reporter<'_>) {
         let mut gone: Vec<&str> = Vec::new();
         for observation in &self.seen {
@@ -168,12 +166,12 @@ impl PastSearch {
         }
     }
 
-    /// Replays the decisions of the journal. Afterwards the observations have the positions of the last history.
+    /// Replays the decisions of the journal.
     ///
     /// # Errors
-    /// Returns an error for an observation that the search would not have asked for: the journal was edited or is of
-    /// another version.
-    pub(crate) fn decide_again(&mut self) -> Result<State, Stop> {
+    /// Returns an error for an observation that the search would not have made: the journal was edited or is of another
+    /// version.
+    pub(crate) fn decide_again(&mut self) -> Result<State, SearchError> {
         let all = std::mem::take(&mut self.seen);
         let mut state = self.begun.state();
         let mut placed = std::mem::take(&mut self.placed).into_iter().peekable();
@@ -182,12 +180,8 @@ impl PastSearch {
                 state = self.listed_anew(now);
             }
             if !asked(&next(&state), &observation) {
-                return Err(Stop::no_verdict(format!(
-                    "error: observation {} of the journal is of {}, but the search asks for {:?}",
-                    n + 1,
-                    observation.label,
-                    next(&state)
-                )));
+                let action = format!("{:?}", next(&state));
+                return Err(SearchError::OtherDecision(n + 1, observation.label, action));
             }
             state.observe(observation.event);
             self.seen.push(observation);
@@ -210,8 +204,8 @@ impl PastSearch {
 }
 
 impl PastSearch {
-    /// Reports points that an earlier command of this search left out and this one does not. They stay left out,
-    /// because decisions were made without them.
+    /// Reports points that an earlier command left out and this one does not. They stay left out, because decisions
+    /// depend on it.
     pub(crate) fn stays_left_out(&self, skipped: &[usize], report: Reporter<'_>) {
         for observation in &self.seen {
             let asked = matches!(observation.event, Event::Unusable { build, .. } if skipped.contains(&build));
@@ -228,7 +222,6 @@ fn build(event: &Event) -> usize {
     *build
 }
 
-/// Moves observations to the current positions of their points, and removes those without a position.
 fn place(seen: &mut Vec<PointObservation>, position: &dyn Fn(&str) -> Option<usize>) {
     seen.retain_mut(|observation| {
         let (Event::Installed { build, .. }
@@ -240,27 +233,21 @@ fn place(seen: &mut Vec<PointObservation>, position: &dyn Fn(&str) -> Option<usi
     });
 }
 
-/// Reads a journal; none if the file is missing or its first line is incomplete.
-pub(crate) fn read(path: &Path) -> Result<Option<PastSearch>, Stop> {
+/// Reads a journal; none if its first line is incomplete or missing.
+pub(crate) fn read(path: &Path) -> Result<Option<PastSearch>, SearchError> {
     if !path.exists() {
         return Ok(None);
     }
-    let read =
-        supervise::read::<Entry>(path).map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let read = supervise::read::<Entry>(path).map_err(SearchError::JournalNotOpened)?;
     let strange = read.unreadable.iter().find(|line| !line.source.is_eof());
     if let Some(line) = strange {
-        return Err(Stop::usage(format!("error: `{}`: {}", path.display(), chain(line))));
+        return Err(SearchError::UnreadableLine(path.to_owned(), chain(line)));
     }
     let mut entries = read.records.into_iter();
     let begun = match entries.next() {
         None => return Ok(None),
         Some(Entry::Begun(begun)) if begun.format == FORMAT && begun.points > 1 => begun,
-        Some(_) => {
-            return Err(Stop::usage(format!(
-                "error: `{}` is not the journal of a bisect",
-                path.display()
-            )));
-        }
+        Some(_) => return Err(SearchError::NotJournal(path.to_owned())),
     };
     let mut past = PastSearch { begun, threshold: None, seen: Vec::new(), placed: Vec::new() };
     for entry in entries {
@@ -306,26 +293,18 @@ pub(crate) fn open(
     let past = read(&path)?;
     let past = match past {
         Some(_) if !resume => {
-            return Err(Stop::usage(format!(
-                "error: there is a bisect in `{}` already; --resume continues it, --out names another folder",
-                folder.display()
-            )));
+            return Err(SearchError::Exists(folder.to_owned()).into());
         }
         Some(past) if !begun.same(&past.begun) => {
-            return Err(Stop::usage(format!(
-                "error: the bisect in `{}` is another one: {} on {} from {} to {}",
-                folder.display(),
-                past.begun.subject,
-                past.begun.axis,
-                past.begun.good,
-                past.begun.bad
-            )));
+            let BisectHeader { subject, axis, good, bad, .. } = past.begun;
+            let texts = [subject, axis, good, bad];
+            return Err(SearchError::Other { folder: folder.to_owned(), texts }.into());
         }
         past => past,
     };
     past.iter().try_for_each(|past| identity::same(&past.begun.files, &begun.files))?;
     let journal = Journal::open(&path, Durability::Process);
-    let mut journal = journal.map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let mut journal = journal.map_err(SearchError::JournalNotOpened)?;
     let past = match past {
         Some(mut past) => {
             past.place(position, report);
@@ -353,6 +332,6 @@ pub(crate) fn open(
     Ok((journal, past))
 }
 
-pub(crate) fn write(journal: &mut Journal, entry: &Entry) -> Result<(), Stop> {
-    journal.write(entry).map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
+pub(crate) fn write(journal: &mut Journal, entry: &Entry) -> Result<(), SearchError> {
+    journal.write(entry).map_err(SearchError::NotWritten)
 }

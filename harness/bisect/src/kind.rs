@@ -24,7 +24,7 @@ pub enum AxisKind {
 const VENV: &str = "venv";
 
 impl AxisKind {
-    /// Returns true if commands run on the device as under `rocrepro exec` even if `--program` is not given.
+    /// Returns true if commands run as under `rocrepro exec` even without `--program`.
     pub fn runs_on_device(&self) -> bool {
         self.is_venv() || matches!(self, AxisKind::Package { .. })
     }

@@ -2,22 +2,19 @@
 //!
 //! [`Bisection::prepare`] reads [`BisectOptions`]: the subject, the [`Axis`] with its points, the folder of the answer.
 //! [`Bisection::run`] installs and runs points in the order that the crate `search` asks for. Each observation is
-//! written to a journal before it counts, so that an interrupted search can be resumed and replayed.
+//! written to a journal before it counts, so that an interrupted search can be resumed and replayed. A search reports
+//! [`BisectEvent`]s and stops when a `Cancel` is cancelled.
 //!
-//! This crate neither prints nor reads a command line. A search reports [`BisectEvent`]s and stops when a `Cancel` is
-//! cancelled.
-//!
-//! Modules use each other in one direction. At the bottom are the kinds of axes, runs and their verdicts. Above them
-//! are the axis, the journal and the subject; then the workbench, which carries out the actions of the search; then the
-//! answer and the search.
+//! Modules use each other in one direction: axes, runs and verdicts at the bottom; the journal and the subject above;
+//! then the workbench, the answer and the search.
 
 mod answer;
 mod axis;
 mod command_spec;
 mod cross;
+mod error;
 mod events;
 mod identity;
-mod interruption;
 mod journal;
 mod kind;
 mod nights;

@@ -10,7 +10,6 @@ pub struct Nights {
     pub good: Night,
     /// The build that fails.
     pub bad: Night,
-    /// Signature that the search follows; none if every failure of a kind counts.
     pub(crate) signature: Option<String>,
     /// Folder of the answer.
     pub folder: PathBuf,
@@ -32,8 +31,7 @@ impl Nights {
 }
 
 impl Night {
-    /// Returns the build of another source that corresponds to this one: the push with the commit of its manifest, else
-    /// the last push of its day.
+    /// Returns the corresponding build of another source: the push of its commit, else the last push of its day.
     pub(crate) fn among(
         &self,
         history: &stacks::History,
@@ -46,11 +44,11 @@ impl Night {
         }
         let why = match commit {
             Some(commit) => {
-                format!("{source} has no build of {commit}, of which {} was made", self.id)
+                format!("{source} has no build of {commit}, the commit of {}", self.id)
             }
-            None => format!("nobody knows of which commit {} was made", self.id),
+            None => format!("the commit of {} is unknown", self.id),
         };
-        let day = self.day.ok_or_else(|| format!("{why}, and it has no day"))?;
+        let day = self.day.ok_or_else(|| format!("{why}: no date is recorded for it"))?;
         let at = history.find(&day.to_string()).map_err(|e| format!("{why}: {e}"))?;
         notes.push(format!("{why}; taking {} instead, by its day", history.builds[at].id));
         Ok(at)

@@ -14,7 +14,7 @@ pub struct PointObservation {
     /// Reason why the point cannot be tested, or summary of the run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) why: String,
-    /// Digests of the archives of an obtained build, in hexadecimal, separated by commas.
+    /// Digests of the build's archives, separated by commas.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) sha256: String,
 }

@@ -85,7 +85,7 @@ pub struct BisectOptions {
 }
 
 impl BisectOptions {
-    /// Returns the options of a search for the failure of a trial, with every other option at its default.
+    /// Returns the options for a trial, with every other option at its default.
     pub fn new(case: String, session: SessionOptions) -> BisectOptions {
         BisectOptions {
             case: Some(case),

@@ -8,7 +8,7 @@ use std::{
 
 use report::evidence::Component;
 
-use crate::{kind::AxisKind, run::Refused};
+use crate::{error::AxisError, kind::AxisKind, run::Refused};
 use engine::{
     Stop,
     environments::{Environments, normal},
@@ -20,29 +20,25 @@ pub const PREFIX: &str = "pypi:";
 
 const PYTHON: &str = "python3";
 
-/// Returns the versions of a package that pip lists for this machine's Python, the oldest first.
-pub(crate) fn versions(package: &str) -> Result<Vec<String>, Stop> {
+/// Returns the versions that pip lists for this machine's Python, the oldest first.
+pub(crate) fn versions(package: &str) -> Result<Vec<String>, AxisError> {
     let mut pip = Command::new(PYTHON);
     pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "index", "versions"]);
-    let output = pip.arg("--").arg(package).output().map_err(|error| {
-        Stop::no_verdict(format!("error: cannot start `{PYTHON}`, which lists versions: {error}"))
-    })?;
+    let output = pip.arg("--").arg(package).output();
+    let output = output.map_err(|error| AxisError::PythonNotStarted(PYTHON, error))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let listed = text.lines().find_map(|line| line.strip_prefix("Available versions: "));
     let Some(listed) = listed.filter(|_| output.status.success()) else {
         let said = String::from_utf8_lossy(&output.stderr);
         let why = said.lines().find(|line| line.starts_with("ERROR")).unwrap_or("it lists none");
-        return Err(Stop::no_verdict(format!(
-            "error: pip finds no versions of `{package}` for {PYTHON}: {why}"
-        )));
+        return Err(AxisError::NoVersions(package.to_owned(), PYTHON, why.to_owned()));
     };
     let mut versions: Vec<_> = listed.split(", ").map(|word| word.trim().to_owned()).collect();
     versions.reverse();
     Ok(versions)
 }
 
-/// Returns the packages of a point's environment: the searched package in this version, the imports of a program case,
-/// and the packages of `--packages`.
+/// Returns the searched package in this version, the imports of a program case, and the packages of `--packages`.
 pub(crate) fn wanted(kind: &AxisKind, version: &str, imports: &[String]) -> Vec<String> {
     let AxisKind::Package { name: package, beside } = kind else { return Vec::new() };
     let name = |text: &str| normal(text.split("==").next().unwrap_or(text));
@@ -60,10 +56,9 @@ pub(crate) fn unrelated(package: &str, imports: &[String]) -> bool {
     !imports.iter().any(|import| name(import) == normal(package))
 }
 
-/// Returns the name of an environment with exactly these packages, which is created if it is missing.
+/// Returns the name of an environment with exactly these packages, which may be new.
 pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<String, Refused> {
-    let plain = |stop: &Stop| stop.to_string().trim_start_matches("error: ").to_owned();
-    let trouble = |stop: Stop| Refused::Trouble(plain(&stop));
+    let trouble = |stop: Stop| Refused::Trouble(stop.reason());
     let all = Environments::open().map_err(trouble)?;
     let there = all.all().into_iter().find(|it| it.mark.is_whole() && it.mark.packages == wanted);
     if let Some(there) = there {
@@ -74,12 +69,12 @@ pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<St
     let name = format!("{first}-{}", digest.get(..8).unwrap_or(&digest));
     // An interrupted search left the environment incomplete.
     if all.all().iter().any(|it| it.name == name && !it.mark.is_whole()) {
-        all.remove(&name).map_err(trouble)?;
+        all.remove(&name).map_err(|error| trouble(error.into()))?;
     }
     match all.create(&name, Path::new(PYTHON), wanted, reporting) {
         Ok(made) => Ok(made.name),
         Err(stop) => {
-            let why = format!("no environment of {}: {}", wanted.join(" "), plain(&stop));
+            let why = format!("no environment of {}: {}", wanted.join(" "), stop.reason());
             // If pip can still list versions, this version cannot be installed.
             let package = wanted[0].split("==").next().unwrap_or_default();
             Err(match versions(package) {
@@ -90,8 +85,7 @@ pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<St
     }
 }
 
-/// Returns the packages whose versions differ between the environments of two points. Dependencies may have changed
-/// along with the searched package.
+/// Returns the packages that differ between the environments of two points. Dependencies may differ too.
 pub(crate) fn moved(good: &[String], bad: &[String]) -> Vec<Component> {
     let locks = || {
         let all = Environments::open().ok()?.all();

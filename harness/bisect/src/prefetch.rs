@@ -5,7 +5,7 @@ use stacks::{BuildLocation, BuildStore, Prefetch};
 
 use crate::{axis::Axis, kind::AxisKind};
 
-/// Number of future runs that a guess assumes. A flaky build needs more, and a new guess is made after these.
+/// Number of future runs that a guess assumes.
 const RUNS: u32 = 8;
 
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub(crate) struct NextBuild {
 }
 
 impl NextBuild {
-    /// Fetches the build that the search will want if the current build continues as it began.
+    /// Fetches the next build if the current one continues as it began.
     ///
     /// Passes accumulate slowly on a good build, and one failure nearly decides about a bad one. So a build without a
     /// failure is assumed to pass.
@@ -54,7 +54,7 @@ impl NextBuild {
         }
     }
 
-    /// Returns the fetch of this build if it is running, and cancels the fetch of another build.
+    /// Returns the fetch of this build, and cancels the fetch of another.
     pub(crate) fn take(&mut self, axis: &Axis, point: usize) -> Option<Prefetch> {
         self.guessed = None;
         let id = axis.build(point).map(|build| build.id.as_str());

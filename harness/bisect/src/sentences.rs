@@ -171,13 +171,13 @@ impl Sentences<'_> {
         if looked_for.is_empty() {
             let failures: u32 = others.iter().map(|way| way.runs).sum();
             return format!(
-                "{name} cannot be tested: {failures} of its {runs} failed, in another way than the one that is looked for: {}",
+                "{name} cannot be tested: {failures} of its {runs} failed with a different signature: {}",
                 listed(&others)
             );
         }
         let help = match self.begun.regress.contains("match") {
             true => "",
-            false => "; --regress any lets all count",
+            false => "; use --regress any to accept any failure",
         };
         format!(
             "{name} fails in {} ways, of {runs} {}; only {} counts, and the search stops when so many runs fail in another \
@@ -188,7 +188,7 @@ impl Sentences<'_> {
         )
     }
 
-    /// Returns notes about uncertainties of the answer, and about other failures.
+    /// Returns notes about the uncertainty of the answer and about other failures.
     pub(crate) fn notes(&self, answer: &Answer, state: &State) -> Vec<String> {
         let mut notes = Vec::new();
         let (Answer::Found(edge) | Answer::Worse { edge, .. }) = answer else { return notes };
@@ -225,18 +225,18 @@ impl Sentences<'_> {
                 count(tally.runs(), "run")
             ));
         }
-        if let Some(told) = state.setup().rate
-            && Posterior::from_state(state).supports_rate(told) < 0.01
+        if let Some(requested) = state.setup().rate
+            && Posterior::from_state(state).supports_rate(requested) < 0.01
         {
             notes.push(format!(
-                "the runs speak against --rate {told}: bad builds fail in about {} of runs",
+                "the runs contradict --rate {requested}: bad builds fail in about {} of runs",
                 percent(edge.rate)
             ));
         }
         notes
     }
 
-    /// Returns the signatures that count of a point, the most frequent first. A slow run has no signature.
+    /// Returns the wanted signatures of a point, the most frequent first. A slow run has none.
     pub(crate) fn counted(&self, point: usize) -> Vec<&str> {
         let ways = ways(self.seen, point).into_iter();
         ways.filter(|way| way.counts && !way.signature.is_empty())
@@ -252,7 +252,6 @@ impl Sentences<'_> {
         }
     }
 
-    /// Returns a note about failures that do not count, of points that could be tested.
     fn others(&self, state: &State) -> Option<String> {
         let tested = state.tallies().filter(|(_, tally)| tally.other > 0 && !tally.unusable());
         let each: Vec<_> = tested
@@ -271,8 +270,7 @@ impl Sentences<'_> {
         })
     }
 
-    /// Returns a note if the first bad point or the bad end failed with several signatures, of which the answer shows
-    /// one.
+    /// Returns a note if a point failed with more signatures than the answer shows.
     fn several_ways(&self, first_bad: usize) -> Option<String> {
         let one = self.counted(first_bad);
         let all = |point: usize| {
@@ -306,7 +304,6 @@ pub(crate) fn line(observation: &PointObservation) -> String {
     format!("{:<28} {what:<8} {seconds:>6.1} s  {detail}", observation.label).trim_end().to_owned()
 }
 
-/// Estimates the remaining runs, builds and time from the average so far.
 fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> String {
     let left = posterior.remaining(state);
     let mean = |of: &dyn Fn(&Event) -> Option<f64>| {
@@ -317,7 +314,7 @@ fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> Stri
         Event::Ran { seconds, .. } => Some(*seconds),
         _ => None,
     });
-    // A build that is already installed is activated quickly, so each build counts once.
+    // An installed build is activated quickly, so each build counts once.
     let mut known = BTreeSet::new();
     let mut install = 0.0;
     for observation in seen {
@@ -334,7 +331,7 @@ fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> Stri
     format!("about {}{of} left, {}", count(runs, "run"), how_long(seconds))
 }
 
-/// Returns the line for a new observation, the last of `seen`, with the current state of the search.
+/// Returns the line for a new observation and the current state.
 pub fn progress(
     state: &State,
     seen: &[PointObservation],

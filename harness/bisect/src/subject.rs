@@ -22,6 +22,7 @@ use tempfile::NamedTempFile;
 use crate::{
     axis::Axis,
     command_spec::CommandSpec,
+    error::{OptionError, SearchError},
     kind::AxisKind,
     packages,
     run::{Refused, Run, RunResult},
@@ -56,7 +57,7 @@ enum Work<'a> {
         variables: Vec<(OsString, OsString)>,
         limits: Limits,
         text: Option<Regex>,
-        /// File to which the emulated device adds a line for each process that uses it.
+        /// File to which the device adds a line for each process that uses it.
         witness: Option<NamedTempFile>,
     },
 }
@@ -66,7 +67,7 @@ impl Subject<'_> {
     pub(crate) fn name(&self, axis: &Axis) -> String {
         match self {
             Subject::Trial { case, trial, faults, .. } => {
-                let faults = faults.iter().map(|planted| format!(" with {planted}"));
+                let faults = faults.iter().map(|fault| format!(" with {fault}"));
                 let ends = [axis.label(0), axis.label(axis.point_count() - 1)].join("..");
                 let along = match &axis.kind {
                     AxisKind::Parameter(name) => trial.with(name, &ends),
@@ -96,7 +97,7 @@ impl Subject<'_> {
 
     pub(crate) fn depends_on(&self, component: &str) -> bool {
         let Subject::Trial { case, .. } = self else { return true };
-        // The math libraries are a separate repository since 2025-08. A case that needs none does not load them.
+        // The math libraries are a repository of their own since 2025-08. Cases without them do not load them.
         component != "rocm-libraries" || !case.needs.libraries.is_empty()
     }
 }
@@ -152,10 +153,9 @@ impl<'a> Subject<'a> {
         if matches!(axis.kind, AxisKind::Builds | AxisKind::Stacks)
             && let Err(stop) = stack(&options)
         {
-            let text = stop.to_string().trim_start_matches("error: ").to_owned();
             return Ok(Err(match stop.is_usage() {
-                true => Refused::Unusable(text),
-                false => Refused::Trouble(text),
+                true => Refused::Unusable(stop.reason()),
+                false => Refused::Trouble(stop.reason()),
             }));
         }
         self.ready(axis, &label, options, obtained).map(Ok)
@@ -238,9 +238,8 @@ fn exec(
     stack: &Stack,
     options: &SessionOptions,
     wanted: &CommandSpec,
-) -> Result<Vec<String>, Stop> {
-    let own = own_program::held()
-        .map_err(|e| Stop::no_verdict(format!("error: cannot find this program: {e}")))?;
+) -> Result<Vec<String>, SearchError> {
+    let own = own_program::held().map_err(SearchError::OwnProgram)?;
     let mut words = vec![own.display().to_string(), "exec".to_owned()];
     words.push(format!("--rocm={}", stack.root.display()));
     words.extend(wanted.device.iter().cloned());
@@ -252,13 +251,13 @@ fn exec(
     Ok(words)
 }
 
-pub(crate) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
+pub(crate) fn no_axis(case: &Case, trial: &Trial, name: &str) -> OptionError {
     let names = trial.values.iter().map(|(axis, _)| &**axis);
     let help = match trial.values.is_empty() {
         true => "it has no matrix".to_owned(),
         false => engine::case_names::meant(name, names),
     };
-    Stop::usage(format!("error: {} has no axis `{name}`; {help}", case.id))
+    OptionError::UnknownAxis(case.id.clone(), name.to_owned(), help)
 }
 
 fn stack(options: &SessionOptions) -> Result<Stack, Stop> {
@@ -286,7 +285,7 @@ fn command<'a>(
             }
             if axis.kind.is_venv() {
                 let venv = std::path::absolute(label)
-                    .map_err(|e| Stop::usage(format!("error: `{label}` is not a folder: {e}")))?;
+                    .map_err(|error| OptionError::NotFolder(label.to_owned(), error))?;
                 let mut path = venv.join("bin").into_os_string();
                 path.push(":");
                 path.push(std::env::var_os("PATH").unwrap_or_default());
@@ -296,8 +295,7 @@ fn command<'a>(
             }
             command = exec(wanted.program.as_deref(), &stack, &options, wanted)?;
             if matches!(options.device, DeviceChoice::Emulated(_)) {
-                let file = NamedTempFile::new()
-                    .map_err(|e| Stop::no_verdict(format!("error: no temporary file: {e}")))?;
+                let file = NamedTempFile::new().map_err(SearchError::NoTemporaryFile)?;
                 variables.push((WITNESS_VARIABLE.into(), file.path().into()));
                 witness = Some(file);
             }
@@ -346,8 +344,7 @@ impl Ready<'_> {
     }
 }
 
-/// Returns the reason why a program's run is inconclusive, from the lines that the device wrote; none if its work
-/// reached the device.
+/// Returns the reason why a program's run is inconclusive, from the lines that the device wrote.
 fn stray(file: &Path) -> Option<String> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let read = text.lines().filter_map(|line| serde_json::from_str::<Witness>(line).ok());
@@ -381,7 +378,6 @@ fn of_record(record: Record) -> Run {
     Run { shown, why: outcome.summary.clone(), time, record: Some(record) }
 }
 
-/// Phase name in signatures of a command, which has no phases.
 const PROGRAM: &str = "program";
 
 fn of_command(
@@ -404,7 +400,7 @@ fn of_command(
     let last = judge::last_words(&tail).or_else(|| judge::last_words(&output)).unwrap_or_default();
     let failed = |kind, identity: FailureIdentity| {
         let signature = signature::signature(identity, &tail, &output, wanted);
-        // With `--match`, a failure without the text is another failure.
+        // With `--match`, a failure without the text does not count.
         let kind =
             if wanted.is_some() && !signature.starts_with("match:") { Outcome::Skip } else { kind };
         RunResult::Failed { signature, kind, started: true }

@@ -45,7 +45,7 @@ impl Verdicts {
         self.threshold = Some(seconds);
     }
 
-    /// Returns the signature of the wanted failure; empty before the bad end has failed.
+    /// Returns the wanted signature; empty before the bad end has failed.
     pub(crate) fn signature(&self) -> &str {
         self.reference.as_deref().unwrap_or_default()
     }
@@ -68,13 +68,12 @@ impl Verdicts {
             }
             RunResult::Passed => Classification::Run(Seen::Good),
             RunResult::Failed { signature, kind, started } => {
-                // Before the bad end has failed, the good end is run only to see whether the ends are swapped.
+                // The good end runs before a failure of the bad one only to see whether the ends are swapped.
                 let first = self.reference.is_none() && (bad_end || *started);
-                // For a command without output only the exit status is known, which is the user's own answer, as for
-                // git bisect.
+                // If only the exit status is known it is the user's own answer, as for git bisect.
                 let same = first
                     || self.reference.as_ref().is_some_and(|wanted| may_be_same(wanted, signature));
-                // A build whose runtime does not find its device cannot be tested, unless this is the wanted failure.
+                // A build whose runtime finds no device cannot be tested, unless this is the wanted failure.
                 if !started && !same {
                     return Classification::Nothing;
                 }
@@ -146,7 +145,7 @@ mod tests {
         check(Wrong, ran("wrong-data:a:zero", Kind::WrongData, true), Some(Seen::Bad));
     }
 
-    /// The good end is run when the bad end always passes. Its failure counts, because no failure is known yet.
+    /// A failure of the good end counts even if the bad end always passed.
     #[test]
     fn first_failure_of_the_good_end_counts() {
         let verdicts = Verdicts::new(FailureFilter::Signature, None, None);

@@ -1,5 +1,4 @@
-//! Carries out the actions of the search: obtains builds, makes runs, and writes each observation to the journal before
-//! it counts.
+//! Carries out the actions of the search, and writes each observation to the journal before it counts.
 
 use std::{path::Path, time::Instant};
 
@@ -9,8 +8,8 @@ use supervise::{Cancel, Journal};
 use crate::{
     answer,
     axis::Axis,
+    error::SearchError,
     events::{BisectEvent, Reporter},
-    interruption::interrupted,
     journal::{self, Entry},
     observation::PointObservation,
     prefetch::NextBuild,
@@ -20,7 +19,7 @@ use crate::{
 };
 use engine::{SessionOptions, Stop, stop::chain};
 
-/// Number of attempts at a run without a verdict, after which the build counts as untestable.
+/// Number of attempts at a run without a verdict.
 const ATTEMPTS: u32 = 3;
 
 /// Number of runs of each end that `--regress perf` measures.
@@ -42,7 +41,6 @@ pub(crate) struct Workbench<'a> {
 }
 
 impl Workbench<'_> {
-    /// Writes an observation to the journal, then updates the state, then reports it.
     pub(crate) fn observe(
         &mut self,
         state: &mut State,
@@ -62,18 +60,18 @@ impl Workbench<'_> {
     }
 
     /// Protects the last build that passed and the first that failed from eviction.
-    pub(crate) fn pin(&self, state: &State) -> Result<(), Stop> {
+    pub(crate) fn pin(&self, state: &State) -> Result<(), SearchError> {
         let usable = || state.tallies().filter(|(_, tally)| !tally.unusable());
         let good = usable().filter(|(_, tally)| tally.good > 0 && tally.bad == 0).last();
         let bad = usable().find(|(_, tally)| tally.bad > 0);
         let pair = [good, bad].into_iter().flatten();
         let builds: Vec<_> = pair.filter_map(|(point, _)| self.axis.build(point)).collect();
-        self.store.pin(&builds).map_err(|e| interrupted(&format!("error: {}", chain(&e))))
+        self.store.pin(&builds).map_err(|e| SearchError::Interrupted(chain(&e)))
     }
 
     fn prepare(&mut self, point: usize) -> Result<Result<(), String>, Stop> {
         self.ready = None;
-        // Prefetching of this build is awaited by its lock. Prefetching of another build is cancelled.
+        // Taking the fetch cancels it if it is of another build.
         let _ahead = self.ahead.take(self.axis, point);
         match self.subject.prepare(
             self.axis,
@@ -87,22 +85,19 @@ impl Workbench<'_> {
                 Ok(Ok(()))
             }
             Err(Refused::Unusable(why)) => Ok(Err(why)),
-            Err(Refused::Trouble(why)) => Err(interrupted(&format!("error: {why}"))),
+            Err(Refused::Trouble(why)) => Err(SearchError::Interrupted(why).into()),
         }
     }
 
-    /// Rejects a build that was republished under the same name since it was observed.
-    fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), Stop> {
+    /// Rejects a build that was republished since it was observed.
+    fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), SearchError> {
         let label = self.axis.label(point);
         let now = ready.sha256();
         let known = |o: &&PointObservation| o.label == label && !o.sha256.is_empty();
         match self.observations.iter().find(known) {
             Some(before) if !now.is_empty() && before.sha256 != now => {
-                Err(Stop::no_verdict(format!(
-                    "error: {label} was built again: its sha256 is {now}, and was {} when this bisect ran it; results of the two \
-                     must not be mixed, so begin anew in another folder (--out)",
-                    before.sha256
-                )))
+                let before = before.sha256.clone();
+                Err(SearchError::Republished { build: label, now, before })
             }
             _ => Ok(()),
         }
@@ -160,19 +155,19 @@ impl Workbench<'_> {
         self.observe(state, observation)
     }
 
-    fn attempt(&mut self, number: u32) -> Result<Run, Stop> {
+    fn attempt(&mut self, number: u32) -> Result<Run, SearchError> {
         let Some((point, ready)) = &self.ready else { unreachable!("a point was prepared") };
         let label = self.axis.label(*point);
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let Some(ran) = ready.run(number, &self.cancel) else {
-                return Err(interrupted("interrupted"));
+                return Err(SearchError::Interrupted("interrupted".to_owned()));
             };
             if let Some(record) = &ran.record {
                 answer::keep_record(self.folder, &label, record)?;
             }
             if matches!(ran.shown, RunResult::Trouble) {
-                return Err(interrupted(&format!("error: {}", ran.why)));
+                return Err(SearchError::Interrupted(ran.why));
             }
             let no_verdict = ran
                 .record
@@ -186,22 +181,18 @@ impl Workbench<'_> {
         Ok(last.unwrap_or_else(|| unreachable!("at least one attempt was made")))
     }
 
-    /// Measures both ends, and sets the time that separates slow from fast runs.
+    /// Sets the time that separates slow from fast runs.
     pub(crate) fn measure(&mut self) -> Result<(), Stop> {
         let mut medians = Vec::new();
         for point in [0, self.axis.point_count() - 1] {
             if let Err(why) = self.prepare(point)? {
-                return Err(Stop::no_verdict(format!("error: {}: {why}", self.axis.label(point))));
+                return Err(SearchError::Untestable(self.axis.label(point), why).into());
             }
             let mut times = Vec::new();
             for number in 0..MEASURED {
                 let ran = self.attempt(number)?;
                 if !matches!(ran.shown, RunResult::Passed) {
-                    return Err(Stop::no_verdict(format!(
-                        "error: {} does not pass, so its time says nothing: {}",
-                        self.axis.label(point),
-                        ran.why
-                    )));
+                    return Err(SearchError::NotPassing(self.axis.label(point), ran.why).into());
                 }
                 times.push(ran.time);
             }

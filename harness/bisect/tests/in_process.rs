@@ -1,5 +1,5 @@
-//! A bisect, a run with an expected failure and a health check, without child processes: a scripted runner replaces the
-//! workers, and the path of the worker does not exist.
+//! A bisect, a run with an expected failure and a health check without child processes: a scripted runner replaces the
+//! workers.
 
 use std::{fmt, path::Path, sync::Mutex, time::Duration};
 
@@ -95,7 +95,6 @@ impl TrialRunner for Scripted {
     }
 }
 
-/// Returns options of a session on a stack in this folder that no process could use.
 fn options(folder: &Path, device: DeviceChoice, runner: &Arc<Scripted>) -> SessionOptions {
     let stack = folder.join("stack");
     for entry in Fake::new("7.2.4").entries() {

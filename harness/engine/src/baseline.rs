@@ -1,9 +1,9 @@
-//! Baselines: files that list expected failures, flaky trials and trials to skip, in the formats of
+//! Baselines: expected failures, flaky trials and trials to skip, in the formats of
 //! [deqp-runner](https://gitlab.freedesktop.org/mesa/deqp-runner/-/blob/main/README.md).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -12,7 +12,47 @@ use plan::VersionRange;
 use regex::Regex;
 use report::{Record, count};
 
-use crate::{CaseLibrary, Selected, Stop, case_names, select};
+use thiserror::Error;
+
+use crate::{
+    CaseLibrary, FailedOperation, FailureClass, Selected, Stop, case_names, diagnostics, select,
+};
+
+/// A mistake in the files of a baseline.
+#[derive(Debug, Error)]
+enum BaselineError {
+    #[error("cannot read `{0}`: {1}")]
+    Unreadable(String, io::Error),
+    /// The line is invalid, from a column on.
+    #[error("{0}:{1}: {2}")]
+    Line(Place, usize, String),
+    /// Another line names the same trial.
+    #[error("{0}:1: `{1}` is in {2} already")]
+    Repeated(Place, String, String),
+    /// A line of a skip file matches no trial.
+    #[error("{0}")]
+    UnusedSkip(String),
+    #[error("nothing was run, because lines of `--skips` name no trial")]
+    UnusedSkips,
+    #[error("every trial is left out by `--skips`")]
+    NothingLeft,
+}
+
+impl FailedOperation for BaselineError {
+    fn class(&self) -> FailureClass {
+        match self {
+            Self::NothingLeft => FailureClass::Nothing,
+            _ => FailureClass::Usage,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnusedSkips => Some("correct or remove these lines".to_owned()),
+            _ => None,
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
@@ -31,7 +71,7 @@ impl Status {
         ("Flake", Status::Flake),
     ];
 
-    /// Returns the status of a failure; none for a result that is not a failure.
+    /// Returns the status of a failure.
     fn of(kind: Kind) -> Option<Status> {
         match kind {
             Kind::Pass | Kind::Skip | Kind::NoVerdict => None,
@@ -67,7 +107,7 @@ impl std::fmt::Display for Place {
 #[derive(Debug)]
 struct Names {
     regex: Regex,
-    /// The trial whose id is exactly this line. Its `[` has another meaning in a regular expression.
+    /// The trial with exactly this id, in which `[` is not special.
     trial: Option<String>,
     place: Place,
 }
@@ -97,15 +137,14 @@ pub struct Baseline {
     skips: Vec<Names>,
     /// Text of all files, for comparing two runs.
     pub text: String,
-    /// Warnings about lines that match no trial of the library. Such a line of a skip file is an error instead, because
-    /// the trial that it should skip would run.
+    /// Warnings about lines that match no trial. In a skip file such a line is an error.
     pub idle: Vec<String>,
 }
 
 const MAX_LISTED: usize = 10;
 
 impl Baseline {
-    /// Reads the files, for the trials of this library.
+    /// Reads the files.
     ///
     /// # Errors
     /// Returns all mistakes, each with file, line and column.
@@ -125,12 +164,14 @@ impl Baseline {
                             idle.push((place.to_string(), name.to_owned()));
                         }
                         match baseline.fails.get(name) {
-                            Some((_, first)) => problems
-                                .push(format!("error: {place}:1: `{name}` is in {first} already")),
+                            Some((_, first)) => {
+                                let (name, first) = (name.to_owned(), first.to_string());
+                                problems.push(BaselineError::Repeated(place, name, first));
+                            }
                             None => _ = baseline.fails.insert(name.to_owned(), (status, place)),
                         }
                     }
-                    Err((column, why)) => problems.push(format!("error: {place}:{column}: {why}")),
+                    Err((column, why)) => problems.push(BaselineError::Line(place, column, why)),
                 }
             }
         }
@@ -141,27 +182,24 @@ impl Baseline {
         };
         baseline.flakes = baseline.expressions(&files.flakes, &ids, &mut problems);
         named(&baseline.flakes, &mut idle);
-        baseline.idle = without_a_trial("warning", &idle, &ids);
+        let warnings = without_a_trial(&idle, &ids).into_iter();
+        baseline.idle = warnings.map(|text| format!("warning: {text}")).collect();
         let mut idle = Vec::new();
         baseline.skips = baseline.expressions(&files.skips, &ids, &mut problems);
         named(&baseline.skips, &mut idle);
-        let idle = without_a_trial("error", &idle, &ids);
         if !idle.is_empty() {
-            problems.extend(idle);
-            problems.push(
-                "error: nothing was run, because lines of `--skips` name no trial: mend or remove these lines"
-                    .to_owned(),
-            );
+            problems
+                .extend(without_a_trial(&idle, &ids).into_iter().map(BaselineError::UnusedSkip));
+            problems.push(BaselineError::UnusedSkips);
         }
-        if problems.is_empty() { Ok(baseline) } else { Err(Stop::usage(problems.join("\n"))) }
+        Stop::unless_empty(problems).map(|()| baseline)
     }
 
-    /// Reads lines that are regular expressions or exact ids of trials.
     fn expressions(
         &mut self,
         paths: &[PathBuf],
         ids: &BTreeSet<String>,
-        problems: &mut Vec<String>,
+        problems: &mut Vec<BaselineError>,
     ) -> Vec<Names> {
         let mut all = Vec::new();
         for path in paths {
@@ -172,12 +210,9 @@ impl Baseline {
                 match Regex::new(&line).or_else(|error| alone.unwrap_or(Err(error))) {
                     Ok(regex) => all.push(Names { regex, trial, place }),
                     Err(error) => {
-                        let why = error.to_string();
-                        let why =
-                            why.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                        problems.push(format!(
-                            "error: {place}:1: `{line}` is not a regular expression: {why}"
-                        ));
+                        let why = diagnostics::regex_error(&error);
+                        let why = format!("`{line}` is not a regular expression: {why}");
+                        problems.push(BaselineError::Line(place, 1, why));
                     }
                 }
             }
@@ -185,17 +220,16 @@ impl Baseline {
         all
     }
 
-    /// Returns the lines of a file that are neither empty nor comments.
-    fn lines(&mut self, path: &Path, problems: &mut Vec<String>) -> Vec<(Place, String)> {
+    fn lines(&mut self, path: &Path, problems: &mut Vec<BaselineError>) -> Vec<(Place, String)> {
         let file = path.display().to_string();
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) => {
-                problems.push(format!("error: cannot read `{file}`: {error}"));
+                problems.push(BaselineError::Unreadable(file, error));
                 return Vec::new();
             }
         };
-        // Editors may write a byte order mark, which is not part of the first name.
+        // Editors may write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let lines = (1..).zip(text.lines()).map(|(line, text)| (line, text.trim()));
         let lines = lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#'));
@@ -205,7 +239,7 @@ impl Baseline {
         lines
     }
 
-    /// Removes skipped trials from the selection, and returns a note with their number.
+    /// Removes skipped trials, and returns a note with their number.
     ///
     /// # Errors
     /// Returns an error if no trial is left.
@@ -220,12 +254,12 @@ impl Baseline {
         });
         let left_out = all - selected.len();
         if selected.is_empty() && all > 0 {
-            return Err(Stop::nothing("error: every trial is left out by `--skips`"));
+            return Err(BaselineError::NothingLeft.into());
         }
         Ok((left_out > 0).then(|| format!("{} left out by `--skips`", count(left_out, "trial"))))
     }
 
-    /// Applies the baseline to the verdict of a record. An expected failure of the case itself takes precedence.
+    /// Applies the baseline to a verdict. Expected failures of the case take precedence.
     pub(crate) fn judge(&self, record: &mut Record) {
         if record.verdict.known.is_some() {
             return;
@@ -262,21 +296,20 @@ impl Baseline {
     }
 }
 
-/// Returns messages about lines that match none of these trials.
-fn without_a_trial(level: &str, lines: &[(String, String)], ids: &BTreeSet<String>) -> Vec<String> {
-    let told = lines.iter().take(MAX_LISTED).map(|(place, line)| {
+fn without_a_trial(lines: &[(String, String)], ids: &BTreeSet<String>) -> Vec<String> {
+    let listed = lines.iter().take(MAX_LISTED).map(|(place, line)| {
         let help = case_names::nearest(line, ids.iter().map(String::as_str))
             .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-        format!("{level}: {place}: `{line}` names no trial of the library{help}")
+        format!("{place}: `{line}` names no trial of the library{help}")
     });
     let more = match lines.len().saturating_sub(MAX_LISTED) {
         0 => None,
-        more => Some(format!("{level}: and {} that name no trial", count(more, "other line"))),
+        more => Some(format!("and {} that name no trial", count(more, "other line"))),
     };
-    told.chain(more).collect()
+    listed.chain(more).collect()
 }
 
-/// Splits a line into trial and status. The id of a trial may contain commas, a status does not.
+/// Splits a line into trial and status. Only the trial may contain commas.
 fn status(line: &str) -> Result<(&str, Status), (usize, String)> {
     let words = || Status::ALL.map(|(word, _)| word).join(", ");
     let Some((name, word)) = line.rsplit_once(',') else {
@@ -286,13 +319,13 @@ fn status(line: &str) -> Result<(&str, Status), (usize, String)> {
         Some((_, status)) => Ok((name.trim(), *status)),
         None => Err((
             line[..name.len() + 1].chars().count() + 1,
-            format!("`{word}` is no status that a baseline can have; it is one of {}", words()),
+            format!("`{word}` is not a status; a status is one of {}", words()),
         )),
     }
 }
 
-/// Returns the failed trials as a baseline: lines `TRIAL,STATUS` in the order of ids. Trials that failed in several
-/// ways, or both passed and failed, get the status Flake.
+/// Returns the failed trials as a baseline in the order of ids. Trials that did not always fail in one way get the
+/// status Flake.
 pub fn written(records: &[Record]) -> String {
     let mut trials: BTreeMap<&str, (usize, Vec<Status>)> = BTreeMap::new();
     for record in records {
@@ -318,7 +351,7 @@ mod tests {
         assert_eq!(status("a/b[x=1,y=2],Crash"), Ok(("a/b[x=1,y=2]", Status::Crash)));
         assert_eq!(status("a/b, Flake"), Ok(("a/b", Status::Flake)));
         let (column, why) = status("a/b[x=1,y=2]").unwrap_err();
-        assert!(column == 9 && why.contains("`y=2]` is no status"), "{column} {why}");
+        assert!(column == 9 && why.contains("`y=2]` is not a status"), "{column} {why}");
         let (column, why) = status("a/b").unwrap_err();
         assert!(column == 1 && why.contains("is not TRIAL,STATUS"), "{why}");
     }

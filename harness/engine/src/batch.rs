@@ -9,20 +9,21 @@ use std::{
 
 use device::Planted;
 use parking_lot::Mutex;
-use report::{Begun, Ended, Line, Over, Record, count};
+use report::{Begun, Ended, Incomplete, Line, Over, Record, count};
 use serde::Serialize;
-use supervise::{Cancel, Journal, for_each, in_order};
+use supervise::{Cancel, Journal, JournalError, for_each, in_order};
+use thiserror::Error;
 
 use crate::{
-    Job, Session, Stop, baseline::Baseline, events::EngineEvent, health, machine,
-    record::not_run as not_run_record, rerun::again, stop::chain, trial::run_trial_reporting_end,
+    FailedOperation, FailureClass, Job, Session, Stop, baseline::Baseline, events::EngineEvent,
+    health, machine, record::not_run as not_run_record, rerun::again, stop::chain,
+    trial::run_trial_reporting_end,
 };
 
-/// Runs the jobs and returns their records in the order of the jobs.
+/// Runs the jobs and returns their records in order.
 ///
-/// Before a trial begins, the journal gets a line that names it, so that a trial that crashes the machine is known.
-/// After the trial the journal gets its record, so that a killed run loses no finished trial. If the run was cancelled
-/// or the journal cannot be written, the records of finished trials are returned along with the error.
+/// The journal gets a line before each trial, so that a trial that crashes the machine is known, and the record after
+/// it, so that a killed run loses no finished trial. Records of finished trials are returned even with an error.
 pub fn run_jobs(
     session: &Session,
     jobs: Vec<Job<'_>>,
@@ -31,7 +32,7 @@ pub fn run_jobs(
 ) -> (Vec<Record>, Option<Stop>) {
     let jobs: Vec<_> = jobs.into_iter().map(|job| (session.next_number(), job)).collect();
     let batch = run_batch(session, &jobs, &RunLimits::default(), &[], journal, cancel, |_| ());
-    let left_out = batch.left_out.map(|why| Stop::no_verdict(format!("error: {why}")));
+    let left_out = batch.left_out.map(|why| BatchError::LeftOut(why).into());
     (batch.records, batch.trouble.or(left_out))
 }
 
@@ -48,12 +49,11 @@ pub struct RunLimits {
     pub time: Option<Duration>,
 }
 
-/// The state of a batch with respect to its limits.
 struct LimitState<'p> {
     limits: &'p RunLimits,
     begun: Instant,
     ended: OnceLock<String>,
-    /// Per case, the number of hangs, and the number of trials left out because of them.
+    /// Per case, the number of hangs and of trials left out because of them.
     hangs: Mutex<BTreeMap<String, (u32, usize)>>,
 }
 
@@ -75,7 +75,7 @@ impl LimitState<'_> {
         }
     }
 
-    /// Counts a trial that is over. Returns false if it did not run because the GPU is broken.
+    /// Counts a finished trial. Returns false if it did not run because the GPU is broken.
     fn over(&self, record: &Record) -> bool {
         if record.outcome.signature == health::broken() {
             self.ended.get_or_init(|| record.outcome.summary.clone());
@@ -117,8 +117,8 @@ pub struct Batch {
     pub trouble: Option<Stop>,
 }
 
-/// Runs the jobs like [`run_jobs`], and also returns records of the trials that were not run. Each job has its number
-/// in the run. `head` is written to the journal first. `let_go` may drop fields of a record after the journal has it.
+/// Runs numbered jobs like [`run_jobs`], and also returns records of the trials that were not run. `head` begins the
+/// journal. `let_go` may drop fields of a record after it was written.
 pub fn run_batch(
     session: &Session,
     jobs: &[(u64, Job<'_>)],
@@ -162,8 +162,7 @@ pub fn run_batch(
                 if !limit_state.may_begin(&job.case.id) {
                     return None;
                 }
-                // Without its line in the journal a trial that crashes the machine could not be identified, so it does
-                // not run.
+                // A trial without its line could not be identified after a crash, so it does not run.
                 if !journal.keep(|| begun(session, job, number), cancel) {
                     return None;
                 }
@@ -179,8 +178,7 @@ pub fn run_batch(
                 let record = run_trial_reporting_end(session, job, &tell, cancel);
                 reporting.event(EngineEvent::TrialEnds { number });
                 let mut record = judged(record?);
-                // The record is written before the next trial begins, so that the last line without a record is the
-                // trial during which this program ended.
+                // Whatever ends this program before the next trial begins ended this trial.
                 if !limit_state.over(&record) {
                     return None;
                 }
@@ -207,36 +205,50 @@ pub fn run_batch(
     let trouble = match (trouble, lost) {
         (None, Some(_)) if left_out.is_some() => None,
         (trouble, None) => trouble,
-        (None, Some(incomplete)) if !cancel.is_cancelled() => Some(no_verdict(&incomplete)),
+        (None, Some(incomplete)) if !cancel.is_cancelled() => {
+            Some(BatchError::Incomplete(incomplete).into())
+        }
         (None, Some(_)) => Some(Stop::no_verdict(not_run("interrupted", finished, all))),
         (Some(stop), Some(_)) => {
-            Some(Stop::no_verdict(format!("{stop}\n{}", not_run("stopped", finished, all))))
+            Some(stop.and(Stop::no_verdict(not_run("stopped", finished, all))))
         }
     };
     let not_run = unfinished.iter().map(|index| not_run_record(session, &jobs[*index].1)).collect();
     Batch { records, not_run, left_out, trouble }
 }
 
-fn no_verdict(error: &dyn std::error::Error) -> Stop {
-    Stop::no_verdict(format!("error: {}", chain(error)))
+#[derive(Debug, Error)]
+enum BatchError {
+    /// The limits of the run left trials out.
+    #[error("{0}")]
+    LeftOut(String),
+    #[error("{}", chain(.0))]
+    Incomplete(Incomplete),
+    #[error("{}", chain(.0))]
+    Journal(JournalError),
+}
+
+impl FailedOperation for BatchError {
+    fn class(&self) -> FailureClass {
+        FailureClass::NoVerdict
+    }
 }
 
 struct Lines {
     journal: Option<Mutex<Journal>>,
-    /// The first failure to write a line, after which none is written.
     trouble: Mutex<Option<Stop>>,
 }
 
 impl Lines {
-    /// Writes a line, which serialises like [`Line`]. If that fails the batch is cancelled, because the records of
-    /// later trials would be lost too.
+    /// Writes a line, which serialises like [`Line`]. A failure cancels the batch, because later records would be lost
+    /// too.
     fn keep<T: Serialize>(&self, line: impl FnOnce() -> T, cancel: &Cancel) -> bool {
         let Some(journal) = &self.journal else { return true };
         let mut trouble = self.trouble.lock();
         if trouble.is_none() {
             let mut journal = journal.lock();
             if let Err(error) = journal.write(&line()) {
-                *trouble = Some(no_verdict(&error));
+                *trouble = Some(BatchError::Journal(error).into());
                 cancel.cancel();
             }
         }

@@ -11,11 +11,10 @@ use supervise::Start;
 
 use crate::Session;
 
-/// Beginning of the stack name in the record of a program that brings ROCm.
 const NAME: &str = "bundled:";
 
-/// Returns the reason why the emulated device cannot run a program of a virtual environment: its ROCm needs functions
-/// that the device lacks. The loader would not find them, or would find those of another device.
+/// Returns the reason why the device cannot run a program of a virtual environment: its ROCm needs functions that the
+/// device lacks.
 pub fn refused(session: &Session, start: &Start) -> Option<String> {
     let (device, venv) = (session.device_library()?, environment_of(start)?);
     let missing = stacks::missing_functions(&venv, &stacks::offered_functions(&device));

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::{Stop, stop::explained};
+use crate::stack_source::StackError;
 
 /// Returns the cache folder.
-pub(crate) fn folder() -> Result<PathBuf, Stop> {
+pub(crate) fn folder() -> Result<PathBuf, StackError> {
     stacks::StackCache::from_environment()
         .map(|store| store.path().to_path_buf())
-        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))
+        .map_err(StackError::NoCache)
 }

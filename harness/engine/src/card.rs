@@ -19,7 +19,7 @@ pub use kfd::{Card, cards, first, large_bar};
 /// AMD's PCI vendor id.
 const AMD: &str = "1002";
 
-/// Returns the GPUs below a root folder, and the serial numbers by which single GPUs could be recognised.
+/// Returns the GPUs below a root folder, and their serial numbers.
 ///
 /// Sources: Documentation/gpu/amdgpu/driver-misc.rst of the kernel for `/sys/class/drm`,
 /// drivers/gpu/drm/amd/amdkfd/kfd_topology.c for `/sys/class/kfd`.
@@ -121,13 +121,12 @@ fn slot(device: &Path) -> Option<String> {
     uevent.lines().find_map(|line| Some(line.strip_prefix("PCI_SLOT_NAME=")?.to_owned()))
 }
 
-/// Returns an id that distinguishes GPUs without revealing the serial number.
 fn anonymous_id(serial: &str) -> String {
     let sum = Sha256::digest(serial);
     sum.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the PCIe link. A speed reads as `16.0 GT/s PCIe`, or as `Unknown` without a link, for example inside an APU.
+/// Returns the PCIe link. A speed reads as `16.0 GT/s PCIe`, or as `Unknown` inside an APU.
 fn link(device: &Path) -> Option<Link> {
     let words = |which: &str| {
         let read = |what: &str| text(&device.join(format!("{which}_link_{what}")));
@@ -149,7 +148,7 @@ fn sensors(device: &Path, name: &str) -> impl Iterator<Item = u32> {
     wanted.filter_map(|file| text(&file).parse().ok())
 }
 
-/// Returns the errors that the hardware counted: files `ras/UNIT_err_count` with lines `ue: 0` and `ce: 0`.
+/// Returns the counted errors, from files `ras/UNIT_err_count` with lines `ue: 0` and `ce: 0`.
 fn errors(device: &Path) -> Vec<Errors> {
     let files = sorted(&device.join("ras"));
     let counted = files.iter().filter_map(|file| {
@@ -171,14 +170,14 @@ fn firmware(device: &Path) -> Vec<(String, String)> {
         .filter_map(|file| {
             let part = file.file_name()?.to_str()?.strip_suffix("_fw_version")?.to_owned();
             let version = text(file);
-            // The version of a part that the GPU does not have is zero.
+            // A part that the GPU lacks has version zero.
             let none = version.trim_start_matches("0x").bytes().all(|b| b == b'0');
             (!none).then_some((part, version))
         })
         .collect()
 }
 
-/// Returns the marketing name from libdrm's table, whose lines are `device,\trevision,\tname`.
+/// Returns the name from libdrm's table, whose lines are `device,\trevision,\tname`.
 fn marketing_name(root: &Path, product: &str, revision: &str) -> String {
     let tables = ["opt/amdgpu/share/libdrm/amdgpu.ids", "usr/share/libdrm/amdgpu.ids"];
     let found = tables.iter().find_map(|table| {
@@ -246,12 +245,10 @@ pub fn advice(root: &Path, gpus: &[Gpu], driver: &Driver, set: &[Variable]) -> V
     advice
 }
 
-/// Returns the trimmed text of a small file; empty if it cannot be read.
 fn text(path: &Path) -> String {
     fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
 }
 
-/// Returns the sorted paths in a folder; empty if it cannot be read.
 fn sorted(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let mut paths: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path())).collect();

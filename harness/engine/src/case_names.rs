@@ -2,6 +2,47 @@
 
 use std::collections::BTreeSet;
 
+use thiserror::Error;
+
+use crate::{FailedOperation, FailureClass};
+
+/// A selection that is invalid or matches nothing.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SelectionError {
+    /// The bracket of the values is not closed.
+    #[error("`{0}` lacks its `]`")]
+    Unclosed(String),
+    /// The first text in the brackets of the second has no equals sign.
+    #[error("`{0}` in `{1}` is not `axis=value`")]
+    NoValue(String, String),
+    /// No case matches; the second text is a suggestion.
+    #[error("no case is called `{0}`; {1}")]
+    UnknownCase(String, String),
+    /// No trial has the values; the second text explains why.
+    #[error("no trial fits `{0}`; {1}")]
+    NoTrial(String, String),
+    /// A command that needs steps was given a program case.
+    #[error("`{0}` is a program, and `{1}` needs a case with steps")]
+    Program(String, String),
+}
+
+impl FailedOperation for SelectionError {
+    fn class(&self) -> FailureClass {
+        FailureClass::Usage
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unclosed(_) => Some("write `case[axis=value,...]`".to_owned()),
+            Self::Program(..) => {
+                Some("run the program's own file, which `rocrepro explain` names".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
 pub(crate) struct Named<'t> {
     /// A case, a folder or a pattern.
     pub(crate) case: &'t str,
@@ -11,18 +52,17 @@ pub(crate) struct Named<'t> {
 
 impl<'t> Named<'t> {
     /// Parses a selection, for example `copies/small-sizes[bytes=2]`.
-    pub(crate) fn read(text: &'t str) -> Result<Self, String> {
+    pub(crate) fn read(text: &'t str) -> Result<Self, SelectionError> {
         let Some((case, rest)) = text.split_once('[') else {
             return Ok(Named { case: text.trim_end_matches('/'), values: Vec::new() });
         };
-        let inner = rest.strip_suffix(']').ok_or_else(|| {
-            format!("error: `{text}` lacks its `]`; write `case[axis=value,...]`")
-        })?;
+        let unclosed = || SelectionError::Unclosed(text.to_owned());
+        let inner = rest.strip_suffix(']').ok_or_else(unclosed)?;
         let values = inner
             .split(',')
             .map(|pair| {
-                pair.split_once('=')
-                    .ok_or_else(|| format!("error: `{pair}` in `{text}` is not `axis=value`"))
+                let invalid = || SelectionError::NoValue(pair.to_owned(), text.to_owned());
+                pair.split_once('=').ok_or_else(invalid)
             })
             .collect::<Result<_, _>>()?;
         Ok(Named { case, values })
@@ -33,7 +73,7 @@ impl<'t> Named<'t> {
     }
 }
 
-/// Returns the selected cases; none if there is no selection or one of them matches no case.
+/// Returns the selected cases; none without a selection, or if a selection matches nothing.
 pub(crate) fn named_by<'i>(
     wanted: &[&str],
     ids: impl Iterator<Item = &'i String> + Clone,
@@ -56,7 +96,7 @@ pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> St
     }
 }
 
-/// Returns the name with the least edit distance to a word, if it is at most 1 plus a quarter of the name's length.
+/// Returns the name with the least edit distance to a word, if that is at most 1 plus a quarter of its length.
 pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .map(|name| (strsim::damerau_levenshtein(word, name), name))
@@ -72,7 +112,6 @@ fn names(selection: &str, id: &str) -> bool {
     id == selection || id.strip_prefix(selection).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Matches a text against a pattern in which `*` matches any text.
 fn matches_pattern(pattern: &str, text: &str) -> bool {
     let parts: Vec<&str> = pattern.split('*').collect();
     let (first, last) = (parts[0], parts[parts.len() - 1]);

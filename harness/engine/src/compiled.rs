@@ -25,7 +25,7 @@ pub(crate) struct Compiler {
     /// Folder of the helper's header, which is removed with the session.
     headers: PathBuf,
     kept: PathBuf,
-    /// One lock per program, so that trials wait only for the compilation of their own.
+    /// One lock per program, so that trials wait only for their own.
     turns: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
 }
 
@@ -36,11 +36,12 @@ impl Compiler {
             |error: io::Error| Unready::Trouble(format!("no folder for headers: {error}"));
         fs::create_dir_all(&headers).map_err(trouble)?;
         fs::write(headers.join(helper::CPP.0), helper::CPP.1).map_err(trouble)?;
-        let absent = |stop: Stop| {
-            let text = stop.to_string().trim_start_matches("error: ").to_owned();
-            if stop.is_usage() { Unready::Missing(text) } else { Unready::Trouble(text) }
+        let absent = |stop: Stop| match stop.is_usage() {
+            true => Unready::Missing(stop.reason()),
+            false => Unready::Trouble(stop.reason()),
         };
-        let toolchain = Toolchain::find(stack, export::Form::Hipcc, &headers).map_err(absent)?;
+        let toolchain = Toolchain::find(stack, export::Form::Hipcc, &headers);
+        let toolchain = toolchain.map_err(|error| absent(error.into()))?;
         Ok(Compiler { toolchain, headers, kept, turns: Mutex::default() })
     }
 
@@ -72,13 +73,13 @@ impl Compiler {
         let (text, built) = (place.path().join(name), place.path().join("program"));
         fs::write(&text, &source.text).map_err(trouble)?;
         let mut words = vec!["-I".to_owned(), self.headers.display().to_string()];
-        // Messages and assertions show the name of the file as the case gives it.
+        // Messages show the file name of the case.
         words.push(format!("-ffile-prefix-map={}/=", place.path().display()));
         words.extend(options.iter().flat_map(|option| self.linked(option)));
         let done = self.toolchain.compile_program(&text, &built, arch, &words);
-        match done.map_err(|stop| Unready::Trouble(stop.to_string()))? {
+        match done.map_err(|error| Unready::Trouble(error.to_string()))? {
             Ok(()) => fs::rename(&built, &program).map_err(trouble)?,
-            // An older clang expects a layout that Debian's packages do not have, so the program is not at fault.
+            // An older clang expects another layout than Debian's, so the program is not at fault.
             Err(log) if log.contains("cannot find HIP runtime") => {
                 return Err(Unready::Missing(format!(
                     "the compiler of `{}` does not find its HIP runtime, so it cannot compile C++ programs",
@@ -98,7 +99,7 @@ impl Compiler {
         Ok(program)
     }
 
-    /// Returns the interposer library for faults at calls; none if all faults are faults of the device.
+    /// Returns the interposer library for faults at calls, if there are any.
     pub(crate) fn interposer(&self, faults: &[Planted]) -> Result<Option<PathBuf>, Unready> {
         let texts: Vec<String> = faults.iter().filter_map(case::stand_in).collect();
         if texts.is_empty() {
@@ -110,8 +111,7 @@ impl Compiler {
         self.compiled(&source, &[], &options).map(Some)
     }
 
-    /// Returns an option for the compiler. A library of the stack is given as a file, because linkers do not search the
-    /// stack.
+    /// Replaces a library option by the stack's file, because linkers do not search the stack.
     fn linked(&self, option: &str) -> Vec<String> {
         let file = option.strip_prefix("-l").map(|name| match name.strip_prefix(':') {
             Some(file) => file.to_owned(),
@@ -124,7 +124,6 @@ impl Compiler {
     }
 }
 
-/// Returns the library that GNU's or LLVM's linker reports as missing.
 fn missing_library(log: &str) -> Option<&str> {
     log.lines().find_map(|line| {
         let (_, name) = line.split_once(" -l")?;

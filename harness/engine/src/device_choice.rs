@@ -12,12 +12,12 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// Returns the GPU of this machine if there is one, else the emulated device of this architecture.
+    /// Returns the GPU of this machine if it has one, else this emulated device.
     pub fn detect(arch: Arch) -> DeviceChoice {
         if gpu_present() { DeviceChoice::Gpu } else { DeviceChoice::Emulated(arch) }
     }
 
-    /// Returns the architecture that device 0 must have; none on a GPU, whose own report is used.
+    /// Returns the architecture that device 0 must have; none on a GPU.
     pub(crate) fn gfx(&self) -> Option<&'static str> {
         match self {
             DeviceChoice::Emulated(arch) => Some(arch.name()),

@@ -1,5 +1,4 @@
-//! The library of the emulated device, which is embedded in this program and unpacked under the name that HIP looks
-//! for.
+//! The embedded library of the emulated device, which is unpacked under the name that HIP looks for.
 
 use std::{
     fs,
@@ -24,7 +23,7 @@ fn unpacked() -> io::Result<Vec<u8>> {
     Ok(library)
 }
 
-/// File with the digest of the installed library, which reveals a damaged or replaced one.
+/// File with the digest of the installed library.
 const DIGEST: &str = "digest";
 
 /// The failure to install the library of the emulated device.
@@ -33,8 +32,7 @@ const DIGEST: &str = "digest";
 pub enum DeviceLibraryError {
     /// The dynamic loader cannot search the folder.
     #[error(
-        "the dynamic loader cannot be told of `{}`, as its path has a colon, semicolon or dollar; name \
-         another cache in XDG_CACHE_HOME",
+        "the dynamic loader cannot search `{}`, because its path has a colon, semicolon or dollar",
         folder.display()
     )]
     UnusablePath {
@@ -71,20 +69,22 @@ impl FailedOperation for DeviceLibraryError {
 
     fn hint(&self) -> Option<String> {
         match self {
+            DeviceLibraryError::UnusablePath { .. } => {
+                Some("name another cache in XDG_CACHE_HOME".to_owned())
+            }
             DeviceLibraryError::NotInstalled { hint, .. } => Some((*hint).to_owned()),
-            _ => None,
+            DeviceLibraryError::Unreadable { .. } => None,
         }
     }
 }
 
-/// Unpacks the device library into the cache unless it is there undamaged, and returns the folder that holds it as
-/// `libhsa-runtime64.so.1`. Each build has a folder of its own, so that running programs are not disturbed.
+/// Unpacks the library into the cache unless it is there undamaged, and returns its folder. Each build has a folder of
+/// its own, so that running programs are not disturbed.
 pub(crate) fn install(cache: &Path) -> Result<PathBuf, DeviceLibraryError> {
     let given = given()?;
     let build = given.as_deref().map_or_else(|| BUILT.0.to_owned(), plan::digest);
     let folder = cache.join("device").join(build);
-    // ld.so(8): colon and semicolon separate the folders of a library path, and a dollar begins a substitution. None
-    // can be escaped.
+    // ld.so(8): colon and semicolon separate folders, a dollar begins a substitution, and none can be escaped.
     if folder.to_string_lossy().contains([':', ';', '$']) {
         return Err(DeviceLibraryError::UnusablePath { folder });
     }
@@ -122,14 +122,14 @@ fn is_as_installed(folder: &Path) -> bool {
         .is_some_and(|(library, digest)| plan::digest(&library).as_bytes() == digest)
 }
 
-/// Returns the library that the user names in place of the embedded one.
+/// Returns the library that the user names instead.
 fn given() -> Result<Option<Vec<u8>>, DeviceLibraryError> {
     let Some(path) = std::env::var_os("ROCREPRO_DEVICE_LIBRARY").filter(|path| !path.is_empty())
     else {
         return Ok(None);
     };
     let read = match fs::metadata(&path) {
-        Ok(file) if !file.is_file() => Err("it is no file".to_owned()),
+        Ok(file) if !file.is_file() => Err("it is not a file".to_owned()),
         Ok(_) => fs::read(&path).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
@@ -175,7 +175,7 @@ mod tests {
         assert!(is_as_installed(&folder));
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
-        let Err(stop) = install(cache.path()) else { panic!("a folder is no library") };
+        let Err(stop) = install(cache.path()) else { panic!("a folder is not a library") };
         assert!(format!("{stop:?}").contains("XDG_CACHE_HOME"), "{stop:?}");
     }
 }

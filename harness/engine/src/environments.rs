@@ -5,7 +5,7 @@ use std::{
     io,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
 };
 
 use rustix::{
@@ -14,18 +14,93 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::{
-    Stop, cache,
+    FailedOperation, FailureClass, Stop, cache,
     events::{EngineEvent, Reporting},
     which,
 };
 
-/// File that marks a folder as an environment of rocrepro, which may be removed.
+/// File that marks an environment of rocrepro, which may be removed.
 const MARK: &str = "rocrepro-environment.json";
 
 /// File with the installed packages, in pip's format.
 const LOCK: &str = "requirements.txt";
+
+/// The failure to find, create or remove an environment.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EnvironmentError {
+    /// The name has characters that are not allowed.
+    #[error("`{0}` is not a name of an environment")]
+    InvalidName(String),
+    /// A killed process left the environment incomplete.
+    #[error("the environment `{0}` was not finished")]
+    Unfinished(String),
+    /// No environment has the name; these exist.
+    #[error("no environment is called `{}`{}", .0, listed(.1))]
+    Unknown(String, Vec<String>),
+    /// The folder has no mark of rocrepro.
+    #[error("`{}` is not an environment of rocrepro", .0.display())]
+    Foreign(PathBuf),
+    /// The folder of a new environment exists.
+    #[error("there is `{}` already", .0.display())]
+    Exists(PathBuf, String),
+    /// Another process creates the environment.
+    #[error("another process is making the environment `{0}`")]
+    Busy(String),
+    /// A file operation failed.
+    #[error("cannot {} `{}`: {}", .0, .1.display(), .2)]
+    Failed(&'static str, PathBuf, String),
+    /// The report of pip cannot be parsed.
+    #[error("pip's report: {0}")]
+    Report(String),
+    /// Python or pip failed.
+    #[error("`{0}` ended: {1}")]
+    ToolFailed(String, ExitStatus),
+    /// Python or pip did not start.
+    #[error("cannot start `{0}`: {1}")]
+    ToolNotStarted(String, io::Error),
+}
+
+impl EnvironmentError {
+    fn failed(what: &'static str, folder: &Path, error: &dyn std::error::Error) -> Self {
+        Self::Failed(what, folder.to_owned(), error.to_string())
+    }
+}
+
+impl FailedOperation for EnvironmentError {
+    fn class(&self) -> FailureClass {
+        match self {
+            Self::InvalidName(_)
+            | Self::Unfinished(_)
+            | Self::Unknown(..)
+            | Self::Foreign(_)
+            | Self::Exists(..) => FailureClass::Usage,
+            _ => FailureClass::NoVerdict,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::InvalidName(_) => Some(
+                "use letters, digits, `.`, `_` and `-`, and begin with a letter or digit"
+                    .to_owned(),
+            ),
+            Self::Unfinished(name) => Some(format!("`rocrepro env remove {name}` removes it")),
+            Self::Exists(_, name) => {
+                Some(format!("`rocrepro env remove {name}` removes it if it is an environment"))
+            }
+            Self::Busy(_) => Some("wait until it has ended".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "; none exists".to_owned() } else { format!(": {}", names.join(", ")) }
+}
 
 /// All environments of this user.
 pub struct Environments {
@@ -62,12 +137,10 @@ impl Environments {
         Ok(Self { folder: cache::folder()?.join("environments") })
     }
 
-    fn folder(&self, name: &str) -> Result<PathBuf, Stop> {
+    fn folder(&self, name: &str) -> Result<PathBuf, EnvironmentError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if name.is_empty() || name.starts_with(['.', '-']) || !name.bytes().all(plain) {
-            return Err(Stop::usage(format!(
-                "error: `{name}` is no name of an environment: letters, digits, `.`, `_` and `-`, first a letter or digit"
-            )));
+            return Err(EnvironmentError::InvalidName(name.to_owned()));
         }
         Ok(self.folder.join(name))
     }
@@ -78,22 +151,16 @@ impl Environments {
         if found.mark.whole {
             return Ok(found);
         }
-        Err(Stop::usage(format!(
-            "error: the environment `{name}` was not finished; `rocrepro env remove {name}` removes it"
-        )))
+        Err(EnvironmentError::Unfinished(name.to_owned()).into())
     }
 
-    fn find(&self, name: &str) -> Result<PythonEnvironment, Stop> {
+    fn find(&self, name: &str) -> Result<PythonEnvironment, EnvironmentError> {
         let folder = self.folder(name)?;
         if fs::symlink_metadata(&folder).is_err() {
             let names: Vec<_> = self.all().into_iter().map(|e| format!("`{}`", e.name)).collect();
-            let there =
-                if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
-            return Err(Stop::usage(format!("error: no environment is called `{name}`: {there}")));
+            return Err(EnvironmentError::Unknown(name.to_owned(), names));
         }
-        read(&folder).ok_or_else(|| {
-            Stop::usage(format!("error: `{}` is not an environment of rocrepro", folder.display()))
-        })
+        read(&folder).ok_or(EnvironmentError::Foreign(folder))
     }
 
     /// Returns all environments in the order of their names.
@@ -104,7 +171,7 @@ impl Environments {
         all
     }
 
-    /// Creates an environment. Removes an incomplete one of a killed process first, and its own after a failure.
+    /// Creates an environment. Removes an incomplete one first, and its own after a failure.
     pub fn create(
         &self,
         name: &str,
@@ -114,25 +181,21 @@ impl Environments {
     ) -> Result<PythonEnvironment, Stop> {
         let folder = self.folder(name)?;
         let python = which::file(python)?;
-        let cannot = |what: &str, error: &dyn std::error::Error| {
-            Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
+        let cannot = |what: &'static str, error: &dyn std::error::Error| {
+            EnvironmentError::failed(what, &folder, error)
         };
         fs::create_dir_all(&self.folder).map_err(|e| cannot("create", &e))?;
         self.remove_unfinished(name, &folder, reporting)?;
         match fs::create_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Stop::usage(format!(
-                    "error: there is `{}` already; `rocrepro env remove {name}` removes it if it is an environment",
-                    folder.display()
-                )));
+                return Err(EnvironmentError::Exists(folder, name.to_owned()).into());
             }
             done => done.map_err(|e| cannot("create", &e))?,
         }
-        // The kernel releases the lock when this process ends.
         let _lock = locked_folder(&folder).map_err(|e| cannot("lock", &e))?;
         let made = fill(&folder, &python, packages);
         if made.is_err() {
-            // The first error matters, so an error of the removal is ignored.
+            // The first error matters.
             let _ = self.remove(name);
         }
         made?;
@@ -145,7 +208,7 @@ impl Environments {
         name: &str,
         folder: &Path,
         reporting: &Reporting,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), EnvironmentError> {
         let Some(PythonEnvironment { mark: EnvironmentMark { whole: false, .. }, .. }) =
             read(folder)
         else {
@@ -156,27 +219,19 @@ impl Environments {
                 reporting.event(EngineEvent::EnvironmentRemade { folder });
                 self.remove(name)
             }
-            Err(Errno::WOULDBLOCK) => Err(Stop::no_verdict(format!(
-                "error: another process is making the environment `{name}`; wait until it has ended"
-            ))),
-            Err(error) => {
-                Err(Stop::no_verdict(format!("error: cannot lock `{}`: {error}", folder.display())))
-            }
+            Err(Errno::WOULDBLOCK) => Err(EnvironmentError::Busy(name.to_owned())),
+            Err(error) => Err(EnvironmentError::failed("lock", folder, &error)),
         }
     }
+
     /// Removes an environment.
-    pub fn remove(&self, name: &str) -> Result<(), Stop> {
+    pub fn remove(&self, name: &str) -> Result<(), EnvironmentError> {
         let environment = self.find(name)?;
-        // One rename hides the folder. Names with a leading dot are not environments.
+        // Names with a leading dot are not environments, so one rename hides the folder.
         let gone = self.folder.join(format!(".{name}.{}", std::process::id()));
-        fs::rename(&environment.folder, &gone).and_then(|()| fs::remove_dir_all(&gone)).map_err(
-            |error| {
-                Stop::no_verdict(format!(
-                    "error: cannot remove `{}`: {error}",
-                    environment.folder.display()
-                ))
-            },
-        )
+        fs::rename(&environment.folder, &gone)
+            .and_then(|()| fs::remove_dir_all(&gone))
+            .map_err(|error| EnvironmentError::failed("remove", &environment.folder, &error))
     }
 }
 
@@ -234,9 +289,9 @@ fn locked_folder(folder: &Path) -> Result<File, Errno> {
     }
 }
 
-fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), Stop> {
-    let cannot = |what: &str, error: &dyn std::error::Error| {
-        Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
+fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), EnvironmentError> {
+    let cannot = |what: &'static str, error: &dyn std::error::Error| {
+        EnvironmentError::failed(what, folder, error)
     };
     let mut mark = EnvironmentMark {
         made_by: format!("rocrepro {}", env!("CARGO_PKG_VERSION")),
@@ -251,18 +306,18 @@ fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), Stop> {
     let mut pip = Command::new(venv.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
     run(pip.arg("--report").arg(&report).arg("--").args(packages))?;
-    let lock = fs::read(&report).map_err(|e| cannot("lock", &e)).and_then(|text| {
-        locked(&text).map_err(|e| Stop::no_verdict(format!("error: pip's report: {e}")))
-    })?;
+    let lock = fs::read(&report)
+        .map_err(|e| cannot("lock", &e))
+        .and_then(|text| locked(&text).map_err(EnvironmentError::Report))?;
     atomic::write(&folder.join(LOCK), lock).map_err(|e| cannot("lock", &e))?;
     mark.whole = true;
     write_mark(folder, &mark).map_err(|e| cannot("mark", &e))
 }
 
-/// Largest file that pip may write, which limits each download. The largest wheel of PyTorch for ROCm has 5 GB.
+/// Largest file that pip may write. The largest wheel of PyTorch for ROCm has 5 GB.
 const LARGEST_FILE: u64 = 16 << 30;
 
-fn run(command: &mut Command) -> Result<(), Stop> {
+fn run(command: &mut Command) -> Result<(), EnvironmentError> {
     let shown = command.get_program().display().to_string();
     let most =
         |limit: Option<u64>| Some(limit.map_or(LARGEST_FILE, |limit| limit.min(LARGEST_FILE)));
@@ -273,13 +328,12 @@ fn run(command: &mut Command) -> Result<(), Stop> {
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Stop::no_verdict(format!("error: `{shown}` ended: {status}"))),
-        Err(error) => Err(Stop::no_verdict(format!("error: cannot start `{shown}`: {error}"))),
+        Ok(status) => Err(EnvironmentError::ToolFailed(shown, status)),
+        Err(error) => Err(EnvironmentError::ToolNotStarted(shown, error)),
     }
 }
 
-/// Converts pip's report ("Installation Report" in pip's reference) to a lock file: each package with the hash of its
-/// file.
+/// Converts pip's "Installation Report" to a lock file: each package with the hash of its file.
 fn locked(report: &[u8]) -> Result<String, String> {
     let report: serde_json::Value = serde_json::from_slice(report).map_err(|e| e.to_string())?;
     let packages = report["install"].as_array().ok_or("no list of packages")?;

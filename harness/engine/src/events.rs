@@ -1,4 +1,4 @@
-//! Events that operations report while they run. The command formats them.
+//! Events that operations report while they run.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -19,12 +19,12 @@ pub enum EngineEvent<'a> {
     FetchEnded,
     /// A build of a configured source is being fetched or removed.
     Build(stacks::BuildEvent<'a>),
-    /// An environment that a killed process left incomplete is created again.
+    /// An incomplete environment is created again.
     EnvironmentRemade {
         /// The folder of the environment.
         folder: &'a Path,
     },
-    /// A record file has trials that began in an earlier run and never ended.
+    /// A record file has trials that never ended.
     UnfinishedTrials {
         /// The record file.
         file: &'a Path,
@@ -33,7 +33,7 @@ pub enum EngineEvent<'a> {
         /// The last of them.
         last: &'a str,
     },
-    /// The files of a stack contradict each other about its release; the name of libamdhip64 decides.
+    /// The files of a stack contradict each other; the name of libamdhip64 decides.
     ReleaseByName {
         /// The contradiction.
         doubt: &'a str,
@@ -73,7 +73,7 @@ pub enum EngineEvent<'a> {
         /// The number of the trial in the run.
         number: u64,
     },
-    /// One more trial of the batch needs no further work.
+    /// A trial of the batch needs no further work.
     TrialOver {
         /// Id of the trial; none if it did not run.
         trial: Option<&'a str>,
@@ -87,7 +87,7 @@ pub enum EngineEvent<'a> {
         /// Reason.
         why: &'a str,
     },
-    /// The health check does not pass on this stack, so it cannot detect a broken GPU.
+    /// The health check does not pass on this stack.
     HealthCheckFails {
         /// Reason.
         why: &'a str,
@@ -105,7 +105,7 @@ pub enum EngineEvent<'a> {
 
 /// A receiver of events. Threads of one operation call it at the same time.
 pub trait EventSink: Send + Sync {
-    /// Receives an event. The operation waits until this returns.
+    /// Receives an event, while the operation waits.
     fn event(&self, event: EngineEvent<'_>);
 }
 

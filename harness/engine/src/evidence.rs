@@ -15,10 +15,9 @@ use crate::{FailedOperation, FailureClass};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EvidenceError {
-    /// The folder has files that rocrepro did not write.
+    /// The folder has other files.
     #[error(
-        "`{}` has files that are no evidence of rocrepro; give `--out` a new or an empty folder, or one that an \
-         earlier command made",
+        "`{}` has files that rocrepro did not write",
         folder.display()
     )]
     Foreign {
@@ -33,7 +32,7 @@ pub enum EvidenceError {
     },
     /// A file was written by another version of rocrepro.
     #[error(
-        "`{}` is not what this version writes: {error}; make it anew, or remove it",
+        "`{}` is not what this version writes: {error}",
         path.display()
     )]
     OtherVersion {
@@ -58,16 +57,27 @@ impl FailedOperation for EvidenceError {
     fn class(&self) -> FailureClass {
         FailureClass::Usage
     }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            EvidenceError::Foreign { .. } => {
+                "give `--out` a new or an empty folder, or one that an earlier command made"
+            }
+            EvidenceError::OtherVersion { .. } => "create it again, or remove it",
+            EvidenceError::Failed { .. } => return None,
+        };
+        Some(hint.to_owned())
+    }
 }
 
-/// The file that marks an evidence folder and states which files are private.
+/// The file that marks an evidence folder.
 const PRIVATE_FILE: &str = "PRIVATE.txt";
 const PRIVATE: &str = "\
 report.md and the program beside it are for others to read. Everything else in this folder is as it was measured: it may name people, machines
 and paths. `rocrepro redact FOLDER --out NEW` makes a copy that can be published.
 ";
 
-/// Files that only an evidence folder has. A published copy may lack the mark.
+/// Files that only an evidence folder has, even a published copy without the mark.
 const FOUND: [&str; 6] = [
     Minimised::FILE,
     Mitigations::FILE,
@@ -77,10 +87,10 @@ const FOUND: [&str; 6] = [
     "bisect.jsonl",
 ];
 
-/// Returns the given folder, or the one named after the case in the current folder.
+/// Returns the given folder, or the one named after the case.
 ///
 /// # Errors
-/// Returns an error if the folder has files and is not an evidence folder.
+/// Returns an error if it has files and is not an evidence folder.
 pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> {
     let folder = out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf);
     let files = || folder.read_dir().map_or(0, Iterator::count);
@@ -101,8 +111,7 @@ pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> 
     }
 }
 
-/// Creates the folder if it is missing, and marks it. A complete mark is not written again, because a process killed
-/// meanwhile would damage it.
+/// Creates and marks the folder. A complete mark is not written again, because a killed process would damage it.
 pub fn make(folder: &Path) -> Result<(), EvidenceError> {
     let mark = folder.join(PRIVATE_FILE);
     if std::fs::read_to_string(&mark).is_ok_and(|text| text == PRIVATE) {
@@ -119,7 +128,7 @@ pub fn write<E: Evidence>(folder: &Path, found: &E) -> Result<PathBuf, EvidenceE
     write_text(folder, E::FILE, &text)
 }
 
-/// Writes a file, and creates a missing folder. An earlier file of that name stays until the new one is complete.
+/// Writes a file, and creates a missing folder. An earlier file stays until the new one is complete.
 pub fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, EvidenceError> {
     make(folder)?;
     let path = folder.join(name);
@@ -147,7 +156,6 @@ fn cannot(what: &'static str, path: &Path, error: &dyn std::error::Error) -> Evi
 mod tests {
     use super::*;
 
-    /// A writer that is killed in the middle leaves the earlier file.
     #[test]
     fn keeps_an_earlier_file_until_the_new_one_is_complete() {
         use std::io::Read as _;

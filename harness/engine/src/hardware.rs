@@ -1,5 +1,4 @@
-//! Observations about a trial's GPU and driver: which GPU ran it, the errors that the hardware counted, and the
-//! kernel's log.
+//! Observations about a trial's GPU: its identity, its hardware errors, and the kernel's log.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -12,10 +11,9 @@ use crate::{
     slots::{Named, Slot, VISIBLE},
 };
 
-/// Signature of a failure during which the hardware counted errors.
 pub(crate) const HARDWARE: &str = "no-verdict:hardware";
 
-/// Signature of a trial that ran on a GPU other than its own.
+/// Signature of a trial on the wrong GPU.
 const OTHER: &str = "no-verdict:another-gpu";
 
 pub(crate) struct Before {
@@ -28,8 +26,8 @@ impl Before {
         Before { cards: cards(), uptime: kernel_log::uptime() }
     }
 
-    /// Adds lines that the driver logged during the trial to the outcome. Only a trial with exclusive use of its GPU
-    /// can attribute lines. If several GPUs run trials, only lines that name the trial's GPU count.
+    /// Adds lines that the driver logged meanwhile to the outcome. Only a trial with exclusive use of its GPU can
+    /// attribute lines.
     pub(crate) fn with_kernel_log(
         &self,
         outcome: Outcome,
@@ -60,7 +58,7 @@ impl Before {
         outcome.with_kernel_log(&lines, &Places::told(&observation.events, plan))
     }
 
-    /// Adds the GPU and its errors to the record. The verdict is to be computed after that.
+    /// Adds the GPU and its errors to the record, whose verdict is computed later.
     pub(crate) fn describe(&self, record: &mut Record, session: &Session, slot: Option<&Slot>) {
         if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
             on_its_card(record, card);
@@ -83,8 +81,8 @@ fn names_another_gpu(line: &str, own: &str, all: &[&str]) -> bool {
     !named(own) && all.iter().any(|bdf| named(bdf))
 }
 
-/// Returns true if a line names a process (`in process Xorg pid 17 thread ...`) that is neither in `own` nor has the
-/// worker's name. The name counts because in a container the kernel's process ids differ from ours.
+/// Returns true if a line names a process (`in process Xorg pid 17 thread ...`) that is not in `own` and not called
+/// like a worker. In a container the kernel's process ids differ.
 fn names_another_process(line: &str, ours: &str, own: &BTreeSet<u32>) -> bool {
     let Some((_, rest)) = line.split_once("process ") else { return false };
     let Some((name, rest)) = rest.split_once(" pid ") else { return false };
@@ -97,9 +95,9 @@ fn cards() -> Vec<Gpu> {
     card::gpus(Path::new("/"), &mut Vec::new()).0
 }
 
-/// Withdraws the verdict of a trial that ran on a GPU other than its own, which another trial may have used.
+/// Withdraws the verdict of a trial on the wrong GPU, which another trial may have used.
 fn on_its_card(record: &mut Record, card: &Named) {
-    // The UUID is a serial number, and the outcome may quote it.
+    // The outcome may quote the UUID, which is a serial number.
     if card.visible.parse::<u32>().is_err() {
         let Record { outcome, environment, stderr_tail, .. } = record;
         let texts = [&mut outcome.summary].into_iter().chain(&mut outcome.details);
@@ -117,8 +115,7 @@ fn on_its_card(record: &mut Record, card: &Named) {
     }
 }
 
-/// Adds the driver's description of the GPU to the record. A failure during which the hardware counted uncorrected
-/// errors gets no verdict, because it says nothing about ROCm.
+/// Adds the GPU to the record. A failure with uncorrected hardware errors gets no verdict.
 fn describe(record: &mut Record, before: &[Gpu], after: &[Gpu]) {
     let device = &mut record.device;
     let here = |gpu: &&Gpu| !device.bdf.is_empty() && gpu.bdf.eq_ignore_ascii_case(&device.bdf);
@@ -185,7 +182,6 @@ mod tests {
     #[test]
     fn hardware_errors_withdraw_the_verdict() {
         let before = [card("0000:0b:00.0", 0, 0), card("0000:0c:00.0", 3, 5)];
-        // Errors of another GPU, and errors from before the trial, do not change the outcome.
         let mut other = record("wrong-data", "news-fail");
         let after = [card("0000:0b:00.0", 9, 0), card("0000:0c:00.0", 3, 6)];
         describe(&mut other, &before, &after);

@@ -1,10 +1,9 @@
 //! The health check: detects a GPU that stopped working after a trial.
 //!
 //! After each failure the health check, a trial that passed on this stack before, runs in a process of its own. If it
-//! fails, the trial before it becomes the suspect and no further trial runs, because it would wait in vain and its
-//! failure would be blame on ROCm. The state is kept in a file of the cache, next to the locks of the GPU. Every
-//! process reads it: `cargo nextest` starts one per trial, and a run may be killed between a failure and its health
-//! check.
+//! fails, the trial before it becomes the suspect, and no further trial runs: its failure would be blamed on ROCm. The
+//! state is in a file of the cache next to the locks of the GPU, because several processes may share the GPU and a run
+//! may be killed before its health check.
 
 mod gpu_turn;
 
@@ -25,12 +24,12 @@ use crate::{hardware::HARDWARE, processes::Stuck};
 
 pub(crate) const BROKEN: &str = "gpu-broken";
 
-/// Returns the signature of a trial that was not run because the GPU does not work.
+/// Returns the signature of trials that do not run because the GPU is broken.
 pub(crate) fn broken() -> String {
     format!("no-verdict:{BROKEN}")
 }
 
-/// Returns the end of a trial after which the GPU may not work; none if the trial cannot have broken it.
+/// Returns the end of a trial that may have broken the GPU.
 pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     let by_itself = matches!(record.exit, End::Exited(_) | End::NotStarted(_));
     let lost = record.outcome.kind == Kind::NoVerdict && !by_itself;
@@ -38,7 +37,7 @@ pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     (record.outcome.kind.is_failure() || lost || hardware).then(|| record.outcome.summary.clone())
 }
 
-/// Time after a failed health check during which the GPU is not checked again.
+/// Time after a failed health check before the next one.
 const RECHECK_AFTER: Duration = Duration::from_secs(600);
 
 pub(crate) struct Check {
@@ -48,7 +47,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Returns the health check; none if its case cannot be parsed, which a test excludes.
+    /// Returns the health check, which a test parses.
     pub(crate) fn new() -> Option<Check> {
         let case = Case::parse("rocrepro/health-check", include_str!("health/check.yaml")).ok()?;
         let trial = case.trials().into_iter().next()?;
@@ -71,11 +70,10 @@ pub(crate) struct Suspect {
     pub(crate) trial: String,
     pub(crate) run: String,
     pub(crate) ended: String,
-    /// The failed health check after the trial; none if no check was made yet.
+    /// The failed health check after the trial, if it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed: Option<Failed>,
-    /// True if the health check fails on this stack anyway, so that only a process that cannot be killed makes the GPU
-    /// unusable.
+    /// True if the health check fails on this stack anyway, so that only an unkillable process closes the GPU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unwatched: bool,
 }
@@ -103,22 +101,21 @@ impl Suspect {
     }
 }
 
-/// The state of the GPU since the machine was started.
+/// The state of the GPU since the machine started.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Known {
     boot: String,
-    /// Per stack, by its folder, the reason why its first health check failed; none if it passed.
+    /// Per stack folder, the reason why the first health check failed; none if it passed.
     stacks: BTreeMap<String, Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     suspect: Option<Suspect>,
-    /// Processes of trials that could not be killed and may still use the GPU.
+    /// Processes of trials that could not be killed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     stuck: Vec<Stuck>,
 }
 
 impl Known {
-    /// Makes a health check. While a process that could not be killed exists, the check counts as failed, because its
-    /// result would prove nothing.
+    /// Makes a health check, which counts as failed while an unkillable process exists.
     fn checked(&mut self, check: &mut dyn FnMut() -> Checked) -> Checked {
         self.stuck.retain(Stuck::is_there);
         match self.stuck.first() {
@@ -134,7 +131,7 @@ impl Known {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Gate {
     Open,
-    /// The first health check on this stack since the machine was started failed for this reason.
+    /// The first health check on this stack failed for this reason.
     Unwatched(String),
     Closed(String),
 }
@@ -149,10 +146,10 @@ pub(crate) enum After {
     Unknown,
 }
 
-/// The stored state of one GPU. Its user must hold the locks of the GPU.
+/// The stored state of one GPU, whose locks the user must hold.
 pub(crate) struct Health {
     file: PathBuf,
-    /// The kernel's boot id. After a restart of the machine the stored state is ignored.
+    /// Boot id of the kernel, with which the state expires.
     boot: String,
     stack: String,
 }
@@ -175,7 +172,7 @@ impl Health {
         atomic::write(&self.file, serde_json::to_vec(known)?)
     }
 
-    /// Returns true if a health check, which needs exclusive use of the GPU, is due before the next trial.
+    /// Returns true if a health check is due before the next trial.
     pub(crate) fn is_due(&self, now: SystemTime) -> bool {
         let known = self.known();
         match &known.suspect {
@@ -184,8 +181,7 @@ impl Health {
         }
     }
 
-    /// Decides before a trial whether it may run. Makes the health check that a killed run left pending. `recover` runs
-    /// the recovery command, see [`Health::after`].
+    /// Decides whether a trial may run, after the health check that a killed run left pending.
     pub(crate) fn before(
         &self,
         now: SystemTime,
@@ -212,9 +208,9 @@ impl Health {
         {
             recovered = recover();
             if recovered.is_none() {
-                let told = suspect.broken(&failed.why);
+                let reason = suspect.broken(&failed.why);
                 return Ok(Gate::Closed(format!(
-                    "{told}; the next health check is in {left} s, and `--recover COMMAND` makes one at once"
+                    "{reason}; the next health check is in {left} s, and `--recover COMMAND` makes one at once"
                 )));
             }
         }
@@ -224,8 +220,7 @@ impl Health {
         })
     }
 
-    /// Makes a health check after `suspect`. If it fails, runs the recovery command and checks again, unless the
-    /// command has already `recovered` the GPU.
+    /// Makes a health check after `suspect`. If it fails, runs the recovery command once and checks again.
     fn look(
         &self,
         now: SystemTime,
@@ -257,18 +252,18 @@ impl Health {
                     Some(said) => format!("{why}, also after {said}"),
                     None => why,
                 };
-                let told = suspect.broken(&why);
+                let reason = suspect.broken(&why);
                 let failed = Some(Failed { at: seconds(now), why });
                 known.suspect = Some(Suspect { failed, ..suspect });
                 self.keep(&known)?;
-                Ok(After::Broken(told))
+                Ok(After::Broken(reason))
             }
             Checked::NotRun => Ok(After::Unknown),
         }
     }
 
-    /// Stores that a trial may have broken the GPU, with its processes that could not be killed. Returns true if a
-    /// health check should follow; it should not on a stack on which the check fails anyway.
+    /// Stores a suspect and its unkillable processes. Returns true if a health check should follow, which is useless on
+    /// a stack on which it always fails.
     pub(crate) fn suspect(&self, suspect: &Suspect, stuck: Vec<Stuck>) -> io::Result<bool> {
         let mut known = self.known();
         let unwatched = known.stacks.get(&self.stack) != Some(&None);
@@ -282,28 +277,27 @@ impl Health {
         Ok(true)
     }
 
-    /// Returns whether the health check passes on this stack; none if it was not made.
+    /// Returns whether the health check passes on this stack, if it was made.
     pub(crate) fn passes(&self) -> Option<bool> {
         Some(self.known().stacks.get(&self.stack)?.is_none())
     }
 
-    /// Stores that the GPU is broken: the health check fails on it, but passes on `another` with the same stack.
-    /// Returns the reason.
+    /// Stores that the GPU is broken, because the check passes on `another` with the same stack. Returns the reason.
     pub(crate) fn is_the_gpu(&self, now: SystemTime, another: &str) -> io::Result<String> {
         let mut known = self.known();
         let why = known.stacks.remove(&self.stack).flatten().unwrap_or_default();
         let ended = format!("with the same stack {another} did");
         let failed = Some(Failed { at: seconds(now), why: why.clone() });
         let mut suspect = Suspect::new(String::new(), String::new(), ended);
-        let told = suspect.broken(&why);
+        let reason = suspect.broken(&why);
         suspect.failed = failed;
         known.suspect = Some(suspect);
         self.keep(&known)?;
-        Ok(told)
+        Ok(reason)
     }
 
-    /// Makes the health check after a suspect was stored. `recover` runs the recovery command and describes its end; it
-    /// returns none without a command.
+    /// Makes the health check after a suspect was stored. `recover` runs the recovery command, if any, and describes
+    /// its end.
     pub(crate) fn after(
         &self,
         now: SystemTime,
@@ -318,7 +312,7 @@ impl Health {
 }
 
 impl Suspect {
-    /// Returns the last failed health check if it is too recent to repeat, with the seconds until the next one.
+    /// Returns the last failed check if it is too recent to repeat, with the seconds left.
     fn recent_failure(&self, now: SystemTime) -> Option<(&Failed, u64)> {
         let failed = self.failed.as_ref()?;
         let left = RECHECK_AFTER.as_secs().checked_sub(seconds(now).abs_diff(failed.at))?;

@@ -1,8 +1,7 @@
 //! The view of the file system in which a user's program and its children find ROCm.
 //!
-//! A Debian stack has its own libc, so a program starts through the stack's loader, but its children would not. In a
-//! [`View`] the libraries of stack and device cover those of the machine, `/opt/rocm` is the stack, and
-//! `/sys/class/kfd` shows the emulated GPUs. Every process that is started in the view runs on them.
+//! A program starts through the loader of a Debian stack, but its children would not. In a [`View`] the stack's
+//! libraries cover the machine's, `/opt/rocm` is the stack, and `/sys/class/kfd` shows the emulated GPUs.
 
 mod preload;
 mod quirks;
@@ -23,7 +22,7 @@ pub(crate) use self::preload::allow_preloading;
 use self::quirks::{QUIRKS, Quirk};
 use crate::helper;
 
-/// Folder of libraries on Debian and its derivatives, on the machine and in a stack.
+/// Library folder of Debian and its derivatives.
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 
 /// The loader that every x86-64 program names.
@@ -34,7 +33,7 @@ const PREFIX: &str = "/opt/rocm";
 
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Name of the empty folder in the cache over which a view mounts the files that it makes.
+/// Name of the empty folder over which a view mounts its files.
 const PLACE: &str = "home";
 
 pub(crate) struct Home<'a> {
@@ -48,7 +47,7 @@ impl Home<'_> {
     /// Returns the view.
     ///
     /// # Errors
-    /// Returns the reason why this stack cannot have a view on this machine.
+    /// Returns the reason why this stack cannot have one here.
     pub(crate) fn view(&self) -> Result<View, String> {
         let place = self.cache.join(PLACE);
         fs::create_dir_all(&place)
@@ -58,7 +57,7 @@ impl Home<'_> {
             view.made.insert(name.into(), Made::Link(target));
         };
         let root = &self.stack.root;
-        // AMD's packages of several releases may be installed, and the loader's cache may name any of them.
+        // Several releases may be installed, and the loader's cache may name any.
         for name in installed(Path::new("/opt"), root) {
             link(&format!("opt/{name}"), place.join("rocm"));
         }
@@ -69,7 +68,7 @@ impl Home<'_> {
             for name in ["bin", "libexec", "share"] {
                 link(&format!("rocm/{name}"), usr.join(name));
             }
-            // Headers of C and C++ belong to the system, not to a prefix of ROCm.
+            // Headers of C and C++ belong to the system.
             for (name, folder) in headers(&usr.join("include")) {
                 link(&format!("rocm/include/{name}"), as_seen(folder, root));
             }
@@ -77,21 +76,20 @@ impl Home<'_> {
                 link("rocm/amdgcn", as_seen(folder, root));
             }
             if let Some(folder) = llvm(&usr) {
-                // AMD's packages have this folder below `lib`. Debian's hipcc looks there under Debian's name.
+                // AMD's packages have it below `lib`, and Debian's hipcc looks there under Debian's name.
                 let own = folder.file_name().unwrap_or_default().display().to_string();
                 for name in ["rocm/llvm", "libraries/llvm", &format!("libraries/{own}")] {
                     link(name, as_seen(folder.clone(), root));
                 }
             }
             for (name, file) in self.other_names()? {
-                // The loader treats two paths of a file as two libraries, so a file of the stack gets the path of the
-                // view.
+                // The loader treats two paths of a file as two libraries.
                 let own = file.file_name().filter(|_| file.starts_with(root)).map(PathBuf::from);
                 link(&format!("libraries/{name}"), own.unwrap_or(file));
             }
             let (first, inner) =
                 self.stack.libraries.split_first().ok_or("the stack has no libraries")?;
-            // A folder below another one cannot be mounted separately, so its files are linked.
+            // A folder inside another cannot be mounted, so its files are linked.
             for folder in inner {
                 let within = folder.strip_prefix(first).map_err(|error| error.to_string())?;
                 for file in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -102,8 +100,7 @@ impl Home<'_> {
             let own = place.join("libraries");
             let over = [own.as_path()].into_iter().chain(self.device).chain([first.as_path()]);
             view.laid = vec![
-                // Compilers and data of the release are found where Debian has them. Files of the machine take
-                // precedence.
+                // Files of the machine take precedence.
                 Laid { folder: "/usr".into(), over: Vec::new(), under: vec![usr] },
                 Laid {
                     folder: LIBRARIES.into(),
@@ -133,13 +130,12 @@ impl Home<'_> {
         Ok(view)
     }
 
-    /// Mounts a folder that the view makes over one of the machine.
     fn show(&self, view: &mut View, made: &str, folder: &Path) {
         let over = vec![view.place.join(made)];
         view.laid.push(Laid { folder: folder.into(), over, under: Vec::new() });
     }
 
-    /// Returns library names that programs load and the stack lacks, each with the stack's file or a stub library.
+    /// Returns library names that the stack lacks, each with the stack's file or a stub.
     fn other_names(&self) -> Result<Vec<(&'static str, PathBuf)>, String> {
         let mut names = Vec::new();
         for quirk in QUIRKS {
@@ -154,8 +150,8 @@ impl Home<'_> {
         Ok(names)
     }
 
-    /// Prepares a program without a view. The stack's loader finds the additional names in a folder of the cache, and a
-    /// variable preloads the device.
+    /// Prepares a program without a view: the loader finds other names in a folder of the cache, and a variable
+    /// preloads the device.
     pub(crate) fn without_view(&self, start: &mut Start) -> Result<(), String> {
         start.preload = self.preloaded_by_variable()?;
         let Some(path) = start.through.iter().position(|word| word == "--library-path") else {
@@ -188,7 +184,7 @@ impl Home<'_> {
     }
 }
 
-/// Writes an embedded file into a folder of the cache whose name is the file's digest, and returns its path.
+/// Writes an embedded file into a cache folder named after its digest.
 fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, String> {
     let folder = cache.join(folder).join(plan::digest(text));
     let file = folder.join(name);
@@ -215,7 +211,7 @@ pub fn with_helper(start: &mut Start, cache: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Appends the stack's tools to PATH in a view. Variables that were given on the command line take precedence.
+/// Appends the stack's tools to a view's PATH. Variables of the command line take precedence.
 pub fn with_path<'n>(
     view: &mut View,
     start: &Start,
@@ -229,8 +225,7 @@ pub fn with_path<'n>(
     }
 }
 
-/// Returns the names in `/opt` that lead to the stack in the view: `rocm`, and every installed ROCm except the stack
-/// itself.
+/// Returns the names in `/opt` that become the stack: `rocm` and every installed ROCm except the stack itself.
 fn installed(opt: &Path, root: &Path) -> Vec<String> {
     let entries = fs::read_dir(opt).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -244,8 +239,7 @@ fn installed(opt: &Path, root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Checks that this machine's programs can run on the C library of the stack, and that both have the same library
-/// folder.
+/// Checks that this machine's programs can run on the stack's C library, and that the library folders agree.
 fn same_layout(root: &Path) -> Result<(), String> {
     let loader = fs::canonicalize(LOADER).map_err(|error| format!("no `{LOADER}`: {error}"))?;
     if loader.parent() != Some(Path::new(LIBRARIES)) {
@@ -268,8 +262,7 @@ fn same_layout(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the version of the C library in a folder, from its text `GNU C Library (Debian GLIBC 2.43-7) stable release
-/// version 2.43.`
+/// Reads the version from a text like `GNU C Library (Debian GLIBC 2.43-7) stable release version 2.43.`
 fn c_library(folder: &Path) -> Result<(u32, u32), String> {
     let file = folder.join("libc.so.6");
     let bytes =
@@ -284,8 +277,8 @@ fn c_library(folder: &Path) -> Result<(u32, u32), String> {
     version.ok_or_else(|| format!("`{}` does not say its version", file.display()))
 }
 
-/// Returns the path of a folder of the stack in the view: the machine's path, unless the machine has such a folder of
-/// its own. A compiler treats two paths of a folder as two folders and may miss files.
+/// Returns the path in the view, unless the machine has such a folder of its own. A compiler treats two paths as two
+/// folders.
 fn as_seen(folder: PathBuf, root: &Path) -> PathBuf {
     let seen = folder.strip_prefix(root).map(|within| Path::new("/").join(within));
     seen.ok().filter(|seen| !seen.exists()).unwrap_or(folder)
@@ -309,7 +302,6 @@ fn llvm(usr: &Path) -> Option<PathBuf> {
     entries.filter_map(number).max().map(|(_, folder)| folder)
 }
 
-/// Returns the folder that holds the device libraries in `bitcode`.
 fn bitcode(usr: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(llvm(usr)?.join("lib/clang")).ok()?.flatten();
     let beside_clang = versions.map(|entry| entry.path().join("amdgcn"));

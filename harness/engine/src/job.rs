@@ -16,7 +16,7 @@ pub struct Job<'a> {
     pub lowered: Lowered,
     /// Number of this run among repetitions, from 0. Each run draws its own delays.
     pub run: u32,
-    /// Injected faults. The plan already holds the calls that faults concern, but not how often they act.
+    /// Injected faults. The plan holds their calls, but not how often they act.
     pub faults: Vec<Planted>,
 }
 
@@ -26,7 +26,7 @@ impl Job<'_> {
         self.case.trial_id(self.trial)
     }
 
-    /// Returns a digest of the calls or the program, independent of their position in the case's file.
+    /// Returns a digest of the calls or the program, without their positions.
     pub(crate) fn text(&self) -> String {
         let mut plan = self.lowered.plan.clone();
         let steps = [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown];
@@ -42,7 +42,7 @@ impl Job<'_> {
         plan::digest(text.as_bytes())
     }
 
-    /// Returns the injected faults of one place: either those of the device or those of the worker's calls.
+    /// Returns the faults of the device, or those of the worker's calls.
     pub(crate) fn faults_of(&self, place: Place) -> Vec<Planted> {
         self.faults.iter().filter(|planted| planted.fault.place() == place).cloned().collect()
     }
@@ -52,14 +52,14 @@ impl Job<'_> {
         late.map(|late| late.of_run(self.run.into()))
     }
 
-    /// Returns the job for the n-th of several runs, see [`Planted::of_run`].
+    /// Returns the job of the nth run, with the faults that are drawn for it.
     pub fn of_run(&self, n: u32) -> Self {
         let faults = self.faults.iter().map(|planted| planted.of_run(n.into())).collect();
         Job { faults, run: n, ..self.clone() }
     }
 }
 
-/// Returns each trial without a fault, and again with each fault that its case declares for it.
+/// Returns each trial without a fault, and with each fault that its case declares for it.
 pub fn with_declared_faults<'s, 'a>(
     selected: &'s [Selected<'a>],
 ) -> Vec<(&'s Selected<'a>, Option<Planted>)> {

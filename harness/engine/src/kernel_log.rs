@@ -22,14 +22,14 @@ pub fn last(not_read: &mut Vec<NotRead>) -> Vec<String> {
     }
 }
 
-/// Returns the time since the machine started in seconds, which is the clock of the kernel log.
+/// Returns the seconds since the machine started, which is the clock of the kernel log.
 pub fn uptime() -> f64 {
     let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
     text.split_whitespace().next().and_then(|t| t.parse().ok()).unwrap_or(0.0)
 }
 
-/// Returns the lines about the GPU and one of these processes since a time; none if the log cannot be read. In a
-/// container process ids differ from the kernel's, so no line is found there.
+/// Returns the lines about the GPU and one of these processes. In a container no line is found, because process ids
+/// differ.
 pub fn of_processes(then: f64, processes: &BTreeSet<u32>, who: &Identity) -> Vec<String> {
     let lines = since(then).unwrap_or_default().into_iter();
     let lines = lines.filter(|line| names_one(line, processes));
@@ -47,7 +47,7 @@ pub(crate) fn since(then: f64) -> std::io::Result<Vec<String>> {
     Ok(lines.map(str::to_owned).collect())
 }
 
-/// Returns true if a line names one of these processes: `repro[17]: segfault`, `process repro pid 17`.
+/// Returns true for a line like `repro[17]: segfault` or `process repro pid 17`.
 fn names_one(line: &str, processes: &BTreeSet<u32>) -> bool {
     let text = line.split_once("] ").map_or(line, |(_, text)| text);
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '[');
@@ -63,7 +63,7 @@ fn names_one(line: &str, processes: &BTreeSet<u32>) -> bool {
     })
 }
 
-/// Returns all messages that /dev/kmsg still has. Each read returns one record.
+/// Returns all messages of /dev/kmsg, which returns one per read.
 fn messages() -> std::io::Result<String> {
     let mut log = fs::OpenOptions::new()
         .read(true)
@@ -83,8 +83,7 @@ fn messages() -> std::io::Result<String> {
     }
 }
 
-/// Converts a record `priority,sequence,microseconds,flags;text` (see the kernel's documentation of /dev/kmsg) to the
-/// format of dmesg.
+/// Converts `priority,sequence,microseconds,flags;text` (see the kernel's /dev/kmsg) to the format of dmesg.
 fn message(record: &str) -> String {
     let Some((head, text)) = record.split_once(';') else { return String::new() };
     let time: u64 = head.split(',').nth(2).and_then(|t| t.parse().ok()).unwrap_or(0);

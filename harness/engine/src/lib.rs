@@ -1,15 +1,11 @@
 //! The engine behind the command: sessions, trials, batches of trials, and the decisions about them.
 //!
 //! A [`Session`] holds a stack, a device and limits, which all trials of a run share. A [`Job`] is a trial that is
-//! ready to run. [`batch`] runs many of them. After a failure on a GPU, `health` decides whether that GPU may be used
-//! further.
+//! ready to run, and [`batch`] runs many. Operations take plain values, report [`events`], and stop when a [`Cancel`]
+//! is cancelled. They neither print nor read a command line.
 //!
-//! The engine neither prints nor reads a command line. Operations take plain values, report [`events`] while they run,
-//! and stop when a [`Cancel`] is cancelled.
-//!
-//! Modules use each other in one direction. At the bottom are errors and events, the case library and selections, and
-//! the resources of this machine: stacks, GPUs, compilers, environments. Above them is the `session`, then one trial
-//! (`job`, `execute`, `record`), then batches.
+//! Modules use each other in one direction: errors, events, cases and the resources of this machine at the bottom; then
+//! the `session`, one trial (`job`, `execute`, `record`), and batches.
 
 pub mod baseline;
 pub mod batch;
@@ -68,9 +64,9 @@ pub use stop::{FailedOperation, FailureClass, Stop};
 pub use supervise::Cancel;
 pub use trial::run_trial;
 
-/// First argument that makes this program a worker. The worker is the same program, so it always matches the harness.
+/// First argument that makes this program a worker, which so always matches the harness.
 pub const WORKER_ARGUMENT: &str = "__worker";
 
-/// First argument that makes this program a starter. A starter reads the environment, limits and folder of another
-/// program from its arguments and becomes that program, so that a launcher cannot drop them.
+/// First argument that makes this program a starter, which reads the environment, limits and folder of another program
+/// from its arguments and becomes it, so that a launcher cannot drop them.
 pub const STARTER_ARGUMENT: &str = "__start";

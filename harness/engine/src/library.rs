@@ -40,7 +40,7 @@ pub struct CaseLibrary {
 }
 
 impl CaseLibrary {
-    /// Returns the built-in cases, or those of `from`, whose kernels (`*.hip`) are added to the built-in ones.
+    /// Returns the built-in cases, or those of `from` with their kernels (`*.hip`).
     ///
     /// # Errors
     /// Returns all mistakes of all files.
@@ -48,8 +48,8 @@ impl CaseLibrary {
         CaseLibrary::load_named(from, &[])
     }
 
-    /// Loads cases like [`CaseLibrary::load`], but of the built-in cases only the selected ones, because reading all
-    /// takes longer than a trial. Reads all if there is no selection or one matches no case.
+    /// Loads cases like [`CaseLibrary::load`], but of the built-in ones only those selected, because reading all takes
+    /// longer than a trial.
     ///
     /// # Errors
     /// Returns all mistakes of all files.
@@ -80,7 +80,8 @@ impl CaseLibrary {
                 }
             }
             Some(from) => {
-                files::read(from, &mut sources, &mut programs, &mut kernels, &mut mistakes)?;
+                let found = files::read(from, &mut sources, &mut programs, &mut kernels)?;
+                mistakes.extend(found.into_iter().map(|mistake| Stop::from(mistake).to_string()));
             }
         }
         let trusted = from.is_none_or(|from| from.trusted);
@@ -104,7 +105,7 @@ impl CaseLibrary {
         Err(Stop::usage(mistakes.join("\n\n")))
     }
 
-    /// Returns a library of one case that is not a file, for example one made from a command line.
+    /// Returns a library of one case that is not a file.
     ///
     /// # Errors
     /// Returns the mistakes of the case.
@@ -142,10 +143,10 @@ impl CaseLibrary {
         }
     }
 
-    /// Makes the checks of lowering without computing contents of buffers. Injected faults do not affect these checks.
+    /// Makes the checks of lowering without computing contents of buffers.
     ///
     /// # Errors
-    /// Returns all mistakes of all cases, each with its position.
+    /// Returns all mistakes of all cases.
     pub fn analyse<'c>(
         &self,
         trials: impl IntoIterator<Item = (&'c Case, impl Borrow<Trial>)>,
@@ -154,10 +155,7 @@ impl CaseLibrary {
         self.each(trials, |case, trial| checked(case, trial.borrow())).map(drop)
     }
 
-    /// Applies `make` to each case and its value, for example a trial.
-    ///
-    /// # Errors
-    /// Returns all mistakes of all cases, each with its position.
+    /// Applies `make` to each case and its value, and renders all mistakes.
     pub(crate) fn each<'c, Own, T>(
         &self,
         all: impl IntoIterator<Item = (&'c Case, Own)>,
@@ -178,7 +176,7 @@ impl CaseLibrary {
             .into_iter()
             .map(|(id, mut found)| {
                 found.sort();
-                // The same mistake may appear in many trials. The help of the first names its trial.
+                // The same mistake may appear in many trials.
                 found.dedup_by(|a, b| (a.at, &a.message) == (b.at, &b.message));
                 self.show(id, &found)
             })
@@ -197,7 +195,6 @@ impl CaseLibrary {
     }
 }
 
-/// Parses one case as far as possible, and renders its mistakes.
 fn one(
     id: &str,
     source: &Source,
@@ -219,10 +216,9 @@ fn one(
     (Some(case), shown(&foreign))
 }
 
-/// Number of files below which another thread costs more than it gains.
 const FEW: usize = 64;
 
-/// Applies `give` to all sources on all processors, in their order. A folder may have tens of thousands of cases.
+/// Applies `give` to all sources, of which a folder may have tens of thousands, on all processors.
 fn in_parallel<F: Sync, T: Send>(
     sources: &BTreeMap<String, F>,
     give: impl Fn(&str, &F) -> T + Sync,
@@ -251,7 +247,6 @@ fn in_parallel<F: Sync, T: Send>(
     })
 }
 
-/// Returns the path of a file in the folder of another one.
 fn beside(path: &str, name: &str) -> String {
     Path::new(path).with_file_name(name).display().to_string()
 }
@@ -280,7 +275,6 @@ fn embedded(
 mod tests {
     use super::CaseLibrary;
 
-    /// Compares the selected cases with the same cases of the whole library.
     #[track_caller]
     fn check(named: &[&str], expected: impl Fn(&str) -> bool) {
         let all = CaseLibrary::load(None).unwrap();

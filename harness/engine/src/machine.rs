@@ -1,5 +1,4 @@
-//! Influences of this machine on trials: whether it can run them, whether it may_begin them write, and the locks by which
-//! they take turns.
+//! Influence of this machine on trials: whether it can run them and lets them write, and the locks of its GPUs.
 
 mod crowd;
 
@@ -18,16 +17,14 @@ use supervise::Cancel;
 
 use crate::DeviceChoice;
 
-/// Least free space and number of free files. HIP's compiler writes some hundred KiB for each kernel, in a few files. A
-/// trial that fails with less gets no verdict.
+/// Least free bytes and files for a verdict. HIP's compiler writes some hundred KiB for each kernel.
 const LEAST_BYTES: u64 = 4 << 20;
 const LEAST_FILES: u64 = 64;
 
 /// Time between two attempts to take a lock.
 pub(crate) const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Returns trouble of the machine that may explain a failed trial: a folder that its worker cannot write to, or a lack
-/// of threads.
+/// Returns trouble that may explain a failed trial: a folder that cannot be written, or a lack of threads.
 pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
     let of_folders = folders.iter().find_map(|folder| {
         let at = folder.display();
@@ -46,7 +43,7 @@ pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
         .or_else(|| crowd::trouble().map(|why| Trouble { signature: "no-verdict:threads", why }))
 }
 
-/// Returns true if the file system of a folder is mounted `noexec`, so that no program or library in it can be started or loaded.
+/// Returns true if the file system of a folder is mounted `noexec`.
 pub(crate) fn is_noexec(folder: &Path) -> bool {
     statvfs(folder).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOEXEC))
 }
@@ -58,8 +55,7 @@ pub(crate) struct Trouble {
     pub(crate) why: String,
 }
 
-/// Returns the free space or number of free files if it is too low. File systems that do not count files report 0
-/// files.
+/// Returns the free space or files if too low. File systems without a count of files report 0.
 fn left(system: &StatVfs) -> Option<String> {
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     if free < LEAST_BYTES {
@@ -69,7 +65,7 @@ fn left(system: &StatVfs) -> Option<String> {
         .then(|| format!("{} files more", system.f_favail))
 }
 
-/// Stacks whose runtime has started in a worker of this process, with true for a GPU.
+/// Stacks whose runtime has started in this process, with true for a GPU.
 static STARTED: Mutex<BTreeSet<(bool, PathBuf)>> = Mutex::new(BTreeSet::new());
 
 pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
@@ -98,13 +94,13 @@ pub fn boot() -> String {
     BOOT.get_or_init(|| read().trim().to_owned()).clone()
 }
 
-/// Shared or exclusive locks on files. The kernel releases them when this is dropped or the process ends.
+/// Shared or exclusive locks on files, which the kernel releases with the process.
 pub(crate) struct Locks(
     #[allow(dead_code, reason = "that they are open is what counts")] Vec<File>,
 );
 
-/// Locks files in their order, against other processes too: `cargo nextest` starts one per trial. Returns none if a
-/// lock is taken and there is no `wait`, or if the run was cancelled.
+/// Locks files in order, against other processes too. Returns none if a lock is taken and `wait` is none, or if the run
+/// was cancelled.
 pub(crate) fn lock(
     files: &[PathBuf],
     alone: bool,
@@ -144,11 +140,11 @@ mod tests {
         let there = folder.path().to_owned();
         assert_eq!(trouble(std::slice::from_ref(&there)), None);
         let gone = folder.path().join("gone");
-        let told = trouble(&[there, gone]).unwrap().why;
-        assert!(told.contains("gone`, which the worker writes to, is gone"), "{told}");
-        // The kernel may_begin no user write here, not even root.
-        let told = trouble(&["/proc/self/task".into()]).unwrap().why;
-        assert!(told.contains("/proc/self/task"), "{told}");
+        let why = trouble(&[there, gone]).unwrap().why;
+        assert!(why.contains("gone`, which the worker writes to, is gone"), "{why}");
+        // Not even root can write here.
+        let why = trouble(&["/proc/self/task".into()]).unwrap().why;
+        assert!(why.contains("/proc/self/task"), "{why}");
     }
 
     #[test]
@@ -224,7 +220,7 @@ mod tests {
         drop(held);
     }
 
-    /// A waiter for several locks keeps those that it has, so that later waiters cannot overtake it.
+    /// A waiter keeps the locks that it has, so that others cannot overtake it.
     #[test]
     fn exclusive_waiter_is_not_overtaken() {
         let folder = tempfile::tempdir().unwrap();

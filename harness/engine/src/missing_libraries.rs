@@ -3,7 +3,7 @@
 use case::Case;
 use stacks::{Extra, Manifest, Spec};
 
-/// Returns advice how to add a library to a stack, with the size of the download if it is known.
+/// Returns advice how to add a library to a stack.
 pub(crate) fn adding(spec: &str, library: &str) -> String {
     let Ok(Spec::Debian(release)) = spec.parse() else {
         return format!("install {library} in `{spec}`");
@@ -17,9 +17,8 @@ pub(crate) fn adding(spec: &str, library: &str) -> String {
     }
 }
 
-/// Returns the skip reason if libraries of a fetched stack have no kernels for the architecture. Kernels of hipBLASLt
-/// and rocBLAS are files, of which only the requested architectures are unpacked. Kernels of hipRAND are inside
-/// rocRAND.
+/// Returns the skip reason if a fetched library has no kernels for the architecture. Kernels of hipBLASLt and rocBLAS
+/// are files, those of hipRAND are inside rocRAND.
 pub(crate) fn kernels(case: &Case, manifest: &Manifest, gfx: &str) -> Option<String> {
     let names = case.needs.libraries.iter().map(|library| library.name());
     names.into_iter().find_map(|name| kernels_of(name, manifest, gfx))
@@ -48,7 +47,7 @@ fn kernels_of(name: &str, manifest: &Manifest, gfx: &str) -> Option<String> {
     })
 }
 
-/// Returns true for `librocrand1` as a package of rocrand, and false for `librocrand1-tests` or `librocrand-dev`.
+/// Returns true for `librocrand1`, and false for `librocrand1-tests` or `librocrand-dev`.
 fn is_library(package: &str, name: &str) -> bool {
     let number = package.strip_prefix("lib").and_then(|rest| rest.strip_prefix(name));
     number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))

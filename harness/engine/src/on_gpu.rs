@@ -1,4 +1,4 @@
-//! Steps around a trial on a GPU, which trials share and may break. An emulated device is new for each trial.
+//! Steps around a trial on a GPU, which trials share and may break.
 
 use report::Record;
 use supervise::Cancel;
@@ -13,12 +13,12 @@ use crate::{
 /// State of the GPU in the record until the health check has ended.
 const NOT_CHECKED: &str = "not known: the run was ended before the health check was over";
 
-/// Runs a trial when its turn on a working GPU comes. After a failure it calls `told` with the provisional record and
-/// makes the health check.
+/// Runs a trial in its turn on a working GPU. After a failure it passes the provisional record to `report_end` and makes the
+/// health check.
 pub(crate) fn on_gpu(
     session: &Session,
     job: &Job<'_>,
-    told: &dyn Fn(Record),
+    report_end: &dyn Fn(Record),
     cancel: &Cancel,
 ) -> Option<Record> {
     let gate = match session.turn(job.case.needs.alone, cancel) {
@@ -37,7 +37,7 @@ pub(crate) fn on_gpu(
         return None;
     };
     if let Some(ended) = may_have_broken(&record) {
-        let tell = || told(Record { gpu_after: NOT_CHECKED.to_owned(), ..record.clone() });
+        let tell = || report_end(Record { gpu_after: NOT_CHECKED.to_owned(), ..record.clone() });
         record.gpu_after = session.check_gpu_after_failure(&record, ended, &tell, turn, cancel);
     }
     Some(record)

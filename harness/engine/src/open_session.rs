@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Session {
-    /// Opens a session for trials that are compared with each other, so that all must run on one GPU.
+    /// Opens a session for trials that are compared, which must run on one GPU.
     ///
     /// # Errors
     /// Returns the errors of [`Session::open`], and a usage error for several GPUs.
@@ -21,10 +21,10 @@ impl Session {
         }
     }
 
-    /// Opens a session. Fetches the stack if it is missing, and installs the device library.
+    /// Opens a session, with a stack that may have to be fetched.
     ///
     /// # Errors
-    /// Returns a usage error for a stack that does not exist, and no verdict if the machine prevents the session.
+    /// Returns a usage error for an unknown stack, and no verdict if the machine prevents the session.
     pub fn open(options: SessionOptions) -> Result<Session, Stop> {
         if let DeviceChoice::Emulated(arch) = options.device
             && let Some(mistake) = (Config { arch, ..options.emulation.clone() }).mistake()

@@ -1,5 +1,4 @@
-//! Files that a command writes. They are opened before the first trial, so that a misspelt path is reported before
-//! hours of trials.
+//! Files that a command writes. They are opened before the trials, so that a misspelt path costs no time.
 
 use std::{
     fs::{File, OpenOptions},
@@ -79,7 +78,7 @@ impl FailedOperation for OutputFileError {
     }
 }
 
-/// Text near the beginning of a file that shows that rocrepro wrote it. Other files are never overwritten.
+/// Text near the beginning of a file that rocrepro wrote. Other files are never overwritten.
 #[derive(Clone, Copy)]
 pub struct FileMark {
     what: &'static str,
@@ -127,7 +126,7 @@ pub fn new_file(path: &Path, text: &str) -> Result<(), OutputFileError> {
     atomic::write_new(path, text).map_err(cannot)
 }
 
-/// A JUnit report that is still to be written. A report of an earlier run stays until then.
+/// A JUnit report that is still to be written.
 pub struct Junit<'a>(&'a Path);
 
 impl<'a> Junit<'a> {

@@ -1,4 +1,4 @@
-//! The file of this program as it was when the run began. It may be replaced meanwhile, for example by `cargo build`.
+//! The file of this program, which may be replaced during a run, for example by `cargo build`.
 
 use std::{
     fs::{self, File},
@@ -10,7 +10,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// A program that is held open, so that all processes started from it are the same build.
+/// A program that is held open, so that all processes started from it are one build.
 #[derive(Debug)]
 pub struct OwnProgram {
     /// Open file behind [`held`](Self::held).
@@ -33,21 +33,20 @@ impl OwnProgram {
     pub(crate) fn open(path: Option<PathBuf>) -> io::Result<OwnProgram> {
         let (path, file) = match path {
             Some(path) => (path.clone(), File::open(path)?),
-            // This link leads to the running file even if its path was replaced.
+            // This link leads to the running file.
             None => (std::env::current_exe()?, File::open("/proc/self/exe")?),
         };
-        // A link of the kernel to the open file, which other processes can use.
         let held = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
         let build = build_of(&held)?;
         Ok(OwnProgram { _file: file, path, held, build })
     }
 
-    /// Returns a path by which other processes of this machine find the program while this process lives.
+    /// Returns a path by which other processes find the program while this process lives.
     pub(crate) fn held(&self) -> &Path {
         &self.held
     }
 
-    /// Returns the original path, for a launcher that starts processes on another machine or in a container.
+    /// Returns the original path, for a launcher on another machine or in a container.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -57,7 +56,6 @@ impl OwnProgram {
         id
     }
 
-    /// Returns the build id that a process of the program reports; none if the file has none.
     pub(crate) fn build_id(&self) -> Option<&str> {
         match &self.build {
             Build::Id(id) => Some(id),
@@ -71,10 +69,10 @@ impl OwnProgram {
     }
 }
 
-/// Returns a path by which other processes find this process's own program while it lives.
+/// Returns a path by which other processes find this process's own program.
 ///
 /// # Errors
-/// Returns an error if the program cannot be read.
+/// Returns an error if it cannot be read.
 pub fn held() -> io::Result<&'static Path> {
     static OWN: OnceLock<OwnProgram> = OnceLock::new();
     if OWN.get().is_none() {

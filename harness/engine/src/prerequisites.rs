@@ -41,47 +41,65 @@ use std::{
 
 use parking_lot::Mutex;
 use plan::program::Packages;
-use supervise::{Cancel, Ended, Limits, Observed};
+use supervise::{Cancel, Ended, ForbiddenCall, Limits, Observed};
 
-use crate::{DeviceChoice, SessionOptions, Stop, which};
+use crate::{DeviceChoice, FailedOperation, FailureClass, SessionOptions, which};
+
+/// A missing prerequisite of every trial.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PrerequisiteError {
+    #[error("{0}")]
+    SystemCall(ForbiddenCall),
+    #[error(
+        "no GPU for HIP: `/dev/kfd` is missing, because the driver amdgpu is not loaded or the container was started \
+         without it"
+    )]
+    NoGpu,
+    #[error("`/dev/kfd` cannot be used: {0}; it belongs to the group `render` or `video`")]
+    UnusableGpu(String),
+}
+
+impl FailedOperation for PrerequisiteError {
+    fn class(&self) -> FailureClass {
+        FailureClass::NoVerdict
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::SystemCall(_) => None,
+            _ => Some("`--device emulated` needs no GPU".to_owned()),
+        }
+    }
+}
 
 /// Device files of AMD GPUs: amdkfd, and the paravirtual GPU of WSL.
 const GPUS: [&str; 2] = ["dev/kfd", "dev/dxg"];
 
 const ASKED: Duration = Duration::from_secs(20);
 
-/// Checks the prerequisites of every trial with these options.
-///
-/// # Errors
-/// Returns the missing prerequisite.
-pub(crate) fn of_every_trial(options: &SessionOptions) -> Result<(), Stop> {
-    supervise::try_system_calls().map_err(|why| Stop::no_verdict(format!("error: {why}")))?;
-    // A launcher may start workers on another machine, and a worker program that the user names may need no GPU.
+pub(crate) fn of_every_trial(options: &SessionOptions) -> Result<(), PrerequisiteError> {
+    supervise::try_system_calls().map_err(PrerequisiteError::SystemCall)?;
+    // A launcher may start workers elsewhere, and the user's worker may need no GPU.
     let here = options.launcher.is_empty() && options.worker.is_none();
     match options.device == DeviceChoice::Gpu && here {
-        true => gpu(Path::new("/")).map_err(Stop::no_verdict),
+        true => gpu(Path::new("/")),
         false => Ok(()),
     }
 }
 
-fn gpu(root: &Path) -> Result<(), String> {
+fn gpu(root: &Path) -> Result<(), PrerequisiteError> {
     let open = |name: &&str| File::options().read(true).write(true).open(root.join(name));
     let errors: Vec<Error> = GPUS.iter().map(open).filter_map(Result::err).collect();
     if errors.len() < GPUS.len() {
         return Ok(());
     }
     Err(match errors.iter().find(|error| error.kind() != ErrorKind::NotFound) {
-        None => "error: no GPU for HIP: `/dev/kfd` is missing, as the driver amdgpu is not loaded or the container was not \
-                 given it; `--device emulated` needs none"
-            .to_owned(),
-        Some(error) => format!(
-            "error: `/dev/kfd` cannot be used: {error}; it belongs to the group `render` or `video`. `--device emulated` needs no GPU"
-        ),
+        None => PrerequisiteError::NoGpu,
+        Some(error) => PrerequisiteError::UnusableGpu(error.to_string()),
     })
 }
 
-/// Returns true if a Python program compiles C as it runs. Triton compiles a launcher for each kernel, and PyTorch's
-/// compiler uses Triton.
+/// Returns true if a Python program compiles C as it runs, as Triton and PyTorch's compiler do.
 pub fn compiles(packages: &Packages, text: &str) -> bool {
     let is_triton = |package: &String| {
         matches!(package.split("==").next(), Some("triton" | "pytorch-triton-rocm"))
@@ -94,8 +112,8 @@ pub fn compiles(packages: &Packages, text: &str) -> bool {
     listed || text.lines().any(|line| imports(line) || line.contains("torch.compile("))
 }
 
-/// Returns the missing prerequisite of a program that compiles C as it runs: a compiler on `path` (or the one called
-/// `compiler`) or Python's headers. Writes temporary files into `folder`.
+/// Returns what is missing for a program that compiles C: a compiler on `path` (or the one called `compiler`) or
+/// Python's headers. Writes into `folder`.
 pub fn compiler_for(
     python: &Path,
     compiler: Option<&str>,
@@ -176,13 +194,13 @@ mod tests {
     #[test]
     fn finds_gpus_by_device_file() {
         let root = tempfile::tempdir().unwrap();
-        let said = gpu(root.path()).unwrap_err();
+        let said = gpu(root.path()).unwrap_err().to_string();
         assert!(said.contains("`/dev/kfd` is missing"), "{said}");
         fs::create_dir_all(root.path().join("dev/kfd")).unwrap();
-        let said = gpu(root.path()).unwrap_err();
+        let said = gpu(root.path()).unwrap_err().to_string();
         assert!(said.contains("`/dev/kfd` cannot be used: "), "{said}");
         fs::write(root.path().join("dev/dxg"), "").unwrap();
-        assert_eq!(gpu(root.path()), Ok(()));
+        assert!(gpu(root.path()).is_ok());
     }
 
     #[test]

@@ -6,8 +6,8 @@ use stacks::Stack;
 use supervise::Cancel;
 
 use crate::{
-    Session, Stop, events, machine, missing_libraries,
-    session::nonce,
+    Session, events, machine, missing_libraries,
+    session::{SessionError, nonce},
     worker_process::{WorkerOrder, observe},
 };
 
@@ -31,14 +31,14 @@ pub(crate) fn able(session: &Session, cancel: &Cancel) -> Able {
     session.able()
 }
 
-/// Asks the runtime for the release if the files of the stack do not name it, and reports the result.
-pub(crate) fn find_release(session: &mut Session) -> Result<(), Stop> {
+/// Asks the runtime for the release if the files of the stack do not name it.
+pub(crate) fn find_release(session: &mut Session) -> Result<(), SessionError> {
     let Some(doubt) = &session.stack.doubt else { return Ok(()) };
     if let Some(version) = &session.rocm {
         session.reporting.event(events::EngineEvent::ReleaseByName { doubt, version });
         return Ok(());
     }
-    let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
+    let cancel = Cancel::new().map_err(SessionError::NoDescriptor)?;
     let probe = run_empty_plan(session, &session.stack, &cancel);
     if probe.as_ref().is_some_and(|probe| probe.outcome.kind == Kind::Pass) {
         session.has_started();
@@ -60,12 +60,12 @@ pub(crate) fn find_release(session: &mut Session) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns the release that programs are exported for, on which the expected results of calls may depend.
+/// Returns the release that programs are exported for.
 pub fn release_of_programs(session: &Session) -> Version {
     session.rocm.clone().unwrap_or_else(assumed)
 }
 
-/// Runs an empty plan. Returns none if no worker could be started or the run was cancelled.
+/// Runs an empty plan. Returns none if no worker started or the run was cancelled.
 fn run_empty_plan(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Probe> {
     let nonce = nonce();
     let folder = session.folders.scratch.trial().ok()?;

@@ -1,5 +1,4 @@
-//! The processes that a session started. The kernel log names them, and one that could not be killed may still use its
-//! GPU.
+//! The processes of a session, which the kernel log names and which may outlive SIGKILL.
 
 use std::{collections::BTreeSet, fs};
 
@@ -11,7 +10,7 @@ use supervise::Observed;
 #[derive(Default)]
 pub struct Processes {
     all: Mutex<BTreeSet<u32>>,
-    /// Processes that could not be killed, each with the first lock of its GPU.
+    /// Unkillable processes, each with the first lock of its GPU.
     stuck: Mutex<Vec<(String, Stuck)>>,
 }
 
@@ -19,7 +18,7 @@ pub struct Processes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stuck {
     pub(crate) pid: i32,
-    /// Start time, because a later process may have the same id.
+    /// Start time, because process ids are reused.
     started: String,
 }
 
@@ -34,7 +33,7 @@ impl Stuck {
 }
 
 impl Processes {
-    /// Records a process that has ended or could not be killed, on the GPU with this lock.
+    /// Records a process on the GPU with this lock.
     pub fn note(&self, seen: &Observed, lock: Option<&str>) {
         self.all.lock().extend(seen.pid);
         let survived = seen.left_behind.iter().filter(|process| process.survived);
@@ -48,7 +47,7 @@ impl Processes {
         self.all.lock().clone()
     }
 
-    /// Removes and returns the processes that could not be killed on the GPU with this lock.
+    /// Removes and returns the unkillable processes of a GPU.
     pub(crate) fn take_stuck(&self, lock: &str) -> Vec<Stuck> {
         let mut stuck = self.stuck.lock();
         let taken = stuck.extract_if(.., |(on, _)| on == lock);
@@ -56,8 +55,7 @@ impl Processes {
     }
 }
 
-/// Returns the start time of a process, see proc_pid_stat(5); none if it has ended, even if its parent has not waited
-/// for it.
+/// Returns the start time of a process that has not ended, see proc_pid_stat(5).
 fn runs_since(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // A name may contain spaces and parentheses.

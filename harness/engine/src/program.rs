@@ -1,5 +1,4 @@
-//! Trials whose body is a program: prepares it, starts it in the stack's view, and judges the reports of the program
-//! and the device.
+//! Trials whose body is a program, which runs in the stack's view.
 
 mod packages;
 
@@ -33,10 +32,10 @@ use crate::{
     worker_process::{not_started, observation},
 };
 
-/// The file to which the helper writes. It is outside the program's own folder, which the program may clear.
+/// The file of the helper's reports, outside the folder that the program may clear.
 const REPORT: &str = "report.jsonl";
 
-/// The file to which the device writes, in the same folder.
+/// The file of the device's reports, in the same folder.
 const WITNESS: &str = "device.jsonl";
 
 struct Ready {
@@ -49,13 +48,13 @@ struct Ready {
 }
 
 struct Places<'a> {
-    /// Folder of the program's text, in which the program may write.
+    /// Folder in which the program may write.
     own: &'a Path,
     /// Folder of the helper and of the reports.
     ours: &'a Path,
 }
 
-/// Runs the program of a trial and judges it. Returns none if the run was cancelled first.
+/// Runs the program of a trial. Returns none if the run was cancelled.
 pub(crate) fn run(
     session: &Session,
     job: &Job<'_>,
@@ -136,7 +135,7 @@ pub(crate) fn run(
     if let (Some(line), true) =
         (unread, outcome.kind == Kind::Pass || outcome.signature == judge::NO_CHECK)
     {
-        let why = format!("nobody can read what the program reports: {line}");
+        let why = format!("the report of the program cannot be read: {line}");
         (outcome, red) = (no_verdict("report", why), Vec::new());
     }
     let environment: BTreeMap<String, String> = start
@@ -158,7 +157,6 @@ pub(crate) fn run(
     Some(Record { program, environment, limits, ..told })
 }
 
-/// Returns the skip reason if this session cannot run the program.
 fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {
     let is_cpp = matches!(program.what, ProgramBody::Cpp { .. });
     if let Some(why) = job.faults.iter().find_map(|planted| case::refuses(is_cpp, planted)) {
@@ -177,7 +175,6 @@ fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<St
     packages::groups_missing(session, &program.groups)
 }
 
-/// Writes the program's files and finds its interpreter or compiles it.
 fn prepare(
     session: &Session,
     program: &Program,
@@ -188,8 +185,7 @@ fn prepare(
         |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
     let environment = packages::find(&program.packages, session.given.packages_in.as_deref())?;
     fs::write(places.ours.join(helper::PYTHON.0), helper::PYTHON.1).map_err(trouble)?;
-    // A compiled program runs on the stack's own loader. An interpreter, and the children of a command, would run on
-    // this machine's libraries.
+    // A compiled program runs on the stack's loader, but an interpreter or a command needs a view.
     if !matches!(program.what, ProgramBody::Cpp { .. }) {
         session.views().map_err(|why| {
             Unready::Missing(format!(
@@ -236,7 +232,7 @@ fn file_name(source: &Source, otherwise: &str) -> String {
     source.file.clone().unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// Returns the command that starts the program like a user's program, with the variables for the helper and the device.
+/// Returns the start of the program, with the variables of the helper and the device.
 fn start(
     session: &Session,
     job: &Job<'_>,
@@ -253,7 +249,7 @@ fn start(
     start.limits = session.limits(&job.lowered.plan.limits)?;
     start.tell_end = session.is_launched();
     let kept = session.programs_folder();
-    // The verdict depends on these variables, so neither case nor command line can replace them.
+    // The verdict depends on these, so nothing replaces them.
     let mut ours = |name: &str, value: &OsStr| {
         start.environment.insert(name.into(), value.into());
     };
@@ -263,7 +259,7 @@ fn start(
     for (axis, value) in &program.parameters {
         ours(&format!("ROCREPRO_PARAMETER_{axis}"), value.as_ref());
     }
-    // PYTHONPATH makes the program's children find the helper too.
+    // The program's children find the helper too.
     let mut path = places.ours.as_os_str().to_owned();
     if let Some(more) = start.environment.get(OsStr::new("PYTHONPATH")) {
         path.push(":");
@@ -271,16 +267,16 @@ fn start(
     }
     start.environment.insert("PYTHONPATH".into(), path);
     let mut set = |name: &str, value: &OsStr| {
-        // Values of the case or the command line take precedence.
+        // Values of the user take precedence.
         start.environment.entry(name.into()).or_insert_with(|| value.into());
     };
-    // Packages that the user installed for all programs, and code that was compiled earlier, must not decide a trial.
+    // The user's packages and caches must not decide a trial.
     set("PYTHONNOUSERSITE", "1".as_ref());
     set("PYTHONDONTWRITEBYTECODE", "1".as_ref());
     for name in ["XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR"] {
         set(name, kept.join(name.to_ascii_lowercase()).as_ref());
     }
-    // The dynamic loader finds its functions before those of libamdhip64.
+    // Its functions are found before those of libamdhip64.
     if let Some(library) = &ready.interposer {
         set("LD_PRELOAD", library.as_ref());
     }
@@ -295,8 +291,7 @@ fn start(
     Ok(start)
 }
 
-/// Parses the complete lines of a file, and returns the first unreadable one. The last line of a program that died may
-/// be incomplete.
+/// Parses the complete lines of a file, and returns the first unreadable one.
 fn lines_of<T: serde::de::DeserializeOwned>(file: &Path) -> (Vec<T>, Option<String>) {
     let text = fs::read(file).unwrap_or_default();
     let (mut read, mut unread) = (Vec::new(), None);

@@ -70,12 +70,11 @@ pub fn record(
         device,
     };
     record.verdict = judged(session, job, &record);
-    // The worker and the libraries of its process chose some of the names.
+    // The worker and its libraries chose some names.
     record.escape_names();
     record
 }
 
-/// Returns the verdict of a record, from its configuration and the expected failures of its case.
 pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdict {
     let here = job.case.known.iter().filter(|known| known.on.matches(job.trial));
     let differences = job.case.differences(job.trial).map(difference);
@@ -99,7 +98,7 @@ pub fn window(known: &case::Known) -> judge::Known {
     judge::Known { gfx, rocm, card, driver, signature, upstream, difference: None }
 }
 
-/// Converts an expected difference of a case. It applies to all releases.
+/// Converts an expected difference, which applies to all releases.
 fn difference(entry: &case::Expectation) -> judge::Known {
     judge::Known {
         gfx: Vec::new(),
@@ -145,7 +144,6 @@ pub fn lost(session: &Session, job: &Job<'_>, begun: &Begun) -> Record {
     without(session, job, "machine-restarted", why)
 }
 
-/// Returns the record of a trial without a worker.
 pub(crate) fn without(session: &Session, job: &Job<'_>, word: &str, why: String) -> Record {
     let outcome = Outcome {
         kind: judge::Kind::NoVerdict,

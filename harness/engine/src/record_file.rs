@@ -11,7 +11,7 @@ use supervise::{Durability, Journal, JournalError};
 use thiserror::Error;
 
 use crate::{
-    DeviceChoice, FailedOperation, FailureClass,
+    DeviceChoice, FailedOperation, FailureClass, Stop,
     events::{EngineEvent, Reporting},
     machine,
     output_files::{self, OutputFileError},
@@ -53,6 +53,12 @@ pub enum RecordFileError {
         /// First invalid line of the file.
         invalid: Option<OddLine>,
     },
+    /// A line was not written by rocrepro; the last text says why.
+    #[error("{0}:{1}: {2}")]
+    ForeignLine(String, usize, String),
+    /// Further lines were not written by rocrepro; the last text is their number.
+    #[error("{0}: {1} that no record file can have")]
+    MoreForeignLines(String, String),
     /// A record cannot be read.
     #[error("cannot read `{name}`: {error}")]
     Unreadable {
@@ -73,17 +79,17 @@ impl FailedOperation for RecordFileError {
     }
 }
 
-/// Opens the journal of records for appending, and reports unfinished trials of earlier runs. On a GPU, where a trial
-/// may crash the machine, each record is flushed to the disk.
+/// Opens the journal of records for appending, and reports unfinished trials. On a GPU, where a trial may crash the
+/// machine, each record is flushed.
 ///
 /// # Errors
-/// Returns a usage error if the file cannot be opened or was not written by rocrepro.
+/// Returns a usage error if the file was not written by rocrepro.
 pub fn open(
     path: Option<&Path>,
     device: &DeviceChoice,
     reporting: &Reporting,
 ) -> Result<Option<Journal>, RecordFileError> {
-    // Reading a device or a pipe might never end.
+    // A device or a pipe may never end.
     if let Some(path) = path.filter(|path| path.is_file()) {
         report_unfinished(path, reporting);
     }
@@ -114,7 +120,7 @@ pub fn lines(file: File) -> impl Iterator<Item = String> {
 /// Opens a record file for reading.
 ///
 /// # Errors
-/// Returns an error for a device or a pipe, which might never end.
+/// Returns an error for a device or a pipe, which may never end.
 pub fn plain(path: &Path) -> Result<File, RecordFileError> {
     let name = || path.display().to_string();
     let read = |error| RecordFileError::NotOpened { name: name(), error };
@@ -165,7 +171,7 @@ impl RecordFile {
         run.opened(&self.file).map_err(|e| self.unread(e))
     }
 
-    /// Returns the records of a run in the order of their numbers, read one at a time.
+    /// Returns the records of a run by their numbers, read one at a time.
     pub fn records<'f>(
         &'f self,
         run: &'f RunIndex,
@@ -202,13 +208,15 @@ impl RecordFile {
     /// Returns the mistakes of lines that rocrepro did not write.
     pub fn foreign_lines(&self) -> Vec<String> {
         let (name, foreign) = (&self.name, &self.index.foreign);
-        let problem = |OddLine { line, what }: &OddLine| format!("error: {name}:{line}: {what}");
-        let mut problems: Vec<String> = foreign.first.iter().map(problem).collect();
+        let problem = |OddLine { line, what }: &OddLine| {
+            RecordFileError::ForeignLine(name.clone(), *line, what.to_string())
+        };
+        let mut problems: Vec<_> = foreign.first.iter().map(problem).collect();
         if foreign.more > 0 {
             let more = count(foreign.more, "more line");
-            problems.push(format!("error: {name}: {more} that no record file can have"));
+            problems.push(RecordFileError::MoreForeignLines(name.clone(), more));
         }
-        problems
+        problems.into_iter().map(|problem| Stop::from(problem).to_string()).collect()
     }
 }
 

@@ -13,7 +13,7 @@ pub fn again(session: &Session, job: &Job<'_>) -> String {
     let trial = job.id();
     let rerun = Rerun { command: "run", what: What::Trial(&trial), late, faults: &job.faults };
     let mut text = rerun.of(session);
-    // The case sets these options itself. The command states them for its reader.
+    // The case sets these options; the reader of the command should see them.
     if session.gfx().is_some() {
         for option in session.options_of(job.case, job.trial) {
             text.push_str(&format!(" --device-option {}", quoted(&option)));

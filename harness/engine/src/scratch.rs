@@ -1,7 +1,7 @@
-//! The folder for files of trials, with a check that space is left.
+//! The folders of trials, with a check for space.
 //!
-//! The folders of all runs are in one folder below the system's temporary folder. The folder of a run contains a
-//! [mark](mark::Mark). Nothing in a folder without a mark is ever removed.
+//! The folder of a run is below the system's temporary folder and contains a [mark](mark::Mark). Nothing without a mark
+//! is ever removed.
 
 mod mark;
 mod remove_tree;
@@ -25,7 +25,6 @@ use self::{mark::Mark, remove_tree::remove_tree};
 
 use crate::{FailedOperation, FailureClass};
 
-/// The failure to create the temporary folder of a run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub(crate) enum ScratchError {
@@ -51,8 +50,7 @@ impl FailedOperation for ScratchError {
     }
 }
 
-/// Least free space in bytes. HIP's compiler writes some hundred KiB for each kernel. A trial that fails with less gets
-/// no verdict.
+/// Least free space in bytes for a verdict. HIP's compiler writes some hundred KiB for each kernel.
 const LEAST: u64 = 4 << 20;
 
 const PREFIX: &str = "run-";
@@ -60,8 +58,7 @@ const PREFIX: &str = "run-";
 /// The folder of one run, which is removed when this is dropped.
 pub struct Scratch {
     folder: PathBuf,
-    /// Shows other runs, including those that cannot see this process, that this run is alive. The kernel releases the
-    /// lock when the process ends.
+    /// Shows other runs that this run is alive. The kernel releases the lock with the process.
     _lock: File,
 }
 
@@ -103,7 +100,7 @@ impl Drop for TrialFolder {
 }
 
 impl Drop for Scratch {
-    /// Removes the folder as far as possible. A folder that stays only takes space.
+    /// A folder that stays only takes space.
     fn drop(&mut self) {
         let _ = remove(&self.folder);
         if let Some(home) = self.folder.parent() {
@@ -113,7 +110,6 @@ impl Drop for Scratch {
     }
 }
 
-/// Creates a new folder, and removes those of killed runs.
 pub(crate) fn create() -> Result<Scratch, ScratchError> {
     let base = std::env::temp_dir();
     let scratch =
@@ -126,7 +122,7 @@ pub(crate) fn create() -> Result<Scratch, ScratchError> {
 
 fn create_in(base: &Path) -> io::Result<Scratch> {
     let home = std::path::absolute(base)?.join(home_name());
-    // Another run may remove the empty parent folder between any two of these steps.
+    // Another run may remove the empty parent folder at any time.
     for _ in 0..20 {
         own_folder(&home)?;
         remove_abandoned(&home);
@@ -139,7 +135,7 @@ fn create_in(base: &Path) -> io::Result<Scratch> {
 }
 
 fn fresh(home: &Path) -> io::Result<Scratch> {
-    // A folder without a mark would never be removed, so it removes itself until it has one.
+    // Without a mark the folder would never be removed, so it removes itself.
     let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(home)?;
     let lock = open_folder(folder.path())?;
     flock(&lock, FlockOperation::NonBlockingLockShared)?;
@@ -151,14 +147,14 @@ fn home_name() -> String {
     format!("rocrepro-scratch-{}", rustix::process::getuid().as_raw())
 }
 
-/// Creates a folder to which only this user can write, or checks that an existing one is such a folder.
+/// Creates a folder to which only this user can write, or checks an existing one.
 fn own_folder(at: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(at) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         other => return other,
     }
     let found = match fs::symlink_metadata(at) {
-        // Another run has just removed it. Creating a folder in it will fail.
+        // Another run has just removed it.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found?,
     };
@@ -190,7 +186,6 @@ fn full(folder: &Path) -> Option<String> {
     })
 }
 
-/// Removes the folders of killed runs as far as possible.
 fn remove_abandoned(home: &Path) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let folder = entry.path();
@@ -201,7 +196,6 @@ fn remove_abandoned(home: &Path) {
     }
 }
 
-/// Returns the locked folder if it has a mark and its owner is gone.
 fn abandoned(folder: &Path) -> Option<File> {
     let opened = open_folder(folder).ok()?;
     let mark = Mark::read(&opened)?;
@@ -212,7 +206,7 @@ fn abandoned(folder: &Path) -> Option<File> {
     Some(opened)
 }
 
-/// Removes a marked folder. The mark is removed last, so that a partly removed folder is still marked.
+/// Removes a marked folder, the mark last.
 fn remove(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

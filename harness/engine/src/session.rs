@@ -49,9 +49,8 @@ use crate::{
     slots::{self, Slot},
 };
 
-/// Default resource limits of trials. They are those of a usual Linux, so that neither `ulimit` nor a batch system
-/// decides a trial. Core files are off, because a run would leave hundreds. The limit of processes is not set: it
-/// counts all programs of the user, and only root can raise it.
+/// Default limits, as of a usual Linux, so that neither `ulimit` nor a batch system decides a trial. Core
+/// files are off, because a run would leave hundreds. The limit of processes is not set, because only root can raise it.
 const USUAL: [(Resource, Limit); 6] = [
     (Resource::Stack, Limit(8 << 20)),
     (Resource::Core, Limit(0)),
@@ -81,7 +80,7 @@ pub struct Session {
     begun: AtomicU64,
     /// The stack.
     pub stack: Stack,
-    /// ROCm version of the stack, from its files or else its runtime; none if neither reports it.
+    /// ROCm version of the stack, if its files or its runtime report it.
     pub rocm: Option<plan::Version>,
     /// The device.
     pub device: DeviceChoice,
@@ -105,12 +104,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates a session on this stack and these GPUs. `device_folder` holds the device's library; `cache` is kept
-    /// between runs.
+    /// Creates a session on this stack and these GPUs.
     ///
     /// # Errors
-    /// Returns a usage error for more simultaneous trials than GPUs, and no verdict if the machine prevents the
-    /// session.
+    /// Returns an error for more simultaneous trials than GPUs, or if the machine prevents the session.
     pub(crate) fn new(
         options: SessionOptions,
         stack: Stack,
@@ -121,7 +118,7 @@ impl Session {
         let limits = options.effective_limits();
         let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let jobs = options.jobs.unwrap_or(match options.device {
-            // Trials wait now and then. On two processors, three simultaneous trials took a tenth less time than two.
+            // On two processors, three simultaneous trials took a tenth less time than two.
             DeviceChoice::Emulated(_) => processors.saturating_add(1),
             // Two trials on one GPU disturb each other.
             DeviceChoice::Gpu => NonZeroUsize::new(slots.len()).unwrap_or(NonZeroUsize::MIN),
@@ -214,8 +211,7 @@ impl Session {
         self.given.environment.iter()
     }
 
-    /// Returns values that are private to this machine: variables that do not concern ROCm, and arguments of the
-    /// launcher.
+    /// Returns values that are private to this machine: foreign variables and launcher arguments.
     pub fn private_values(&self) -> Vec<String> {
         let foreign =
             self.given.environment.iter().filter(|(name, _)| !report::issue::concerns_rocm(name));
@@ -234,8 +230,7 @@ impl Session {
         std::iter::once(path).chain(trust).collect()
     }
 
-    /// Returns the `--cards` option. It is separate from [`Session::given`] because each record names its GPU, and the
-    /// trial is the same on another.
+    /// Returns the `--cards` option, which a record does not need because the trial is the same on another GPU.
     pub(crate) fn cards(&self) -> Option<(&'static str, String)> {
         let cards = slots::names(&self.gpus.slots);
         (!cards.is_empty()).then(|| ("--cards", cards.join(",")))
@@ -284,15 +279,14 @@ impl Session {
         start.directory = Some(folder.to_owned());
         self.name_cache(&mut start, folder)?;
         start.tell_end = true;
-        // A worker program that the user names need not follow the protocol of settling.
+        // Only this program's own worker applies its limits itself.
         start.settles = self.programs.worker.is_none();
         start.limits = self.limits(&order.plan.limits)?;
         Ok(start)
     }
 
-    /// Returns the path under which a worker finds the cache of compiled kernels. comgr splits texts that contain
-    /// folder names and crashes if a name has special characters, and an order must be valid text. In these cases the
-    /// name is a symbolic link in the worker's own folder.
+    /// Returns the path of the compiled kernels for a worker. comgr crashes on folder names with special characters, so
+    /// for these it is a symbolic link in the worker's folder.
     pub(crate) fn cache_name(&self) -> &Path {
         if is_plain(&self.folders.code) { &self.folders.code } else { Path::new("cache") }
     }
@@ -312,8 +306,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the time limits of a program case. Its limit of silence is longer by default, because a program may
-    /// compile, or read gigabytes of libraries, without output.
+    /// Returns the time limits of a program case, which may compile or read gigabytes of libraries without output.
     pub(crate) fn limits_of_programs(&self) -> Limits {
         let usual = self.given.limits.quiet.as_secs() == u64::from(QUIET_TIMEOUT);
         let quiet =
@@ -335,8 +328,8 @@ impl Session {
         Ok(limits)
     }
 
-    /// Returns the command that starts a program in the stack and on the device. The environment holds only known
-    /// variables and these, so that HIP and HSA settings of the user's shell have no effect.
+    /// Returns the start of a program in the stack and on the device, in a clean environment, so that HIP and HSA
+    /// settings of the user's shell have no effect.
     pub fn start(
         &self,
         program: &Path,
@@ -372,10 +365,10 @@ impl Session {
                 set(name, value);
             }
         }
-        // The path of the temporary folder is part of the keys of comgr's cache. With a new path for each trial the
-        // runtime would compile its copy kernels again, which takes three times as long as the rest of a trial.
+        // With a new path, which is part of the keys of comgr's cache, the runtime would compile its copy kernels
+        // again. That takes three times as long as the rest of a trial.
         set("TMPDIR".as_ref(), self.folders.code.join(TEMPORARY).as_ref());
-        // Without this variable HIP's compiler shares ~/.cache/comgr with all programs of the user.
+        // HIP's compiler would share ~/.cache/comgr with other programs.
         set(COMGR_CACHE.as_ref(), self.folders.code.join("comgr").as_ref());
         set("AMD_COMGR_CACHE_POLICY".as_ref(), "prune_interval=1m:cache_size_bytes=32m".as_ref());
         if let Some(config) = device_config {
@@ -399,10 +392,10 @@ impl Session {
         }
     }
 
-    /// Returns the view of the file system that a program and its children get.
+    /// Returns the view of a program and its children.
     ///
     /// # Errors
-    /// Returns the reason why the view cannot be prepared.
+    /// Returns the reason why it cannot be prepared.
     pub fn home(&self, config: Option<&Config>) -> Result<View, String> {
         self.home_of(config).view()
     }
@@ -417,7 +410,7 @@ impl Session {
         Home { stack, device, config, cache: &self.folders.cache }
     }
 
-    /// Tests once, with /bin/true, whether programs can start in a view.
+    /// Tests once whether programs can start in a view.
     ///
     /// # Errors
     /// Returns the reason why they cannot.
@@ -435,7 +428,7 @@ impl Session {
         tried.clone()
     }
 
-    /// Returns the folder of compiled program cases and of the caches of frameworks, one per stack.
+    /// Returns the folder of compiled programs and of caches of frameworks, one per stack.
     pub(crate) fn programs_folder(&self) -> PathBuf {
         let stack = plan::digest(self.stack.root.to_string_lossy().as_bytes());
         self.folders.code.join("programs").join(&stack[..16])
@@ -454,7 +447,7 @@ impl Session {
         start.command(&[self.own().into(), STARTER_ARGUMENT.into()], &self.given.launcher)
     }
 
-    /// Returns the kernel's name of a worker: the first 15 bytes of its file name, see proc_pid_comm(5).
+    /// Returns the kernel's name of a worker, see proc_pid_comm(5).
     pub(crate) fn process_name(&self) -> String {
         let through = self.stack.through(self.emulated.folder.as_deref());
         let worker = self.programs.worker.as_deref().unwrap_or(self.own());
@@ -471,7 +464,7 @@ impl Session {
         machine::has_started(&self.stack.root, &self.device);
     }
 
-    /// Returns the other stacks of this machine. The last is the best to try first.
+    /// Returns the other stacks of this machine, the best one last.
     pub(crate) fn other_stacks(&self) -> Vec<Stack> {
         let Ok(store) = stacks::StackCache::from_environment() else { return Vec::new() };
         let listing = stacks::list_stacks(&store);
@@ -480,15 +473,14 @@ impl Session {
         all.filter(|stack| stack.root != self.stack.root).collect()
     }
 
-    /// Returns trouble of this machine that may explain a failed trial: the worker could not write, or not start a
-    /// thread.
+    /// Returns trouble of this machine that may explain a failed trial.
     pub(crate) fn trouble(
         &self,
         spool: &Path,
         environment: &BTreeMap<String, String>,
     ) -> Option<Trouble> {
         let mut folders = vec![spool.to_owned(), self.folders.code.clone()];
-        // A case may set other folders for the compilers. The compiler creates a missing cache folder itself.
+        // A case may set other folders, and the compiler creates a missing cache itself.
         let [temporary, cache] = ["TMPDIR", COMGR_CACHE].map(|name| environment.get(name));
         folders.extend(temporary.map(|folder| spool.join(folder)));
         folders.extend(cache.map(|folder| spool.join(folder)).filter(|folder| folder.exists()));
@@ -503,26 +495,25 @@ impl Session {
         !self.given.launcher.is_empty()
     }
 
-    /// Returns the architecture that device 0 must have; none on a GPU, whose own report is used.
+    /// Returns the architecture that device 0 must have; none on a GPU.
     pub fn gfx(&self) -> Option<&'static str> {
         self.device.gfx()
     }
 }
 
-/// Returns true if a path stays one word when a program splits text into words.
+/// Returns true if a path stays one word when a program splits text.
 fn is_plain(path: &Path) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+@%,:=~".contains(byte);
     path.as_os_str().as_encoded_bytes().iter().all(plain)
 }
 
-/// Returns the time at which the run began, in seconds, and a random part.
 fn run_id() -> String {
     let when = report::date(SystemTime::now()).replace(['-', ':'], "");
     format!("{when}-{}", &nonce()[..8])
 }
 
-/// Returns 128 random bits, which prove that a worker of this run answered. The standard library seeds its hasher from
-/// the system's random source.
+/// Returns 128 random bits, which prove that a worker of this run answered. The standard library seeds its hasher
+/// randomly.
 pub(crate) fn nonce() -> String {
     let word = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", word(), word())

@@ -1,28 +1,61 @@
 //! The GPUs that trials run on, one trial at a time on each.
 
-use crate::card::Card;
+use thiserror::Error;
 
-/// Variable that restricts the GPUs of a process, in every release. HIP_VISIBLE_DEVICES takes no UUIDs before ROCm 6.
+use crate::{FailedOperation, FailureClass, Stop, card::Card};
+
+/// An impossible choice of GPUs.
+#[derive(Debug, Error)]
+enum SlotError {
+    /// A variable of the trials hides one of several GPUs.
+    #[error("`--env {0}=...` hides GPUs, so the GPU of a trial would be unknown")]
+    Hidden(String),
+    /// A variable of the trials contradicts the option.
+    #[error("`--env {0}=...` and `{1}` both say which GPUs trials see")]
+    Contradiction(String, String),
+    #[error("`{0}`: the driver lists no GPU in /sys/class/kfd")]
+    NoGpu(String),
+    /// The second text names no GPU; the third lists all.
+    #[error("`{0}`: no GPU is called `{1}`; there are {2}")]
+    Unknown(String, String, String),
+    #[error("`{0}` names {1} twice")]
+    Twice(String, String),
+}
+
+impl FailedOperation for SlotError {
+    fn class(&self) -> FailureClass {
+        FailureClass::Usage
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Hidden(_) => Some("choose with `--cards`".to_owned()),
+            Self::NoGpu(_) => Some("`rocrepro doctor` shows what looks wrong".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Variable that restricts the GPUs of a process. HIP_VISIBLE_DEVICES takes no UUIDs before ROCm 6.
 /// <https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html>
 pub(crate) const VISIBLE: &str = "ROCR_VISIBLE_DEVICES";
 
 /// Other variables that restrict the GPUs of a process.
 const ALSO: [&str; 3] = ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 
-/// Name of the lock if the driver lists no GPU.
 const UNLISTED: &str = "turn-on-the-gpu";
 
 /// A place for one trial at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
-    /// The only GPU that a trial sees; none if trials see all GPUs and use the first.
+    /// The only visible GPU; none if trials see all and use the first.
     pub(crate) card: Option<Named>,
-    /// Names of the locks that a trial takes here, in an order that is the same for all slots.
+    /// Locks of a trial, in an order that is the same for all slots.
     pub(crate) locks: Vec<String>,
 }
 
 impl Slot {
-    /// Returns the lock under whose name the state of the GPU is stored.
+    /// Returns the lock that names the GPU's state.
     pub(crate) fn first_lock(&self) -> &str {
         self.locks.first().map_or("", String::as_str)
     }
@@ -30,59 +63,44 @@ impl Slot {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Named {
-    /// Name in messages: the PCI address, with a slash and the number of a partition.
+    /// PCI address, with a slash and the number of a partition.
     pub(crate) name: String,
     /// PCI address as the runtime reports it.
     pub(crate) bdf: String,
-    /// Value for [`VISIBLE`]: the UUID, or the number if the GPU has none. After a reset another GPU may have the
-    /// number.
+    /// Value for [`VISIBLE`]: the UUID, because a number may change with a reset; else the number.
     pub(crate) visible: String,
 }
 
-/// Returns the slot without a choice of GPUs. Its trials see all GPUs and may use any, so they take all locks.
+/// Returns the slot without a choice, whose trials may use all GPUs and take all locks.
 ///
 /// # Errors
-/// Returns an error for variables that hide GPUs of several, because the GPU of a trial would be unknown.
+/// Returns an error for variables that hide GPUs, because the GPU of a trial would be unknown.
 pub(crate) fn without_choice<'a>(
     cards: &[Card],
     variables: impl Iterator<Item = &'a String>,
-) -> Result<Vec<Slot>, Vec<String>> {
+) -> Result<Vec<Slot>, Stop> {
     let hiding = variables.filter(|name| cards.len() > 1 && hides(name));
-    let problems: Vec<_> = hiding
-        .map(|name| {
-            format!("error: `--env {name}=...` hides GPUs, so nobody would know which GPU a trial is on; choose with `--cards`")
-        })
-        .collect();
-    if !problems.is_empty() {
-        return Err(problems);
-    }
+    Stop::unless_empty(hiding.map(|name| SlotError::Hidden(name.clone())))?;
     let locks: Vec<_> = named(cards).iter().map(lock).collect();
     let locks = if locks.is_empty() { vec![UNLISTED.to_owned()] } else { locks };
     Ok(vec![Slot { card: None, locks }])
 }
 
-/// Returns the slots for `--cards`, or for the variable called `said`: `all`, or numbers, PCI addresses and UUIDs.
-///
-/// # Errors
-/// Returns all words that name no GPU, GPUs that are named twice, and variables that hide GPUs.
+/// Returns the slots for `--cards`, or for the variable `said`: `all`, or numbers, PCI addresses and UUIDs.
 pub(crate) fn chosen<'a>(
     words: &[String],
     said: &str,
     cards: &[Card],
     variables: impl Iterator<Item = &'a String>,
-) -> Result<Vec<Slot>, Vec<String>> {
+) -> Result<Vec<Slot>, Stop> {
     let named = named(cards);
+    let said = || said.to_owned();
     let mut problems: Vec<_> = variables
         .filter(|name| hides(name))
-        .map(|name| {
-            format!("error: `--env {name}=...` and `{said}` both say which GPUs trials see")
-        })
+        .map(|name| SlotError::Contradiction(name.clone(), said()))
         .collect();
     if named.is_empty() {
-        problems.push(format!(
-            "error: `{said}`: the driver lists no GPU in /sys/class/kfd; `rocrepro doctor` tells what looks wrong"
-        ));
-        return Err(problems);
+        problems.push(SlotError::NoGpu(said()));
     }
     let mut slots: Vec<Slot> = Vec::new();
     for word in words {
@@ -95,24 +113,23 @@ pub(crate) fn chosen<'a>(
                 .map(|(_, card)| card)
                 .collect(),
         };
-        if found.is_empty() {
+        if found.is_empty() && !named.is_empty() {
             let known = named.iter().enumerate().map(|(n, card)| format!("{n} ({})", card.name));
             let known = known.collect::<Vec<_>>().join(", ");
-            problems.push(format!("error: `{said}`: no GPU is called `{word}`; there are {known}"));
+            problems.push(SlotError::Unknown(said(), word.clone(), known));
         }
         for card in found {
             let slot = Slot { card: Some(card.clone()), locks: vec![lock(card)] };
             match slots.contains(&slot) {
-                true => problems.push(format!("error: `{said}` names {} twice", card.name)),
+                true => problems.push(SlotError::Twice(said(), card.name.clone())),
                 false => slots.push(slot),
             }
         }
     }
-    if problems.is_empty() { Ok(slots) } else { Err(problems) }
+    Stop::unless_empty(problems).map(|()| slots)
 }
 
-/// Returns the slot of the GPU with this address, on which a trial ran that had its turn on `slot`. Trials that see all
-/// GPUs need not use the first.
+/// Returns the slot of the GPU that a trial used, which need not be the first visible one.
 pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
     let named = named(cards);
     let card = named.into_iter().find(|card| card.bdf.eq_ignore_ascii_case(bdf));
@@ -124,7 +141,6 @@ pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
     }
 }
 
-/// Returns true if a variable of this name restricts the GPUs that a process sees.
 pub(crate) fn hides(name: &str) -> bool {
     name == VISIBLE || ALSO.contains(&name)
 }
@@ -133,7 +149,7 @@ pub(crate) fn names(slots: &[Slot]) -> Vec<&str> {
     slots.iter().filter_map(|slot| Some(slot.card.as_ref()?.name.as_str())).collect()
 }
 
-/// Returns true if a word names a GPU. Partitions share a PCI address, so that only number and full name identify them.
+/// Partitions share a PCI address, so only number and full name identify them.
 fn is_called((number, card): &(usize, &Named), word: &str) -> bool {
     word == number.to_string()
         || [&card.name, &card.visible].iter().any(|name| name.eq_ignore_ascii_case(word))
@@ -176,7 +192,7 @@ mod tests {
         ]
     }
 
-    fn choose(words: &[&str], variables: &[&str]) -> Result<Vec<Slot>, Vec<String>> {
+    fn choose(words: &[&str], variables: &[&str]) -> Result<Vec<Slot>, Stop> {
         let owned =
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         chosen(&owned(words), "--cards", &machine(), owned(variables).iter())
@@ -189,7 +205,6 @@ mod tests {
     #[test]
     fn every_name_of_a_gpu_selects_it() {
         let all = choose(&["all"], &[]).unwrap();
-        // Partitions share the serial number, and an APU has none.
         assert_eq!(visible(&all), ["GPU-00000000000000aa", "1", "2", "3"]);
         for (number, names) in [
             (0, ["0", "0000:03:00.0", "gpu-00000000000000AA"]),
@@ -205,21 +220,20 @@ mod tests {
 
     #[test]
     fn reports_all_mistakes() {
-        let told = choose(&["4", "0", "all", "0000:43:00.0"], &["HIP_VISIBLE_DEVICES", "HOME"]);
-        let told = told.unwrap_err();
-        assert!(told[0].contains("`--env HIP_VISIBLE_DEVICES=...` and `--cards`"), "{told:?}");
-        assert!(
-            told[1].contains("no GPU is called `4`; there are 0 (0000:03:00.0), 1"),
-            "{told:?}"
-        );
-        assert!(told[2].contains("names 0000:03:00.0 twice"), "{told:?}");
-        assert!(told[3].contains("no GPU is called `0000:43:00.0`"), "{told:?}");
-        assert_eq!(told.len(), 4);
+        let stop = choose(&["4", "0", "all", "0000:43:00.0"], &["HIP_VISIBLE_DEVICES", "HOME"]);
+        let text = stop.unwrap_err().to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("`--env HIP_VISIBLE_DEVICES=...` and `--cards`"), "{text}");
+        assert!(lines[1].contains("no GPU is called `4`; there are 0 (0000:03:00.0), 1"), "{text}");
+        assert!(lines[2].contains("names 0000:03:00.0 twice"), "{text}");
+        assert!(lines[3].contains("no GPU is called `0000:43:00.0`"), "{text}");
+        assert_eq!(lines.len(), 4);
         let none = chosen(&["all".to_owned()], "ROCREPRO_CARDS", &[], [].iter()).unwrap_err();
-        assert!(none[0].contains("`ROCREPRO_CARDS`: the driver lists no GPU"), "{none:?}");
+        let none = none.to_string();
+        assert!(none.starts_with("error: `ROCREPRO_CARDS`: the driver lists no GPU"), "{none}");
+        assert!(none.contains("\nhint: `rocrepro doctor`"), "{none}");
     }
 
-    /// A trial that sees all GPUs takes all locks, in the usual order.
     #[test]
     fn trials_without_choice_take_all_locks() {
         let all = without_choice(&machine(), [].iter()).unwrap();
@@ -248,8 +262,9 @@ mod tests {
     #[test]
     fn rejects_variables_that_hide_gpus() {
         let hidden = ["HOME".to_owned(), "HIP_VISIBLE_DEVICES".to_owned()];
-        let told = without_choice(&machine(), hidden.iter()).unwrap_err();
-        assert!(told.len() == 1 && told[0].contains("HIP_VISIBLE_DEVICES"), "{told:?}");
+        let text = without_choice(&machine(), hidden.iter()).unwrap_err().to_string();
+        assert_eq!(text.matches("hides GPUs").count(), 1, "{text}");
+        assert!(text.contains("`--env HIP_VISIBLE_DEVICES=...`"), "{text}");
         assert!(without_choice(&machine()[..1], hidden.iter()).is_ok());
     }
 }

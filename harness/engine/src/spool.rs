@@ -1,5 +1,4 @@
-//! Reads files that a worker wrote into the folder of its trial. A library or a hostile case may have written them, so
-//! no link is followed, no read blocks, and no more is read than a buffer can hold.
+//! Reads files of a worker. A hostile case may have written them, so no link is followed and no read blocks.
 
 use std::{
     fs::File,
@@ -12,7 +11,7 @@ use rustix::{
     fs::{Mode, OFlags, open, openat},
 };
 
-/// The folder of a trial, which is opened before its worker runs, so that a replaced folder is not read.
+/// The folder of a trial, opened before its worker runs, so that a replaced folder is not read.
 pub(crate) struct Spool {
     folder: Option<OwnedFd>,
     most: u64,
@@ -24,7 +23,7 @@ impl Spool {
         Spool { folder: open(folder, flags, Mode::empty()).ok(), most }
     }
 
-    /// Returns the content of a regular file directly in the folder; none if it is too large.
+    /// Returns the content of a regular file in the folder; none if it is too large.
     pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let mut parts = Path::new(name).components();
         let (Some(Component::Normal(name)), None) = (parts.next(), parts.next()) else {

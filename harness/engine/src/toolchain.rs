@@ -1,7 +1,7 @@
-//! Compilers of HIP programs against the headers and libraries of a stack: this machine's compiler, or the stack's own.
+//! Compilers of HIP programs: this machine's, or the stack's own.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -11,10 +11,48 @@ use export::Form;
 use plan::{Library, Plan};
 use stacks::Stack;
 
-use crate::Stop;
+use thiserror::Error;
 
-/// Header folders that programs may include. They are linked into a folder of their own, because the rest of a stack's
-/// `include` belongs to another C library than the host compiler's.
+use crate::{FailedOperation, FailureClass};
+
+/// The failure to compile programs.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ToolchainError {
+    /// The stack has no headers.
+    #[error("{0} has no HIP headers to compile with")]
+    NoHeaders(String),
+    /// Neither the stack nor this machine has a compiler.
+    #[error("{0} has no clang, and this machine has no compiler that could serve")]
+    NoCompiler(String),
+    /// The stack has no device libraries.
+    #[error("{0} has no device libraries (ocml.bc)")]
+    NoDeviceLibraries(String),
+    /// Files cannot be prepared, or the compiler cannot be started.
+    #[error("cannot {0}: {1}")]
+    Failed(&'static str, io::Error),
+}
+
+impl FailedOperation for ToolchainError {
+    fn class(&self) -> FailureClass {
+        match self {
+            Self::Failed(..) => FailureClass::NoVerdict,
+            _ => FailureClass::Usage,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let what = match self {
+            Self::NoHeaders(_) => "them",
+            Self::NoCompiler(_) => "one",
+            _ => return None,
+        };
+        Some(format!("`--with dev` fetches {what} for a Debian release"))
+    }
+}
+
+/// Header folders that programs may include. The rest of a stack's `include` belongs to another C library than the host
+/// compiler's.
 const HEADERS: &[&str] = &[
     "hip",
     "hiprand",
@@ -41,7 +79,7 @@ pub struct Toolchain {
 
 enum Compiler {
     Host(PathBuf),
-    /// The stack's own clang, behind wrappers that start it through the stack's loader.
+    /// The stack's clang, behind wrappers for the stack's loader.
     Stack {
         clang: PathBuf,
         device_libraries: PathBuf,
@@ -50,21 +88,18 @@ enum Compiler {
 }
 
 impl Toolchain {
-    /// Finds a compiler and the headers, and writes wrappers and links into `folder`.
+    /// Finds a compiler, and writes wrappers and links into `folder`.
     ///
     /// # Errors
-    /// Returns a usage error for a stack without headers or a machine without a compiler.
-    pub fn find(stack: &Stack, form: Form, folder: &Path) -> Result<Toolchain, Stop> {
+    /// Returns a usage error if headers or a compiler are missing.
+    pub fn find(stack: &Stack, form: Form, folder: &Path) -> Result<Toolchain, ToolchainError> {
         let roots = ["usr/include", "include", "_rocm_sdk_core/include"];
         let headers = roots
             .iter()
             .map(|place| stack.root.join(place))
             .find(|place| place.join("hip/hip_runtime.h").is_file());
         let Some(headers) = headers else {
-            return Err(Stop::usage(format!(
-                "error: {} has no HIP headers to compile with; `--with dev` fetches them for a Debian release",
-                stack.spec
-            )));
+            return Err(ToolchainError::NoHeaders(stack.spec.clone()));
         };
         let include = folder.join("include");
         let linked = fs::create_dir_all(&include).and_then(|()| {
@@ -73,7 +108,7 @@ impl Toolchain {
                 .filter(|name| headers.join(name).is_dir())
                 .try_for_each(|name| symlink(headers.join(name), include.join(name)))
         });
-        linked.map_err(|e| cannot("link the headers", &e))?;
+        linked.map_err(|error| ToolchainError::Failed("link the headers", error))?;
         let host = ["c++", "g++", "clang++"].iter().find_map(|name| on_path(name));
         let compiler = match (form, host) {
             (Form::Hiprtc, Some(host)) => Compiler::Host(host),
@@ -92,7 +127,7 @@ impl Toolchain {
         source: &Path,
         program: &Path,
         gfx: &str,
-    ) -> Result<Result<(), String>, Stop> {
+    ) -> Result<Result<(), String>, ToolchainError> {
         self.compile_behind(None, plan, source, program, gfx)
     }
 
@@ -103,14 +138,14 @@ impl Toolchain {
         program: &Path,
         arch: &[String],
         options: &[String],
-    ) -> Result<Result<(), String>, Stop> {
+    ) -> Result<Result<(), String>, ToolchainError> {
         let mut command = self.command();
         self.take_hip(&mut command, arch);
         command.args(options);
         self.link(command, source, program, &[])
     }
 
-    /// Compiles headers once for many programs that include them; none if the compiler does not need or support it.
+    /// Compiles headers once for many programs, if the compiler supports it.
     pub fn precompiled(&self, text: &str, folder: &Path) -> Option<PathBuf> {
         let Compiler::Host(compiler) = &self.compiler else { return None };
         let headers: String =
@@ -136,7 +171,7 @@ impl Toolchain {
         source: &Path,
         program: &Path,
         gfx: &str,
-    ) -> Result<Result<(), String>, Stop> {
+    ) -> Result<Result<(), String>, ToolchainError> {
         let mut command = self.command();
         if let Some(headers) = headers {
             command.arg("-include").arg(headers);
@@ -150,7 +185,7 @@ impl Toolchain {
             Compiler::Host(path) => Command::new(path),
             Compiler::Stack { clang, sysroot, .. } => {
                 let mut command = Command::new(clang);
-                // Without this option clang would follow /proc/self/exe, which is the loader.
+                // Clang would follow /proc/self/exe to the loader.
                 command.arg("-no-canonical-prefixes").arg("-fuse-ld=lld");
                 if let Some(sysroot) = sysroot {
                     command.arg("--sysroot").arg(sysroot);
@@ -167,7 +202,6 @@ impl Toolchain {
         if let (Form::Hipcc, Compiler::Stack { clang, device_libraries, .. }) =
             (self.form, &self.compiler)
         {
-            // The runtime is linked by its file, see `link`.
             command.args(["-no-hip-rt", "-x", "hip"]);
             command.args(arch.iter().map(|gfx| format!("--offload-arch={gfx}")));
             command.arg(joined("--rocm-device-lib-path=", device_libraries));
@@ -189,17 +223,17 @@ impl Toolchain {
         source: &Path,
         program: &Path,
         libraries: &[Library],
-    ) -> Result<Result<(), String>, Stop> {
+    ) -> Result<Result<(), String>, ToolchainError> {
         command.arg(source).args(["-x", "none", "-o"]).arg(program);
         let libraries = ["libamdhip64.so".to_owned(), "libhiprtc.so".to_owned()]
             .into_iter()
             .chain(libraries.iter().map(|library| format!("lib{}.so", library.name())));
-        // A missing library is reported by the linker, with the names of the functions.
+        // A missing library is reported by the linker.
         command.args(libraries.filter_map(|name| self.stack.library(&name)));
         // The stack's libraries need functions of the stack's own C library.
         command.arg("-Wl,--allow-shlib-undefined");
-        let output =
-            command.stdin(Stdio::null()).output().map_err(|e| cannot("start the compiler", &e))?;
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| ToolchainError::Failed("start the compiler", error))?;
         if output.status.success() {
             return Ok(Ok(()));
         }
@@ -207,15 +241,19 @@ impl Toolchain {
     }
 }
 
-/// Returns the first error of a compiler with the lines after it. Headers of some releases cause many warnings.
+/// Returns the first error and the lines after it, because headers may cause many warnings.
 fn first_error(words: &str) -> String {
     let lines: Vec<&str> = words.lines().collect();
     let first = lines.iter().position(|line| line.contains("error:")).unwrap_or(0);
     lines[first..].iter().take(30).copied().collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the clang of the stack's development packages, prepared to run on this machine.
-fn stack_clang(stack: &Stack, folder: &Path, host_headers: bool) -> Result<Compiler, Stop> {
+/// Returns the clang of the stack's development packages.
+fn stack_clang(
+    stack: &Stack,
+    folder: &Path,
+    host_headers: bool,
+) -> Result<Compiler, ToolchainError> {
     let root = &stack.root;
     let llvm = fs::read_dir(root.join("usr/lib"))
         .into_iter()
@@ -224,17 +262,12 @@ fn stack_clang(stack: &Stack, folder: &Path, host_headers: bool) -> Result<Compi
         .find(|path| path.join("bin/clang++").is_file())
         .or_else(|| Some(root.join("llvm")).filter(|path| path.join("bin/clang++").is_file()));
     let Some(llvm) = llvm else {
-        return Err(Stop::usage(format!(
-            "error: {} has no clang, and this machine has no compiler that could serve; `--with dev` fetches one for a \
-             Debian release",
-            stack.spec
-        )));
+        return Err(ToolchainError::NoCompiler(stack.spec.clone()));
     };
     let made = wrappers(stack, &llvm, folder);
-    let device_libraries = device_libraries(root, &llvm).ok_or_else(|| {
-        Stop::usage(format!("error: {} has no device libraries (ocml.bc)", stack.spec))
-    })?;
-    made.map_err(|e| cannot("set up clang", &e))?;
+    let device_libraries = device_libraries(root, &llvm)
+        .ok_or_else(|| ToolchainError::NoDeviceLibraries(stack.spec.clone()))?;
+    made.map_err(|error| ToolchainError::Failed("set up clang", error))?;
     Ok(Compiler::Stack {
         clang: folder.join("llvm/bin/clang++"),
         device_libraries,
@@ -242,8 +275,7 @@ fn stack_clang(stack: &Stack, folder: &Path, host_headers: bool) -> Result<Compi
     })
 }
 
-/// Returns the folder of ocml.bc. Newer Debian releases keep it with clang's files, older ones and AMD's packages in a
-/// separate folder.
+/// Returns the folder of ocml.bc, which only newer Debian releases keep with clang.
 fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(llvm.join("lib/clang")).into_iter().flatten().flatten();
     let with_clang = versions.map(|entry| entry.path().join("amdgcn/bitcode"));
@@ -253,8 +285,7 @@ fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
         .find(|place| place.join("ocml.bc").is_file())
 }
 
-/// Writes scripts that start each tool of clang through the stack's loader, and links clang's own files, which clang
-/// finds relative to the path of the script.
+/// Writes scripts that start clang's tools through the stack's loader, next to the files that clang looks for.
 fn wrappers(stack: &Stack, llvm: &Path, folder: &Path) -> std::io::Result<()> {
     let bin = folder.join("llvm/bin");
     fs::create_dir_all(&bin)?;
@@ -290,10 +321,6 @@ fn joined(option: &str, path: &Path) -> std::ffi::OsString {
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
-}
-
-fn cannot(what: &str, error: &std::io::Error) -> Stop {
-    Stop::no_verdict(format!("error: cannot {what}: {error}"))
 }
 
 #[cfg(test)]

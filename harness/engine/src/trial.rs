@@ -19,14 +19,13 @@ use crate::{
     worker_process::not_started,
 };
 
-/// Runs one trial in a new process and judges it. A trial whose needs are not met is skipped. Returns none if the run
-/// was cancelled first.
+/// Runs one trial in a new process, or skips it, and judges it. Returns none if the run was cancelled.
 pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Record> {
     run_trial_reporting_end(session, job, &|_| {}, cancel)
 }
 
-/// Runs a trial like [`run_trial`], but calls `ended` with the provisional record before the GPU's health check, so
-/// that the record survives if this program is killed during the check.
+/// Runs a trial like [`run_trial`]. The provisional record is passed to `ended` before the health check, so that it
+/// survives if this program is killed.
 pub(crate) fn run_trial_reporting_end(
     session: &Session,
     job: &Job<'_>,
@@ -62,7 +61,7 @@ pub(crate) fn run_trial_reporting_end(
     }
 }
 
-/// Returns the skip reason if the stack or the architecture does not meet the needs of a case.
+/// Returns the skip reason if stack or architecture are unsuitable.
 fn unmet_requirement(
     case: &Case,
     rocm: Option<&plan::Version>,
@@ -85,7 +84,6 @@ fn unmet_requirement(
     }
 }
 
-/// Returns the skip reason if a case needs more devices than a trial sees.
 fn missing_devices(case: &Case, devices: u32) -> Option<String> {
     let wanted = case.needs.devices;
     let why = || format!("needs {wanted} devices, and a trial sees {devices} here");
@@ -95,7 +93,7 @@ fn missing_devices(case: &Case, devices: u32) -> Option<String> {
     })
 }
 
-/// Returns the skip reason if `--cards` is in force and a case sets the visible GPUs itself.
+/// Returns the skip reason if a case sets the visible GPUs against `--cards`.
 fn conflicting_device_selection(
     environment: &BTreeMap<String, String>,
     slots: &[Slot],

@@ -3,15 +3,35 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
+    io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf, absolute},
 };
 
-use crate::Stop;
+use thiserror::Error;
 
-/// Returns the file of a program. Links are not resolved, because a virtual environment's python identifies itself by
-/// the name that it was started with.
-pub fn file(name: &Path) -> Result<PathBuf, Stop> {
+use crate::{FailedOperation, FailureClass};
+
+/// A program that cannot be run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// The file cannot be found or read.
+    #[error("cannot run `{}`: {}", .0.display(), .1)]
+    Failed(PathBuf, io::Error),
+    /// The path is not a regular file.
+    #[error("`{}` is not a file", .0.display())]
+    NotFile(PathBuf),
+}
+
+impl FailedOperation for ProgramError {
+    fn class(&self) -> FailureClass {
+        FailureClass::Usage
+    }
+}
+
+/// Returns the file of a program, without resolving links, by which a virtual environment's python identifies itself.
+pub fn file(name: &Path) -> Result<PathBuf, ProgramError> {
     match program(name, &search(None))? {
         ProgramLocation::Here(file) => Ok(file),
         ProgramLocation::Nowhere(absent) => Err(absent),
@@ -22,8 +42,8 @@ pub fn file(name: &Path) -> Result<PathBuf, Stop> {
 pub enum ProgramLocation {
     /// The file on this machine.
     Here(PathBuf),
-    /// The program is not on this machine, but a stack may have it. The error is for the case that it does not.
-    Nowhere(Stop),
+    /// A stack may have the program. The error is for the case that it does not.
+    Nowhere(ProgramError),
 }
 
 /// Returns the search path: the virtual environment, then PATH.
@@ -40,14 +60,14 @@ pub fn search(venv: Option<&Path>) -> OsString {
 ///
 /// # Errors
 /// Returns an error for a file that cannot be run.
-pub fn program(name: &Path, path: &OsStr) -> Result<ProgramLocation, Stop> {
+pub fn program(name: &Path, path: &OsStr) -> Result<ProgramLocation, ProgramError> {
     let named = env::split_paths(path).map(|folder| folder.join(name));
     let found = if is_bare(name) { named.into_iter().find(|file| runs(file)) } else { None };
     let file = found.unwrap_or_else(|| name.to_owned());
-    let cannot = |error| Stop::usage(format!("error: cannot run `{}`: {error}", name.display()));
+    let cannot = |error| ProgramError::Failed(name.to_owned(), error);
     match file.metadata() {
         Ok(it) if it.is_file() => absolute(file).map(ProgramLocation::Here).map_err(cannot),
-        Ok(_) => Err(Stop::usage(format!("error: `{}` is not a file", name.display()))),
+        Ok(_) => Err(ProgramError::NotFile(name.to_owned())),
         Err(error) if is_bare(name) => Ok(ProgramLocation::Nowhere(cannot(error))),
         Err(error) => Err(cannot(error)),
     }

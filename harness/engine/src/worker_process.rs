@@ -16,7 +16,6 @@ use crate::{
 pub(crate) struct WorkerOrder {
     start: Start,
     order: Vec<u8>,
-    /// First lock of the GPU that the process uses.
     lock: Option<String>,
     pub(crate) digest: String,
     pub(crate) environment: BTreeMap<String, String>,
@@ -56,7 +55,7 @@ impl WorkerOrder {
     }
 }
 
-/// Starts a worker and observes it. Returns none if the run was cancelled.
+/// Runs a worker. Returns none if the run was cancelled.
 pub(crate) fn observe(
     session: &Session,
     order: &WorkerOrder,
@@ -80,7 +79,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         let text = || String::from_utf8_lossy(&line.text).into_owned();
         match serde_json::from_slice::<Event>(&line.text) {
             Ok(event) => events.push(event),
-            // A launcher may print lines before the worker's first event and after its end.
+            // A launcher may print before the worker's first event and after its end.
             Err(_) if matches!(events.last(), None | Some(Event::Ended { .. })) => {
                 noise.push(text())
             }
@@ -92,7 +91,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         Ended::Signalled { signal, .. } => End::Signalled { signal },
         Ended::Stopped { reason: Reason::Total, .. } => End::TimedOut { limit: Limit::Total },
         Ended::Stopped { reason: Reason::Quiet, .. } => End::TimedOut { limit: Limit::Quiet },
-        // A process that a cgroup of version 1 has frozen does not end on SIGKILL.
+        // A frozen process of a cgroup v1 survives SIGKILL.
         Ended::Stopped { reason: Reason::Suspended(cause), .. }
         | Ended::CouldNotBeKilled { reason: Reason::Suspended(cause) } => {
             End::Lost(format!("the process was suspended and did not go on in time: {cause}"))
@@ -121,7 +120,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
     }
 }
 
-/// Returns the end of the worker as its starter reports it. The observed exit status is the launcher's.
+/// Returns the end of the worker as its starter reports it, because the exit status is the launcher's.
 fn end_below_a_launcher(events: &mut Vec<Event>, seen: End) -> End {
     let by_itself = matches!(seen, End::Exited(_) | End::Signalled { .. });
     match events.last() {

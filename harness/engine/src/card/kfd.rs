@@ -8,11 +8,11 @@ use std::{fs, path::Path};
 pub struct Card {
     pub(crate) minor: u32,
     pub(crate) gfx: String,
-    /// PCI address; empty if the driver does not report it.
+    /// PCI address; empty if unknown.
     pub(crate) bdf: String,
-    /// Number of the partition; 0 if the GPU is not partitioned.
+    /// Number of the partition; 0 without partitions.
     pub(crate) partition: u32,
-    /// Name for ROCR_VISIBLE_DEVICES; none if the hardware has no serial number.
+    /// Name for ROCR_VISIBLE_DEVICES; none without a serial number.
     pub(crate) uuid: Option<String>,
 }
 
@@ -32,10 +32,10 @@ pub fn cards(root: &Path) -> Vec<Card> {
             })
         };
         let value = |name: &str| long(name).and_then(|value| u32::try_from(value).ok());
-        // LLVM's target version is major * 10000 + minor * 100 + stepping. The name has the stepping in hexadecimal.
+        // LLVM's target version: major * 10000 + minor * 100 + stepping. The name has the stepping in hexadecimal.
         let target = value("gfx_target_version").filter(|v| *v > 0)?;
         let gfx = format!("gfx{}{}{:x}", target / 10_000, target / 100 % 100, target % 100);
-        // Linux's `pci_dev_id` encodes the address. The bits above hold the number of the partition.
+        // Linux's `pci_dev_id`, with the number of the partition above it.
         let place = value("location_id").filter(|place| *place > 0);
         let bdf = place.map(|place| {
             let domain = value("domain").unwrap_or(0);
@@ -59,7 +59,7 @@ pub fn first(root: &Path) -> Option<String> {
     cards(root).into_iter().next().map(|card| card.gfx)
 }
 
-/// Returns whether the host reaches all memory of the GPUs; none if the driver does not report it or the GPUs differ.
+/// Returns whether the host reaches all memory of the GPUs; none if unknown or if they differ.
 pub fn large_bar(root: &Path) -> Option<bool> {
     let nodes = fs::read_dir(root.join("sys/class/kfd/kfd/topology/nodes")).ok()?;
     let mut all = Vec::new();
@@ -81,7 +81,7 @@ pub fn large_bar(root: &Path) -> Option<bool> {
 /// `HSA_MEM_HEAP_TYPE_FB_PUBLIC`: the host reaches the whole frame buffer.
 const FRAME_BUFFER_PUBLIC: &str = "1";
 
-/// `HSA_MEM_HEAP_TYPE_FB_PRIVATE`: the host does not reach the whole frame buffer.
+/// `HSA_MEM_HEAP_TYPE_FB_PRIVATE`: it reaches a part.
 const FRAME_BUFFER_PRIVATE: &str = "2";
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
     fn gpus_are_in_the_order_of_their_nodes() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(first(root.path()), None);
-        // A processor, and two GPUs whose nodes would sort differently as text.
+        // A processor, and two GPUs that would sort differently as text.
         for (number, target) in [(0, 0), (10, 90_010), (2, 110_000)] {
             node(root.path(), number, target);
         }
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(first(root.path()).as_deref(), Some("gfx1100"));
     }
 
-    /// Node 0 is the processor, whose memory is that of the system.
+    /// Node 0 is the processor.
     #[test]
     fn reads_large_bar_from_memory_banks() {
         let root = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ mod tests {
             fs::write(&file, text).unwrap();
             cards(root.path()).remove(0)
         };
-        // Bus 0x43, slot 2, function 1 of domain 1; partition 2 (counted from 0).
+        // Bus 0x43, slot 2, function 1 of domain 1; partition 2.
         let one = card("location_id 536888081\ndomain 1\nunique_id 18446744073709551614\n");
         assert_eq!((one.bdf.as_str(), one.partition), ("0001:43:02.1", 2));
         assert_eq!(one.uuid.as_deref(), Some("GPU-fffffffffffffffe"));

@@ -1,7 +1,6 @@
 use super::*;
 
-/// Machines, written after the driver's documentation. Each begins with `# name`, each of its files with `== path`.
-/// Other files are missing.
+/// Machines: each begins with `# name`, each file with `== path`. Other files are missing.
 const MACHINES: &str = include_str!("machines.txt");
 
 fn machines() -> Vec<(&'static str, tempfile::TempDir)> {

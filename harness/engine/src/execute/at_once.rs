@@ -1,4 +1,4 @@
-//! Several processes that execute one plan at the same time on one GPU, for failures that need contention.
+//! Several processes that execute one plan at the same time on one GPU.
 
 use std::{io, panic::resume_unwind, thread};
 
@@ -9,8 +9,8 @@ use supervise::Cancel;
 use super::run_here;
 use crate::{Job, Session, record::without, slots::Slot};
 
-/// Runs a trial in as many processes as its case needs, and judges each. Returns the record of the first failure, else
-/// of the first without a verdict, else of the first process. Each process has an emulated device of its own.
+/// Runs a trial in as many processes as its case needs. Returns the record of the first failure, else of the first
+/// without a verdict, else of the first process.
 pub(crate) fn run_at_once(
     session: &Session,
     job: &Job<'_>,
@@ -28,10 +28,10 @@ pub(crate) fn run_at_once(
     Some(told(records.into_iter().collect::<Option<_>>()?))
 }
 
-/// Calls a function that many times at the same time, at least once, with numbers from 0.
+/// Calls a function that many times at the same time, with numbers from 0.
 ///
 /// # Errors
-/// Returns an error if a thread cannot be started, after the started ones have ended.
+/// Returns an error if a thread cannot be started.
 pub fn at_once<T: Send>(processes: u32, run: impl Fn(u32) -> T + Sync) -> io::Result<Vec<T>> {
     thread::scope(|scope| {
         let run = &run;
@@ -45,7 +45,6 @@ pub fn at_once<T: Send>(processes: u32, run: impl Fn(u32) -> T + Sync) -> io::Re
     })
 }
 
-/// Returns the representative record, which states how many processes failed.
 fn told(mut records: Vec<Record>) -> Record {
     let processes = records.len();
     let kinds: Vec<Kind> = records.iter().map(|record| record.outcome.kind).collect();

@@ -19,18 +19,17 @@ use crate::{
     slots::{self, Slot},
 };
 
-/// Limits of time and silence of a health check, which takes about 1 s.
+/// Limits of a health check, which takes about 1 s.
 const TOTAL: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(20);
 
-/// Largest number of health checks of one GPU that fail to give a result while they pass on another GPU.
+/// Largest number of inconclusive health checks of one GPU.
 const TIMES: u32 = 3;
 
 const RECOVERY: Duration = Duration::from_secs(300);
 
 static CHECK: LazyLock<Option<Check>> = LazyLock::new(Check::new);
 
-/// A trial's turn on a GPU, which ends when this is dropped.
 pub(crate) struct Turn<'s> {
     pub(crate) slot: &'s Slot,
     locks: Locks,
@@ -51,8 +50,7 @@ enum Blame {
 }
 
 impl Session {
-    /// Returns the lock files of a slot. They are not in the cache of compiled kernels, to which untrusted cases may
-    /// write.
+    /// Returns the lock files of a slot, to which untrusted cases cannot write.
     fn locks(&self, slot: &Slot) -> Vec<PathBuf> {
         slot.locks.iter().map(|name| self.folders.cache.join(name)).collect()
     }
@@ -63,8 +61,8 @@ impl Session {
         Health::new(file, machine::boot(), stack)
     }
 
-    /// Waits for a turn on a GPU that works. The turn is exclusive if trials run one at a time or `alone` is set.
-    /// Returns none if the run was cancelled.
+    /// Waits for a turn on a working GPU, exclusive if trials run one at a time or `alone` is set. Returns none if the
+    /// run was cancelled.
     pub(crate) fn turn(&self, alone: bool, cancel: &Cancel) -> io::Result<Option<Gated<'_>>> {
         if let [slot] = &self.gpus.slots[..] {
             return self.gate(slot, alone, Some(cancel), cancel);
@@ -89,7 +87,6 @@ impl Session {
         Ok(None)
     }
 
-    /// Reports once that the run continues without a GPU.
     fn leave_out(&self, slot: &Slot, why: &str) {
         let name = slot.card.as_ref().map_or("it", |card| &card.name).to_owned();
         let mut left_out = self.gpus.left_out.lock();
@@ -99,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Takes a turn on one GPU. Returns none if the GPU is in use and there is no `wait`, or if the run was cancelled.
+    /// Takes a turn on one GPU. Returns none if it is in use and `wait` is none, or if the run was cancelled.
     fn gate<'s>(
         &'s self,
         slot: &'s Slot,
@@ -119,7 +116,7 @@ impl Session {
                 continue;
             }
             let mut check = || self.check_up(slot, cancel);
-            // The recovery command runs once per GPU and run, not before each trial.
+            // The recovery command runs once per GPU and run.
             let mut recover = || self.claim_recovery(slot).then(|| self.recover(slot, cancel))?;
             let gate = health.before(SystemTime::now(), &mut check, &mut recover)?;
             match self.blame(slot, &health, &gate)? {
@@ -138,8 +135,8 @@ impl Session {
         }
     }
 
-    /// Decides whether the stack or the GPU is to blame for a failed health check, by comparing with the other GPUs of
-    /// the run. On a machine that is not known to run ROCm, a failed check is inconclusive until a check has passed.
+    /// Decides whether the stack or the GPU is to blame for a failed health check, by comparing with other GPUs.
+    /// Without a check that passed, the result is inconclusive.
     fn blame(&self, slot: &Slot, health: &Health, gate: &Gate) -> io::Result<Blame> {
         let mut checked = self.gpus.checked.lock();
         let times = checked.entry(slot.first_lock().to_owned()).or_default();
@@ -159,14 +156,13 @@ impl Session {
         let open = |(other, passes): &(&Slot, Option<bool>)| {
             passes.is_none() && !checked.contains_key(other.first_lock())
         };
-        // Because another GPU has passed since, a repeated check may be conclusive.
+        // Another GPU has passed since, so that a check may be conclusive now.
         let again = passes.is_none() && works.is_some() && times < TIMES;
         Ok(if again || others.iter().any(open) { Blame::NotYet } else { Blame::Nobody })
     }
 
-    /// Makes the health check after a failed trial, and returns its result; empty if it is inconclusive. `tell` is
-    /// called after the suspect is stored and before the check. If this program is killed during the check, the next
-    /// run makes it, and no trial runs on a broken GPU.
+    /// Makes the health check after a failed trial and returns its result. `tell` is called after the suspect is
+    /// stored: if this program is killed later, the next run makes the check.
     pub(crate) fn check_gpu_after_failure(
         &self,
         record: &Record,
@@ -176,7 +172,7 @@ impl Session {
         cancel: &Cancel,
     ) -> String {
         let stuck = self.processes.take_stuck(slot.first_lock());
-        // The environment of the trial may have hidden other GPUs.
+        // The trial's environment may have hidden other GPUs.
         let own = slots::of_card(slot, &card::cards(Path::new("/")), &record.device.bdf);
         let health = self.health(&own);
         let suspect = Suspect::new(record.trial.clone(), self.run.clone(), ended);
@@ -212,18 +208,17 @@ impl Session {
         }
     }
 
-    /// Stores that an interrupted trial left a process that could not be killed.
     pub(crate) fn remember_stuck(&self, trial: &str, slot: &Slot) {
         let stuck = self.processes.take_stuck(slot.first_lock());
         if !stuck.is_empty() {
             let ended = "it was interrupted, and could not be killed".to_owned();
             let suspect = Suspect::new(trial.to_owned(), self.run.clone(), ended);
-            // A failure to write is ignored: nothing else could be done.
+            // Nothing could be done about a failure to write.
             let _ = self.health(slot).suspect(&suspect, stuck);
         }
     }
 
-    /// Returns true at the first call for this GPU in this run.
+    /// Returns true at the first call for this GPU.
     fn claim_recovery(&self, slot: &Slot) -> bool {
         let mut mended = self.gpus.mended.lock();
         mended.insert(slot.first_lock().to_owned())
@@ -233,7 +228,7 @@ impl Session {
         let Some(Check { case, trial, lowered }) = &*CHECK else { return Checked::NotRun };
         let job = Job { case, trial, lowered: lowered.clone(), run: 0, faults: Vec::new() };
         let Limits { total, quiet, .. } = self.limits;
-        // Reading the stacks of a hung process takes longer than the check itself, and nothing uses them.
+        // Reading stacks takes longer than the check, and nothing uses them.
         let limits = Limits {
             total: total.min(TOTAL),
             quiet: quiet.min(QUIET),

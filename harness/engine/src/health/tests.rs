@@ -7,14 +7,12 @@ struct Machine {
     boot: u32,
     now: u64,
     broken: bool,
-    /// If true, the health check fails even if the GPU works.
     bad_stack: bool,
-    /// Number of trials that ran while the GPU was broken.
     ran_broken: usize,
     checks: usize,
 }
 
-/// Random numbers from a seed: the upper bits of a linear congruential generator.
+/// Random numbers from a linear congruential generator.
 struct Draw(u64);
 
 impl Draw {
@@ -42,8 +40,7 @@ fn before(health: &Health, now: SystemTime, check: &mut dyn FnMut() -> Checked) 
     health.before(now, check, &mut || None).unwrap()
 }
 
-/// Simulates one trial and the actions of the harness. Returns whether the trial ran, and the reason of the gate or of
-/// the check after it.
+/// Simulates one trial. Returns whether it ran, and the reason of the gate or of the check.
 fn trial(
     health: &Health,
     machine: &mut Machine,
@@ -64,7 +61,6 @@ fn trial(
         return (true, String::new());
     }
     let suspect = Suspect::new(name.to_owned(), "r".to_owned(), "it hung".to_owned());
-    // The killed run leaves the check to the next one.
     if !health.suspect(&suspect, Vec::new()).unwrap() || killed {
         return (true, String::new());
     }
@@ -75,8 +71,7 @@ fn trial(
     }
 }
 
-/// Two properties hold for random histories: a trial that did not break the GPU is never blame, and no trial runs on a
-/// broken GPU.
+/// For random histories, an innocent trial is never blamed, and no trial runs on a broken GPU.
 #[test]
 fn blames_the_trial_that_broke_the_gpu() {
     let (mut found, mut came_back) = (0, 0);
@@ -102,8 +97,7 @@ fn blames_the_trial_that_broke_the_gpu() {
                 innocent.insert(name.clone());
             }
             if said.contains("is the suspect") {
-                let culprit =
-                    broke.as_ref().expect("a card that nobody broke is not called broken");
+                let culprit = broke.as_ref().expect("a working GPU is not called broken");
                 assert!(
                     said.contains(&format!("`{culprit}` of run r is the suspect: it hung")),
                     "{seed}: {said}"
@@ -112,7 +106,7 @@ fn blames_the_trial_that_broke_the_gpu() {
                 found += 1;
             }
             machine.now += draw.below(30);
-            // A GPU may recover after a while, and always does when the machine restarts.
+            // A GPU may recover by itself, and a restart always repairs it.
             if machine.broken && draw.below(15) == 0 {
                 machine.broken = false;
                 machine.boot += u32::from(draw.below(2) == 0);
@@ -121,11 +115,10 @@ fn blames_the_trial_that_broke_the_gpu() {
         }
         assert_eq!(machine.ran_broken, 0, "seed {seed}");
     }
-    // The random histories contain enough broken and recovered GPUs.
     assert!(found > 1000 && came_back > 100, "{found} {came_back}");
 }
 
-/// Of 700 trials the 350th breaks the GPU. The rest must not run.
+/// Of 700 trials the 350th breaks the GPU.
 #[test]
 fn broken_gpu_wastes_little_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -138,7 +131,7 @@ fn broken_gpu_wastes_little_time() {
         })
         .count();
     assert_eq!(ran, 351);
-    // The trials, the first check (1 s), and one check in vain (20 s).
+    // The trials, the first check (1 s) and one in vain (20 s).
     assert_eq!((machine.checks, machine.now - begun), (2, 351 + 1 + 20));
 }
 
@@ -178,13 +171,13 @@ fn recovery_command_reopens_a_broken_gpu() {
     assert!(health.suspect(&suspect, Vec::new()).unwrap());
     let mut useless = || Some("`true`, which ended with exit code 0".to_owned());
     let after = health.after(at(0), &mut check, &mut useless).unwrap();
-    let told = "the GPU did not pass the health check (hang, also after `true`, which ended with exit code 0); `t` of run r is the \
+    let reason = "the GPU did not pass the health check (hang, also after `true`, which ended with exit code 0); `t` of run r is the \
                 suspect: it hung";
-    assert_eq!(after, After::Broken(told.to_owned()));
+    assert_eq!(after, After::Broken(reason.to_owned()));
     // No check is made for ten minutes.
     let gate = before(&health, at(599), &mut || unreachable!("it is left alone"));
     let left = "; the next health check is in 1 s, and `--recover COMMAND` makes one at once";
-    assert_eq!(gate, Gate::Closed(format!("{told}{left}")));
+    assert_eq!(gate, Gate::Closed(format!("{reason}{left}")));
     assert!(!health.is_due(at(599)) && health.is_due(at(600)));
     broken.set(false);
     assert_eq!(before(&health, at(600), &mut check), Gate::Open);
@@ -199,7 +192,6 @@ fn recovery_command_reopens_a_broken_gpu() {
     assert_eq!(before(&health, at(701), &mut check), Gate::Open);
 }
 
-/// A recovery command makes the check due at once.
 #[test]
 fn recovery_command_runs_without_waiting() {
     let folder = tempfile::tempdir().unwrap();
@@ -222,7 +214,7 @@ fn recovery_command_runs_without_waiting() {
     assert_eq!(before(&health, at(2), &mut || unreachable!("it works")), Gate::Open);
 }
 
-/// Holds in another process, ten minutes later, and on a stack on which the health check fails.
+/// Also in another process, later, and on a stack on which the check fails.
 #[test]
 fn unkillable_process_closes_the_gpu() {
     for bad_stack in [false, true] {
@@ -238,7 +230,7 @@ fn unkillable_process_closes_the_gpu() {
         let mut useless = || Some("`true`, which ended with exit code 0".to_owned());
         for seconds in [0, 1, 601, 10_000] {
             assert!(health().is_due(at(seconds)));
-            let mut check = || unreachable!("nobody looks beside it");
+            let mut check = || unreachable!("no check is made");
             let gate = health().before(at(seconds), &mut check, &mut useless).unwrap();
             let Gate::Closed(why) = gate else { panic!("{gate:?}") };
             let stays = format!("process {} of a trial could not be killed", child.id());
@@ -253,7 +245,6 @@ fn unkillable_process_closes_the_gpu() {
     }
 }
 
-/// If the check passes on one GPU, the stack is not to blame for another GPU.
 #[test]
 fn distinguishes_a_broken_gpu_from_a_broken_stack() {
     let folder = tempfile::tempdir().unwrap();
@@ -265,10 +256,13 @@ fn distinguishes_a_broken_gpu_from_a_broken_stack() {
     assert_eq!((gate, health("a").passes()), (Gate::Unwatched("hang".to_owned()), Some(false)));
     assert_eq!(before(&health("c"), at(0), &mut || check(&mut good)), Gate::Open);
     assert_eq!(health("c").passes(), Some(true));
-    let told = health("a").is_the_gpu(at(0), "c").unwrap();
-    assert_eq!(told, "the GPU did not pass the health check (hang), and with the same stack c did");
+    let reason = health("a").is_the_gpu(at(0), "c").unwrap();
+    assert_eq!(
+        reason,
+        "the GPU did not pass the health check (hang), and with the same stack c did"
+    );
     let gate = before(&health("a"), at(1), &mut || unreachable!("it is left alone"));
-    assert!(matches!(gate, Gate::Closed(why) if why.starts_with(&told)));
+    assert!(matches!(gate, Gate::Closed(why) if why.starts_with(&reason)));
     dead.broken = false;
     assert_eq!(before(&health("a"), at(600), &mut || check(&mut dead)), Gate::Open);
     assert_eq!(health("a").passes(), Some(true));

@@ -1,14 +1,13 @@
 //! Loads the emulated device before all other libraries of a program and its children.
 //!
-//! Wheels of frameworks contain their own libamdhip64 and libhsa-runtime64, and search their own folder first
-//! (`DT_RPATH` or `DT_RUNPATH` with `$ORIGIN`). A library path alone therefore never loads the device. The loader does
-//! not search for a library that is loaded already: it compares the needed name with the `DT_SONAME` of each loaded
-//! library. The device has the name `libhsa-runtime64.so.1`, which packages of AMD, Debian and TheRock need. An empty
-//! library that depends on the device has the name `libhsa-runtime64.so`, which PyTorch's wheels need. So the copy of a
-//! wheel is not mapped, and a function that only the copy has does not bind to it.
+//! Wheels of frameworks contain their own libhsa-runtime64 and search their own folder first (`DT_RPATH` or
+//! `DT_RUNPATH` with `$ORIGIN`), so a library path does not suffice. The loader does not search for a library whose
+//! `DT_SONAME` is loaded already. The device has the name `libhsa-runtime64.so.1`, which packages of AMD, Debian and
+//! TheRock need. An empty library that depends on it has the name `libhsa-runtime64.so`, which PyTorch's wheels need.
+//! So the copy of a wheel is never mapped.
 //!
-//! In a view the file `/etc/ld.so.preload` names both libraries, see ld.so(8). A user's `LD_PRELOAD` cannot replace
-//! them, and the environment of the program does not change. Without a view `LD_PRELOAD` is used.
+//! In a view `/etc/ld.so.preload` names both libraries, see ld.so(8), which a user's `LD_PRELOAD` cannot replace.
+//! Without a view `LD_PRELOAD` is used.
 
 use std::{
     collections::BTreeMap,
@@ -26,8 +25,7 @@ const LIST: &str = "ld.so.preload";
 
 const FOLDER: &str = "/etc";
 
-/// Name of the view's folder of preloaded libraries, below [`FOLDER`]. It has neither a space nor a colon, which
-/// separate entries of the list.
+/// Folder of preloaded libraries below [`FOLDER`], without space and colon, which separate entries.
 const INSIDE: &str = "rocrepro";
 
 /// The HSA runtime under the name that PyTorch's wheels need.
@@ -39,8 +37,7 @@ const UNVERSIONED: StubLibrary = StubLibrary {
     texts: &[],
 };
 
-/// Lets programs start that were compiled with GCC's address sanitizer, which otherwise rejects libraries that are
-/// loaded before its own. The device replaces no function that the sanitizer intercepts.
+/// Lets programs start that were compiled with GCC's address sanitizer, which rejects libraries loaded before its own.
 ///
 /// Source: `AsanCheckDynamicRTPrereqs` and the flag `verify_asan_link_order` in compiler-rt/lib/asan of LLVM.
 pub(crate) fn allow_preloading(environment: &mut BTreeMap<OsString, OsString>) {
@@ -52,7 +49,7 @@ pub(crate) fn allow_preloading(environment: &mut BTreeMap<OsString, OsString>) {
 }
 
 impl Home<'_> {
-    /// Makes the view preload the device, before the libraries that the machine itself preloads.
+    /// Makes the view preload the device, before the machine's own preloaded libraries.
     pub(super) fn preload(&self, view: &mut View) -> Result<(), String> {
         let Some(device) = self.device else { return Ok(()) };
         let mut link = |name: &str, target: PathBuf| {
@@ -60,8 +57,7 @@ impl Home<'_> {
             format!("{FOLDER}/{INSIDE}/{name}")
         };
         let unversioned = link(UNVERSIONED.soname, self.unversioned()?);
-        // The loader treats two paths of a file as two libraries unless the inode is the same, so the device gets the
-        // path under which programs find it.
+        // The loader compares inodes of two paths, so the device gets the path under which programs find it.
         let device = match self.stack.loader {
             Some(_) => format!("{LIBRARIES}/{FILE_NAME}"),
             None => link(FILE_NAME, device.join(FILE_NAME)),
@@ -73,13 +69,11 @@ impl Home<'_> {
         Ok(())
     }
 
-    /// Returns the entries of `LD_PRELOAD` for a program without a view.
     pub(super) fn preloaded_by_variable(&self) -> Result<Vec<OsString>, String> {
         let Some(device) = self.device else { return Ok(Vec::new()) };
         let device = device.join(FILE_NAME);
         let all = [(device, FILE_NAME), (self.unversioned()?, UNVERSIONED.soname)];
-        // LD_PRELOAD cannot hold a path with a space. By its name alone the loader finds the device on the library
-        // path.
+        // LD_PRELOAD cannot hold a space. By its name alone the device is found on the library path.
         let word = |(path, name): (PathBuf, &str)| match path.to_string_lossy().contains(' ') {
             true => (name == FILE_NAME).then(|| name.into()),
             false => Some(path.into()),
@@ -87,7 +81,7 @@ impl Home<'_> {
         Ok(all.into_iter().filter_map(word).collect())
     }
 
-    /// Returns the file of [`UNVERSIONED`]. Its file name is not that of an HSA runtime, because it is none.
+    /// Returns the file of [`UNVERSIONED`], which is not called like an HSA runtime, because it is none.
     fn unversioned(&self) -> Result<PathBuf, String> {
         let library = UNVERSIONED.library().map_err(|error| error.to_string())?;
         kept(self.cache, "stubs", "hsa-by-its-short-name.so", &library)

@@ -1,4 +1,4 @@
-//! A table of library names that programs built for AMD's packages load and a release lacks.
+//! Library names that programs built for AMD's packages load and a release lacks.
 
 use std::path::PathBuf;
 
@@ -15,8 +15,7 @@ pub(super) enum Quirk {
 }
 
 pub(super) const QUIRKS: &[Quirk] = &[
-    // hipGetProcAddress opens the first name, and programs that bind to HIP open both. Debian has them only in
-    // development packages.
+    // hipGetProcAddress opens the first, programs that bind to HIP both. Debian has them in development packages.
     Quirk::Renamed("libamdhip64.so"),
     Quirk::Renamed("libhiprtc.so"),
     // AMD's packages call version 7 of this library 1, and XLA is linked to it.
@@ -65,7 +64,7 @@ impl Quirk {
         }
     }
 
-    /// Returns the stack's file of a renamed library; none if the stack has both names or neither.
+    /// Returns the stack's file under another name; none if the stack has both names or neither.
     pub(super) fn other_name(&self, stack: &Stack) -> Option<PathBuf> {
         let Quirk::Renamed(name) = self else { return None };
         let end = name.find(".so")? + ".so".len();

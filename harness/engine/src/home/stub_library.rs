@@ -1,5 +1,4 @@
-//! Stub libraries, which replace libraries that a release lacks so that programs load. The first call prints a message.
-//! The file is written directly and needs no compiler.
+//! Stub libraries, with which programs load that need a library that a release lacks. The first call prints a message.
 //!
 //! Formats: the System V ABI, "Dynamic Linking", and the Linux Standard Base, "Symbol Versioning".
 
@@ -12,15 +11,14 @@ use object::{
     },
 };
 
-/// A stub of a library that programs load and a release lacks.
 #[derive(Debug)]
 pub(crate) struct StubLibrary {
     pub(crate) soname: &'static str,
     /// Symbol version of the functions.
     pub(crate) version: Option<&'static str>,
-    /// Library that the stub depends on, whose functions are found under the stub's name.
+    /// Library that the stub depends on.
     pub(crate) needs: Option<&'static str>,
-    /// Functions that return 1, which every one of them defines as an error.
+    /// Functions that return 1, which is an error for all of them.
     pub(crate) functions: &'static [&'static str],
     /// Functions that return the message.
     pub(crate) texts: &'static [&'static str],
@@ -28,7 +26,7 @@ pub(crate) struct StubLibrary {
 
 const PAGE: u64 = 0x1000;
 
-/// Entries of the dynamic table: the end, six for names and symbols, three for a version, one for the dependency.
+/// Entries of the dynamic table: six for names and symbols, three for a version, a dependency, the end.
 const DYNAMIC: usize = 11;
 
 /// Sizes of the code of [`call`] and [`returns`], in bytes.
@@ -38,7 +36,7 @@ const TEXT: u64 = 8;
 impl StubLibrary {
     fn message(&self) -> String {
         format!(
-            "rocrepro: {} is a stand-in of rocrepro, as this release has no such library: its functions do nothing and \
+            "rocrepro: {} is a stub of rocrepro, because this release lacks the library: its functions do nothing and \
              return an error",
             self.soname
         )
@@ -127,7 +125,7 @@ impl StubLibrary {
                 st_name,
                 st_info: SymbolInfo::new(elf::STB_GLOBAL, elf::STT_FUNC),
                 st_other: elf::SymbolOther(0),
-                // The library has no sections. Any number but that of undefined symbols works.
+                // The library has no sections, so any number but that of undefined symbols works.
                 st_shndx: elf::SymbolSection(1),
                 st_value,
                 st_size,
@@ -195,7 +193,7 @@ impl StubLibrary {
     }
 }
 
-/// Returns the code of a function that sets the byte at `flag`, prints the text if the byte was zero, and returns 1.
+/// Returns the code of a function that prints the text if the byte at `flag` is zero, sets it, and returns 1.
 fn call(at: u64, flag: u64, text: u64, length: usize) -> Vec<u8> {
     let mut code = Vec::new();
     code.extend([0xb8, 1, 0, 0, 0, 0x86, 0x05]); // mov eax, 1; xchg [flag], al
@@ -217,7 +215,7 @@ fn returns(at: u64, text: u64) -> Vec<u8> {
     code
 }
 
-/// Returns an address relative to the end of the four bytes that will hold it.
+/// Returns an address relative to the end of its own four bytes.
 fn relative(at: u64, code: &[u8], to: u64) -> [u8; 4] {
     let next = at + code.len() as u64 + 4;
     (to.wrapping_sub(next) as u32).to_le_bytes()

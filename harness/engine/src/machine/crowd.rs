@@ -1,13 +1,12 @@
-//! Detects that a worker may have been refused a thread. HIP's runtime starts threads and crashes without them.
+//! Detects a lack of threads, without which HIP's runtime crashes.
 
 use std::{fs, path::Path};
 
 use rustix::process::{Resource, getrlimit, getuid};
 
-/// Number of threads that a worker and its libraries may need at the same time.
+/// Number of threads that a worker may need.
 const WANTED: u64 = 64;
 
-/// Returns the reason why the machine may have refused a thread; none if enough threads are left.
 pub(super) fn trouble() -> Option<String> {
     let own = getuid();
     // The limit does not apply to root.
@@ -71,10 +70,10 @@ mod tests {
     fn reports_limits_that_a_worker_may_reach() {
         assert_eq!(short(96_551, 800, "this user"), None);
         assert_eq!(short(100, 36, "this user"), None);
-        let told = short(100, 37, "this user").unwrap();
+        let why = short(100, 37, "this user").unwrap();
         assert!(
-            told.starts_with("this user may have 100 processes and threads and has 37"),
-            "{told}"
+            why.starts_with("this user may have 100 processes and threads and has 37"),
+            "{why}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Prerequisites of a program apart from the stack: an interpreter, Python packages, groups of the stack.
+//! Prerequisites of a program: an interpreter, Python packages, groups of the stack.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -26,11 +26,9 @@ const ASKED: Duration = Duration::from_secs(10);
 /// The environment of a program's packages; none for a program that imports none.
 pub(super) struct Environment(Option<environments::PythonEnvironment>);
 
-/// Finds an environment with these packages. An environment `named` on the command line is used if it has the packages
-/// in any version.
+/// Finds an environment with these packages, or `named`, which may have them in any version.
 pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environment, Unready> {
-    let plain = |error: &Stop| error.to_string().trim_start_matches("error: ").to_owned();
-    let missing = |error: Stop| Unready::Missing(plain(&error));
+    let missing = |error: Stop| Unready::Missing(error.reason());
     if let (Some(named), Packages::Environment(_) | Packages::These(_)) = (named, packages) {
         let found = Environments::open().and_then(|all| all.whole(named)).map_err(missing)?;
         let lock = found.lock();
@@ -54,7 +52,7 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
         Packages::Environment(name) => {
             let found = Environments::open().map_err(missing)?.whole(name);
             found.map(|found| Environment(Some(found))).map_err(|error| {
-                let why = plain(&error);
+                let why = error.reason();
                 Unready::Missing(format!("{why}; `rocrepro env create {name} PACKAGE...` makes it"))
             })
         }
@@ -65,7 +63,7 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
                 let name = wanted[0].split("==").next().unwrap_or("packages");
                 let (all, words) = (wanted.join(" and "), wanted.join(" "));
                 Unready::Missing(match name {
-                    // `env create` would install PyTorch for CUDA from PyPI, on which these cases do not run.
+                    // `env create` would install PyTorch for CUDA, on which these cases do not run.
                     "torch" => format!("no environment has {all}; PyPI has PyTorch for CUDA alone"),
                     _ => format!(
                         "no environment has {all}; `rocrepro env create {name} {words}` makes one"
@@ -76,7 +74,6 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
     }
 }
 
-/// Returns true if a lock has all packages in the requested versions.
 fn has(lock: &str, wanted: &[String]) -> bool {
     let there: Vec<(String, &str)> = lock
         .lines()
@@ -91,8 +88,7 @@ fn has(lock: &str, wanted: &[String]) -> bool {
     })
 }
 
-/// Returns the interpreter that `python3` of PATH starts. `python3` may be a script of pyenv or asdf, which takes
-/// longer than Python itself.
+/// Returns the interpreter behind `python3`, which may be a slow script of pyenv or asdf.
 fn of_machine() -> Option<&'static PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
@@ -123,12 +119,12 @@ impl Environment {
         match &self.0 {
             Some(found) => Ok(found.venv().join("bin/python")),
             None => of_machine().cloned().ok_or_else(|| {
-                Unready::Missing("there is no `python3` in PATH; install Python 3".to_owned())
+                Unready::Missing("PATH has no `python3`; install Python 3".to_owned())
             }),
         }
     }
 
-    /// Returns the file of a program, searched in the environment, then on PATH, then among the tools of the stack.
+    /// Finds a program in the environment, then on PATH, then in the stack.
     pub(super) fn program(&self, session: &Session, name: &str) -> Result<PathBuf, Unready> {
         let own = self.0.as_ref().map(|found| found.venv().join("bin").join(name));
         if let Some(own) = own.filter(|file| file.is_file()) {
@@ -171,13 +167,13 @@ impl Environment {
     }
 }
 
-/// Returns the reason why a fetched stack missing_libraries groups that a program needs. An installed ROCm is not checked.
+/// Returns the skip reason if a fetched stack lacks groups. An installed ROCm is not checked.
 pub(super) fn groups_missing(session: &Session, groups: &[String]) -> Option<String> {
     let manifest = session.stack.manifest.as_ref()?;
     lacking(&session.stack.spec, &manifest.with, groups)
 }
 
-/// Returns the reason why a release that was fetched `with` some extras missing_libraries groups.
+/// Returns the skip reason if a release was fetched without some groups.
 fn lacking(spec: &str, with: &[Extra], groups: &[String]) -> Option<String> {
     let wanted = groups.iter().flat_map(|name| Extra::named(name).unwrap_or_default());
     let missing: Vec<Extra> = wanted.filter(|extra| !with.contains(extra)).collect();
@@ -238,7 +234,6 @@ mod tests {
         check(&["torch"], false);
     }
 
-    /// Cases may use the group names that `rocm fetch --with` takes.
     #[test]
     fn groups_of_cases_and_stacks_agree() {
         for name in case::GROUPS {

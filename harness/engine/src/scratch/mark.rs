@@ -18,13 +18,13 @@ const WORDS: &str = "scratch of a rocrepro run; it goes when the run has ended";
 
 const MOST_BYTES: u64 = 4096;
 
-/// The owner of a folder. The mark is valid for one folder only, because a copy has another inode.
+/// The owner of one folder. A copy has another inode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mark {
     mark: String,
     pub(super) pid: u32,
-    /// Start of the process, in ticks since the machine was started. A process id alone may be reused.
+    /// Start of the process in ticks after boot, because process ids are reused.
     pub(super) started: u64,
     /// Boot id of the kernel.
     pub(super) boot: String,
@@ -53,11 +53,10 @@ impl Mark {
 
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
         let text = serde_json::to_string(self).map_err(io::Error::other)?;
-        // A truncated mark is invalid, and the folder then stays.
         fs::write(folder.join(FILE), text)
     }
 
-    /// Returns the mark of a folder; none if it is invalid, not a regular file, or of another user.
+    /// Returns the mark; none if it is invalid or of another user.
     pub(super) fn read(folder: &File) -> Option<Mark> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(folder, FILE, flags, Mode::empty()).ok()?);
@@ -72,7 +71,6 @@ impl Mark {
         (mark.mark == WORDS && mark.inode == of_folder.ino()).then_some(mark)
     }
 
-    /// Returns true if the process that created the folder has certainly ended.
     pub(super) fn owner_is_gone(&self) -> bool {
         let (boot, Ok(namespace)) = (machine::boot(), namespace()) else { return false };
         // With `subset=pid`, /proc does not have the boot id.
@@ -96,7 +94,7 @@ fn namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
-/// Returns the start of a process; none if it does not exist. See `/proc/pid/stat` in proc(5).
+/// Returns the start of a process, see `/proc/pid/stat` in proc(5).
 fn started(pid: u32) -> io::Result<Option<u64>> {
     let stat = match fs::read(format!("/proc/{pid}/stat")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -105,7 +103,7 @@ fn started(pid: u32) -> io::Result<Option<u64>> {
         stat => stat?,
     };
     let stat = String::from_utf8_lossy(&stat);
-    // The name of the program is in parentheses and may hold any characters.
+    // The program's name may hold parentheses.
     let after = stat.rsplit_once(')').map(|(_, after)| after);
     let field = after.and_then(|after| after.split_ascii_whitespace().nth(19));
     let ticks = field.and_then(|field| field.parse().ok());

@@ -1,7 +1,5 @@
-//! Removes a folder of any depth.
-//!
-//! `std::fs::remove_dir_all` recurses and holds a descriptor for each level. An untrusted case can leave a tree so deep
-//! that the stack or the descriptors of a later command run out.
+//! Removes a folder of any depth. `std::fs::remove_dir_all` recurses, and an untrusted case can leave a tree so deep
+//! that stack or descriptors run out.
 
 use std::{io, path::Path};
 
@@ -14,9 +12,9 @@ use rustix::{
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Removes a folder with its content. Symbolic links are removed and not followed.
+/// Removes a folder without following symbolic links.
 ///
-/// Folders two levels down are moved up. So each folder is moved once, and at most three descriptors are open.
+/// Folders two levels down are moved up, so that each is moved once and at most three descriptors are open.
 ///
 /// # Errors
 /// Returns the kernel's error. The rest of the tree stays, flatter than before.
@@ -37,7 +35,6 @@ pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
                 loop {
                     moved += 1;
                     let free = format!("rocrepro-moved-{moved}");
-                    // An existing file or folder with content is not replaced.
                     match renameat(&below, child.as_c_str(), &top, free.as_str()) {
                         Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
                         done => break done?,
@@ -71,7 +68,7 @@ fn opened(at: BorrowedFd<'_>, name: &Name) -> io::Result<Option<OwnedFd>> {
     Ok(Some(openat(at, name.as_c_str(), FOLDER, Mode::empty())?))
 }
 
-/// Removes a file, a link or an empty folder. Returns false for a folder with content.
+/// Removes anything but a folder with content, for which it returns false.
 fn is_removed(at: BorrowedFd<'_>, name: &Name) -> io::Result<bool> {
     match unlinkat(at, name.as_c_str(), AtFlags::empty()) {
         // For a folder Linux returns EISDIR, POSIX specifies EPERM.

@@ -1,4 +1,4 @@
-//! The workers' folder of temporary files. All runs share it, because its path is part of the keys of comgr's cache.
+//! The workers' temporary folder, which all runs share because its path is part of the keys of comgr's cache.
 
 use std::{
     fs::{self, File},
@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::remove_tree::remove_tree;
 
-/// Beginnings of the names of comgr's temporary files, which stay when its process is killed.
+/// Beginnings of the names of comgr's temporary files.
 const OF_COMGR: [&str; 2] = ["comgr-", "CompileSource-"];
 
 /// A run's use of the folder.
@@ -21,8 +21,7 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    /// Creates the folder in the cache of compiled kernels. If no other run uses it, files of killed workers are
-    /// removed.
+    /// Creates the folder. If no other run uses it, files of killed workers are removed.
     pub(crate) fn open(code_cache: &Path, name: &str) -> io::Result<Temporary> {
         let folder = code_cache.join(name);
         fs::create_dir_all(&folder)?;
@@ -38,14 +37,12 @@ impl Temporary {
         Ok(Temporary { lock })
     }
 
-    /// Returns a descriptor that keeps the lock in the program that this process becomes, and in that program's
-    /// children.
+    /// Returns a descriptor that keeps the lock in the next program of this process.
     pub fn of_the_next_program(&self) -> Option<OwnedFd> {
         rustix::io::dup(self.lock.as_ref()?).ok()
     }
 }
 
-/// Removes files of killed workers as far as possible. Files that stay only take space.
 fn remove_left(folder: &Path) {
     // A link to another folder is left alone.
     if !fs::symlink_metadata(folder).is_ok_and(|folder| folder.is_dir()) {
@@ -76,7 +73,7 @@ mod tests {
         let leave = || {
             fs::create_dir_all(tmp.join("comgr-17-0-abc/input")).unwrap();
             fs::write(tmp.join("CompileSource-1.cli"), "").unwrap();
-            fs::write(tmp.join("somebody's"), "").unwrap();
+            fs::write(tmp.join("of-a-user"), "").unwrap();
             std::os::unix::fs::symlink(cache.path(), tmp.join("comgr-link")).unwrap();
         };
         let there = || fs::read_dir(&tmp).unwrap().count();
@@ -98,6 +95,6 @@ mod tests {
         program.wait().unwrap();
         let _alone = Temporary::open(cache.path(), "tmp").unwrap();
         assert_eq!(there(), 1);
-        assert!(tmp.join("somebody's").exists() && cache.path().join("tmp.lock").exists());
+        assert!(tmp.join("of-a-user").exists() && cache.path().join("tmp.lock").exists());
     }
 }

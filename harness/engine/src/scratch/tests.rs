@@ -5,7 +5,6 @@ use super::*;
 /// A process id above Linux's largest.
 const NOBODY: u32 = (1 << 22) + 1;
 
-/// Creates a folder like that of a run, with a changed mark.
 fn marked(home: &Path, name: &str, change: impl FnOnce(&mut Mark)) -> PathBuf {
     let folder = home.join(name);
     fs::create_dir_all(folder.join("trial-1/deep")).unwrap();
@@ -60,14 +59,13 @@ fn removes_folders_of_killed_runs_only() {
     let home = base.join(home_name());
     own_folder(&home).unwrap();
 
-    // Files of a user in the temporary folder or in the folder of runs.
     for folder in ["rocrepro-main/.git", "rocrepro-small-sizes", "rocrepro-scratch", ".tmpAbCdEf"] {
         fs::create_dir_all(base.join(folder)).unwrap();
         fs::write(base.join(folder).join("bisect.jsonl"), "evidence").unwrap();
     }
     fs::write(base.join("rocrepro-notes.txt"), "notes").unwrap();
     fs::create_dir(home.join("run-unmarked")).unwrap();
-    fs::write(home.join("run-unmarked/file"), "somebody's").unwrap();
+    fs::write(home.join("run-unmarked/file"), "of a user").unwrap();
     fs::write(home.join("run-file"), "a file").unwrap();
     // A run that was killed before it wrote its mark leaves such a folder, and so may somebody else.
     fs::create_dir(home.join("run-empty")).unwrap();
@@ -116,5 +114,5 @@ fn removes_folders_of_killed_runs_only() {
     assert_eq!(tree(base), before);
     drop(lock);
     drop(create_in(base).unwrap());
-    assert!(!locked.exists(), "nobody holds it any more");
+    assert!(!locked.exists(), "its lock is released");
 }

@@ -25,12 +25,11 @@ impl Session {
         self.programs.own.build()
     }
 
-    /// Returns the build id that workers must have; none for a worker program that the user names.
+    /// Returns the build id that workers must have; none for the user's worker.
     pub(crate) fn worker_build(&self) -> Option<&str> {
         self.programs.own.build_id().filter(|_| self.programs.worker.is_none())
     }
 
-    /// Returns the build id that the emulated device's library must have; none on a GPU or without an id.
     pub(crate) fn device_build(&self) -> Option<&str> {
         self.emulated.build.as_deref()
     }

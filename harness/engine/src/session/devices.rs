@@ -19,8 +19,8 @@ impl Session {
         }
     }
 
-    /// Returns the configuration for a trial of this case, which may need several devices or a different kind. Options
-    /// of the command line take precedence over the needs of the case.
+    /// Returns the configuration for a trial, whose case may need other devices. Options of the command line take
+    /// precedence.
     pub fn device_for(&self, case: &Case, trial: &Trial, faults: Vec<Planted>) -> Option<Config> {
         let mut config = self.device_config(faults)?;
         config.devices = self.emulated_devices(case);
@@ -31,20 +31,20 @@ impl Session {
         Some(config)
     }
 
-    /// Returns the device options that a trial needs and the command line does not set.
+    /// Returns the device options of a trial that the command line does not set.
     pub(crate) fn options_of(&self, case: &Case, trial: &Trial) -> Vec<String> {
         let mut options = case.device_options(trial);
         options.retain(|option| self.said(option).is_none());
         options
     }
 
-    /// Returns the option of the command line about the same property as this one.
+    /// Returns the command line's option about the same property.
     fn said(&self, option: &str) -> Option<&String> {
         let name = option.split('=').next();
         self.emulated.options.iter().rev().find(|said| said.split('=').next() == name)
     }
 
-    /// Returns the skip reason if the trial needs a device that this session does not have.
+    /// Returns the skip reason if the trial needs another device.
     pub(crate) fn missing_properties(&self, case: &Case, trial: &Trial) -> Option<String> {
         for option in case.device_options(trial) {
             if self.device == DeviceChoice::Gpu {
@@ -83,7 +83,6 @@ impl Session {
         }
     }
 
-    /// Returns the least number of devices that a trial of this case sees.
     pub(crate) fn devices_for(&self, case: &Case) -> u32 {
         match (&self.device, &self.gpus.slots[..]) {
             (DeviceChoice::Emulated(_), _) => self.emulated_devices(case),

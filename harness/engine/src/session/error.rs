@@ -13,6 +13,15 @@ pub enum SessionError {
     /// The options of the emulated device contradict each other.
     #[error("{0}")]
     DeviceOptions(String),
+    /// Untrusted code would run unconfined.
+    #[error("the exported program of a case from elsewhere would run unconfined")]
+    Untrusted,
+    /// An option of GPUs has no effect on the emulated device.
+    #[error("`{0}` is about GPUs of this machine, and the trials run on the emulated device")]
+    GpuOption(&'static str),
+    /// No file descriptor is left.
+    #[error("{0}")]
+    NoDescriptor(io::Error),
     /// Several GPUs are chosen for runs that are compared.
     #[error(
         "{0} GPUs are chosen, and this compares runs with each other; `--cards` must name the one"
@@ -37,7 +46,7 @@ pub enum SessionError {
     Noexec {
         /// The folder.
         folder: PathBuf,
-        /// What the user can do about it.
+        /// Advice for the user.
         hint: &'static str,
     },
     /// The file of this program cannot be read.
@@ -67,6 +76,8 @@ impl FailedOperation for SessionError {
     fn class(&self) -> FailureClass {
         match self {
             SessionError::DeviceOptions(_)
+            | SessionError::Untrusted
+            | SessionError::GpuOption(_)
             | SessionError::SeveralGpus(_)
             | SessionError::TooManyJobs { .. } => FailureClass::Usage,
             _ => FailureClass::NoVerdict,
@@ -76,6 +87,8 @@ impl FailedOperation for SessionError {
     fn hint(&self) -> Option<String> {
         match self {
             SessionError::Noexec { hint, .. } => Some((*hint).to_owned()),
+            SessionError::Untrusted => Some("if you trust it, give `--trust`".to_owned()),
+            SessionError::GpuOption(_) => Some("say `--device gpu`".to_owned()),
             SessionError::Replaced { .. } => Some("start the command again".to_owned()),
             _ => None,
         }

@@ -13,7 +13,7 @@ use plan::Late;
 use stacks::Stack;
 use supervise::{Limit, Limits, Resource};
 
-use super::TrialRunner;
+use super::{SessionError, TrialRunner};
 use crate::{
     DeviceChoice, Stop, card,
     events::Reporting,
@@ -41,7 +41,7 @@ pub struct SessionOptions {
     pub environment: BTreeMap<String, String>,
     /// Words of the launcher command, which precede the worker's own.
     pub launcher: Vec<String>,
-    /// The command to run once for a GPU that no longer works after a trial; none if empty.
+    /// The command to run once for a GPU that no longer works; none if empty.
     pub recovery: Vec<String>,
     /// The source of the cases; the built-in library if none.
     pub cases_from: Option<CasesFrom>,
@@ -49,14 +49,13 @@ pub struct SessionOptions {
     pub packages_in: Option<String>,
     /// The folder in which program cases start; a new folder for each if none.
     pub programs_in: Option<PathBuf>,
-    /// The GPUs to run on, one trial at a time on each: `all`, or names. If empty, trials see all GPUs and use the
-    /// first.
+    /// The GPUs to run on: `all`, or names. If empty, trials see all GPUs and use the first.
     pub cards: Vec<String>,
     /// Number of simultaneous trials.
     pub jobs: Option<NonZeroUsize>,
     /// Time limits of one trial, before they are adapted to the device.
     pub limits: Limits,
-    /// True if trials are expected to hang often, as under `prove`, so that the limit of silence is shorter.
+    /// True if trials often hang, as under `prove`, so that the limit of silence is shorter.
     pub hangs_on_purpose: bool,
     /// Injected delays.
     pub late: Option<Late>,
@@ -76,15 +75,13 @@ pub struct SessionOptions {
     pub stop: Arc<AtomicBool>,
 }
 
-/// Limit of silence if trials are expected to hang and no GPU is used. The longest calls of the case library,
-/// generators that set up their state, take 3 s.
+/// Limit of silence if trials often hang. The longest calls of the case library take 3 s.
 const QUIET_ON_PURPOSE: Duration = Duration::from_secs(8);
 
 /// Factor on the limit of silence under the sanitizer.
 const SANITIZER_SLOWS: u32 = 4;
 
-/// Variables with the meaning of `--cards`; the first that is set counts. Batch systems set the second. They have no
-/// effect on the emulated device.
+/// Variables with the meaning of `--cards`; the first that is set counts.
 const CARDS: [&str; 2] = ["ROCREPRO_CARDS", slots::VISIBLE];
 
 impl SessionOptions {
@@ -118,8 +115,7 @@ impl SessionOptions {
         }
     }
 
-    /// Returns the same options for another emulated architecture. Properties of the old architecture change with it
-    /// unless an option sets them.
+    /// Returns the same options for another emulated architecture and its properties.
     pub fn on(&self, arch: Arch) -> SessionOptions {
         SessionOptions {
             device: DeviceChoice::Emulated(arch),
@@ -154,8 +150,7 @@ impl SessionOptions {
         )
     }
 
-    /// Returns the time limits of a trial: shorter if hangs are expected on the emulated device, longer under the
-    /// sanitizer.
+    /// Returns the time limits, adapted to hangs and to the sanitizer.
     pub(crate) fn effective_limits(&self) -> Limits {
         let mut quiet = self.limits.quiet;
         if self.hangs_on_purpose && self.device != DeviceChoice::Gpu {
@@ -167,22 +162,13 @@ impl SessionOptions {
         Limits { quiet, stacks: !self.hangs_on_purpose, ..self.limits }
     }
 
-    /// Returns the GPUs that trials run on; none on the emulated device.
     pub(crate) fn slots(&self) -> Result<Vec<Slot>, Stop> {
         if self.device != DeviceChoice::Gpu {
             let given =
                 [("--cards", !self.cards.is_empty()), ("--recover", !self.recovery.is_empty())];
             let given = given.into_iter().filter(|(_, given)| *given);
-            let problems: Vec<_> = given
-                .map(|(option, _)| {
-                    format!("error: `{option}` is about GPUs of this machine, and the trials run on the emulated device; say `--device gpu`")
-                })
-                .collect();
-            return if problems.is_empty() {
-                Ok(Vec::new())
-            } else {
-                Err(Stop::usage(problems.join("\n")))
-            };
+            let problems = given.map(|(option, _)| SessionError::GpuOption(option));
+            return Stop::unless_empty(problems).map(|()| Vec::new());
         }
         let cards = card::cards(Path::new("/"));
         let by_variable = CARDS.iter().find_map(|name| {
@@ -195,6 +181,5 @@ impl SessionOptions {
             None => slots::without_choice(&cards, hidden),
             Some((said, words)) => slots::chosen(&words, said, &cards, hidden),
         }
-        .map_err(|problems| Stop::usage(problems.join("\n")))
     }
 }

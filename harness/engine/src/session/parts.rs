@@ -25,11 +25,9 @@ pub struct GivenOptions {
     pub(super) resources: BTreeMap<Resource, Limit>,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) launcher: Vec<String>,
-    /// The source of the cases; the built-in library if none.
     pub(super) cases_from: Option<CasesFrom>,
     /// The environment in which program cases run, in place of the package versions that they name.
     pub packages_in: Option<String>,
-    /// The folder in which program cases start; a new folder for each if none.
     pub(super) programs_in: Option<PathBuf>,
 }
 
@@ -47,19 +45,17 @@ pub(crate) struct Emulated {
 pub(crate) struct Gpus {
     pub(crate) slots: Vec<Slot>,
     pub(crate) recovery: Vec<String>,
-    /// How often the health check of a GPU was made or read, by the GPU's first lock.
+    /// Number of health checks of a GPU, by its first lock.
     pub(crate) checked: Mutex<BTreeMap<String, u32>>,
-    /// First locks of the GPUs for which the recovery command was run.
+    /// GPUs for which the recovery command was run.
     pub(crate) mended: Mutex<BTreeSet<String>>,
-    /// First locks of the GPUs that were reported as left out.
+    /// GPUs that were reported as left out.
     pub(crate) left_out: Mutex<BTreeSet<String>>,
 }
 
 pub(crate) struct Programs {
     pub(super) own: Arc<OwnProgram>,
-    /// The program that executes plans; this one if none.
     pub(super) worker: Option<PathBuf>,
-    /// The result of testing whether programs can start in a view.
     pub(super) views: OnceLock<Result<(), String>>,
     pub(super) compiler: OnceLock<Result<Compiler, Unready>>,
 }

@@ -10,7 +10,7 @@ use crate::{Job, slots::Slot};
 
 /// A runner of trials. A session without one starts a worker process for each trial.
 pub trait TrialRunner: Debug + Send + Sync {
-    /// Executes the trial, on a GPU in its slot, and judges it. Returns none if the run was cancelled first.
+    /// Executes and judges the trial. Returns none if the run was cancelled.
     fn run(
         &self,
         session: &Session,
