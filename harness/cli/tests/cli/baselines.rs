@@ -128,7 +128,7 @@ fn reports_all_mistakes_of_baseline_files_at_once() {
     for wanted in [
         "fails.txt:2:1: `some/case` is not TRIAL,STATUS",
         "fails.txt:3:1: `some/case[n=8]` is in fails.txt:1 already",
-        "fails.txt:5:17: `Maybe` is no status that a baseline can have",
+        "fails.txt:5:17: `Maybe` is not a status",
         "flakes.txt:2:1: `bad(` is not a regular expression",
         "cannot read `none.txt`",
     ] {

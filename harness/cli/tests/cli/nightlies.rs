@@ -130,7 +130,7 @@ fn leaves_out_skipped_nightlies() {
     let wrong = ["--skip", "2026-07-01", "--skip", "2026-07-22"];
     let ends = [
         "`--skip 2026-07-01`: this is an end",
-        "`--skip 2026-07-22`: there is no such point between",
+        "`--skip 2026-07-22`: no such point between",
     ];
     other.check(&words(&other.bisect(&wrong)), 2, &ends);
 }
