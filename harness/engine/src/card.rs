@@ -224,7 +224,7 @@ pub fn advice(root: &Path, gpus: &[Gpu], driver: &Driver, set: &[Variable]) -> V
         }
         for errors in gpu.errors.iter().filter(|errors| errors.uncorrected > 0) {
             advice.push(format!(
-                "the hardware of {at} counted errors that nothing could mend ({errors}); look at the card before you trust what runs there"
+                "the hardware of {at} counted uncorrected errors ({errors}); check the card before you trust its results"
             ));
         }
         // The speed falls when the GPU is idle, the width does not.

@@ -127,7 +127,7 @@ fn describe(record: &mut Record, before: &[Gpu], after: &[Gpu]) {
     device.card = Some(Box::new(now.clone()));
     if !bad.is_empty() && record.outcome.kind.is_failure() {
         let why = format!(
-            "the hardware of the GPU counted errors that nothing could mend during the trial ({}), so its failure says nothing about ROCm",
+            "the hardware of the GPU counted uncorrected errors during the trial ({}), so its failure says nothing about ROCm",
             bad.join("; ")
         );
         record.outcome = record.outcome.clone().put_down_to(HARDWARE, why);

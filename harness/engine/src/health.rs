@@ -121,7 +121,7 @@ impl Known {
         match self.stuck.first() {
             None => check(),
             Some(Stuck { pid, .. }) => Checked::Failed(format!(
-                "none was made, as process {pid} of a trial could not be killed and is still there"
+                "none was made, because process {pid} of a trial could not be killed and still exists"
             )),
         }
     }
@@ -210,7 +210,7 @@ impl Health {
             if recovered.is_none() {
                 let reason = suspect.broken(&failed.why);
                 return Ok(Gate::Closed(format!(
-                    "{reason}; the next health check is in {left} s, and `--recover COMMAND` makes one at once"
+                    "{reason}; the next health check is in {left} s, and `--recover COMMAND` makes one now"
                 )));
             }
         }

@@ -274,7 +274,7 @@ fn c_library(folder: &Path) -> Result<(u32, u32), String> {
         let (major, minor) = str::from_utf8(&text[..end]).ok()?.split_once('.')?;
         Some((major.parse().ok()?, minor.trim_end_matches('.').split('.').next()?.parse().ok()?))
     });
-    version.ok_or_else(|| format!("`{}` does not say its version", file.display()))
+    version.ok_or_else(|| format!("`{}` has no version", file.display()))
 }
 
 /// Returns the path in the view, unless the machine has such a folder of its own. A compiler treats two paths as two

@@ -29,14 +29,14 @@ pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
     let of_folders = folders.iter().find_map(|folder| {
         let at = folder.display();
         if !folder.is_dir() {
-            return Some(format!("`{at}`, which the worker writes to, is gone"));
+            return Some(format!("`{at}`, to which the worker writes, no longer exists"));
         }
         if let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
             let error = std::io::Error::from(error);
             return Some(format!("the worker cannot write to `{at}`: {error}"));
         }
         let left = left(&statvfs(folder).ok()?)?;
-        Some(format!("no space is left in `{at}` ({left}); free some, or name another place"))
+        Some(format!("no space left in `{at}` ({left}); free some space or use another folder"))
     });
     let of_folders = of_folders.map(|why| Trouble { signature: "no-verdict:disk", why });
     of_folders
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(trouble(std::slice::from_ref(&there)), None);
         let gone = folder.path().join("gone");
         let why = trouble(&[there, gone]).unwrap().why;
-        assert!(why.contains("gone`, which the worker writes to, is gone"), "{why}");
+        assert!(why.contains("gone`, to which the worker writes, no longer exists"), "{why}");
         // Not even root can write here.
         let why = trouble(&["/proc/self/task".into()]).unwrap().why;
         assert!(why.contains("/proc/self/task"), "{why}");

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// State of the GPU in the record until the health check has ended.
-const NOT_CHECKED: &str = "not known: the run was ended before the health check was over";
+const NOT_CHECKED: &str = "unknown: the run was interrupted during the health check";
 
 /// Runs a trial in its turn on a working GPU. After a failure it passes the provisional record to `report_end` and makes the
 /// health check.

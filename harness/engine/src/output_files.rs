@@ -25,7 +25,7 @@ pub enum OutputFileError {
     },
     /// The file exists and rocrepro did not write it.
     #[error(
-        "`{}` is there, and is not {what} of rocrepro's; name another file, or move that one away",
+        "`{}` exists, and is not {what} of rocrepro",
         path.display()
     )]
     Foreign {
@@ -35,7 +35,7 @@ pub enum OutputFileError {
         what: &'static str,
     },
     /// A file exists where a new one is to be written.
-    #[error("cannot write `{}`: it is there already; name another", path.display())]
+    #[error("cannot write `{}`: it exists", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
@@ -75,6 +75,15 @@ impl FailedOperation for OutputFileError {
             }
             _ => FailureClass::Usage,
         }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            OutputFileError::Foreign { .. } => "name another file, or move that one away",
+            OutputFileError::Exists { .. } => "name another file",
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 

@@ -164,8 +164,8 @@ fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<St
     }
     if session.device == DeviceChoice::Gpu {
         return Some(
-            "a program is held to the device by what the emulated one says, and a GPU says nothing; `rocrepro exec --device gpu` runs \
-             one there"
+            "program cases need the emulated device, which reports what a program does; `rocrepro exec --device gpu` runs a \
+             program on a GPU"
                 .to_owned(),
         );
     }

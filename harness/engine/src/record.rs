@@ -138,8 +138,8 @@ pub(crate) fn not_run(session: &Session, job: &Job<'_>) -> Record {
 pub fn lost(session: &Session, job: &Job<'_>, begun: &Begun) -> Record {
     let Begun { begun: when, run, .. } = begun;
     let why = format!(
-        "it began in run {run} at {when} and has no end: the machine was started again after that, or the run was on another one; \
-         `--resume` does not run it again"
+        "it began in run {run} at {when} and never finished: the machine was restarted after that, or the run was on \
+         another machine; `--resume` does not run it again"
     );
     without(session, job, "machine-restarted", why)
 }

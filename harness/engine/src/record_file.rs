@@ -77,6 +77,13 @@ impl FailedOperation for RecordFileError {
             _ => FailureClass::Usage,
         }
     }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            RecordFileError::Output(error) => error.hint(),
+            _ => None,
+        }
+    }
 }
 
 /// Opens the journal of records for appending, and reports unfinished trials. On a GPU, where a trial may crash the

@@ -30,7 +30,7 @@ use crate::{FailedOperation, FailureClass};
 pub(crate) enum ScratchError {
     /// The folder cannot be created.
     #[error(
-        "cannot make a temporary folder in `{}`: {error}; TMPDIR names another place",
+        "cannot create a temporary folder in `{}`: {error}",
         base.display()
     )]
     NotCreated {
@@ -47,6 +47,13 @@ pub(crate) enum ScratchError {
 impl FailedOperation for ScratchError {
     fn class(&self) -> FailureClass {
         FailureClass::NoVerdict
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            ScratchError::NotCreated { .. } => Some("set TMPDIR to another folder".to_owned()),
+            ScratchError::Full(_) => None,
+        }
     }
 }
 
@@ -178,8 +185,7 @@ fn full(folder: &Path) -> Option<String> {
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     (free < LEAST).then(|| {
         format!(
-            "no space is left for temporary files in `{}` ({} KiB free); free some, or name another \
-             place in TMPDIR",
+            "no space left for temporary files in `{}` ({} KiB free); free some space or set TMPDIR",
             folder.parent().unwrap_or(folder).display(),
             free >> 10
         )

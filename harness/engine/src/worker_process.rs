@@ -135,7 +135,7 @@ fn end_below_a_launcher(events: &mut Vec<Event>, seen: End) -> End {
             end
         }
         Some(_) if by_itself => {
-            End::Lost("its launcher ended, and nothing says how the worker did".to_owned())
+            End::Lost("the launcher ended, and the end of the worker is unknown".to_owned())
         }
         _ => seen,
     }

@@ -204,7 +204,7 @@ impl Session {
                 format!("it did not work: the health check passed only after {said}")
             }
             Ok(Some(After::Broken(why))) => why,
-            Err(error) => format!("not known: {error}"),
+            Err(error) => format!("unknown: {error}"),
         }
     }
 

@@ -176,7 +176,7 @@ fn recovery_command_reopens_a_broken_gpu() {
     assert_eq!(after, After::Broken(reason.to_owned()));
     // No check is made for ten minutes.
     let gate = before(&health, at(599), &mut || unreachable!("it is left alone"));
-    let left = "; the next health check is in 1 s, and `--recover COMMAND` makes one at once";
+    let left = "; the next health check is in 1 s, and `--recover COMMAND` makes one now";
     assert_eq!(gate, Gate::Closed(format!("{reason}{left}")));
     assert!(!health.is_due(at(599)) && health.is_due(at(600)));
     broken.set(false);

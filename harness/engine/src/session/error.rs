@@ -23,15 +23,10 @@ pub enum SessionError {
     #[error("{0}")]
     NoDescriptor(io::Error),
     /// Several GPUs are chosen for runs that are compared.
-    #[error(
-        "{0} GPUs are chosen, and this compares runs with each other; `--cards` must name the one"
-    )]
+    #[error("{0} GPUs are chosen, and this command compares runs with each other")]
     SeveralGpus(usize),
     /// More simultaneous trials than GPUs.
-    #[error(
-        "`--jobs {jobs}`: each chosen GPU ({gpus}) runs one trial at a time; leave out `--jobs`, or `--cards`, \
-         without which trials share all GPUs"
-    )]
+    #[error("`--jobs {jobs}`: each chosen GPU ({gpus}) runs one trial at a time")]
     TooManyJobs {
         /// Number of simultaneous trials.
         jobs: usize,
@@ -54,8 +49,7 @@ pub enum SessionError {
     OwnProgram(io::Error),
     /// The file of this program was replaced.
     #[error(
-        "`{}` is not the build of rocrepro any more that this process runs, and a launcher would start what is there \
-         now",
+        "`{}` is no longer the build of rocrepro that this process runs, and a launcher would start the new one",
         path.display()
     )]
     Replaced {
@@ -87,6 +81,11 @@ impl FailedOperation for SessionError {
     fn hint(&self) -> Option<String> {
         match self {
             SessionError::Noexec { hint, .. } => Some((*hint).to_owned()),
+            SessionError::SeveralGpus(_) => Some("name one with `--cards`".to_owned()),
+            SessionError::TooManyJobs { .. } => Some(
+                "leave out `--jobs`; or leave out `--cards`, so that trials share all GPUs"
+                    .to_owned(),
+            ),
             SessionError::Untrusted => Some("if you trust it, give `--trust`".to_owned()),
             SessionError::GpuOption(_) => Some("say `--device gpu`".to_owned()),
             SessionError::Replaced { .. } => Some("start the command again".to_owned()),
