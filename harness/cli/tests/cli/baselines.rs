@@ -67,7 +67,7 @@ fn accepts_failures_of_a_baseline_and_reports_changed_ones() {
     let written = fs::read_to_string(at.join("fails.txt")).expect("a baseline");
     assert_eq!(written, "some/case[n=16],Fail\n");
     let again = rocrepro(at, &["show", "first", "--write-baseline", "fails.txt"], 2);
-    assert!(again.contains("it is there already; name another"), "{again}");
+    assert!(again.contains("it exists\nhint: name another file"), "{again}");
 
     // The run reads the written file and has no unexpected result.
     let said = run(at, &["--baseline", "fails.txt", "--record", "second"], 0);
