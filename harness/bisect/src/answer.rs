@@ -87,9 +87,9 @@ impl FinishedSearch<'_> {
         let (good, bad) = (edge.map(|e| e.0), edge.map(|e| e.1));
         let pair = (record(good, false), record(bad, true));
         let name = |point| self.axis.label(point);
-        let told = Sentences { begun: self.begun, seen: self.observations, name: &name };
-        let found = self.bisected(&told, edge, pair);
-        let sentence = self.with_holes(told.sentence(self.answer));
+        let sentences = Sentences { begun: self.begun, seen: self.observations, name: &name };
+        let found = self.bisected(&sentences, edge, pair);
+        let sentence = self.with_holes(sentences.sentence(self.answer));
         let state = self.state;
         let spent = format!(
             "{}, {} of {}, {:.0} s",
@@ -248,7 +248,7 @@ impl FinishedSearch<'_> {
 
     fn bisected(
         &self,
-        told: &Sentences<'_>,
+        sentences: &Sentences<'_>,
         edge: Option<(usize, usize)>,
         pair: (Option<&Record>, Option<&Record>),
     ) -> Bisected {
@@ -277,7 +277,7 @@ impl FinishedSearch<'_> {
             first_bad: edge.map(|(_, bad)| self.axis.label(bad)),
             band: self.band(),
             rates: rates.collect(),
-            notes: told
+            notes: sentences
                 .notes(self.answer, self.state)
                 .into_iter()
                 .chain(edge.and_then(|edge| self.share(edge)))
@@ -290,7 +290,7 @@ impl FinishedSearch<'_> {
                 .collect(),
             fix: self.axis.is_fix(),
             confidence,
-            signature: self.signature(told, edge),
+            signature: self.signature(sentences, edge),
             on: self.setting(edge, pair.1, &rerun),
             components: self.components(edge, pair),
             crossed: self.crossed.clone(),
@@ -301,8 +301,8 @@ impl FinishedSearch<'_> {
     }
 
     /// Returns the signature of the bad build, or else the one that the search followed.
-    fn signature(&self, told: &Sentences<'_>, edge: Option<(usize, usize)>) -> String {
-        let shown = edge.and_then(|(_, bad)| told.counted(bad).first().copied());
+    fn signature(&self, sentences: &Sentences<'_>, edge: Option<(usize, usize)>) -> String {
+        let shown = edge.and_then(|(_, bad)| sentences.counted(bad).first().copied());
         shown.unwrap_or(self.signature).to_owned()
     }
 

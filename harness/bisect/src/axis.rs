@@ -428,7 +428,7 @@ mod tests {
         };
         assert_eq!(points("6.4.3"), Ok(vec![1]));
         assert_eq!(points("debian:6.4.3"), Ok(vec![1]));
-        assert!(points("7.2.4").is_err_and(|told| told.contains("this is an end")));
-        assert!(points("6.4.4").is_err_and(|told| told.contains("did you mean `6.4.3`?")));
+        assert!(points("7.2.4").is_err_and(|text| text.contains("this is an end")));
+        assert!(points("6.4.4").is_err_and(|text| text.contains("did you mean `6.4.3`?")));
     }
 }

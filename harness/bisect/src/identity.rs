@@ -42,7 +42,7 @@ fn sha256(path: &Path) -> io::Result<String> {
     Ok(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-pub(crate) fn same(before: &Files, now: &Files) -> Result<(), Stop> {
+pub(crate) fn reject_changes(before: &Files, now: &Files) -> Result<(), Stop> {
     let changed = now.iter().filter_map(|(path, now)| {
         let before = before.get(path).filter(|before| *before != now)?;
         let [path, now, before] = [path, now, before].map(String::clone);

@@ -177,7 +177,7 @@ impl PastSearch {
         let mut placed = std::mem::take(&mut self.placed).into_iter().peekable();
         for (n, observation) in all.into_iter().enumerate() {
             while let Some((_, now)) = placed.next_if(|(before, _)| *before == n) {
-                state = self.listed_anew(now);
+                state = self.continued(now);
             }
             if !asked(&next(&state), &observation) {
                 let action = format!("{:?}", next(&state));
@@ -188,12 +188,12 @@ impl PastSearch {
         }
         // A command may have ended before its first observation.
         for (_, now) in placed {
-            state = self.listed_anew(now);
+            state = self.continued(now);
         }
         Ok(state)
     }
 
-    fn listed_anew(&mut self, now: Placed) -> State {
+    fn continued(&mut self, now: Placed) -> State {
         let Placed { points, weights, budget, places } = now;
         place(&mut self.seen, &|label| places.get(label).copied());
         self.begun = BisectHeader { points, weights, budget, ..self.begun.clone() };
@@ -302,7 +302,7 @@ pub(crate) fn open(
         }
         past => past,
     };
-    past.iter().try_for_each(|past| identity::same(&past.begun.files, &begun.files))?;
+    past.iter().try_for_each(|past| identity::reject_changes(&past.begun.files, &begun.files))?;
     let journal = Journal::open(&path, Durability::Process);
     let mut journal = journal.map_err(SearchError::JournalNotOpened)?;
     let past = match past {

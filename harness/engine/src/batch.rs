@@ -178,7 +178,7 @@ pub fn run_batch(
                 let record = run_trial_reporting_end(session, job, &tell, cancel);
                 reporting.event(EngineEvent::TrialEnds { number });
                 let mut record = judged(record?);
-                // Whatever ends this program before the next trial begins ended this trial.
+                // The record is written before the next trial begins, so that a crash is attributed to the right trial.
                 if !limit_state.over(&record) {
                     return None;
                 }

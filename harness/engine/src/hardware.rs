@@ -61,7 +61,7 @@ impl Before {
     /// Adds the GPU and its errors to the record, whose verdict is computed later.
     pub(crate) fn describe(&self, record: &mut Record, session: &Session, slot: Option<&Slot>) {
         if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
-            on_its_card(record, card);
+            check_card(record, card);
             if let Some((option, all)) = session.cards() {
                 let [all, own] = [&all, &card.name].map(|gpus| format!(" {option} {gpus} "));
                 record.again =
@@ -96,7 +96,7 @@ fn cards() -> Vec<Gpu> {
 }
 
 /// Withdraws the verdict of a trial on the wrong GPU, which another trial may have used.
-fn on_its_card(record: &mut Record, card: &Named) {
+fn check_card(record: &mut Record, card: &Named) {
     // The outcome may quote the UUID, which is a serial number.
     if card.visible.parse::<u32>().is_err() {
         let Record { outcome, environment, stderr_tail, .. } = record;
@@ -200,10 +200,10 @@ mod tests {
         let mut elsewhere = record("pass", "pass");
         let card = |bdf: &str| Named { name: bdf.into(), bdf: bdf.into(), visible: "GPU-1".into() };
         elsewhere.environment.insert(VISIBLE.to_owned(), "GPU-1".to_owned());
-        on_its_card(&mut elsewhere, &card("0000:0C:00.0"));
+        check_card(&mut elsewhere, &card("0000:0C:00.0"));
         assert_eq!(elsewhere.outcome.kind, Kind::Pass);
         assert_eq!(elsewhere.environment[VISIBLE], "the GPU 0000:0C:00.0");
-        on_its_card(&mut elsewhere, &card("0000:0b:00.0"));
+        check_card(&mut elsewhere, &card("0000:0b:00.0"));
         assert_eq!(elsewhere.outcome.signature, "no-verdict:another-gpu");
         assert_eq!(elsewhere.outcome.kind, Kind::NoVerdict);
 

@@ -31,7 +31,7 @@ impl Session {
         {
             return Err(SessionError::DeviceOptions(mistake).into());
         }
-        prerequisites::of_every_trial(&options)?;
+        prerequisites::check_every_trial(&options)?;
         let slots = options.slots()?;
         let stack = options.stack()?;
         let cache = options.cache.clone().map_or_else(cache::folder, Ok)?;

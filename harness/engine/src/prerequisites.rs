@@ -77,7 +77,7 @@ const GPUS: [&str; 2] = ["dev/kfd", "dev/dxg"];
 
 const ASKED: Duration = Duration::from_secs(20);
 
-pub(crate) fn of_every_trial(options: &SessionOptions) -> Result<(), PrerequisiteError> {
+pub(crate) fn check_every_trial(options: &SessionOptions) -> Result<(), PrerequisiteError> {
     supervise::try_system_calls().map_err(PrerequisiteError::SystemCall)?;
     // A launcher may start workers elsewhere, and the user's worker may need no GPU.
     let here = options.launcher.is_empty() && options.worker.is_none();

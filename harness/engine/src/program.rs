@@ -146,15 +146,15 @@ pub(crate) fn run(
     let outcome = unless_troubled(session, outcome, places.own, &environment);
     let brought = judge::brought(&witnesses, context.runtime);
     let brought = brought.map(|hip| bundled::stack(hip, &observation));
-    let mut told = record(session, job, nonce, observation, usage, (outcome, red));
+    let mut run_record = record(session, job, nonce, observation, usage, (outcome, red));
     if let Some(stack) = brought {
-        told.stack = stack;
-        told.verdict = judged(session, job, &told);
-        told.escape_names();
+        run_record.stack = stack;
+        run_record.verdict = judged(session, job, &run_record);
+        run_record.escape_names();
     }
     let limits = start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let program = Some(Box::new(program_record(program, &ready, &said)));
-    Some(Record { program, environment, limits, ..told })
+    Some(Record { program, environment, limits, ..run_record })
 }
 
 fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {

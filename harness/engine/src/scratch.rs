@@ -107,7 +107,7 @@ impl Drop for TrialFolder {
 }
 
 impl Drop for Scratch {
-    /// A folder that stays only takes space.
+    /// Removes the folder if possible. One that stays only takes space.
     fn drop(&mut self) {
         let _ = remove(&self.folder);
         if let Some(home) = self.folder.parent() {

@@ -230,7 +230,7 @@ impl Session {
         std::iter::once(path).chain(trust).collect()
     }
 
-    /// Returns the `--cards` option, which a record does not need because the trial is the same on another GPU.
+    /// Returns the `--cards` option, which is not part of a trial's identity: the trial is the same on another GPU.
     pub(crate) fn cards(&self) -> Option<(&'static str, String)> {
         let cards = slots::names(&self.gpus.slots);
         (!cards.is_empty()).then(|| ("--cards", cards.join(",")))

@@ -149,7 +149,7 @@ pub(crate) fn names(slots: &[Slot]) -> Vec<&str> {
     slots.iter().filter_map(|slot| Some(slot.card.as_ref()?.name.as_str())).collect()
 }
 
-/// Partitions share a PCI address, so only number and full name identify them.
+/// Returns true if a word names the GPU. Partitions share a PCI address, but neither number nor full name.
 fn is_called((number, card): &(usize, &Named), word: &str) -> bool {
     word == number.to_string()
         || [&card.name, &card.visible].iter().any(|name| name.eq_ignore_ascii_case(word))

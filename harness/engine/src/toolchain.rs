@@ -140,7 +140,7 @@ impl Toolchain {
         options: &[String],
     ) -> Result<Result<(), String>, ToolchainError> {
         let mut command = self.command();
-        self.take_hip(&mut command, arch);
+        self.add_device_options(&mut command, arch);
         command.args(options);
         self.link(command, source, program, &[])
     }
@@ -176,7 +176,7 @@ impl Toolchain {
         if let Some(headers) = headers {
             command.arg("-include").arg(headers);
         }
-        self.take_hip(&mut command, std::slice::from_ref(&gfx.to_owned()));
+        self.add_device_options(&mut command, std::slice::from_ref(&gfx.to_owned()));
         self.link(command, source, program, &plan.libraries)
     }
 
@@ -198,7 +198,7 @@ impl Toolchain {
     }
 
     /// Adds the options for device code if the program contains any.
-    fn take_hip(&self, command: &mut Command, arch: &[String]) {
+    fn add_device_options(&self, command: &mut Command, arch: &[String]) {
         if let (Form::Hipcc, Compiler::Stack { clang, device_libraries, .. }) =
             (self.form, &self.compiler)
         {

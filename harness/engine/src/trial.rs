@@ -132,8 +132,8 @@ mod tests {
             Case::parse("a/b", &text).expect("a case")
         };
         let two = case("devices: 2");
-        let told = "needs 2 devices, and a trial sees 1 here; with `--cards` it is one";
-        assert_eq!(missing_devices(&two, 1).as_deref(), Some(told));
+        let reason = "needs 2 devices, and a trial sees 1 here; with `--cards` it is one";
+        assert_eq!(missing_devices(&two, 1).as_deref(), Some(reason));
         assert_eq!(missing_devices(&two, 2), None);
         assert_eq!(missing_devices(&case("alone: true"), 1), None);
         assert_eq!(case("processes: 16").needs.processes, 16);

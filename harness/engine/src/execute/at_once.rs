@@ -25,7 +25,7 @@ pub(crate) fn run_at_once(
             return Some(without(session, job, "not-started", why));
         }
     };
-    Some(told(records.into_iter().collect::<Option<_>>()?))
+    Some(representative(records.into_iter().collect::<Option<_>>()?))
 }
 
 /// Calls a function that many times at the same time, with numbers from 0.
@@ -45,7 +45,7 @@ pub fn at_once<T: Send>(processes: u32, run: impl Fn(u32) -> T + Sync) -> io::Re
     })
 }
 
-fn told(mut records: Vec<Record>) -> Record {
+fn representative(mut records: Vec<Record>) -> Record {
     let processes = records.len();
     let kinds: Vec<Kind> = records.iter().map(|record| record.outcome.kind).collect();
     let at = representative_index(&kinds);

@@ -89,11 +89,11 @@ fn has(lock: &str, wanted: &[String]) -> bool {
 }
 
 /// Returns the interpreter behind `python3`, which may be a slow script of pyenv or asdf.
-fn of_machine() -> Option<&'static PathBuf> {
+fn machine_python() -> Option<&'static PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
         let named = which::file(Path::new("python3")).ok()?;
-        let asked = is_script(&named).then(|| itself(&named)).flatten();
+        let asked = is_script(&named).then(|| resolved_interpreter(&named)).flatten();
         Some(asked.filter(|file| which::runs(file)).unwrap_or(named))
     });
     found.as_ref()
@@ -105,7 +105,7 @@ fn is_script(file: &Path) -> bool {
 }
 
 /// Asks an interpreter for its path.
-fn itself(named: &Path) -> Option<PathBuf> {
+fn resolved_interpreter(named: &Path) -> Option<PathBuf> {
     let mut command = Command::new(named);
     // The supervisor reads events from standard output.
     command.args(["-I", "-c", "import sys; sys.stderr.write(sys.executable)"]);
@@ -118,7 +118,7 @@ impl Environment {
     pub(super) fn python(&self) -> Result<PathBuf, Unready> {
         match &self.0 {
             Some(found) => Ok(found.venv().join("bin/python")),
-            None => of_machine().cloned().ok_or_else(|| {
+            None => machine_python().cloned().ok_or_else(|| {
                 Unready::Missing("PATH has no `python3`; install Python 3".to_owned())
             }),
         }
@@ -203,20 +203,20 @@ mod tests {
         std::fs::write(&shim, "#!/bin/sh\nexec python3 \"$@\"\n").unwrap();
         std::fs::set_permissions(&shim, PermissionsExt::from_mode(0o755)).unwrap();
         assert!(is_script(&shim));
-        let python = itself(&shim).unwrap();
+        let python = resolved_interpreter(&shim).unwrap();
         assert!(which::runs(&python) && python != shim && !is_script(&python), "{python:?}");
     }
 
     #[test]
     fn missing_groups_come_with_advice() {
-        let told = |with: &[Extra], group: &str| {
+        let reason = |with: &[Extra], group: &str| {
             lacking("debian:7.2.4", with, &[group.to_owned()]).unwrap_or_default()
         };
         let all = Extra::named("jax").expect("a group");
-        let said = told(&all[1..], "jax");
+        let said = reason(&all[1..], "jax");
         assert!(said.contains("`rocrepro rocm fetch debian:7.2.4 --with jax` adds it ("), "{said}");
-        assert_eq!(told(&all, "jax"), "");
-        assert_eq!(told(&[], "llama"), "`debian:7.2.4` comes without llama");
+        assert_eq!(reason(&all, "jax"), "");
+        assert_eq!(reason(&[], "llama"), "`debian:7.2.4` comes without llama");
     }
 
     #[test]
