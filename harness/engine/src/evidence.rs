@@ -24,8 +24,8 @@ pub enum EvidenceError {
         /// The folder.
         folder: PathBuf,
     },
-    /// A file of the folder is a symbolic link, and what it leads to would be overwritten.
-    #[error("`{}` is a symbolic link; remove it, or give `--out` another folder", path.display())]
+    /// A file of the folder is a symbolic link, whose target would be overwritten.
+    #[error("`{}` is a symbolic link", path.display())]
     Link {
         /// The link.
         path: PathBuf,
@@ -63,6 +63,7 @@ impl FailedOperation for EvidenceError {
             EvidenceError::Foreign { .. } => {
                 "give `--out` a new or an empty folder, or one that an earlier command made"
             }
+            EvidenceError::Link { .. } => "remove it, or give `--out` another folder",
             EvidenceError::OtherVersion { .. } => "create it again, or remove it",
             EvidenceError::Failed { .. } => return None,
         };

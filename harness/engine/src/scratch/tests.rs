@@ -67,7 +67,7 @@ fn removes_folders_of_killed_runs_only() {
     fs::create_dir(home.join("run-unmarked")).unwrap();
     fs::write(home.join("run-unmarked/file"), "of a user").unwrap();
     fs::write(home.join("run-file"), "a file").unwrap();
-    // A run that was killed before it wrote its mark leaves such a folder, and so may somebody else.
+    // A run that was killed before it wrote its mark leaves such a folder, but a user may have made it too.
     fs::create_dir(home.join("run-empty")).unwrap();
     let two_hours_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
     open_folder(&home.join("run-empty")).unwrap().set_modified(two_hours_ago).unwrap();

@@ -49,7 +49,7 @@ pub enum SessionError {
     OwnProgram(io::Error),
     /// The file of this program was replaced.
     #[error(
-        "`{}` is no longer the build of rocrepro that this process runs, and a launcher would start the new one",
+        "`{}` was replaced by another build of rocrepro, which a launcher would start",
         path.display()
     )]
     Replaced {
