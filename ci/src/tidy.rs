@@ -27,6 +27,9 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     for file in files.lines().filter(|f| f.ends_with(".rs")) {
         problems.extend(problems_of(file, &sh.read_file(file)?));
     }
+    for file in files.lines().filter(|f| f.ends_with("Cargo.toml") && is_library(f)) {
+        problems.extend(commands_of(file, &sh.read_file(file)?));
+    }
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
@@ -60,7 +63,36 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
             broken("use report::print, report::note or their like");
         }
     }
+    if is_library(file) {
+        problems.extend(commands_of(file, text));
+    }
     problems
+}
+
+/// Crates that the command drives, and that neither print nor read a command line.
+const LIBRARIES: [&str; 2] = ["harness/engine/", "harness/bisect/"];
+
+fn is_library(file: &str) -> bool {
+    LIBRARIES.iter().any(|library| file.starts_with(library))
+}
+
+/// Returns the lines of a library that only the command may have: it prints, ends the process, and uses clap.
+fn commands_of(file: &str, text: &str) -> Vec<String> {
+    const WAYS: [&str; 4] = ["clap", "report::print(", "report::note(", "process::exit("];
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let has = |code: &str, way: &str| {
+        code.match_indices(way).any(|(at, _)| {
+            let after = &code[at + way.len()..];
+            !code[..at].ends_with(is_word) && (way.ends_with('(') || !after.starts_with(is_word))
+        })
+    };
+    let lines = text.lines().enumerate().filter(|(_, line)| {
+        let code = line.split("//").next().unwrap_or_default();
+        WAYS.iter().any(|way| has(code, way))
+    });
+    lines
+        .map(|(n, line)| format!("{file}:{}: leave this to the command: {}", n + 1, line.trim()))
+        .collect()
 }
 
 /// Returns true if a file is part of the command, its worker or its device. Tests and developers' tools may print directly.
@@ -148,6 +180,26 @@ mod tests {
         check("    note(\"begin anew in another          folder\");", 1);
         check("    note(\"      a line of its own\");", 0);
         check("    let x = 1;      // a comment", 0);
+    }
+
+    #[test]
+    fn finds_printing_and_clap_in_libraries() {
+        let check = |file: &str, line: &str, problems: usize| {
+            assert_eq!(problems_of(file, line).len(), problems, "{file}: {line}");
+        };
+        for line in [
+            "use clap::Parser;",
+            "    report::note(\"text\");",
+            "    std::process::exit(2);",
+            "    print!(\"text\");",
+        ] {
+            check("harness/engine/src/batch.rs", line, 1);
+            check("harness/bisect/src/search.rs", line, 1);
+        }
+        check("harness/cli/src/args.rs", "use clap::Parser;", 0);
+        check("harness/engine/src/batch.rs", "    let clapped = overlap(a); // clap", 0);
+        assert_eq!(commands_of("harness/engine/Cargo.toml", "clap.workspace = true").len(), 1);
+        assert!(commands_of("harness/engine/Cargo.toml", "rustix = \"1\"").is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From what was observed to what people read.
+//! The text, the page and the evidence of a finished search.
 
 use std::{path::Path, sync::atomic::AtomicBool};
 
@@ -11,12 +11,11 @@ use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
 use crate::{
-    axis::Axis, journal::BisectHeader, kind::AxisKind, observation::PointObservation, packages,
-    sentences::Sentences, subject::Subject,
+    axis::Axis, error::SearchError, journal::BisectHeader, kind::AxisKind,
+    observation::PointObservation, packages, sentences::Sentences, subject::Subject,
 };
-use engine::{Stop, evidence, stop::chain};
+use engine::{Stop, evidence};
 
-/// Records of the runs, each with the name of its point.
 const RECORDS: &str = "bisect-records.jsonl";
 const PICTURE: &str = "bisect.html";
 
@@ -26,12 +25,11 @@ struct Kept {
     record: Record,
 }
 
-/// Keeps the record of a run beside the journal.
-pub(crate) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result<(), Stop> {
+pub(crate) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result<(), SearchError> {
     let kept = Kept { label: label.to_owned(), record: record.clone() };
     Journal::open(&folder.join(RECORDS), Durability::Process)
         .and_then(|mut journal| journal.write(&kept))
-        .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
+        .map_err(SearchError::NotWritten)
 }
 
 /// Returns the exit code of the command for an answer.
@@ -45,8 +43,7 @@ pub fn exit_code(answer: &Answer) -> u8 {
     }
 }
 
-/// A finished search.
-pub(crate) struct Found<'a> {
+pub(crate) struct FinishedSearch<'a> {
     pub(crate) answer: &'a Answer,
     pub(crate) state: &'a State,
     pub(crate) begun: &'a BisectHeader,
@@ -57,26 +54,25 @@ pub(crate) struct Found<'a> {
     pub(crate) gfx: &'a str,
     pub(crate) emulated: bool,
     pub(crate) store: &'a stacks::BuildStore,
-    /// Ends the waiting for what is only said beside the answer.
     pub(crate) stop: &'a AtomicBool,
     pub(crate) crossed: Vec<Crossed>,
-    /// The two builds of the search that this one went on from.
+    /// The two builds of the search that this one continues.
     pub(crate) within: Option<(String, String)>,
-    /// Whether another search goes on from this one.
+    /// True if another search continues this one.
     pub(crate) goes_on: bool,
-    /// The command that searches between two points only, the good one first.
+    /// Returns the command that searches between two points, the good one first.
     pub(crate) rerun: &'a dyn Fn((usize, usize)) -> String,
 }
 
-impl Found<'_> {
-    /// The text of the answer, which is there whatever happens to its files, and what went wrong with these.
+impl FinishedSearch<'_> {
+    /// Returns the text of the answer, and the failures to read or write its files.
     pub(crate) fn write(&self, folder: &Path) -> (String, Vec<String>) {
         let mut problems = Vec::new();
         let path = folder.join(RECORDS);
         let kept = match path.exists().then(|| supervise::read::<Kept>(&path)) {
             Some(Ok(read)) => read.records,
             Some(Err(error)) => {
-                problems.push(format!("error: {}", chain(&error)));
+                problems.push(Stop::from(SearchError::JournalNotOpened(error)).to_string());
                 Vec::new()
             }
             None => Vec::new(),
@@ -91,9 +87,9 @@ impl Found<'_> {
         let (good, bad) = (edge.map(|e| e.0), edge.map(|e| e.1));
         let pair = (record(good, false), record(bad, true));
         let name = |point| self.axis.label(point);
-        let told = Sentences { begun: self.begun, seen: self.observations, name: &name };
-        let found = self.bisected(&told, edge, pair);
-        let sentence = self.with_holes(told.sentence(self.answer));
+        let sentences = Sentences { begun: self.begun, seen: self.observations, name: &name };
+        let found = self.bisected(&sentences, edge, pair);
+        let sentence = self.with_holes(sentences.sentence(self.answer));
         let state = self.state;
         let spent = format!(
             "{}, {} of {}, {:.0} s",
@@ -112,13 +108,12 @@ impl Found<'_> {
         (format!("{text}{:<11} {}\n", "files", folder.display()), problems)
     }
 
-    /// Where in the history a point is, 0 for the oldest and 1 for the newest.
+    /// Returns the position of a point in the history, from 0 (oldest) to 1 (newest).
     fn place(&self, point: usize) -> f64 {
         let place = point as f64 / self.state.setup().bad() as f64;
         if self.axis.is_fix() { 1.0 - place } else { place }
     }
 
-    /// The page of the search.
     fn page(&self, found: &Bisected, sentence: &str, spent: &str, text: &str) -> String {
         let label = |point| self.axis.label(point);
         let ordered = |a: usize, b: usize| if self.axis.is_fix() { (b, a) } else { (a, b) };
@@ -172,7 +167,7 @@ impl Found<'_> {
         .html()
     }
 
-    /// What a hole of the history leaves of the answer: the change is between the two builds, which may be no neighbours.
+    /// Weakens the sentence if builds may be missing between the two builds of the answer.
     fn with_holes(&self, sentence: String) -> String {
         let Answer::Found(Edge { last_good, first_bad, confidence, .. }) = self.answer else {
             return sentence;
@@ -192,7 +187,6 @@ impl Found<'_> {
         )
     }
 
-    /// What the confidence is of, where builds may be hidden.
     fn share(&self, (good, bad): (usize, usize)) -> Option<String> {
         let hidden = self.axis.hidden(good, bad);
         let newer = self.axis.label(if self.axis.is_fix() { good } else { bad });
@@ -202,7 +196,6 @@ impl Found<'_> {
         })
     }
 
-    /// What the archives of a tested build add up to.
     fn sha256(&self, point: usize) -> Option<&str> {
         let label = self.axis.label(point);
         let known = |o: &&PointObservation| o.label == label && !o.sha256.is_empty();
@@ -236,7 +229,6 @@ impl Found<'_> {
         Some(why.unwrap_or_default().lines().next().unwrap_or_default().to_owned())
     }
 
-    /// Tested points in the order of the axis.
     fn tested(&self) -> Vec<Tested> {
         let mut tested: Vec<_> = self
             .state
@@ -256,7 +248,7 @@ impl Found<'_> {
 
     fn bisected(
         &self,
-        told: &Sentences<'_>,
+        sentences: &Sentences<'_>,
         edge: Option<(usize, usize)>,
         pair: (Option<&Record>, Option<&Record>),
     ) -> Bisected {
@@ -285,7 +277,7 @@ impl Found<'_> {
             first_bad: edge.map(|(_, bad)| self.axis.label(bad)),
             band: self.band(),
             rates: rates.collect(),
-            notes: told
+            notes: sentences
                 .notes(self.answer, self.state)
                 .into_iter()
                 .chain(edge.and_then(|edge| self.share(edge)))
@@ -298,7 +290,7 @@ impl Found<'_> {
                 .collect(),
             fix: self.axis.is_fix(),
             confidence,
-            signature: self.signature(told, edge),
+            signature: self.signature(sentences, edge),
             on: self.setting(edge, pair.1, &rerun),
             components: self.components(edge, pair),
             crossed: self.crossed.clone(),
@@ -308,13 +300,13 @@ impl Found<'_> {
         }
     }
 
-    /// What the bad build itself showed; where there is no such build, what was looked for.
-    fn signature(&self, told: &Sentences<'_>, edge: Option<(usize, usize)>) -> String {
-        let shown = edge.and_then(|(_, bad)| told.counted(bad).first().copied());
+    /// Returns the signature of the bad build, or else the one that the search followed.
+    fn signature(&self, sentences: &Sentences<'_>, edge: Option<(usize, usize)>) -> String {
+        let shown = edge.and_then(|(_, bad)| sentences.counted(bad).first().copied());
         shown.unwrap_or(self.signature).to_owned()
     }
 
-    /// Where the values of an axis have no sharp step between them. Builds change once; what fails there now and then is flaky.
+    /// Returns the band of values of which some fail and some pass. A build that comes and goes is flaky instead.
     fn band(&self) -> Option<ThresholdBand> {
         if !matches!(self.axis.kind, AxisKind::Parameter(_) | AxisKind::Environment(_)) {
             return None;
@@ -340,7 +332,7 @@ impl Found<'_> {
                 date: report::date(std::time::SystemTime::now()),
                 stack: edge.map_or(self.begun.bad.clone(), |(_, bad)| self.axis.label(bad)),
                 rocm: None,
-                // What a command runs on is its own affair.
+                // A command need not run on this architecture.
                 gfx: match self.subject {
                     Subject::Command(_) => String::new(),
                     Subject::Trial { .. } => self.gfx.to_owned(),
@@ -352,7 +344,7 @@ impl Found<'_> {
         }
     }
 
-    /// Commands that repeat the two decisive runs, and the search between them.
+    /// Returns commands that repeat the two decisive runs and the search between them.
     fn rerun(
         &self,
         edge: Option<(usize, usize)>,
@@ -360,7 +352,7 @@ impl Found<'_> {
     ) -> Vec<String> {
         let Some(edge) = edge else { return Vec::new() };
         let search = (self.rerun)(edge);
-        // A value beside the case's matrix has no trial of its own.
+        // A value outside the case's matrix has no trial of its own.
         match (&self.axis.kind, pair) {
             (
                 AxisKind::Builds
@@ -375,7 +367,7 @@ impl Found<'_> {
         }
     }
 
-    /// The commits of a build, where it says them.
+    /// Returns the commits of a build; none if it does not name them.
     pub(crate) fn commits(&self, point: usize) -> Option<stacks::Components> {
         let build = self.axis.build(point)?;
         let known = build.components.clone();
@@ -384,7 +376,7 @@ impl Found<'_> {
         known.or_else(|| fetched.then(|| obtain().ok()?.components)?)
     }
 
-    /// What differs between the two builds: commits where the builds say them, else the libraries that the trial loaded.
+    /// Returns the commits that differ between the two builds, or else the libraries that the trial loaded.
     fn components(
         &self,
         edge: Option<(usize, usize)>,
@@ -397,7 +389,7 @@ impl Found<'_> {
                 [good, bad].map(|n| packages::wanted(kind, &self.axis.label(n), &imports));
             return packages::moved(&good, &bad);
         }
-        // Oldest first, which for a fix is the bad one.
+        // For a fix the bad build is the older one.
         let (older, newer) = if self.axis.is_fix() { (bad, good) } else { (good, bad) };
         if let (Some(from), Some(to)) = (self.commits(older), self.commits(newer)) {
             let unknown = || "none".to_owned();

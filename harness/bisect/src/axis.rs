@@ -1,4 +1,4 @@
-//! What a bisect searches along: an ordered row of points, seen from the good end to the bad one.
+//! The axis of a search: an ordered list of points, numbered from the good end to the bad one.
 
 use std::{
     path::Path,
@@ -8,45 +8,41 @@ use std::{
 use stacks::{Build, BuildQuery, History, ListingGap, Sources};
 
 use crate::{
-    interruption::interrupted,
+    error::{AxisError, SearchError},
     kind::AxisKind,
     nights::{Night, Nights},
     packages,
 };
 use engine::{Stop, case_names::nearest, stack_source, stop::chain};
 
-/// The points of an axis, in its own order.
 pub(crate) enum Points {
-    /// Builds of a history.
     Builds(Vec<Build>),
-    /// Stacks as a person names them.
     Stacks(Vec<String>),
-    /// Values of a named axis.
     Values(Values),
 }
 
-/// Values, listed or counted.
 pub(crate) enum Values {
     Listed(Vec<String>),
     Range(u64, u64),
 }
 
-/// A stretch of an axis.
+/// Positions of the good and the bad end.
+type Ends = (Result<usize, AxisError>, Result<usize, AxisError>);
+
+/// The searched part of an axis.
 pub struct Axis {
-    /// The meaning of its points.
+    /// Kind of the points.
     pub kind: AxisKind,
     points: Points,
-    /// Positions in the axis' own order.
+    /// Positions of the ends in the axis' own order.
     good: usize,
     bad: usize,
-    /// What else is to be known about the history.
+    /// Notes about the history.
     pub silent: Vec<String>,
-    /// Where builds may be missing from it.
     holes: Vec<ListingGap>,
 }
 
 impl Axis {
-    /// The builds that sources offer between two of them.
     pub(crate) fn builds(
         names: &[String],
         file: Option<&Path>,
@@ -60,10 +56,11 @@ impl Axis {
             .map_err(stack_source::bad_sources)?;
         let wanted = BuildQuery::between(gfx, good, bad);
         let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
-        let find = |history: &History, what: &str, text: &str| {
-            history.find(text).map_err(|e| format!("error: `--{what} {text}`: {}", chain(&e)))
+        let find = |history: &History, option, text: &str| {
+            let unknown = |e| AxisError::Option(option, text.to_owned(), chain(&e));
+            history.find(text).map_err(unknown)
         };
-        let ends = (find(&history, "good", good), find(&history, "bad", bad));
+        let ends = (find(&history, "--good", good), find(&history, "--bad", bad));
         for text in [good, bad] {
             if let [builds @ .., last] = history.of_day(text).as_slice()
                 && !builds.is_empty()
@@ -76,7 +73,7 @@ impl Axis {
         Axis::of_history(&sources, history, ends, stop)
     }
 
-    /// The builds of another source between two that were found.
+    /// Returns the builds of another source between two builds.
     pub(crate) fn finer(
         source: &str,
         file: Option<&Path>,
@@ -94,17 +91,15 @@ impl Axis {
         };
         let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
         let mut notes = Vec::new();
-        let mut find = |night: &Night| {
-            night.among(&history, source, &mut notes).map_err(|why| format!("error: {why}"))
-        };
+        let mut find =
+            |night: &Night| night.among(&history, source, &mut notes).map_err(AxisError::NoPush);
         let ends = (find(&nights.good), find(&nights.bad));
         if let (Ok(good), Ok(bad)) = &ends
             && good == bad
         {
-            return Err(Stop::usage(format!(
-                "error: {} and {} both hold {} as their last build of {source}",
-                nights.good.id, nights.bad.id, history.builds[*good].id
-            )));
+            let [good, bad, build] =
+                [&nights.good.id, &nights.bad.id, &history.builds[*good].id].map(String::clone);
+            return Err(AxisError::SamePush(good, bad, build, source.to_owned()).into());
         }
         history.silent.extend(notes);
         Axis::of_history(&sources, history, ends, stop)
@@ -113,11 +108,11 @@ impl Axis {
     fn of_history(
         sources: &Sources,
         mut history: History,
-        ends: (Result<usize, String>, Result<usize, String>),
+        ends: Ends,
         stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
         if let (Ok(good), Ok(bad)) = &ends {
-            // Builds whose commits are known without fetching them get their prior weights.
+            // Builds with known commits get prior weights.
             let range = *good.min(bad)..good.max(bad) + 1;
             stacks::read_components(sources, &mut history, range, stop);
             if stop.load(Ordering::Relaxed) {
@@ -129,9 +124,9 @@ impl Axis {
             .map(|axis| Axis { holes, ..axis })
     }
 
-    /// Reads `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
+    /// Parses `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
     pub(crate) fn parse(text: &str, good: Option<&str>, bad: Option<&str>) -> Result<Axis, Stop> {
-        let usage = |message: String| Stop::usage(format!("error: `--axis {text}`: {message}"));
+        let usage = |why: String| AxisError::Option("--axis", text.to_owned(), why);
         let (name, values) = text
             .split_once('=')
             .filter(|(name, values)| !name.is_empty() && !values.is_empty())
@@ -153,59 +148,56 @@ impl Axis {
             for n in 0..=last {
                 let label = points.label(n);
                 if labels.contains(&label) {
-                    return Err(usage(format!("`{label}` is given twice")));
+                    return Err(usage(format!("`{label}` is given twice")).into());
                 }
                 labels.push(label);
             }
         }
-        let find = |what: &str, given: Option<&str>, default: usize| match given {
+        let find = |option, given: Option<&str>, default: usize| match given {
             None => Ok(default),
             Some("first") => Ok(0),
             Some("last") => Ok(last),
             Some(value) => points
                 .find(value)
-                .ok_or_else(|| format!("error: `--{what} {value}` is not one of {values}")),
+                .ok_or_else(|| AxisError::NotListed(option, value.to_owned(), values.to_owned())),
         };
-        let ends = (find("good", good, 0), find("bad", bad, last));
+        let ends = (find("--good", good, 0), find("--bad", bad, last));
         Axis::between(kind, points, ends, Vec::new())
     }
 
-    /// All versions of a Python package that pip finds, between two of them.
     pub(crate) fn versions(package: &str, (good, bad): (&str, &str)) -> Result<Axis, Stop> {
         let points = Points::Values(Values::Listed(packages::versions(package)?));
         let last = points.len() - 1;
-        let find = |what: &str, text: &str| match text {
+        let find = |option, text: &str| match text {
             "first" => Ok(0),
             "last" => Ok(last),
             _ => points.find(text).ok_or_else(|| {
                 let all = (0..=last).map(|n| points.label(n)).collect::<Vec<_>>();
                 let near = nearest(text, all.iter().map(String::as_str));
                 let near = near.map(|near| format!("; did you mean `{near}`?"));
-                format!(
-                    "error: `--{what} {text}`: pip finds no such version of {package}{}",
-                    near.unwrap_or_default()
-                )
+                let near = near.unwrap_or_default();
+                let why = format!("pip finds no such version of {package}{near}");
+                AxisError::Option(option, text.to_owned(), why)
             }),
         };
-        let ends = (find("good", good), find("bad", bad));
+        let ends = (find("--good", good), find("--bad", bad));
         Axis::between(AxisKind::package(package), points, ends, Vec::new())
     }
 
     fn between(
         kind: AxisKind,
         points: Points,
-        ends: (Result<usize, String>, Result<usize, String>),
+        ends: Ends,
         silent: Vec<String>,
     ) -> Result<Axis, Stop> {
         match ends {
-            (Ok(good), Ok(bad)) if good == bad => Err(Stop::usage(format!(
-                "error: the good and the bad end are both {}; a search needs two points",
-                points.label(good)
-            ))),
+            (Ok(good), Ok(bad)) if good == bad => {
+                Err(AxisError::OnePoint(points.label(good)).into())
+            }
             (Ok(good), Ok(bad)) => Ok(Axis { kind, points, good, bad, silent, holes: Vec::new() }),
             (good, bad) => {
-                let problems: Vec<_> = good.err().into_iter().chain(bad.err()).collect();
-                Err(Stop::usage(problems.join("\n")))
+                let problems = good.err().into_iter().chain(bad.err());
+                Err(Stop::unless_empty(problems).unwrap_err())
             }
         }
     }
@@ -215,7 +207,7 @@ impl Axis {
         self.good.abs_diff(self.bad) + 1
     }
 
-    /// Whether the bad end comes first, so that the change is a fix.
+    /// Returns true if the bad end is older.
     pub(crate) fn is_fix(&self) -> bool {
         self.bad < self.good
     }
@@ -224,21 +216,21 @@ impl Axis {
         if self.is_fix() { self.good - n } else { self.good + n }
     }
 
-    /// The name of a point, counted from the good end.
+    /// Returns the name of a point, counted from the good end.
     pub fn label(&self, n: usize) -> String {
         self.points.label(self.position(n))
     }
 
-    /// Where a point of this name is, counted from the good end; none outside the searched stretch.
     pub(crate) fn position_of(&self, label: &str) -> Option<usize> {
         let at = self.points.find(label)?;
         let (low, high) = (self.good.min(self.bad), self.good.max(self.bad));
         (low..=high).contains(&at).then(|| at.abs_diff(self.good))
     }
 
-    /// The points that a person names, by name or day; all that are none of the searched stretch, or an end of it, are mistakes.
+    /// Returns the points with these names or days. They must lie inside the searched part and not be its ends.
     pub(crate) fn points_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
         let (mut points, mut problems) = (Vec::new(), Vec::new());
+        let skip = |name: &str, why| AxisError::Option("--skip", name.to_owned(), why);
         for name in names {
             let day = name.parse::<stacks::Date>().ok();
             let of_day = |n: &usize| day.is_some() && self.build(*n).is_some_and(|b| b.date == day);
@@ -248,22 +240,23 @@ impl Axis {
             };
             let near = || self.nearest(name).map(|near| format!("; did you mean `{near}`?"));
             match named.iter().any(|point| *point == 0 || *point + 1 == self.point_count()) {
-                true => problems.push(format!(
-                    "error: `--skip {name}`: this is an end of the search, which cannot be left out"
+                true => problems.push(skip(
+                    name,
+                    "this is an end of the search, which cannot be left out".to_owned(),
                 )),
-                false if named.is_empty() => problems.push(format!(
-                    "error: `--skip {name}`: there is no such point between {} and {}{}",
-                    self.label(0),
-                    self.label(self.point_count() - 1),
-                    near().unwrap_or_else(|| "; `--list` shows all".to_owned())
-                )),
+                false if named.is_empty() => {
+                    let (good, bad) = (self.label(0), self.label(self.point_count() - 1));
+                    let near = near().unwrap_or_else(|| "; `--list` shows all".to_owned());
+                    let why = format!("no such point between {good} and {bad}{near}");
+                    problems.push(skip(name, why));
+                }
                 false => points.extend(named),
             }
         }
-        if problems.is_empty() { Ok(points) } else { Err(Stop::usage(problems.join("\n"))) }
+        Stop::unless_empty(problems).map(|()| points)
     }
 
-    /// Where the point is that a person means: by its name, or what stands behind the source's (`6.4.3` of `debian:6.4.3`).
+    /// Finds a point by its name, or by the part after the source (`6.4.3` of `debian:6.4.3`).
     fn named(&self, text: &str) -> Option<usize> {
         let behind = |label: &str| label.split_once(':').is_some_and(|(_, name)| name == text);
         let called = |n: &usize| match &self.points {
@@ -277,7 +270,6 @@ impl Axis {
         })
     }
 
-    /// The name that is most like another.
     fn nearest(&self, text: &str) -> Option<String> {
         if matches!(self.points, Points::Values(Values::Range(..))) {
             return None;
@@ -287,7 +279,7 @@ impl Axis {
         nearest(text, labels.iter().map(String::as_str).chain(behind)).map(str::to_owned)
     }
 
-    /// The build of a point, where the points are builds.
+    /// Returns the build of a point; none if the points are not builds.
     pub fn build(&self, n: usize) -> Option<&Build> {
         match &self.points {
             Points::Builds(builds) => builds.get(self.position(n)),
@@ -295,12 +287,11 @@ impl Axis {
         }
     }
 
-    /// Every source that did not say what it has.
+    /// Returns the sources that may have builds missing from the history.
     pub fn holes(&self) -> impl Iterator<Item = &ListingGap> {
         self.holes.iter()
     }
 
-    /// Those of them whose builds could be between two points, seen from the good end.
     pub(crate) fn holes_between(&self, good: usize, bad: usize) -> Vec<&ListingGap> {
         let (older, newer) = if self.is_fix() { (bad, good) } else { (good, bad) };
         let Some((older, newer)) = self.build(older).zip(self.build(newer)) else {
@@ -309,7 +300,7 @@ impl Axis {
         self.holes.iter().filter(|hole| hole.between(older, newer)).collect()
     }
 
-    /// How many builds a hole may hide between two points: one for each day between theirs, and at least one.
+    /// Returns the number of builds that may be missing: one for each day between the points, at least one.
     pub(crate) fn hidden(&self, good: usize, bad: usize) -> u32 {
         if self.holes_between(good, bad).is_empty() {
             return 0;
@@ -319,8 +310,8 @@ impl Axis {
         u32::try_from(days).unwrap_or(u32::MAX).saturating_sub(1).max(1)
     }
 
-    /// How likely each point is to bring the change, where that differs: one whose relevant components did not move against
-    /// its neighbour is an unlikely place.
+    /// Returns prior weights; none if all are equal. A build with the relevant components of its neighbour is an
+    /// unlikely cause.
     pub(crate) fn weights(&self, relevant: &dyn Fn(&str) -> bool) -> Option<Vec<f64>> {
         const UNMOVED: f64 = 0.05;
         let weight = |n: usize| {
@@ -368,15 +359,14 @@ impl Points {
     }
 }
 
-/// Why there is no history to search.
 fn unlisted(error: stacks::ListError) -> Stop {
     match error {
-        stacks::ListError::Cancelled => interrupted(&format!("error: {}", chain(&error))),
+        stacks::ListError::Cancelled => SearchError::Interrupted(chain(&error)).into(),
         _ => stack_source::unlisted(error),
     }
 }
 
-/// `1..30000`, both ends included, or a list.
+/// Parses `1..30000`, both ends included, or a list.
 fn range(text: &str) -> Result<Values, String> {
     let Some((low, high)) = text.split_once("..") else {
         return Ok(Values::Listed(text.split(',').map(str::to_owned).collect()));
@@ -411,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_are_seen_from_the_good_end() {
+    fn numbers_points_from_the_good_end() {
         check("env:A=1,2,4", None, None, Ok(&["1", "2", "4"]));
         check("bytes=7..10", None, None, Ok(&["7", "8", "9", "10"]));
         check("bytes=7..10", Some("9"), Some("7"), Ok(&["9", "8", "7"]));
@@ -420,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn rejects_invalid_axes() {
         check("bytes", None, None, Err("write NAME="));
         check("bytes=9..7", None, None, Err("has to go up"));
         check("bytes=1..x", None, None, Err("`x` is not a whole number"));
@@ -430,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_left_out_by_its_name_or_what_stands_behind_its_source() {
+    fn skip_accepts_names_with_and_without_source() {
         let axis = Axis::parse("rocm=debian:5.7.1,debian:6.4.3,debian:7.2.4", None, None).unwrap();
         let points = |name: &str| {
             let points = axis.points_of(&[name.to_owned()]);
@@ -438,7 +428,7 @@ mod tests {
         };
         assert_eq!(points("6.4.3"), Ok(vec![1]));
         assert_eq!(points("debian:6.4.3"), Ok(vec![1]));
-        assert!(points("7.2.4").is_err_and(|told| told.contains("this is an end")));
-        assert!(points("6.4.4").is_err_and(|told| told.contains("did you mean `6.4.3`?")));
+        assert!(points("7.2.4").is_err_and(|text| text.contains("this is an end")));
+        assert!(points("6.4.4").is_err_and(|text| text.contains("did you mean `6.4.3`?")));
     }
 }

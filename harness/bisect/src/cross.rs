@@ -1,32 +1,34 @@
-//! Which component brings the change: the good build with one component of the bad one, and the same trial.
+//! Finds the component that brings the change, by running the good build with single components of the bad one.
 
 use ::search::bisect::{Edge, Seen};
 use report::evidence::{Crossed, Rate};
 use stacks::{Component, ObtainedBuild};
 
-use crate::{interruption::interrupted, subject::Ready, verdict::Sees, workbench::Workbench};
+use crate::{
+    error::{OptionError, SearchError},
+    subject::Ready,
+    verdict::Classification,
+    workbench::Workbench,
+};
 use engine::{Stop, events::EngineEvent, stop::chain};
 
-/// Runs of one crossed build at most.
 const MOST_RUNS: u32 = 60;
 
-/// A component that still passes brings the change with less than this probability.
+/// Largest probability that a component that brings the change passes all runs.
 const DOUBT: f64 = 0.01;
 
 impl Workbench<'_> {
-    /// Runs the last good build with each component of the first bad one, as often as the failure's rate asks for.
+    /// Runs the last good build with each component of the first bad one.
     pub(crate) fn cross(&mut self, edge: &Edge, rate: f64) -> Result<Vec<Crossed>, Stop> {
         self.ready = None;
         let (good, bad) = (edge.last_good, edge.first_bad);
         let obtain = |point: usize| {
-            let build = self.axis.build(point).ok_or_else(|| {
-                Stop::usage("error: --cross exchanges components of builds, and this axis is not one of builds; leave it out")
-            })?;
+            let build = self.axis.build(point).ok_or(OptionError::CrossWithoutBuilds)?;
             self.store
                 .obtain_unless(build, self.cancel.flag(), &|event| {
                     self.options.reporting.event(EngineEvent::Build(event));
                 })
-                .map_err(|e| interrupted(&format!("error: {}", chain(&e))))
+                .map_err(|e| Stop::from(SearchError::Interrupted(chain(&e))))
         };
         let (good, bad) = (obtain(good)?, obtain(bad)?);
         let runs = runs(rate);
@@ -54,27 +56,29 @@ impl Workbench<'_> {
         options.rocm = crossed.prefix.display().to_string();
         let label = crossed.id.clone();
         let ready = self.subject.ready(self.axis, &label, options, Some(crossed));
-        ready.map_err(|stop| stop.to_string().trim_start_matches("error: ").to_owned())
+        ready.map_err(|stop| stop.reason())
     }
 
-    /// Failures of so many runs; why not, where they say nothing.
-    fn repeat(&self, ready: &Ready<'_>, runs: u32) -> Result<(Rate, Option<String>), Stop> {
+    /// Returns the rate of failures, and the reason if a run was inconclusive.
+    fn repeat(&self, ready: &Ready<'_>, runs: u32) -> Result<(Rate, Option<String>), SearchError> {
         let mut rate = Rate::default();
         for number in 0..runs {
-            let ran = ready.run(number, &self.cancel).ok_or_else(|| interrupted("interrupted"))?;
+            let ran = ready.run(number, &self.cancel);
+            let ran = ran.ok_or_else(|| SearchError::Interrupted("interrupted".to_owned()))?;
             match self.verdicts.see(&ran, false) {
-                Sees::Run(Seen::Good) => rate.runs += 1,
-                Sees::Run(Seen::Bad) => {
+                Classification::Run(Seen::Good) => rate.runs += 1,
+                Classification::Run(Seen::Bad) => {
                     rate = Rate { failed: rate.failed + 1, runs: rate.runs + 1 };
                 }
-                Sees::Run(Seen::Other) | Sees::Nothing => return Ok((rate, Some(ran.why))),
+                Classification::Run(Seen::Other) | Classification::Nothing => {
+                    return Ok((rate, Some(ran.why)));
+                }
             }
         }
         Ok((rate, None))
     }
 }
 
-/// Runs after which a component that never failed is out of [`DOUBT`].
 fn runs(rate: f64) -> u32 {
     let runs = DOUBT.ln() / (-rate).ln_1p();
     (runs.ceil() as u32).clamp(2, MOST_RUNS)

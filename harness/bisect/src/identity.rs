@@ -1,4 +1,4 @@
-//! What tells a program from another one under the same name: what two of them show is not mixed.
+//! Identity of a bisected program, so that results of different programs are not mixed.
 
 use std::{
     collections::BTreeMap,
@@ -9,23 +9,22 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use crate::wanted::Wanted;
+use crate::{command_spec::CommandSpec, error::SearchError};
 use engine::Stop;
 
-/// The sha256 of each file that decides what a command does, by its path.
+/// The digest of each file that decides what a command does, by its path.
 pub(crate) type Files = BTreeMap<String, String>;
 
-/// The program; or the command's own file; or, where the command is found in PATH and so is an interpreter or a tool of the
-/// machine, the first file among its words. Files behind it may be data that every run writes anew.
-pub(crate) fn files(wanted: &Wanted) -> Result<Files, Stop> {
+/// Returns the digest of the program; else of the command's path; else, for a command from PATH, of the first file
+/// among its arguments. Further files may be data that every run writes.
+pub(crate) fn files(wanted: &CommandSpec) -> Result<Files, SearchError> {
     let first = wanted.words.first().map(PathBuf::from);
     let own = wanted.program.clone().or_else(|| first.filter(|word| word.components().count() > 1));
     let named = || wanted.words.iter().skip(1).map(PathBuf::from).find(|word| word.is_file());
     let file = own.or_else(named).filter(|path| path.is_file());
     let known = |path: PathBuf| {
-        let sum = sha256(&path).map_err(|error| {
-            Stop::usage(format!("error: cannot read `{}`: {error}", path.display()))
-        })?;
+        let sum = sha256(&path);
+        let sum = sum.map_err(|error| SearchError::Unreadable(path.clone(), error))?;
         Ok((path.display().to_string(), sum))
     };
     file.map(known).into_iter().collect()
@@ -43,15 +42,11 @@ fn sha256(path: &Path) -> io::Result<String> {
     Ok(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Refuses to go on where a file is another one than before.
-pub(crate) fn same(before: &Files, now: &Files) -> Result<(), Stop> {
+pub(crate) fn reject_changes(before: &Files, now: &Files) -> Result<(), Stop> {
     let changed = now.iter().filter_map(|(path, now)| {
         let before = before.get(path).filter(|before| *before != now)?;
-        Some(format!(
-            "error: `{path}` was changed since this bisect began: its sha256 is {now}, and was {before}; results of the two must \
-             not be mixed, so begin anew in another folder (--out)"
-        ))
+        let [path, now, before] = [path, now, before].map(String::clone);
+        Some(SearchError::FileChanged { path, now, before })
     });
-    let changed: Vec<_> = changed.collect();
-    if changed.is_empty() { Ok(()) } else { Err(Stop::usage(changed.join("\n"))) }
+    Stop::unless_empty(changed)
 }

@@ -1,4 +1,4 @@
-//! The journal of a bisect: how it was begun, and every observation. It is all that a resume or a replay needs.
+//! The journal of a search: a header and every observation, from which it is resumed or replayed.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -7,79 +7,72 @@ use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
 use crate::{
+    error::SearchError,
     events::{BisectEvent, Reporter},
     identity::{self, Files},
     observation::PointObservation,
 };
 use engine::{Stop, evidence, stop::chain};
 
-/// The file in the evidence folder.
 pub(crate) const FILE: &str = "bisect.jsonl";
 
 const FORMAT: u32 = 1;
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "kebab-case")]
 pub(crate) enum Entry {
-    /// The first line.
     Begun(BisectHeader),
-    /// The time above which a run counts as slow, in seconds, measured at both ends.
-    Threshold { seconds: f64 },
-    /// A later command of the same bisect goes on, over another history or with another budget.
+    /// Time above which a run counts as slow, in seconds, measured at both ends.
+    Threshold {
+        seconds: f64,
+    },
     Placed(Placed),
-    /// An observation.
     Seen(PointObservation),
 }
 
-/// What a later command has, and where what was seen before is in its history.
+/// The history of a later command, with the positions of the observed points in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Placed {
-    /// Points from one end to the other, both included.
+    /// Number of points, both ends included.
     points: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     weights: Option<Vec<f64>>,
     budget: JournalBudget,
-    /// The place of each point that something was seen of; those that are no longer there have none.
     places: BTreeMap<String, usize>,
 }
 
-/// What a bisect was asked to do. A journal is continued only by the same.
+/// The task of a search. A journal can only be continued with the same task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BisectHeader {
     pub(crate) format: u32,
     /// The trial with its faults, or the command.
     pub subject: String,
-    /// The axis with what else decides what a point is.
+    /// The axis and the other options that define a point.
     pub(crate) axis: String,
     /// Names of the two ends.
     pub(crate) good: String,
     pub(crate) bad: String,
-    /// Points from one to the other, both included.
+    /// Number of points, both ends included.
     pub points: usize,
-    /// Which failures count.
     pub(crate) regress: String,
-    /// The cost of obtaining a build, in runs.
+    /// Cost of obtaining a build, in runs.
     pub install_cost: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rate: Option<f64>,
-    /// The failure that is followed, where another search found it already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) followed: Option<String>,
-    /// Whether a fix was looked for: the good end is then the later one.
+    /// True if the search looks for a fix.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) fix: bool,
-    /// What the program was.
     #[serde(default, skip_serializing_if = "Files::is_empty")]
     pub(crate) files: Files,
-    /// Prior weights of the points, where they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) weights: Option<Vec<f64>>,
-    /// May differ when a journal is continued.
+    /// Budget, which may change when a journal is continued.
     pub(crate) budget: JournalBudget,
 }
 
-/// The budget, in the journal's words.
+/// The budget as the journal stores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JournalBudget {
     pub(crate) runs: Option<u32>,
@@ -113,7 +106,6 @@ impl BisectHeader {
         }
     }
 
-    /// The search that this begins.
     pub(crate) fn state(&self) -> State {
         let mut setup = Setup::new(self.points - 1);
         if let Some(weights) = &self.weights {
@@ -127,12 +119,12 @@ impl BisectHeader {
     }
 
     fn same(&self, other: &BisectHeader) -> bool {
-        // Nights come and go; what was seen is kept by the names of the builds.
+        // Nightly builds come and go, so observations are identified by build names.
         let history = |begun: &BisectHeader| BisectHeader {
             points: 0,
             weights: None,
             budget: JournalBudget::default(),
-            // They are compared for themselves, and those of older journals are not known.
+            // Digests are compared separately, and older journals lack them.
             fix: false,
             files: Files::new(),
             ..begun.clone()
@@ -141,17 +133,16 @@ impl BisectHeader {
     }
 }
 
-/// A journal that was read.
-pub(crate) struct Past {
+pub(crate) struct PastSearch {
     pub(crate) begun: BisectHeader,
     pub(crate) threshold: Option<f64>,
     pub(crate) seen: Vec<PointObservation>,
-    /// Later commands, each with how many observations came before.
+    /// Continuations, each with the number of observations before it.
     placed: Vec<(usize, Placed)>,
 }
 
-impl Past {
-    /// Gives every observation the place that its build has now; those of builds that are no longer there are left out.
+impl PastSearch {
+    /// Moves observations to the current positions of their builds, and reports builds that have left the history.
     fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>, report: Reporter<'_>) {
         let mut gone: Vec<&str> = Vec::new();
         for observation in &self.seen {
@@ -164,7 +155,6 @@ impl Past {
         place(&mut self.seen, position);
     }
 
-    /// The places of what was seen, in the history of a command.
     fn placed_in(&self, begun: &BisectHeader) -> Placed {
         let place =
             |observation: &PointObservation| (observation.label.clone(), build(&observation.event));
@@ -176,38 +166,34 @@ impl Past {
         }
     }
 
-    /// Makes the decisions of the journal again; afterwards all that was seen is in its last history.
+    /// Replays the decisions of the journal.
     ///
     /// # Errors
-    /// A line that the search would not have asked for: the journal is of another version, or was edited.
-    pub(crate) fn decide_again(&mut self) -> Result<State, Stop> {
+    /// Returns an error for an observation that the search would not have made: the journal was edited or is of another
+    /// version.
+    pub(crate) fn decide_again(&mut self) -> Result<State, SearchError> {
         let all = std::mem::take(&mut self.seen);
         let mut state = self.begun.state();
         let mut placed = std::mem::take(&mut self.placed).into_iter().peekable();
         for (n, observation) in all.into_iter().enumerate() {
             while let Some((_, now)) = placed.next_if(|(before, _)| *before == n) {
-                state = self.listed_anew(now);
+                state = self.continued(now);
             }
             if !asked(&next(&state), &observation) {
-                return Err(Stop::no_verdict(format!(
-                    "error: observation {} of the journal is of {}, but the search asks for {:?}",
-                    n + 1,
-                    observation.label,
-                    next(&state)
-                )));
+                let action = format!("{:?}", next(&state));
+                return Err(SearchError::OtherDecision(n + 1, observation.label, action));
             }
             state.observe(observation.event);
             self.seen.push(observation);
         }
-        // A command that was ended before it saw anything.
+        // A command may have ended before its first observation.
         for (_, now) in placed {
-            state = self.listed_anew(now);
+            state = self.continued(now);
         }
         Ok(state)
     }
 
-    /// The same search as a later command goes on with it.
-    fn listed_anew(&mut self, now: Placed) -> State {
+    fn continued(&mut self, now: Placed) -> State {
         let Placed { points, weights, budget, places } = now;
         place(&mut self.seen, &|label| places.get(label).copied());
         self.begun = BisectHeader { points, weights, budget, ..self.begun.clone() };
@@ -217,8 +203,9 @@ impl Past {
     }
 }
 
-impl Past {
-    /// Says which points an earlier command of this bisect left out and this one does not: what was decided without them stays.
+impl PastSearch {
+    /// Reports points that an earlier command left out and this one does not. They stay left out, because decisions
+    /// depend on it.
     pub(crate) fn stays_left_out(&self, skipped: &[usize], report: Reporter<'_>) {
         for observation in &self.seen {
             let asked = matches!(observation.event, Event::Unusable { build, .. } if skipped.contains(&build));
@@ -229,14 +216,12 @@ impl Past {
     }
 }
 
-/// The point of an event.
 fn build(event: &Event) -> usize {
     let (Event::Installed { build, .. } | Event::Unusable { build, .. } | Event::Ran { build, .. }) =
         event;
     *build
 }
 
-/// Puts what was seen where its point is now; what has no place any more goes.
 fn place(seen: &mut Vec<PointObservation>, position: &dyn Fn(&str) -> Option<usize>) {
     seen.retain_mut(|observation| {
         let (Event::Installed { build, .. }
@@ -248,29 +233,23 @@ fn place(seen: &mut Vec<PointObservation>, position: &dyn Fn(&str) -> Option<usi
     });
 }
 
-/// Reads a journal; none where it is not there or its first line was not finished.
-pub(crate) fn read(path: &Path) -> Result<Option<Past>, Stop> {
+/// Reads a journal; none if its first line is incomplete or missing.
+pub(crate) fn read(path: &Path) -> Result<Option<PastSearch>, SearchError> {
     if !path.exists() {
         return Ok(None);
     }
-    let read =
-        supervise::read::<Entry>(path).map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let read = supervise::read::<Entry>(path).map_err(SearchError::JournalNotOpened)?;
     let strange = read.unreadable.iter().find(|line| !line.source.is_eof());
     if let Some(line) = strange {
-        return Err(Stop::usage(format!("error: `{}`: {}", path.display(), chain(line))));
+        return Err(SearchError::UnreadableLine(path.to_owned(), chain(line)));
     }
     let mut entries = read.records.into_iter();
     let begun = match entries.next() {
         None => return Ok(None),
         Some(Entry::Begun(begun)) if begun.format == FORMAT && begun.points > 1 => begun,
-        Some(_) => {
-            return Err(Stop::usage(format!(
-                "error: `{}` is not the journal of a bisect",
-                path.display()
-            )));
-        }
+        Some(_) => return Err(SearchError::NotJournal(path.to_owned())),
     };
-    let mut past = Past { begun, threshold: None, seen: Vec::new(), placed: Vec::new() };
+    let mut past = PastSearch { begun, threshold: None, seen: Vec::new(), placed: Vec::new() };
     for entry in entries {
         match entry {
             Entry::Begun(_) => {}
@@ -282,17 +261,14 @@ pub(crate) fn read(path: &Path) -> Result<Option<Past>, Stop> {
     Ok(Some(past))
 }
 
-/// What `--skip` says of a point.
 pub(crate) const LEFT_OUT: &str = "left out by --skip";
 
-/// A point that a person leaves out: nobody asked for it.
 pub(crate) fn left_out(point: usize, label: String) -> PointObservation {
     let event = Event::Unusable { build: point, seconds: 0.0 };
     let (signature, sha256) = Default::default();
     PointObservation { event, label, signature, why: LEFT_OUT.to_owned(), sha256 }
 }
 
-/// Whether an observation is what the search wanted next.
 fn asked(action: &Action, observation: &PointObservation) -> bool {
     match (action, observation.event) {
         (_, Event::Unusable { .. }) if observation.why == LEFT_OUT => true,
@@ -304,41 +280,31 @@ fn asked(action: &Action, observation: &PointObservation) -> bool {
     }
 }
 
-/// Opens the journal of a folder, new or to continue it.
-///
-/// What was seen is put where `position` says that its point is now.
+/// Opens a new journal, or continues one. `position` returns the current position of a point.
 pub(crate) fn open(
     folder: &Path,
     begun: &BisectHeader,
     resume: bool,
     position: &dyn Fn(&str) -> Option<usize>,
     report: Reporter<'_>,
-) -> Result<(Journal, Past), Stop> {
+) -> Result<(Journal, PastSearch), Stop> {
     let path = folder.join(FILE);
     evidence::make(folder)?;
     let past = read(&path)?;
     let past = match past {
         Some(_) if !resume => {
-            return Err(Stop::usage(format!(
-                "error: there is a bisect in `{}` already; --resume continues it, --out names another folder",
-                folder.display()
-            )));
+            return Err(SearchError::Exists(folder.to_owned()).into());
         }
         Some(past) if !begun.same(&past.begun) => {
-            return Err(Stop::usage(format!(
-                "error: the bisect in `{}` is another one: {} on {} from {} to {}",
-                folder.display(),
-                past.begun.subject,
-                past.begun.axis,
-                past.begun.good,
-                past.begun.bad
-            )));
+            let BisectHeader { subject, axis, good, bad, .. } = past.begun;
+            let texts = [subject, axis, good, bad];
+            return Err(SearchError::Other { folder: folder.to_owned(), texts }.into());
         }
         past => past,
     };
-    past.iter().try_for_each(|past| identity::same(&past.begun.files, &begun.files))?;
+    past.iter().try_for_each(|past| identity::reject_changes(&past.begun.files, &begun.files))?;
     let journal = Journal::open(&path, Durability::Process);
-    let mut journal = journal.map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let mut journal = journal.map_err(SearchError::JournalNotOpened)?;
     let past = match past {
         Some(mut past) => {
             past.place(position, report);
@@ -351,17 +317,21 @@ pub(crate) fn open(
             if !same {
                 write(&mut journal, &Entry::Placed(past.placed_in(begun)))?;
             }
-            Past { begun: begun.clone(), ..past }
+            PastSearch { begun: begun.clone(), ..past }
         }
         None => {
             write(&mut journal, &Entry::Begun(begun.clone()))?;
-            Past { begun: begun.clone(), threshold: None, seen: Vec::new(), placed: Vec::new() }
+            PastSearch {
+                begun: begun.clone(),
+                threshold: None,
+                seen: Vec::new(),
+                placed: Vec::new(),
+            }
         }
     };
     Ok((journal, past))
 }
 
-/// Appends a line. What is not in the journal did not happen.
-pub(crate) fn write(journal: &mut Journal, entry: &Entry) -> Result<(), Stop> {
-    journal.write(entry).map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
+pub(crate) fn write(journal: &mut Journal, entry: &Entry) -> Result<(), SearchError> {
+    journal.write(entry).map_err(SearchError::NotWritten)
 }

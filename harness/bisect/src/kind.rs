@@ -1,6 +1,6 @@
 //! The kinds of axes.
 
-/// What the name of an axis means.
+/// The kind of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AxisKind {
     /// Builds of a history.
@@ -9,9 +9,9 @@ pub enum AxisKind {
     Stacks,
     /// A variable of the trials' environment.
     Environment(String),
-    /// An axis of the case's matrix, or whatever a command makes of it.
+    /// An axis of the case's matrix, or a name of the user for a command.
     Parameter(String),
-    /// Versions of a Python package, each in an environment with these beside it.
+    /// Versions of a Python package, each in an environment of its own.
     Package {
         /// The package.
         name: String,
@@ -20,16 +20,15 @@ pub enum AxisKind {
     },
 }
 
-/// The named axis whose values are folders of virtual environments. A command runs in each as under `rocrepro exec`.
+/// Axis whose values are folders of virtual environments. A command runs in each as under `rocrepro exec`.
 const VENV: &str = "venv";
 
 impl AxisKind {
-    /// Returns whether a command runs in the stack and on the device, as under `rocrepro exec`, without being named as a program.
+    /// Returns true if commands run as under `rocrepro exec` even without `--program`.
     pub fn runs_on_device(&self) -> bool {
         self.is_venv() || matches!(self, AxisKind::Package { .. })
     }
 
-    /// Returns whether the points are folders of virtual environments.
     pub(crate) fn is_venv(&self) -> bool {
         matches!(self, AxisKind::Parameter(name) if name == VENV)
     }

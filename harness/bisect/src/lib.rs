@@ -1,20 +1,20 @@
-//! Bisects: the search along an axis for the point at which a trial or a command breaks.
+//! Bisects: searches along an axis for the point at which a trial or a command breaks.
 //!
 //! [`Bisection::prepare`] reads [`BisectOptions`]: the subject, the [`Axis`] with its points, the folder of the answer.
-//! [`Bisection::run`] then installs and runs points, in the order that the crate `search` asks for. Each observation is written
-//! to a journal before it counts, so that an interrupted search can be resumed and replayed.
+//! [`Bisection::run`] installs and runs points in the order that the crate `search` asks for. Each observation is
+//! written to a journal before it counts, so that an interrupted search can be resumed and replayed. A search reports
+//! [`BisectEvent`]s and stops when a `Cancel` is cancelled.
 //!
-//! Nothing here prints or reads a command line. A search reports [`BisectEvent`]s and stops when a `Cancel` says so.
-//!
-//! Modules use each other in one direction: the kinds of axes, runs and their verdicts at the bottom; the axis, the journal and
-//! the subject above; then the workbench that carries out what the search asks for, the answer, and the search.
+//! Modules use each other in one direction: axes, runs and verdicts at the bottom; the journal and the subject above;
+//! then the workbench, the answer and the search.
 
 mod answer;
 mod axis;
+mod command_spec;
 mod cross;
+mod error;
 mod events;
 mod identity;
-mod interruption;
 mod journal;
 mod kind;
 mod nights;
@@ -29,7 +29,6 @@ pub mod sentences;
 mod signature;
 mod subject;
 mod verdict;
-mod wanted;
 mod workbench;
 
 pub use self::search::{BisectResult, Bisection, RerunCommand};

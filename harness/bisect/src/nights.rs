@@ -1,40 +1,37 @@
-//! The second phase of `--to`: from an answer over nights to the pushes that lie between the two.
+//! The second phase of `--to`: continues from two nightly builds to the pushes between them.
 
 use std::path::PathBuf;
 
 use stacks::Date;
 
-/// What the first phase leaves to the second.
+/// The result of the first phase.
 pub struct Nights {
     /// The build that passes.
     pub good: Night,
     /// The build that fails.
     pub bad: Night,
-    /// The failure that is followed; none where every failure of a kind counts.
     pub(crate) signature: Option<String>,
-    /// The folder of the answer.
+    /// Folder of the answer.
     pub folder: PathBuf,
 }
 
-/// A build, as far as it tells which pushes it holds.
+/// A nightly build.
 pub struct Night {
-    /// Its name.
+    /// Name.
     pub id: String,
     pub(crate) day: Option<Date>,
-    /// The commit in its manifest.
+    /// Commit in the manifest.
     pub(crate) commit: Option<String>,
 }
 
 impl Nights {
-    /// Both, as the answer of the second phase names them.
     pub(crate) fn names(&self) -> (String, String) {
         (self.good.id.clone(), self.bad.id.clone())
     }
 }
 
 impl Night {
-    /// The build of another source that this one is the same as: the push that its manifest names, or else the last that was
-    /// there when it was built.
+    /// Returns the corresponding build of another source: the push of its commit, else the last push of its day.
     pub(crate) fn among(
         &self,
         history: &stacks::History,
@@ -47,11 +44,11 @@ impl Night {
         }
         let why = match commit {
             Some(commit) => {
-                format!("{source} has no build of {commit}, of which {} was made", self.id)
+                format!("{source} has no build of {commit}, the commit of {}", self.id)
             }
-            None => format!("nobody knows of which commit {} was made", self.id),
+            None => format!("the commit of {} is unknown", self.id),
         };
-        let day = self.day.ok_or_else(|| format!("{why}, and it has no day"))?;
+        let day = self.day.ok_or_else(|| format!("{why}: no date is recorded for it"))?;
         let at = history.find(&day.to_string()).map_err(|e| format!("{why}: {e}"))?;
         notes.push(format!("{why}; taking {} instead, by its day", history.builds[at].id));
         Ok(at)

@@ -8,15 +8,13 @@ use serde::{Deserialize, Serialize};
 pub struct PointObservation {
     #[serde(flatten)]
     pub(crate) event: Event,
-    /// The point's name.
     pub(crate) label: String,
-    /// The signature of the run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) signature: String,
-    /// Why a point cannot be tested, or what a run showed.
+    /// Reason why the point cannot be tested, or summary of the run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) why: String,
-    /// Of the archives that an obtained build came in, in hexadecimal, with commas between.
+    /// Digests of the build's archives, separated by commas.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) sha256: String,
 }

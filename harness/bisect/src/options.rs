@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use device::Planted;
 use engine::SessionOptions;
 
-/// The usual cost of obtaining a build, in runs.
+/// Default cost of obtaining a build, in runs.
 pub const INSTALL_COST: f64 = 5.0;
 
-/// The failures that are the one that is looked for.
+/// The failures that the search looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureFilter {
-    /// Those with the signature of the bad end.
+    /// Failures with the signature of the bad end.
     Signature,
-    /// All.
+    /// All failures.
     Any,
     /// Signals, memory faults, and a library that ends the process.
     Crash,
@@ -25,10 +25,10 @@ pub enum FailureFilter {
     Perf,
 }
 
-/// Options of a search, as a user or a test chose them.
+/// Options of a search.
 #[derive(Clone, Debug)]
 pub struct BisectOptions {
-    /// The trial; without one a command is bisected.
+    /// The trial; if none, a command is bisected.
     pub case: Option<String>,
     /// The words of the command, or the arguments of the program.
     pub command: Vec<String>,
@@ -40,13 +40,13 @@ pub struct BisectOptions {
     pub faults: Vec<Planted>,
     /// Options of `rocrepro exec` that choose the device and its faults for a program.
     pub device_options: Vec<String>,
-    /// The architecture of builds where the driver does not name that of the GPU.
+    /// The architecture of builds, if the driver does not report that of the GPU.
     pub gfx: String,
     /// A point that passes.
     pub good: Option<String>,
     /// A point that fails.
     pub bad: Option<String>,
-    /// Refuses a good end that comes before the bad one.
+    /// Rejects a good end that is older than the bad one.
     pub fixed: bool,
     /// Sources of builds.
     pub source: Vec<String>,
@@ -60,32 +60,32 @@ pub struct BisectOptions {
     pub skip: Vec<String>,
     /// The failures that count.
     pub regress: FailureFilter,
-    /// The rate at which bad builds fail, if it is known.
+    /// The rate at which bad builds fail.
     pub rate: Option<f64>,
     /// The cost of obtaining a build, in runs.
     pub install_cost: f64,
-    /// Most runs.
+    /// Largest number of runs.
     pub budget_runs: Option<u32>,
-    /// Most builds.
+    /// Largest number of installed builds.
     pub budget_installs: Option<u32>,
-    /// Most seconds.
+    /// Time limit in seconds.
     pub budget_seconds: Option<f64>,
-    /// Most gibibytes of kept builds.
+    /// Disk space for kept builds, in GiB.
     pub disk_budget: Option<u32>,
-    /// Also runs the last good build with each component of the first bad one.
+    /// If true, also runs the last good build with each component of the first bad one.
     pub cross: bool,
-    /// Another search goes on from this one.
+    /// True if another search continues from this one.
     pub goes_on: bool,
     /// The folder of the journal and the answer.
     pub out: Option<PathBuf>,
-    /// Continues the search whose journal is in the folder.
+    /// If true, continues the search whose journal is in the folder.
     pub resume: bool,
     /// The stack and device of the trials.
     pub session: SessionOptions,
 }
 
 impl BisectOptions {
-    /// Returns the options of a search for the failure of a trial, with every other option at its default.
+    /// Returns the options for a trial, with every other option at its default.
     pub fn new(case: String, session: SessionOptions) -> BisectOptions {
         BisectOptions {
             case: Some(case),

@@ -1,4 +1,4 @@
-//! Versions of a Python package as the points of a search: which there are, and an environment for each.
+//! Versions of a Python package as points of a search, with an environment for each.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,41 +8,37 @@ use std::{
 
 use report::evidence::Component;
 
-use crate::{kind::AxisKind, run::Refused};
+use crate::{error::AxisError, kind::AxisKind, run::Refused};
 use engine::{
     Stop,
     environments::{Environments, normal},
     events::Reporting,
 };
 
-/// In front of a package's name in `--axis` and `--source`.
+/// Prefix of a package's name in `--axis` and `--source`.
 pub const PREFIX: &str = "pypi:";
 
-/// The Python that environments are made for.
 const PYTHON: &str = "python3";
 
-/// The versions of a package that pip finds for this machine's Python, the oldest first.
-pub(crate) fn versions(package: &str) -> Result<Vec<String>, Stop> {
+/// Returns the versions that pip lists for this machine's Python, the oldest first.
+pub(crate) fn versions(package: &str) -> Result<Vec<String>, AxisError> {
     let mut pip = Command::new(PYTHON);
     pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "index", "versions"]);
-    let output = pip.arg("--").arg(package).output().map_err(|error| {
-        Stop::no_verdict(format!("error: cannot start `{PYTHON}`, which lists versions: {error}"))
-    })?;
+    let output = pip.arg("--").arg(package).output();
+    let output = output.map_err(|error| AxisError::PythonNotStarted(PYTHON, error))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let listed = text.lines().find_map(|line| line.strip_prefix("Available versions: "));
     let Some(listed) = listed.filter(|_| output.status.success()) else {
         let said = String::from_utf8_lossy(&output.stderr);
         let why = said.lines().find(|line| line.starts_with("ERROR")).unwrap_or("it lists none");
-        return Err(Stop::no_verdict(format!(
-            "error: pip finds no versions of `{package}` for {PYTHON}: {why}"
-        )));
+        return Err(AxisError::NoVersions(package.to_owned(), PYTHON, why.to_owned()));
     };
     let mut versions: Vec<_> = listed.split(", ").map(|word| word.trim().to_owned()).collect();
     versions.reverse();
     Ok(versions)
 }
 
-/// What an environment of a point holds: the package in this version, what a program case imports besides, and what was asked for.
+/// Returns the searched package in this version, the imports of a program case, and the packages of `--packages`.
 pub(crate) fn wanted(kind: &AxisKind, version: &str, imports: &[String]) -> Vec<String> {
     let AxisKind::Package { name: package, beside } = kind else { return Vec::new() };
     let name = |text: &str| normal(text.split("==").next().unwrap_or(text));
@@ -55,16 +51,14 @@ pub(crate) fn wanted(kind: &AxisKind, version: &str, imports: &[String]) -> Vec<
     all
 }
 
-/// Why a case tells nothing of a package: its program has to name it among others, all of which an environment then gets.
 pub(crate) fn unrelated(package: &str, imports: &[String]) -> bool {
     let name = |text: &str| normal(text.split("==").next().unwrap_or(text));
     !imports.iter().any(|import| name(import) == normal(package))
 }
 
-/// The environment that was made of just these, or a new one: its name.
+/// Returns the name of an environment with exactly these packages, which may be new.
 pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<String, Refused> {
-    let plain = |stop: &Stop| stop.to_string().trim_start_matches("error: ").to_owned();
-    let trouble = |stop: Stop| Refused::Trouble(plain(&stop));
+    let trouble = |stop: Stop| Refused::Trouble(stop.reason());
     let all = Environments::open().map_err(trouble)?;
     let there = all.all().into_iter().find(|it| it.mark.is_whole() && it.mark.packages == wanted);
     if let Some(there) = there {
@@ -73,15 +67,15 @@ pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<St
     let digest = plan::digest(wanted.join(" ").as_bytes());
     let first = wanted[0].replace("==", "-");
     let name = format!("{first}-{}", digest.get(..8).unwrap_or(&digest));
-    // What an interrupted search began.
+    // An interrupted search left the environment incomplete.
     if all.all().iter().any(|it| it.name == name && !it.mark.is_whole()) {
-        all.remove(&name).map_err(trouble)?;
+        all.remove(&name).map_err(|error| trouble(error.into()))?;
     }
     match all.create(&name, Path::new(PYTHON), wanted, reporting) {
         Ok(made) => Ok(made.name),
         Err(stop) => {
-            let why = format!("no environment of {}: {}", wanted.join(" "), plain(&stop));
-            // Where pip can still list what there is, it is this version that does not install.
+            let why = format!("no environment of {}: {}", wanted.join(" "), stop.reason());
+            // If pip can still list versions, this version cannot be installed.
             let package = wanted[0].split("==").next().unwrap_or_default();
             Err(match versions(package) {
                 Ok(_) => Refused::Unusable(why),
@@ -91,7 +85,7 @@ pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<St
     }
 }
 
-/// Packages whose versions differ between the environments of two points: others may have come with the one that is searched.
+/// Returns the packages that differ between the environments of two points. Dependencies may differ too.
 pub(crate) fn moved(good: &[String], bad: &[String]) -> Vec<Component> {
     let locks = || {
         let all = Environments::open().ok()?.all();
@@ -134,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_environment_has_the_version_and_what_stands_beside_it() {
+    fn environment_has_version_imports_and_packages() {
         let kind =
             AxisKind::Package { name: "Some_Thing".to_owned(), beside: vec!["b==2".to_owned()] };
         let imports = ["some-thing==1".to_owned(), "numpy".to_owned(), "b==2".to_owned()];
@@ -143,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moved_between_two_locks_is_told() {
+    fn lists_differences_of_two_locks() {
         let good = "a==1 --hash=sha256:aa\nb==2 --hash=sha256:bb\ngone==1 --hash=sha256:cc\n";
         let bad = "A==1 --hash=sha256:aa\nb==3 --hash=sha256:dd\nnew==1 --hash=sha256:ee\n";
         let moved: Vec<_> =

@@ -1,14 +1,13 @@
-//! Fetching the likelier next build while the current one runs.
+//! Fetches the more likely next build while the current one runs.
 
 use ::search::bisect::{Action, Event, Seen, State, next};
 use stacks::{BuildLocation, BuildStore, Prefetch};
 
 use crate::{axis::Axis, kind::AxisKind};
 
-/// How many runs of the same kind are imagined to come. A flaky build takes more, and is looked at again after these.
+/// Number of future runs that a guess assumes.
 const RUNS: u32 = 8;
 
-/// The fetch that is under way, and what it was guessed from.
 #[derive(Default)]
 pub(crate) struct NextBuild {
     fetch: Option<Prefetch>,
@@ -16,9 +15,10 @@ pub(crate) struct NextBuild {
 }
 
 impl NextBuild {
-    /// Imagines that the active build goes on as it began, and fetches what the search would then want.
+    /// Fetches the next build if the current one continues as it began.
     ///
-    /// Passes accumulate on a good build and one failure nearly decides on a bad one, so nothing seen yet counts as passing.
+    /// Passes accumulate slowly on a good build, and one failure nearly decides about a bad one. So a build without a
+    /// failure is assumed to pass.
     pub(crate) fn look(&mut self, state: &State, point: usize, axis: &Axis, store: &BuildStore) {
         if axis.kind != AxisKind::Builds {
             return;
@@ -54,7 +54,7 @@ impl NextBuild {
         }
     }
 
-    /// The fetch of this build, if it is under way; that of another is called off.
+    /// Returns the fetch of this build, and cancels the fetch of another.
     pub(crate) fn take(&mut self, axis: &Axis, point: usize) -> Option<Prefetch> {
         self.guessed = None;
         let id = axis.build(point).map(|build| build.id.as_str());

@@ -6,19 +6,19 @@ use ::search::bisect::{Action, next};
 use engine::Stop;
 
 use crate::{
-    answer, journal,
+    answer,
+    error::SearchError,
+    journal,
     sentences::{self, Sentences},
 };
 
-/// Makes the decisions of a journal again, without running anything. Returns the observations and the answer as text, and the
-/// exit code of the search.
+/// Replays the decisions of a journal. Returns the observations and the answer as text, and the exit code.
 ///
 /// # Errors
-/// A file that is not the journal of a search (usage), or one in which the search would have decided otherwise (no verdict).
+/// Returns a usage error for a file that is not a journal, and no verdict for one with different decisions.
 pub fn replay(path: &Path) -> Result<(String, u8), Stop> {
-    let mut past = journal::read(path)?.ok_or_else(|| {
-        Stop::usage(format!("error: `{}` is not the journal of a bisect", path.display()))
-    })?;
+    let past = journal::read(path)?;
+    let mut past = past.ok_or_else(|| SearchError::NotJournal(path.to_owned()))?;
     let state = past.decide_again()?;
     let mut text = String::new();
     for observation in &past.seen {

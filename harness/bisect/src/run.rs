@@ -1,36 +1,31 @@
-//! One run of a point, and what it showed.
+//! One run of a point.
 
 use judge::Kind as Outcome;
 use report::Record;
 
-/// What one run showed.
-pub(crate) enum Shown {
+pub(crate) enum RunResult {
     Passed,
     Failed {
         signature: String,
         kind: Outcome,
-        /// Whether the runtime came as far as finding its device.
+        /// True if the runtime found its device.
         started: bool,
     },
-    /// It says nothing of this build.
     Untestable,
-    /// It says nothing of any build: the machine is at fault.
+    /// The machine is at fault, so the run says nothing about any build.
     Trouble,
 }
 
-/// One run.
-pub(crate) struct Ran {
-    pub(crate) shown: Shown,
+pub(crate) struct Run {
+    pub(crate) shown: RunResult,
     pub(crate) why: String,
-    /// What `--regress perf` compares, in seconds.
+    /// The time that `--regress perf` compares, in seconds.
     pub(crate) time: f64,
     pub(crate) record: Option<Record>,
 }
 
-/// Why a point is not active.
+/// The reason why a point could not be prepared.
 pub(crate) enum Refused {
-    /// This build cannot be tested.
     Unusable(String),
-    /// The machine or the network is at fault.
     Trouble(String),
 }

@@ -1,5 +1,4 @@
-//! The search: from options to the point at which a trial breaks. What to do next is decided in the crate `search`; here it is
-//! done, written to a journal, and reported.
+//! Runs a search in the order that the crate `search` decides, writes the journal, and reports events.
 
 use std::{
     fs::File,
@@ -11,12 +10,14 @@ use ::search::bisect::{Action, Answer, next};
 use device::Planted;
 use engine::{
     Cancel, CaseLibrary, DeviceChoice, SessionOptions, Stop, card, evidence, select::select,
-    stop::explained, which,
+    stack_source::StackError, which,
 };
 
 use crate::{
-    answer::Found,
+    answer::FinishedSearch,
     axis::Axis,
+    command_spec::CommandSpec,
+    error::{OptionError, SearchError},
     events::{BisectEvent, Reporter},
     identity,
     journal::{self, BisectHeader, JournalBudget},
@@ -27,12 +28,11 @@ use crate::{
     prefetch::NextBuild,
     subject::{self, Subject},
     verdict::Verdicts,
-    wanted::Wanted,
     workbench::Workbench,
 };
 
-/// Returns the command that searches between two points of an axis only, the good one first. The third argument are the points
-/// that are left out.
+/// Returns the command that searches between two points, the good one first. The third argument are the points that are
+/// left out.
 pub type RerunCommand<'a> = &'a dyn Fn(&Axis, &DeviceChoice, &[usize], (usize, usize)) -> String;
 
 /// A search that is ready to run.
@@ -50,21 +50,21 @@ pub struct Bisection<'a> {
 
 /// A finished search.
 pub struct BisectResult {
-    /// The answer for people.
+    /// Text of the answer.
     pub text: String,
-    /// Failures to write its files. The answer is complete without them.
+    /// Failures to write the files of the answer.
     pub problems: Vec<String>,
     /// The answer.
     pub answer: Answer,
-    /// The two builds, where the answer is between two.
+    /// The two builds of the answer, if it has two.
     pub nights: Option<Nights>,
 }
 
 impl<'a> Bisection<'a> {
-    /// Prepares a search. After a search between nights, `before` are the two that it found.
+    /// Prepares a search. `before` is the result of a search over nightly builds.
     ///
     /// # Errors
-    /// Options that are not valid (usage), or a history that cannot be listed.
+    /// Returns an error for invalid options or if the history cannot be listed.
     pub fn prepare(
         options: &'a BisectOptions,
         library: &'a CaseLibrary,
@@ -83,7 +83,7 @@ impl<'a> Bisection<'a> {
         let axis = axis(options, &subject, &gfx, before, cancel.flag())?;
         let case_name = match &subject {
             Subject::Trial { case, .. } => case.id.as_str(),
-            Subject::Command(Wanted { program: Some(program), .. }) => {
+            Subject::Command(CommandSpec { program: Some(program), .. }) => {
                 program.file_stem().and_then(|name| name.to_str()).unwrap_or("bisect")
             }
             Subject::Command(_) => "bisect",
@@ -106,10 +106,10 @@ impl<'a> Bisection<'a> {
         &self.begun
     }
 
-    /// Searches.
+    /// Runs the search.
     ///
     /// # Errors
-    /// Another search in the folder (usage), trouble of this machine, or a request to stop (no verdict).
+    /// Returns no verdict if another search uses the folder, the machine is at fault, or the search was cancelled.
     pub fn run(self, rerun: RerunCommand<'_>, report: Reporter<'_>) -> Result<BisectResult, Stop> {
         let Bisection { options, subject, axis, begun, folder, skipped, gfx, before, cancel } =
             self;
@@ -122,8 +122,7 @@ impl<'a> Bisection<'a> {
         axis.silent.iter().for_each(|silent| report(BisectEvent::HistoryNote(silent)));
         axis.holes().for_each(|hole| report(BisectEvent::BuildsMissing(hole)));
 
-        let stacks = stacks::StackCache::from_environment()
-            .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
+        let stacks = stacks::StackCache::from_environment().map_err(StackError::NoCache)?;
         let mut state = begun.state();
         past.seen.iter().for_each(|observation| state.observe(observation.event));
         if !past.seen.is_empty() {
@@ -181,7 +180,7 @@ impl<'a> Bisection<'a> {
             }
             _ => Vec::new(),
         };
-        let found = Found {
+        let found = FinishedSearch {
             answer: &answer,
             state: &state,
             begun: &begun,
@@ -230,7 +229,7 @@ fn subject<'a>(
 ) -> Result<Subject<'a>, Stop> {
     let Some(wanted) = &options.case else { return command(options) };
     let selected = select(library, std::slice::from_ref(wanted))?;
-    // An axis of the case takes its values from the axis, so any trial that fits the other values will do.
+    // The axis replaces this value, so trials that differ only in it are the same.
     let free = options.axis.as_deref().and_then(|axis| axis.split('=').next()).unwrap_or_default();
     let mut trials: Vec<_> = selected.iter().collect();
     if let Some(first) = trials.first().map(|s| (s.case.id.clone(), s.trial.clone())) {
@@ -246,41 +245,29 @@ fn subject<'a>(
         [one] => Ok(Subject::Trial { library, case: one.case, trial: one.trial.clone(), faults }),
         many => {
             let some: Vec<_> = many.iter().take(3).map(|s| format!("'{}'", s.id())).collect();
-            Err(Stop::usage(format!(
-                "error: `{wanted}` names {} trials; bisect takes one, such as {}",
-                many.len(),
-                some.join(", ")
-            )))
+            let some = some.join(", ");
+            Err(OptionError::SeveralTrials(wanted.clone(), many.len(), some).into())
         }
     }
 }
 
-/// The command or the program that is bisected.
 fn command<'a>(options: &BisectOptions) -> Result<Subject<'a>, Stop> {
-    let usage = |text: String| Stop::usage(format!("error: {text}"));
     let text = options.matching.as_ref().map(|text| regex::Regex::new(text)).transpose();
-    let text = text.map_err(|e| usage(format!("`--match`: {e}")));
-    let program = options.program.as_deref().map(which::file).transpose();
+    let text = text.map_err(|e| OptionError::Match(e).into());
+    let program = options.program.as_deref().map(which::file).transpose().map_err(Stop::from);
     let (text, program) = Stop::both(text, program)?;
     let packaged = along_packages(options).is_some();
     if packaged && program.is_some() {
-        return Err(usage(
-            "`--program` cannot be used with versions of a package; put the program and its arguments behind `--`"
-                .to_owned(),
-        ));
+        return Err(OptionError::ProgramAndPackage.into());
     }
     let venv = options.axis.as_ref().is_some_and(|axis| axis.starts_with("venv="));
     if program.is_none() && !packaged && !venv && !options.faults.is_empty() {
-        return Err(usage(
-            "a command runs without our device, so no fault can be planted; use --program"
-                .to_owned(),
-        ));
+        return Err(OptionError::FaultsOfCommand.into());
     }
     let device = options.device_options.clone();
-    Ok(Subject::Command(Wanted { words: options.command.clone(), program, text, device }))
+    Ok(Subject::Command(CommandSpec { words: options.command.clone(), program, text, device }))
 }
 
-/// The Python package whose versions are searched, where they are.
 fn along_packages(options: &BisectOptions) -> Option<&str> {
     let named = options
         .axis
@@ -299,9 +286,7 @@ fn axis(
 ) -> Result<Axis, Stop> {
     let file = options.sources_file.as_deref();
     if along_packages(options).is_some() && options.source.len() > 1 {
-        return Err(Stop::usage(
-            "error: versions of a package cannot be searched together with another source; name one `--source`",
-        ));
+        return Err(OptionError::SourceAndPackage.into());
     }
     let mut axis = match (before, &options.axis, &options.good, &options.bad) {
         (Some(nights), ..) => Axis::finer(&options.source.concat(), file, gfx, nights, stop)?,
@@ -310,40 +295,28 @@ fn axis(
             Some(package) => Axis::versions(package, (good, bad))?,
             None => Axis::builds(&options.source, file, gfx, (good, bad), stop)?,
         },
-        _ => {
-            return Err(Stop::usage(
-                "error: a bisect between builds needs both --good and --bad, such as `--good debian:6.4.3 --bad debian:7.2.4`",
-            ));
-        }
+        _ => return Err(OptionError::NoEnds.into()),
     };
     match &mut axis.kind {
         AxisKind::Package { beside, .. } => beside.clone_from(&options.packages),
         _ if !options.packages.is_empty() => {
-            return Err(Stop::usage(
-                "error: `--packages` needs versions of a package (`pypi:NAME`): it adds other packages to each environment",
-            ));
+            return Err(OptionError::PackagesOfNothing.into());
         }
         _ => {}
     }
     if options.fixed && !axis.is_fix() {
-        return Err(Stop::usage(format!(
-            "error: with --fixed the bad end comes first, but {} is after {}; leave --fixed out, or exchange --good and --bad",
-            axis.label(axis.point_count() - 1),
-            axis.label(0)
-        )));
+        let bad = axis.label(axis.point_count() - 1);
+        return Err(OptionError::NotFixed(bad, axis.label(0)).into());
     }
     if let (AxisKind::Package { name, .. }, Subject::Trial { case, .. }) = (&axis.kind, subject)
         && packages::unrelated(name, &subject.imports()?)
     {
-        let id = &case.id;
-        return Err(Stop::usage(format!(
-            "error: `{id}` has no program whose `packages` name {name}, so its version changes nothing there"
-        )));
+        return Err(OptionError::UnrelatedPackage(case.id.clone(), name.clone()).into());
     }
     if let (AxisKind::Parameter(name), Subject::Trial { case, trial, .. }) = (&axis.kind, subject)
         && trial.value(name).is_none()
     {
-        return Err(subject::no_axis(case, trial, name));
+        return Err(subject::no_axis(case, trial, name).into());
     }
     Ok(axis)
 }
@@ -399,21 +372,19 @@ fn axis_name(place: &str, device: &str, options: &SessionOptions) -> String {
     name
 }
 
-/// One search at a time on a GPU; emulated devices do not disturb each other.
+/// Locks the GPU, because searches on it disturb each other.
 fn lock_device(options: &SessionOptions) -> Result<Option<File>, Stop> {
     if options.device != DeviceChoice::Gpu {
         return Ok(None);
     }
-    let store = stacks::StackCache::from_environment()
-        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
-    lock(&store.path().join("gpu-0.lock"), "another bisect has the GPU").map(Some)
+    let store = stacks::StackCache::from_environment().map_err(StackError::NoCache)?;
+    Ok(Some(lock(&store.path().join("gpu-0.lock"), "another bisect has the GPU")?))
 }
 
-fn lock(path: &std::path::Path, otherwise: &str) -> Result<File, Stop> {
+fn lock(path: &Path, otherwise: &'static str) -> Result<File, SearchError> {
     let open = File::options().append(true).create(true).open(path);
-    let file = open
-        .map_err(|e| Stop::no_verdict(format!("error: cannot open `{}`: {e}", path.display())))?;
+    let file = open.map_err(|error| SearchError::LockFile(path.to_owned(), error))?;
     rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| Stop::no_verdict(format!("error: {otherwise} (`{}`)", path.display())))?;
+        .map_err(|_| SearchError::Locked(otherwise, path.to_owned()))?;
     Ok(file)
 }

@@ -1,4 +1,4 @@
-//! What was seen, in sentences.
+//! Observations and answers as sentences.
 
 use std::collections::BTreeSet;
 
@@ -10,26 +10,23 @@ use crate::{
     observation::PointObservation,
 };
 
-/// What the sentences are made from.
 pub(crate) struct Sentences<'a> {
     pub(crate) begun: &'a BisectHeader,
     pub(crate) seen: &'a [PointObservation],
-    /// The name of a point.
     pub(crate) name: &'a dyn Fn(usize) -> String,
 }
 
-/// A way in which a point failed.
+/// A signature with which a point failed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Way<'a> {
+pub(crate) struct FailureMode<'a> {
     pub(crate) signature: &'a str,
     pub(crate) runs: u32,
-    /// Whether it is the failure that is looked for.
+    /// True if the search looks for this failure.
     pub(crate) counts: bool,
 }
 
-/// The ways in which a point failed, the most frequent first.
-pub(crate) fn ways(seen: &[PointObservation], point: usize) -> Vec<Way<'_>> {
-    let mut ways: Vec<Way<'_>> = Vec::new();
+pub(crate) fn ways(seen: &[PointObservation], point: usize) -> Vec<FailureMode<'_>> {
+    let mut ways: Vec<FailureMode<'_>> = Vec::new();
     for observation in seen {
         let Event::Ran { build, seen, .. } = observation.event else { continue };
         let (signature, counts) = (observation.signature.as_str(), seen == Seen::Bad);
@@ -38,21 +35,20 @@ pub(crate) fn ways(seen: &[PointObservation], point: usize) -> Vec<Way<'_>> {
         }
         match ways.iter_mut().find(|way| way.signature == signature && way.counts == counts) {
             Some(way) => way.runs += 1,
-            None => ways.push(Way { signature, runs: 1, counts }),
+            None => ways.push(FailureMode { signature, runs: 1, counts }),
         }
     }
     ways.sort_by_key(|way| std::cmp::Reverse(way.runs));
     ways
 }
 
-/// `a in 3, b in 1`.
-fn listed(ways: &[Way<'_>]) -> String {
-    let one = |way: &Way<'_>| format!("{} in {}", way.signature, way.runs);
+/// Returns a list, for example `a in 3, b in 1`.
+fn listed(ways: &[FailureMode<'_>]) -> String {
+    let one = |way: &FailureMode<'_>| format!("{} in {}", way.signature, way.runs);
     ways.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 impl Sentences<'_> {
-    /// What was found, in one sentence.
     pub(crate) fn sentence(&self, answer: &Answer) -> String {
         let name = self.name;
         match answer {
@@ -87,7 +83,7 @@ impl Sentences<'_> {
                 )
             }
             Answer::Several { edges } if self.begun.fix => {
-                // The oldest first, which is the farthest from the good end.
+                // Oldest first, which is the farthest from the good end.
                 let places: Vec<_> = edges
                     .iter()
                     .rev()
@@ -138,7 +134,6 @@ impl Sentences<'_> {
         }
     }
 
-    /// Why there are points between the two that say nothing.
     fn between(&self, last_good: usize, first_bad: usize) -> String {
         let points = first_bad - last_good - 1;
         let asked = |o: &&PointObservation| {
@@ -158,7 +153,6 @@ impl Sentences<'_> {
         }
     }
 
-    /// Why the search cannot go on from an end.
     fn unusable(&self, end: usize) -> String {
         let name = (self.name)(end);
         let broken = self
@@ -177,13 +171,13 @@ impl Sentences<'_> {
         if looked_for.is_empty() {
             let failures: u32 = others.iter().map(|way| way.runs).sum();
             return format!(
-                "{name} cannot be tested: {failures} of its {runs} failed, in another way than the one that is looked for: {}",
+                "{name} cannot be tested: {failures} of its {runs} failed with a different signature: {}",
                 listed(&others)
             );
         }
         let help = match self.begun.regress.contains("match") {
             true => "",
-            false => "; --regress any lets all count",
+            false => "; use --regress any to accept any failure",
         };
         format!(
             "{name} fails in {} ways, of {runs} {}; only {} counts, and the search stops when so many runs fail in another \
@@ -194,7 +188,7 @@ impl Sentences<'_> {
         )
     }
 
-    /// What the answer leaves open, and what else was seen.
+    /// Returns notes about the uncertainty of the answer and about other failures.
     pub(crate) fn notes(&self, answer: &Answer, state: &State) -> Vec<String> {
         let mut notes = Vec::new();
         let (Answer::Found(edge) | Answer::Worse { edge, .. }) = answer else { return notes };
@@ -231,18 +225,18 @@ impl Sentences<'_> {
                 count(tally.runs(), "run")
             ));
         }
-        if let Some(told) = state.setup().rate
-            && Posterior::from_state(state).supports_rate(told) < 0.01
+        if let Some(requested) = state.setup().rate
+            && Posterior::from_state(state).supports_rate(requested) < 0.01
         {
             notes.push(format!(
-                "the runs speak against --rate {told}: bad builds fail in about {} of runs",
+                "the runs contradict --rate {requested}: bad builds fail in about {} of runs",
                 percent(edge.rate)
             ));
         }
         notes
     }
 
-    /// The signatures that count of a point, the most frequent first. Runs that are slow have none.
+    /// Returns the wanted signatures of a point, the most frequent first. A slow run has none.
     pub(crate) fn counted(&self, point: usize) -> Vec<&str> {
         let ways = ways(self.seen, point).into_iter();
         ways.filter(|way| way.counts && !way.signature.is_empty())
@@ -250,7 +244,6 @@ impl Sentences<'_> {
             .collect()
     }
 
-    /// Whether a point failed as another did, and else how.
     fn same_way(&self, point: usize, other: usize) -> String {
         let (ways, others) = (self.counted(point), self.counted(other));
         match ways.iter().all(|way| others.contains(way)) {
@@ -259,7 +252,6 @@ impl Sentences<'_> {
         }
     }
 
-    /// Failures that count for nothing, of points that were tested all the same.
     fn others(&self, state: &State) -> Option<String> {
         let tested = state.tallies().filter(|(_, tally)| tally.other > 0 && !tally.unusable());
         let each: Vec<_> = tested
@@ -278,8 +270,7 @@ impl Sentences<'_> {
         })
     }
 
-    /// That the point, or another, failed in more ways than the answer has room for: `--regress any` and its like let all of
-    /// them count.
+    /// Returns a note if a point failed with more signatures than the answer shows.
     fn several_ways(&self, first_bad: usize) -> Option<String> {
         let one = self.counted(first_bad);
         let all = |point: usize| {
@@ -297,7 +288,7 @@ impl Sentences<'_> {
     }
 }
 
-/// An observation, as a replay shows it.
+/// Returns an observation as a line of a replay.
 pub(crate) fn line(observation: &PointObservation) -> String {
     let (what, seconds) = match observation.event {
         Event::Installed { seconds, .. } => ("ready", seconds),
@@ -313,7 +304,6 @@ pub(crate) fn line(observation: &PointObservation) -> String {
     format!("{:<28} {what:<8} {seconds:>6.1} s  {detail}", observation.label).trim_end().to_owned()
 }
 
-/// About what a search will still take, by what its runs and builds took so far.
 fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> String {
     let left = posterior.remaining(state);
     let mean = |of: &dyn Fn(&Event) -> Option<f64>| {
@@ -324,7 +314,7 @@ fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> Stri
         Event::Ran { seconds, .. } => Some(*seconds),
         _ => None,
     });
-    // To go back to a build takes no time to speak of, so each counts once.
+    // An installed build is activated quickly, so each build counts once.
     let mut known = BTreeSet::new();
     let mut install = 0.0;
     for observation in seen {
@@ -341,7 +331,7 @@ fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> Stri
     format!("about {}{of} left, {}", count(runs, "run"), how_long(seconds))
 }
 
-/// An observation with what is known after it; it is the last of those that were seen.
+/// Returns the line for a new observation and the current state.
 pub fn progress(
     state: &State,
     seen: &[PointObservation],
@@ -363,7 +353,6 @@ pub fn progress(
     text
 }
 
-/// The name of a point in a journal, as far as the journal has it.
 pub(crate) fn label_of(begun: &BisectHeader, seen: &[PointObservation], point: usize) -> String {
     let of = |o: &&PointObservation| match o.event {
         Event::Installed { build, .. }
@@ -382,9 +371,9 @@ pub(crate) fn label_of(begun: &BisectHeader, seen: &[PointObservation], point: u
 mod tests {
     use super::*;
 
-    /// What is seen from the good end is told in the order of time, in the words of what was looked for.
+    /// A search for a fix goes from new to old, but its sentences are in the order of time.
     #[test]
-    fn a_fix_has_words_of_its_own() {
+    fn sentences_of_a_fix_are_in_order_of_time() {
         let ends = ("new".to_owned(), "old".to_owned());
         let mut begun = BisectHeader::new("trial".to_owned(), "builds".to_owned(), ends, 10);
         let name = |point: usize| format!("b{point}");

@@ -3,7 +3,7 @@
 use judge::FailureIdentity;
 use regex::Regex;
 
-/// Returns the identity of a failure, or that the command said what is looked for.
+/// Returns the identity of a failure, or `match:` if its output contains the wanted text.
 pub(crate) fn signature(
     identity: FailureIdentity,
     errors: &str,
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wanted_text_is_a_failures_name() {
+    fn wanted_text_becomes_the_signature() {
         let wanted = Regex::new("invalid \\w+").unwrap();
         let named = |errors, output| {
             signature(FailureIdentity::of_exit(1, errors, output), errors, output, Some(&wanted))

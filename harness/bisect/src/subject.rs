@@ -1,4 +1,4 @@
-//! What is run at each point of an axis: a trial, or a command.
+//! The subject of a search, a trial or a command, which is run at each point of an axis.
 
 use std::{
     ffi::OsString,
@@ -21,26 +21,25 @@ use tempfile::NamedTempFile;
 
 use crate::{
     axis::Axis,
+    command_spec::CommandSpec,
+    error::{OptionError, SearchError},
     kind::AxisKind,
     packages,
-    run::{Ran, Refused, Shown},
+    run::{Refused, Run, RunResult},
     signature,
-    wanted::Wanted,
 };
 use engine::{
     CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, events::EngineEvent,
     own_program, run_trial, stop::in_one_line,
 };
 
-/// What is bisected.
 pub(crate) enum Subject<'a> {
     Trial { library: &'a CaseLibrary, case: &'a Case, trial: Trial, faults: Vec<Planted> },
-    Command(Wanted),
+    Command(CommandSpec),
 }
 
-/// A point that can be run.
 pub(crate) struct Ready<'a> {
-    /// Kept so that the build stays on disk while it is in use.
+    /// The build, which stays on disk while it is in use.
     build: Option<ObtainedBuild>,
     job: Work<'a>,
 }
@@ -58,17 +57,17 @@ enum Work<'a> {
         variables: Vec<(OsString, OsString)>,
         limits: Limits,
         text: Option<Regex>,
-        /// To which the emulated device adds a line for each process that uses it: a program that never does shows nothing.
+        /// File to which the device adds a line for each process that uses it.
         witness: Option<NamedTempFile>,
     },
 }
 
 impl Subject<'_> {
-    /// As the journal names it.
+    /// Returns the name for the journal.
     pub(crate) fn name(&self, axis: &Axis) -> String {
         match self {
             Subject::Trial { case, trial, faults, .. } => {
-                let faults = faults.iter().map(|planted| format!(" with {planted}"));
+                let faults = faults.iter().map(|fault| format!(" with {fault}"));
                 let ends = [axis.label(0), axis.label(axis.point_count() - 1)].join("..");
                 let along = match &axis.kind {
                     AxisKind::Parameter(name) => trial.with(name, &ends),
@@ -83,7 +82,7 @@ impl Subject<'_> {
         }
     }
 
-    /// The packages that the program of a case imports.
+    /// Returns the packages that the program of a case imports.
     pub(crate) fn imports(&self) -> Result<Vec<String>, Stop> {
         let Subject::Trial { library, case, trial, faults } = self else { return Ok(Vec::new()) };
         let lowered = lower(library, case, trial, faults)?;
@@ -96,16 +95,14 @@ impl Subject<'_> {
         })
     }
 
-    /// Whether a component can matter to what is run; all may, where that is not known.
     pub(crate) fn depends_on(&self, component: &str) -> bool {
         let Subject::Trial { case, .. } = self else { return true };
-        // The math libraries are a repository of their own since 2025-08; a case that needs none does not load them.
+        // The math libraries are a repository of their own since 2025-08. Cases without them do not load them.
         component != "rocm-libraries" || !case.needs.libraries.is_empty()
     }
 }
 
 impl<'a> Subject<'a> {
-    /// Obtains and activates a point.
     pub(crate) fn prepare(
         &self,
         axis: &Axis,
@@ -156,16 +153,14 @@ impl<'a> Subject<'a> {
         if matches!(axis.kind, AxisKind::Builds | AxisKind::Stacks)
             && let Err(stop) = stack(&options)
         {
-            let text = stop.to_string().trim_start_matches("error: ").to_owned();
             return Ok(Err(match stop.is_usage() {
-                true => Refused::Unusable(text),
-                false => Refused::Trouble(text),
+                true => Refused::Unusable(stop.reason()),
+                false => Refused::Trouble(stop.reason()),
             }));
         }
         self.ready(axis, &label, options, obtained).map(Ok)
     }
 
-    /// Activates what the options name.
     pub(crate) fn ready(
         &self,
         axis: &Axis,
@@ -220,12 +215,10 @@ fn lower(
         .map_err(|found| Stop::usage(library.show(&case.id, &found)))
 }
 
-/// The last lines of an output.
 #[derive(Default)]
 struct Tail(std::collections::VecDeque<String>);
 
 impl Tail {
-    /// Enough for what a program says at its end.
     const LINES: usize = 50;
 
     fn push(&mut self, line: &str) {
@@ -240,15 +233,13 @@ impl Tail {
     }
 }
 
-/// The command that runs a program in a stack and on the device.
 fn exec(
     program: Option<&Path>,
     stack: &Stack,
     options: &SessionOptions,
-    wanted: &Wanted,
-) -> Result<Vec<String>, Stop> {
-    let own = own_program::held()
-        .map_err(|e| Stop::no_verdict(format!("error: cannot find this program: {e}")))?;
+    wanted: &CommandSpec,
+) -> Result<Vec<String>, SearchError> {
+    let own = own_program::held().map_err(SearchError::OwnProgram)?;
     let mut words = vec![own.display().to_string(), "exec".to_owned()];
     words.push(format!("--rocm={}", stack.root.display()));
     words.extend(wanted.device.iter().cloned());
@@ -260,16 +251,15 @@ fn exec(
     Ok(words)
 }
 
-pub(crate) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
+pub(crate) fn no_axis(case: &Case, trial: &Trial, name: &str) -> OptionError {
     let names = trial.values.iter().map(|(axis, _)| &**axis);
     let help = match trial.values.is_empty() {
         true => "it has no matrix".to_owned(),
         false => engine::case_names::meant(name, names),
     };
-    Stop::usage(format!("error: {} has no axis `{name}`; {help}", case.id))
+    OptionError::UnknownAxis(case.id.clone(), name.to_owned(), help)
 }
 
-/// The stack of a point, fetched where it is not there yet.
 fn stack(options: &SessionOptions) -> Result<Stack, Stop> {
     options.stack()
 }
@@ -278,7 +268,7 @@ fn command<'a>(
     axis: &Axis,
     label: &str,
     options: SessionOptions,
-    wanted: &Wanted,
+    wanted: &CommandSpec,
 ) -> Result<Work<'a>, Stop> {
     let mut command = wanted.words.clone();
     let mut variables: Vec<(OsString, OsString)> =
@@ -295,7 +285,7 @@ fn command<'a>(
             }
             if axis.kind.is_venv() {
                 let venv = std::path::absolute(label)
-                    .map_err(|e| Stop::usage(format!("error: `{label}` is not a folder: {e}")))?;
+                    .map_err(|error| OptionError::NotFolder(label.to_owned(), error))?;
                 let mut path = venv.join("bin").into_os_string();
                 path.push(":");
                 path.push(std::env::var_os("PATH").unwrap_or_default());
@@ -305,8 +295,7 @@ fn command<'a>(
             }
             command = exec(wanted.program.as_deref(), &stack, &options, wanted)?;
             if matches!(options.device, DeviceChoice::Emulated(_)) {
-                let file = NamedTempFile::new()
-                    .map_err(|e| Stop::no_verdict(format!("error: no temporary file: {e}")))?;
+                let file = NamedTempFile::new().map_err(SearchError::NoTemporaryFile)?;
                 variables.push((WITNESS_VARIABLE.into(), file.path().into()));
                 witness = Some(file);
             }
@@ -316,20 +305,20 @@ fn command<'a>(
         variables.push(("ROCREPRO_LIBRARIES".into(), libraries));
         variables.push(("ROCM_PATH".into(), stack.root.into()));
     }
-    // A command is not a worker: it may be silent as long as it likes.
+    // Commands have no limit of silence, because they are not workers.
     let limits = Limits { quiet: std::time::Duration::MAX, ..options.limits };
     Ok(Work::Command { command, variables, limits, text: wanted.text.clone(), witness })
 }
 
 impl Ready<'_> {
-    /// What identifies the build beside its name: the sums of its archives; empty where it came in none.
+    /// Returns the digests of the build's archives; empty for a build without archives.
     pub(crate) fn sha256(&self) -> String {
         let archives = self.build.iter().flat_map(|build| &build.sha256);
         archives.map(|(_, sha256)| sha256.as_str()).collect::<Vec<_>>().join(",")
     }
 
-    /// Runs once. None where it was interrupted.
-    pub(crate) fn run(&self, number: u32, cancel: &Cancel) -> Option<Ran> {
+    /// Runs the point once. Returns none if the run was cancelled.
+    pub(crate) fn run(&self, number: u32, cancel: &Cancel) -> Option<Run> {
         match &self.job {
             Work::Trial { session, case, trial, lowered, faults } => {
                 let faults = faults.iter().map(|p| p.of_run(number.into())).collect();
@@ -337,17 +326,16 @@ impl Ready<'_> {
                 run_trial(session, &job, cancel).map(of_record)
             }
             Work::Command { command, variables, limits, text, witness } => {
-                // Of the run before.
                 let forget = |file: &NamedTempFile| file.as_file().set_len(0);
                 if let Some(Err(error)) = witness.as_ref().map(forget) {
                     let why = format!("cannot empty a temporary file: {error}");
-                    return Some(Ran { shown: Shown::Trouble, why, time: 0.0, record: None });
+                    return Some(Run { shown: RunResult::Trouble, why, time: 0.0, record: None });
                 }
                 let mut ran = of_command(command, variables, limits, text.as_ref(), cancel)?;
-                let judged = matches!(ran.shown, Shown::Passed | Shown::Failed { .. });
+                let judged = matches!(ran.shown, RunResult::Passed | RunResult::Failed { .. });
                 let stray = witness.as_ref().filter(|_| judged).and_then(|file| stray(file.path()));
                 if let Some(why) = stray {
-                    ran.shown = Shown::Untestable;
+                    ran.shown = RunResult::Untestable;
                     ran.why = format!("{why} ({})", ran.why);
                 }
                 Some(ran)
@@ -356,7 +344,7 @@ impl Ready<'_> {
     }
 }
 
-/// Returns why a program that wrote these statements of the device shows nothing; none where its work reached the device.
+/// Returns the reason why a program's run is inconclusive, from the lines that the device wrote.
 fn stray(file: &Path) -> Option<String> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let read = text.lines().filter_map(|line| serde_json::from_str::<Witness>(line).ok());
@@ -374,23 +362,22 @@ fn stray(file: &Path) -> Option<String> {
     })
 }
 
-fn of_record(record: Record) -> Ran {
+fn of_record(record: Record) -> Run {
     let outcome = &record.outcome;
     let shown = match outcome.kind {
-        Outcome::Pass => Shown::Passed,
-        Outcome::NoVerdict if outcome.signature == "no-verdict:disk" => Shown::Trouble,
-        Outcome::Skip | Outcome::NoVerdict => Shown::Untestable,
-        kind => Shown::Failed {
+        Outcome::Pass => RunResult::Passed,
+        Outcome::NoVerdict if outcome.signature == "no-verdict:disk" => RunResult::Trouble,
+        Outcome::Skip | Outcome::NoVerdict => RunResult::Untestable,
+        kind => RunResult::Failed {
             signature: outcome.signature.clone(),
             kind,
             started: record.device.proven,
         },
     };
     let time = judge::body_ns(&record.phases) as f64 / 1e9;
-    Ran { shown, why: outcome.summary.clone(), time, record: Some(record) }
+    Run { shown, why: outcome.summary.clone(), time, record: Some(record) }
 }
 
-/// The phase of a command, which names none.
 const PROGRAM: &str = "program";
 
 fn of_command(
@@ -399,7 +386,7 @@ fn of_command(
     limits: &Limits,
     wanted: Option<&Regex>,
     cancel: &Cancel,
-) -> Option<Ran> {
+) -> Option<Run> {
     let (program, arguments) = words.split_first()?;
     let mut command = Command::new(PathBuf::from(program));
     command.args(arguments).envs(variables.iter().map(|(k, v)| (k, v)));
@@ -413,16 +400,16 @@ fn of_command(
     let last = judge::last_words(&tail).or_else(|| judge::last_words(&output)).unwrap_or_default();
     let failed = |kind, identity: FailureIdentity| {
         let signature = signature::signature(identity, &tail, &output, wanted);
-        // With a text to look for, what does not say it is another failure.
+        // With `--match`, a failure without the text does not count.
         let kind =
             if wanted.is_some() && !signature.starts_with("match:") { Outcome::Skip } else { kind };
-        Shown::Failed { signature, kind, started: true }
+        RunResult::Failed { signature, kind, started: true }
     };
     let (shown, why) = match &seen.ended {
-        Ended::Exited(0) => (Shown::Passed, "exit code 0".to_owned()),
-        Ended::Exited(125) => (Shown::Untestable, "exit code 125".to_owned()),
+        Ended::Exited(0) => (RunResult::Passed, "exit code 0".to_owned()),
+        Ended::Exited(125) => (RunResult::Untestable, "exit code 125".to_owned()),
         Ended::Exited(code @ (126 | 127)) => {
-            (Shown::Untestable, format!("the command cannot be started: exit code {code}"))
+            (RunResult::Untestable, format!("the command cannot be started: exit code {code}"))
         }
         Ended::Exited(code) => {
             let identity = FailureIdentity::of_exit(*code, &tail, &output);
@@ -437,9 +424,11 @@ fn of_command(
             let identity = FailureIdentity::Named(format!("hang:{PROGRAM}"));
             (failed(Outcome::Hang, identity), "out of time".to_owned())
         }
-        Ended::SpawnFailed(error) => (Shown::Trouble, format!("cannot start `{program}`: {error}")),
-        other => (Shown::Trouble, format!("{other:?}")),
+        Ended::SpawnFailed(error) => {
+            (RunResult::Trouble, format!("cannot start `{program}`: {error}"))
+        }
+        other => (RunResult::Trouble, format!("{other:?}")),
     };
     let why = if last.is_empty() { why } else { format!("{why}: {}", last.trim()) };
-    Some(Ran { shown, why, time: begun.elapsed().as_secs_f64(), record: None })
+    Some(Run { shown, why, time: begun.elapsed().as_secs_f64(), record: None })
 }

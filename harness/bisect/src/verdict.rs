@@ -1,4 +1,4 @@
-//! Which runs show the failure that is looked for.
+//! Decides which runs show the failure that the search looks for.
 
 use ::search::bisect::{Event, Seen};
 use judge::{Kind, may_be_same};
@@ -6,30 +6,28 @@ use judge::{Kind, may_be_same};
 use crate::{
     observation::PointObservation,
     options::FailureFilter,
-    run::{Ran, Shown},
+    run::{Run, RunResult},
 };
 
-/// The signature of a run that is too slow.
 const SLOW: &str = "slow";
 
-/// What a run means for the search.
-pub(crate) enum Sees {
+/// The meaning of a run for the search.
+pub(crate) enum Classification {
     Run(Seen),
     /// The build cannot be tested.
     Nothing,
 }
 
-/// Tells the failure that is looked for from others.
 pub(crate) struct Verdicts {
     regress: FailureFilter,
-    /// The signature of the bad end's first failure.
+    /// Signature of the wanted failure.
     reference: Option<String>,
-    /// Seconds above which a run is slow.
+    /// Time above which a run is slow, in seconds.
     threshold: Option<f64>,
 }
 
 impl Verdicts {
-    /// `followed` is the signature of a failure that another search found already.
+    /// `followed` is the signature that an earlier search found.
     pub(crate) fn new(
         regress: FailureFilter,
         threshold: Option<f64>,
@@ -47,12 +45,12 @@ impl Verdicts {
         self.threshold = Some(seconds);
     }
 
-    /// The signature that is followed; empty before the bad end has failed.
+    /// Returns the wanted signature; empty before the bad end has failed.
     pub(crate) fn signature(&self) -> &str {
         self.reference.as_deref().unwrap_or_default()
     }
 
-    /// The first failure of the bad end is the one to look for.
+    /// Takes the first failure of the bad end as the wanted one.
     pub(crate) fn learn(&mut self, observation: &PointObservation, bad_end: usize) {
         if let Event::Ran { build, seen: Seen::Bad, .. } = observation.event
             && build == bad_end
@@ -62,26 +60,25 @@ impl Verdicts {
         }
     }
 
-    pub(crate) fn see(&self, ran: &Ran, bad_end: bool) -> Sees {
+    pub(crate) fn see(&self, ran: &Run, bad_end: bool) -> Classification {
         match &ran.shown {
-            Shown::Passed if self.regress == FailureFilter::Perf => {
+            RunResult::Passed if self.regress == FailureFilter::Perf => {
                 let slow = self.threshold.is_some_and(|limit| ran.time > limit);
-                Sees::Run(if slow { Seen::Bad } else { Seen::Good })
+                Classification::Run(if slow { Seen::Bad } else { Seen::Good })
             }
-            Shown::Passed => Sees::Run(Seen::Good),
-            Shown::Failed { signature, kind, started } => {
-                // Before the bad end has failed only the good one is run besides, to see whether they are exchanged.
+            RunResult::Passed => Classification::Run(Seen::Good),
+            RunResult::Failed { signature, kind, started } => {
+                // The good end runs before a failure of the bad one only to see whether the ends are swapped.
                 let first = self.reference.is_none() && (bad_end || *started);
-                // A command whose exit status is all that is known of its failure is the user's own answer, as for git bisect.
+                // If only the exit status is known it is the user's own answer, as for git bisect.
                 let same = first
                     || self.reference.as_ref().is_some_and(|wanted| may_be_same(wanted, signature));
-                // A build whose runtime does not find its device is broken in a way of its own, unless that is what is
-                // looked for.
+                // A build whose runtime finds no device cannot be tested, unless this is the wanted failure.
                 if !started && !same {
-                    return Sees::Nothing;
+                    return Classification::Nothing;
                 }
                 let counts = match self.regress {
-                    // A failure that does not say what --match asks for.
+                    // A failure whose output does not match `--match`.
                     _ if *kind == Kind::Skip => false,
                     FailureFilter::Signature => same,
                     FailureFilter::Any => true,
@@ -97,9 +94,9 @@ impl Verdicts {
                     }
                     FailureFilter::Perf => false,
                 };
-                Sees::Run(if counts { Seen::Bad } else { Seen::Other })
+                Classification::Run(if counts { Seen::Bad } else { Seen::Other })
             }
-            Shown::Untestable | Shown::Trouble => Sees::Nothing,
+            RunResult::Untestable | RunResult::Trouble => Classification::Nothing,
         }
     }
 }
@@ -108,13 +105,13 @@ impl Verdicts {
 mod tests {
     use super::*;
 
-    fn ran(signature: &str, kind: Kind, started: bool) -> Ran {
-        let shown = Shown::Failed { signature: signature.to_owned(), kind, started };
-        Ran { shown, why: String::new(), time: 0.0, record: None }
+    fn ran(signature: &str, kind: Kind, started: bool) -> Run {
+        let shown = RunResult::Failed { signature: signature.to_owned(), kind, started };
+        Run { shown, why: String::new(), time: 0.0, record: None }
     }
 
     #[track_caller]
-    fn check(regress: FailureFilter, run: Ran, expected: Option<Seen>) {
+    fn check(regress: FailureFilter, run: Run, expected: Option<Seen>) {
         let mut verdicts = Verdicts::new(regress, None, None);
         let event = Event::Ran { build: 3, seen: Seen::Bad, seconds: 0.0 };
         let signature = "crash:hipMalloc".to_owned();
@@ -129,14 +126,14 @@ mod tests {
             3,
         );
         let got = match verdicts.see(&run, false) {
-            Sees::Run(seen) => Some(seen),
-            Sees::Nothing => None,
+            Classification::Run(seen) => Some(seen),
+            Classification::Nothing => None,
         };
         assert_eq!(got, expected);
     }
 
     #[test]
-    fn failures_are_told_apart() {
+    fn distinguishes_failures() {
         use FailureFilter::*;
         check(Signature, ran("crash:hipMalloc", Kind::Crash, true), Some(Seen::Bad));
         check(Signature, ran("crash:hipFree", Kind::Crash, true), Some(Seen::Other));
@@ -148,21 +145,23 @@ mod tests {
         check(Wrong, ran("wrong-data:a:zero", Kind::WrongData, true), Some(Seen::Bad));
     }
 
-    /// The good end is asked when the bad one only passes: what it shows then is no other failure, for there is none yet.
+    /// A failure of the good end counts even if the bad end always passed.
     #[test]
-    fn a_failure_of_the_good_end_counts_before_any_of_the_bad_one() {
+    fn first_failure_of_the_good_end_counts() {
         let verdicts = Verdicts::new(FailureFilter::Signature, None, None);
         let failed = |started| verdicts.see(&ran("crash:hipInit", Kind::Crash, started), false);
-        assert!(matches!(failed(true), Sees::Run(Seen::Bad)));
-        assert!(matches!(failed(false), Sees::Nothing));
+        assert!(matches!(failed(true), Classification::Run(Seen::Bad)));
+        assert!(matches!(failed(false), Classification::Nothing));
     }
 
     #[test]
     fn slow_runs_are_above_the_threshold() {
         let verdicts = Verdicts::new(FailureFilter::Perf, Some(2.0), None);
         for (time, expected) in [(1.0, Seen::Good), (3.0, Seen::Bad)] {
-            let run = Ran { shown: Shown::Passed, why: String::new(), time, record: None };
-            assert!(matches!(verdicts.see(&run, false), Sees::Run(seen) if seen == expected));
+            let run = Run { shown: RunResult::Passed, why: String::new(), time, record: None };
+            assert!(
+                matches!(verdicts.see(&run, false), Classification::Run(seen) if seen == expected)
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the search's wishes are carried out: builds obtained, runs made, each written down before it counts.
+//! Carries out the actions of the search, and writes each observation to the journal before it counts.
 
 use std::{path::Path, time::Instant};
 
@@ -8,24 +8,23 @@ use supervise::{Cancel, Journal};
 use crate::{
     answer,
     axis::Axis,
+    error::SearchError,
     events::{BisectEvent, Reporter},
-    interruption::interrupted,
     journal::{self, Entry},
     observation::PointObservation,
     prefetch::NextBuild,
-    run::{Ran, Refused, Shown},
+    run::{Refused, Run, RunResult},
     subject::{Ready, Subject},
-    verdict::{Sees, Verdicts},
+    verdict::{Classification, Verdicts},
 };
 use engine::{SessionOptions, Stop, stop::chain};
 
-/// Attempts at a run that gives no verdict, until the build counts as one that cannot be tested.
+/// Number of attempts at a run without a verdict.
 const ATTEMPTS: u32 = 3;
 
-/// Runs of each end by which `--regress perf` finds what is slow.
+/// Number of runs of each end that `--regress perf` measures.
 const MEASURED: u32 = 5;
 
-/// One search under way.
 pub(crate) struct Workbench<'a> {
     pub(crate) subject: &'a Subject<'a>,
     pub(crate) axis: &'a Axis,
@@ -42,7 +41,6 @@ pub(crate) struct Workbench<'a> {
 }
 
 impl Workbench<'_> {
-    /// Writes an observation down, then takes it into account, then shows it.
     pub(crate) fn observe(
         &mut self,
         state: &mut State,
@@ -61,19 +59,19 @@ impl Workbench<'_> {
         Ok(())
     }
 
-    /// Keeps the last build that passed and the first that failed from being evicted for others.
-    pub(crate) fn pin(&self, state: &State) -> Result<(), Stop> {
+    /// Protects the last build that passed and the first that failed from eviction.
+    pub(crate) fn pin(&self, state: &State) -> Result<(), SearchError> {
         let usable = || state.tallies().filter(|(_, tally)| !tally.unusable());
         let good = usable().filter(|(_, tally)| tally.good > 0 && tally.bad == 0).last();
         let bad = usable().find(|(_, tally)| tally.bad > 0);
         let pair = [good, bad].into_iter().flatten();
         let builds: Vec<_> = pair.filter_map(|(point, _)| self.axis.build(point)).collect();
-        self.store.pin(&builds).map_err(|e| interrupted(&format!("error: {}", chain(&e))))
+        self.store.pin(&builds).map_err(|e| SearchError::Interrupted(chain(&e)))
     }
 
     fn prepare(&mut self, point: usize) -> Result<Result<(), String>, Stop> {
         self.ready = None;
-        // What was fetched ahead is waited for if it is this build, and called off if it is another.
+        // Taking the fetch cancels it if it is of another build.
         let _ahead = self.ahead.take(self.axis, point);
         match self.subject.prepare(
             self.axis,
@@ -87,22 +85,19 @@ impl Workbench<'_> {
                 Ok(Ok(()))
             }
             Err(Refused::Unusable(why)) => Ok(Err(why)),
-            Err(Refused::Trouble(why)) => Err(interrupted(&format!("error: {why}"))),
+            Err(Refused::Trouble(why)) => Err(SearchError::Interrupted(why).into()),
         }
     }
 
-    /// What was seen of a build is not mixed with what another of the same name shows.
-    fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), Stop> {
+    /// Rejects a build that was republished since it was observed.
+    fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), SearchError> {
         let label = self.axis.label(point);
         let now = ready.sha256();
         let known = |o: &&PointObservation| o.label == label && !o.sha256.is_empty();
         match self.observations.iter().find(known) {
             Some(before) if !now.is_empty() && before.sha256 != now => {
-                Err(Stop::no_verdict(format!(
-                    "error: {label} was built again: its sha256 is {now}, and was {} when this bisect ran it; results of the two \
-                     must not be mixed, so begin anew in another folder (--out)",
-                    before.sha256
-                )))
+                let before = before.sha256.clone();
+                Err(SearchError::Republished { build: label, now, before })
             }
             _ => Ok(()),
         }
@@ -134,7 +129,7 @@ impl Workbench<'_> {
             why,
             sha256: String::new(),
         };
-        // After a resume nothing is active yet.
+        // After a resume no point is prepared.
         if self.ready.as_ref().is_none_or(|(active, _)| *active != point)
             && let Err(why) = self.prepare(point)?
         {
@@ -143,37 +138,36 @@ impl Workbench<'_> {
         let ran = self.attempt(state.runs())?;
         let seconds = begun.elapsed().as_secs_f64();
         let signature = match &ran.shown {
-            Shown::Failed { signature, .. } => signature.clone(),
+            RunResult::Failed { signature, .. } => signature.clone(),
             _ => String::new(),
         };
         let observation = match self.verdicts.see(&ran, point == state.setup().bad()) {
-            Sees::Run(seen) => PointObservation {
+            Classification::Run(seen) => PointObservation {
                 event: Event::Ran { build: point, seen, seconds },
                 label: label.clone(),
                 signature,
                 why: ran.why,
                 sha256: String::new(),
             },
-            Sees::Nothing => unusable(seconds, ran.why),
+            Classification::Nothing => unusable(seconds, ran.why),
         };
         self.verdicts.learn(&observation, state.setup().bad());
         self.observe(state, observation)
     }
 
-    /// Runs the active point until there is a verdict.
-    fn attempt(&mut self, number: u32) -> Result<Ran, Stop> {
+    fn attempt(&mut self, number: u32) -> Result<Run, SearchError> {
         let Some((point, ready)) = &self.ready else { unreachable!("a point was prepared") };
         let label = self.axis.label(*point);
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let Some(ran) = ready.run(number, &self.cancel) else {
-                return Err(interrupted("interrupted"));
+                return Err(SearchError::Interrupted("interrupted".to_owned()));
             };
             if let Some(record) = &ran.record {
                 answer::keep_record(self.folder, &label, record)?;
             }
-            if matches!(ran.shown, Shown::Trouble) {
-                return Err(interrupted(&format!("error: {}", ran.why)));
+            if matches!(ran.shown, RunResult::Trouble) {
+                return Err(SearchError::Interrupted(ran.why));
             }
             let no_verdict = ran
                 .record
@@ -187,22 +181,18 @@ impl Workbench<'_> {
         Ok(last.unwrap_or_else(|| unreachable!("at least one attempt was made")))
     }
 
-    /// Finds the time that tells slow from fast.
+    /// Sets the time that separates slow from fast runs.
     pub(crate) fn measure(&mut self) -> Result<(), Stop> {
         let mut medians = Vec::new();
         for point in [0, self.axis.point_count() - 1] {
             if let Err(why) = self.prepare(point)? {
-                return Err(Stop::no_verdict(format!("error: {}: {why}", self.axis.label(point))));
+                return Err(SearchError::Untestable(self.axis.label(point), why).into());
             }
             let mut times = Vec::new();
             for number in 0..MEASURED {
                 let ran = self.attempt(number)?;
-                if !matches!(ran.shown, Shown::Passed) {
-                    return Err(Stop::no_verdict(format!(
-                        "error: {} does not pass, so its time says nothing: {}",
-                        self.axis.label(point),
-                        ran.why
-                    )));
+                if !matches!(ran.shown, RunResult::Passed) {
+                    return Err(SearchError::NotPassing(self.axis.label(point), ran.why).into());
                 }
                 times.push(ran.time);
             }
@@ -221,10 +211,10 @@ impl Workbench<'_> {
     }
 }
 
-/// How much later a process may begin on a busy machine, in seconds.
+/// Delay of a process start on a busy machine, in seconds.
 const START: f64 = 0.05;
 
-/// The time that tells one from the other: as many times the one as the other is of it, but for what a busy machine adds.
+/// Returns the geometric mean of two times, each including the delay of a start.
 fn between(one: f64, other: f64) -> f64 {
     ((one + START) * (other + START)).sqrt() - START
 }
@@ -234,7 +224,7 @@ mod tests {
     use super::between;
 
     #[test]
-    fn a_late_start_is_not_slow() {
+    fn threshold_tolerates_late_starts() {
         let check = |one: f64, other: f64, least: f64, most: f64| {
             let time = between(one, other);
             assert!((least..most).contains(&time), "{one} and {other}: {time}");

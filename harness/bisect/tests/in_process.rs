@@ -1,5 +1,5 @@
-//! A bisect, a run with a known failure and a health check, driven without a process of their own: a runner with a script takes
-//! the place of the workers, and the path of the worker leads nowhere.
+//! A bisect, a run with an expected failure and a health check without child processes: a scripted runner replaces the
+//! workers.
 
 use std::{fmt, path::Path, sync::Mutex, time::Duration};
 
@@ -7,7 +7,7 @@ use bisect::{BisectOptions, Bisection, FailureFilter};
 use device::Arch;
 use engine::{
     Cancel, CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Slot, TrialRunner,
-    batch::{Batch, Patience, run_batch},
+    batch::{Batch, RunLimits, run_batch},
     lower_all, record, select,
 };
 use judge::{End, Kind, Location, Observation, Outcome, VerdictKind};
@@ -34,10 +34,10 @@ known:
   - {rocm: \"*\", on: {bytes: 2}, signature: \"wrong-data:dst:zero\", about: \"A test expects it.\"}
 ";
 
-/// Decides by the id of a trial how it fails.
+/// Returns the failure of a trial, by its id.
 type Script = dyn Fn(&str) -> Option<(Kind, &'static str)> + Send + Sync;
 
-/// Executes nothing. The trials fail as the script says.
+/// A runner without processes. Trials fail as the script says.
 struct Scripted {
     script: Box<Script>,
     ran: Mutex<Vec<String>>,
@@ -95,7 +95,6 @@ impl TrialRunner for Scripted {
     }
 }
 
-/// Returns options of a session on a stack in this folder that no process could use.
 fn options(folder: &Path, device: DeviceChoice, runner: &Arc<Scripted>) -> SessionOptions {
     let stack = folder.join("stack");
     for entry in Fake::new("7.2.4").entries() {
@@ -121,7 +120,6 @@ fn options(folder: &Path, device: DeviceChoice, runner: &Arc<Scripted>) -> Sessi
     }
 }
 
-/// Runs every trial of the case once.
 fn run_all(options: SessionOptions) -> Batch {
     let library = CaseLibrary::of_text("copies/whole", CASE).unwrap();
     let selected = select(&library, &[]).unwrap();
@@ -136,11 +134,11 @@ fn run_all(options: SessionOptions) -> Batch {
     let jobs: Vec<_> = (0..).zip(jobs).collect();
     let session = Session::open(options).unwrap_or_else(|error| panic!("{error}"));
     let cancel = Cancel::new().unwrap();
-    run_batch(&session, &jobs, &Patience::default(), &[], None, &cancel, |_| ())
+    run_batch(&session, &jobs, &RunLimits::default(), &[], None, &cancel, |_| ())
 }
 
 #[test]
-fn expects_a_known_failure_and_no_other() {
+fn expects_only_the_listed_failure() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Scripted::new(|id| match id {
         "copies/whole[bytes=1]" => None,
@@ -153,7 +151,7 @@ fn expects_a_known_failure_and_no_other() {
 }
 
 #[test]
-fn nothing_runs_on_a_gpu_that_fails_the_health_check() {
+fn failed_health_check_stops_the_batch() {
     let folder = tempfile::tempdir().unwrap();
     let broken = Mutex::new(false);
     let runner = Scripted::new(move |id| {

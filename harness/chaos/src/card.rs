@@ -387,7 +387,7 @@ fn blame(record: &Value, fate: &PlannedTrial, name: &str, mends: bool) -> Option
         "pass" => after.is_empty(),
         // The trial did not end, so there was no health check.
         _ if lost => after.is_empty(),
-        _ if fate.is_not_looked_after() => after.starts_with("not known: the run was ended"),
+        _ if fate.is_not_looked_after() => after.starts_with("unknown: the run was interrupted"),
         _ if !fate.breaks => after == "it worked: the health check passed",
         _ if mends && !fate.stays() => {
             after.starts_with("it did not work: the health check passed only after `sh -c ")

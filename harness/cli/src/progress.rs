@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use engine::lacks::mb;
+use engine::missing_libraries::mb;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::how_long;
 use stacks::FetchEvent;

@@ -1,9 +1,9 @@
-//! What somebody already knows of the trials of a run, in the files of deqp-runner: what fails, what fails now and then, what is
-//! not run. The forms: <https://gitlab.freedesktop.org/mesa/deqp-runner/-/blob/main/README.md>.
+//! Baselines: expected failures, flaky trials and trials to skip, in the formats of
+//! [deqp-runner](https://gitlab.freedesktop.org/mesa/deqp-runner/-/blob/main/README.md).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -12,15 +12,54 @@ use plan::VersionRange;
 use regex::Regex;
 use report::{Record, count};
 
-use crate::{CaseLibrary, Selected, Stop, case_names, select};
+use thiserror::Error;
 
-/// How a trial failed, in the words of deqp-runner.
+use crate::{
+    CaseLibrary, FailedOperation, FailureClass, Selected, Stop, case_names, diagnostics, select,
+};
+
+/// A mistake in the files of a baseline.
+#[derive(Debug, Error)]
+enum BaselineError {
+    #[error("cannot read `{0}`: {1}")]
+    Unreadable(String, io::Error),
+    /// The line is invalid, from a column on.
+    #[error("{0}:{1}: {2}")]
+    Line(Place, usize, String),
+    /// Another line names the same trial.
+    #[error("{0}:1: `{1}` is in {2} already")]
+    Repeated(Place, String, String),
+    /// A line of a skip file matches no trial.
+    #[error("{0}")]
+    UnusedSkip(String),
+    #[error("nothing was run, because lines of `--skips` name no trial")]
+    UnusedSkips,
+    #[error("every trial is left out by `--skips`")]
+    NothingLeft,
+}
+
+impl FailedOperation for BaselineError {
+    fn class(&self) -> FailureClass {
+        match self {
+            Self::NothingLeft => FailureClass::Nothing,
+            _ => FailureClass::Usage,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnusedSkips => Some("correct or remove these lines".to_owned()),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Fail,
     Crash,
     Timeout,
-    /// In one way or another, and sometimes not.
+    /// Fails in several ways, or only sometimes.
     Flake,
 }
 
@@ -32,7 +71,7 @@ impl Status {
         ("Flake", Status::Flake),
     ];
 
-    /// None of what is no failure.
+    /// Returns the status of a failure.
     fn of(kind: Kind) -> Option<Status> {
         match kind {
             Kind::Pass | Kind::Skip | Kind::NoVerdict => None,
@@ -53,7 +92,6 @@ impl Status {
     }
 }
 
-/// A line of a file.
 #[derive(Debug)]
 struct Place {
     file: String,
@@ -66,53 +104,50 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// A line that names trials.
 #[derive(Debug)]
 struct Names {
     regex: Regex,
-    /// A trial of that very name, whose `[` the expression takes for something else.
+    /// The trial with exactly this id, in which `[` is not special.
     trial: Option<String>,
     place: Place,
 }
 
 impl Names {
-    /// Whether it names a trial.
     fn names(&self, id: &str) -> bool {
         self.trial.as_deref() == Some(id) || self.regex.is_match(id)
     }
 }
 
-/// The files that describe known results of trials, in the formats of deqp-runner.
+/// The files of a baseline, in the formats of deqp-runner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BaselineFiles {
-    /// Files with a line `TRIAL,STATUS` for each trial that is expected to fail.
+    /// Files with a line `TRIAL,STATUS` for each expected failure.
     pub fails: Vec<PathBuf>,
-    /// Files with a regular expression on each line, which names trials whose failures are expected.
+    /// Files with one regular expression per line. Failures of matching trials are expected.
     pub flakes: Vec<PathBuf>,
-    /// Files with a regular expression on each line, which names trials to leave out.
+    /// Files with one regular expression per line. Matching trials are left out.
     pub skips: Vec<PathBuf>,
 }
 
-/// What is known of the trials of a run.
+/// The expected results of a run's trials.
 #[derive(Debug, Default)]
 pub struct Baseline {
     fails: BTreeMap<String, (Status, Place)>,
     flakes: Vec<Names>,
     skips: Vec<Names>,
-    /// All files as they were read, for who compares two runs.
+    /// Text of all files, for comparing two runs.
     pub text: String,
-    /// Lines that name no trial of the library, in words. A skip is none of them: what it was to keep from running would run.
+    /// Warnings about lines that match no trial. In a skip file such a line is an error.
     pub idle: Vec<String>,
 }
 
-/// Lines without a trial that are told one by one.
-const TOLD: usize = 10;
+const MAX_LISTED: usize = 10;
 
 impl Baseline {
-    /// Reads the files that are named, about the trials of this library.
+    /// Reads the files.
     ///
     /// # Errors
-    /// All mistakes, each with file, line and column.
+    /// Returns all mistakes, each with file, line and column.
     pub fn read(files: &BaselineFiles, library: &CaseLibrary) -> Result<Baseline, Stop> {
         let (mut baseline, mut problems) = (Baseline::default(), Vec::new());
         if [&files.fails, &files.flakes, &files.skips].iter().all(|files| files.is_empty()) {
@@ -129,12 +164,14 @@ impl Baseline {
                             idle.push((place.to_string(), name.to_owned()));
                         }
                         match baseline.fails.get(name) {
-                            Some((_, first)) => problems
-                                .push(format!("error: {place}:1: `{name}` is in {first} already")),
+                            Some((_, first)) => {
+                                let (name, first) = (name.to_owned(), first.to_string());
+                                problems.push(BaselineError::Repeated(place, name, first));
+                            }
                             None => _ = baseline.fails.insert(name.to_owned(), (status, place)),
                         }
                     }
-                    Err((column, why)) => problems.push(format!("error: {place}:{column}: {why}")),
+                    Err((column, why)) => problems.push(BaselineError::Line(place, column, why)),
                 }
             }
         }
@@ -145,43 +182,37 @@ impl Baseline {
         };
         baseline.flakes = baseline.expressions(&files.flakes, &ids, &mut problems);
         named(&baseline.flakes, &mut idle);
-        baseline.idle = without_a_trial("warning", &idle, &ids);
+        let warnings = without_a_trial(&idle, &ids).into_iter();
+        baseline.idle = warnings.map(|text| format!("warning: {text}")).collect();
         let mut idle = Vec::new();
         baseline.skips = baseline.expressions(&files.skips, &ids, &mut problems);
         named(&baseline.skips, &mut idle);
-        let idle = without_a_trial("error", &idle, &ids);
         if !idle.is_empty() {
-            problems.extend(idle);
-            problems.push(
-                "error: nothing was run, because lines of `--skips` name no trial: mend or remove these lines"
-                    .to_owned(),
-            );
+            problems
+                .extend(without_a_trial(&idle, &ids).into_iter().map(BaselineError::UnusedSkip));
+            problems.push(BaselineError::UnusedSkips);
         }
-        if problems.is_empty() { Ok(baseline) } else { Err(Stop::usage(problems.join("\n"))) }
+        Stop::unless_empty(problems).map(|()| baseline)
     }
 
-    /// Lines that are regular expressions, or the very names of trials.
     fn expressions(
         &mut self,
         paths: &[PathBuf],
         ids: &BTreeSet<String>,
-        problems: &mut Vec<String>,
+        problems: &mut Vec<BaselineError>,
     ) -> Vec<Names> {
         let mut all = Vec::new();
         for path in paths {
             for (place, line) in self.lines(path, problems) {
                 let trial = ids.contains(&line).then(|| line.clone());
-                // Values of an axis may make a name no expression: `[n=9-1]`.
+                // An id need not be a valid expression, for example `[n=9-1]`.
                 let alone = trial.as_ref().map(|trial| Regex::new(&regex::escape(trial)));
                 match Regex::new(&line).or_else(|error| alone.unwrap_or(Err(error))) {
                     Ok(regex) => all.push(Names { regex, trial, place }),
                     Err(error) => {
-                        let why = error.to_string();
-                        let why =
-                            why.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                        problems.push(format!(
-                            "error: {place}:1: `{line}` is not a regular expression: {why}"
-                        ));
+                        let why = diagnostics::regex_error(&error);
+                        let why = format!("`{line}` is not a regular expression: {why}");
+                        problems.push(BaselineError::Line(place, 1, why));
                     }
                 }
             }
@@ -189,17 +220,16 @@ impl Baseline {
         all
     }
 
-    /// The lines of a file that say something.
-    fn lines(&mut self, path: &Path, problems: &mut Vec<String>) -> Vec<(Place, String)> {
+    fn lines(&mut self, path: &Path, problems: &mut Vec<BaselineError>) -> Vec<(Place, String)> {
         let file = path.display().to_string();
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) => {
-                problems.push(format!("error: cannot read `{file}`: {error}"));
+                problems.push(BaselineError::Unreadable(file, error));
                 return Vec::new();
             }
         };
-        // Editors put a mark of the byte order in front, which is no part of the first name.
+        // Editors may write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let lines = (1..).zip(text.lines()).map(|(line, text)| (line, text.trim()));
         let lines = lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#'));
@@ -209,10 +239,10 @@ impl Baseline {
         lines
     }
 
-    /// Takes out what is not to be run, and says how much that is.
+    /// Removes skipped trials, and returns a note with their number.
     ///
     /// # Errors
-    /// Nothing is left.
+    /// Returns an error if no trial is left.
     pub fn without_skips(&self, selected: &mut Vec<Selected<'_>>) -> Result<Option<String>, Stop> {
         if self.skips.is_empty() {
             return Ok(None);
@@ -224,12 +254,12 @@ impl Baseline {
         });
         let left_out = all - selected.len();
         if selected.is_empty() && all > 0 {
-            return Err(Stop::nothing("error: every trial is left out by `--skips`"));
+            return Err(BaselineError::NothingLeft.into());
         }
         Ok((left_out > 0).then(|| format!("{} left out by `--skips`", count(left_out, "trial"))))
     }
 
-    /// The verdict with what is known here. What a window of the case says comes first.
+    /// Applies the baseline to a verdict. Expected failures of the case take precedence.
     pub(crate) fn judge(&self, record: &mut Record) {
         if record.verdict.known.is_some() {
             return;
@@ -266,21 +296,20 @@ impl Baseline {
     }
 }
 
-/// What is told of lines, by their places, that name none of these trials.
-fn without_a_trial(level: &str, lines: &[(String, String)], ids: &BTreeSet<String>) -> Vec<String> {
-    let told = lines.iter().take(TOLD).map(|(place, line)| {
+fn without_a_trial(lines: &[(String, String)], ids: &BTreeSet<String>) -> Vec<String> {
+    let listed = lines.iter().take(MAX_LISTED).map(|(place, line)| {
         let help = case_names::nearest(line, ids.iter().map(String::as_str))
             .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-        format!("{level}: {place}: `{line}` names no trial of the library{help}")
+        format!("{place}: `{line}` names no trial of the library{help}")
     });
-    let more = match lines.len().saturating_sub(TOLD) {
+    let more = match lines.len().saturating_sub(MAX_LISTED) {
         0 => None,
-        more => Some(format!("{level}: and {} that name no trial", count(more, "other line"))),
+        more => Some(format!("and {} that name no trial", count(more, "other line"))),
     };
-    told.chain(more).collect()
+    listed.chain(more).collect()
 }
 
-/// The trial and status of a line. A name has commas, a status has none.
+/// Splits a line into trial and status. Only the trial may contain commas.
 fn status(line: &str) -> Result<(&str, Status), (usize, String)> {
     let words = || Status::ALL.map(|(word, _)| word).join(", ");
     let Some((name, word)) = line.rsplit_once(',') else {
@@ -290,13 +319,13 @@ fn status(line: &str) -> Result<(&str, Status), (usize, String)> {
         Some((_, status)) => Ok((name.trim(), *status)),
         None => Err((
             line[..name.len() + 1].chars().count() + 1,
-            format!("`{word}` is no status that a baseline can have; it is one of {}", words()),
+            format!("`{word}` is not a status; a status is one of {}", words()),
         )),
     }
 }
 
-/// The trials that failed, as a baseline: `TRIAL,STATUS`, in the order of names. Those that failed in several ways, or passed
-/// besides, are flakes.
+/// Returns the failed trials as a baseline in the order of ids. Trials that did not always fail in one way get the
+/// status Flake.
 pub fn written(records: &[Record]) -> String {
     let mut trials: BTreeMap<&str, (usize, Vec<Status>)> = BTreeMap::new();
     for record in records {
@@ -318,17 +347,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_trial_and_a_status() {
+    fn parses_trial_and_status() {
         assert_eq!(status("a/b[x=1,y=2],Crash"), Ok(("a/b[x=1,y=2]", Status::Crash)));
         assert_eq!(status("a/b, Flake"), Ok(("a/b", Status::Flake)));
         let (column, why) = status("a/b[x=1,y=2]").unwrap_err();
-        assert!(column == 9 && why.contains("`y=2]` is no status"), "{column} {why}");
+        assert!(column == 9 && why.contains("`y=2]` is not a status"), "{column} {why}");
         let (column, why) = status("a/b").unwrap_err();
         assert!(column == 1 && why.contains("is not TRIAL,STATUS"), "{why}");
     }
 
     #[test]
-    fn every_kind_has_one_status_or_is_no_failure() {
+    fn only_failures_have_a_status() {
         for kind in Kind::ALL {
             assert_eq!(Status::of(kind).is_some(), kind.is_failure(), "{kind:?}");
         }

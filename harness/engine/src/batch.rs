@@ -1,4 +1,4 @@
-//! Many trials at once: pool, journal, progress.
+//! Batches of trials: thread pool, journal, progress.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,20 +9,21 @@ use std::{
 
 use device::Planted;
 use parking_lot::Mutex;
-use report::{Begun, Ended, Line, Over, Record, count};
+use report::{Begun, Ended, Incomplete, Line, Over, Record, count};
 use serde::Serialize;
-use supervise::{Cancel, Journal, for_each, in_order};
+use supervise::{Cancel, Journal, JournalError, for_each, in_order};
+use thiserror::Error;
 
 use crate::{
-    Job, Session, Stop, baseline::Baseline, events::EngineEvent, health, machine,
-    record::not_run as not_run_record, rerun::again, stop::chain, trial::run_trial_and_tell,
+    FailedOperation, FailureClass, Job, Session, Stop, baseline::Baseline, events::EngineEvent,
+    health, machine, record::not_run as not_run_record, rerun::again, stop::chain,
+    trial::run_trial_reporting_end,
 };
 
-/// Runs the jobs and returns their records in the order of the jobs.
+/// Runs the jobs and returns their records in order.
 ///
-/// Each record goes to the journal as soon as its trial is over, so that whatever ends this program loses nothing that
-/// was finished, and before each trial a line that it begins, so that the one that ended the machine is known. The trials
-/// of a run that was cancelled or whose journal cannot be written stay valid; the error comes back beside them.
+/// The journal gets a line before each trial, so that a trial that crashes the machine is known, and the record after
+/// it, so that a killed run loses no finished trial. Records of finished trials are returned even with an error.
 pub fn run_jobs(
     session: &Session,
     jobs: Vec<Job<'_>>,
@@ -30,45 +31,42 @@ pub fn run_jobs(
     cancel: &Cancel,
 ) -> (Vec<Record>, Option<Stop>) {
     let jobs: Vec<_> = jobs.into_iter().map(|job| (session.next_number(), job)).collect();
-    let batch = run_batch(session, &jobs, &Patience::default(), &[], journal, cancel, |_| ());
-    let left_out = batch.left_out.map(|why| Stop::no_verdict(format!("error: {why}")));
+    let batch = run_batch(session, &jobs, &RunLimits::default(), &[], journal, cancel, |_| ());
+    let left_out = batch.left_out.map(|why| BatchError::LeftOut(why).into());
     (batch.records, batch.trouble.or(left_out))
 }
 
-/// What a run puts up with before it leaves trials out.
+/// Limits of a run, after which it leaves trials out.
 #[derive(Debug, Default)]
-pub struct Patience {
-    /// What is known to fail.
+pub struct RunLimits {
+    /// Expected failures.
     pub known: Baseline,
-    /// No trial begins after the first failure that is news.
+    /// If true, no trial begins after the first unexpected result.
     pub fail_fast: bool,
-    /// No further trial runs of a case of which this many have hung.
+    /// Number of hangs of a case after which its remaining trials are left out.
     pub hangs: Option<u32>,
-    /// No trial begins after this time.
+    /// Time after which no trial begins.
     pub time: Option<Duration>,
 }
 
-/// How a run's patience ends.
-struct Course<'p> {
-    patience: &'p Patience,
+struct LimitState<'p> {
+    limits: &'p RunLimits,
     begun: Instant,
-    /// Why no trial begins any more.
     ended: OnceLock<String>,
-    /// Hangs of each case, and how many of its trials were left out since.
+    /// Per case, the number of hangs and of trials left out because of them.
     hangs: Mutex<BTreeMap<String, (u32, usize)>>,
 }
 
-impl Course<'_> {
-    /// Whether a trial of this case may begin.
-    fn lets(&self, case: &str) -> bool {
-        if let Some(time) = self.patience.time.filter(|time| self.begun.elapsed() >= *time) {
+impl LimitState<'_> {
+    fn may_begin(&self, case: &str) -> bool {
+        if let Some(time) = self.limits.time.filter(|time| self.begun.elapsed() >= *time) {
             self.ended.get_or_init(|| format!("{} s are over (--budget-seconds)", time.as_secs()));
         }
         if self.ended.get().is_some() {
             return false;
         }
         let mut hangs = self.hangs.lock();
-        match (hangs.get_mut(case), self.patience.hangs) {
+        match (hangs.get_mut(case), self.limits.hangs) {
             (Some((hung, left_out)), Some(most)) if *hung >= most => {
                 *left_out += 1;
                 false
@@ -77,7 +75,7 @@ impl Course<'_> {
         }
     }
 
-    /// Takes note of a trial that is over. False where it did not run, as the GPU is broken.
+    /// Counts a finished trial. Returns false if it did not run because the GPU is broken.
     fn over(&self, record: &Record) -> bool {
         if record.outcome.signature == health::broken() {
             self.ended.get_or_init(|| record.outcome.summary.clone());
@@ -87,14 +85,13 @@ impl Course<'_> {
             let mut hangs = self.hangs.lock();
             hangs.entry(record.case.clone()).or_default().0 += 1;
         }
-        if self.patience.fail_fast && record.verdict.kind.is_news() {
+        if self.limits.fail_fast && record.verdict.kind.is_news() {
             let trial = &record.trial;
             self.ended.get_or_init(|| format!("{trial} is news (--fail-fast)"));
         }
         true
     }
 
-    /// Why trials were left out, for people; none where none were.
     fn why(&self) -> Option<String> {
         let hangs = self.hangs.lock();
         let quarantined = hangs.iter().filter(|(_, (_, left_out))| *left_out > 0);
@@ -108,31 +105,30 @@ impl Course<'_> {
     }
 }
 
-/// What came of many trials.
+/// The results of a batch.
 pub struct Batch {
-    /// Those that are over.
+    /// Records of the finished trials.
     pub records: Vec<Record>,
-    /// Those that were planned and did not come to their end.
+    /// Records of the trials that did not finish.
     pub not_run: Vec<Record>,
-    /// Why the run itself left some out.
+    /// The reason why the limits of the run left trials out.
     pub left_out: Option<String>,
-    /// Why, where the run itself went wrong.
+    /// The error of the batch itself.
     pub trouble: Option<Stop>,
 }
 
-/// The same, with the trials that were not run. Each job has its number in the run; `head` goes to the journal before all else. Of
-/// a record that the journal has, `let_go` may take what nobody needs any more.
+/// Runs numbered jobs like [`run_jobs`], and also returns records of the trials that were not run. `head` begins the
+/// journal. `let_go` may drop fields of a record after it was written.
 pub fn run_batch(
     session: &Session,
     jobs: &[(u64, Job<'_>)],
-    patience: &Patience,
+    limits: &RunLimits,
     head: &[Line],
     journal: Option<Journal>,
     cancel: &Cancel,
     let_go: impl Fn(&mut Record) + Sync,
 ) -> Batch {
     let reporting = &session.reporting;
-    // More threads than jobs have nothing to do.
     let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));
     let planned: Vec<(String, Vec<Planted>)> =
         jobs.iter().map(|(_, job)| (job.id(), job.faults.clone())).collect();
@@ -143,8 +139,12 @@ pub fn run_batch(
     for line in head {
         journal.keep(|| line, cancel);
     }
-    let course =
-        Course { patience, begun: Instant::now(), ended: OnceLock::new(), hangs: Mutex::default() };
+    let limit_state = LimitState {
+        limits,
+        begun: Instant::now(),
+        ended: OnceLock::new(),
+        hangs: Mutex::default(),
+    };
     let mut keep = in_order(|index, record: Option<Record>| {
         if record.is_some() {
             unfinished.remove(&index);
@@ -159,27 +159,27 @@ pub fn run_batch(
             cancel,
             |_, (number, job)| {
                 let number = *number;
-                if !course.lets(&job.case.id) {
+                if !limit_state.may_begin(&job.case.id) {
                     return None;
                 }
-                // A trial of which nobody would know that it began is not run.
+                // A trial without its line could not be identified after a crash, so it does not run.
                 if !journal.keep(|| begun(session, job, number), cancel) {
                     return None;
                 }
                 reporting.event(EngineEvent::TrialBegins { number, trial: &job.id() });
                 let judged = |record: Record| {
                     let mut record = Record { number, ..record };
-                    patience.known.judge(&mut record);
+                    limits.known.judge(&mut record);
                     record
                 };
                 let tell = |record: Record| {
                     journal.keep(|| ended(judged(record)), cancel);
                 };
-                let record = run_trial_and_tell(session, job, &tell, cancel);
+                let record = run_trial_reporting_end(session, job, &tell, cancel);
                 reporting.event(EngineEvent::TrialEnds { number });
                 let mut record = judged(record?);
-                // Before the next trial begins: whatever ends this program then has ended that one and no other.
-                if !course.over(&record) {
+                // The record is written before the next trial begins, so that a crash is attributed to the right trial.
+                if !limit_state.over(&record) {
                     return None;
                 }
                 journal.keep(|| &record, cancel);
@@ -200,42 +200,55 @@ pub fn run_batch(
     let (all, finished) = (planned.len(), records.len());
     let planned = planned.iter().map(|(id, faults)| (id.as_str(), faults.as_slice()));
     let lost = report::complete(planned, &records).err();
-    let left_out = course.why().filter(|_| trouble.is_none() && !cancel.is_cancelled());
+    let left_out = limit_state.why().filter(|_| trouble.is_none() && !cancel.is_cancelled());
     let left_out = left_out.map(|why| format!("{why}\n{}", not_run("stopped", finished, all)));
     let trouble = match (trouble, lost) {
         (None, Some(_)) if left_out.is_some() => None,
         (trouble, None) => trouble,
-        (None, Some(incomplete)) if !cancel.is_cancelled() => Some(no_verdict(&incomplete)),
+        (None, Some(incomplete)) if !cancel.is_cancelled() => {
+            Some(BatchError::Incomplete(incomplete).into())
+        }
         (None, Some(_)) => Some(Stop::no_verdict(not_run("interrupted", finished, all))),
         (Some(stop), Some(_)) => {
-            Some(Stop::no_verdict(format!("{stop}\n{}", not_run("stopped", finished, all))))
+            Some(stop.and(Stop::no_verdict(not_run("stopped", finished, all))))
         }
     };
     let not_run = unfinished.iter().map(|index| not_run_record(session, &jobs[*index].1)).collect();
     Batch { records, not_run, left_out, trouble }
 }
 
-fn no_verdict(error: &dyn std::error::Error) -> Stop {
-    Stop::no_verdict(format!("error: {}", chain(error)))
+#[derive(Debug, Error)]
+enum BatchError {
+    /// The limits of the run left trials out.
+    #[error("{0}")]
+    LeftOut(String),
+    #[error("{}", chain(.0))]
+    Incomplete(Incomplete),
+    #[error("{}", chain(.0))]
+    Journal(JournalError),
 }
 
-/// The record file of a run, where one is kept.
+impl FailedOperation for BatchError {
+    fn class(&self) -> FailureClass {
+        FailureClass::NoVerdict
+    }
+}
+
 struct Lines {
     journal: Option<Mutex<Journal>>,
-    /// Why no line is kept any more.
     trouble: Mutex<Option<Stop>>,
 }
 
 impl Lines {
-    /// Writes what a [`Line`] holds, which is written as that is. Where one cannot be written the run is cancelled: the trials to come
-    /// would be lost as well.
+    /// Writes a line, which serialises like [`Line`]. A failure cancels the batch, because later records would be lost
+    /// too.
     fn keep<T: Serialize>(&self, line: impl FnOnce() -> T, cancel: &Cancel) -> bool {
         let Some(journal) = &self.journal else { return true };
         let mut trouble = self.trouble.lock();
         if trouble.is_none() {
             let mut journal = journal.lock();
             if let Err(error) = journal.write(&line()) {
-                *trouble = Some(no_verdict(&error));
+                *trouble = Some(BatchError::Journal(error).into());
                 cancel.cancel();
             }
         }
@@ -262,7 +275,7 @@ fn ended(record: Record) -> Ended {
     Ended { format, ended: report::date(SystemTime::now()), run, number, record }
 }
 
-/// That a run is over, as this one knows now.
+/// Returns the line that ends a run.
 pub fn over(run: &str) -> Over {
     Over { format: report::FORMAT, over: report::date(SystemTime::now()), run: run.to_owned() }
 }

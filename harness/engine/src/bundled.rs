@@ -1,4 +1,4 @@
-//! ROCm that a program brings itself, in the place of the stack's.
+//! ROCm that a program brings itself, which replaces the stack's.
 
 use std::{
     ffi::OsStr,
@@ -11,11 +11,10 @@ use supervise::Start;
 
 use crate::Session;
 
-/// The start of a record's name of a stack that a program brought.
 const NAME: &str = "bundled:";
 
-/// Returns why the emulated device cannot run a program of a virtual environment: the ROCm there needs functions that the device does
-/// not have. They would be missing, or those of another device.
+/// Returns the reason why the device cannot run a program of a virtual environment: its ROCm needs functions that the
+/// device lacks.
 pub fn refused(session: &Session, start: &Start) -> Option<String> {
     let (device, venv) = (session.device_library()?, environment_of(start)?);
     let missing = stacks::missing_functions(&venv, &stacks::offered_functions(&device));
@@ -29,7 +28,6 @@ pub fn refused(session: &Session, start: &Start) -> Option<String> {
     ))
 }
 
-/// The virtual environment of a program.
 fn environment_of(start: &Start) -> Option<PathBuf> {
     let named = start.environment.get(OsStr::new("VIRTUAL_ENV")).map(PathBuf::from);
     named.or_else(|| {
@@ -38,7 +36,6 @@ fn environment_of(start: &Start) -> Option<PathBuf> {
     })
 }
 
-/// Returns the stack of a program that brought this HIP runtime, for its record.
 pub(crate) fn stack(hip: &Mapped, observation: &Observation) -> report::Stack {
     let file = Path::new(&hip.path);
     let root = file.parent().unwrap_or(file).display().to_string();

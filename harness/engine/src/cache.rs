@@ -1,15 +1,12 @@
-//! The folder for everything that is kept between runs.
+//! The folder of files that are kept between runs.
 
 use std::path::PathBuf;
 
-use crate::{Stop, stop::explained};
+use crate::stack_source::StackError;
 
-/// Where it is.
-///
-/// # Errors
-/// An environment that names no place for it (usage).
-pub(crate) fn folder() -> Result<PathBuf, Stop> {
+/// Returns the cache folder.
+pub(crate) fn folder() -> Result<PathBuf, StackError> {
     stacks::StackCache::from_environment()
         .map(|store| store.path().to_path_buf())
-        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))
+        .map_err(StackError::NoCache)
 }

@@ -1,4 +1,4 @@
-//! The GPUs and their driver, from the files that the kernel offers.
+//! The GPUs and their driver, read from sysfs.
 
 use std::{
     fs,
@@ -19,10 +19,10 @@ pub use kfd::{Card, cards, first, large_bar};
 /// AMD's PCI vendor id.
 const AMD: &str = "1002";
 
-/// The GPUs below a root folder, and the ids by which a single one could be recognised.
+/// Returns the GPUs below a root folder, and their serial numbers.
 ///
-/// The files: Documentation/gpu/amdgpu/driver-misc.rst of the kernel for `/sys/class/drm`, drivers/gpu/drm/amd/amdkfd/kfd_topology.c
-/// for `/sys/class/kfd`.
+/// Sources: Documentation/gpu/amdgpu/driver-misc.rst of the kernel for `/sys/class/drm`,
+/// drivers/gpu/drm/amd/amdkfd/kfd_topology.c for `/sys/class/kfd`.
 pub fn gpus(root: &Path, not_read: &mut Vec<NotRead>) -> (Vec<Gpu>, Vec<String>) {
     let (mut gpus, mut serials) = (Vec::new(), Vec::new());
     let cards = cards(root);
@@ -50,7 +50,7 @@ pub fn gpus(root: &Path, not_read: &mut Vec<NotRead>) -> (Vec<Gpu>, Vec<String>)
             gfx: gfx.unwrap_or_else(|| "gfx unknown".to_owned()),
             pci: format!("{AMD}:{product} rev {revision}"),
             bdf: slot(&device).unwrap_or_default(),
-            card: serial.map(|serial| told_apart(&serial)),
+            card: serial.map(|serial| anonymous_id(&serial)),
             vram_bytes: number("mem_info_vram_total").unwrap_or(0),
             vram_used_bytes: number("mem_info_vram_used"),
             gtt_bytes: number("mem_info_gtt_total"),
@@ -73,7 +73,7 @@ pub fn gpus(root: &Path, not_read: &mut Vec<NotRead>) -> (Vec<Gpu>, Vec<String>)
     (gpus, serials)
 }
 
-/// The driver, and who may use it.
+/// Returns the driver, with the reasons why this user may not access its devices.
 pub fn driver(root: &Path, not_read: &mut Vec<NotRead>) -> Driver {
     let module = root.join("sys/module/amdgpu");
     let version = text(&module.join("version"));
@@ -115,19 +115,18 @@ fn render_minor(device: &Path) -> Option<u32> {
         .find_map(|entry| entry.file_name()?.to_str()?.strip_prefix("renderD")?.parse().ok())
 }
 
-/// The PCI address: `PCI_SLOT_NAME=0000:03:00.0`.
+/// Returns the PCI address, from a line like `PCI_SLOT_NAME=0000:03:00.0`.
 fn slot(device: &Path) -> Option<String> {
     let uevent = text(&device.join("uevent"));
     uevent.lines().find_map(|line| Some(line.strip_prefix("PCI_SLOT_NAME=")?.to_owned()))
 }
 
-/// What tells a card from every other and does not name it.
-fn told_apart(serial: &str) -> String {
+fn anonymous_id(serial: &str) -> String {
     let sum = Sha256::digest(serial);
     sum.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A speed reads as `16.0 GT/s PCIe`, and as `Unknown` where there is no link to speak of, as inside an APU.
+/// Returns the PCIe link. A speed reads as `16.0 GT/s PCIe`, or as `Unknown` inside an APU.
 fn link(device: &Path) -> Option<Link> {
     let words = |which: &str| {
         let read = |what: &str| text(&device.join(format!("{which}_link_{what}")));
@@ -139,7 +138,7 @@ fn link(device: &Path) -> Option<Link> {
     Some(Link { now: words("current")?, most: words("max")? })
 }
 
-/// The values of a card's sensors whose files are `NAME` or `NAME*_input`.
+/// Returns the values of sensors whose files are `NAME` or `NAME*_input`.
 fn sensors(device: &Path, name: &str) -> impl Iterator<Item = u32> {
     let files = sorted(&device.join("hwmon")).into_iter().flat_map(|folder| sorted(&folder));
     let wanted = files.filter(move |file| {
@@ -149,7 +148,7 @@ fn sensors(device: &Path, name: &str) -> impl Iterator<Item = u32> {
     wanted.filter_map(|file| text(&file).parse().ok())
 }
 
-/// What hardware counted: files `ras/UNIT_err_count` with the lines `ue: 0` and `ce: 0`.
+/// Returns the counted errors, from files `ras/UNIT_err_count` with lines `ue: 0` and `ce: 0`.
 fn errors(device: &Path) -> Vec<Errors> {
     let files = sorted(&device.join("ras"));
     let counted = files.iter().filter_map(|file| {
@@ -171,14 +170,14 @@ fn firmware(device: &Path) -> Vec<(String, String)> {
         .filter_map(|file| {
             let part = file.file_name()?.to_str()?.strip_suffix("_fw_version")?.to_owned();
             let version = text(file);
-            // A part that the GPU does not have reads as zero.
+            // A part that the GPU lacks has version zero.
             let none = version.trim_start_matches("0x").bytes().all(|b| b == b'0');
             (!none).then_some((part, version))
         })
         .collect()
 }
 
-/// The name that libdrm's table has for a product: lines of `device,\trevision,\tname`.
+/// Returns the name from libdrm's table, whose lines are `device,\trevision,\tname`.
 fn marketing_name(root: &Path, product: &str, revision: &str) -> String {
     let tables = ["opt/amdgpu/share/libdrm/amdgpu.ids", "usr/share/libdrm/amdgpu.ids"];
     let found = tables.iter().find_map(|table| {
@@ -193,7 +192,7 @@ fn marketing_name(root: &Path, product: &str, revision: &str) -> String {
     found.unwrap_or_default()
 }
 
-/// What looks wrong, and what somebody can do about it.
+/// Returns advice about problems of the GPUs, the driver and the environment.
 pub fn advice(root: &Path, gpus: &[Gpu], driver: &Driver, set: &[Variable]) -> Vec<String> {
     let mut advice = Vec::new();
     let variable = |name: &str| set.iter().find(|variable| variable.name == name);
@@ -225,10 +224,10 @@ pub fn advice(root: &Path, gpus: &[Gpu], driver: &Driver, set: &[Variable]) -> V
         }
         for errors in gpu.errors.iter().filter(|errors| errors.uncorrected > 0) {
             advice.push(format!(
-                "the hardware of {at} counted errors that nothing could mend ({errors}); look at the card before you trust what runs there"
+                "the hardware of {at} counted uncorrected errors ({errors}); check the card before you trust its results"
             ));
         }
-        // The speed falls when the card is idle, the width does not.
+        // The speed falls when the GPU is idle, the width does not.
         let width = |link: &str| link.rsplit_once('x').map(|(_, width)| width.to_owned());
         if let Some(link) = gpu.link.as_ref().filter(|link| width(&link.now) != width(&link.most)) {
             advice.push(format!(
@@ -246,12 +245,10 @@ pub fn advice(root: &Path, gpus: &[Gpu], driver: &Driver, set: &[Variable]) -> V
     advice
 }
 
-/// A small file's text; empty where it cannot be read.
 fn text(path: &Path) -> String {
     fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
 }
 
-/// What a folder holds, by name; nothing where it cannot be read.
 fn sorted(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let mut paths: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path())).collect();

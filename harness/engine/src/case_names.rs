@@ -1,44 +1,79 @@
-//! What words name: cases, folders, patterns and values of trials, and what was perhaps meant where they name nothing.
+//! Parsing of selections, and suggestions for misspelt names.
 
 use std::collections::BTreeSet;
 
-/// What one word names.
+use thiserror::Error;
+
+use crate::{FailedOperation, FailureClass};
+
+/// A selection that is invalid or matches nothing.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SelectionError {
+    /// The bracket of the values is not closed.
+    #[error("`{0}` lacks its `]`")]
+    Unclosed(String),
+    /// The first text in the brackets of the second has no equals sign.
+    #[error("`{0}` in `{1}` is not `axis=value`")]
+    NoValue(String, String),
+    /// No case matches; the second text is a suggestion.
+    #[error("no case is called `{0}`; {1}")]
+    UnknownCase(String, String),
+    /// No trial has the values; the second text explains why.
+    #[error("no trial fits `{0}`; {1}")]
+    NoTrial(String, String),
+    /// A command that needs steps was given a program case.
+    #[error("`{0}` is a program, and `{1}` needs a case with steps")]
+    Program(String, String),
+}
+
+impl FailedOperation for SelectionError {
+    fn class(&self) -> FailureClass {
+        FailureClass::Usage
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unclosed(_) => Some("write `case[axis=value,...]`".to_owned()),
+            Self::Program(..) => {
+                Some("run the program's own file, which `rocrepro explain` names".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
 pub(crate) struct Named<'t> {
-    /// A case, a folder of them, or a pattern.
+    /// A case, a folder or a pattern.
     pub(crate) case: &'t str,
     /// Axes with the values that trials must have.
     pub(crate) values: Vec<(&'t str, &'t str)>,
 }
 
 impl<'t> Named<'t> {
-    /// Reads `copies/small-sizes[bytes=2]`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn read(text: &'t str) -> Result<Self, String> {
+    /// Parses a selection, for example `copies/small-sizes[bytes=2]`.
+    pub(crate) fn read(text: &'t str) -> Result<Self, SelectionError> {
         let Some((case, rest)) = text.split_once('[') else {
             return Ok(Named { case: text.trim_end_matches('/'), values: Vec::new() });
         };
-        let inner = rest.strip_suffix(']').ok_or_else(|| {
-            format!("error: `{text}` lacks its `]`; write `case[axis=value,...]`")
-        })?;
+        let unclosed = || SelectionError::Unclosed(text.to_owned());
+        let inner = rest.strip_suffix(']').ok_or_else(unclosed)?;
         let values = inner
             .split(',')
             .map(|pair| {
-                pair.split_once('=')
-                    .ok_or_else(|| format!("error: `{pair}` in `{text}` is not `axis=value`"))
+                let invalid = || SelectionError::NoValue(pair.to_owned(), text.to_owned());
+                pair.split_once('=').ok_or_else(invalid)
             })
             .collect::<Result<_, _>>()?;
         Ok(Named { case, values })
     }
 
-    /// Whether a case is one of those.
     pub(crate) fn names(&self, id: &str) -> bool {
         names(self.case, id)
     }
 }
 
-/// The cases that selections name; none where there is no selection, or one of them names no case.
+/// Returns the selected cases; none without a selection, or if a selection matches nothing.
 pub(crate) fn named_by<'i>(
     wanted: &[&str],
     ids: impl Iterator<Item = &'i String> + Clone,
@@ -53,7 +88,7 @@ pub(crate) fn named_by<'i>(
     (!named.is_empty()).then_some(named)
 }
 
-/// What somebody who wrote `word` perhaps meant, or else all that there is.
+/// Suggests the nearest name, or lists all names.
 pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
     match nearest(word, names.clone()) {
         Some(name) => format!("did you mean `{name}`?"),
@@ -61,7 +96,7 @@ pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> St
     }
 }
 
-/// The name that a word is most like, where one is like it at all.
+/// Returns the name with the least edit distance to a word, if that is at most 1 plus a quarter of its length.
 pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .map(|name| (strsim::damerau_levenshtein(word, name), name))
@@ -70,7 +105,6 @@ pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&
         .map(|(_, name)| name)
 }
 
-/// Whether a selection names a case: by id, by folder or by a pattern.
 fn names(selection: &str, id: &str) -> bool {
     if selection.contains('*') {
         return matches_pattern(selection, id);
@@ -78,7 +112,6 @@ fn names(selection: &str, id: &str) -> bool {
     id == selection || id.strip_prefix(selection).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// `*` stands for any text.
 fn matches_pattern(pattern: &str, text: &str) -> bool {
     let parts: Vec<&str> = pattern.split('*').collect();
     let (first, last) = (parts[0], parts[parts.len() - 1]);

@@ -1,4 +1,4 @@
-//! C++ programs of cases, compiled once for a stack and kept.
+//! C++ programs of cases, which are compiled once per stack and kept.
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf, sync::Arc};
 
@@ -9,44 +9,42 @@ use stacks::Stack;
 
 use crate::{Stop, helper, toolchain::Toolchain};
 
-/// Why a program is not started.
+/// The reason why a program is not started.
 #[derive(Clone, Debug)]
 pub(crate) enum Unready {
-    /// Something is not there, with what gets it.
+    /// A prerequisite is missing; the text says how to get it.
     Missing(String),
-    /// The machine does not let us.
+    /// The machine prevents it.
     Trouble(String),
-    /// It does not compile.
+    /// The program does not compile; the text is the compiler's.
     Refused(String),
 }
 
-/// The stack's compiler, with the programs that it has made.
 pub(crate) struct Compiler {
     toolchain: Toolchain,
-    /// Where the helper's header is. It goes with the session.
+    /// Folder of the helper's header, which is removed with the session.
     headers: PathBuf,
-    /// Where the programs are.
     kept: PathBuf,
-    /// For each program: trials that share one wait for it, those of others do not.
+    /// One lock per program, so that trials wait only for their own.
     turns: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
 }
 
 impl Compiler {
-    /// Finds it, and puts what it needs into the folder of headers.
+    /// Finds the compiler, and writes the helper's header.
     pub(crate) fn find(stack: &Stack, headers: PathBuf, kept: PathBuf) -> Result<Self, Unready> {
         let trouble =
             |error: io::Error| Unready::Trouble(format!("no folder for headers: {error}"));
         fs::create_dir_all(&headers).map_err(trouble)?;
         fs::write(headers.join(helper::CPP.0), helper::CPP.1).map_err(trouble)?;
-        let absent = |stop: Stop| {
-            let text = stop.to_string().trim_start_matches("error: ").to_owned();
-            if stop.is_usage() { Unready::Missing(text) } else { Unready::Trouble(text) }
+        let absent = |stop: Stop| match stop.is_usage() {
+            true => Unready::Missing(stop.reason()),
+            false => Unready::Trouble(stop.reason()),
         };
-        let toolchain = Toolchain::find(stack, export::Form::Hipcc, &headers).map_err(absent)?;
+        let toolchain = Toolchain::find(stack, export::Form::Hipcc, &headers);
+        let toolchain = toolchain.map_err(|error| absent(error.into()))?;
         Ok(Compiler { toolchain, headers, kept, turns: Mutex::default() })
     }
 
-    /// The file of what the compiler makes of it for these architectures, made once.
     pub(crate) fn compiled(
         &self,
         source: &Source,
@@ -75,13 +73,13 @@ impl Compiler {
         let (text, built) = (place.path().join(name), place.path().join("program"));
         fs::write(&text, &source.text).map_err(trouble)?;
         let mut words = vec!["-I".to_owned(), self.headers.display().to_string()];
-        // Messages and assertions name the file as the case does.
+        // Messages show the file name of the case.
         words.push(format!("-ffile-prefix-map={}/=", place.path().display()));
         words.extend(options.iter().flat_map(|option| self.linked(option)));
         let done = self.toolchain.compile_program(&text, &built, arch, &words);
-        match done.map_err(|stop| Unready::Trouble(stop.to_string()))? {
+        match done.map_err(|error| Unready::Trouble(error.to_string()))? {
             Ok(()) => fs::rename(&built, &program).map_err(trouble)?,
-            // An older clang looks for a layout that Debian's packages do not have, which says nothing of the program.
+            // An older clang expects another layout than Debian's, so the program is not at fault.
             Err(log) if log.contains("cannot find HIP runtime") => {
                 return Err(Unready::Missing(format!(
                     "the compiler of `{}` does not find its HIP runtime, so it cannot compile C++ programs",
@@ -101,21 +99,19 @@ impl Compiler {
         Ok(program)
     }
 
-    /// A library with what stands in for the functions at which these faults are planted; none where they are all of
-    /// the device.
-    pub(crate) fn stand_ins(&self, faults: &[Planted]) -> Result<Option<PathBuf>, Unready> {
+    /// Returns the interposer library for faults at calls, if there are any.
+    pub(crate) fn interposer(&self, faults: &[Planted]) -> Result<Option<PathBuf>, Unready> {
         let texts: Vec<String> = faults.iter().filter_map(case::stand_in).collect();
         if texts.is_empty() {
             return Ok(None);
         }
         let source =
-            Source { text: texts.concat(), file: Some("stand_in.cpp".to_owned()), above: 0 };
+            Source { text: texts.concat(), file: Some("interposer.cpp".to_owned()), above: 0 };
         let options = ["-x", "c++", "-shared", "-fPIC"].map(str::to_owned);
         self.compiled(&source, &[], &options).map(Some)
     }
 
-    /// An option of the compiler. A library of the stack is named by its file: neither it nor a C library beside it is
-    /// where linkers look.
+    /// Replaces a library option by the stack's file, because linkers do not search the stack.
     fn linked(&self, option: &str) -> Vec<String> {
         let file = option.strip_prefix("-l").map(|name| match name.strip_prefix(':') {
             Some(file) => file.to_owned(),
@@ -128,7 +124,6 @@ impl Compiler {
     }
 }
 
-/// The library that a linker, GNU's or LLVM's, says it does not find.
 fn missing_library(log: &str) -> Option<&str> {
     log.lines().find_map(|line| {
         let (_, name) = line.split_once(" -l")?;
@@ -142,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_linker_names_the_library_that_it_lacks() {
+    fn finds_the_missing_library_in_linker_output() {
         let of = |log| missing_library(log);
         assert_eq!(of("ld.lld: error: unable to find library -lrocfft\n"), Some("rocfft"));
         assert_eq!(of("/usr/bin/ld: cannot find -lrocfft: No such file"), Some("rocfft"));

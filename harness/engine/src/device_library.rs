@@ -1,4 +1,4 @@
-//! The emulated device's library: a part of this program, unpacked under the name that HIP looks for.
+//! The embedded library of the emulated device, which is unpacked under the name that HIP looks for.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass, Stop, cache, stop::chain};
 
-/// The library as it was built with this program: its digest, its length in bytes, and itself, packed.
+/// Digest, length in bytes and compressed content of the library.
 const BUILT: (&str, usize, &[u8]) = embed::file!("ROCREPRO_BUILT_DEVICE");
 
 fn unpacked() -> io::Result<Vec<u8>> {
@@ -23,7 +23,7 @@ fn unpacked() -> io::Result<Vec<u8>> {
     Ok(library)
 }
 
-/// Beside the library: the digest of what was installed, by which a file is known that was damaged or replaced.
+/// File with the digest of the installed library.
 const DIGEST: &str = "digest";
 
 /// The failure to install the library of the emulated device.
@@ -32,8 +32,7 @@ const DIGEST: &str = "digest";
 pub enum DeviceLibraryError {
     /// The dynamic loader cannot search the folder.
     #[error(
-        "the dynamic loader cannot be told of `{}`, as its path has a colon, semicolon or dollar; name \
-         another cache in XDG_CACHE_HOME",
+        "the dynamic loader cannot search `{}`, because its path has a colon, semicolon or dollar",
         folder.display()
     )]
     UnusablePath {
@@ -47,10 +46,10 @@ pub enum DeviceLibraryError {
         folder: PathBuf,
         /// The cause.
         why: String,
-        /// What the user can do about it.
+        /// Advice for the user.
         hint: &'static str,
     },
-    /// The library that the user names cannot be read.
+    /// The library that ROCREPRO_DEVICE_LIBRARY names cannot be read.
     #[error("cannot read the library that ROCREPRO_DEVICE_LIBRARY names, {}: {why}", path.display())]
     Unreadable {
         /// The library.
@@ -70,20 +69,22 @@ impl FailedOperation for DeviceLibraryError {
 
     fn hint(&self) -> Option<String> {
         match self {
+            DeviceLibraryError::UnusablePath { .. } => {
+                Some("name another cache in XDG_CACHE_HOME".to_owned())
+            }
             DeviceLibraryError::NotInstalled { hint, .. } => Some((*hint).to_owned()),
-            _ => None,
+            DeviceLibraryError::Unreadable { .. } => None,
         }
     }
 }
 
-/// Unpacks the device library below the cache folder, where it is not yet or is not what was installed, and returns the folder that
-/// holds it as `libhsa-runtime64.so.1`. Each build of it has a folder of its own, so that nothing that runs is disturbed.
+/// Unpacks the library into the cache unless it is there undamaged, and returns its folder. Each build has a folder of
+/// its own, so that running programs are not disturbed.
 pub(crate) fn install(cache: &Path) -> Result<PathBuf, DeviceLibraryError> {
     let given = given()?;
     let build = given.as_deref().map_or_else(|| BUILT.0.to_owned(), plan::digest);
     let folder = cache.join("device").join(build);
-    // ld.so(8): two of these characters separate the folders of a library path, one begins a name that is replaced, and there is
-    // no escape.
+    // ld.so(8): colon and semicolon separate folders, a dollar begins a substitution, and none can be escaped.
     if folder.to_string_lossy().contains([':', ';', '$']) {
         return Err(DeviceLibraryError::UnusablePath { folder });
     }
@@ -106,12 +107,11 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, DeviceLibraryError> {
     Ok(folder)
 }
 
-/// The GNU build id of the library that is installed in a folder.
 pub(crate) fn build_id(folder: &Path) -> Option<String> {
     stacks::build_id(&folder.join(FILE_NAME))
 }
 
-/// Whether a folder holds what was installed there.
+/// Returns true if a folder holds an undamaged library.
 fn is_as_installed(folder: &Path) -> bool {
     let regular = |name| {
         let file = folder.join(name);
@@ -122,21 +122,21 @@ fn is_as_installed(folder: &Path) -> bool {
         .is_some_and(|(library, digest)| plan::digest(&library).as_bytes() == digest)
 }
 
-/// A library that somebody names instead of the one that is built in.
+/// Returns the library that the user names instead.
 fn given() -> Result<Option<Vec<u8>>, DeviceLibraryError> {
     let Some(path) = std::env::var_os("ROCREPRO_DEVICE_LIBRARY").filter(|path| !path.is_empty())
     else {
         return Ok(None);
     };
     let read = match fs::metadata(&path) {
-        Ok(file) if !file.is_file() => Err("it is no file".to_owned()),
+        Ok(file) if !file.is_file() => Err("it is not a file".to_owned()),
         Ok(_) => fs::read(&path).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
     read.map(Some).map_err(|why| DeviceLibraryError::Unreadable { path: path.into(), why })
 }
 
-/// The file of the device library below the cache folder of this user, unpacked where it is not yet.
+/// Returns the installed device library of this user.
 pub fn file() -> Result<PathBuf, Stop> {
     Ok(install(&cache::folder()?)?.join(FILE_NAME))
 }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_device_is_built_in_whole() {
+    fn embedded_device_is_complete() {
         let (digest, length, packed) = BUILT;
         let library = unpacked().unwrap();
         assert_eq!((library.len(), plan::digest(&library)), (length, digest.to_owned()));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_not_as_it_was_installed_is_placed_anew() {
+    fn reinstalls_damaged_libraries() {
         let cache = tempfile::tempdir().unwrap();
         let folder = install(cache.path()).unwrap_or_else(|stop| panic!("{stop:?}"));
         let (file, digest) = (folder.join(FILE_NAME), folder.join(DIGEST));
@@ -175,7 +175,7 @@ mod tests {
         assert!(is_as_installed(&folder));
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
-        let Err(stop) = install(cache.path()) else { panic!("a folder is no library") };
+        let Err(stop) = install(cache.path()) else { panic!("a folder is not a library") };
         assert!(format!("{stop:?}").contains("XDG_CACHE_HOME"), "{stop:?}");
     }
 }

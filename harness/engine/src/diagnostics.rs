@@ -1,14 +1,12 @@
-//! Mistakes of case files, shown at their place.
+//! Rendering of mistakes in case files.
 
 use std::io::IsTerminal;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use case::Diagnostic;
 
-/// Mistakes of one file that are shown; somebody who has more mends these first.
 const MOST_SHOWN: usize = 200;
 
-/// The mistakes of one file with the lines they are in.
 pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String {
     let renderer =
         if std::io::stderr().is_terminal() { Renderer::styled() } else { Renderer::plain() };
@@ -17,7 +15,7 @@ pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String 
         .iter()
         .take(MOST_SHOWN)
         .map(|mistake| {
-            // The line alone: the renderer goes through all that it is given, for each mistake.
+            // The renderer reads its whole input for each mistake.
             let number = (mistake.at.line.max(1) as usize).min(lines.len());
             let line = lines[number - 1].trim_end_matches('\r');
             let snippet = Snippet::source(line)
@@ -33,15 +31,20 @@ pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String 
         .collect();
     let more = mistakes.len().saturating_sub(MOST_SHOWN);
     if more > 0 {
-        shown.push(format!(
-            "error: {} in {path} are not shown",
-            report::count(more, "further mistake")
-        ));
+        let text = format!("{} in {path} are not shown", report::count(more, "further mistake"));
+        let title = Level::ERROR.primary_title(text);
+        shown.push(renderer.render(&[Group::with_title(title)]).to_string());
     }
     shown.join("\n\n")
 }
 
-/// Bytes of the line that a mistake points at; columns count characters.
+/// Returns the reason of an invalid regular expression.
+pub(crate) fn regex_error(error: &regex::Error) -> String {
+    let text = error.to_string();
+    text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+/// Returns the byte range of a mistake, whose columns count characters.
 fn span(line: &str, mistake: &Diagnostic) -> std::ops::Range<usize> {
     let offset = |characters: u32| {
         line.char_indices().nth(characters as usize).map_or(line.len(), |(at, _)| at)

@@ -1,11 +1,11 @@
-//! Environments of Python packages that the user asked for: made by Python's own venv and pip, each in a folder that says whose it is.
+//! Environments of Python packages, made by Python's own venv and pip, each in a folder with a mark.
 
 use std::{
     fs::{self, File},
     io,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
 };
 
 use rustix::{
@@ -14,18 +14,93 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::{
-    Stop, cache,
+    FailedOperation, FailureClass, Stop, cache,
     events::{EngineEvent, Reporting},
     which,
 };
 
-/// Beside what an environment holds: it is ours, and may be removed.
+/// File that marks an environment of rocrepro, which may be removed.
 const MARK: &str = "rocrepro-environment.json";
 
-/// What was installed, as pip reads it.
+/// File with the installed packages, in pip's format.
 const LOCK: &str = "requirements.txt";
+
+/// The failure to find, create or remove an environment.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EnvironmentError {
+    /// The name has characters that are not allowed.
+    #[error("`{0}` is not a name of an environment")]
+    InvalidName(String),
+    /// A killed process left the environment incomplete.
+    #[error("the environment `{0}` was not finished")]
+    Unfinished(String),
+    /// No environment has the name; these exist.
+    #[error("no environment is called `{}`{}", .0, listed(.1))]
+    Unknown(String, Vec<String>),
+    /// The folder has no mark of rocrepro.
+    #[error("`{}` is not an environment of rocrepro", .0.display())]
+    Foreign(PathBuf),
+    /// The folder of a new environment exists.
+    #[error("there is `{}` already", .0.display())]
+    Exists(PathBuf, String),
+    /// Another process creates the environment.
+    #[error("another process is making the environment `{0}`")]
+    Busy(String),
+    /// A file operation failed.
+    #[error("cannot {} `{}`: {}", .0, .1.display(), .2)]
+    Failed(&'static str, PathBuf, String),
+    /// The report of pip cannot be parsed.
+    #[error("pip's report: {0}")]
+    Report(String),
+    /// Python or pip failed.
+    #[error("`{0}` ended: {1}")]
+    ToolFailed(String, ExitStatus),
+    /// Python or pip did not start.
+    #[error("cannot start `{0}`: {1}")]
+    ToolNotStarted(String, io::Error),
+}
+
+impl EnvironmentError {
+    fn failed(what: &'static str, folder: &Path, error: &dyn std::error::Error) -> Self {
+        Self::Failed(what, folder.to_owned(), error.to_string())
+    }
+}
+
+impl FailedOperation for EnvironmentError {
+    fn class(&self) -> FailureClass {
+        match self {
+            Self::InvalidName(_)
+            | Self::Unfinished(_)
+            | Self::Unknown(..)
+            | Self::Foreign(_)
+            | Self::Exists(..) => FailureClass::Usage,
+            _ => FailureClass::NoVerdict,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::InvalidName(_) => Some(
+                "use letters, digits, `.`, `_` and `-`, and begin with a letter or digit"
+                    .to_owned(),
+            ),
+            Self::Unfinished(name) => Some(format!("`rocrepro env remove {name}` removes it")),
+            Self::Exists(_, name) => {
+                Some(format!("`rocrepro env remove {name}` removes it if it is an environment"))
+            }
+            Self::Busy(_) => Some("wait until it has ended".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "; none exists".to_owned() } else { format!(": {}", names.join(", ")) }
+}
 
 /// All environments of this user.
 pub struct Environments {
@@ -37,21 +112,19 @@ pub struct PythonEnvironment {
     /// The name that the user gave it.
     pub name: String,
     folder: PathBuf,
-    /// Its content, as the mark in its folder says.
+    /// The mark of the folder.
     pub mark: EnvironmentMark,
 }
 
-/// The file that marks a folder as an environment of rocrepro.
+/// The content of the file that marks a folder as an environment of rocrepro.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentMark {
-    /// What made it.
     made_by: String,
-    /// The Python, as it was named.
     python: PathBuf,
-    /// What was asked for.
+    /// Requested packages.
     pub packages: Vec<String>,
-    /// Whether all of that was installed.
+    /// True if all packages were installed.
     whole: bool,
 }
 
@@ -59,47 +132,38 @@ impl Environments {
     /// Returns the environments of this user.
     ///
     /// # Errors
-    /// No folder for caches.
+    /// Returns a usage error without a cache folder.
     pub fn open() -> Result<Self, Stop> {
         Ok(Self { folder: cache::folder()?.join("environments") })
     }
 
-    /// The folder of a name.
-    fn folder(&self, name: &str) -> Result<PathBuf, Stop> {
+    fn folder(&self, name: &str) -> Result<PathBuf, EnvironmentError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if name.is_empty() || name.starts_with(['.', '-']) || !name.bytes().all(plain) {
-            return Err(Stop::usage(format!(
-                "error: `{name}` is no name of an environment: letters, digits, `.`, `_` and `-`, first a letter or digit"
-            )));
+            return Err(EnvironmentError::InvalidName(name.to_owned()));
         }
         Ok(self.folder.join(name))
     }
 
-    /// The environment of a name, whole.
+    /// Returns the complete environment of a name.
     pub fn whole(&self, name: &str) -> Result<PythonEnvironment, Stop> {
         let found = self.find(name)?;
         if found.mark.whole {
             return Ok(found);
         }
-        Err(Stop::usage(format!(
-            "error: the environment `{name}` was not finished; `rocrepro env remove {name}` removes it"
-        )))
+        Err(EnvironmentError::Unfinished(name.to_owned()).into())
     }
 
-    fn find(&self, name: &str) -> Result<PythonEnvironment, Stop> {
+    fn find(&self, name: &str) -> Result<PythonEnvironment, EnvironmentError> {
         let folder = self.folder(name)?;
         if fs::symlink_metadata(&folder).is_err() {
             let names: Vec<_> = self.all().into_iter().map(|e| format!("`{}`", e.name)).collect();
-            let there =
-                if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
-            return Err(Stop::usage(format!("error: no environment is called `{name}`: {there}")));
+            return Err(EnvironmentError::Unknown(name.to_owned(), names));
         }
-        read(&folder).ok_or_else(|| {
-            Stop::usage(format!("error: `{}` is not an environment of rocrepro", folder.display()))
-        })
+        read(&folder).ok_or(EnvironmentError::Foreign(folder))
     }
 
-    /// All, in the order of their names.
+    /// Returns all environments in the order of their names.
     pub fn all(&self) -> Vec<PythonEnvironment> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut all: Vec<_> = entries.filter_map(|entry| read(&entry.path())).collect();
@@ -107,7 +171,7 @@ impl Environments {
         all
     }
 
-    /// Makes one, or nothing. What a process left that was killed meanwhile is removed first.
+    /// Creates an environment. Removes an incomplete one first, and its own after a failure.
     pub fn create(
         &self,
         name: &str,
@@ -117,38 +181,34 @@ impl Environments {
     ) -> Result<PythonEnvironment, Stop> {
         let folder = self.folder(name)?;
         let python = which::file(python)?;
-        let cannot = |what: &str, error: &dyn std::error::Error| {
-            Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
+        let cannot = |what: &'static str, error: &dyn std::error::Error| {
+            EnvironmentError::failed(what, &folder, error)
         };
         fs::create_dir_all(&self.folder).map_err(|e| cannot("create", &e))?;
         self.remove_unfinished(name, &folder, reporting)?;
         match fs::create_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Stop::usage(format!(
-                    "error: there is `{}` already; `rocrepro env remove {name}` removes it if it is an environment",
-                    folder.display()
-                )));
+                return Err(EnvironmentError::Exists(folder, name.to_owned()).into());
             }
             done => done.map_err(|e| cannot("create", &e))?,
         }
-        // The kernel lets go of it however this process ends.
         let _lock = locked_folder(&folder).map_err(|e| cannot("lock", &e))?;
         let made = fill(&folder, &python, packages);
         if made.is_err() {
-            // Why it failed counts, and not that it could not be removed.
+            // The first error matters.
             let _ = self.remove(name);
         }
         made?;
         self.whole(name)
     }
 
-    /// Removes what a process that made an environment left when it was killed.
+    /// Removes an incomplete environment of a killed process.
     fn remove_unfinished(
         &self,
         name: &str,
         folder: &Path,
         reporting: &Reporting,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), EnvironmentError> {
         let Some(PythonEnvironment { mark: EnvironmentMark { whole: false, .. }, .. }) =
             read(folder)
         else {
@@ -159,55 +219,47 @@ impl Environments {
                 reporting.event(EngineEvent::EnvironmentRemade { folder });
                 self.remove(name)
             }
-            Err(Errno::WOULDBLOCK) => Err(Stop::no_verdict(format!(
-                "error: another process is making the environment `{name}`; wait until it has ended"
-            ))),
-            Err(error) => {
-                Err(Stop::no_verdict(format!("error: cannot lock `{}`: {error}", folder.display())))
-            }
+            Err(Errno::WOULDBLOCK) => Err(EnvironmentError::Busy(name.to_owned())),
+            Err(error) => Err(EnvironmentError::failed("lock", folder, &error)),
         }
     }
-    /// Removes one, which must have our mark.
-    pub fn remove(&self, name: &str) -> Result<(), Stop> {
+
+    /// Removes an environment.
+    pub fn remove(&self, name: &str) -> Result<(), EnvironmentError> {
         let environment = self.find(name)?;
-        // Out of the way in one step; a name with a dot is nobody's.
+        // Names with a leading dot are not environments, so one rename hides the folder.
         let gone = self.folder.join(format!(".{name}.{}", std::process::id()));
-        fs::rename(&environment.folder, &gone).and_then(|()| fs::remove_dir_all(&gone)).map_err(
-            |error| {
-                Stop::no_verdict(format!(
-                    "error: cannot remove `{}`: {error}",
-                    environment.folder.display()
-                ))
-            },
-        )
+        fs::rename(&environment.folder, &gone)
+            .and_then(|()| fs::remove_dir_all(&gone))
+            .map_err(|error| EnvironmentError::failed("remove", &environment.folder, &error))
     }
 }
 
 impl EnvironmentMark {
-    /// Returns true if everything that was asked for was installed.
+    /// Returns true if all requested packages were installed.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
 }
 
 impl PythonEnvironment {
-    /// What was installed: each package with its version and the hash of its file.
+    /// Returns the installed packages, each with its version and the hash of its file.
     pub fn lock(&self) -> String {
         fs::read_to_string(self.folder.join(LOCK)).unwrap_or_default()
     }
 
-    /// The folder of the virtual environment itself.
+    /// Returns the folder of the virtual environment.
     pub fn venv(&self) -> PathBuf {
         self.folder.join("venv")
     }
 
-    /// What is to be said of one that is not whole.
+    /// Returns a note about an incomplete environment; empty for a complete one.
     pub fn doubt(&self) -> &'static str {
         if self.mark.whole { "" } else { "  (not finished)" }
     }
 }
 
-/// One spelling for the names that PyPI takes for the same (PEP 503).
+/// Returns the normal form of a package name (PEP 503).
 pub fn normal(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
@@ -227,21 +279,19 @@ fn write_mark(folder: &Path, mark: &EnvironmentMark) -> io::Result<()> {
     atomic::write(&folder.join(MARK), serde_json::to_string_pretty(mark)? + "\n")
 }
 
-/// Locks the folder of an environment for as long as it is being made.
 fn locked_folder(folder: &Path) -> Result<File, Errno> {
     let open = File::open(folder);
     let file = open.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        // A file system without locks.
+        // The file system has no locks.
         Err(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL) | Ok(()) => Ok(file),
         Err(error) => Err(error),
     }
 }
 
-/// Makes an environment in its folder.
-fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), Stop> {
-    let cannot = |what: &str, error: &dyn std::error::Error| {
-        Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
+fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), EnvironmentError> {
+    let cannot = |what: &'static str, error: &dyn std::error::Error| {
+        EnvironmentError::failed(what, folder, error)
     };
     let mut mark = EnvironmentMark {
         made_by: format!("rocrepro {}", env!("CARGO_PKG_VERSION")),
@@ -256,35 +306,34 @@ fn fill(folder: &Path, python: &Path, packages: &[String]) -> Result<(), Stop> {
     let mut pip = Command::new(venv.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
     run(pip.arg("--report").arg(&report).arg("--").args(packages))?;
-    let lock = fs::read(&report).map_err(|e| cannot("lock", &e)).and_then(|text| {
-        locked(&text).map_err(|e| Stop::no_verdict(format!("error: pip's report: {e}")))
-    })?;
+    let lock = fs::read(&report)
+        .map_err(|e| cannot("lock", &e))
+        .and_then(|text| locked(&text).map_err(EnvironmentError::Report))?;
     atomic::write(&folder.join(LOCK), lock).map_err(|e| cannot("lock", &e))?;
     mark.whole = true;
     write_mark(folder, &mark).map_err(|e| cannot("mark", &e))
 }
 
-/// Runs a tool that makes a part of it. What the tool has to say goes to standard error.
-/// The largest file that pip may write, which bounds each of its downloads. The largest wheel of PyTorch for ROCm has 5 GB.
+/// Largest file that pip may write. The largest wheel of PyTorch for ROCm has 5 GB.
 const LARGEST_FILE: u64 = 16 << 30;
 
-fn run(command: &mut Command) -> Result<(), Stop> {
+fn run(command: &mut Command) -> Result<(), EnvironmentError> {
     let shown = command.get_program().display().to_string();
     let most =
         |limit: Option<u64>| Some(limit.map_or(LARGEST_FILE, |limit| limit.min(LARGEST_FILE)));
     let before = getrlimit(Resource::Fsize);
     let bound = Rlimit { current: most(before.current), maximum: most(before.maximum) };
-    // SAFETY: it makes one system call, which is allowed between fork and exec.
+    // SAFETY: the closure makes one system call, which is allowed between fork and exec.
     unsafe { command.pre_exec(move || Ok(setrlimit(Resource::Fsize, bound)?)) };
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Stop::no_verdict(format!("error: `{shown}` ended: {status}"))),
-        Err(error) => Err(Stop::no_verdict(format!("error: cannot start `{shown}`: {error}"))),
+        Ok(status) => Err(EnvironmentError::ToolFailed(shown, status)),
+        Err(error) => Err(EnvironmentError::ToolNotStarted(shown, error)),
     }
 }
 
-/// The lock, out of pip's report ("Installation Report" in pip's reference): each package with the hash of the file that it came from.
+/// Converts pip's "Installation Report" to a lock file: each package with the hash of its file.
 fn locked(report: &[u8]) -> Result<String, String> {
     let report: serde_json::Value = serde_json::from_slice(report).map_err(|e| e.to_string())?;
     let packages = report["install"].as_array().ok_or("no list of packages")?;
@@ -317,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pip_installed_is_locked_by_hash() {
+    fn converts_pip_reports_to_locks() {
         let report = br#"{"version":"1","install":[
             {"download_info":{"url":"https://x/b.whl","archive_info":{"hashes":{"sha256":"bb"}}},"is_direct":false,"metadata":{"name":"b","version":"2.0"}},
             {"download_info":{"url":"file:///a.whl","archive_info":{"hashes":{"sha256":"aa"}}},"is_direct":true,"metadata":{"name":"a","version":"1"}}]}"#;
@@ -337,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_marked_is_removed() {
+    fn removes_only_marked_environments() {
         let folder = tempfile::tempdir().unwrap();
         let all = Environments { folder: folder.path().to_owned() };
         let make = |name: &str, mark: bool| {

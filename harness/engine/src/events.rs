@@ -1,4 +1,4 @@
-//! Events that operations of the engine report while they run. The engine prints nothing; the command formats them.
+//! Events that operations report while they run.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -19,12 +19,12 @@ pub enum EngineEvent<'a> {
     FetchEnded,
     /// A build of a configured source is being fetched or removed.
     Build(stacks::BuildEvent<'a>),
-    /// An environment that a killed process left incomplete is made again.
+    /// An incomplete environment is created again.
     EnvironmentRemade {
         /// The folder of the environment.
         folder: &'a Path,
     },
-    /// A record file has trials that began in an earlier run and never ended.
+    /// A record file has trials that never ended.
     UnfinishedTrials {
         /// The record file.
         file: &'a Path,
@@ -33,7 +33,7 @@ pub enum EngineEvent<'a> {
         /// The last of them.
         last: &'a str,
     },
-    /// The files of a stack contradict each other about its release; the name of libamdhip64 decides.
+    /// The files of a stack contradict each other; the name of libamdhip64 decides.
     ReleaseByName {
         /// The contradiction.
         doubt: &'a str,
@@ -63,9 +63,9 @@ pub enum EngineEvent<'a> {
     },
     /// A trial of the batch begins.
     TrialBegins {
-        /// The number of the trial in the run.
+        /// Number of the trial in the run.
         number: u64,
-        /// The id of the trial.
+        /// Id of the trial.
         trial: &'a str,
     },
     /// A trial of the batch has ended.
@@ -73,9 +73,9 @@ pub enum EngineEvent<'a> {
         /// The number of the trial in the run.
         number: u64,
     },
-    /// One more trial of the batch needs no further work.
+    /// A trial of the batch needs no further work.
     TrialOver {
-        /// The id of the trial; none where it did not run.
+        /// Id of the trial; none if it did not run.
         trial: Option<&'a str>,
     },
     /// The batch is over.
@@ -84,19 +84,19 @@ pub enum EngineEvent<'a> {
     GpuLeftOut {
         /// The GPU.
         name: &'a str,
-        /// The reason.
+        /// Reason.
         why: &'a str,
     },
-    /// The health check does not pass on this stack, so it cannot detect a broken GPU.
+    /// The health check does not pass on this stack.
     HealthCheckFails {
-        /// The reason.
+        /// Reason.
         why: &'a str,
     },
     /// The recovery command has ended.
     Recovered {
         /// The command as one line.
         command: &'a str,
-        /// The end, such as an exit code.
+        /// The end, for example an exit code.
         ended: &'a str,
         /// The standard error.
         stderr: &'a str,
@@ -105,11 +105,11 @@ pub enum EngineEvent<'a> {
 
 /// A receiver of events. Threads of one operation call it at the same time.
 pub trait EventSink: Send + Sync {
-    /// Receives an event. The operation waits until this returns.
+    /// Receives an event, while the operation waits.
     fn event(&self, event: EngineEvent<'_>);
 }
 
-/// The receiver that an operation reports to; by default events are dropped.
+/// A handle of the receiver; the default handle drops events.
 #[derive(Clone, Default)]
 pub struct Reporting(Option<Arc<dyn EventSink>>);
 

@@ -11,29 +11,28 @@ use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass};
 
-/// The failure to use a folder of evidence.
+/// The failure to use an evidence folder.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EvidenceError {
-    /// The folder has files that rocrepro did not write.
+    /// The folder has other files.
     #[error(
-        "`{}` has files that are no evidence of rocrepro; give `--out` a new or an empty folder, or one that an \
-         earlier command made",
+        "`{}` has files that rocrepro did not write",
         folder.display()
     )]
     Foreign {
         /// The folder.
         folder: PathBuf,
     },
-    /// A file of the folder is a symbolic link, and what it leads to would be overwritten.
-    #[error("`{}` is a symbolic link; remove it, or give `--out` another folder", path.display())]
+    /// A file of the folder is a symbolic link, whose target would be overwritten.
+    #[error("`{}` is a symbolic link", path.display())]
     Link {
         /// The link.
         path: PathBuf,
     },
-    /// A file is of another version of rocrepro.
+    /// A file was written by another version of rocrepro.
     #[error(
-        "`{}` is not what this version writes: {error}; make it anew, or remove it",
+        "`{}` is not what this version writes: {error}",
         path.display()
     )]
     OtherVersion {
@@ -42,7 +41,7 @@ pub enum EvidenceError {
         /// The cause.
         error: String,
     },
-    /// A file cannot be made, read or written.
+    /// A file operation failed.
     #[error("cannot {what} `{}`: {error}", path.display())]
     Failed {
         /// The operation.
@@ -58,16 +57,28 @@ impl FailedOperation for EvidenceError {
     fn class(&self) -> FailureClass {
         FailureClass::Usage
     }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            EvidenceError::Foreign { .. } => {
+                "give `--out` a new or an empty folder, or one that an earlier command made"
+            }
+            EvidenceError::Link { .. } => "remove it, or give `--out` another folder",
+            EvidenceError::OtherVersion { .. } => "create it again, or remove it",
+            EvidenceError::Failed { .. } => return None,
+        };
+        Some(hint.to_owned())
+    }
 }
 
-/// The file that says which of the others are private.
+/// The file that marks an evidence folder.
 const PRIVATE_FILE: &str = "PRIVATE.txt";
 const PRIVATE: &str = "\
 report.md and the program beside it are for others to read. Everything else in this folder is as it was measured: it may name people, machines
 and paths. `rocrepro redact FOLDER --out NEW` makes a copy that can be published.
 ";
 
-/// What only a folder of evidence has, also one that was copied or published without its private files.
+/// Files that only an evidence folder has, even a published copy without the mark.
 const FOUND: [&str; 6] = [
     Minimised::FILE,
     Mitigations::FILE,
@@ -77,14 +88,16 @@ const FOUND: [&str; 6] = [
     "bisect.jsonl",
 ];
 
-/// The folder that was given, or the one named after the case in the current folder. One that has files, and was not made for
-/// evidence, is somebody else's.
+/// Returns the given folder, or the one named after the case.
+///
+/// # Errors
+/// Returns an error if it has files and is not an evidence folder.
 pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> {
     let folder = out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf);
     let files = || folder.read_dir().map_or(0, Iterator::count);
     let foreign = match std::fs::read_to_string(folder.join(PRIVATE_FILE)) {
         Ok(text) if text == PRIVATE => false,
-        // Whoever made the folder was ended while it wrote its first file.
+        // A killed process may have written part of the mark.
         Ok(text) => !PRIVATE.starts_with(&text) || files() > 1,
         Err(_) if FOUND.iter().any(|file| folder.join(file).exists()) => false,
         Err(_) => files() > 0,
@@ -99,8 +112,7 @@ pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> 
     }
 }
 
-/// Makes the folder where it is missing, and marks it as one of evidence. A mark that is there is not written again: whoever is ended
-/// meanwhile would leave none.
+/// Creates and marks the folder. A complete mark is not written again, because a killed process would damage it.
 pub fn make(folder: &Path) -> Result<(), EvidenceError> {
     let mark = folder.join(PRIVATE_FILE);
     if std::fs::read_to_string(&mark).is_ok_and(|text| text == PRIVATE) {
@@ -111,13 +123,13 @@ pub fn make(folder: &Path) -> Result<(), EvidenceError> {
         .map_err(|e| cannot("make", folder, &e))
 }
 
-/// Writes a finding into its file; the folder is made where it is missing.
+/// Writes a finding into its file, and creates a missing folder.
 pub fn write<E: Evidence>(folder: &Path, found: &E) -> Result<PathBuf, EvidenceError> {
     let text = found.to_json().map_err(|e| cannot("write", &folder.join(E::FILE), &e))?;
     write_text(folder, E::FILE, &text)
 }
 
-/// Writes a file of the folder, which is made where it is missing. An earlier file of that name stays until the new one is whole.
+/// Writes a file, and creates a missing folder. An earlier file stays until the new one is complete.
 pub fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, EvidenceError> {
     make(folder)?;
     let path = folder.join(name);
@@ -125,7 +137,7 @@ pub fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Evid
     Ok(path)
 }
 
-/// Reads a finding; none where the folder does not have it.
+/// Reads a finding; none if the folder does not have it.
 pub fn read<E: Evidence>(folder: &Path) -> Result<Option<E>, EvidenceError> {
     let path = folder.join(E::FILE);
     match std::fs::read_to_string(&path) {
@@ -145,7 +157,6 @@ fn cannot(what: &'static str, path: &Path, error: &dyn std::error::Error) -> Evi
 mod tests {
     use super::*;
 
-    /// A writer that is killed in the middle leaves the earlier file.
     #[test]
     fn keeps_an_earlier_file_until_the_new_one_is_complete() {
         use std::io::Read as _;
@@ -163,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_ours_from_its_first_byte_on_and_nobody_elses_is() {
+    fn accepts_partly_marked_folders_and_rejects_foreign_ones() {
         let folder = tempfile::tempdir().unwrap();
         let is_ours = || super::folder(Some(folder.path()), "a/b").is_ok();
         let mark = folder.path().join(PRIVATE_FILE);

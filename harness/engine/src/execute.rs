@@ -1,4 +1,4 @@
-//! Executes the plan of a trial in fresh processes, and judges it.
+//! Executes the plan of a trial in new processes, and judges the observations.
 
 mod at_once;
 
@@ -15,16 +15,16 @@ pub(crate) use self::at_once::run_at_once;
 use crate::{
     DeviceChoice, Job, Session,
     hardware::Before,
-    lacks, probe,
+    missing_libraries, probe,
     record::{judged, record},
     session::nonce,
     slots::Slot,
     spool::Spool,
-    worker_process::{Told, not_started, observe},
+    worker_process::{WorkerOrder, not_started, observe},
 };
 
-/// Runs a trial by the session's runner, or else in a fresh process, and judges it; on a GPU, in its slot. None where the run was
-/// cancelled before the trial was over.
+/// Runs a trial by the session's runner, or else in a new process, and judges it. Returns none if the run was
+/// cancelled.
 pub(crate) fn run_here(
     session: &Session,
     job: &Job<'_>,
@@ -58,36 +58,38 @@ fn in_a_process(
         plan: job.lowered.plan.clone(),
         faults: job.faults_of(Place::Call),
         late: job.late(session.late),
-        // The folder that it starts in: a path need not be text.
+        // The worker starts in its folder, whose absolute path may not be valid text.
         spool: ".".to_owned(),
         code_cache: session.cache_name().to_str().map(str::to_owned),
         confinement: session.confinement(&session.stack),
         wanted: wanted.clone(),
     };
-    let told = folder
+    let worker_order = folder
         .as_ref()
         .map_err(|e| format!("no folder for the trial: {e}"))
-        .and_then(|_| Told::new(session, &order, &spool, config.as_ref(), slot));
+        .and_then(|_| WorkerOrder::new(session, &order, &spool, config.as_ref(), slot));
     let kept = Spool::new(&spool, largest(&job.lowered.plan));
-    let (observation, usage) = match &told {
-        Ok(told) => observe(session, told, limits, cancel)?,
+    let (observation, usage) = match &worker_order {
+        Ok(worker_order) => observe(session, worker_order, limits, cancel)?,
         Err(error) => (not_started(error.clone()), None),
     };
     let nothing = BTreeMap::new();
     let mut context = Context {
         plan: &job.lowered.plan,
         nonce: &nonce,
-        order: told.as_ref().map_or("", |told| &told.digest),
-        environment: told.as_ref().map_or(&nothing, |told| &told.environment),
+        order: worker_order.as_ref().map_or("", |worker_order| &worker_order.digest),
+        environment: worker_order
+            .as_ref()
+            .map_or(&nothing, |worker_order| &worker_order.environment),
         build: session.worker_build(),
         device_build: session.device_build(),
         launched: session.is_launched(),
         late: order.late.is_some(),
         able: session.able(),
-        limits: told.as_ref().map_or(&nothing, |told| &told.limits),
+        limits: worker_order.as_ref().map_or(&nothing, |worker_order| &worker_order.limits),
         wanted: &wanted,
         spec: &session.stack.spec,
-        adding: &|name| lacks::adding(&session.stack.spec, name),
+        adding: &|name| missing_libraries::adding(&session.stack.spec, name),
         rocm: session.rocm.clone(),
         expect_gfx: session.gfx(),
         emulated: config.as_ref(),
@@ -114,8 +116,8 @@ fn in_a_process(
     Some(record)
 }
 
-/// The outcome, unless this machine is at fault: a compiler or runtime that cannot write or start a thread crashes or exits, which is
-/// no news of ROCm.
+/// Returns the outcome, or no verdict if this machine is at fault: a compiler that cannot write or start a thread says
+/// nothing about ROCm.
 pub(crate) fn unless_troubled(
     session: &Session,
     outcome: Outcome,
@@ -129,7 +131,7 @@ pub(crate) fn unless_troubled(
     }
 }
 
-/// The most bytes that a check of a plan looks at: a buffer, or the guards around one.
+/// Returns the size of the largest buffer or guard, in bytes.
 fn largest(plan: &Plan) -> u64 {
     let buffers = plan.buffers.values().map(|buffer| buffer.bytes);
     buffers.max().unwrap_or_default().max(2 * plan::GUARD_BYTES)

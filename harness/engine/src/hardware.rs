@@ -1,4 +1,4 @@
-//! What a trial's GPU and its driver say: which it was, what its hardware counted meanwhile, what the kernel logged.
+//! Observations about a trial's GPU: its identity, its hardware errors, and the kernel's log.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -11,13 +11,11 @@ use crate::{
     slots::{Named, Slot, VISIBLE},
 };
 
-/// The signature of a failure during which the hardware counted errors.
 pub(crate) const HARDWARE: &str = "no-verdict:hardware";
 
-/// That of a trial on another GPU than its own.
+/// Signature of a trial on the wrong GPU.
 const OTHER: &str = "no-verdict:another-gpu";
 
-/// A machine before a trial: its GPUs, as the files of their driver describe them, and the time.
 pub(crate) struct Before {
     cards: Vec<Gpu>,
     uptime: f64,
@@ -28,8 +26,8 @@ impl Before {
         Before { cards: cards(), uptime: kernel_log::uptime() }
     }
 
-    /// The outcome with what the driver logged meanwhile. Whoever shares the GPU cannot tell its own lines from those of others, and
-    /// beside others only lines that name a GPU are of one.
+    /// Adds lines that the driver logged meanwhile to the outcome. Only a trial with exclusive use of its GPU can
+    /// attribute lines.
     pub(crate) fn with_kernel_log(
         &self,
         outcome: Outcome,
@@ -38,7 +36,8 @@ impl Before {
         observation: &Observation,
         plan: &Plan,
     ) -> Outcome {
-        let Some(Ok(mut lines)) = session.takes_turns().then(|| kernel_log::since(self.uptime))
+        let Some(Ok(mut lines)) =
+            session.has_exclusive_gpu().then(|| kernel_log::since(self.uptime))
         else {
             return outcome;
         };
@@ -54,15 +53,15 @@ impl Before {
         });
         if let Some(own) = own {
             let all: Vec<&str> = self.cards.iter().map(|gpu| gpu.bdf.as_str()).collect();
-            lines.retain(|line| !names_another(line, own, &all));
+            lines.retain(|line| !names_another_gpu(line, own, &all));
         }
         outcome.with_kernel_log(&lines, &Places::told(&observation.events, plan))
     }
 
-    /// Adds what the trial's GPU is, and what it went through, to the record, which is to be judged then.
+    /// Adds the GPU and its errors to the record, whose verdict is computed later.
     pub(crate) fn describe(&self, record: &mut Record, session: &Session, slot: Option<&Slot>) {
         if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
-            on_its_card(record, card);
+            check_card(record, card);
             if let Some((option, all)) = session.cards() {
                 let [all, own] = [&all, &card.name].map(|gpus| format!(" {option} {gpus} "));
                 record.again =
@@ -76,15 +75,14 @@ impl Before {
     }
 }
 
-/// Whether a line of the log is about another GPU of this machine.
-fn names_another(line: &str, own: &str, all: &[&str]) -> bool {
+fn names_another_gpu(line: &str, own: &str, all: &[&str]) -> bool {
     let line = line.to_ascii_lowercase();
     let named = |bdf: &str| !bdf.is_empty() && line.contains(&bdf.to_ascii_lowercase());
     !named(own) && all.iter().any(|bdf| named(bdf))
 }
 
-/// Whether a line names a process (`in process Xorg pid 17 thread ...`) that is not one of `own`, nor called like ours: a container knows
-/// processes by other numbers than the kernel.
+/// Returns true if a line names a process (`in process Xorg pid 17 thread ...`) that is not in `own` and not called
+/// like a worker. In a container the kernel's process ids differ.
 fn names_another_process(line: &str, ours: &str, own: &BTreeSet<u32>) -> bool {
     let Some((_, rest)) = line.split_once("process ") else { return false };
     let Some((name, rest)) = rest.split_once(" pid ") else { return false };
@@ -97,9 +95,9 @@ fn cards() -> Vec<Gpu> {
     card::gpus(Path::new("/"), &mut Vec::new()).0
 }
 
-/// A trial that ran on another GPU than the one whose turn it had says nothing: somebody else may have been there.
-fn on_its_card(record: &mut Record, card: &Named) {
-    // Its UUID is a serial number, which an outcome may quote.
+/// Withdraws the verdict of a trial on the wrong GPU, which another trial may have used.
+fn check_card(record: &mut Record, card: &Named) {
+    // The outcome may quote the UUID, which is a serial number.
     if card.visible.parse::<u32>().is_err() {
         let Record { outcome, environment, stderr_tail, .. } = record;
         let texts = [&mut outcome.summary].into_iter().chain(&mut outcome.details);
@@ -117,8 +115,7 @@ fn on_its_card(record: &mut Record, card: &Named) {
     }
 }
 
-/// Says what the GPU of a trial was by its driver's files. A failure during which its hardware counted errors that nothing could
-/// mend is none of ROCm.
+/// Adds the GPU to the record. A failure with uncorrected hardware errors gets no verdict.
 fn describe(record: &mut Record, before: &[Gpu], after: &[Gpu]) {
     let device = &mut record.device;
     let here = |gpu: &&Gpu| !device.bdf.is_empty() && gpu.bdf.eq_ignore_ascii_case(&device.bdf);
@@ -130,7 +127,7 @@ fn describe(record: &mut Record, before: &[Gpu], after: &[Gpu]) {
     device.card = Some(Box::new(now.clone()));
     if !bad.is_empty() && record.outcome.kind.is_failure() {
         let why = format!(
-            "the hardware of the GPU counted errors that nothing could mend during the trial ({}), so its failure says nothing about ROCm",
+            "the hardware of the GPU counted uncorrected errors during the trial ({}), so its failure says nothing about ROCm",
             bad.join("; ")
         );
         record.outcome = record.outcome.clone().put_down_to(HARDWARE, why);
@@ -145,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_other_processes_are_none_of_a_trial() {
+    fn ignores_log_lines_of_other_processes() {
         let other = |line: &str| names_another_process(line, "ld-linux-x86-64", &[17].into());
         assert!(other(
             "amdgpu 0000:03:00.0: amdgpu:  in process Xorg pid 18 thread Xorg:cs0 pid 19"
@@ -157,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_other_gpus_are_none_of_a_trial() {
+    fn ignores_log_lines_of_other_gpus() {
         let all = ["0000:03:00.0", "0000:43:00.0", ""];
         let line = "amdgpu 0000:43:00.0: amdgpu: ring gfx_0.0.0 timeout";
-        assert!(names_another(line, "0000:03:00.0", &all));
-        assert!(!names_another(line, "0000:43:00.0", &all));
-        assert!(!names_another("amdgpu: process repro pid 17", "0000:03:00.0", &all));
-        assert!(!names_another(line, "0000:03:00.0", &["0000:03:00.0"]));
+        assert!(names_another_gpu(line, "0000:03:00.0", &all));
+        assert!(!names_another_gpu(line, "0000:43:00.0", &all));
+        assert!(!names_another_gpu("amdgpu: process repro pid 17", "0000:03:00.0", &all));
+        assert!(!names_another_gpu(line, "0000:03:00.0", &["0000:03:00.0"]));
     }
 
     fn record(kind: &str, verdict: &str) -> Record {
@@ -183,9 +180,8 @@ mod tests {
     }
 
     #[test]
-    fn what_another_gpu_or_broken_hardware_did_is_not_blamed_on_rocm() {
+    fn hardware_errors_withdraw_the_verdict() {
         let before = [card("0000:0b:00.0", 0, 0), card("0000:0c:00.0", 3, 5)];
-        // Another card's errors, and what stood there before, say nothing of the trial.
         let mut other = record("wrong-data", "news-fail");
         let after = [card("0000:0b:00.0", 9, 0), card("0000:0c:00.0", 3, 6)];
         describe(&mut other, &before, &after);
@@ -204,10 +200,10 @@ mod tests {
         let mut elsewhere = record("pass", "pass");
         let card = |bdf: &str| Named { name: bdf.into(), bdf: bdf.into(), visible: "GPU-1".into() };
         elsewhere.environment.insert(VISIBLE.to_owned(), "GPU-1".to_owned());
-        on_its_card(&mut elsewhere, &card("0000:0C:00.0"));
+        check_card(&mut elsewhere, &card("0000:0C:00.0"));
         assert_eq!(elsewhere.outcome.kind, Kind::Pass);
         assert_eq!(elsewhere.environment[VISIBLE], "the GPU 0000:0C:00.0");
-        on_its_card(&mut elsewhere, &card("0000:0b:00.0"));
+        check_card(&mut elsewhere, &card("0000:0b:00.0"));
         assert_eq!(elsewhere.outcome.signature, "no-verdict:another-gpu");
         assert_eq!(elsewhere.outcome.kind, Kind::NoVerdict);
 

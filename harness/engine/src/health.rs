@@ -1,11 +1,11 @@
-//! Whether the GPU still works after a trial that may have broken it.
+//! The health check: detects a GPU that stopped working after a trial.
 //!
-//! After each failure a trial that passed on this stack before, the health check, runs in a process of its own. Where it does not pass, the trial before it is the suspect,
-//! and no further one runs: it would wait for nothing, and its failure would be put down to ROCm. What is known stands in a file of the
-//! cache beside the lock by which trials take turns, so that every process reads it, also those that `cargo nextest` starts for
-//! each trial and one that was killed in between.
+//! After each failure the health check, a trial that passed on this stack before, runs in a process of its own. If it
+//! fails, the trial before it becomes the suspect, and no further trial runs: its failure would be blamed on ROCm. The
+//! state is in a file of the cache next to the locks of the GPU, because several processes may share the GPU and a run
+//! may be killed before its health check.
 
-mod turn;
+mod gpu_turn;
 
 use std::{
     collections::BTreeMap,
@@ -19,18 +19,17 @@ use judge::{End, Kind};
 use report::Record;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::turn::Gated;
+pub(crate) use self::gpu_turn::Gated;
 use crate::{hardware::HARDWARE, processes::Stuck};
 
-/// The outcome of a trial that was not run because the GPU does not work.
 pub(crate) const BROKEN: &str = "gpu-broken";
 
-/// Its signature.
+/// Returns the signature of trials that do not run because the GPU is broken.
 pub(crate) fn broken() -> String {
     format!("no-verdict:{BROKEN}")
 }
 
-/// How a trial ended after which the GPU may not work any more.
+/// Returns the end of a trial that may have broken the GPU.
 pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     let by_itself = matches!(record.exit, End::Exited(_) | End::NotStarted(_));
     let lost = record.outcome.kind == Kind::NoVerdict && !by_itself;
@@ -38,10 +37,9 @@ pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     (record.outcome.kind.is_failure() || lost || hardware).then(|| record.outcome.summary.clone())
 }
 
-/// How long a GPU that failed the health check is left alone before it is asked again.
-const LEFT_ALONE: Duration = Duration::from_secs(600);
+/// Time after a failed health check before the next one.
+const RECHECK_AFTER: Duration = Duration::from_secs(600);
 
-/// The trial that always passes, as a case.
 pub(crate) struct Check {
     pub(crate) case: Case,
     pub(crate) trial: Trial,
@@ -49,7 +47,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// None where the case cannot be read, which a test excludes.
+    /// Returns the health check, which a test parses.
     pub(crate) fn new() -> Option<Check> {
         let case = Case::parse("rocrepro/health-check", include_str!("health/check.yaml")).ok()?;
         let trial = case.trials().into_iter().next()?;
@@ -58,13 +56,11 @@ impl Check {
     }
 }
 
-/// What came of a health check.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Checked {
     Passed,
-    /// And why not.
     Failed(String),
-    /// The run was cancelled, or the machine did not let it run.
+    /// The run was cancelled, or the machine prevented the check.
     NotRun,
 }
 
@@ -73,12 +69,11 @@ pub(crate) enum Checked {
 pub(crate) struct Suspect {
     pub(crate) trial: String,
     pub(crate) run: String,
-    /// How it ended.
     pub(crate) ended: String,
-    /// Of a health check that failed after it; none where none was made yet.
+    /// The failed health check after the trial, if it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed: Option<Failed>,
-    /// Whether it is one for a process that stays alone: on its stack the health check does not pass anyway.
+    /// True if the health check fails on this stack anyway, so that only an unkillable process closes the GPU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unwatched: bool,
 }
@@ -95,7 +90,6 @@ impl Suspect {
         Suspect { trial, run, ended, failed: None, unwatched: false }
     }
 
-    /// Why nothing runs, for people.
     fn broken(&self, why: &str) -> String {
         let Suspect { trial, run, ended, .. } = self;
         if trial.is_empty() {
@@ -107,57 +101,55 @@ impl Suspect {
     }
 }
 
-/// What is known of the GPU since the machine was started.
+/// The state of the GPU since the machine started.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Known {
     boot: String,
-    /// For each stack, by its folder, why the health check did not pass on it at first; none where it passed.
+    /// Per stack folder, the reason why the first health check failed; none if it passed.
     stacks: BTreeMap<String, Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     suspect: Option<Suspect>,
-    /// Processes of trials that could not be killed. Nobody knows what they still do on the GPU.
+    /// Processes of trials that could not be killed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     stuck: Vec<Stuck>,
 }
 
 impl Known {
-    /// Makes a health check, but not beside a process that stays: it would prove nothing, nor would one after a command that was to
-    /// mend the GPU.
+    /// Makes a health check, which counts as failed while an unkillable process exists.
     fn checked(&mut self, check: &mut dyn FnMut() -> Checked) -> Checked {
         self.stuck.retain(Stuck::is_there);
         match self.stuck.first() {
             None => check(),
             Some(Stuck { pid, .. }) => Checked::Failed(format!(
-                "none was made, as process {pid} of a trial could not be killed and is still there"
+                "none was made, because process {pid} of a trial could not be killed and still exists"
             )),
         }
     }
 }
 
-/// Whether a trial may run.
+/// The decision whether a trial may run.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Gate {
     Open,
-    /// For the first time since the machine was started the health check ran on this stack, and did not pass.
+    /// The first health check on this stack failed for this reason.
     Unwatched(String),
     Closed(String),
 }
 
-/// What a health check after a trial said.
 #[derive(Debug, PartialEq)]
 pub(crate) enum After {
     Works,
-    /// The command that somebody named for this was run.
+    /// The GPU works again after the recovery command.
     Recovered(String),
     Broken(String),
-    /// It has never passed on this stack, or could not run.
+    /// The check has never passed on this stack, or could not run.
     Unknown,
 }
 
-/// The memory of it, of whoever has the turn on the GPU.
+/// The stored state of one GPU, whose locks the user must hold.
 pub(crate) struct Health {
     file: PathBuf,
-    /// The kernel's id of the time since the machine was started: with a new one, nothing is known.
+    /// Boot id of the kernel, with which the state expires.
     boot: String,
     stack: String,
 }
@@ -180,20 +172,16 @@ impl Health {
         atomic::write(&self.file, serde_json::to_vec(known)?)
     }
 
-    /// Whether a health check is due before the next trial, for which nobody else may use the GPU.
+    /// Returns true if a health check is due before the next trial.
     pub(crate) fn is_due(&self, now: SystemTime) -> bool {
         let known = self.known();
         match &known.suspect {
             None => !known.stacks.contains_key(&self.stack),
-            Some(suspect) => !known.stuck.is_empty() || suspect.left_alone(now).is_none(),
+            Some(suspect) => !known.stuck.is_empty() || suspect.recent_failure(now).is_none(),
         }
     }
 
-    /// Asks before a trial. Whoever was killed between a failure and its health check has left that to the next. `recover` runs the
-    /// command that is to mend the GPU, as in [`Health::after`].
-    ///
-    /// # Errors
-    /// A file that cannot be written.
+    /// Decides whether a trial may run, after the health check that a killed run left pending.
     pub(crate) fn before(
         &self,
         now: SystemTime,
@@ -216,13 +204,13 @@ impl Health {
         };
         let mut recovered = None;
         if known.stuck.is_empty()
-            && let Some((failed, left)) = suspect.left_alone(now)
+            && let Some((failed, left)) = suspect.recent_failure(now)
         {
             recovered = recover();
             if recovered.is_none() {
-                let told = suspect.broken(&failed.why);
+                let reason = suspect.broken(&failed.why);
                 return Ok(Gate::Closed(format!(
-                    "{told}; the next health check is in {left} s, and `--recover COMMAND` makes one at once"
+                    "{reason}; the next health check is in {left} s, and `--recover COMMAND` makes one now"
                 )));
             }
         }
@@ -232,8 +220,7 @@ impl Health {
         })
     }
 
-    /// Makes a health check after `suspect`, and another where it did not pass and somebody named a command for that, which may have
-    /// `recovered` the GPU before.
+    /// Makes a health check after `suspect`. If it fails, runs the recovery command once and checks again.
     fn look(
         &self,
         now: SystemTime,
@@ -265,61 +252,52 @@ impl Health {
                     Some(said) => format!("{why}, also after {said}"),
                     None => why,
                 };
-                let told = suspect.broken(&why);
+                let reason = suspect.broken(&why);
                 let failed = Some(Failed { at: seconds(now), why });
                 known.suspect = Some(Suspect { failed, ..suspect });
                 self.keep(&known)?;
-                Ok(After::Broken(told))
+                Ok(After::Broken(reason))
             }
             Checked::NotRun => Ok(After::Unknown),
         }
     }
 
-    /// Remembers, before all else, that a trial may have broken the GPU, and its processes that could not be killed. Whether anybody
-    /// will look: not on a stack on which the health check fails anyway.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
+    /// Stores a suspect and its unkillable processes. Returns true if a health check should follow, which is useless on
+    /// a stack on which it always fails.
     pub(crate) fn suspect(&self, suspect: &Suspect, stuck: Vec<Stuck>) -> io::Result<bool> {
         let mut known = self.known();
         let unwatched = known.stacks.get(&self.stack) != Some(&None);
         if unwatched && stuck.is_empty() {
             return Ok(false);
         }
-        // The first of several is the one to blame.
+        // The first of several suspects is the one to blame.
         known.suspect.get_or_insert_with(|| Suspect { unwatched, ..suspect.clone() });
         known.stuck.extend(stuck);
         self.keep(&known)?;
         Ok(true)
     }
 
-    /// Whether the health check passes on this stack; none where nobody knows.
+    /// Returns whether the health check passes on this stack, if it was made.
     pub(crate) fn passes(&self) -> Option<bool> {
         Some(self.known().stacks.get(&self.stack)?.is_none())
     }
 
-    /// Remembers that the health check, which does not pass on this GPU, does on `another` with the same stack, and says so.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
+    /// Stores that the GPU is broken, because the check passes on `another` with the same stack. Returns the reason.
     pub(crate) fn is_the_gpu(&self, now: SystemTime, another: &str) -> io::Result<String> {
         let mut known = self.known();
         let why = known.stacks.remove(&self.stack).flatten().unwrap_or_default();
         let ended = format!("with the same stack {another} did");
         let failed = Some(Failed { at: seconds(now), why: why.clone() });
         let mut suspect = Suspect::new(String::new(), String::new(), ended);
-        let told = suspect.broken(&why);
+        let reason = suspect.broken(&why);
         suspect.failed = failed;
         known.suspect = Some(suspect);
         self.keep(&known)?;
-        Ok(told)
+        Ok(reason)
     }
 
-    /// Asks after a trial that [`Health::suspect`] was told of. `recover` runs the command that is to mend the GPU and says what
-    /// came of it; none where nobody named one.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
+    /// Makes the health check after a suspect was stored. `recover` runs the recovery command, if any, and describes
+    /// its end.
     pub(crate) fn after(
         &self,
         now: SystemTime,
@@ -327,17 +305,17 @@ impl Health {
         recover: &mut dyn FnMut() -> Option<String>,
     ) -> io::Result<After> {
         let mut known = self.known();
-        // Somebody else has looked meanwhile.
+        // Another process made the check meanwhile.
         let Some(suspect) = known.suspect.take() else { return Ok(After::Works) };
         self.look(now, known, suspect, None, check, recover)
     }
 }
 
 impl Suspect {
-    /// A health check that failed so lately that another would only wait, and in how many seconds one is due.
-    fn left_alone(&self, now: SystemTime) -> Option<(&Failed, u64)> {
+    /// Returns the last failed check if it is too recent to repeat, with the seconds left.
+    fn recent_failure(&self, now: SystemTime) -> Option<(&Failed, u64)> {
         let failed = self.failed.as_ref()?;
-        let left = LEFT_ALONE.as_secs().checked_sub(seconds(now).abs_diff(failed.at))?;
+        let left = RECHECK_AFTER.as_secs().checked_sub(seconds(now).abs_diff(failed.at))?;
         (left > 0).then_some((failed, left))
     }
 }

@@ -1,8 +1,8 @@
-//! What programs say by which they check, carried in the command.
+//! The helpers by which programs report their checks, embedded in the command.
 
-/// The module for Python, with the name of its file.
+/// File name and text of the Python module.
 pub(crate) const PYTHON: (&str, &str) =
     ("rocrepro.py", include_str!("../../cli/program/rocrepro.py"));
 
-/// The header for C++, with the name of its file.
+/// File name and text of the C++ header.
 pub(crate) const CPP: (&str, &str) = ("rocrepro.h", include_str!("../../cli/program/rocrepro.h"));

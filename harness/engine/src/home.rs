@@ -1,12 +1,11 @@
-//! A home for real programs: what a program of the user's and its children find where they look for ROCm.
+//! The view of the file system in which a user's program and its children find ROCm.
 //!
-//! A stack of Debian has its own libc, so a program starts through the stack's loader. Its children would not. In a [`View`] the
-//! libraries of stack and device lie over those of the machine, `/opt/rocm` is the stack, and `/sys/class/kfd` shows the emulated
-//! GPUs; so whatever is started there runs on them.
+//! A program starts through the loader of a Debian stack, but its children would not. In a [`View`] the stack's
+//! libraries cover the machine's, `/opt/rocm` is the stack, and `/sys/class/kfd` shows the emulated GPUs.
 
 mod preload;
 mod quirks;
-mod stand_in;
+mod stub_library;
 
 use std::{
     ffi::OsStr,
@@ -23,34 +22,32 @@ pub(crate) use self::preload::allow_preloading;
 use self::quirks::{QUIRKS, Quirk};
 use crate::helper;
 
-/// Where the libraries of Debian and of what comes from it are, of a machine as of a stack.
+/// Library folder of Debian and its derivatives.
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 
-/// The loader that every program of x86-64 names.
+/// The loader that every x86-64 program names.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// Where frameworks look for ROCm.
+/// Folder in which frameworks look for ROCm.
 const PREFIX: &str = "/opt/rocm";
 
-/// Where programs are found where nobody says.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The folder, below the cache, in whose place a view keeps what it makes. It stays empty.
+/// Name of the empty folder over which a view mounts its files.
 const PLACE: &str = "home";
 
-/// What a view is made for.
 pub(crate) struct Home<'a> {
     pub(crate) stack: &'a Stack,
-    /// The folder of the device's library; none on a GPU.
     pub(crate) device: Option<&'a Path>,
-    /// How the emulated device is set up; none on a GPU.
     pub(crate) config: Option<&'a Config>,
-    /// The folder for what is kept between runs.
     pub(crate) cache: &'a Path,
 }
 
 impl Home<'_> {
-    /// The view, or why this stack cannot have one on this machine.
+    /// Returns the view.
+    ///
+    /// # Errors
+    /// Returns the reason why this stack cannot have one here.
     pub(crate) fn view(&self) -> Result<View, String> {
         let place = self.cache.join(PLACE);
         fs::create_dir_all(&place)
@@ -60,7 +57,7 @@ impl Home<'_> {
             view.made.insert(name.into(), Made::Link(target));
         };
         let root = &self.stack.root;
-        // Packages of AMD for several releases stand side by side, and a cache of the loader may name any of them.
+        // Several releases may be installed, and the loader's cache may name any.
         for name in installed(Path::new("/opt"), root) {
             link(&format!("opt/{name}"), place.join("rocm"));
         }
@@ -71,7 +68,7 @@ impl Home<'_> {
             for name in ["bin", "libexec", "share"] {
                 link(&format!("rocm/{name}"), usr.join(name));
             }
-            // Those of C and C++ are the system's, which a prefix of ROCm does not have.
+            // Headers of C and C++ belong to the system.
             for (name, folder) in headers(&usr.join("include")) {
                 link(&format!("rocm/include/{name}"), as_seen(folder, root));
             }
@@ -79,20 +76,20 @@ impl Home<'_> {
                 link("rocm/amdgcn", as_seen(folder, root));
             }
             if let Some(folder) = llvm(&usr) {
-                // AMD's packages have it below `lib`, and Debian's hipcc looks there by the name that Debian gives it.
+                // AMD's packages have it below `lib`, and Debian's hipcc looks there under Debian's name.
                 let own = folder.file_name().unwrap_or_default().display().to_string();
                 for name in ["rocm/llvm", "libraries/llvm", &format!("libraries/{own}")] {
                     link(name, as_seen(folder.clone(), root));
                 }
             }
             for (name, file) in self.other_names()? {
-                // The loader takes a file by two paths for two, so that of the stack is named as it is seen.
+                // The loader treats two paths of a file as two libraries.
                 let own = file.file_name().filter(|_| file.starts_with(root)).map(PathBuf::from);
                 link(&format!("libraries/{name}"), own.unwrap_or(file));
             }
             let (first, inner) =
                 self.stack.libraries.split_first().ok_or("the stack has no libraries")?;
-            // Folders below another one cannot be laid over it; their files can be named there.
+            // A folder inside another cannot be mounted, so its files are linked.
             for folder in inner {
                 let within = folder.strip_prefix(first).map_err(|error| error.to_string())?;
                 for file in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -103,7 +100,7 @@ impl Home<'_> {
             let own = place.join("libraries");
             let over = [own.as_path()].into_iter().chain(self.device).chain([first.as_path()]);
             view.laid = vec![
-                // Compilers and data of the release are found where Debian has them; what the machine has too stays its own.
+                // Files of the machine take precedence.
                 Laid { folder: "/usr".into(), over: Vec::new(), under: vec![usr] },
                 Laid {
                     folder: LIBRARIES.into(),
@@ -133,37 +130,35 @@ impl Home<'_> {
         Ok(view)
     }
 
-    /// Lays a folder that the view makes over one of the machine.
     fn show(&self, view: &mut View, made: &str, folder: &Path) {
         let over = vec![view.place.join(made)];
         view.laid.push(Laid { folder: folder.into(), over, under: Vec::new() });
     }
 
-    /// What programs load and the stack lacks by that name: the name, and the stack's file for it or our stand-in.
+    /// Returns library names that the stack lacks, each with the stack's file or a stub.
     fn other_names(&self) -> Result<Vec<(&'static str, PathBuf)>, String> {
         let mut names = Vec::new();
         for quirk in QUIRKS {
             if let Some(file) = quirk.other_name(self.stack) {
                 names.push((quirk.name(), file));
-            } else if let Quirk::Missing(stand_in) = quirk
-                && self.stack.library(stand_in.soname).is_none()
+            } else if let Quirk::Missing(stub) = quirk
+                && self.stack.library(stub.soname).is_none()
             {
-                names.push((quirk.name(), self.kept(stand_in)?));
+                names.push((quirk.name(), self.kept(stub)?));
             }
         }
         Ok(names)
     }
 
-    /// Prepares a program that has no view: the loader of its stack finds the other names in a folder of the cache, and the device is
-    /// preloaded by a variable.
+    /// Prepares a program without a view: the loader finds other names in a folder of the cache, and a variable
+    /// preloads the device.
     pub(crate) fn without_view(&self, start: &mut Start) -> Result<(), String> {
         start.preload = self.preloaded_by_variable()?;
         let Some(path) = start.through.iter().position(|word| word == "--library-path") else {
             return Ok(());
         };
         let names = self.other_names()?;
-        let folder =
-            self.cache.join("stand-ins").join(plan::digest(format!("{names:?}").as_bytes()));
+        let folder = self.cache.join("stubs").join(plan::digest(format!("{names:?}").as_bytes()));
         let write = || -> io::Result<()> {
             fs::create_dir_all(&folder)?;
             for (name, file) in &names {
@@ -183,13 +178,13 @@ impl Home<'_> {
         Ok(())
     }
 
-    fn kept(&self, stand_in: &stand_in::StandIn) -> Result<PathBuf, String> {
-        let library = stand_in.library().map_err(|error| error.to_string())?;
-        kept(self.cache, "stand-ins", stand_in.soname, &library)
+    fn kept(&self, stub: &stub_library::StubLibrary) -> Result<PathBuf, String> {
+        let library = stub.library().map_err(|error| error.to_string())?;
+        kept(self.cache, "stubs", stub.soname, &library)
     }
 }
 
-/// A file that the command carries, as one of a folder of the cache. Each text of it has a folder of its own.
+/// Writes an embedded file into a cache folder named after its digest.
 fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, String> {
     let folder = cache.join(folder).join(plan::digest(text));
     let file = folder.join(name);
@@ -203,7 +198,7 @@ fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, 
     Ok(file)
 }
 
-/// Makes `import rocrepro` work in a program and its children, behind what they import already.
+/// Makes `import rocrepro` work in a program and its children. The path is appended to PYTHONPATH.
 pub fn with_helper(start: &mut Start, cache: &Path) -> Result<(), String> {
     let (name, text) = helper::PYTHON;
     let file = kept(cache, "helper", name, text.as_bytes())?;
@@ -216,8 +211,7 @@ pub fn with_helper(start: &mut Start, cache: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes what is started in the view find the stack's own tools, behind those of the machine. Variables that were given
-/// on the command line stand.
+/// Appends the stack's tools to a view's PATH. Variables of the command line take precedence.
 pub fn with_path<'n>(
     view: &mut View,
     start: &Start,
@@ -231,7 +225,7 @@ pub fn with_path<'n>(
     }
 }
 
-/// Names in `/opt` that stand for the stack inside: `rocm`, and every installed ROCm that is not itself the stack.
+/// Returns the names in `/opt` that become the stack: `rocm` and every installed ROCm except the stack itself.
 fn installed(opt: &Path, root: &Path) -> Vec<String> {
     let entries = fs::read_dir(opt).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -245,7 +239,7 @@ fn installed(opt: &Path, root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Whether programs of this machine can run on the C library of the stack, and look for libraries where the stack has them.
+/// Checks that this machine's programs can run on the stack's C library, and that the library folders agree.
 fn same_layout(root: &Path) -> Result<(), String> {
     let loader = fs::canonicalize(LOADER).map_err(|error| format!("no `{LOADER}`: {error}"))?;
     if loader.parent() != Some(Path::new(LIBRARIES)) {
@@ -268,7 +262,7 @@ fn same_layout(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The version of the C library in a folder, as it says of itself: `GNU C Library (Debian GLIBC 2.43-7) stable release version 2.43.`
+/// Reads the version from a text like `GNU C Library (Debian GLIBC 2.43-7) stable release version 2.43.`
 fn c_library(folder: &Path) -> Result<(u32, u32), String> {
     let file = folder.join("libc.so.6");
     let bytes =
@@ -280,17 +274,16 @@ fn c_library(folder: &Path) -> Result<(u32, u32), String> {
         let (major, minor) = str::from_utf8(&text[..end]).ok()?.split_once('.')?;
         Some((major.parse().ok()?, minor.trim_end_matches('.').split('.').next()?.parse().ok()?))
     });
-    version.ok_or_else(|| format!("`{}` does not say its version", file.display()))
+    version.ok_or_else(|| format!("`{}` has no version", file.display()))
 }
 
-/// The path by which a folder below `usr` of the stack is seen in the view: that of the machine, where it has none of its own. A compiler
-/// takes one folder by two paths for two, and may then miss what it looks for behind the first.
+/// Returns the path in the view, unless the machine has such a folder of its own. A compiler treats two paths as two
+/// folders.
 fn as_seen(folder: PathBuf, root: &Path) -> PathBuf {
     let seen = folder.strip_prefix(root).map(|within| Path::new("/").join(within));
     seen.ok().filter(|seen| !seen.exists()).unwrap_or(folder)
 }
 
-/// The folders of ROCm's own headers, by their names.
 fn headers(include: &Path) -> impl Iterator<Item = (String, PathBuf)> {
     const OWN: [&str; 8] = ["amd_comgr", "hip", "hsa", "miopen", "rccl", "roc", "thrust", "cub"];
     let entries = fs::read_dir(include).into_iter().flatten().flatten();
@@ -300,7 +293,6 @@ fn headers(include: &Path) -> impl Iterator<Item = (String, PathBuf)> {
     named.filter(move |(name, _)| own(name))
 }
 
-/// The stack's own clang, of several the newest.
 fn llvm(usr: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(usr.join("lib")).ok()?.flatten();
     let number = |entry: fs::DirEntry| {
@@ -310,7 +302,6 @@ fn llvm(usr: &Path) -> Option<PathBuf> {
     entries.filter_map(number).max().map(|(_, folder)| folder)
 }
 
-/// The folder that holds the device libraries in `bitcode`.
 fn bitcode(usr: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(llvm(usr)?.join("lib/clang")).ok()?.flatten();
     let beside_clang = versions.map(|entry| entry.path().join("amdgcn"));
@@ -323,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_c_library_says_its_version() {
+    fn reads_the_version_of_a_c_library() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("libc.so.6");
         for (text, version) in [
@@ -337,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn other_installed_releases_are_the_stack_too() {
+    fn other_installed_releases_lead_to_the_stack() {
         let opt = tempfile::tempdir().unwrap();
         let opt = fs::canonicalize(opt.path()).unwrap();
         for name in ["rocm-6.4.1", "rocm-7.0.2", "other"] {
@@ -351,7 +342,7 @@ mod tests {
         };
         assert_eq!(names(Path::new("/a/stack")), ["rocm", "rocm-6.4.1", "rocm-7.0.2"]);
         assert_eq!(names(&opt.join("rocm-6.4.1")), ["rocm", "rocm-7.0.2"]);
-        // The one that it is stays where it is, whatever it is called by.
+        // The stack itself keeps its place, under each of its names.
         assert_eq!(names(&opt.join("rocm-7.0.2")), ["rocm-6.4.1"]);
     }
 }

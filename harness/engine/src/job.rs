@@ -1,4 +1,4 @@
-//! Trials that are ready to run: lowered, with the faults that are planted in them.
+//! Trials that are ready to run: lowered to a plan, with their injected faults.
 
 use case::{Body, Case, Lowered, Trial, lower};
 use device::{Place, Planted};
@@ -8,31 +8,31 @@ use crate::{CaseLibrary, Selected, Stop};
 /// One trial to run once.
 #[derive(Clone)]
 pub struct Job<'a> {
-    /// Its case.
+    /// The case.
     pub case: &'a Case,
     /// The point of the matrix.
     pub trial: &'a Trial,
-    /// Its calls and their right results.
+    /// The plan with its expected results.
     pub lowered: Lowered,
-    /// Which of several runs this is, counted from 0: each draws its own lateness.
+    /// Number of this run among repetitions, from 0. Each run draws its own delays.
     pub run: u32,
-    /// Planted faults. Where those at calls concern the plan is already part of it, how often is not.
+    /// Injected faults. The plan holds their calls, but not how often they act.
     pub faults: Vec<Planted>,
 }
 
 impl Job<'_> {
-    /// The trial's id.
+    /// Returns the id of the trial.
     pub fn id(&self) -> String {
         self.case.trial_id(self.trial)
     }
 
-    /// A digest of what it does: the same for the same calls or program, wherever they stand in the case's file.
+    /// Returns a digest of the calls or the program, without their positions.
     pub(crate) fn text(&self) -> String {
         let mut plan = self.lowered.plan.clone();
         let steps = [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown];
         for step in steps.into_iter().flatten() {
             step.line = 0;
-            // Faults are told by themselves.
+            // A record lists its faults separately.
             step.planted.clear();
         }
         let mut text = serde_json::to_string(&plan).unwrap_or_default();
@@ -42,24 +42,24 @@ impl Job<'_> {
         plan::digest(text.as_bytes())
     }
 
-    /// The planted faults of one place: the device is told of some, and the worker of the others.
+    /// Returns the faults of the device, or those of the worker's calls.
     pub(crate) fn faults_of(&self, place: Place) -> Vec<Planted> {
         self.faults.iter().filter(|planted| planted.fault.place() == place).cloned().collect()
     }
 
-    /// Returns the injected delays of this run, where trials have these.
+    /// Returns the injected delays of this run.
     pub fn late(&self, late: Option<plan::Late>) -> Option<plan::Late> {
         late.map(|late| late.of_run(self.run.into()))
     }
 
-    /// The same for the n-th of several runs, see [`Planted::of_run`].
+    /// Returns the job of the nth run, with the faults that are drawn for it.
     pub fn of_run(&self, n: u32) -> Self {
         let faults = self.faults.iter().map(|planted| planted.of_run(n.into())).collect();
         Job { faults, run: n, ..self.clone() }
     }
 }
 
-/// Each trial without a fault, and under each fault that its case declares for it.
+/// Returns each trial without a fault, and with each fault that its case declares for it.
 pub fn with_declared_faults<'s, 'a>(
     selected: &'s [Selected<'a>],
 ) -> Vec<(&'s Selected<'a>, Option<Planted>)> {
@@ -71,10 +71,10 @@ pub fn with_declared_faults<'s, 'a>(
     each.collect()
 }
 
-/// Lowers trials, all with the same planted faults.
+/// Lowers trials, all with the same injected faults.
 ///
 /// # Errors
-/// Those of [`lower_each`].
+/// Returns the errors of [`lower_each`].
 pub fn lower_all(
     library: &CaseLibrary,
     selected: &[Selected<'_>],
@@ -83,10 +83,10 @@ pub fn lower_all(
     lower_each(library, selected.iter().map(|entry| (entry, faults.clone())))
 }
 
-/// Lowers trials, each with its planted faults.
+/// Lowers trials, each with its injected faults.
 ///
 /// # Errors
-/// All mistakes of all cases, shown at their place.
+/// Returns all mistakes of all cases, each with its position.
 pub fn lower_each<'s, 'a: 's>(
     library: &CaseLibrary,
     planned: impl IntoIterator<Item = (&'s Selected<'a>, impl IntoIterator<Item = Planted>)>,

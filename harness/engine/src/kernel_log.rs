@@ -1,13 +1,13 @@
-//! The kernel's log, as far as it is about GPUs.
+//! Lines of the kernel log about GPUs.
 
 use std::{collections::BTreeSet, fs, io::Read, os::unix::fs::OpenOptionsExt};
 
 use report::issue::{Identity, NotRead, is_gpu_line};
 
-/// Lines of it that are kept.
+/// Largest number of lines that are kept.
 const LOG_LINES: usize = 30;
 
-/// The lines of the kernel log about the GPU.
+/// Returns the last lines about the GPU.
 pub fn last(not_read: &mut Vec<NotRead>) -> Vec<String> {
     match messages() {
         Ok(text) => {
@@ -22,24 +22,21 @@ pub fn last(not_read: &mut Vec<NotRead>) -> Vec<String> {
     }
 }
 
-/// Time since the machine started, in seconds: the clock of the kernel log.
+/// Returns the seconds since the machine started, which is the clock of the kernel log.
 pub fn uptime() -> f64 {
     let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
     text.split_whitespace().next().and_then(|t| t.parse().ok()).unwrap_or(0.0)
 }
 
-/// The lines about the GPU and one of these processes that the kernel has logged since then; none where the log cannot be read.
-/// Within a container the kernel knows processes by other numbers, so that nothing is found there.
+/// Returns the lines about the GPU and one of these processes. In a container no line is found, because process ids
+/// differ.
 pub fn of_processes(then: f64, processes: &BTreeSet<u32>, who: &Identity) -> Vec<String> {
     let lines = since(then).unwrap_or_default().into_iter();
     let lines = lines.filter(|line| names_one(line, processes));
     lines.map(|line| report::issue::redact(&line, who)).collect()
 }
 
-/// The lines about the GPU that the kernel has logged since then.
-///
-/// # Errors
-/// A log that this user may not read.
+/// Returns the lines about the GPU since a time.
 pub(crate) fn since(then: f64) -> std::io::Result<Vec<String>> {
     let time = |line: &str| -> Option<f64> {
         line.trim_start_matches('[').split(']').next()?.trim().parse().ok()
@@ -50,7 +47,7 @@ pub(crate) fn since(then: f64) -> std::io::Result<Vec<String>> {
     Ok(lines.map(str::to_owned).collect())
 }
 
-/// Whether a line speaks of one of these processes: `repro[17]: segfault`, `process repro pid 17`.
+/// Returns true for a line like `repro[17]: segfault` or `process repro pid 17`.
 fn names_one(line: &str, processes: &BTreeSet<u32>) -> bool {
     let text = line.split_once("] ").map_or(line, |(_, text)| text);
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '[');
@@ -66,7 +63,7 @@ fn names_one(line: &str, processes: &BTreeSet<u32>) -> bool {
     })
 }
 
-/// All messages that /dev/kmsg still has; a read gives one record.
+/// Returns all messages of /dev/kmsg, which returns one per read.
 fn messages() -> std::io::Result<String> {
     let mut log = fs::OpenOptions::new()
         .read(true)
@@ -79,18 +76,18 @@ fn messages() -> std::io::Result<String> {
             Ok(0) => return Ok(text),
             Ok(len) => text.push_str(&message(&String::from_utf8_lossy(&record[..len]))),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(text),
-            // A record that was overwritten meanwhile.
+            // The record was overwritten meanwhile.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::PIPE.raw_os_error()) => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// `priority,sequence,microseconds,flags;text`, as the kernel's documentation of /dev/kmsg has it, in the form of dmesg.
+/// Converts `priority,sequence,microseconds,flags;text` (see the kernel's /dev/kmsg) to the format of dmesg.
 fn message(record: &str) -> String {
     let Some((head, text)) = record.split_once(';') else { return String::new() };
     let time: u64 = head.split(',').nth(2).and_then(|t| t.parse().ok()).unwrap_or(0);
-    // Lines that begin with a space are keys of the device, not text.
+    // Lines that begin with a space are properties of the device.
     let text: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
     format!("[{:5}.{:06}] {}\n", time / 1_000_000, time % 1_000_000, text.join(" "))
 }
@@ -100,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_becomes_a_line() {
+    fn formats_records_like_dmesg() {
         assert_eq!(
             message("6,339,5140900,-;amdgpu: ring gfx timeout\n SUBSYSTEM=pci\n"),
             "[    5.140900] amdgpu: ring gfx timeout\n"
@@ -108,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_of_a_run_where_it_names_its_process() {
+    fn attributes_log_lines_by_process() {
         let check = |line: &str, expected: bool| {
             assert_eq!(names_one(line, &BTreeSet::from([17])), expected, "{line}");
         };

@@ -1,14 +1,11 @@
 //! The engine behind the command: sessions, trials, batches of trials, and the decisions about them.
 //!
-//! A [`Session`] is a stack, a device and limits, which all trials of a run share. A [`Job`] is a trial that is ready to run.
-//! [`batch`] runs many of them, and `health` decides after a failure whether a GPU can be used further.
+//! A [`Session`] holds a stack, a device and limits, which all trials of a run share. A [`Job`] is a trial that is
+//! ready to run, and [`batch`] runs many. Operations take plain values, report [`events`], and stop when a [`Cancel`]
+//! is cancelled. They neither print nor read a command line.
 //!
-//! Nothing here prints or reads a command line. Operations take plain values, report [`events`] while they run, and stop when
-//! a [`Cancel`] says so.
-//!
-//! Modules use each other in one direction. At the bottom are errors and events, the case library and selections, and the
-//! resources of this machine: stacks, cards, compilers, environments. Above them is the `session`; then one trial, from its
-//! `job` over its execution to its `record`; then batches.
+//! Modules use each other in one direction: errors, events, cases and the resources of this machine at the bottom; then
+//! the `session`, one trial (`job`, `execute`, `record`), and batches.
 
 pub mod baseline;
 pub mod batch;
@@ -30,9 +27,9 @@ mod helper;
 pub mod home;
 pub mod job;
 pub mod kernel_log;
-pub mod lacks;
 pub mod library;
 pub mod machine;
+pub mod missing_libraries;
 mod on_gpu;
 mod open_session;
 pub mod output_files;
@@ -67,10 +64,9 @@ pub use stop::{FailedOperation, FailureClass, Stop};
 pub use supervise::Cancel;
 pub use trial::run_trial;
 
-/// The first argument that makes this program a worker. The worker is the same program, so it always matches the harness that
-/// started it.
+/// First argument that makes this program a worker, which so always matches the harness.
 pub const WORKER_ARGUMENT: &str = "__worker";
 
-/// The first argument that makes this program a starter: it finds the environment, limits and folder of another program among
-/// its arguments and becomes that program, whatever a launcher dropped on the way.
+/// First argument that makes this program a starter, which reads the environment, limits and folder of another program
+/// from its arguments and becomes it, so that a launcher cannot drop them.
 pub const STARTER_ARGUMENT: &str = "__start";

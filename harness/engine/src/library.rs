@@ -18,23 +18,21 @@ use crate::{Stop, case_names::named_by, diagnostics};
 static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");
 
-/// Cases that are not the built-in ones.
+/// The source of cases other than the built-in ones.
 #[derive(Clone, Debug)]
 pub struct CasesFrom {
     /// A folder, or one file.
     pub path: PathBuf,
-    /// Whether they may do all that a program may.
+    /// True if the cases are trusted like programs.
     pub trusted: bool,
 }
 
-/// The text of a case file.
 struct Source {
-    /// As the user sees it.
     path: String,
     text: String,
 }
 
-/// Cases and kernels. The ones of the project are part of the program, so that it runs from anywhere.
+/// Cases and kernels. The project's own are embedded in the program.
 pub struct CaseLibrary {
     cases: BTreeMap<String, Case>,
     sources: BTreeMap<String, Source>,
@@ -42,19 +40,19 @@ pub struct CaseLibrary {
 }
 
 impl CaseLibrary {
-    /// The built-in cases, or those from elsewhere; kernels (`*.hip`) beside these are added to the built-in ones.
+    /// Returns the built-in cases, or those of `from` with their kernels (`*.hip`).
     ///
     /// # Errors
-    /// All mistakes of all files.
+    /// Returns all mistakes of all files.
     pub fn load(from: Option<&CasesFrom>) -> Result<CaseLibrary, Stop> {
         CaseLibrary::load_named(from, &[])
     }
 
-    /// The same, but of the built-in cases those alone that these selections name: the others take longer to read than a trial
-    /// does. All of them where there is no selection, or one names no case.
+    /// Loads cases like [`CaseLibrary::load`], but of the built-in ones only those selected, because reading all takes
+    /// longer than a trial.
     ///
     /// # Errors
-    /// All mistakes of all files.
+    /// Returns all mistakes of all files.
     pub fn load_named(from: Option<&CasesFrom>, named: &[&str]) -> Result<CaseLibrary, Stop> {
         let mut kernels = Kernels::new();
         embedded(&KERNELS, "hip", "", &mut |id, _, text| {
@@ -82,7 +80,8 @@ impl CaseLibrary {
                 }
             }
             Some(from) => {
-                files::read(from, &mut sources, &mut programs, &mut kernels, &mut mistakes)?;
+                let found = files::read(from, &mut sources, &mut programs, &mut kernels)?;
+                mistakes.extend(found.into_iter().map(|mistake| Stop::from(mistake).to_string()));
             }
         }
         let trusted = from.is_none_or(|from| from.trusted);
@@ -97,7 +96,7 @@ impl CaseLibrary {
         if mistakes.is_empty() {
             return Ok(library);
         }
-        // Mistakes of other files may only show when they are lowered.
+        // Lowering may find more mistakes in the other files.
         let all =
             library.cases().flat_map(|case| case.trials().into_iter().map(move |t| (case, t)));
         if let Err(more) = library.analyse(all) {
@@ -106,10 +105,10 @@ impl CaseLibrary {
         Err(Stop::usage(mistakes.join("\n\n")))
     }
 
-    /// One case that is no file, such as one that was made of a command line.
+    /// Returns a library of one case that is not a file.
     ///
     /// # Errors
-    /// Its mistakes.
+    /// Returns the mistakes of the case.
     pub fn of_text(id: &str, text: &str) -> Result<CaseLibrary, Stop> {
         let kernels = Kernels::new();
         let source = Source { path: id.to_owned(), text: text.to_owned() };
@@ -121,22 +120,22 @@ impl CaseLibrary {
         Ok(CaseLibrary { cases, sources: BTreeMap::from([(id.to_owned(), source)]), kernels })
     }
 
-    /// All cases, by id.
+    /// Returns all cases in the order of their ids.
     pub fn cases(&self) -> impl Iterator<Item = &Case> + Clone {
         self.cases.values()
     }
 
-    /// The case of this id.
+    /// Returns the case with this id.
     pub fn case(&self, id: &str) -> Option<&Case> {
         self.cases.get(id)
     }
 
-    /// Kernel sources by name.
+    /// Returns kernel sources by name.
     pub fn kernels(&self) -> &Kernels {
         &self.kernels
     }
 
-    /// The mistakes of a case, shown at their place.
+    /// Renders the mistakes of a case with their positions.
     pub fn show(&self, id: &str, mistakes: &[case::Diagnostic]) -> String {
         match self.sources.get(id) {
             Some(source) => diagnostics::render(&source.path, &source.text, mistakes),
@@ -144,11 +143,10 @@ impl CaseLibrary {
         }
     }
 
-    /// Makes the checks of lowering, without computing what buffers hold. What can be planted changes nothing about
-    /// them.
+    /// Makes the checks of lowering without computing contents of buffers.
     ///
     /// # Errors
-    /// All mistakes of all cases, shown at their place.
+    /// Returns all mistakes of all cases.
     pub fn analyse<'c>(
         &self,
         trials: impl IntoIterator<Item = (&'c Case, impl Borrow<Trial>)>,
@@ -157,10 +155,7 @@ impl CaseLibrary {
         self.each(trials, |case, trial| checked(case, trial.borrow())).map(drop)
     }
 
-    /// What is made of these cases, each of them with something of its own, such as a trial.
-    ///
-    /// # Errors
-    /// All mistakes of all cases, shown at their place.
+    /// Applies `make` to each case and its value, and renders all mistakes.
     pub(crate) fn each<'c, Own, T>(
         &self,
         all: impl IntoIterator<Item = (&'c Case, Own)>,
@@ -181,7 +176,7 @@ impl CaseLibrary {
             .into_iter()
             .map(|(id, mut found)| {
                 found.sort();
-                // The same mistake shows in many trials; the first one's help names its trial.
+                // The same mistake may appear in many trials.
                 found.dedup_by(|a, b| (a.at, &a.message) == (b.at, &b.message));
                 self.show(id, &found)
             })
@@ -189,18 +184,17 @@ impl CaseLibrary {
         Err(Stop::usage(shown.join("\n\n")))
     }
 
-    /// The text of a case file.
+    /// Returns the text of a case file.
     pub fn text(&self, id: &str) -> &str {
         self.sources.get(id).map_or("", |s| s.text.as_str())
     }
 
-    /// The path of a case file, as the user sees it.
+    /// Returns the path of a case file, for messages.
     pub fn path(&self, id: &str) -> &str {
         self.sources.get(id).map_or("", |s| s.path.as_str())
     }
 }
 
-/// Reads one case, as far as it can be read, and shows its mistakes.
 fn one(
     id: &str,
     source: &Source,
@@ -222,10 +216,9 @@ fn one(
     (Some(case), shown(&foreign))
 }
 
-/// Files below which another thread costs more than it gains.
 const FEW: usize = 64;
 
-/// What all sources give, in their order, on all processors: somebody may have ten thousands of cases.
+/// Applies `give` to all sources, of which a folder may have tens of thousands, on all processors.
 fn in_parallel<F: Sync, T: Send>(
     sources: &BTreeMap<String, F>,
     give: impl Fn(&str, &F) -> T + Sync,
@@ -239,7 +232,7 @@ fn in_parallel<F: Sync, T: Send>(
     };
     thread::scope(|scope| {
         let threads = others.chunks(part).map(|part| {
-            // Where no thread is left this one does it.
+            // If no thread can be started, this one does the work.
             thread::Builder::new().spawn_scoped(scope, move || give(part)).map_err(|_| part)
         });
         let threads: Vec<_> = threads.collect();
@@ -254,7 +247,6 @@ fn in_parallel<F: Sync, T: Send>(
     })
 }
 
-/// The path of a file in the folder of another one.
 fn beside(path: &str, name: &str) -> String {
     Path::new(path).with_file_name(name).display().to_string()
 }
@@ -283,7 +275,6 @@ fn embedded(
 mod tests {
     use super::CaseLibrary;
 
-    /// What is read for these words, beside what all of it has to say of the same cases.
     #[track_caller]
     fn check(named: &[&str], expected: impl Fn(&str) -> bool) {
         let all = CaseLibrary::load(None).unwrap();
@@ -308,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_read_where_a_word_names_nothing() {
+    fn reads_all_cases_if_a_word_matches_none() {
         for named in [&[][..], &["graphs/long-chian"], &["copies", "coppies"], &["copies[bytes"]] {
             check(named, |_| true);
         }

@@ -1,4 +1,4 @@
-//! What this machine does to trials: whether it is able to run them at all, whether it lets them write, whose turn it is.
+//! Influence of this machine on trials: whether it can run them and lets them write, and the locks of its GPUs.
 
 mod crowd;
 
@@ -17,48 +17,45 @@ use supervise::Cancel;
 
 use crate::DeviceChoice;
 
-/// Below this many free bytes or files a trial's failure is put down to the full disk: HIP's compiler writes some hundred KiB for
-/// each kernel, in a few files.
+/// Least free bytes and files for a verdict. HIP's compiler writes some hundred KiB for each kernel.
 const LEAST_BYTES: u64 = 4 << 20;
 const LEAST_FILES: u64 = 64;
 
-/// Between two looks at a lock that somebody has.
-pub(crate) const A_MOMENT: Duration = Duration::from_millis(5);
+/// Time between two attempts to take a lock.
+pub(crate) const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Why a trial may have failed because of the machine: a folder that its worker writes to is in a bad state, or threads are short.
+/// Returns trouble that may explain a failed trial: a folder that cannot be written, or a lack of threads.
 pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
     let of_folders = folders.iter().find_map(|folder| {
         let at = folder.display();
         if !folder.is_dir() {
-            return Some(format!("`{at}`, which the worker writes to, is gone"));
+            return Some(format!("`{at}`, to which the worker writes, no longer exists"));
         }
         if let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
             let error = std::io::Error::from(error);
             return Some(format!("the worker cannot write to `{at}`: {error}"));
         }
         let left = left(&statvfs(folder).ok()?)?;
-        Some(format!("no space is left in `{at}` ({left}); free some, or name another place"))
+        Some(format!("no space left in `{at}` ({left}); free some space or use another folder"))
     });
     let of_folders = of_folders.map(|why| Trouble { signature: "no-verdict:disk", why });
     of_folders
         .or_else(|| crowd::trouble().map(|why| Trouble { signature: "no-verdict:threads", why }))
 }
 
-/// Returns true if the file system of a folder is mounted `noexec`, so that no program or library in it can be started or loaded.
+/// Returns true if the file system of a folder is mounted `noexec`.
 pub(crate) fn is_noexec(folder: &Path) -> bool {
     statvfs(folder).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOEXEC))
 }
 
-/// What the machine may have done to a trial.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Trouble {
-    /// Of a trial that came to nothing because of it.
+    /// Signature of the trial.
     pub(crate) signature: &'static str,
-    /// In words.
     pub(crate) why: String,
 }
 
-/// What is left in a file system, where that is too little. One that does not count its files has no end of them.
+/// Returns the free space or files if too low. File systems without a count of files report 0.
 fn left(system: &StatVfs) -> Option<String> {
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     if free < LEAST_BYTES {
@@ -68,16 +65,15 @@ fn left(system: &StatVfs) -> Option<String> {
         .then(|| format!("{} files more", system.f_favail))
 }
 
-/// The stacks whose runtime has started in a worker of this process, each with the kind of device.
+/// Stacks whose runtime has started in this process, with true for a GPU.
 static STARTED: Mutex<BTreeSet<(bool, PathBuf)>> = Mutex::new(BTreeSet::new());
 
-/// Remembers that a stack's runtime has started on the device.
 pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
     let key = (*device == DeviceChoice::Gpu, root.to_owned());
     STARTED.lock().insert(key);
 }
 
-/// What is known of this machine, with this stack and device.
+/// Returns whether a runtime is known to start on this machine.
 pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
     let gpu = *device == DeviceChoice::Gpu;
     let started = STARTED.lock();
@@ -90,24 +86,21 @@ pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
     }
 }
 
-/// The kernel's id of the time since the machine was started.
+/// Returns the kernel's boot id, which changes when the machine restarts.
 pub fn boot() -> String {
-    // This process sees no other one.
+    // The boot id cannot change during a process.
     static BOOT: OnceLock<String> = OnceLock::new();
     let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     BOOT.get_or_init(|| read().trim().to_owned()).clone()
 }
 
-/// Locks on files, alone or beside others that are not alone; they end when this is dropped, and however this process ends.
+/// Shared or exclusive locks on files, which the kernel releases with the process.
 pub(crate) struct Locks(
     #[allow(dead_code, reason = "that they are open is what counts")] Vec<File>,
 );
 
-/// Locks files in their order, whatever process of this user has them: `cargo nextest` starts one for each trial. None where somebody has
-/// one of them and nobody is to wait, or where the run was cancelled meanwhile.
-///
-/// # Errors
-/// A file that cannot be made.
+/// Locks files in order, against other processes too. Returns none if a lock is taken and `wait` is none, or if the run
+/// was cancelled.
 pub(crate) fn lock(
     files: &[PathBuf],
     alone: bool,
@@ -129,7 +122,7 @@ pub(crate) fn lock(
             if wait.is_none_or(Cancel::is_cancelled) {
                 return Ok(None);
             }
-            std::thread::sleep(A_MOMENT);
+            std::thread::sleep(LOCK_POLL_INTERVAL);
         }
         locks.push(lock);
     }
@@ -142,20 +135,20 @@ mod tests {
     use device::Arch;
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_trouble() {
+    fn reports_folders_that_cannot_be_written() {
         let folder = tempfile::tempdir().unwrap();
         let there = folder.path().to_owned();
         assert_eq!(trouble(std::slice::from_ref(&there)), None);
         let gone = folder.path().join("gone");
-        let told = trouble(&[there, gone]).unwrap().why;
-        assert!(told.contains("gone`, which the worker writes to, is gone"), "{told}");
-        // The kernel lets nobody write here, root neither.
-        let told = trouble(&["/proc/self/task".into()]).unwrap().why;
-        assert!(told.contains("/proc/self/task"), "{told}");
+        let why = trouble(&[there, gone]).unwrap().why;
+        assert!(why.contains("gone`, to which the worker writes, no longer exists"), "{why}");
+        // Not even root can write here.
+        let why = trouble(&["/proc/self/task".into()]).unwrap().why;
+        assert!(why.contains("/proc/self/task"), "{why}");
     }
 
     #[test]
-    fn too_little_space_is_told() {
+    fn reports_too_little_space() {
         let of = |bytes: u64, files: u64, free: u64| {
             let mut system = statvfs("/").unwrap();
             (system.f_frsize, system.f_bavail) = (1, bytes);
@@ -169,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_says_something_of_its_own_kind_of_device() {
+    fn started_runtimes_are_kept_per_kind_of_device() {
         let emulated = DeviceChoice::Emulated(Arch::Gfx1151);
         let (a, b) = (Path::new("/a stack of this test"), Path::new("/another stack"));
         has_started(a, &emulated);
@@ -180,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_to_be_alone_waits_for_all_others() {
+    fn exclusive_lock_waits_for_shared_ones() {
         let folder = tempfile::tempdir().unwrap();
         let file = [folder.path().join("turn")];
         let cancel = Cancel::new().unwrap();
@@ -205,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_taken_one_after_the_other() {
+    fn exclusive_locks_are_taken_in_turn() {
         let folder = tempfile::tempdir().unwrap();
         let file = [folder.path().join("turn")];
         let cancel = Cancel::new().unwrap();
         let first = lock(&file, true, Some(&cancel)).unwrap();
         assert!(first.is_some());
-        // Nobody waits who does not want to.
+        // Without `wait` the call returns at once.
         assert!(lock(&file, true, None).unwrap().is_none());
         let second = std::thread::scope(|scope| {
             let second = scope.spawn(|| lock(&file, true, Some(&cancel)).unwrap().is_some());
@@ -227,9 +220,9 @@ mod tests {
         drop(held);
     }
 
-    /// Of several locks, who waits keeps those that he has: whoever comes later for one of them waits for him.
+    /// A waiter keeps the locks that it has, so that others cannot overtake it.
     #[test]
-    fn who_needs_all_is_not_passed_over() {
+    fn exclusive_waiter_is_not_overtaken() {
         let folder = tempfile::tempdir().unwrap();
         let files = ["a", "b"].map(|name| folder.path().join(name));
         let cancel = Cancel::new().unwrap();

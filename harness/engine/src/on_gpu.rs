@@ -1,4 +1,4 @@
-//! What is done around a trial on a GPU, which trials share and which may be broken: an emulated device is made anew for each.
+//! Steps around a trial on a GPU, which trials share and may break.
 
 use report::Record;
 use supervise::Cancel;
@@ -10,15 +10,15 @@ use crate::{
     record::without,
 };
 
-/// What is known of the GPU until somebody has looked at it.
-const NOT_LOOKED: &str = "not known: the run was ended before the health check was over";
+/// State of the GPU in the record until the health check has ended.
+const NOT_CHECKED: &str = "unknown: the run was interrupted during the health check";
 
-/// Runs a trial when its turn on the GPU has come, and not where the GPU is broken. After a failure `told` hears how it ended, and the
-/// GPU is looked at.
+/// Runs a trial in its turn on a working GPU. After a failure it passes the provisional record to `report_end` and makes the
+/// health check.
 pub(crate) fn on_gpu(
     session: &Session,
     job: &Job<'_>,
-    told: &dyn Fn(Record),
+    report_end: &dyn Fn(Record),
     cancel: &Cancel,
 ) -> Option<Record> {
     let gate = match session.turn(job.case.needs.alone, cancel) {
@@ -37,8 +37,8 @@ pub(crate) fn on_gpu(
         return None;
     };
     if let Some(ended) = may_have_broken(&record) {
-        let tell = || told(Record { gpu_after: NOT_LOOKED.to_owned(), ..record.clone() });
-        record.gpu_after = session.look_at_the_gpu(&record, ended, &tell, turn, cancel);
+        let tell = || report_end(Record { gpu_after: NOT_CHECKED.to_owned(), ..record.clone() });
+        record.gpu_after = session.check_gpu_after_failure(&record, ended, &tell, turn, cancel);
     }
     Some(record)
 }

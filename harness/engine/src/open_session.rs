@@ -1,4 +1,4 @@
-//! Opens sessions: the stack is there, the device is installed, and what no file tells of the stack is asked.
+//! Opening of sessions: fetches the stack, installs the device, and finds out the release.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::{
 };
 
 impl Session {
-    /// A session whose trials are compared with each other, so that all must run on one GPU.
+    /// Opens a session for trials that are compared, which must run on one GPU.
     ///
     /// # Errors
-    /// Those of [`Session::open`], and several GPUs (usage).
+    /// Returns the errors of [`Session::open`], and a usage error for several GPUs.
     pub fn open_on_one(options: SessionOptions) -> Result<Session, Stop> {
         match options.slots()?.len() {
             0 | 1 => Session::open(options),
@@ -21,17 +21,17 @@ impl Session {
         }
     }
 
-    /// Locates the stack, fetching it first when it is not there, and installs the device library.
+    /// Opens a session, with a stack that may have to be fetched.
     ///
     /// # Errors
-    /// A stack that cannot be had (usage), or a machine that does not let us work (no verdict).
+    /// Returns a usage error for an unknown stack, and no verdict if the machine prevents the session.
     pub fn open(options: SessionOptions) -> Result<Session, Stop> {
         if let DeviceChoice::Emulated(arch) = options.device
             && let Some(mistake) = (Config { arch, ..options.emulation.clone() }).mistake()
         {
             return Err(SessionError::DeviceOptions(mistake).into());
         }
-        prerequisites::of_every_trial(&options)?;
+        prerequisites::check_every_trial(&options)?;
         let slots = options.slots()?;
         let stack = options.stack()?;
         let cache = options.cache.clone().map_or_else(cache::folder, Ok)?;
@@ -48,7 +48,7 @@ impl Session {
             return Err(SessionError::Noexec { folder: folder.to_owned(), hint }.into());
         }
         let mut session = Session::new(options, stack, slots, device_folder, cache)?;
-        probe::ask_for_the_release(&mut session)?;
+        probe::find_release(&mut session)?;
         Ok(session)
     }
 }

@@ -1,4 +1,4 @@
-//! Files that a command writes. They are opened before the first trial, so that hours of trials do not end at a misspelt path.
+//! Files that a command writes. They are opened before the trials, so that a misspelt path costs no time.
 
 use std::{
     fs::{File, OpenOptions},
@@ -23,19 +23,19 @@ pub enum OutputFileError {
         /// The cause.
         error: io::Error,
     },
-    /// There is a file that rocrepro did not write.
+    /// The file exists and rocrepro did not write it.
     #[error(
-        "`{}` is there, and is not {what} of rocrepro's; name another file, or move that one away",
+        "`{}` exists, and is not {what} of rocrepro",
         path.display()
     )]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// The content that rocrepro would write there.
+        /// The content that rocrepro would write.
         what: &'static str,
     },
-    /// There is a file where a new one is to be written.
-    #[error("cannot write `{}`: it is there already; name another", path.display())]
+    /// A file exists where a new one is to be written.
+    #[error("cannot write `{}`: it exists", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
@@ -76,24 +76,33 @@ impl FailedOperation for OutputFileError {
             _ => FailureClass::Usage,
         }
     }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            OutputFileError::Foreign { .. } => "name another file, or move that one away",
+            OutputFileError::Exists { .. } => "name another file",
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
 }
 
-/// What a file that rocrepro wrote says at its beginning; others are never written over.
+/// Text near the beginning of a file that rocrepro wrote. Other files are never overwritten.
 #[derive(Clone, Copy)]
 pub struct FileMark {
     what: &'static str,
     says: &'static str,
 }
 
-/// Records of a run, a line for each.
+/// Mark of a record file.
 pub(crate) const RECORDS: FileMark = FileMark { what: "a file of records", says: "{\"format\":" };
 const JUNIT: FileMark = FileMark { what: "a JUnit report", says: "<testsuites name=\"rocrepro\"" };
-/// A page of `matrix`.
+/// Mark of a page of `matrix`.
 pub const PAGE: FileMark = FileMark { what: "a page", says: "<title>rocrepro: " };
-/// What `export` prints.
+/// Mark of an exported program.
 pub const PROGRAM: FileMark = FileMark { what: "a program", says: "Printed by rocrepro from " };
 
-/// Refuses a file that somebody else wrote. One that is empty is nobody's; a device or a pipe keeps nothing.
+/// Rejects a file that rocrepro did not write. Empty files, devices and pipes are accepted.
 pub fn ours(path: &Path, mark: FileMark) -> Result<(), OutputFileError> {
     let cannot = |error| OutputFileError::Unreadable { path: path.to_owned(), error };
     if !path.is_file() {
@@ -102,21 +111,21 @@ pub fn ours(path: &Path, mark: FileMark) -> Result<(), OutputFileError> {
     let mut head = Vec::new();
     File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head)).map_err(cannot)?;
     let says = mark.says.as_bytes();
-    // The beginning of it is what a run that was ended early has left.
+    // A killed run may have written part of the mark.
     if says.starts_with(&head) || head.windows(says.len()).any(|text| text == says) {
         return Ok(());
     }
     Err(OutputFileError::Foreign { path: path.to_owned(), what: mark.what })
 }
 
-/// Writes a file, in the place of an earlier one of ours, which stays until the new one is whole.
+/// Writes a file, and replaces an earlier one of rocrepro once the new one is complete.
 pub fn replace(path: &Path, mark: FileMark, text: &str) -> Result<(), OutputFileError> {
     ours(path, mark)?;
     atomic::write(path, text)
         .map_err(|error| OutputFileError::NotWritten { path: path.to_owned(), error })
 }
 
-/// Writes a file that is not there yet, whole or not at all.
+/// Writes a new file, completely or not at all.
 pub fn new_file(path: &Path, text: &str) -> Result<(), OutputFileError> {
     let path_of = || path.to_owned();
     let cannot = |error: io::Error| match error.kind() {
@@ -126,11 +135,11 @@ pub fn new_file(path: &Path, text: &str) -> Result<(), OutputFileError> {
     atomic::write_new(path, text).map_err(cannot)
 }
 
-/// A JUnit report still to be written. A report of an earlier run stays until then.
+/// A JUnit report that is still to be written.
 pub struct Junit<'a>(&'a Path);
 
 impl<'a> Junit<'a> {
-    /// Opens it. It is none of the files that the records are in.
+    /// Opens the file of the report, which must differ from the files of the records.
     pub fn open(path: &'a Path, records: &[&Path]) -> Result<Junit<'a>, OutputFileError> {
         let place = |path: &Path| path.canonicalize().ok();
         if records.iter().any(|record| {
@@ -150,7 +159,7 @@ impl<'a> Junit<'a> {
     /// Writes the report of these records.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write(self, records: &[Record]) -> Result<(), OutputFileError> {
         let Junit(path) = self;
         let xml =

@@ -1,4 +1,4 @@
-//! The file of this program, as it was when this process or its run began: it may be replaced while it runs, as by `cargo build`.
+//! The file of this program, which may be replaced during a run, for example by `cargo build`.
 
 use std::{
     fs::{self, File},
@@ -10,61 +10,52 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// A program that is held open, so that all that is started from it is one build, whatever its path leads to meanwhile.
+/// A program that is held open, so that all processes started from it are one build.
 #[derive(Debug)]
 pub struct OwnProgram {
-    /// Kept open for [`held`](Self::held).
+    /// Open file behind [`held`](Self::held).
     _file: File,
-    /// The path that it had.
     path: PathBuf,
     held: PathBuf,
     build: Build,
 }
 
-/// Identity of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Build {
-    /// The GNU build id, which the process that runs it can read.
+    /// The GNU build id, which the running process can read.
     Id(String),
-    /// A digest of a file that has none.
+    /// A digest of a file that has no build id.
     Digest(String),
 }
 
 impl OwnProgram {
-    /// The program at a path; this process's own without.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
+    /// Opens the program at a path, or this process's own.
     pub(crate) fn open(path: Option<PathBuf>) -> io::Result<OwnProgram> {
         let (path, file) = match path {
             Some(path) => (path.clone(), File::open(path)?),
-            // By this name the kernel gives the file that runs, and not what has its path now.
+            // This link leads to the running file.
             None => (std::env::current_exe()?, File::open("/proc/self/exe")?),
         };
-        // A link of the kernel's to the open file, for other processes too.
         let held = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
         let build = build_of(&held)?;
         Ok(OwnProgram { _file: file, path, held, build })
     }
 
-    /// A path by which other processes of this machine find it while this process lives.
+    /// Returns a path by which other processes find the program while this process lives.
     pub(crate) fn held(&self) -> &Path {
         &self.held
     }
 
-    /// The path that it had, for a launcher: what that starts may be on another machine, or in a container that shows no process of
-    /// this one.
+    /// Returns the original path, for a launcher on another machine or in a container.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the identity of this build, for records.
     pub(crate) fn build(&self) -> &str {
         let (Build::Id(id) | Build::Digest(id)) = &self.build;
         id
     }
 
-    /// The build id that a process of it says it has; none where the file has no build id.
     pub(crate) fn build_id(&self) -> Option<&str> {
         match &self.build {
             Build::Id(id) => Some(id),
@@ -78,12 +69,11 @@ impl OwnProgram {
     }
 }
 
-/// A path by which processes of this machine find this process's own program while it lives.
+/// Returns a path by which other processes find this process's own program.
 ///
 /// # Errors
-/// A program that cannot be read.
+/// Returns an error if it cannot be read.
 pub fn held() -> io::Result<&'static Path> {
-    // There is one for each process.
     static OWN: OnceLock<OwnProgram> = OnceLock::new();
     if OWN.get().is_none() {
         let _ = OWN.set(OwnProgram::open(None)?);

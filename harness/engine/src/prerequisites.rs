@@ -1,13 +1,33 @@
-//! Prerequisites of trials on this machine, apart from the stack. Each is looked for by name before a trial, and never found out by the
-//! failure of one: ROCm is not to blame for them.
+//! Prerequisites of trials on this machine, apart from the stack. Each is checked before a trial, so that its absence
+//! is not reported as a failure of ROCm.
 //!
-//! | needed | by | looked for in |
-//! | --- | --- | --- |
-//! | basic system calls | every trial | `supervise::try_system_calls` here, and again by each worker and starter |
-//! | a GPU | trials on one | here |
-//! | a C compiler, Python's headers | programs that compile as they run, such as those of Triton | here |
-//! | an interpreter, an environment, a command, groups of the stack | programs | `program/packages.rs` |
-//! | a view of the stack | programs that are not compiled | `program.rs` |
+//! | prerequisite
+//! of
+//! checked in
+//! |
+//! ---
+//! ---
+//! ---
+//! |
+//! basic system calls
+//! every trial
+//! `supervise::try_system_calls` here, and again by each worker and starter
+//! |
+//! a GPU
+//! trials on a GPU
+//! here
+//! |
+//! a C compiler, Python's headers
+//! programs that compile as they run, such as those of Triton
+//! here
+//! |
+//! an interpreter, an environment, a command, groups of the stack
+//! programs
+//! `program/packages.rs`
+//! |
+//! a view of the stack
+//! programs that are not compiled
+//! `program.rs` |
 
 use std::{
     collections::BTreeMap,
@@ -21,48 +41,65 @@ use std::{
 
 use parking_lot::Mutex;
 use plan::program::Packages;
-use supervise::{Cancel, Ended, Limits, Observed};
+use supervise::{Cancel, Ended, ForbiddenCall, Limits, Observed};
 
-use crate::{DeviceChoice, SessionOptions, Stop, which};
+use crate::{DeviceChoice, FailedOperation, FailureClass, SessionOptions, which};
 
-/// The files by which programs reach an AMD GPU: of amdkfd, and of the paravirtual GPU of WSL.
+/// A missing prerequisite of every trial.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PrerequisiteError {
+    #[error("{0}")]
+    SystemCall(ForbiddenCall),
+    #[error(
+        "no GPU for HIP: `/dev/kfd` is missing, because the driver amdgpu is not loaded or the container was started \
+         without it"
+    )]
+    NoGpu,
+    #[error("`/dev/kfd` cannot be used: {0}; it belongs to the group `render` or `video`")]
+    UnusableGpu(String),
+}
+
+impl FailedOperation for PrerequisiteError {
+    fn class(&self) -> FailureClass {
+        FailureClass::NoVerdict
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::SystemCall(_) => None,
+            _ => Some("`--device emulated` needs no GPU".to_owned()),
+        }
+    }
+}
+
+/// Device files of AMD GPUs: amdkfd, and the paravirtual GPU of WSL.
 const GPUS: [&str; 2] = ["dev/kfd", "dev/dxg"];
 
-/// Time that a compiler or an interpreter has to answer.
 const ASKED: Duration = Duration::from_secs(20);
 
-/// Looks for what every trial with these options needs.
-///
-/// # Errors
-/// What is missing.
-pub(crate) fn of_every_trial(options: &SessionOptions) -> Result<(), Stop> {
-    supervise::try_system_calls().map_err(|why| Stop::no_verdict(format!("error: {why}")))?;
-    // A launcher may start the workers on another machine, and a worker that was named may be anything.
+pub(crate) fn check_every_trial(options: &SessionOptions) -> Result<(), PrerequisiteError> {
+    supervise::try_system_calls().map_err(PrerequisiteError::SystemCall)?;
+    // A launcher may start workers elsewhere, and the user's worker may need no GPU.
     let here = options.launcher.is_empty() && options.worker.is_none();
     match options.device == DeviceChoice::Gpu && here {
-        true => gpu(Path::new("/")).map_err(Stop::no_verdict),
+        true => gpu(Path::new("/")),
         false => Ok(()),
     }
 }
 
-/// Tries to open a file of a GPU.
-fn gpu(root: &Path) -> Result<(), String> {
+fn gpu(root: &Path) -> Result<(), PrerequisiteError> {
     let open = |name: &&str| File::options().read(true).write(true).open(root.join(name));
     let errors: Vec<Error> = GPUS.iter().map(open).filter_map(Result::err).collect();
     if errors.len() < GPUS.len() {
         return Ok(());
     }
     Err(match errors.iter().find(|error| error.kind() != ErrorKind::NotFound) {
-        None => "error: no GPU for HIP: `/dev/kfd` is missing, as the driver amdgpu is not loaded or the container was not \
-                 given it; `--device emulated` needs none"
-            .to_owned(),
-        Some(error) => format!(
-            "error: `/dev/kfd` cannot be used: {error}; it belongs to the group `render` or `video`. `--device emulated` needs no GPU"
-        ),
+        None => PrerequisiteError::NoGpu,
+        Some(error) => PrerequisiteError::UnusableGpu(error.to_string()),
     })
 }
 
-/// Returns whether a Python program compiles C as it runs: Triton does for each launcher of a kernel, and PyTorch's compiler uses it.
+/// Returns true if a Python program compiles C as it runs, as Triton and PyTorch's compiler do.
 pub fn compiles(packages: &Packages, text: &str) -> bool {
     let is_triton = |package: &String| {
         matches!(package.split("==").next(), Some("triton" | "pytorch-triton-rocm"))
@@ -75,8 +112,8 @@ pub fn compiles(packages: &Packages, text: &str) -> bool {
     listed || text.lines().any(|line| imports(line) || line.contains("torch.compile("))
 }
 
-/// Returns what is missing for a program that compiles C as it runs by this interpreter, if anything is: a compiler along `path`, or
-/// the one that `compiler` names, and Python's headers. It writes into `folder`.
+/// Returns what is missing for a program that compiles C: a compiler on `path` (or the one called `compiler`) or
+/// Python's headers. Writes into `folder`.
 pub fn compiler_for(
     python: &Path,
     compiler: Option<&str>,
@@ -86,7 +123,7 @@ pub fn compiler_for(
     type Key = (PathBuf, Option<String>, OsString);
     static KNOWN: Mutex<BTreeMap<Key, Option<String>>> = Mutex::new(BTreeMap::new());
     let key = (python.to_owned(), compiler.map(str::to_owned), path.to_owned());
-    // Others wait for the first answer.
+    // Other threads wait for the first answer.
     let mut known = KNOWN.lock();
     known.entry(key).or_insert_with(|| missing_compiler(python, compiler, path, folder)).clone()
 }
@@ -97,7 +134,7 @@ fn missing_compiler(
     path: &OsStr,
     folder: &Path,
 ) -> Option<String> {
-    // As Triton looks for one.
+    // Triton looks for these names.
     let names = compiler.map_or(vec!["gcc", "clang"], |named| vec![named]);
     let find = |name: &&str| match which::program(Path::new(name), path) {
         Ok(which::ProgramLocation::Here(file)) => Some(file),
@@ -115,7 +152,7 @@ fn missing_compiler(
     asked.args(["-I", "-c", WHERE]).env("PATH", path);
     let headers = match asked_of(asked)? {
         seen if matches!(seen.ended, Ended::Exited(0)) => PathBuf::from(seen.stderr.to_text()),
-        // What is wrong with the interpreter shows when it runs the program.
+        // A broken interpreter is reported when it runs the program.
         _ => return None,
     };
     if !headers.join("Python.h").is_file() {
@@ -155,19 +192,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpus_are_found_by_their_file() {
+    fn finds_gpus_by_device_file() {
         let root = tempfile::tempdir().unwrap();
-        let said = gpu(root.path()).unwrap_err();
+        let said = gpu(root.path()).unwrap_err().to_string();
         assert!(said.contains("`/dev/kfd` is missing"), "{said}");
         fs::create_dir_all(root.path().join("dev/kfd")).unwrap();
-        let said = gpu(root.path()).unwrap_err();
+        let said = gpu(root.path()).unwrap_err().to_string();
         assert!(said.contains("`/dev/kfd` cannot be used: "), "{said}");
         fs::write(root.path().join("dev/dxg"), "").unwrap();
-        assert_eq!(gpu(root.path()), Ok(()));
+        assert!(gpu(root.path()).is_ok());
     }
 
     #[test]
-    fn programs_that_compile_as_they_run_are_recognised() {
+    fn recognises_programs_that_compile_at_run_time() {
         let these = |names: &[&str]| Packages::These(names.iter().map(|n| (*n).into()).collect());
         assert!(compiles(&these(&["triton==3.9.0", "numpy"]), ""));
         assert!(compiles(&these(&["torch"]), "import torch\nf = torch.compile(g)\n"));
@@ -175,7 +212,6 @@ mod tests {
         assert!(!compiles(&these(&["torch"]), "import torch\n# triton is not used\n"));
     }
 
-    /// Makes a folder with scripts in the place of programs.
     fn tools(scripts: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in scripts {

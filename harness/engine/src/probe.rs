@@ -1,4 +1,4 @@
-//! What a plan that does nothing finds out about a stack.
+//! Probes of a stack, made by a worker with an empty plan.
 
 use judge::{Able, Context, Kind, Outcome};
 use plan::{Event, Order, Plan, Version};
@@ -6,25 +6,24 @@ use stacks::Stack;
 use supervise::Cancel;
 
 use crate::{
-    Session, Stop, events, lacks, machine,
-    session::nonce,
-    worker_process::{Told, observe},
+    Session, events, machine, missing_libraries,
+    session::{SessionError, nonce},
+    worker_process::{WorkerOrder, observe},
 };
 
-/// What a worker without work said and came to.
 struct Probe {
     outcome: Outcome,
-    /// hipRuntimeGetVersion, as far as the worker came to ask.
+    /// Release from hipRuntimeGetVersion; none if the worker did not get so far.
     runtime: Option<Version>,
 }
 
-/// Whether this machine can run ROCm with another stack than this one.
+/// Returns whether this machine can run ROCm, after trying other stacks if necessary.
 pub(crate) fn able(session: &Session, cancel: &Cancel) -> Able {
     let mut others = session.other_stacks();
     while session.able() == Able::Unknown
         && let Some(stack) = others.pop()
     {
-        let Some(probe) = start_nothing(session, &stack, cancel) else { break };
+        let Some(probe) = run_empty_plan(session, &stack, cancel) else { break };
         if probe.outcome.kind == Kind::Pass {
             machine::has_started(&stack.root, &session.device);
         }
@@ -32,19 +31,15 @@ pub(crate) fn able(session: &Session, cancel: &Cancel) -> Able {
     session.able()
 }
 
-/// Asks the runtime for the release where the files of the stack do not tell, and says what is not known and what
-/// follows from that.
-///
-/// # Errors
-/// A machine without a free descriptor.
-pub(crate) fn ask_for_the_release(session: &mut Session) -> Result<(), Stop> {
+/// Asks the runtime for the release if the files of the stack do not name it.
+pub(crate) fn find_release(session: &mut Session) -> Result<(), SessionError> {
     let Some(doubt) = &session.stack.doubt else { return Ok(()) };
     if let Some(version) = &session.rocm {
         session.reporting.event(events::EngineEvent::ReleaseByName { doubt, version });
         return Ok(());
     }
-    let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-    let probe = start_nothing(session, &session.stack, &cancel);
+    let cancel = Cancel::new().map_err(SessionError::NoDescriptor)?;
+    let probe = run_empty_plan(session, &session.stack, &cancel);
     if probe.as_ref().is_some_and(|probe| probe.outcome.kind == Kind::Pass) {
         session.has_started();
     }
@@ -65,13 +60,13 @@ pub(crate) fn ask_for_the_release(session: &mut Session) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The release that a program is exported for: what its calls must return may depend on it.
+/// Returns the release that programs are exported for.
 pub fn release_of_programs(session: &Session) -> Version {
     session.rocm.clone().unwrap_or_else(assumed)
 }
 
-/// None where nothing could be started, or the run was cancelled.
-fn start_nothing(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Probe> {
+/// Runs an empty plan. Returns none if no worker started or the run was cancelled.
+fn run_empty_plan(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Probe> {
     let nonce = nonce();
     let folder = session.folders.scratch.trial().ok()?;
     let config = session.device_config(Vec::new());
@@ -87,22 +82,22 @@ fn start_nothing(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Pr
     };
     let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
     let start = session.worker(stack, &order, folder.path(), text.as_deref());
-    let told = Told::of(start.ok()?, &order).ok()?;
-    let (seen, _) = observe(session, &told, &session.limits, cancel)?;
+    let worker_order = WorkerOrder::of(start.ok()?, &order).ok()?;
+    let (seen, _) = observe(session, &worker_order, &session.limits, cancel)?;
     let context = Context {
         plan: &order.plan,
         nonce: &nonce,
-        order: &told.digest,
-        environment: &told.environment,
+        order: &worker_order.digest,
+        environment: &worker_order.environment,
         build: session.worker_build(),
         device_build: session.device_build(),
         launched: session.is_launched(),
         late: false,
-        limits: &told.limits,
+        limits: &worker_order.limits,
         able: Able::Unknown,
         wanted: &[],
         spec: &stack.spec,
-        adding: &|name| lacks::adding(&stack.spec, name),
+        adding: &|name| missing_libraries::adding(&stack.spec, name),
         rocm: None,
         expect_gfx: session.gfx(),
         emulated: config.as_ref(),
@@ -117,7 +112,6 @@ fn start_nothing(session: &Session, stack: &Stack, cancel: &Cancel) -> Option<Pr
     Some(Probe { outcome, runtime })
 }
 
-/// Stands in for a release that nobody knows.
 fn assumed() -> Version {
     stacks::Release::latest().version()
 }

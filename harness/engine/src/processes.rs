@@ -1,5 +1,4 @@
-//! The processes that a session started: the kernel log speaks of them by their numbers, and one that could not be killed may still use
-//! its GPU.
+//! The processes of a session, which the kernel log names and which may outlive SIGKILL.
 
 use std::{collections::BTreeSet, fs};
 
@@ -11,7 +10,7 @@ use supervise::Observed;
 #[derive(Default)]
 pub struct Processes {
     all: Mutex<BTreeSet<u32>>,
-    /// With the first lock of the GPU that each was on.
+    /// Unkillable processes, each with the first lock of its GPU.
     stuck: Mutex<Vec<(String, Stuck)>>,
 }
 
@@ -19,24 +18,22 @@ pub struct Processes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stuck {
     pub(crate) pid: i32,
-    /// When it was started, by which it is told from a later one of its number.
+    /// Start time, because process ids are reused.
     started: String,
 }
 
 impl Stuck {
-    /// A process of this number, where there is one.
     pub(crate) fn of(pid: i32) -> Option<Stuck> {
         Some(Stuck { pid, started: runs_since(pid)? })
     }
 
-    /// Whether it is still there.
     pub(crate) fn is_there(&self) -> bool {
         runs_since(self.pid).as_ref() == Some(&self.started)
     }
 }
 
 impl Processes {
-    /// Takes note of one that is over, or could not be ended, on the GPU with this lock.
+    /// Records a process on the GPU with this lock.
     pub fn note(&self, seen: &Observed, lock: Option<&str>) {
         self.all.lock().extend(seen.pid);
         let survived = seen.left_behind.iter().filter(|process| process.survived);
@@ -45,12 +42,12 @@ impl Processes {
         self.stuck.lock().extend(stuck);
     }
 
-    /// Returns their ids.
+    /// Returns the ids of all processes.
     pub fn all(&self) -> BTreeSet<u32> {
         self.all.lock().clone()
     }
 
-    /// Those that could not be killed on the GPU with this lock and that nobody has asked for yet.
+    /// Removes and returns the unkillable processes of a GPU.
     pub(crate) fn take_stuck(&self, lock: &str) -> Vec<Stuck> {
         let mut stuck = self.stuck.lock();
         let taken = stuck.extract_if(.., |(on, _)| on == lock);
@@ -58,10 +55,10 @@ impl Processes {
     }
 }
 
-/// When a process was started, in the words of proc_pid_stat(5); none where it is gone, or has let go of all that it held.
+/// Returns the start time of a process that has not ended, see proc_pid_stat(5).
 fn runs_since(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // A name may hold spaces and brackets.
+    // A name may contain spaces and parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     (!["Z", "X"].contains(&state)).then(|| fields.nth(18).unwrap_or_default().to_owned())
@@ -74,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_runs_until_it_has_let_go() {
+    fn zombie_counts_as_ended() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         let stuck = Stuck::of(pid).unwrap();
@@ -86,7 +83,7 @@ mod tests {
         assert_eq!(processes.take_stuck("a"), std::slice::from_ref(&stuck));
         assert_eq!(processes.take_stuck("a"), []);
         drop(child.stdin.take());
-        // It is nobody's any more, and not yet waited for.
+        // The process is a zombie until its parent waits.
         while runs_since(pid).is_some() {}
         assert!(!stuck.is_there());
         child.wait().unwrap();

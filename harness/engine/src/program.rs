@@ -1,4 +1,4 @@
-//! A trial whose body is a program: it is prepared, started in the stack's view, and judged by what it and the device say.
+//! Trials whose body is a program, which runs in the stack's view.
 
 mod packages;
 
@@ -32,31 +32,29 @@ use crate::{
     worker_process::{not_started, observation},
 };
 
-/// What the helper writes to. It lies beside the helper, in a folder of their own: a program may clear the one that it starts in.
+/// The file of the helper's reports, outside the folder that the program may clear.
 const REPORT: &str = "report.jsonl";
 
-/// What the device writes to, there too.
+/// The file of the device's reports, in the same folder.
 const WITNESS: &str = "device.jsonl";
 
-/// What is started.
 struct Ready {
     file: PathBuf,
     /// Arguments before those of the case.
     words: Vec<String>,
     environment: Environment,
-    /// The library that stands in for functions at which faults are planted.
-    stand_ins: Option<PathBuf>,
+    /// The interposer library for faults at calls.
+    interposer: Option<PathBuf>,
 }
 
-/// The folders of a run.
 struct Places<'a> {
-    /// The program's: it holds its text, and the program may do there what it likes.
+    /// Folder in which the program may write.
     own: &'a Path,
-    /// Ours: the helper, and what it and the device tell.
+    /// Folder of the helper and of the reports.
     ours: &'a Path,
 }
 
-/// Runs the program of a trial and judges it. None where the run was cancelled before it was over.
+/// Runs the program of a trial. Returns none if the run was cancelled.
 pub(crate) fn run(
     session: &Session,
     job: &Job<'_>,
@@ -68,7 +66,7 @@ pub(crate) fn run(
         Some(record(session, job, nonce, not_started(String::new()), None, (outcome, Vec::new())))
     };
     let prepared =
-        cannot_here(session, job, program).map_or(Ok(()), |why| Err(Unready::Missing(why)));
+        skip_reason(session, job, program).map_or(Ok(()), |why| Err(Unready::Missing(why)));
     let folders =
         session.folders.scratch.trial().and_then(|own| Ok((own, session.folders.scratch.trial()?)));
     let prepared = prepared.and_then(|()| {
@@ -133,11 +131,11 @@ pub(crate) fn run(
         observation: &observation,
     };
     let (mut outcome, mut red) = judge_program(&seen, &context);
-    // It may be a check that was wrong.
+    // The unreadable line may be a failed check.
     if let (Some(line), true) =
         (unread, outcome.kind == Kind::Pass || outcome.signature == judge::NO_CHECK)
     {
-        let why = format!("nobody can read what the program reports: {line}");
+        let why = format!("the report of the program cannot be read: {line}");
         (outcome, red) = (no_verdict("report", why), Vec::new());
     }
     let environment: BTreeMap<String, String> = start
@@ -148,27 +146,26 @@ pub(crate) fn run(
     let outcome = unless_troubled(session, outcome, places.own, &environment);
     let brought = judge::brought(&witnesses, context.runtime);
     let brought = brought.map(|hip| bundled::stack(hip, &observation));
-    let mut told = record(session, job, nonce, observation, usage, (outcome, red));
+    let mut run_record = record(session, job, nonce, observation, usage, (outcome, red));
     if let Some(stack) = brought {
-        told.stack = stack;
-        told.verdict = judged(session, job, &told);
-        told.escape_names();
+        run_record.stack = stack;
+        run_record.verdict = judged(session, job, &run_record);
+        run_record.escape_names();
     }
     let limits = start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let program = Some(Box::new(told_of(program, &ready, &said)));
-    Some(Record { program, environment, limits, ..told })
+    let program = Some(Box::new(program_record(program, &ready, &said)));
+    Some(Record { program, environment, limits, ..run_record })
 }
 
-/// Why no program runs in this session.
-fn cannot_here(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {
+fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {
     let is_cpp = matches!(program.what, ProgramBody::Cpp { .. });
     if let Some(why) = job.faults.iter().find_map(|planted| case::refuses(is_cpp, planted)) {
         return Some(why);
     }
     if session.device == DeviceChoice::Gpu {
         return Some(
-            "a program is held to the device by what the emulated one says, and a GPU says nothing; `rocrepro exec --device gpu` runs \
-             one there"
+            "program cases need the emulated device, which reports what a program does; `rocrepro exec --device gpu` runs a \
+             program on a GPU"
                 .to_owned(),
         );
     }
@@ -178,7 +175,6 @@ fn cannot_here(session: &Session, job: &Job<'_>, program: &Program) -> Option<St
     packages::groups_missing(session, &program.groups)
 }
 
-/// Puts into the folder what is started.
 fn prepare(
     session: &Session,
     program: &Program,
@@ -189,8 +185,7 @@ fn prepare(
         |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
     let environment = packages::find(&program.packages, session.given.packages_in.as_deref())?;
     fs::write(places.ours.join(helper::PYTHON.0), helper::PYTHON.1).map_err(trouble)?;
-    // A compiled program runs on the stack's own loader too; an interpreter, and what a command starts, would run on this machine's
-    // libraries.
+    // A compiled program runs on the stack's loader, but an interpreter or a command needs a view.
     if !matches!(program.what, ProgramBody::Cpp { .. }) {
         session.views().map_err(|why| {
             Unready::Missing(format!(
@@ -215,20 +210,20 @@ fn prepare(
             }
             let words = ["-X", "faulthandler", "-u", name.as_str()];
             let words = words.map(str::to_owned).to_vec();
-            Ok(Ready { file: python, words, environment, stand_ins: None })
+            Ok(Ready { file: python, words, environment, interposer: None })
         }
         ProgramBody::Cpp { source, arch, options } => {
             let compiler = session.compiler()?;
             let own: Vec<String> = session.gfx().map(str::to_owned).into_iter().collect();
             let arch = if arch.is_empty() { &own } else { arch };
             let file = compiler.compiled(source, arch, options)?;
-            let stand_ins = compiler.stand_ins(faults)?;
-            Ok(Ready { file, words: Vec::new(), environment, stand_ins })
+            let interposer = compiler.interposer(faults)?;
+            Ok(Ready { file, words: Vec::new(), environment, interposer })
         }
         ProgramBody::Command(words) => {
             let (first, rest) = words.split_first().ok_or(Unready::Missing("no command".into()))?;
             let file = environment.program(session, first)?;
-            Ok(Ready { file, words: rest.to_vec(), environment, stand_ins: None })
+            Ok(Ready { file, words: rest.to_vec(), environment, interposer: None })
         }
     }
 }
@@ -237,7 +232,7 @@ fn file_name(source: &Source, otherwise: &str) -> String {
     source.file.clone().unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// How it is started: like a program of the user's, with what the helper and the device need to tell of it.
+/// Returns the start of the program, with the variables of the helper and the device.
 fn start(
     session: &Session,
     job: &Job<'_>,
@@ -254,7 +249,7 @@ fn start(
     start.limits = session.limits(&job.lowered.plan.limits)?;
     start.tell_end = session.is_launched();
     let kept = session.programs_folder();
-    // By these it is judged: nothing that the case or the command line says stands in their place.
+    // The verdict depends on these, so nothing replaces them.
     let mut ours = |name: &str, value: &OsStr| {
         start.environment.insert(name.into(), value.into());
     };
@@ -264,7 +259,7 @@ fn start(
     for (axis, value) in &program.parameters {
         ours(&format!("ROCREPRO_PARAMETER_{axis}"), value.as_ref());
     }
-    // The helper is found first, by children too.
+    // The program's children find the helper too.
     let mut path = places.ours.as_os_str().to_owned();
     if let Some(more) = start.environment.get(OsStr::new("PYTHONPATH")) {
         path.push(":");
@@ -272,17 +267,17 @@ fn start(
     }
     start.environment.insert("PYTHONPATH".into(), path);
     let mut set = |name: &str, value: &OsStr| {
-        // What the case or the command line says stands.
+        // Values of the user take precedence.
         start.environment.entry(name.into()).or_insert_with(|| value.into());
     };
-    // Neither what a user installed for all of their programs nor what they compiled before decides a trial.
+    // The user's packages and caches must not decide a trial.
     set("PYTHONNOUSERSITE", "1".as_ref());
     set("PYTHONDONTWRITEBYTECODE", "1".as_ref());
     for name in ["XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR"] {
         set(name, kept.join(name.to_ascii_lowercase()).as_ref());
     }
     // Its functions are found before those of libamdhip64.
-    if let Some(library) = &ready.stand_ins {
+    if let Some(library) = &ready.interposer {
         set("LD_PRELOAD", library.as_ref());
     }
     ready.environment.enter(&mut start);
@@ -296,7 +291,7 @@ fn start(
     Ok(start)
 }
 
-/// The lines of a file as what they must be, and the first that is none. The last one of a program that died may be torn.
+/// Parses the complete lines of a file, and returns the first unreadable one.
 fn lines_of<T: serde::de::DeserializeOwned>(file: &Path) -> (Vec<T>, Option<String>) {
     let text = fs::read(file).unwrap_or_default();
     let (mut read, mut unread) = (Vec::new(), None);
@@ -331,8 +326,7 @@ fn refused(program: &Program, log: &str) -> Outcome {
     }
 }
 
-/// What a record says of the program.
-fn told_of(program: &Program, ready: &Ready, said: &[Said]) -> ProgramRun {
+fn program_record(program: &Program, ready: &Ready, said: &[Said]) -> ProgramRun {
     let runs_on = said.iter().find_map(|said| match said {
         Said::Begin { runs_on, .. } => Some(runs_on.clone()),
         _ => None,

@@ -1,4 +1,4 @@
-//! The record of a trial: what was seen of it, where it ran, and what it means.
+//! The record of a trial: observations, configuration and verdict.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,7 @@ use supervise::Usage;
 
 use crate::{Job, Session, rerun::again, worker_process::not_started};
 
-/// Returns the record of a trial of which this was observed.
+/// Returns the record of a trial with this observation.
 pub fn record(
     session: &Session,
     job: &Job<'_>,
@@ -70,12 +70,11 @@ pub fn record(
         device,
     };
     record.verdict = judged(session, job, &record);
-    // The worker and the libraries of its process chose some of the names.
+    // The worker and its libraries chose some names.
     record.escape_names();
     record
 }
 
-/// What a record means, by what it says of where it ran.
 pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdict {
     let here = job.case.known.iter().filter(|known| known.on.matches(job.trial));
     let differences = job.case.differences(job.trial).map(difference);
@@ -92,28 +91,27 @@ pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdi
     verdict(&record.outcome, &known, &on, otherwise)
 }
 
-/// A window of a case, as trials that it concerns are judged by it.
+/// Converts an expected failure of a case for the judge.
 pub fn window(known: &case::Known) -> judge::Known {
     let case::Known { gfx, rocm, card, driver, on: _, signature, upstream, about: _ } =
         known.clone();
     judge::Known { gfx, rocm, card, driver, signature, upstream, difference: None }
 }
 
-/// Returns the window of an expectation without a source: it is over all releases.
+/// Converts an expected difference, which applies to all releases.
 fn difference(entry: &case::Expectation) -> judge::Known {
     judge::Known {
         gfx: Vec::new(),
         rocm: plan::VersionRange::ALL,
         card: None,
         driver: None,
-        // The reader of the case wants one of every difference.
+        // The case parser requires a signature for each difference.
         signature: entry.signature.clone().unwrap_or_default(),
         upstream: None,
         difference: Some(entry.source.clone()),
     }
 }
 
-/// How work was late on purpose, and how often, as the worker says.
 fn late(job: &Job<'_>, session: &Session, events: &[Event]) -> Option<report::Lateness> {
     let asked = job.late(session.late)?.to_string();
     let times = events.iter().find_map(|event| match event {
@@ -123,7 +121,6 @@ fn late(job: &Job<'_>, session: &Session, events: &[Event]) -> Option<report::La
     Some(report::Lateness { asked, times })
 }
 
-/// How often planted faults misbehaved, as the worker says.
 fn acts(events: &[Event]) -> Vec<Acts> {
     let said = events.iter().find_map(|event| match event {
         Event::Acted { acts } => Some(acts.clone()),
@@ -132,22 +129,21 @@ fn acts(events: &[Event]) -> Vec<Acts> {
     said.unwrap_or_default()
 }
 
-/// The record of a trial that was planned and did not come to its end.
+/// Returns the record of a planned trial that did not finish.
 pub(crate) fn not_run(session: &Session, job: &Job<'_>) -> Record {
     without(session, job, "not-run", "the run ended before this trial was over".to_owned())
 }
 
-/// The record of a trial during which the machine went down.
+/// Returns the record of a trial during which the machine restarted.
 pub fn lost(session: &Session, job: &Job<'_>, begun: &Begun) -> Record {
     let Begun { begun: when, run, .. } = begun;
     let why = format!(
-        "it began in run {run} at {when} and has no end: the machine was started again after that, or the run was on another one; \
-         `--resume` does not run it again"
+        "it began in run {run} at {when} and never finished: the machine was restarted after that, or the run was on \
+         another machine; `--resume` does not run it again"
     );
     without(session, job, "machine-restarted", why)
 }
 
-/// The record of a trial that has no worker.
 pub(crate) fn without(session: &Session, job: &Job<'_>, word: &str, why: String) -> Record {
     let outcome = Outcome {
         kind: judge::Kind::NoVerdict,
@@ -159,7 +155,6 @@ pub(crate) fn without(session: &Session, job: &Job<'_>, word: &str, why: String)
     record(session, job, "", not_started(why), None, (outcome, Vec::new()))
 }
 
-/// The outcome of a trial that does not apply.
 pub(crate) fn skipped(why: String) -> Outcome {
     Outcome {
         kind: judge::Kind::Skip,

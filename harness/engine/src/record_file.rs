@@ -1,4 +1,4 @@
-//! The file that a run writes its records to, and what earlier runs began there and never ended.
+//! The file of a run's records, and trials that earlier runs began there and did not finish.
 
 use std::{
     fs::{self, File},
@@ -11,7 +11,7 @@ use supervise::{Durability, Journal, JournalError};
 use thiserror::Error;
 
 use crate::{
-    DeviceChoice, FailedOperation, FailureClass,
+    DeviceChoice, FailedOperation, FailureClass, Stop,
     events::{EngineEvent, Reporting},
     machine,
     output_files::{self, OutputFileError},
@@ -31,9 +31,9 @@ pub enum RecordFileError {
     /// The file cannot be opened.
     #[error("cannot read `{name}`: {error}")]
     NotOpened {
-        /// The file.
+        /// Path of the file.
         name: String,
-        /// The cause.
+        /// Cause.
         error: io::Error,
     },
     /// The file is a device, a pipe or a folder.
@@ -53,6 +53,12 @@ pub enum RecordFileError {
         /// First invalid line of the file.
         invalid: Option<OddLine>,
     },
+    /// A line was not written by rocrepro; the last text says why.
+    #[error("{0}:{1}: {2}")]
+    ForeignLine(String, usize, String),
+    /// Further lines were not written by rocrepro; the last text is their number.
+    #[error("{0}: {1} that no record file can have")]
+    MoreForeignLines(String, String),
     /// A record cannot be read.
     #[error("cannot read `{name}`: {error}")]
     Unreadable {
@@ -71,19 +77,26 @@ impl FailedOperation for RecordFileError {
             _ => FailureClass::Usage,
         }
     }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            RecordFileError::Output(error) => error.hint(),
+            _ => None,
+        }
+    }
 }
 
-/// Opens the journal of records to append to. Trials that an earlier run began there and never ended are reported. A trial on a
-/// GPU may take the machine down, so its records are written through to the disk.
+/// Opens the journal of records for appending, and reports unfinished trials. On a GPU, where a trial may crash the
+/// machine, each record is flushed.
 ///
 /// # Errors
-/// A file that rocrepro did not write, or that cannot be opened (usage).
+/// Returns a usage error if the file was not written by rocrepro.
 pub fn open(
     path: Option<&Path>,
     device: &DeviceChoice,
     reporting: &Reporting,
 ) -> Result<Option<Journal>, RecordFileError> {
-    // A device or a pipe has no end.
+    // A device or a pipe may never end.
     if let Some(path) = path.filter(|path| path.is_file()) {
         report_unfinished(path, reporting);
     }
@@ -95,7 +108,6 @@ pub fn open(
     path.map(|path| Journal::open(path, durability)).transpose().map_err(RecordFileError::Journal)
 }
 
-/// Reports the trials of a record file that began and never ended.
 fn report_unfinished(path: &Path, reporting: &Reporting) {
     let Ok(file) = File::open(path) else { return };
     let found = report::unfinished(lines(file));
@@ -106,13 +118,16 @@ fn report_unfinished(path: &Path, reporting: &Reporting) {
     }
 }
 
-/// The lines of a file, one at a time, up to what cannot be read.
+/// Returns the lines of a file until the first read error.
 pub fn lines(file: File) -> impl Iterator<Item = String> {
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     lines.map(|line| String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Opens a file of records to read it. A device or a pipe has no end.
+/// Opens a record file for reading.
+///
+/// # Errors
+/// Returns an error for a device or a pipe, which may never end.
 pub fn plain(path: &Path) -> Result<File, RecordFileError> {
     let name = || path.display().to_string();
     let read = |error| RecordFileError::NotOpened { name: name(), error };
@@ -122,17 +137,17 @@ pub fn plain(path: &Path) -> Result<File, RecordFileError> {
     File::open(path).map_err(read)
 }
 
-/// A record file, with what it holds. Its records are read when they are wanted.
+/// A record file and its index. Records are read on demand.
 pub struct RecordFile {
-    /// The path, for messages.
+    /// Path, for messages.
     pub name: String,
     file: File,
-    /// The runs in it.
+    /// Runs in the file.
     pub index: RecordIndex,
 }
 
 impl RecordFile {
-    /// Reads which runs a file holds.
+    /// Opens a file and reads its index.
     pub fn open(path: &Path) -> Result<RecordFile, RecordFileError> {
         let (name, file) = (path.display().to_string(), plain(path)?);
         let index = RecordIndex::read(BufReader::new(&file))
@@ -140,13 +155,13 @@ impl RecordFile {
         Ok(RecordFile { name, file, index })
     }
 
-    /// The last run, with all its shards that are there.
+    /// Returns the shards of the last run that the file holds.
     pub fn last(&self) -> Result<Vec<&RunIndex>, RecordFileError> {
         let last = self.index.last();
         if last.is_empty() { Err(self.no_run()) } else { Ok(last) }
     }
 
-    /// There is nothing in the file to show.
+    /// Returns the error for a file without a run.
     pub fn no_run(&self) -> RecordFileError {
         RecordFileError::NoRun {
             name: self.name.clone(),
@@ -163,7 +178,7 @@ impl RecordFile {
         run.opened(&self.file).map_err(|e| self.unread(e))
     }
 
-    /// The records of a run of it, by their numbers, one at a time.
+    /// Returns the records of a run by their numbers, read one at a time.
     pub fn records<'f>(
         &'f self,
         run: &'f RunIndex,
@@ -171,7 +186,7 @@ impl RecordFile {
         run.records(&self.file).map(move |record| record.map_err(|e| self.unread(e)))
     }
 
-    /// The same, for a store.
+    /// Returns the same records with plain I/O errors, for a store.
     pub fn unwrapped<'f>(
         &'f self,
         run: &'f RunIndex,
@@ -179,7 +194,7 @@ impl RecordFile {
         run.records(&self.file)
     }
 
-    /// A run of it, in memory.
+    /// Reads a run into memory.
     pub fn held(&self, run: &RunIndex, trim: bool) -> Result<Held, RecordFileError> {
         run.held(&self.file, trim).map_err(|e| self.unread(e))
     }
@@ -200,17 +215,19 @@ impl RecordFile {
     /// Returns the mistakes of lines that rocrepro did not write.
     pub fn foreign_lines(&self) -> Vec<String> {
         let (name, foreign) = (&self.name, &self.index.foreign);
-        let problem = |OddLine { line, what }: &OddLine| format!("error: {name}:{line}: {what}");
-        let mut problems: Vec<String> = foreign.first.iter().map(problem).collect();
+        let problem = |OddLine { line, what }: &OddLine| {
+            RecordFileError::ForeignLine(name.clone(), *line, what.to_string())
+        };
+        let mut problems: Vec<_> = foreign.first.iter().map(problem).collect();
         if foreign.more > 0 {
             let more = count(foreign.more, "more line");
-            problems.push(format!("error: {name}: {more} that no record file can have"));
+            problems.push(RecordFileError::MoreForeignLines(name.clone(), more));
         }
-        problems
+        problems.into_iter().map(|problem| Stop::from(problem).to_string()).collect()
     }
 }
 
-/// What became of the process that ran a trial.
+/// The state of a process that ran a trial.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// The machine was started again since.
@@ -222,7 +239,7 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// What this machine knows of it.
+    /// Returns the state of the process that began a trial.
     pub fn of(begun: &Begun) -> Fate {
         if begun.boot != machine::boot() {
             Fate::Restarted

@@ -1,4 +1,4 @@
-//! Commands that do again what was done here, made from the session and not from what somebody remembers of its options.
+//! Commands that repeat a result, made from the session.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use plan::Late;
 
 use crate::{Job, Session};
 
-/// The command that repeats a trial.
+/// Returns the command that repeats a trial.
 pub fn again(session: &Session, job: &Job<'_>) -> String {
     let late = job.late(session.late);
     let trial = job.id();
     let rerun = Rerun { command: "run", what: What::Trial(&trial), late, faults: &job.faults };
     let mut text = rerun.of(session);
-    // The case asks for these itself; a reader of the command is to see on what it runs.
+    // The case sets these options; the reader of the command should see them.
     if session.gfx().is_some() {
         for option in session.options_of(job.case, job.trial) {
             text.push_str(&format!(" --device-option {}", quoted(&option)));
@@ -22,9 +22,9 @@ pub fn again(session: &Session, job: &Job<'_>) -> String {
     text
 }
 
-/// What a command is about.
+/// The subject of a command.
 pub enum What<'a> {
-    /// A trial of the library, or of where the session's cases come from.
+    /// A trial of the session's cases.
     Trial(&'a str),
     /// All cases of this file.
     File(&'a Path),
@@ -32,9 +32,9 @@ pub enum What<'a> {
     Program(&'a [String], &'a [(&'static str, String)]),
 }
 
-/// A command that does again what a session did.
+/// A command that repeats an action of a session.
 pub struct Rerun<'a> {
-    /// The subcommand.
+    /// Name of the subcommand.
     pub command: &'static str,
     /// The trial, file or program.
     pub what: What<'a>,
@@ -45,7 +45,7 @@ pub struct Rerun<'a> {
 }
 
 impl Rerun<'_> {
-    /// The command, with every option of the session on which a result depends.
+    /// Returns the command, with every option of the session on which a result depends.
     pub fn of(&self, session: &Session) -> String {
         let mut text = format!("rocrepro {}", self.command);
         let from = match self.what {
@@ -85,7 +85,7 @@ impl Rerun<'_> {
     }
 }
 
-/// A word of a shell command.
+/// Returns a word quoted for a shell.
 pub fn quoted(word: &str) -> String {
     shell_words::quote(word).into_owned()
 }

@@ -6,32 +6,32 @@ use case::{Case, Trial};
 
 use crate::{
     CaseLibrary, Stop,
-    case_names::{Named, meant, nearest},
+    case_names::{Named, SelectionError, meant, nearest},
 };
 
 /// One trial of the library.
 #[derive(Clone)]
 pub struct Selected<'a> {
-    /// Its case.
+    /// The case.
     pub case: &'a Case,
     /// The point of the matrix.
     pub trial: Trial,
 }
 
 impl Selected<'_> {
-    /// Such as `copies/small-sizes[bytes=2]`.
+    /// Returns the id, for example `copies/small-sizes[bytes=2]`.
     pub fn id(&self) -> String {
         self.case.trial_id(&self.trial)
     }
 }
 
-/// The trials that the selections name, each once, in the order of the library; all without a selection.
+/// Returns the selected trials in the order of the library; all trials without a selection.
 ///
-/// A selection is a case (`copies/small-sizes`), a folder (`copies`), a pattern with `*`, and perhaps values:
-/// `copies/small-sizes[bytes=2]` takes every trial with that value.
+/// A selection is a case (`copies/small-sizes`), a folder (`copies`) or a pattern with `*`, and may have values:
+/// `copies/small-sizes[bytes=2]`.
 ///
 /// # Errors
-/// All selections that name nothing, each with what was perhaps meant.
+/// Returns all selections that match nothing, each with the nearest name.
 pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Selected<'a>>, Stop> {
     if wanted.is_empty() {
         let of =
@@ -39,7 +39,7 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
         return Ok(library.cases().flat_map(of).collect());
     }
     let mut problems = Vec::new();
-    // By case, which of its trials; none where nothing names it, so that of many cases few are expanded.
+    // The list of a case stays empty if nothing selects it, so that its trials need not be expanded.
     let mut picked: Vec<Vec<bool>> = library.cases().map(|_| Vec::new()).collect();
     for text in wanted {
         match Named::read(text) {
@@ -47,9 +47,7 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
             Err(problem) => problems.push(problem),
         }
     }
-    if !problems.is_empty() {
-        return Err(Stop::usage(problems.join("\n")));
-    }
+    Stop::unless_empty(problems)?;
     let named = library.cases().zip(picked).filter(|(_, picked)| !picked.is_empty());
     let trials = named.flat_map(|(case, picked)| {
         let trials = case.trials().into_iter().zip(picked).filter(|(_, picked)| *picked);
@@ -58,16 +56,12 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
     Ok(trials.collect())
 }
 
-/// Refuses trials whose body is a program, for a command that works on the calls of a plan.
-pub fn plans_only(command: &str, selected: &[Selected<'_>]) -> Result<(), Stop> {
+/// Rejects program cases, for a command that works on the calls of a plan.
+pub fn plans_only(command: &str, selected: &[Selected<'_>]) -> Result<(), SelectionError> {
     let Some(program) = selected.iter().find(|entry| entry.case.is_program()) else {
         return Ok(());
     };
-    let id = &program.case.id;
-    Err(Stop::usage(format!(
-        "error: `{id}` is a program, and `{command}` needs a case with steps; the program's own file, which `rocrepro explain` \
-         names, can be run as it is"
-    )))
+    Err(SelectionError::Program(program.case.id.clone(), command.to_owned()))
 }
 
 fn mark(
@@ -75,7 +69,7 @@ fn mark(
     text: &str,
     named: &Named<'_>,
     picked: &mut [Vec<bool>],
-    problems: &mut Vec<String>,
+    problems: &mut Vec<SelectionError>,
 ) {
     let (mut cases, mut trials) = (0, 0);
     let mut axes = BTreeMap::<String, Vec<String>>::new();
@@ -110,13 +104,12 @@ fn mark(
                 |name| format!("did you mean `{name}`?"),
             )
         };
-        problems.push(format!("error: no case is called `{}`; {help}", named.case));
+        problems.push(SelectionError::UnknownCase(named.case.to_owned(), help));
     } else if trials == 0 {
-        problems.push(format!("error: no trial fits `{text}`; {}", unfit(&axes, named)));
+        problems.push(SelectionError::NoTrial(text.to_owned(), unfit(&axes, named)));
     }
 }
 
-/// Which values of a selection no trial has.
 fn unfit(axes: &BTreeMap<String, Vec<String>>, named: &Named<'_>) -> String {
     if axes.is_empty() {
         return "the case has no matrix".to_owned();

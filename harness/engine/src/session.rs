@@ -1,4 +1,4 @@
-//! The session: what every trial of a run shares.
+//! The session: everything that the trials of a run share.
 
 mod build;
 mod confinement;
@@ -33,7 +33,7 @@ use self::parts::{Emulated, Gpus, Programs};
 pub use self::{
     error::SessionError,
     options::SessionOptions,
-    parts::{Folders, Given},
+    parts::{Folders, GivenOptions},
     runner::TrialRunner,
 };
 use crate::{
@@ -49,9 +49,8 @@ use crate::{
     slots::{self, Slot},
 };
 
-/// The limits that trials run under unless others are given: those of a usual Linux, so that neither a shell's `ulimit` nor a
-/// batch system decides a trial. No core files, of which a run would leave hundreds. That of processes is the machine's: it counts
-/// those of all programs of the user, and nobody but root can lift it.
+/// Default limits, as of a usual Linux, so that neither `ulimit` nor a batch system decides a trial. Core
+/// files are off, because a run would leave hundreds. The limit of processes is not set, because only root can raise it.
 const USUAL: [(Resource, Limit); 6] = [
     (Resource::Stack, Limit(8 << 20)),
     (Resource::Core, Limit(0)),
@@ -61,63 +60,54 @@ const USUAL: [(Resource, Limit); 6] = [
     (Resource::Data, Limit::NONE),
 ];
 
-/// Seconds that a trial may take, unless an option gives another limit.
+/// Default time limit of a trial, in seconds.
 pub const TIMEOUT: u32 = 300;
 
-/// Seconds that a worker may be silent, unless an option gives another limit.
+/// Default time that a worker may be silent, in seconds.
 pub const QUIET_TIMEOUT: u32 = 30;
 
-/// How long a program may be silent where nobody says.
+/// Default time that a case's program may be silent.
 const SILENT_PROGRAM: Duration = Duration::from_secs(120);
 
-/// Where HIP's compiler keeps what it has compiled.
 const COMGR_CACHE: &str = "AMD_COMGR_CACHE_DIR";
 
-/// The workers' folder of temporary files, in the cache of compiled kernels.
 const TEMPORARY: &str = "tmp";
 
-/// A stack, a device and a worker: what every trial of a run shares.
+/// A stack, a device and a worker, which all trials of a run share.
 pub struct Session {
-    /// The id of the run.
+    /// Id of the run.
     pub run: String,
-    /// Trials that have begun.
     begun: AtomicU64,
     /// The stack.
     pub stack: Stack,
-    /// Its ROCm version, as far as files or else its runtime tell.
+    /// ROCm version of the stack, if its files or its runtime report it.
     pub rocm: Option<plan::Version>,
     /// The device.
     pub device: DeviceChoice,
-    /// Trials at once.
+    /// Number of trials that run at the same time.
     pub jobs: NonZeroUsize,
     /// Time limits of one trial.
     pub limits: Limits,
     /// Injected delays.
     pub late: Option<Late>,
     /// Options that a command which repeats a trial needs.
-    pub given: Given,
-    /// The emulated device.
+    pub given: GivenOptions,
     pub(crate) emulated: Emulated,
-    /// The GPUs that trials run on.
     pub(crate) gpus: Gpus,
-    /// The programs that run and compile trials.
     pub(crate) programs: Programs,
-    /// The folders that it writes to.
+    /// Folders that the session writes to.
     pub folders: Folders,
-    /// The processes that it started.
+    /// Processes that the session started.
     pub processes: Processes,
-    /// The receiver of events.
     pub(crate) reporting: Reporting,
-    /// What executes trials, where it is not a worker process.
     pub(crate) runner: Option<Arc<dyn TrialRunner>>,
 }
 
 impl Session {
-    /// A session on this stack and these GPUs. The device's library is in `device_folder`, and what is kept between
-    /// runs in `cache`.
+    /// Creates a session on this stack and these GPUs.
     ///
     /// # Errors
-    /// More trials at once than GPUs run (usage), or a machine that does not let us work (no verdict).
+    /// Returns an error for more simultaneous trials than GPUs, or if the machine prevents the session.
     pub(crate) fn new(
         options: SessionOptions,
         stack: Stack,
@@ -128,7 +118,7 @@ impl Session {
         let limits = options.effective_limits();
         let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let jobs = options.jobs.unwrap_or(match options.device {
-            // Trials wait now and then: on two processors three at once took a tenth less time than two.
+            // On two processors, three simultaneous trials took a tenth less time than two.
             DeviceChoice::Emulated(_) => processors.saturating_add(1),
             // Two trials on one GPU disturb each other.
             DeviceChoice::Gpu => NonZeroUsize::new(slots.len()).unwrap_or(NonZeroUsize::MIN),
@@ -153,7 +143,7 @@ impl Session {
         let scratch = scratch::create()?;
         let rocm = stack.rocm.clone();
         let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
-        // Cases from elsewhere can write to their cache, so no other run may read it: it ends with this run.
+        // Untrusted cases can write to their cache. It ends with this run, so that no other run reads it.
         let code_cache = if foreign { scratch.path().join("code") } else { cache.join("code") };
         let temporary = Temporary::open(&code_cache, TEMPORARY).map_err(|error| {
             SessionError::NoTemporaryFolder { folder: code_cache.join(TEMPORARY), error }
@@ -167,7 +157,7 @@ impl Session {
             jobs,
             limits,
             late: options.late,
-            given: Given {
+            given: GivenOptions {
                 limits: options.limits,
                 resources,
                 environment: options.environment,
@@ -202,27 +192,26 @@ impl Session {
         })
     }
 
-    /// A number that no other trial of this run has.
     pub(crate) fn next_number(&self) -> u64 {
         self.begun.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The folder of this run's temporary files. It goes with the session.
+    /// Returns the folder of this run's temporary files, which is removed with the session.
     pub fn scratch_folder(&self) -> &Path {
         self.folders.scratch.path()
     }
 
-    /// The library that stands in the place of libhsa-runtime64; none on a GPU.
+    /// Returns the emulated libhsa-runtime64; none on a GPU.
     pub fn device_library(&self) -> Option<PathBuf> {
         self.emulated.folder.as_ref().map(|folder| folder.join("libhsa-runtime64.so.1"))
     }
 
-    /// Variables of the trials' environment that were given on the command line.
+    /// Returns the environment variables of trials that were given on the command line.
     pub fn variables(&self) -> impl Iterator<Item = (&String, &String)> {
         self.given.environment.iter()
     }
 
-    /// What was given for this machine alone: values of variables that do not concern ROCm, and words of the launcher.
+    /// Returns values that are private to this machine: foreign variables and launcher arguments.
     pub fn private_values(&self) -> Vec<String> {
         let foreign =
             self.given.environment.iter().filter(|(name, _)| !report::issue::concerns_rocm(name));
@@ -230,12 +219,10 @@ impl Session {
         foreign.map(|(_, value)| value.clone()).chain(words.map(str::to_owned)).collect()
     }
 
-    /// Where trials start whose bodies are programs; a fresh folder for each without.
     pub(crate) fn programs_in(&self) -> Option<&Path> {
         self.given.programs_in.as_deref()
     }
 
-    /// Where its cases come from, as it was given on the command line.
     pub(crate) fn cases_from(&self) -> Vec<(&'static str, String)> {
         let Some(from) = &self.given.cases_from else { return Vec::new() };
         let trust = from.trusted.then(|| ("--trust", String::new()));
@@ -243,13 +230,13 @@ impl Session {
         std::iter::once(path).chain(trust).collect()
     }
 
-    /// The GPUs that were chosen: each trial says on which it was, and is the same on another.
+    /// Returns the `--cards` option, which is not part of a trial's identity: the trial is the same on another GPU.
     pub(crate) fn cards(&self) -> Option<(&'static str, String)> {
         let cards = slots::names(&self.gpus.slots);
         (!cards.is_empty()).then(|| ("--cards", cards.join(",")))
     }
 
-    /// What else was given on the command line that a trial depends on.
+    /// Returns the other options of the command line that a trial depends on.
     pub fn given(&self) -> Vec<(&'static str, String)> {
         let environment = self.given.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
         let launcher = (!self.given.launcher.is_empty())
@@ -278,10 +265,7 @@ impl Session {
         given
     }
 
-    /// How a worker is started in the stack.
-    ///
-    /// # Errors
-    /// Limits of the plan that cannot be.
+    /// Returns the command that starts a worker in the stack.
     pub(crate) fn worker(
         &self,
         stack: &Stack,
@@ -295,14 +279,14 @@ impl Session {
         start.directory = Some(folder.to_owned());
         self.name_cache(&mut start, folder)?;
         start.tell_end = true;
-        // A worker that somebody names may be any program.
+        // Only this program's own worker applies its limits itself.
         start.settles = self.programs.worker.is_none();
         start.limits = self.limits(&order.plan.limits)?;
         Ok(start)
     }
 
-    /// What a worker calls the cache of compiled kernels. comgr writes names of folders into texts that it splits again and crashes
-    /// where they are not plain, and an order is text; such a folder has another name in the one that the worker starts in.
+    /// Returns the path of the compiled kernels for a worker. comgr crashes on folder names with special characters, so
+    /// for these it is a symbolic link in the worker's folder.
     pub(crate) fn cache_name(&self) -> &Path {
         if is_plain(&self.folders.code) { &self.folders.code } else { Path::new("cache") }
     }
@@ -322,7 +306,7 @@ impl Session {
         Ok(())
     }
 
-    /// Time limits of a trial whose body is a program: it may compile, or read libraries of gigabytes, for long without a word.
+    /// Returns the time limits of a program case, which may compile or read gigabytes of libraries without output.
     pub(crate) fn limits_of_programs(&self) -> Limits {
         let usual = self.given.limits.quiet.as_secs() == u64::from(QUIET_TIMEOUT);
         let quiet =
@@ -330,7 +314,7 @@ impl Session {
         Limits { quiet, ..self.limits }
     }
 
-    /// The limits of resources of a trial whose plan asks for these.
+    /// Returns the resource limits of a trial, with those that its plan asks for.
     pub fn limits(
         &self,
         of_plan: &BTreeMap<String, String>,
@@ -344,8 +328,8 @@ impl Session {
         Ok(limits)
     }
 
-    /// How a program is started in the stack and on the device, in a clean environment with these variables: what a user's shell
-    /// sets for HIP or HSA must not decide a trial unseen.
+    /// Returns the start of a program in the stack and on the device, in a clean environment, so that HIP and HSA
+    /// settings of the user's shell have no effect.
     pub fn start(
         &self,
         program: &Path,
@@ -381,10 +365,10 @@ impl Session {
                 set(name, value);
             }
         }
-        // The folder of temporary files is part of the keys of comgr's cache: with one that is new in each trial, the
-        // runtime compiles its own copy kernels every time, which takes three times as long as the rest of a trial.
+        // With a new path, which is part of the keys of comgr's cache, the runtime would compile its copy kernels
+        // again. That takes three times as long as the rest of a trial.
         set("TMPDIR".as_ref(), self.folders.code.join(TEMPORARY).as_ref());
-        // Without it HIP's compiler shares ~/.cache/comgr with every other program of the user.
+        // HIP's compiler would share ~/.cache/comgr with other programs.
         set(COMGR_CACHE.as_ref(), self.folders.code.join("comgr").as_ref());
         set("AMD_COMGR_CACHE_POLICY".as_ref(), "prune_interval=1m:cache_size_bytes=32m".as_ref());
         if let Some(config) = device_config {
@@ -408,12 +392,15 @@ impl Session {
         }
     }
 
-    /// What a program and its children find in place of the machine's folders, or why they cannot.
+    /// Returns the view of a program and its children.
+    ///
+    /// # Errors
+    /// Returns the reason why it cannot be prepared.
     pub fn home(&self, config: Option<&Config>) -> Result<View, String> {
         self.home_of(config).view()
     }
 
-    /// Prepares a program for a start without such a view: it finds the libraries that it can find then.
+    /// Prepares a program for a start without a view, by environment variables alone.
     pub fn without_home(&self, start: &mut Start) -> Result<(), String> {
         self.home_of(None).without_view(start)
     }
@@ -423,7 +410,10 @@ impl Session {
         Home { stack, device, config, cache: &self.folders.cache }
     }
 
-    /// Whether programs can have such a view here, or why not. A program that does nothing tries it once.
+    /// Tests once whether programs can start in a view.
+    ///
+    /// # Errors
+    /// Returns the reason why they cannot.
     pub(crate) fn views(&self) -> Result<(), String> {
         let tried = self.programs.views.get_or_init(|| {
             let mut start = self.start(Path::new("/bin/true"), None, &BTreeMap::new());
@@ -438,13 +428,12 @@ impl Session {
         tried.clone()
     }
 
-    /// Where compiled programs of cases and the caches of frameworks are kept, for each stack.
+    /// Returns the folder of compiled programs and of caches of frameworks, one per stack.
     pub(crate) fn programs_folder(&self) -> PathBuf {
         let stack = plan::digest(self.stack.root.to_string_lossy().as_bytes());
         self.folders.code.join("programs").join(&stack[..16])
     }
 
-    /// What compiles programs of cases, looked for when there is the first.
     pub(crate) fn compiler(&self) -> Result<&Compiler, Unready> {
         let headers = || self.folders.scratch.path().join("compiler");
         let kept = || self.programs_folder().join("compiled");
@@ -453,12 +442,12 @@ impl Session {
         found.as_ref().map_err(Unready::clone)
     }
 
-    /// The command that starts what is described.
+    /// Returns the command for a start.
     pub fn command(&self, start: &Start) -> Command {
         start.command(&[self.own().into(), STARTER_ARGUMENT.into()], &self.given.launcher)
     }
 
-    /// What the kernel calls a worker: the first 15 bytes of its file's name; see proc_pid_comm(5).
+    /// Returns the kernel's name of a worker, see proc_pid_comm(5).
     pub(crate) fn process_name(&self) -> String {
         let through = self.stack.through(self.emulated.folder.as_deref());
         let worker = self.programs.worker.as_deref().unwrap_or(self.own());
@@ -467,17 +456,15 @@ impl Session {
         name.chars().take(15).collect()
     }
 
-    /// What is known of this machine.
     pub(crate) fn able(&self) -> Able {
         machine::able(&self.stack.root, &self.device)
     }
 
-    /// Remembers that the stack's runtime has started.
     pub(crate) fn has_started(&self) {
         machine::has_started(&self.stack.root, &self.device);
     }
 
-    /// The other stacks of this machine, the one to try first last.
+    /// Returns the other stacks of this machine, the best one last.
     pub(crate) fn other_stacks(&self) -> Vec<Stack> {
         let Ok(store) = stacks::StackCache::from_environment() else { return Vec::new() };
         let listing = stacks::list_stacks(&store);
@@ -486,22 +473,21 @@ impl Session {
         all.filter(|stack| stack.root != self.stack.root).collect()
     }
 
-    /// Why a trial may have failed because of this machine: it did not let the worker write, or start a thread.
+    /// Returns trouble of this machine that may explain a failed trial.
     pub(crate) fn trouble(
         &self,
         spool: &Path,
         environment: &BTreeMap<String, String>,
     ) -> Option<Trouble> {
         let mut folders = vec![spool.to_owned(), self.folders.code.clone()];
-        // Those of the compilers may be others than ours. Where the second is missing they make it.
+        // A case may set other folders, and the compiler creates a missing cache itself.
         let [temporary, cache] = ["TMPDIR", COMGR_CACHE].map(|name| environment.get(name));
         folders.extend(temporary.map(|folder| spool.join(folder)));
         folders.extend(cache.map(|folder| spool.join(folder)).filter(|folder| folder.exists()));
         machine::trouble(&folders)
     }
 
-    /// Whether trials share their GPU with nobody.
-    pub(crate) fn takes_turns(&self) -> bool {
+    pub(crate) fn has_exclusive_gpu(&self) -> bool {
         self.device == DeviceChoice::Gpu && self.jobs.get() <= self.gpus.slots.len()
     }
 
@@ -509,49 +495,25 @@ impl Session {
         !self.given.launcher.is_empty()
     }
 
-    /// What trials run on, in one line.
-    pub fn stands_on(&self) -> String {
-        let rocm = self.rocm.as_ref().map_or_else(String::new, |rocm| format!("ROCm {rocm} "));
-        let device = match self.device {
-            DeviceChoice::Emulated(arch) => {
-                format!("the emulated {}; not a GPU result", arch.name())
-            }
-            DeviceChoice::Gpu => {
-                let turns = if self.takes_turns() { ", one trial at a time" } else { "" };
-                let names = slots::names(&self.gpus.slots);
-                match names.len() {
-                    0 => format!("the AMD GPU of this machine{turns}"),
-                    1 => format!("the AMD GPU {} of this machine{turns}", names[0]),
-                    _ => {
-                        let each = if turns.is_empty() { "" } else { " on each" };
-                        format!("the AMD GPUs {} of this machine{turns}{each}", names.join(", "))
-                    }
-                }
-            }
-        };
-        format!("{rocm}({}), on {device}", self.stack.spec)
-    }
-
-    /// The architecture that device 0 must have; none on a GPU, whose own word is taken.
+    /// Returns the architecture that device 0 must have; none on a GPU.
     pub fn gfx(&self) -> Option<&'static str> {
         self.device.gfx()
     }
 }
 
-/// Whether a path is one word for whoever splits a text into words.
+/// Returns true if a path stays one word when a program splits text.
 fn is_plain(path: &Path) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+@%,:=~".contains(byte);
     path.as_os_str().as_encoded_bytes().iter().all(plain)
 }
 
-/// The second in which a run began, and what tells it from others of that second.
 fn run_id() -> String {
     let when = report::date(SystemTime::now()).replace(['-', ':'], "");
     format!("{when}-{}", &nonce()[..8])
 }
 
-/// Unguessable enough to prove that a worker of this run answered; the standard library seeds its
-/// hasher from the system's random source.
+/// Returns 128 random bits, which prove that a worker of this run answered. The standard library seeds its hasher
+/// randomly.
 pub(crate) fn nonce() -> String {
     let word = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", word(), word())

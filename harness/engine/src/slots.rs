@@ -1,88 +1,106 @@
 //! The GPUs that trials run on, one trial at a time on each.
 
-use crate::card::Card;
+use thiserror::Error;
 
-/// Hides all GPUs but these from the libraries of a process, in every release: HIP_VISIBLE_DEVICES takes no UUIDs before 6.
+use crate::{FailedOperation, FailureClass, Stop, card::Card};
+
+/// An impossible choice of GPUs.
+#[derive(Debug, Error)]
+enum SlotError {
+    /// A variable of the trials hides one of several GPUs.
+    #[error("`--env {0}=...` hides GPUs, so the GPU of a trial would be unknown")]
+    Hidden(String),
+    /// A variable of the trials contradicts the option.
+    #[error("`--env {0}=...` and `{1}` both say which GPUs trials see")]
+    Contradiction(String, String),
+    #[error("`{0}`: the driver lists no GPU in /sys/class/kfd")]
+    NoGpu(String),
+    /// The second text names no GPU; the third lists all.
+    #[error("`{0}`: no GPU is called `{1}`; there are {2}")]
+    Unknown(String, String, String),
+    #[error("`{0}` names {1} twice")]
+    Twice(String, String),
+}
+
+impl FailedOperation for SlotError {
+    fn class(&self) -> FailureClass {
+        FailureClass::Usage
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Hidden(_) => Some("choose with `--cards`".to_owned()),
+            Self::NoGpu(_) => Some("`rocrepro doctor` shows what looks wrong".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Variable that restricts the GPUs of a process. HIP_VISIBLE_DEVICES takes no UUIDs before ROCm 6.
 /// <https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html>
 pub(crate) const VISIBLE: &str = "ROCR_VISIBLE_DEVICES";
 
-/// What hides GPUs besides.
+/// Other variables that restrict the GPUs of a process.
 const ALSO: [&str; 3] = ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 
-/// The lock where the driver lists no GPU.
 const UNLISTED: &str = "turn-on-the-gpu";
 
-/// Where one trial at a time runs.
+/// A place for one trial at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
-    /// The GPU that is all that a trial sees; none where it sees every one, and takes the first.
+    /// The only visible GPU; none if trials see all and use the first.
     pub(crate) card: Option<Named>,
-    /// The names of the locks that a trial here takes, in the order in which everybody takes them.
+    /// Locks of a trial, in an order that is the same for all slots.
     pub(crate) locks: Vec<String>,
 }
 
 impl Slot {
-    /// By which what is known of its GPU is kept.
+    /// Returns the lock that names the GPU's state.
     pub(crate) fn first_lock(&self) -> &str {
         self.locks.first().map_or("", String::as_str)
     }
 }
 
-/// A GPU by its names.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Named {
-    /// For people: its PCI address, with the number of the partition after a slash.
+    /// PCI address, with a slash and the number of a partition.
     pub(crate) name: String,
-    /// As the runtime tells it.
+    /// PCI address as the runtime reports it.
     pub(crate) bdf: String,
-    /// Of [`VISIBLE`]: its UUID, so that another one cannot take its number after a reset; the number where it has none.
+    /// Value for [`VISIBLE`]: the UUID, because a number may change with a reset; else the number.
     pub(crate) visible: String,
 }
 
-/// The slots of a machine with these cards. Trials that see every GPU may use every one, so they wait for all.
+/// Returns the slot without a choice, whose trials may use all GPUs and take all locks.
 ///
 /// # Errors
-/// Variables that hide GPUs where there are several: nobody would know which one a trial is on.
+/// Returns an error for variables that hide GPUs, because the GPU of a trial would be unknown.
 pub(crate) fn without_choice<'a>(
     cards: &[Card],
     variables: impl Iterator<Item = &'a String>,
-) -> Result<Vec<Slot>, Vec<String>> {
+) -> Result<Vec<Slot>, Stop> {
     let hiding = variables.filter(|name| cards.len() > 1 && hides(name));
-    let problems: Vec<_> = hiding
-        .map(|name| {
-            format!("error: `--env {name}=...` hides GPUs, so nobody would know which GPU a trial is on; choose with `--cards`")
-        })
-        .collect();
-    if !problems.is_empty() {
-        return Err(problems);
-    }
+    Stop::unless_empty(hiding.map(|name| SlotError::Hidden(name.clone())))?;
     let locks: Vec<_> = named(cards).iter().map(lock).collect();
     let locks = if locks.is_empty() { vec![UNLISTED.to_owned()] } else { locks };
     Ok(vec![Slot { card: None, locks }])
 }
 
-/// The slots that `--cards`, or who `said` it, asks for: `all`, or numbers, PCI addresses and UUIDs.
-///
-/// # Errors
-/// Each word that names none, and one that names what another named before; variables that hide GPUs besides.
+/// Returns the slots for `--cards`, or for the variable `said`: `all`, or numbers, PCI addresses and UUIDs.
 pub(crate) fn chosen<'a>(
     words: &[String],
     said: &str,
     cards: &[Card],
     variables: impl Iterator<Item = &'a String>,
-) -> Result<Vec<Slot>, Vec<String>> {
+) -> Result<Vec<Slot>, Stop> {
     let named = named(cards);
+    let said = || said.to_owned();
     let mut problems: Vec<_> = variables
         .filter(|name| hides(name))
-        .map(|name| {
-            format!("error: `--env {name}=...` and `{said}` both say which GPUs trials see")
-        })
+        .map(|name| SlotError::Contradiction(name.clone(), said()))
         .collect();
     if named.is_empty() {
-        problems.push(format!(
-            "error: `{said}`: the driver lists no GPU in /sys/class/kfd; `rocrepro doctor` tells what looks wrong"
-        ));
-        return Err(problems);
+        problems.push(SlotError::NoGpu(said()));
     }
     let mut slots: Vec<Slot> = Vec::new();
     for word in words {
@@ -95,23 +113,23 @@ pub(crate) fn chosen<'a>(
                 .map(|(_, card)| card)
                 .collect(),
         };
-        if found.is_empty() {
+        if found.is_empty() && !named.is_empty() {
             let known = named.iter().enumerate().map(|(n, card)| format!("{n} ({})", card.name));
             let known = known.collect::<Vec<_>>().join(", ");
-            problems.push(format!("error: `{said}`: no GPU is called `{word}`; there are {known}"));
+            problems.push(SlotError::Unknown(said(), word.clone(), known));
         }
         for card in found {
             let slot = Slot { card: Some(card.clone()), locks: vec![lock(card)] };
             match slots.contains(&slot) {
-                true => problems.push(format!("error: `{said}` names {} twice", card.name)),
+                true => problems.push(SlotError::Twice(said(), card.name.clone())),
                 false => slots.push(slot),
             }
         }
     }
-    if problems.is_empty() { Ok(slots) } else { Err(problems) }
+    Stop::unless_empty(problems).map(|()| slots)
 }
 
-/// Where a trial was that had its turn on `slot` and ran on the GPU with this address: of those who see every GPU, not all take the first.
+/// Returns the slot of the GPU that a trial used, which need not be the first visible one.
 pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
     let named = named(cards);
     let card = named.into_iter().find(|card| card.bdf.eq_ignore_ascii_case(bdf));
@@ -123,17 +141,15 @@ pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
     }
 }
 
-/// Whether a variable of this name says which GPUs a process sees.
 pub(crate) fn hides(name: &str) -> bool {
     name == VISIBLE || ALSO.contains(&name)
 }
 
-/// What the GPUs are called that were chosen.
 pub(crate) fn names(slots: &[Slot]) -> Vec<&str> {
     slots.iter().filter_map(|slot| Some(slot.card.as_ref()?.name.as_str())).collect()
 }
 
-/// A partitioned GPU is called by its number: its parts share the address.
+/// Returns true if a word names the GPU. Partitions share a PCI address, but neither number nor full name.
 fn is_called((number, card): &(usize, &Named), word: &str) -> bool {
     word == number.to_string()
         || [&card.name, &card.visible].iter().any(|name| name.eq_ignore_ascii_case(word))
@@ -176,7 +192,7 @@ mod tests {
         ]
     }
 
-    fn choose(words: &[&str], variables: &[&str]) -> Result<Vec<Slot>, Vec<String>> {
+    fn choose(words: &[&str], variables: &[&str]) -> Result<Vec<Slot>, Stop> {
         let owned =
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         chosen(&owned(words), "--cards", &machine(), owned(variables).iter())
@@ -187,9 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn a_card_is_chosen_by_each_of_its_names() {
+    fn every_name_of_a_gpu_selects_it() {
         let all = choose(&["all"], &[]).unwrap();
-        // Partitions share the number of the hardware, and an APU has none.
         assert_eq!(visible(&all), ["GPU-00000000000000aa", "1", "2", "3"]);
         for (number, names) in [
             (0, ["0", "0000:03:00.0", "gpu-00000000000000AA"]),
@@ -204,24 +219,23 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told() {
-        let told = choose(&["4", "0", "all", "0000:43:00.0"], &["HIP_VISIBLE_DEVICES", "HOME"]);
-        let told = told.unwrap_err();
-        assert!(told[0].contains("`--env HIP_VISIBLE_DEVICES=...` and `--cards`"), "{told:?}");
-        assert!(
-            told[1].contains("no GPU is called `4`; there are 0 (0000:03:00.0), 1"),
-            "{told:?}"
-        );
-        assert!(told[2].contains("names 0000:03:00.0 twice"), "{told:?}");
-        assert!(told[3].contains("no GPU is called `0000:43:00.0`"), "{told:?}");
-        assert_eq!(told.len(), 4);
+    fn reports_all_mistakes() {
+        let stop = choose(&["4", "0", "all", "0000:43:00.0"], &["HIP_VISIBLE_DEVICES", "HOME"]);
+        let text = stop.unwrap_err().to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("`--env HIP_VISIBLE_DEVICES=...` and `--cards`"), "{text}");
+        assert!(lines[1].contains("no GPU is called `4`; there are 0 (0000:03:00.0), 1"), "{text}");
+        assert!(lines[2].contains("names 0000:03:00.0 twice"), "{text}");
+        assert!(lines[3].contains("no GPU is called `0000:43:00.0`"), "{text}");
+        assert_eq!(lines.len(), 4);
         let none = chosen(&["all".to_owned()], "ROCREPRO_CARDS", &[], [].iter()).unwrap_err();
-        assert!(none[0].contains("`ROCREPRO_CARDS`: the driver lists no GPU"), "{none:?}");
+        let none = none.to_string();
+        assert!(none.starts_with("error: `ROCREPRO_CARDS`: the driver lists no GPU"), "{none}");
+        assert!(none.contains("\nhint: `rocrepro doctor`"), "{none}");
     }
 
-    /// Who sees every GPU waits for each, in the order in which others would.
     #[test]
-    fn who_does_not_choose_takes_every_lock() {
+    fn trials_without_choice_take_all_locks() {
         let all = without_choice(&machine(), [].iter()).unwrap();
         let [slot] = &all[..] else { panic!() };
         let each: Vec<_> =
@@ -232,9 +246,9 @@ mod tests {
         assert_eq!(none[0].locks, ["turn-on-the-gpu"]);
     }
 
-    /// What is known of a GPU is kept under its own name, whichever a trial took.
+    /// The state of a GPU is stored under its own name, whichever GPU a trial used.
     #[test]
-    fn a_trial_that_sees_every_gpu_is_put_down_to_the_one_that_it_took() {
+    fn trial_is_attributed_to_the_gpu_that_it_used() {
         let all = without_choice(&machine(), [].iter()).unwrap().remove(0);
         let own = |bdf: &str| of_card(&all, &machine(), bdf);
         for first in ["", "0000:03:00.0", "0000:99:00.0"] {
@@ -246,10 +260,11 @@ mod tests {
     }
 
     #[test]
-    fn what_hides_gpus_is_refused_where_there_are_several() {
+    fn rejects_variables_that_hide_gpus() {
         let hidden = ["HOME".to_owned(), "HIP_VISIBLE_DEVICES".to_owned()];
-        let told = without_choice(&machine(), hidden.iter()).unwrap_err();
-        assert!(told.len() == 1 && told[0].contains("HIP_VISIBLE_DEVICES"), "{told:?}");
+        let text = without_choice(&machine(), hidden.iter()).unwrap_err().to_string();
+        assert_eq!(text.matches("hides GPUs").count(), 1, "{text}");
+        assert!(text.contains("`--env HIP_VISIBLE_DEVICES=...`"), "{text}");
         assert!(without_choice(&machine()[..1], hidden.iter()).is_ok());
     }
 }

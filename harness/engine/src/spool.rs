@@ -1,5 +1,4 @@
-//! The bytes that a worker keeps in the folder of its trial. What lies there may be a library's work or a hostile case's: no link
-//! is followed, nothing is waited for, and no more is read than a buffer can hold.
+//! Reads files of a worker. A hostile case may have written them, so no link is followed and no read blocks.
 
 use std::{
     fs::File,
@@ -12,10 +11,9 @@ use rustix::{
     fs::{Mode, OFlags, open, openat},
 };
 
-/// The folder of a trial, held open since before its worker ran: what is put in its place later is not looked at.
+/// The folder of a trial, opened before its worker runs, so that a replaced folder is not read.
 pub(crate) struct Spool {
     folder: Option<OwnedFd>,
-    /// The most bytes that a file may have.
     most: u64,
 }
 
@@ -25,7 +23,7 @@ impl Spool {
         Spool { folder: open(folder, flags, Mode::empty()).ok(), most }
     }
 
-    /// A file of the folder itself, where it is a plain one and not too large.
+    /// Returns the content of a regular file in the folder; none if it is too large.
     pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let mut parts = Path::new(name).components();
         let (Some(Component::Normal(name)), None) = (parts.next(), parts.next()) else {
@@ -49,7 +47,7 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     #[test]
-    fn nothing_but_plain_files_of_the_folder_is_read() {
+    fn reads_only_regular_files_of_the_folder() {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("trial");
         fs::create_dir(&folder).unwrap();
@@ -81,7 +79,7 @@ mod tests {
         ] {
             assert_eq!(spool.read(name), None, "{name}");
         }
-        // The folder that was opened counts, and not what has its name now.
+        // The open folder is read, not the one that has its name now.
         fs::rename(&folder, base.path().join("moved")).unwrap();
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("1-0-1.bin"), "other").unwrap();

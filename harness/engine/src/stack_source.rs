@@ -1,22 +1,97 @@
-//! Stacks by the names that users give them: located, or fetched first.
+//! Stacks by the names that users give them, which are located or fetched.
 
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool},
 };
 
-use stacks::{Build, BuildQuery, Extra, FetchOptions, Sources, Spec, Stack, StackCache, fetch};
+use stacks::{
+    Build, BuildQuery, BuildStore, Extra, FetchError, FetchOptions, FindError, Hint, ListError,
+    LocateError, NoCacheError, ObtainError, Sources, SourcesError, Spec, SpecError, Stack,
+    StackCache, fetch,
+};
+use thiserror::Error;
 
 use crate::{
-    Stop, card,
+    FailedOperation, FailureClass, Stop, card,
     events::{EngineEvent, Reporting},
-    stop::{chain, explained},
+    stop::chain,
 };
 
-/// Locates or fetches the stack that a user names. The fetch ends early when `stop` becomes true.
+/// The failure to find, fetch or list stacks.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StackError {
+    /// The environment names no cache folder.
+    #[error("{}", chain(.0))]
+    NoCache(NoCacheError),
+    /// The name is not a stack.
+    #[error("{}", chain(.0))]
+    Name(SpecError),
+    /// The name is not a library that can be fetched.
+    #[error("{0}")]
+    Library(String),
+    /// The stack cannot be fetched, or the folder cannot be read.
+    #[error("{}", chain(.0))]
+    Fetch(FetchError, FailureClass),
+    /// The stack is not on this machine.
+    #[error("{}", chain(.0))]
+    Locate(LocateError),
+    /// The build has not been fetched; the second text is the command.
+    #[error("{0} has not been fetched")]
+    NotFetched(String, String),
+    /// The architecture of a build is unknown.
+    #[error(
+        "`{0}` is built for one architecture, and the driver does not report that of this machine's GPU"
+    )]
+    UnknownArchitecture(String),
+    /// The history has no such build; the texts are its gaps.
+    #[error("`{}`: {}{}", .0, chain(.1), .2.concat())]
+    UnknownBuild(String, FindError, Vec<String>),
+    /// The configuration of sources is unusable.
+    #[error("{}", chain(.0))]
+    Sources(SourcesError),
+    /// The builds cannot be listed.
+    #[error("{}", chain(.0))]
+    List(ListError),
+    /// The build cannot be obtained.
+    #[error("{}: {}", .0, chain(.1))]
+    Obtain(String, ObtainError),
+}
+
+impl FailedOperation for StackError {
+    fn class(&self) -> FailureClass {
+        match self {
+            Self::Fetch(_, class) => *class,
+            Self::Sources(error) => FailureClass::of(error.is_environment()),
+            Self::List(error) => FailureClass::of(error.is_environment()),
+            Self::Obtain(..) => FailureClass::NoVerdict,
+            _ => FailureClass::Usage,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoCache(error) => error.hint(),
+            Self::Name(error) => error.hint(),
+            Self::Fetch(error, _) => error.hint(),
+            Self::Locate(error) => error.hint(),
+            Self::NotFetched(_, command) => Some(format!("run `{command}`")),
+            Self::UnknownArchitecture(spec) => Some(format!(
+                "fetch it with `rocrepro rocm fetch {spec} --gfx GFX` and name the folder"
+            )),
+            Self::Sources(error) => error.hint(),
+            Self::List(error) => error.hint(),
+            Self::Obtain(_, error) => error.hint(),
+            Self::Library(_) | Self::UnknownBuild(..) => None,
+        }
+    }
+}
+
+/// Locates or fetches a stack, until `stop` becomes true.
 ///
 /// # Errors
-/// A name or a folder that is not of a stack (usage), or a fetch that fails (no verdict).
+/// Returns a usage error for a name that is not a stack, and no verdict if a fetch fails.
 pub fn get(
     spec: &str,
     with: &[String],
@@ -25,30 +100,29 @@ pub fn get(
     stop: &Arc<AtomicBool>,
     reporting: &Reporting,
 ) -> Result<Stack, Stop> {
-    let usage = |error: &dyn stacks::Hint| Stop::usage(format!("error: {}", explained(error)));
-    // Packages of a distribution may be for all architectures; a night is for one.
+    // Packages may serve all architectures, a nightly build serves one.
     let one = || architectures.first().cloned().or_else(|| card::first(Path::new("/")));
     if let Some(night) = night(spec, &one, stop)? {
         return obtained(spec, &night, stop, reporting);
     }
-    let spec: Spec = spec.parse().map_err(|e: stacks::SpecError| usage(&e))?;
+    let spec: Spec = spec.parse().map_err(StackError::Name)?;
     let with = with
         .iter()
-        .map(|name| Extra::named(name).map_err(|e| Stop::usage(format!("error: {e}"))))
+        .map(|name| Extra::named(name).map_err(StackError::Library))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
-    let store = StackCache::from_environment().map_err(|e| usage(&e))?;
+    let store = StackCache::from_environment().map_err(StackError::NoCache)?;
     let name = spec.to_string();
     let options = FetchOptions { mirrors, with, architectures, stop: Arc::clone(stop) };
     let stack = fetch(&spec, &options, &store, &|step| {
         reporting.event(EngineEvent::Fetch { spec: &name, step });
     });
     reporting.event(EngineEvent::FetchEnded);
-    // A folder that cannot be read is the wrong one.
+    // A folder that cannot be read is a mistake of the user.
     let fetched = matches!(spec, Spec::Debian(_));
-    stack.map_err(|error| match fetched && error.is_environment() {
-        true => Stop::no_verdict(format!("error: {}", explained(&error))),
-        false => usage(&error),
+    stack.map_err(|error| {
+        let class = FailureClass::of(fetched && error.is_environment());
+        StackError::Fetch(error, class).into()
     })
 }
 
@@ -64,33 +138,30 @@ fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
     Sources::load(None).ok()?.select(&[channel.to_owned()]).ok()
 }
 
-/// Returns the folder of a stack that is there. Nothing is fetched, but the source of a build is asked which build is meant.
+/// Returns the folder of an existing stack.
 ///
 /// # Errors
-/// A name that is not of a stack, or a stack that has not been fetched (usage).
+/// Returns a usage error for a name that is not a stack, and for a stack that has not been fetched.
 pub fn located(
     spec: &str,
     gfx: &dyn Fn() -> Option<String>,
     stop: &Arc<AtomicBool>,
     reporting: &Reporting,
 ) -> Result<PathBuf, Stop> {
-    let usage = |error: &dyn stacks::Hint| Stop::usage(format!("error: {}", explained(error)));
-    let store = StackCache::from_environment().map_err(|e| usage(&e))?;
+    let store = StackCache::from_environment().map_err(StackError::NoCache)?;
     let Some(night) = night(spec, gfx, stop)? else {
-        let spec: Spec = spec.parse().map_err(|e: stacks::SpecError| usage(&e))?;
-        return Ok(stacks::locate(&spec, &store).map_err(|e| usage(&e))?.root);
+        let spec: Spec = spec.parse().map_err(StackError::Name)?;
+        return Ok(stacks::locate(&spec, &store).map_err(StackError::Locate)?.root);
     };
-    if !stacks::BuildStore::new(store).has(&night) {
+    if !BuildStore::new(store).has(&night) {
         let gfx = gfx().map_or_else(String::new, |gfx| format!(" --gfx {gfx}"));
-        return Err(Stop::usage(format!(
-            "error: {} has not been fetched\nhint: run `rocrepro rocm fetch {spec}{gfx}`",
-            night.id
-        )));
+        let command = format!("rocrepro rocm fetch {spec}{gfx}");
+        return Err(StackError::NotFetched(night.id, command).into());
     }
     obtained(spec, &night, stop, reporting).map(|stack| stack.root)
 }
 
-/// The build that `nightly:2026-07-02` means, of a configured source; none for other names.
+/// Returns the build that `nightly:2026-07-02` means; none for other names.
 fn night(
     spec: &str,
     gfx: &dyn Fn() -> Option<String>,
@@ -98,53 +169,37 @@ fn night(
 ) -> Result<Option<Build>, Stop> {
     let Some((channel, build)) = spec.split_once(':') else { return Ok(None) };
     let Some(sources) = sources_of(spec, channel) else { return Ok(None) };
-    let gfx = gfx().ok_or_else(|| {
-        Stop::usage(format!(
-            "error: `{spec}` is built for one architecture, and the driver does not tell that of this machine's GPU; fetch it with \
-             `rocrepro rocm fetch {spec} --gfx GFX` and name the folder"
-        ))
-    })?;
-    // All of them, so that a day without a build has neighbours to offer.
+    let gfx = gfx().ok_or_else(|| StackError::UnknownArchitecture(spec.to_owned()))?;
+    // All builds are listed, so that near ones can be suggested.
     let wanted = BuildQuery { from: None, to: None, ..BuildQuery::between(&gfx, build, build) };
     let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
     let at = history.find(build).map_err(|error| {
         let holes = history.holes.iter().map(|hole| format!("\nbuilds may be missing: {hole}"));
-        Stop::usage(format!("error: `{spec}`: {}{}", chain(&error), holes.collect::<String>()))
+        StackError::UnknownBuild(spec.to_owned(), error, holes.collect())
     })?;
     Ok(Some(history.builds.swap_remove(at)))
 }
 
-/// Maps a configuration of sources that cannot be used to an exit code.
-pub fn bad_sources(error: stacks::SourcesError) -> Stop {
-    let text = format!("error: {}", explained(&error));
-    match error.is_environment() {
-        true => Stop::no_verdict(text),
-        false => Stop::usage(text),
-    }
+/// Returns the stop for an unusable configuration of sources.
+pub fn bad_sources(error: SourcesError) -> Stop {
+    StackError::Sources(error).into()
 }
 
-/// Maps a failed listing of builds to an exit code.
-pub fn unlisted(error: stacks::ListError) -> Stop {
-    let text = format!("error: {}", explained(&error));
-    match error.is_environment() {
-        true => Stop::no_verdict(text),
-        false => Stop::usage(text),
-    }
+/// Returns the stop for a failed listing of builds.
+pub fn unlisted(error: ListError) -> Stop {
+    StackError::List(error).into()
 }
 
-/// The stack of a night, fetched where it is not there yet.
 fn obtained(
     spec: &str,
     night: &Build,
     stop: &AtomicBool,
     reporting: &Reporting,
 ) -> Result<Stack, Stop> {
-    let stacks = StackCache::from_environment()
-        .map_err(|e| Stop::usage(format!("error: {}", explained(&e))))?;
-    let store = stacks::BuildStore::new(stacks);
+    let store = BuildStore::new(StackCache::from_environment().map_err(StackError::NoCache)?);
     let obtained =
         store.obtain_unless(night, stop, &|event| reporting.event(EngineEvent::Build(event)));
     obtained
         .map(|obtained| obtained.stack)
-        .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", explained(&error))))
+        .map_err(|error| StackError::Obtain(spec.to_owned(), error).into())
 }

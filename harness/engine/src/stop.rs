@@ -1,45 +1,70 @@
-//! The error of an operation, with the exit code of the command.
+//! The error of a command, with its exit code.
 
 use std::fmt;
 
-/// Why the command ends early: a message for the user and the exit code.
+/// The early end of a command: failures for the user and the exit code.
 #[derive(Debug)]
 pub struct Stop {
     code: u8,
-    message: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Failure(Box<dyn FailedOperation + Send + Sync>),
+    /// A text that is printed as it is.
+    Text(String),
 }
 
 impl Stop {
-    /// The user asked for something that cannot be: exit code 2.
-    pub fn usage(message: impl fmt::Display) -> Stop {
-        Stop { code: 2, message: message.to_string() }
+    /// Returns a stop with exit code 2: the user asked for something impossible.
+    pub fn usage(text: impl fmt::Display) -> Stop {
+        Stop::text(2, text)
     }
 
-    /// The machine did not let us find out: exit code 3.
-    pub fn no_verdict(message: impl fmt::Display) -> Stop {
-        Stop { code: 3, message: message.to_string() }
+    /// Returns a stop with exit code 3: the machine prevented a verdict.
+    pub fn no_verdict(text: impl fmt::Display) -> Stop {
+        Stop::text(3, text)
     }
 
-    /// Nothing was left to run: exit code 4.
-    pub fn nothing(message: impl fmt::Display) -> Stop {
-        Stop { code: 4, message: message.to_string() }
+    /// Returns a stop with exit code 4: nothing was left to run.
+    pub fn nothing(text: impl fmt::Display) -> Stop {
+        Stop::text(4, text)
     }
 
-    /// Both, or what is wrong with either.
+    fn text(code: u8, text: impl fmt::Display) -> Stop {
+        Stop { code, parts: vec![Part::Text(text.to_string())] }
+    }
+
+    /// Returns both values, or the failures of both with the exit code of the first.
     pub fn both<A, B>(a: Result<A, Stop>, b: Result<B, Stop>) -> Result<(A, B), Stop> {
         match (a, b) {
             (Ok(a), Ok(b)) => Ok((a, b)),
-            (Err(a), Err(b)) => Err(Stop { message: format!("{a}\n{b}"), ..a }),
+            (Err(a), Err(b)) => Err(a.and(b)),
             (Err(stop), _) | (_, Err(stop)) => Err(stop),
         }
     }
 
-    /// Whether the user asked for something that cannot be.
+    /// Succeeds without failures; else returns all of them, with the exit code of the first.
+    pub fn unless_empty<F: Into<Stop>>(failures: impl IntoIterator<Item = F>) -> Result<(), Stop> {
+        match failures.into_iter().map(Into::into).reduce(Stop::and) {
+            Some(stop) => Err(stop),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the failures of another stop.
+    pub fn and(mut self, other: Stop) -> Stop {
+        self.parts.extend(other.parts);
+        self
+    }
+
+    /// Returns true if the user asked for something impossible.
     pub fn is_usage(&self) -> bool {
         self.code == 2
     }
 
-    /// The same with exit code 5 where no verdict was possible, for commands in which 3 means something else.
+    /// Replaces exit code 3 by 5, for commands in which 3 has another meaning.
     pub fn trouble(self) -> Stop {
         Stop { code: if self.code == 3 { 5 } else { self.code }, ..self }
     }
@@ -47,6 +72,15 @@ impl Stop {
     /// Returns the exit code.
     pub fn code(&self) -> u8 {
         self.code
+    }
+
+    /// Returns the failures and their hints on one line, to be quoted in another message.
+    pub fn reason(&self) -> String {
+        let each = self.parts.iter().map(|part| match part {
+            Part::Failure(failure) => with_hint(&**failure, "; "),
+            Part::Text(text) => text.trim_start_matches(ERROR).to_owned(),
+        });
+        each.collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -57,6 +91,15 @@ pub enum FailureClass {
     Usage,
     /// The machine did not let the operation finish.
     NoVerdict,
+    /// Nothing was left to run.
+    Nothing,
+}
+
+impl FailureClass {
+    /// Returns the class of a failure by its cause: the environment, or else the request.
+    pub fn of(is_environment: bool) -> FailureClass {
+        if is_environment { FailureClass::NoVerdict } else { FailureClass::Usage }
+    }
 }
 
 /// A failed operation.
@@ -64,32 +107,51 @@ pub trait FailedOperation: std::error::Error {
     /// Returns the meaning of the failure for the command.
     fn class(&self) -> FailureClass;
 
-    /// Returns what the user can do about it.
+    /// Returns advice for the user.
     fn hint(&self) -> Option<String> {
         None
     }
 }
 
-impl<F: FailedOperation> From<F> for Stop {
+impl<F: FailedOperation + Send + Sync + 'static> From<F> for Stop {
     fn from(failure: F) -> Stop {
-        let hint = failure.hint().map_or_else(String::new, |hint| format!("\nhint: {hint}"));
-        let message = format!("error: {failure}{hint}");
-        match failure.class() {
-            FailureClass::Usage => Stop::usage(message),
-            FailureClass::NoVerdict => Stop::no_verdict(message),
-        }
+        let code = match failure.class() {
+            FailureClass::Usage => 2,
+            FailureClass::NoVerdict => 3,
+            FailureClass::Nothing => 4,
+        };
+        Stop { code, parts: vec![Part::Failure(Box::new(failure))] }
     }
+}
+
+/// Beginning of the line of a failure.
+const ERROR: &str = "error: ";
+
+fn with_hint(failure: &dyn FailedOperation, separator: &str) -> String {
+    let hint = failure.hint().map_or_else(String::new, |hint| format!("{separator}{hint}"));
+    format!("{failure}{hint}")
 }
 
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        for (n, part) in self.parts.iter().enumerate() {
+            if n > 0 {
+                writeln!(f)?;
+            }
+            match part {
+                Part::Failure(failure) => {
+                    write!(f, "{ERROR}{}", with_hint(&**failure, "\nhint: "))?;
+                }
+                Part::Text(text) => f.write_str(text)?,
+            }
+        }
+        Ok(())
     }
 }
 
 impl std::error::Error for Stop {}
 
-/// An error with its causes on one line: `cannot do this: because: of that`.
+/// Returns an error with its causes on one line, for example `cannot write a.txt: permission denied`.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -114,4 +176,33 @@ pub fn explained(error: &dyn stacks::Hint) -> String {
 pub fn in_one_line(error: &dyn stacks::Hint) -> String {
     let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
     chain(error) + &hint
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("no space left in {0}")]
+    struct Full(&'static str);
+
+    impl FailedOperation for Full {
+        fn class(&self) -> FailureClass {
+            FailureClass::NoVerdict
+        }
+
+        fn hint(&self) -> Option<String> {
+            Some("free some space".to_owned())
+        }
+    }
+
+    #[test]
+    fn prints_failures_with_hints_and_quotes_them_in_one_line() {
+        let stop = Stop::from(Full("/a")).and(Stop::usage("error: b"));
+        assert_eq!(stop.to_string(), "error: no space left in /a\nhint: free some space\nerror: b");
+        assert_eq!(stop.reason(), "no space left in /a; free some space; b");
+        assert_eq!((stop.code(), stop.trouble().code()), (3, 5));
+        assert!(Stop::unless_empty(Vec::<Full>::new()).is_ok());
+        assert!(Stop::unless_empty([Full("/a"), Full("/b")]).is_err_and(|stop| stop.code() == 3));
+    }
 }

@@ -1,7 +1,7 @@
-//! What compiles HIP programs against headers and libraries of a stack: this machine's compiler, or the stack's own.
+//! Compilers of HIP programs: this machine's, or the stack's own.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -11,10 +11,48 @@ use export::Form;
 use plan::{Library, Plan};
 use stacks::Stack;
 
-use crate::Stop;
+use thiserror::Error;
 
-/// Folders of headers that programs may include. They are linked into a folder of their own: the rest of a stack's
-/// `include` belongs to another C library than the host compiler's.
+use crate::{FailedOperation, FailureClass};
+
+/// The failure to compile programs.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ToolchainError {
+    /// The stack has no headers.
+    #[error("{0} has no HIP headers to compile with")]
+    NoHeaders(String),
+    /// Neither the stack nor this machine has a compiler.
+    #[error("{0} has no clang, and this machine has no compiler that could serve")]
+    NoCompiler(String),
+    /// The stack has no device libraries.
+    #[error("{0} has no device libraries (ocml.bc)")]
+    NoDeviceLibraries(String),
+    /// Files cannot be prepared, or the compiler cannot be started.
+    #[error("cannot {0}: {1}")]
+    Failed(&'static str, io::Error),
+}
+
+impl FailedOperation for ToolchainError {
+    fn class(&self) -> FailureClass {
+        match self {
+            Self::Failed(..) => FailureClass::NoVerdict,
+            _ => FailureClass::Usage,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let what = match self {
+            Self::NoHeaders(_) => "them",
+            Self::NoCompiler(_) => "one",
+            _ => return None,
+        };
+        Some(format!("`--with dev` fetches {what} for a Debian release"))
+    }
+}
+
+/// Header folders that programs may include. The rest of a stack's `include` belongs to another C library than the host
+/// compiler's.
 const HEADERS: &[&str] = &[
     "hip",
     "hiprand",
@@ -28,12 +66,11 @@ const HEADERS: &[&str] = &[
     "rocm-core",
 ];
 
-/// The options of the build line in the program.
+/// Options of the build line in exported programs.
 const OPTIONS: [&str; 3] = ["-std=c++17", "-pthread", "-D__HIP_PLATFORM_AMD__"];
 
-/// What compiles: found once for all programs of a run.
+/// A compiler, which is found once for all programs of a run.
 pub struct Toolchain {
-    /// Whose headers and libraries.
     pub(crate) stack: Stack,
     compiler: Compiler,
     include: PathBuf,
@@ -41,28 +78,28 @@ pub struct Toolchain {
 }
 
 enum Compiler {
-    /// A compiler of this machine.
     Host(PathBuf),
-    /// The stack's own clang, by wrappers that start it through the stack's loader.
-    Stack { clang: PathBuf, device_libraries: PathBuf, sysroot: Option<PathBuf> },
+    /// The stack's clang, behind wrappers for the stack's loader.
+    Stack {
+        clang: PathBuf,
+        device_libraries: PathBuf,
+        sysroot: Option<PathBuf>,
+    },
 }
 
 impl Toolchain {
-    /// Finds a compiler and the headers, and puts what is needed into `folder`.
+    /// Finds a compiler, and writes wrappers and links into `folder`.
     ///
     /// # Errors
-    /// A stack without headers, or a machine without a compiler (usage).
-    pub fn find(stack: &Stack, form: Form, folder: &Path) -> Result<Toolchain, Stop> {
+    /// Returns a usage error if headers or a compiler are missing.
+    pub fn find(stack: &Stack, form: Form, folder: &Path) -> Result<Toolchain, ToolchainError> {
         let roots = ["usr/include", "include", "_rocm_sdk_core/include"];
         let headers = roots
             .iter()
             .map(|place| stack.root.join(place))
             .find(|place| place.join("hip/hip_runtime.h").is_file());
         let Some(headers) = headers else {
-            return Err(Stop::usage(format!(
-                "error: {} has no HIP headers to compile with; `--with dev` fetches them for a Debian release",
-                stack.spec
-            )));
+            return Err(ToolchainError::NoHeaders(stack.spec.clone()));
         };
         let include = folder.join("include");
         let linked = fs::create_dir_all(&include).and_then(|()| {
@@ -71,7 +108,7 @@ impl Toolchain {
                 .filter(|name| headers.join(name).is_dir())
                 .try_for_each(|name| symlink(headers.join(name), include.join(name)))
         });
-        linked.map_err(|e| cannot("link the headers", &e))?;
+        linked.map_err(|error| ToolchainError::Failed("link the headers", error))?;
         let host = ["c++", "g++", "clang++"].iter().find_map(|name| on_path(name));
         let compiler = match (form, host) {
             (Form::Hiprtc, Some(host)) => Compiler::Host(host),
@@ -80,38 +117,35 @@ impl Toolchain {
         Ok(Toolchain { stack: stack.clone(), compiler, include, form })
     }
 
-    /// Compiles a program; the text of the compiler's errors where it cannot be.
+    /// Compiles a program. The inner error is the text of the compiler.
     ///
     /// # Errors
-    /// A compiler that cannot be started.
+    /// Returns an error if the compiler cannot be started.
     pub fn compile(
         &self,
         plan: &Plan,
         source: &Path,
         program: &Path,
         gfx: &str,
-    ) -> Result<Result<(), String>, Stop> {
+    ) -> Result<Result<(), String>, ToolchainError> {
         self.compile_behind(None, plan, source, program, gfx)
     }
 
-    /// Compiles a program that is no exported one, for these architectures.
-    ///
-    /// # Errors
-    /// A compiler that cannot be started.
+    /// Compiles a program of a case for these architectures.
     pub(crate) fn compile_program(
         &self,
         source: &Path,
         program: &Path,
         arch: &[String],
         options: &[String],
-    ) -> Result<Result<(), String>, Stop> {
+    ) -> Result<Result<(), String>, ToolchainError> {
         let mut command = self.command();
-        self.take_hip(&mut command, arch);
+        self.add_device_options(&mut command, arch);
         command.args(options);
         self.link(command, source, program, &[])
     }
 
-    /// Compiles headers once for many programs that include them; none where this compiler cannot, or has no need.
+    /// Compiles headers once for many programs, if the compiler supports it.
     pub fn precompiled(&self, text: &str, folder: &Path) -> Option<PathBuf> {
         let Compiler::Host(compiler) = &self.compiler else { return None };
         let headers: String =
@@ -120,16 +154,16 @@ impl Toolchain {
         fs::write(&file, headers).ok()?;
         let mut command = Command::new(compiler);
         command.args(OPTIONS).arg("-I").arg(&self.include).args(["-x", "c++-header"]);
-        // Both gcc and clang look for it beside the header that a command line includes.
+        // gcc and clang look for `.gch` next to the header of `-include`.
         command.arg(&file).arg("-o").arg(folder.join("headers.h.gch"));
         let done = command.stdin(Stdio::null()).output().ok()?;
         done.status.success().then_some(file)
     }
 
-    /// Compiles a program as if it began with these headers.
+    /// Compiles a program with precompiled headers.
     ///
     /// # Errors
-    /// A compiler that cannot be started.
+    /// Returns an error if the compiler cannot be started.
     pub fn compile_behind(
         &self,
         headers: Option<&Path>,
@@ -137,22 +171,21 @@ impl Toolchain {
         source: &Path,
         program: &Path,
         gfx: &str,
-    ) -> Result<Result<(), String>, Stop> {
+    ) -> Result<Result<(), String>, ToolchainError> {
         let mut command = self.command();
         if let Some(headers) = headers {
             command.arg("-include").arg(headers);
         }
-        self.take_hip(&mut command, std::slice::from_ref(&gfx.to_owned()));
+        self.add_device_options(&mut command, std::slice::from_ref(&gfx.to_owned()));
         self.link(command, source, program, &plan.libraries)
     }
 
-    /// The compiler with the options of every program.
     fn command(&self) -> Command {
         let mut command = match &self.compiler {
             Compiler::Host(path) => Command::new(path),
             Compiler::Stack { clang, sysroot, .. } => {
                 let mut command = Command::new(clang);
-                // By /proc/self/exe clang would take the loader for itself.
+                // Clang would follow /proc/self/exe to the loader.
                 command.arg("-no-canonical-prefixes").arg("-fuse-ld=lld");
                 if let Some(sysroot) = sysroot {
                     command.arg("--sysroot").arg(sysroot);
@@ -164,17 +197,16 @@ impl Toolchain {
         command
     }
 
-    /// Makes it take HIP, where the program is one.
-    fn take_hip(&self, command: &mut Command, arch: &[String]) {
+    /// Adds the options for device code if the program contains any.
+    fn add_device_options(&self, command: &mut Command, arch: &[String]) {
         if let (Form::Hipcc, Compiler::Stack { clang, device_libraries, .. }) =
             (self.form, &self.compiler)
         {
-            // The runtime is named below, by its file.
             command.args(["-no-hip-rt", "-x", "hip"]);
             command.args(arch.iter().map(|gfx| format!("--offload-arch={gfx}")));
             command.arg(joined("--rocm-device-lib-path=", device_libraries));
             command.arg(joined("--hip-path=", &self.stack.root.join("usr")));
-            // Clang looks for its bundler on the path, and beside itself for everything else.
+            // Clang looks for its bundler on PATH only.
             let path = std::env::var_os("PATH").unwrap_or_default();
             let beside = clang.parent().map(Path::to_path_buf);
             let folders = beside.into_iter().chain(std::env::split_paths(&path));
@@ -191,17 +223,17 @@ impl Toolchain {
         source: &Path,
         program: &Path,
         libraries: &[Library],
-    ) -> Result<Result<(), String>, Stop> {
+    ) -> Result<Result<(), String>, ToolchainError> {
         command.arg(source).args(["-x", "none", "-o"]).arg(program);
         let libraries = ["libamdhip64.so".to_owned(), "libhiprtc.so".to_owned()]
             .into_iter()
             .chain(libraries.iter().map(|library| format!("lib{}.so", library.name())));
-        // What is missing fails at the link, with the names of the functions.
+        // A missing library is reported by the linker.
         command.args(libraries.filter_map(|name| self.stack.library(&name)));
-        // The stack's libraries need those of its own C library.
+        // The stack's libraries need functions of the stack's own C library.
         command.arg("-Wl,--allow-shlib-undefined");
-        let output =
-            command.stdin(Stdio::null()).output().map_err(|e| cannot("start the compiler", &e))?;
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| ToolchainError::Failed("start the compiler", error))?;
         if output.status.success() {
             return Ok(Ok(()));
         }
@@ -209,16 +241,19 @@ impl Toolchain {
     }
 }
 
-/// What is quoted of a compiler's words: its first error and what follows it, as headers of some releases have more warnings than
-/// anybody reads.
+/// Returns the first error and the lines after it, because headers may cause many warnings.
 fn first_error(words: &str) -> String {
     let lines: Vec<&str> = words.lines().collect();
     let first = lines.iter().position(|line| line.contains("error:")).unwrap_or(0);
     lines[first..].iter().take(30).copied().collect::<Vec<_>>().join("\n")
 }
 
-/// The clang of the stack's development packages, made to run on this machine.
-fn stack_clang(stack: &Stack, folder: &Path, host_headers: bool) -> Result<Compiler, Stop> {
+/// Returns the clang of the stack's development packages.
+fn stack_clang(
+    stack: &Stack,
+    folder: &Path,
+    host_headers: bool,
+) -> Result<Compiler, ToolchainError> {
     let root = &stack.root;
     let llvm = fs::read_dir(root.join("usr/lib"))
         .into_iter()
@@ -227,17 +262,12 @@ fn stack_clang(stack: &Stack, folder: &Path, host_headers: bool) -> Result<Compi
         .find(|path| path.join("bin/clang++").is_file())
         .or_else(|| Some(root.join("llvm")).filter(|path| path.join("bin/clang++").is_file()));
     let Some(llvm) = llvm else {
-        return Err(Stop::usage(format!(
-            "error: {} has no clang, and this machine has no compiler that could serve; `--with dev` fetches one for a \
-             Debian release",
-            stack.spec
-        )));
+        return Err(ToolchainError::NoCompiler(stack.spec.clone()));
     };
     let made = wrappers(stack, &llvm, folder);
-    let device_libraries = device_libraries(root, &llvm).ok_or_else(|| {
-        Stop::usage(format!("error: {} has no device libraries (ocml.bc)", stack.spec))
-    })?;
-    made.map_err(|e| cannot("set up clang", &e))?;
+    let device_libraries = device_libraries(root, &llvm)
+        .ok_or_else(|| ToolchainError::NoDeviceLibraries(stack.spec.clone()))?;
+    made.map_err(|error| ToolchainError::Failed("set up clang", error))?;
     Ok(Compiler::Stack {
         clang: folder.join("llvm/bin/clang++"),
         device_libraries,
@@ -245,7 +275,7 @@ fn stack_clang(stack: &Stack, folder: &Path, host_headers: bool) -> Result<Compi
     })
 }
 
-/// The folder of ocml.bc: with clang's own files in newer Debian releases, of its own in older ones and in AMD's.
+/// Returns the folder of ocml.bc, which only newer Debian releases keep with clang.
 fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(llvm.join("lib/clang")).into_iter().flatten().flatten();
     let with_clang = versions.map(|entry| entry.path().join("amdgcn/bitcode"));
@@ -255,8 +285,7 @@ fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
         .find(|place| place.join("ocml.bc").is_file())
 }
 
-/// Scripts that start each tool of clang through the stack's loader, beside the folder of clang's own files: clang finds
-/// both by the path that it was started with.
+/// Writes scripts that start clang's tools through the stack's loader, next to the files that clang looks for.
 fn wrappers(stack: &Stack, llvm: &Path, folder: &Path) -> std::io::Result<()> {
     let bin = folder.join("llvm/bin");
     fs::create_dir_all(&bin)?;
@@ -294,20 +323,16 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-fn cannot(what: &str, error: &std::io::Error) -> Stop {
-    Stop::no_verdict(format!("error: cannot {what}: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::first_error;
 
     #[test]
-    fn an_error_is_quoted_behind_any_number_of_warnings() {
+    fn quotes_the_first_error_after_warnings() {
         let warnings: String = (0..40).map(|n| format!("a.h:{n}:1: warning: old\n")).collect();
         let words = format!("{warnings}p.cpp:7:3: error: no\n    7 | x\n");
         assert_eq!(first_error(&words), "p.cpp:7:3: error: no\n    7 | x");
-        // Words without that one are quoted from their beginning.
+        // A text without `error:` is quoted from its beginning.
         assert_eq!(first_error(&warnings).lines().count(), 30);
         assert!(first_error("killed").starts_with("killed"));
     }

@@ -1,4 +1,4 @@
-//! A trial, whatever its body is and wherever it runs; and those that are skipped here.
+//! One trial of any kind on any device, and the reasons for skipping it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use supervise::Cancel;
 use crate::{
     DeviceChoice, Job, Session,
     execute::run_at_once,
-    lacks,
+    missing_libraries,
     on_gpu::on_gpu,
     program,
     record::{record, skipped},
@@ -19,28 +19,38 @@ use crate::{
     worker_process::not_started,
 };
 
-/// Runs one trial in a fresh process and judges it; a trial whose needs the stack does not meet is skipped. None
-/// where the run was cancelled before the trial was over.
+/// Runs one trial in a new process, or skips it, and judges it. Returns none if the run was cancelled.
 pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Record> {
-    run_trial_and_tell(session, job, &|_| {}, cancel)
+    run_trial_reporting_end(session, job, &|_| {}, cancel)
 }
 
-/// The same. Where the GPU is looked at after the trial, `ended` is told before that how it ended: whoever is ended while it looks
-/// loses nothing.
-pub(crate) fn run_trial_and_tell(
+/// Runs a trial like [`run_trial`]. The provisional record is passed to `ended` before the health check, so that it
+/// survives if this program is killed.
+pub(crate) fn run_trial_reporting_end(
     session: &Session,
     job: &Job<'_>,
     ended: &dyn Fn(Record),
     cancel: &Cancel,
 ) -> Option<Record> {
-    let unmet = unmet(job.case, session.rocm.as_ref(), session.gfx())
-        .or_else(|| too_few(job.case, session.devices_for(job.case)))
+    let unmet_requirement = unmet_requirement(job.case, session.rocm.as_ref(), session.gfx())
+        .or_else(|| missing_devices(job.case, session.devices_for(job.case)))
         .or_else(|| session.missing_properties(job.case, job.trial))
-        .or_else(|| chooses(&job.lowered.plan.environment, &session.gpus.slots))
-        .or_else(|| lacks::kernels(job.case, session.stack.manifest.as_ref()?, session.gfx()?));
-    if let Some(unmet) = unmet {
+        .or_else(|| {
+            conflicting_device_selection(&job.lowered.plan.environment, &session.gpus.slots)
+        })
+        .or_else(|| {
+            missing_libraries::kernels(job.case, session.stack.manifest.as_ref()?, session.gfx()?)
+        });
+    if let Some(unmet_requirement) = unmet_requirement {
         let nothing = not_started(String::new());
-        return Some(record(session, job, "", nothing, None, (skipped(unmet), Vec::new())));
+        return Some(record(
+            session,
+            job,
+            "",
+            nothing,
+            None,
+            (skipped(unmet_requirement), Vec::new()),
+        ));
     }
     if let Body::Program(program) = &job.lowered.body {
         return program::run(session, job, program, &nonce(), cancel);
@@ -51,8 +61,12 @@ pub(crate) fn run_trial_and_tell(
     }
 }
 
-/// Why a case does not apply, in words that say what would make it run.
-fn unmet(case: &Case, rocm: Option<&plan::Version>, gfx: Option<&str>) -> Option<String> {
+/// Returns the skip reason if stack or architecture are unsuitable.
+fn unmet_requirement(
+    case: &Case,
+    rocm: Option<&plan::Version>,
+    gfx: Option<&str>,
+) -> Option<String> {
     let needs = &case.needs;
     if let (Some(range), Some(version)) = (&needs.rocm, rocm)
         && !range.contains(version)
@@ -70,8 +84,7 @@ fn unmet(case: &Case, rocm: Option<&plan::Version>, gfx: Option<&str>) -> Option
     }
 }
 
-/// Likewise of the devices that a trial sees.
-fn too_few(case: &Case, devices: u32) -> Option<String> {
+fn missing_devices(case: &Case, devices: u32) -> Option<String> {
     let wanted = case.needs.devices;
     let why = || format!("needs {wanted} devices, and a trial sees {devices} here");
     (wanted > devices).then(|| match devices {
@@ -80,8 +93,11 @@ fn too_few(case: &Case, devices: u32) -> Option<String> {
     })
 }
 
-/// Likewise of a case that says by itself which GPUs its process sees.
-fn chooses(environment: &BTreeMap<String, String>, slots: &[Slot]) -> Option<String> {
+/// Returns the skip reason if a case sets the visible GPUs against `--cards`.
+fn conflicting_device_selection(
+    environment: &BTreeMap<String, String>,
+    slots: &[Slot],
+) -> Option<String> {
     slots.iter().find(|slot| slot.card.is_some())?;
     let name = environment.keys().find(|name| slots::hides(name))?;
     Some(format!("the case sets {name}, and `--cards` says which GPU a trial sees"))
@@ -93,11 +109,12 @@ mod tests {
     use crate::slots::Named;
 
     #[test]
-    fn a_case_that_chooses_gpus_is_not_run_where_the_command_does() {
+    fn skips_cases_that_conflict_with_chosen_gpus() {
         let card = Named { name: String::new(), bdf: String::new(), visible: "0".to_owned() };
         let slots = |card| [Slot { card, locks: Vec::new() }];
         let check = |name: &str, card: Option<Named>| {
-            chooses(&[(name.to_owned(), "1".to_owned())].into(), &slots(card)).is_some()
+            conflicting_device_selection(&[(name.to_owned(), "1".to_owned())].into(), &slots(card))
+                .is_some()
         };
         for name in ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"] {
             assert!(check(name, Some(card.clone())), "{name}");
@@ -107,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_needs_more_devices_says_how_many_there_are() {
+    fn skip_reason_states_the_number_of_devices() {
         let case = |needs: &str| {
             let text = format!(
                 "title: t\nsource: s\nneeds: {{{needs}}}\nsteps:\n  - sync: device\nfaults: [copy.zero]\n"
@@ -115,10 +132,10 @@ mod tests {
             Case::parse("a/b", &text).expect("a case")
         };
         let two = case("devices: 2");
-        let told = "needs 2 devices, and a trial sees 1 here; with `--cards` it is one";
-        assert_eq!(too_few(&two, 1).as_deref(), Some(told));
-        assert_eq!(too_few(&two, 2), None);
-        assert_eq!(too_few(&case("alone: true"), 1), None);
+        let reason = "needs 2 devices, and a trial sees 1 here; with `--cards` it is one";
+        assert_eq!(missing_devices(&two, 1).as_deref(), Some(reason));
+        assert_eq!(missing_devices(&two, 2), None);
+        assert_eq!(missing_devices(&case("alone: true"), 1), None);
         assert_eq!(case("processes: 16").needs.processes, 16);
         for wrong in ["devices: 0", "devices: 9", "devices: two", "processes: 0", "processes: 17"] {
             let text = format!(

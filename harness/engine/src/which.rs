@@ -1,32 +1,52 @@
-//! Where a program is that somebody names as in a shell.
+//! Finds programs by name, as a shell does.
 
 use std::{
     env,
     ffi::{OsStr, OsString},
+    io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf, absolute},
 };
 
-use crate::Stop;
+use thiserror::Error;
 
-/// The file of a program that is named as in a shell. Links are left as they are: what a virtual environment's python is, it
-/// knows by the name that it was started by.
-pub fn file(name: &Path) -> Result<PathBuf, Stop> {
+use crate::{FailedOperation, FailureClass};
+
+/// A program that cannot be run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// The file cannot be found or read.
+    #[error("cannot run `{}`: {}", .0.display(), .1)]
+    Failed(PathBuf, io::Error),
+    /// The path is not a regular file.
+    #[error("`{}` is not a file", .0.display())]
+    NotFile(PathBuf),
+}
+
+impl FailedOperation for ProgramError {
+    fn class(&self) -> FailureClass {
+        FailureClass::Usage
+    }
+}
+
+/// Returns the file of a program, without resolving links, by which a virtual environment's python identifies itself.
+pub fn file(name: &Path) -> Result<PathBuf, ProgramError> {
     match program(name, &search(None))? {
         ProgramLocation::Here(file) => Ok(file),
         ProgramLocation::Nowhere(absent) => Err(absent),
     }
 }
 
-/// Where a program is.
+/// The location of a program.
 pub enum ProgramLocation {
     /// The file on this machine.
     Here(PathBuf),
-    /// Not on this machine; a stack may have it. And what to say where it has not.
-    Nowhere(Stop),
+    /// A stack may have the program. The error is for the case that it does not.
+    Nowhere(ProgramError),
 }
 
-/// Where programs are looked for: in an environment, then as a shell does.
+/// Returns the search path: the virtual environment, then PATH.
 pub fn search(venv: Option<&Path>) -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
     let Some(venv) = venv else { return path };
@@ -36,29 +56,29 @@ pub fn search(venv: Option<&Path>) -> OsString {
     first
 }
 
-/// Where a program is that is looked for along this path.
+/// Finds a program along a search path.
 ///
 /// # Errors
-/// What is there and cannot be run.
-pub fn program(name: &Path, path: &OsStr) -> Result<ProgramLocation, Stop> {
+/// Returns an error for a file that cannot be run.
+pub fn program(name: &Path, path: &OsStr) -> Result<ProgramLocation, ProgramError> {
     let named = env::split_paths(path).map(|folder| folder.join(name));
     let found = if is_bare(name) { named.into_iter().find(|file| runs(file)) } else { None };
     let file = found.unwrap_or_else(|| name.to_owned());
-    let cannot = |error| Stop::usage(format!("error: cannot run `{}`: {error}", name.display()));
+    let cannot = |error| ProgramError::Failed(name.to_owned(), error);
     match file.metadata() {
         Ok(it) if it.is_file() => absolute(file).map(ProgramLocation::Here).map_err(cannot),
-        Ok(_) => Err(Stop::usage(format!("error: `{}` is not a file", name.display()))),
+        Ok(_) => Err(ProgramError::NotFile(name.to_owned())),
         Err(error) if is_bare(name) => Ok(ProgramLocation::Nowhere(cannot(error))),
         Err(error) => Err(cannot(error)),
     }
 }
 
-/// Whether it is a name that is looked up, and no path.
+/// Returns true for a name that is searched, and false for a path.
 fn is_bare(name: &Path) -> bool {
     name.components().count() == 1 && !name.starts_with(".") && !name.starts_with("..")
 }
 
-/// Whether it is a file that can be run.
+/// Returns true for an executable file.
 pub fn runs(file: &Path) -> bool {
     file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }

@@ -1,4 +1,4 @@
-//! What a worker is told, and what is seen of it.
+//! The order of a worker, and the observation of its process.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
@@ -12,25 +12,24 @@ use crate::{
     slots::{self, Slot},
 };
 
-/// All that a worker is told, and what it must say that it was told.
-pub(crate) struct Told {
+/// The order of a worker, with the digest that it must echo.
+pub(crate) struct WorkerOrder {
     start: Start,
     order: Vec<u8>,
-    /// Of the GPU that its process is to use.
     lock: Option<String>,
     pub(crate) digest: String,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) limits: BTreeMap<String, String>,
 }
 
-impl Told {
+impl WorkerOrder {
     pub(crate) fn new(
         session: &Session,
         order: &Order,
         folder: &Path,
         config: Option<&Config>,
         slot: Option<&Slot>,
-    ) -> Result<Told, String> {
+    ) -> Result<WorkerOrder, String> {
         let cannot = |error| format!("the plan cannot be sent: {error}");
         let config = config.map(serde_json::to_string).transpose().map_err(cannot)?;
         let mut start = session.worker(&session.stack, order, folder, config.as_deref())?;
@@ -38,14 +37,14 @@ impl Told {
             start.environment.insert(slots::VISIBLE.into(), card.visible.clone().into());
         }
         let lock = slot.map(|slot| slot.first_lock().to_owned());
-        Ok(Told { lock, ..Told::of(start, order)? })
+        Ok(WorkerOrder { lock, ..WorkerOrder::of(start, order)? })
     }
 
-    pub(crate) fn of(start: Start, order: &Order) -> Result<Told, String> {
+    pub(crate) fn of(start: Start, order: &Order) -> Result<WorkerOrder, String> {
         let order = serde_json::to_vec(order)
             .map_err(|error| format!("the plan cannot be sent: {error}"))?;
         let text = |text: &OsString| text.to_string_lossy().into_owned();
-        Ok(Told {
+        Ok(WorkerOrder {
             lock: None,
             digest: plan::digest(&order),
             environment: start.environment.iter().map(|(k, v)| (text(k), text(v))).collect(),
@@ -56,16 +55,16 @@ impl Told {
     }
 }
 
-/// None where the run was cancelled.
+/// Runs a worker. Returns none if the run was cancelled.
 pub(crate) fn observe(
     session: &Session,
-    told: &Told,
+    order: &WorkerOrder,
     limits: &Limits,
     cancel: &Cancel,
 ) -> Option<(Observation, Option<Usage>)> {
-    let command = session.command(&told.start);
-    let seen = supervise::run(command, &told.order, limits, cancel, &mut |_| {});
-    session.processes.note(&seen, told.lock.as_deref());
+    let command = session.command(&order.start);
+    let seen = supervise::run(command, &order.order, limits, cancel, &mut |_| {});
+    session.processes.note(&seen, order.lock.as_deref());
     if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
         return None;
     }
@@ -80,7 +79,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         let text = || String::from_utf8_lossy(&line.text).into_owned();
         match serde_json::from_slice::<Event>(&line.text) {
             Ok(event) => events.push(event),
-            // A launcher greets before the worker's first word and after its end.
+            // A launcher may print before the worker's first event and after its end.
             Err(_) if matches!(events.last(), None | Some(Event::Ended { .. })) => {
                 noise.push(text())
             }
@@ -92,7 +91,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         Ended::Signalled { signal, .. } => End::Signalled { signal },
         Ended::Stopped { reason: Reason::Total, .. } => End::TimedOut { limit: Limit::Total },
         Ended::Stopped { reason: Reason::Quiet, .. } => End::TimedOut { limit: Limit::Quiet },
-        // A process that is frozen by a cgroup of version 1 does not even end by SIGKILL.
+        // A frozen process of a cgroup v1 survives SIGKILL.
         Ended::Stopped { reason: Reason::Suspended(cause), .. }
         | Ended::CouldNotBeKilled { reason: Reason::Suspended(cause) } => {
             End::Lost(format!("the process was suspended and did not go on in time: {cause}"))
@@ -104,7 +103,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         _ => End::Lost("the worker ended in an unknown way".into()),
     };
     let end = if launched { end_below_a_launcher(&mut events, end) } else { end };
-    // A process that went to its end has finished its last line.
+    // A process that ended normally has completed its last line.
     if end == End::Exited(plan::WORKER_DONE) && !seen.torn.is_empty() {
         garbage.push(String::from_utf8_lossy(&seen.torn).into_owned());
     }
@@ -121,7 +120,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
     }
 }
 
-/// How the worker itself ended, as its starter says last; the status that was seen is the launcher's.
+/// Returns the end of the worker as its starter reports it, because the exit status is the launcher's.
 fn end_below_a_launcher(events: &mut Vec<Event>, seen: End) -> End {
     let by_itself = matches!(seen, End::Exited(_) | End::Signalled { .. });
     match events.last() {
@@ -136,7 +135,7 @@ fn end_below_a_launcher(events: &mut Vec<Event>, seen: End) -> End {
             end
         }
         Some(_) if by_itself => {
-            End::Lost("its launcher ended, and nothing says how the worker did".to_owned())
+            End::Lost("the launcher ended, and the end of the worker is unknown".to_owned())
         }
         _ => seen,
     }

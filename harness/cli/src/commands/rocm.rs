@@ -3,7 +3,7 @@ use std::{path::Path, process::ExitCode};
 use stacks::{Build, BuildQuery, Extra, Sources, Stack, StackCache, list_stacks};
 
 use crate::{args::Rocm, console, interrupt, outputs};
-use engine::{Stop, card, lacks::mb, stack_source, stop::explained};
+use engine::{Stop, card, missing_libraries::mb, stack_source, stop::explained};
 
 pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     let mut text = String::new();

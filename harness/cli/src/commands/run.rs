@@ -24,7 +24,7 @@ use crate::{
 use engine::{
     CaseLibrary, Session, Stop,
     baseline::Baseline,
-    batch::{Batch, Patience, over, run_batch},
+    batch::{Batch, RunLimits, over, run_batch},
     card,
     job::{Job, lower_all},
     machine,
@@ -107,9 +107,9 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let lines = lines.map(|record| Line::Trial(Box::new(record.clone())));
     let killed = killed.iter().map(|run| Line::Over(over(run)));
     let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(killed).chain(lines).collect();
-    let (cancel, patience) = (interrupt::cancel()?, args.patience(known));
+    let (cancel, run_limits) = (interrupt::cancel()?, args.run_limits(known));
     let Batch { mut records, not_run, left_out, trouble } =
-        run_batch(&session, &jobs, &patience, &head, journal, &cancel, Record::let_go);
+        run_batch(&session, &jobs, &run_limits, &head, journal, &cancel, Record::let_go);
     // In front, without a copy of the others where there are none.
     records.splice(0..0, held.into_iter().chain(not_looked).chain(lost));
 
@@ -147,8 +147,8 @@ fn end_with(parent: i32) -> Result<(), Stop> {
 }
 
 impl Run {
-    fn patience(&self, known: Baseline) -> Patience {
-        Patience {
+    fn run_limits(&self, known: Baseline) -> RunLimits {
+        RunLimits {
             known,
             fail_fast: self.fail_fast,
             hangs: self.max_hangs,

@@ -67,7 +67,7 @@ fn accepts_failures_of_a_baseline_and_reports_changed_ones() {
     let written = fs::read_to_string(at.join("fails.txt")).expect("a baseline");
     assert_eq!(written, "some/case[n=16],Fail\n");
     let again = rocrepro(at, &["show", "first", "--write-baseline", "fails.txt"], 2);
-    assert!(again.contains("it is there already; name another"), "{again}");
+    assert!(again.contains("it exists\nhint: name another file"), "{again}");
 
     // The run reads the written file and has no unexpected result.
     let said = run(at, &["--baseline", "fails.txt", "--record", "second"], 0);
@@ -128,7 +128,7 @@ fn reports_all_mistakes_of_baseline_files_at_once() {
     for wanted in [
         "fails.txt:2:1: `some/case` is not TRIAL,STATUS",
         "fails.txt:3:1: `some/case[n=8]` is in fails.txt:1 already",
-        "fails.txt:5:17: `Maybe` is no status that a baseline can have",
+        "fails.txt:5:17: `Maybe` is not a status",
         "flakes.txt:2:1: `bad(` is not a regular expression",
         "cannot read `none.txt`",
     ] {

@@ -405,7 +405,9 @@ fn reports_missing_gpus_in_one_line_before_starting() {
         assert_eq!(output.status.code(), Some(3), "{output:?}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let lines: Vec<&str> = said.lines().collect();
-        assert!(matches!(lines[..], [line] if line.contains("`/dev/kfd` is missing")), "{said}");
+        let [line, hint] = lines[..] else { panic!("{said}") };
+        assert!(line.contains("`/dev/kfd` is missing"), "{said}");
+        assert!(hint.starts_with("hint: `--device emulated`"), "{said}");
         assert!(output.stdout.is_empty(), "{output:?}");
     }
 }

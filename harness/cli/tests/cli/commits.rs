@@ -198,7 +198,7 @@ fn takes_the_push_of_the_day_if_the_nightly_has_none() {
     let server = World { late_push: false, ..PLAIN }.serve();
     let machine = July::new(&server);
     let late = commit(last_push(5));
-    let printed = format!("commits has no build of {late}, of which 7.15.0a20260705 was made");
+    let printed = format!("commits has no build of {late}, the commit of 7.15.0a20260705");
     let push = format!("last good {}, first bad {}", commit(BREAKS - 1), commit(BREAKS));
     machine.check(&ENDS, 0, &[&printed, &format!("taking {} instead", commit(11)), &push]);
 }
@@ -210,7 +210,7 @@ fn rejects_pushes_that_fail_with_another_signature() {
     let machine = July::new(&server);
     let look = ["--good=first", "--bad=last", "--dry-run"];
     machine.check(&look, 0, &["then        the builds of commits between the two that are found"]);
-    let refused = "in another way than the one that is looked for: exit:1:no device";
+    let refused = "with a different signature: exit:1:no device";
     machine.check(&ENDS, 3, &["first bad 7.15.0a20260705", refused]);
 }
 

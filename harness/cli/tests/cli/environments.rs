@@ -63,8 +63,8 @@ fn wheel_of(package: &str, folder: &Path, version: &str, answer: u32) -> String 
 fn creates_uses_and_removes_an_environment() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Some(folder.path());
-    check(cache, &["env", "create", "../x", "tiny"], 2, "no name of an environment");
-    check(cache, &["env", "path", "a"], 2, "no environment is called `a`: there is none");
+    check(cache, &["env", "create", "../x", "tiny"], 2, "not a name of an environment");
+    check(cache, &["env", "path", "a"], 2, "no environment is called `a`; none exists");
     check(cache, &["exec", "--in", "a", "true"], 2, "no environment is called `a`");
     if !python_makes_environments() {
         let refused = rocrepro(cache, &["env", "create", "a", "tiny==1.0"]);

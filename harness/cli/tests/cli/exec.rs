@@ -174,7 +174,7 @@ fn reports_once_that_a_substitute_library_is_called() {
         let output = exec(&["--home", home, program.to_str().unwrap()]);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(42), "{home}: {stderr}");
-        let said = stderr.matches("libroctracer64.so.4 is a stand-in of rocrepro").count();
+        let said = stderr.matches("libroctracer64.so.4 is a stub of rocrepro").count();
         assert_eq!(said, 1, "{home}: {stderr}");
     }
 }

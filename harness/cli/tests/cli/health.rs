@@ -145,7 +145,7 @@ fn keeps_the_result_of_a_run_killed_during_the_health_check() {
     // The record has the outcome and the stacks of the trial.
     assert_eq!(suspect.outcome.signature, "no-verdict:worker", "{suspect:?}");
     assert!(!suspect.stacks.is_empty(), "{suspect:?}");
-    assert!(suspect.gpu_after.starts_with("not known: the run was ended"), "{suspect:?}");
+    assert!(suspect.gpu_after.starts_with("unknown: the run was interrupted"), "{suspect:?}");
     let text = fs::read_to_string(&path).expect("a record file");
     assert_eq!(report::unfinished(text.lines()), []);
 

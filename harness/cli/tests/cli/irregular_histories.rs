@@ -175,7 +175,7 @@ fn refuses_to_mix_results_of_a_republished_build() {
     machine.bisect(&resumed).check(
         5,
         &[],
-        &["7.15.0a20260709 was built again", &sum, &now, "begin anew in another folder"],
+        &["7.15.0a20260709 was republished", &sum, &now, "start a new bisect with --out"],
     );
     let printed = Search::new().bisect(&[&source, ALL[0], ALL[1]]);
     let good = standin::sha256(&fake(&night(5), false).tarball());

@@ -128,10 +128,8 @@ fn leaves_out_skipped_nightlies() {
     machine.check(&["bisect", "--replay", &journal], 0, &["first bad 7.15.0a20260707"]);
     let other = July::new(&server);
     let wrong = ["--skip", "2026-07-01", "--skip", "2026-07-22"];
-    let ends = [
-        "`--skip 2026-07-01`: this is an end",
-        "`--skip 2026-07-22`: there is no such point between",
-    ];
+    let ends =
+        ["`--skip 2026-07-01`: this is an end", "`--skip 2026-07-22`: no such point between"];
     other.check(&words(&other.bisect(&wrong)), 2, &ends);
 }
 

@@ -150,7 +150,7 @@ fn rejects_findings_of_another_version() {
     let (code, _, stderr) = rocrepro(folder.path(), &options);
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("`out/minimise.json` is not what this version writes: "), "{stderr}");
-    assert!(stderr.contains("line 1 column 11; make it anew, or remove it"), "{stderr}");
+    assert!(stderr.contains("line 1 column 11\nhint: create it again, or remove it"), "{stderr}");
 }
 
 #[test]

@@ -234,7 +234,7 @@ fn skips_the_trial_during_which_the_machine_went_down() {
         "{resumed:?}"
     );
     assert!(
-        said.contains(trial) && said.contains("has no end: the machine was started again"),
+        said.contains(trial) && said.contains("never finished: the machine was restarted"),
         "{said}"
     );
     // A second resume exits alike.

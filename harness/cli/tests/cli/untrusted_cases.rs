@@ -91,7 +91,7 @@ fn rejects_forbidden_content_of_untrusted_cases() {
 
 #[test]
 fn rejects_special_files_without_blocking() {
-    check(&["check", "--cases-from", "/dev/zero"], 2, &["`/dev/zero`: it is no plain file"]);
+    check(&["check", "--cases-from", "/dev/zero"], 2, &["`/dev/zero`: it is not a regular file"]);
     let outside = folder(&[("secret.yaml", CASE)]);
     let at = folder(&[("good.yaml", CASE), ("one/twin.yaml", CASE), ("one/twin.yml", CASE)]);
     let (path, name) = (at.path(), |name: &str| at.path().join(name));
@@ -104,7 +104,7 @@ fn rejects_special_files_without_blocking() {
     symlink("/dev/zero", name("zero.yaml")).expect("a link");
     std::fs::write(name("large.yaml"), vec![b' '; 5 << 20]).expect("a file");
     let wanted = [
-        "pipe.yaml`: it is no plain file",
+        "pipe.yaml`: it is not a regular file",
         "loop.yaml`: Too many levels of symbolic links",
         "again` leads to a folder that was already read",
         "out` leads out of",
@@ -114,12 +114,12 @@ fn rejects_special_files_without_blocking() {
         "are both the case `one/twin`",
     ];
     check(&["check", "--cases-from", text(path)], 2, &wanted);
-    check(&["check", "--cases-from", text(&name("pipe.yaml"))], 2, &["no plain file"]);
+    check(&["check", "--cases-from", text(&name("pipe.yaml"))], 2, &["not a regular file"]);
     check(&["check", "--cases-from", text(&name("loop.yaml"))], 2, &["symbolic links"]);
     check(
         &["check", "--cases-from", text(path), "--trust"],
         2,
-        &["zero.yaml`: it is no plain file"],
+        &["zero.yaml`: it is not a regular file"],
     );
 }
 

@@ -1,4 +1,4 @@
-//! The GPUs as the driver lists them for compute:
+//! The GPUs as the driver lists them for compute, see
 //! <https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdkfd/kfd_topology.c>.
 
 use std::{fs, path::Path};
@@ -6,19 +6,17 @@ use std::{fs, path::Path};
 /// A GPU, or a partition of one, as the driver lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Card {
-    /// The minor number of its render node.
     pub(crate) minor: u32,
-    /// Such as `gfx1151`.
     pub(crate) gfx: String,
-    /// The PCI address; empty where the driver does not tell it.
+    /// PCI address; empty if unknown.
     pub(crate) bdf: String,
-    /// Which part of the GPU it is, where that is partitioned; else 0.
+    /// Number of the partition; 0 without partitions.
     pub(crate) partition: u32,
-    /// What ROCR_VISIBLE_DEVICES calls it; none where the hardware has no number of its own.
+    /// Name for ROCR_VISIBLE_DEVICES; none without a serial number.
     pub(crate) uuid: Option<String>,
 }
 
-/// The GPUs below a root folder, in the order in which the runtime counts them.
+/// Returns the GPUs below a root folder, in the order in which the runtime counts them.
 pub fn cards(root: &Path) -> Vec<Card> {
     let nodes = fs::read_dir(root.join("sys/class/kfd/kfd/topology/nodes"));
     let number = |entry: fs::DirEntry| {
@@ -34,10 +32,10 @@ pub fn cards(root: &Path) -> Vec<Card> {
             })
         };
         let value = |name: &str| long(name).and_then(|value| u32::try_from(value).ok());
-        // The target version is that of LLVM: major * 10000 + minor * 100 + stepping, the stepping in hexadecimal in the name.
+        // LLVM's target version: major * 10000 + minor * 100 + stepping. The name has the stepping in hexadecimal.
         let target = value("gfx_target_version").filter(|v| *v > 0)?;
         let gfx = format!("gfx{}{}{:x}", target / 10_000, target / 100 % 100, target % 100);
-        // As `pci_dev_id` puts it together, with the number of a partition above.
+        // Linux's `pci_dev_id`, with the number of the partition above it.
         let place = value("location_id").filter(|place| *place > 0);
         let bdf = place.map(|place| {
             let domain = value("domain").unwrap_or(0);
@@ -56,12 +54,12 @@ pub fn cards(root: &Path) -> Vec<Card> {
     nodes.iter().filter_map(card).collect()
 }
 
-/// The architecture of the GPU that programs get.
+/// Returns the architecture of the first GPU, which programs use by default.
 pub fn first(root: &Path) -> Option<String> {
     cards(root).into_iter().next().map(|card| card.gfx)
 }
 
-/// Returns whether the host reaches all memory of the GPUs; none where the driver does not say it, or they differ.
+/// Returns whether the host reaches all memory of the GPUs; none if unknown or if they differ.
 pub fn large_bar(root: &Path) -> Option<bool> {
     let nodes = fs::read_dir(root.join("sys/class/kfd/kfd/topology/nodes")).ok()?;
     let mut all = Vec::new();
@@ -80,17 +78,16 @@ pub fn large_bar(root: &Path) -> Option<bool> {
     all.iter().all(|one| *one == first).then_some(first)
 }
 
-/// `HSA_MEM_HEAP_TYPE_FB_PUBLIC`: the host reaches all of the frame buffer.
+/// `HSA_MEM_HEAP_TYPE_FB_PUBLIC`: the host reaches the whole frame buffer.
 const FRAME_BUFFER_PUBLIC: &str = "1";
 
-/// `HSA_MEM_HEAP_TYPE_FB_PRIVATE`: it does not.
+/// `HSA_MEM_HEAP_TYPE_FB_PRIVATE`: it reaches a part.
 const FRAME_BUFFER_PRIVATE: &str = "2";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Writes what the driver says of a node.
     fn node(root: &Path, number: u32, target: u32) {
         let folder = root.join(format!("sys/class/kfd/kfd/topology/nodes/{number}"));
         fs::create_dir_all(&folder).unwrap();
@@ -99,10 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn cards_come_in_the_order_of_their_nodes() {
+    fn gpus_are_in_the_order_of_their_nodes() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(first(root.path()), None);
-        // A processor, and two GPUs whose nodes sort otherwise by their letters.
+        // A processor, and two GPUs that would sort differently as text.
         for (number, target) in [(0, 0), (10, 90_010), (2, 110_000)] {
             node(root.path(), number, target);
         }
@@ -111,9 +108,9 @@ mod tests {
         assert_eq!(first(root.path()).as_deref(), Some("gfx1100"));
     }
 
-    /// Node 0 is the processor, whose memory is that of the system.
+    /// Node 0 is the processor.
     #[test]
-    fn large_bar_is_read_from_the_banks_of_memory() {
+    fn reads_large_bar_from_memory_banks() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(large_bar(root.path()), None);
         let bank = |node: u32, heap: u32| {
@@ -132,9 +129,9 @@ mod tests {
         assert_eq!(large_bar(root.path()), Some(false));
     }
 
-    /// Numbers as Linux's `pci_dev_id` puts them together.
+    /// The numbers are encoded as by Linux's `pci_dev_id`.
     #[test]
-    fn a_card_has_its_address_and_its_number() {
+    fn decodes_pci_address_and_serial_number() {
         let root = tempfile::tempdir().unwrap();
         node(root.path(), 1, 90_402);
         let file = root.path().join("sys/class/kfd/kfd/topology/nodes/1/properties");
@@ -143,7 +140,7 @@ mod tests {
             fs::write(&file, text).unwrap();
             cards(root.path()).remove(0)
         };
-        // Bus 0x43, slot 2, function 1 of domain 1; the third partition of six.
+        // Bus 0x43, slot 2, function 1 of domain 1; partition 2.
         let one = card("location_id 536888081\ndomain 1\nunique_id 18446744073709551614\n");
         assert_eq!((one.bdf.as_str(), one.partition), ("0001:43:02.1", 2));
         assert_eq!(one.uuid.as_deref(), Some("GPU-fffffffffffffffe"));
@@ -152,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stepping_of_an_architecture_is_hexadecimal() {
+    fn stepping_is_hexadecimal() {
         for (target, expected) in [(90_010, "gfx90a"), (90_402, "gfx942"), (110_501, "gfx1151")] {
             let root = tempfile::tempdir().unwrap();
             node(root.path(), 0, target);

@@ -1,7 +1,6 @@
 use super::*;
 
-/// Machines, written after the driver's documentation: each begins with `# name`, a file with `== path`, and what is not there is
-/// missing.
+/// Machines: each begins with `# name`, each file with `== path`. Other files are missing.
 const MACHINES: &str = include_str!("machines.txt");
 
 fn machines() -> Vec<(&'static str, tempfile::TempDir)> {
@@ -20,7 +19,7 @@ fn machines() -> Vec<(&'static str, tempfile::TempDir)> {
     made.collect()
 }
 
-/// What is said of each, as JSON: it was compared with the files by hand.
+/// The expected JSON was compared with the files by hand.
 #[test]
 fn each_machine_is_described() {
     let mut all = serde_json::Map::new();
@@ -46,7 +45,7 @@ fn each_machine_is_described() {
 }
 
 #[test]
-fn a_machine_without_gpu_says_so() {
+fn reports_a_machine_without_gpu() {
     let root = tempfile::tempdir().unwrap();
     let mut not_read = Vec::new();
     assert_eq!(gpus(root.path(), &mut not_read).0, []);
@@ -56,9 +55,9 @@ fn a_machine_without_gpu_says_so() {
 }
 
 #[test]
-fn a_card_is_told_apart_and_not_named() {
+fn gpu_ids_differ_and_hide_the_serial_number() {
     let serial = "18f2a3b4c5d6e7f8";
-    let card = told_apart(serial);
+    let card = anonymous_id(serial);
     assert_eq!(card.len(), 12);
-    assert!(card != told_apart("18f2a3b4c5d6e7f9") && !card.contains(&serial[..6]));
+    assert!(card != anonymous_id("18f2a3b4c5d6e7f9") && !card.contains(&serial[..6]));
 }

@@ -1,4 +1,4 @@
-//! Several processes that make one plan at the same time, on one GPU: what only happens where they are in each other's way.
+//! Several processes that execute one plan at the same time on one GPU.
 
 use std::{io, panic::resume_unwind, thread};
 
@@ -9,8 +9,8 @@ use supervise::Cancel;
 use super::run_here;
 use crate::{Job, Session, record::without, slots::Slot};
 
-/// Runs a trial in as many processes as its case needs, and judges each by itself. The record is that of the first that failed, else of
-/// the first without a verdict, else of the first. An emulated device belongs to one process, so each has its own there.
+/// Runs a trial in as many processes as its case needs. Returns the record of the first failure, else of the first
+/// without a verdict, else of the first process.
 pub(crate) fn run_at_once(
     session: &Session,
     job: &Job<'_>,
@@ -25,13 +25,13 @@ pub(crate) fn run_at_once(
             return Some(without(session, job, "not-started", why));
         }
     };
-    Some(told(records.into_iter().collect::<Option<_>>()?))
+    Some(representative(records.into_iter().collect::<Option<_>>()?))
 }
 
-/// What came of so many at the same time, at least one; each is given its number from 0.
+/// Calls a function that many times at the same time, with numbers from 0.
 ///
 /// # Errors
-/// A thread that cannot be started; those that were come to their end first.
+/// Returns an error if a thread cannot be started.
 pub fn at_once<T: Send>(processes: u32, run: impl Fn(u32) -> T + Sync) -> io::Result<Vec<T>> {
     thread::scope(|scope| {
         let run = &run;
@@ -45,11 +45,10 @@ pub fn at_once<T: Send>(processes: u32, run: impl Fn(u32) -> T + Sync) -> io::Re
     })
 }
 
-/// The one record of all, which says how many of them ended like it.
-fn told(mut records: Vec<Record>) -> Record {
+fn representative(mut records: Vec<Record>) -> Record {
     let processes = records.len();
     let kinds: Vec<Kind> = records.iter().map(|record| record.outcome.kind).collect();
-    let at = first_to_tell(&kinds);
+    let at = representative_index(&kinds);
     let mut record = records.swap_remove(at);
     if processes > 1 {
         let failed = kinds.iter().filter(|kind| kind.is_failure()).count();
@@ -59,7 +58,7 @@ fn told(mut records: Vec<Record>) -> Record {
     record
 }
 
-fn first_to_tell(kinds: &[Kind]) -> usize {
+fn representative_index(kinds: &[Kind]) -> usize {
     let first = |of: fn(&Kind) -> bool| kinds.iter().position(of);
     first(|kind| kind.is_failure()).or_else(|| first(|kind| *kind == Kind::NoVerdict)).unwrap_or(0)
 }
@@ -69,11 +68,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_told_before_what_has_no_verdict_and_that_before_what_passed() {
+    fn failures_represent_all_processes() {
         use Kind::{Hang, NoVerdict, Pass, WrongData};
-        assert_eq!(first_to_tell(&[Pass]), 0);
-        assert_eq!(first_to_tell(&[Pass, Pass, Pass]), 0);
-        assert_eq!(first_to_tell(&[Pass, NoVerdict, NoVerdict]), 1);
-        assert_eq!(first_to_tell(&[NoVerdict, Pass, Hang, WrongData]), 2);
+        assert_eq!(representative_index(&[Pass]), 0);
+        assert_eq!(representative_index(&[Pass, Pass, Pass]), 0);
+        assert_eq!(representative_index(&[Pass, NoVerdict, NoVerdict]), 1);
+        assert_eq!(representative_index(&[NoVerdict, Pass, Hang, WrongData]), 2);
     }
 }

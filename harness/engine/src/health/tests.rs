@@ -2,20 +2,17 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// A pretend card and its machine, and what it has seen.
 #[derive(Default)]
 struct Machine {
     boot: u32,
     now: u64,
     broken: bool,
-    /// The health check fails here, whatever the card does.
     bad_stack: bool,
-    /// Trials that ran while it was broken: time in vain, and wrong blame.
     ran_broken: usize,
     checks: usize,
 }
 
-/// Numbers that a seed draws: a linear congruence, of which the upper bits are taken.
+/// Random numbers from a linear congruential generator.
 struct Draw(u64);
 
 impl Draw {
@@ -39,12 +36,11 @@ fn check(machine: &mut Machine) -> Checked {
     }
 }
 
-/// Nobody named a command that mends.
 fn before(health: &Health, now: SystemTime, check: &mut dyn FnMut() -> Checked) -> Gate {
     health.before(now, check, &mut || None).unwrap()
 }
 
-/// One trial: what it does to the card, and what the harness does around it. Whether it ran, and what the gate or the look said.
+/// Simulates one trial. Returns whether it ran, and the reason of the gate or of the check.
 fn trial(
     health: &Health,
     machine: &mut Machine,
@@ -65,7 +61,6 @@ fn trial(
         return (true, String::new());
     }
     let suspect = Suspect::new(name.to_owned(), "r".to_owned(), "it hung".to_owned());
-    // Whoever is killed here leaves the look to the next one.
     if !health.suspect(&suspect, Vec::new()).unwrap() || killed {
         return (true, String::new());
     }
@@ -76,10 +71,9 @@ fn trial(
     }
 }
 
-/// What must hold whatever happens: a trial that did not break the card is never blamed, and none runs on a broken card of which the
-/// harness was not killed, but that which broke it.
+/// For random histories, an innocent trial is never blamed, and no trial runs on a broken GPU.
 #[test]
-fn a_broken_card_is_found_and_the_right_trial_is_blamed() {
+fn blames_the_trial_that_broke_the_gpu() {
     let (mut found, mut came_back) = (0, 0);
     for seed in 0..500 {
         let folder = tempfile::tempdir().unwrap();
@@ -103,8 +97,7 @@ fn a_broken_card_is_found_and_the_right_trial_is_blamed() {
                 innocent.insert(name.clone());
             }
             if said.contains("is the suspect") {
-                let culprit =
-                    broke.as_ref().expect("a card that nobody broke is not called broken");
+                let culprit = broke.as_ref().expect("a working GPU is not called broken");
                 assert!(
                     said.contains(&format!("`{culprit}` of run r is the suspect: it hung")),
                     "{seed}: {said}"
@@ -113,7 +106,7 @@ fn a_broken_card_is_found_and_the_right_trial_is_blamed() {
                 found += 1;
             }
             machine.now += draw.below(30);
-            // A card may come back by itself after a while, and always does with a new start of the machine.
+            // A GPU may recover by itself, and a restart always repairs it.
             if machine.broken && draw.below(15) == 0 {
                 machine.broken = false;
                 machine.boot += u32::from(draw.below(2) == 0);
@@ -122,30 +115,28 @@ fn a_broken_card_is_found_and_the_right_trial_is_blamed() {
         }
         assert_eq!(machine.ran_broken, 0, "seed {seed}");
     }
-    // The draws came by what they are for.
     assert!(found > 1000 && came_back > 100, "{found} {came_back}");
 }
 
-/// Seven hundred trials, of which the 350th breaks the card: what is waited for in vain stays short.
+/// Of 700 trials the 350th breaks the GPU.
 #[test]
-fn a_night_with_a_card_that_dies_is_short() {
+fn broken_gpu_wastes_little_time() {
     let folder = tempfile::tempdir().unwrap();
     let mut machine = Machine::default();
     let begun = machine.now;
     let ran = (0..700)
         .filter(|n| {
-            // Each in a process of its own, as under nextest.
             let health = Health::new(folder.path().join("health.json"), "b".into(), "s".into());
             trial(&health, &mut machine, &format!("t{n}"), *n == 350, false, false).0
         })
         .count();
     assert_eq!(ran, 351);
-    // The trials, the first check, and one in vain.
+    // The trials, the first check (1 s) and one in vain (20 s).
     assert_eq!((machine.checks, machine.now - begun), (2, 351 + 1 + 20));
 }
 
 #[test]
-fn a_stack_on_which_the_check_never_passed_closes_nothing() {
+fn unusable_health_check_closes_no_gpu() {
     let folder = tempfile::tempdir().unwrap();
     let health =
         |stack: &str| Health::new(folder.path().join("health.json"), "b".into(), stack.to_owned());
@@ -158,7 +149,7 @@ fn a_stack_on_which_the_check_never_passed_closes_nothing() {
     let suspect = Suspect::new("t".into(), "r".into(), "it hung".into());
     assert!(!bad.suspect(&suspect, Vec::new()).unwrap());
     assert_eq!(machine.checks, 1);
-    // Another stack on the same card is asked for itself.
+    // The state is kept per stack.
     machine.bad_stack = false;
     assert_eq!(before(&health("good"), at(0), &mut || check(&mut machine)), Gate::Open);
     assert!(health("good").suspect(&suspect, Vec::new()).unwrap());
@@ -166,7 +157,7 @@ fn a_stack_on_which_the_check_never_passed_closes_nothing() {
 }
 
 #[test]
-fn a_card_is_mended_by_the_command_that_somebody_named() {
+fn recovery_command_reopens_a_broken_gpu() {
     let folder = tempfile::tempdir().unwrap();
     let health = Health::new(folder.path().join("health.json"), "b".into(), "s".into());
     let broken = std::cell::Cell::new(false);
@@ -180,13 +171,13 @@ fn a_card_is_mended_by_the_command_that_somebody_named() {
     assert!(health.suspect(&suspect, Vec::new()).unwrap());
     let mut useless = || Some("`true`, which ended with exit code 0".to_owned());
     let after = health.after(at(0), &mut check, &mut useless).unwrap();
-    let told = "the GPU did not pass the health check (hang, also after `true`, which ended with exit code 0); `t` of run r is the \
+    let reason = "the GPU did not pass the health check (hang, also after `true`, which ended with exit code 0); `t` of run r is the \
                 suspect: it hung";
-    assert_eq!(after, After::Broken(told.to_owned()));
-    // For ten minutes nobody waits for it; then it is asked again.
+    assert_eq!(after, After::Broken(reason.to_owned()));
+    // No check is made for ten minutes.
     let gate = before(&health, at(599), &mut || unreachable!("it is left alone"));
-    let left = "; the next health check is in 1 s, and `--recover COMMAND` makes one at once";
-    assert_eq!(gate, Gate::Closed(format!("{told}{left}")));
+    let left = "; the next health check is in 1 s, and `--recover COMMAND` makes one now";
+    assert_eq!(gate, Gate::Closed(format!("{reason}{left}")));
     assert!(!health.is_due(at(599)) && health.is_due(at(600)));
     broken.set(false);
     assert_eq!(before(&health, at(600), &mut check), Gate::Open);
@@ -201,9 +192,8 @@ fn a_card_is_mended_by_the_command_that_somebody_named() {
     assert_eq!(before(&health, at(701), &mut check), Gate::Open);
 }
 
-/// Who names a command that mends waits for nothing.
 #[test]
-fn a_card_that_is_left_alone_is_mended_at_once() {
+fn recovery_command_runs_without_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let health = Health::new(folder.path().join("health.json"), "b".into(), "s".into());
     let broken = std::cell::Cell::new(false);
@@ -224,9 +214,9 @@ fn a_card_that_is_left_alone_is_mended_at_once() {
     assert_eq!(before(&health, at(2), &mut || unreachable!("it works")), Gate::Open);
 }
 
-/// Also in another process, also ten minutes later, and on a stack on which the health check does not pass.
+/// Also in another process, later, and on a stack on which the check fails.
 #[test]
-fn a_card_with_a_process_that_stays_is_closed_until_that_is_gone() {
+fn unkillable_process_closes_the_gpu() {
     for bad_stack in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let health = || Health::new(folder.path().join("health.json"), "b".into(), "s".into());
@@ -240,7 +230,7 @@ fn a_card_with_a_process_that_stays_is_closed_until_that_is_gone() {
         let mut useless = || Some("`true`, which ended with exit code 0".to_owned());
         for seconds in [0, 1, 601, 10_000] {
             assert!(health().is_due(at(seconds)));
-            let mut check = || unreachable!("nobody looks beside it");
+            let mut check = || unreachable!("no check is made");
             let gate = health().before(at(seconds), &mut check, &mut useless).unwrap();
             let Gate::Closed(why) = gate else { panic!("{gate:?}") };
             let stays = format!("process {} of a trial could not be killed", child.id());
@@ -255,9 +245,8 @@ fn a_card_with_a_process_that_stays_is_closed_until_that_is_gone() {
     }
 }
 
-/// What passes on one GPU of a machine is not the stack's fault on another.
 #[test]
-fn a_gpu_that_never_worked_is_told_from_a_stack_that_does_not() {
+fn distinguishes_a_broken_gpu_from_a_broken_stack() {
     let folder = tempfile::tempdir().unwrap();
     let health =
         |gpu: &str| Health::new(folder.path().join(format!("{gpu}.json")), "b".into(), "s".into());
@@ -267,18 +256,20 @@ fn a_gpu_that_never_worked_is_told_from_a_stack_that_does_not() {
     assert_eq!((gate, health("a").passes()), (Gate::Unwatched("hang".to_owned()), Some(false)));
     assert_eq!(before(&health("c"), at(0), &mut || check(&mut good)), Gate::Open);
     assert_eq!(health("c").passes(), Some(true));
-    let told = health("a").is_the_gpu(at(0), "c").unwrap();
-    assert_eq!(told, "the GPU did not pass the health check (hang), and with the same stack c did");
+    let reason = health("a").is_the_gpu(at(0), "c").unwrap();
+    assert_eq!(
+        reason,
+        "the GPU did not pass the health check (hang), and with the same stack c did"
+    );
     let gate = before(&health("a"), at(1), &mut || unreachable!("it is left alone"));
-    assert!(matches!(gate, Gate::Closed(why) if why.starts_with(&told)));
-    // Somebody has mended it.
+    assert!(matches!(gate, Gate::Closed(why) if why.starts_with(&reason)));
     dead.broken = false;
     assert_eq!(before(&health("a"), at(600), &mut || check(&mut dead)), Gate::Open);
     assert_eq!(health("a").passes(), Some(true));
 }
 
 #[test]
-fn a_damaged_file_and_a_new_start_of_the_machine_are_a_new_beginning() {
+fn damaged_file_or_restart_resets_the_state() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("health.json");
     let health = |boot: &str| Health::new(file.clone(), boot.into(), "s".into());
@@ -297,6 +288,6 @@ fn a_damaged_file_and_a_new_start_of_the_machine_are_a_new_beginning() {
 }
 
 #[test]
-fn the_health_check_is_a_case() {
+fn health_check_parses() {
     assert!(Check::new().is_some());
 }

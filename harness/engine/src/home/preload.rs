@@ -1,14 +1,13 @@
 //! Loads the emulated device before all other libraries of a program and its children.
 //!
-//! Wheels of frameworks bring their own libamdhip64 and libhsa-runtime64, and name their own folder as the first to be searched
-//! (`DT_RPATH` or `DT_RUNPATH` with `$ORIGIN`), so a device that is only the first by path is never loaded. A library that is
-//! loaded already is not searched for: the loader compares the names that a program needs with the `DT_SONAME` of each loaded
-//! library. The device has the name `libhsa-runtime64.so.1`, which packages of AMD, of Debian and of TheRock need, and an empty
-//! library that depends on the device has `libhsa-runtime64.so`, which PyTorch's wheels need. So the copy of a wheel is not mapped
-//! at all, and a function that only the copy has does not bind to it.
+//! Wheels of frameworks contain their own libhsa-runtime64 and search their own folder first (`DT_RPATH` or
+//! `DT_RUNPATH` with `$ORIGIN`), so a library path does not suffice. The loader does not search for a library whose
+//! `DT_SONAME` is loaded already. The device has the name `libhsa-runtime64.so.1`, which packages of AMD, Debian and
+//! TheRock need. An empty library that depends on it has the name `libhsa-runtime64.so`, which PyTorch's wheels need.
+//! So the copy of a wheel is never mapped.
 //!
-//! In a view the file `/etc/ld.so.preload` names both (see ld.so(8)): no `LD_PRELOAD` of a user, a script or a child takes its
-//! place, and the environment of the program stays as it was. Without a view it is `LD_PRELOAD`.
+//! In a view `/etc/ld.so.preload` names both libraries, see ld.so(8), which a user's `LD_PRELOAD` cannot replace.
+//! Without a view `LD_PRELOAD` is used.
 
 use std::{
     collections::BTreeMap,
@@ -20,20 +19,17 @@ use std::{
 use hsa_runtime64::install::FILE_NAME;
 use supervise::{Made, View};
 
-use super::{Home, LIBRARIES, kept, stand_in::StandIn};
+use super::{Home, LIBRARIES, kept, stub_library::StubLibrary};
 
-/// The list of the loader.
 const LIST: &str = "ld.so.preload";
 
-/// The folder of the machine that holds the list.
 const FOLDER: &str = "/etc";
 
-/// The folder in a view, below [`FOLDER`], that holds what is preloaded. Its path has neither a space nor a colon, which separate the
-/// words of the list.
+/// Folder of preloaded libraries below [`FOLDER`], without space and colon, which separate entries.
 const INSIDE: &str = "rocrepro";
 
-/// The name of the HSA runtime by which PyTorch's wheels need it.
-const UNVERSIONED: StandIn = StandIn {
+/// The HSA runtime under the name that PyTorch's wheels need.
+const UNVERSIONED: StubLibrary = StubLibrary {
     soname: "libhsa-runtime64.so",
     version: Some("ROCR_1"),
     needs: Some(FILE_NAME),
@@ -41,8 +37,7 @@ const UNVERSIONED: StandIn = StandIn {
     texts: &[],
 };
 
-/// Lets programs start that were compiled with the address sanitizer of GCC, which otherwise refuses every library that is loaded
-/// before its own. The device replaces no function that the sanitizer intercepts.
+/// Lets programs start that were compiled with GCC's address sanitizer, which rejects libraries loaded before its own.
 ///
 /// Source: `AsanCheckDynamicRTPrereqs` and the flag `verify_asan_link_order` in compiler-rt/lib/asan of LLVM.
 pub(crate) fn allow_preloading(environment: &mut BTreeMap<OsString, OsString>) {
@@ -54,7 +49,7 @@ pub(crate) fn allow_preloading(environment: &mut BTreeMap<OsString, OsString>) {
 }
 
 impl Home<'_> {
-    /// Makes the view preload the device, in front of what the machine preloads itself.
+    /// Makes the view preload the device, before the machine's own preloaded libraries.
     pub(super) fn preload(&self, view: &mut View) -> Result<(), String> {
         let Some(device) = self.device else { return Ok(()) };
         let mut link = |name: &str, target: PathBuf| {
@@ -62,7 +57,7 @@ impl Home<'_> {
             format!("{FOLDER}/{INSIDE}/{name}")
         };
         let unversioned = link(UNVERSIONED.soname, self.unversioned()?);
-        // The loader takes a file by two paths for two, unless it is the same inode: the device is named as programs find it.
+        // The loader compares inodes of two paths, so the device gets the path under which programs find it.
         let device = match self.stack.loader {
             Some(_) => format!("{LIBRARIES}/{FILE_NAME}"),
             None => link(FILE_NAME, device.join(FILE_NAME)),
@@ -74,12 +69,11 @@ impl Home<'_> {
         Ok(())
     }
 
-    /// Returns the entries of `LD_PRELOAD` for a program without a view.
     pub(super) fn preloaded_by_variable(&self) -> Result<Vec<OsString>, String> {
         let Some(device) = self.device else { return Ok(Vec::new()) };
         let device = device.join(FILE_NAME);
         let all = [(device, FILE_NAME), (self.unversioned()?, UNVERSIONED.soname)];
-        // A path with a space cannot be written there. By its name the loader finds the device where it finds it for HIP.
+        // LD_PRELOAD cannot hold a space. By its name alone the device is found on the library path.
         let word = |(path, name): (PathBuf, &str)| match path.to_string_lossy().contains(' ') {
             true => (name == FILE_NAME).then(|| name.into()),
             false => Some(path.into()),
@@ -87,9 +81,9 @@ impl Home<'_> {
         Ok(all.into_iter().filter_map(word).collect())
     }
 
-    /// The file of [`UNVERSIONED`]. Its name is not that of an HSA runtime, which it is not.
+    /// Returns the file of [`UNVERSIONED`], which is not called like an HSA runtime, because it is none.
     fn unversioned(&self) -> Result<PathBuf, String> {
         let library = UNVERSIONED.library().map_err(|error| error.to_string())?;
-        kept(self.cache, "stand-ins", "hsa-by-its-short-name.so", &library)
+        kept(self.cache, "stubs", "hsa-by-its-short-name.so", &library)
     }
 }

@@ -1,36 +1,35 @@
-//! What a release needs besides its files before programs load that were built for AMD's own packages: one table.
+//! Library names that programs built for AMD's packages load and a release lacks.
 
 use std::path::PathBuf;
 
 use stacks::Stack;
 
-use super::stand_in::StandIn;
+use super::stub_library::StubLibrary;
 
-/// A library that programs load by a name that a release does not have.
+/// A library name that a release lacks.
 pub(super) enum Quirk {
-    /// The release has it by another name.
+    /// The release has the library under another name.
     Renamed(&'static str),
-    /// The release has none.
-    Missing(StandIn),
+    /// The release lacks the library.
+    Missing(StubLibrary),
 }
 
 pub(super) const QUIRKS: &[Quirk] = &[
-    // hipGetProcAddress opens the first name, programs that bind to HIP open both; Debian has them in its packages for
-    // developers only.
+    // hipGetProcAddress opens the first, programs that bind to HIP both. Debian has them in development packages.
     Quirk::Renamed("libamdhip64.so"),
     Quirk::Renamed("libhiprtc.so"),
-    // AMD's own packages call version 7 of this library 1; XLA is linked to it.
+    // AMD's packages call version 7 of this library 1, and XLA is linked to it.
     Quirk::Renamed("librocm_smi64.so.1"),
     // Debian has no roctracer. CuPy is linked to it for cupy.cuda.profiler.
-    Quirk::Missing(StandIn {
+    Quirk::Missing(StubLibrary {
         soname: "libroctracer64.so.4",
         version: Some("ROCTRACER_4.0"),
         needs: None,
         functions: &["roctracer_start", "roctracer_stop"],
         texts: &[],
     }),
-    // Debian has no rocprofiler-sdk. The plugin of JAX is linked to it for jax.profiler; these are the functions that it names.
-    Quirk::Missing(StandIn {
+    // Debian has no rocprofiler-sdk. JAX's plugin is linked to these functions of it for jax.profiler.
+    Quirk::Missing(StubLibrary {
         soname: "librocprofiler-sdk.so.1",
         version: None,
         needs: None,
@@ -58,15 +57,14 @@ pub(super) const QUIRKS: &[Quirk] = &[
 ];
 
 impl Quirk {
-    /// The name that programs load.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Quirk::Renamed(name) => name,
-            Quirk::Missing(stand_in) => stand_in.soname,
+            Quirk::Missing(stub) => stub.soname,
         }
     }
 
-    /// The file of a stack that programs know by another name; none where it has both or neither.
+    /// Returns the stack's file under another name; none if the stack has both names or neither.
     pub(super) fn other_name(&self, stack: &Stack) -> Option<PathBuf> {
         let Quirk::Renamed(name) = self else { return None };
         let end = name.find(".so")? + ".so".len();
@@ -80,14 +78,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_stand_in_is_a_library() {
+    fn every_stub_is_a_valid_library() {
         for quirk in QUIRKS {
             assert!(quirk.name().contains(".so"), "{}", quirk.name());
-            if let Quirk::Missing(stand_in) = quirk {
-                let library = stand_in.library().unwrap();
+            if let Quirk::Missing(stub) = quirk {
+                let library = stub.library().unwrap();
                 let object = object::File::parse(&*library).unwrap();
                 let names = object::Object::dynamic_symbols(&object).count();
-                assert_eq!(names, stand_in.functions.len() + stand_in.texts.len());
+                assert_eq!(names, stub.functions.len() + stub.texts.len());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Cases and kernels from files of the user's, whatever lies there.
+//! Cases, kernels and programs from a user's files.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -9,38 +9,88 @@ use std::{
 
 use case::{Kernels, foreign_kernel};
 use rustix::fs::{Mode, OFlags};
+use thiserror::Error;
 
 use super::{CasesFrom, Source, in_parallel};
-use crate::Stop;
+use crate::{FailedOperation, FailureClass};
 
-/// Bytes of a case or kernel; those of the library have a few thousand.
+/// A mistake of the files of cases.
+#[derive(Debug, Error)]
+pub(super) enum CaseFileError {
+    #[error("cannot read `{0}`: {1}")]
+    Unreadable(String, io::Error),
+    /// The name of a file has a control character, which could act on a terminal.
+    #[error("the name `{0}` has a control character")]
+    ControlCharacter(String),
+    #[error("no case (*.yaml) below `{}`", .0.display())]
+    NoCase(PathBuf),
+    #[error("more than {MOST_FILES} files below `{}`", .0.display())]
+    TooMany(PathBuf),
+    /// A symbolic link leads to a folder that was read.
+    #[error("`{}` leads to a folder that was already read", .0.display())]
+    FolderTwice(PathBuf),
+    #[error("`{}` and `{}` are both the case `{}`", .0.display(), .1.display(), .2)]
+    CaseTwice(PathBuf, PathBuf, String),
+    #[error("`{}`: there is another kernel `{}`", .0.display(), .1)]
+    KernelTwice(PathBuf, String),
+    /// An untrusted kernel uses a feature that needs trust.
+    #[error("`{}` {}", .0.display(), .1)]
+    ForeignKernel(PathBuf, String),
+    /// An untrusted symbolic link leads out of the folder.
+    #[error("`{}` leads out of `{}`", .0.display(), .1.display())]
+    Outside(PathBuf, PathBuf),
+}
+
+impl CaseFileError {
+    fn unreadable(path: &Path, error: io::Error) -> Self {
+        Self::Unreadable(report::one_line(&path.display().to_string()), error)
+    }
+}
+
+impl FailedOperation for CaseFileError {
+    fn class(&self) -> FailureClass {
+        FailureClass::Usage
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::ControlCharacter(_) => "rename the file",
+            Self::TooMany(_) => "name the folder of the cases",
+            Self::CaseTwice(..) => "rename one",
+            Self::KernelTwice(..) => "rename this one",
+            Self::ForeignKernel(..) => "if you trust it as a program, give `--trust`",
+            Self::Outside(..) => "if you trust it, give `--trust`",
+            Self::Unreadable(..) | Self::NoCase(_) | Self::FolderTwice(_) => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+/// Largest size of a case or kernel in bytes.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Endings of the files of programs.
 pub(super) const PROGRAMS: [&str; 2] = ["py", "cpp"];
 
-/// Cases and kernels together, and folders: somebody who has more has named another folder than was meant.
+/// More files are probably in a folder that was not meant.
 const MOST_FILES: usize = 100_000;
 
-/// Reads a file of one case, or all cases and kernels below a folder. What is wrong with one of many is told with the mistakes
-/// of the others.
+/// Reads one case file, or all cases and kernels below a folder, and returns their mistakes.
 pub(super) fn read(
     from: &CasesFrom,
     sources: &mut BTreeMap<String, Source>,
     programs: &mut BTreeMap<String, String>,
     kernels: &mut Kernels,
-    mistakes: &mut Vec<String>,
-) -> Result<(), Stop> {
+) -> Result<Vec<CaseFileError>, CaseFileError> {
     let path = &from.path;
-    let kind = fs::metadata(path).map_err(|e| Stop::usage(cannot(path, &e)))?;
+    let kind = fs::metadata(path).map_err(|e| CaseFileError::unreadable(path, e))?;
     if !kind.is_dir() {
-        let text = read_text(path).map_err(|e| Stop::usage(cannot(path, &e)))?;
+        let text = read_text(path).map_err(|e| CaseFileError::unreadable(path, e))?;
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if let Some(mistake) = bad_name(&id) {
-            return Err(Stop::usage(mistake));
+            return Err(mistake);
         }
         sources.insert(id, Source { path: path.display().to_string(), text });
-        // Of the files beside it, those that could hold its program.
+        // A file in the same folder may be the program of the case.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let entries =
             fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
@@ -52,26 +102,26 @@ pub(super) fn read(
                 programs.insert(other.display().to_string(), text);
             }
         }
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let root = fs::canonicalize(path).map_err(|e| Stop::usage(cannot(path, &e)))?;
-    let (seen, own, cases) = Default::default();
+    let root = fs::canonicalize(path).map_err(|e| CaseFileError::unreadable(path, e))?;
+    let (seen, own, cases, mistakes) = Default::default();
     let mut walk = Walk { from, root, seen, cases, programs, kernels, own, mistakes, files: 0 };
     walk.folder(path.clone())?;
-    let Walk { cases, .. } = walk;
+    let Walk { cases, mut mistakes, .. } = walk;
     let texts = in_parallel(&cases, |_, path| read_text(path));
     for ((id, path), text) in cases.into_iter().zip(texts) {
         match text {
             Ok(text) => {
                 sources.insert(id, Source { path: path.display().to_string(), text });
             }
-            Err(error) => mistakes.push(cannot(&path, &error)),
+            Err(error) => mistakes.push(CaseFileError::unreadable(&path, error)),
         }
     }
     if sources.is_empty() && mistakes.is_empty() {
-        return Err(Stop::usage(format!("error: no case (*.yaml) below `{}`", path.display())));
+        return Err(CaseFileError::NoCase(path.clone()));
     }
-    Ok(())
+    Ok(mistakes)
 }
 
 struct Walk<'w> {
@@ -83,38 +133,33 @@ struct Walk<'w> {
     cases: BTreeMap<String, PathBuf>,
     programs: &'w mut BTreeMap<String, String>,
     kernels: &'w mut Kernels,
-    /// Names of the kernels that were read here.
     own: HashSet<String>,
-    mistakes: &'w mut Vec<String>,
+    mistakes: Vec<CaseFileError>,
     files: usize,
 }
 
 impl Walk<'_> {
-    fn folder(&mut self, folder: PathBuf) -> Result<(), Stop> {
+    fn folder(&mut self, folder: PathBuf) -> Result<(), CaseFileError> {
         let mut pending = vec![(folder, String::new())];
         while let Some((current, prefix)) = pending.pop() {
             let once = self.whole(&current).and_then(|whole| {
-                let way = current.display();
-                let again = format!("error: `{way}` leads to a folder that was already read");
-                if self.seen.insert(whole) { Ok(()) } else { Err(again) }
+                let again = || Err(CaseFileError::FolderTwice(current.clone()));
+                if self.seen.insert(whole) { Ok(()) } else { again() }
             });
             if let Err(mistake) = once {
                 self.mistakes.push(mistake);
                 continue;
             }
-            let entries = fs::read_dir(&current).map_err(|e| Stop::usage(cannot(&current, &e)))?;
-            for entry in entries {
-                let entry = entry.map_err(|e| Stop::usage(cannot(&current, &e)))?;
+            let unreadable = |error| CaseFileError::unreadable(&current, error);
+            for entry in fs::read_dir(&current).map_err(unreadable)? {
+                let entry = entry.map_err(unreadable)?;
                 let path = entry.path();
                 self.files += 1;
                 if self.files > MOST_FILES {
-                    let folder = self.from.path.display();
-                    return Err(Stop::usage(format!(
-                        "error: more than {MOST_FILES} files below `{folder}`; name the folder of the cases"
-                    )));
+                    return Err(CaseFileError::TooMany(self.from.path.clone()));
                 }
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                // What is no link lies in this folder, which was looked at; asking for the way of each of many files takes long.
+                // A file that is not a link lies in this resolved folder. Resolving each file takes long.
                 let kind = entry.file_type().ok().filter(|kind| !kind.is_symlink());
                 let is_folder = kind.map_or_else(|| path.is_dir(), |kind| kind.is_dir());
                 if (is_folder || is_read(&path))
@@ -134,7 +179,7 @@ impl Walk<'_> {
     fn file(&mut self, path: &Path, link: bool, id: &str, stem: String) {
         let inside = |walk: &Self| if link { walk.whole(path).map(drop) } else { Ok(()) };
         if is_program(path) {
-            // Whoever is not trusted has no programs, which is told of the case.
+            // An untrusted case with a program is rejected later.
             let text = inside(self).ok().and_then(|()| read_text(path).ok());
             self.programs.extend(text.map(|text| (path.display().to_string(), text)));
             return;
@@ -144,48 +189,40 @@ impl Walk<'_> {
         }
         let read = inside(self).and_then(|()| {
             if path.extension().is_some_and(|ending| ending == "hip") {
-                let text = read_text(path).map_err(|e| cannot(path, &e))?;
+                let text = read_text(path).map_err(|e| CaseFileError::unreadable(path, e))?;
                 return self.kernel(path, stem, text);
             }
             let Some(other) = self.cases.insert(id.to_owned(), path.to_owned()) else {
                 return Ok(());
             };
-            let (path, other) = (path.display(), other.display());
-            Err(format!("error: `{path}` and `{other}` are both the case `{id}`; rename one"))
+            Err(CaseFileError::CaseTwice(path.to_owned(), other, id.to_owned()))
         });
         self.mistakes.extend(read.err());
     }
 
-    fn kernel(&mut self, path: &Path, name: String, text: String) -> Result<(), String> {
-        let path = path.display();
+    fn kernel(&mut self, path: &Path, name: String, text: String) -> Result<(), CaseFileError> {
         if !self.from.trusted
             && let Some(what) = foreign_kernel(&text)
         {
-            return Err(format!(
-                "error: `{path}` {what}; if you trust it as a program, give `--trust`"
-            ));
+            return Err(CaseFileError::ForeignKernel(path.to_owned(), what));
         }
         let again = !self.own.insert(name.clone());
         match self.kernels.insert(name.clone(), text.clone()) {
-            // Whoever is trusted may put a kernel in the place of the library's.
+            // Trusted cases may replace a kernel of the library.
             Some(other) if other != text && (again || !self.from.trusted) => {
-                Err(format!("error: `{path}`: there is another kernel `{name}`; rename this one"))
+                Err(CaseFileError::KernelTwice(path.to_owned(), name))
             }
             _ => Ok(()),
         }
     }
 
-    /// The path without symbolic links, where these do not lead to what nobody named.
-    fn whole(&self, path: &Path) -> Result<PathBuf, String> {
-        let whole = fs::canonicalize(path).map_err(|e| cannot(path, &e))?;
+    /// Returns the path without symbolic links, which must not lead an untrusted path out of the folder.
+    fn whole(&self, path: &Path) -> Result<PathBuf, CaseFileError> {
+        let whole = fs::canonicalize(path).map_err(|e| CaseFileError::unreadable(path, e))?;
         if self.from.trusted || whole.starts_with(&self.root) {
             return Ok(whole);
         }
-        Err(format!(
-            "error: `{}` leads out of `{}`; if you trust it, give `--trust`",
-            path.display(),
-            self.from.path.display()
-        ))
+        Err(CaseFileError::Outside(path.to_owned(), self.from.path.clone()))
     }
 }
 
@@ -194,34 +231,25 @@ fn is_program(path: &Path) -> bool {
     ending.is_some_and(|ending| PROGRAMS.contains(&ending))
 }
 
-/// Returns true for cases, kernels and programs; other files are ignored.
 fn is_read(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     is_program(path) || matches!(ending, Some("yaml" | "yml" | "hip"))
 }
 
-/// Returns the error for a name that would act on a terminal or begin a line there: names are printed in lines.
-fn bad_name(name: &str) -> Option<String> {
+fn bad_name(name: &str) -> Option<CaseFileError> {
     let shown = report::one_line(name);
-    (shown != name)
-        .then(|| format!("error: the name `{shown}` has a control character; rename the file"))
+    (shown != name).then(|| CaseFileError::ControlCharacter(shown.to_string()))
 }
 
-fn cannot(path: &Path, error: &io::Error) -> String {
-    let path = report::one_line(&path.display().to_string());
-    format!("error: cannot read `{path}`: {error}")
-}
-
-/// The text of a plain file, without the mark of its byte order, which some editors put before it.
+/// Returns the text of a regular file, without byte order mark.
 fn read_text(path: &Path) -> io::Result<String> {
-    // A pipe would be waited for.
+    // Opening a pipe would block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let about = file.metadata()?;
     if !about.is_file() {
-        return Err(io::Error::other("it is no plain file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
-    // Room for all of it, so that it is read in one go.
     let mut text = String::with_capacity(about.len().min(MOST_BYTES) as usize + 1);
     if file.take(MOST_BYTES + 1).read_to_string(&mut text)? as u64 > MOST_BYTES {
         return Err(io::Error::other(format!("it has more than {} MiB", MOST_BYTES >> 20)));

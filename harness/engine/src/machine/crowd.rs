@@ -1,16 +1,15 @@
-//! Whether a worker may have been refused a thread. HIP's runtime starts some, and dies where it gets none.
+//! Detects a lack of threads, without which HIP's runtime crashes.
 
 use std::{fs, path::Path};
 
 use rustix::process::{Resource, getrlimit, getuid};
 
-/// Threads that a worker and its libraries may want at once.
+/// Number of threads that a worker may need.
 const WANTED: u64 = 64;
 
-/// Why the machine may have refused a thread, where it may have.
 pub(super) fn trouble() -> Option<String> {
     let own = getuid();
-    // The kernel counts root's threads, and refuses it none.
+    // The limit does not apply to root.
     let limit = getrlimit(Resource::Nproc).current.filter(|_| !own.is_root());
     let of_user = || short(limit?, threads(Path::new("/proc"), own.as_raw()), "this user");
     let group = || {
@@ -21,7 +20,7 @@ pub(super) fn trouble() -> Option<String> {
                 fs::read_to_string(Path::new("/sys/fs/cgroup").join(&path).join(file)).ok()?;
             text.trim().parse::<u64>().ok()
         };
-        // `max` is no number.
+        // `max` does not parse as a number.
         short(number("pids.max")?, number("pids.current")?, "this control group")
     };
     of_user().or_else(group)
@@ -36,7 +35,6 @@ fn short(limit: u64, used: u64, whose: &str) -> Option<String> {
     })
 }
 
-/// The threads of a user, in a folder like /proc.
 fn threads(proc: &Path, user: u32) -> u64 {
     let of = |status: String| {
         let value = |name: &str| {
@@ -54,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_counted_by_user() {
+    fn counts_threads_by_user() {
         let proc = tempfile::tempdir().unwrap();
         for (pid, user, threads) in [(1, 0, 9), (20, 1000, 3), (21, 1000, 4)] {
             let folder = proc.path().join(pid.to_string());
@@ -69,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_short_where_a_worker_may_reach_it() {
+    fn reports_limits_that_a_worker_may_reach() {
         assert_eq!(short(96_551, 800, "this user"), None);
         assert_eq!(short(100, 36, "this user"), None);
-        let told = short(100, 37, "this user").unwrap();
+        let why = short(100, 37, "this user").unwrap();
         assert!(
-            told.starts_with("this user may have 100 processes and threads and has 37"),
-            "{told}"
+            why.starts_with("this user may have 100 processes and threads and has 37"),
+            "{why}"
         );
     }
 }

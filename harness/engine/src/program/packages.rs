@@ -1,4 +1,4 @@
-//! What a program needs besides the stack: an interpreter, Python packages, groups of the stack.
+//! Prerequisites of a program: an interpreter, Python packages, groups of the stack.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,19 +18,17 @@ use crate::{
     Session, Stop,
     compiled::Unready,
     environments::{self, Environments, normal},
-    lacks, which,
+    missing_libraries, which,
 };
 
-/// How long the machine's interpreter may take to say what it is.
 const ASKED: Duration = Duration::from_secs(10);
 
-/// Where a program's packages come from; none for a program that imports none.
+/// The environment of a program's packages; none for a program that imports none.
 pub(super) struct Environment(Option<environments::PythonEnvironment>);
 
-/// The environment that has what is asked for; or the one that the command line names, which must have it in whatever versions.
+/// Finds an environment with these packages, or `named`, which may have them in any version.
 pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environment, Unready> {
-    let plain = |error: &Stop| error.to_string().trim_start_matches("error: ").to_owned();
-    let missing = |error: Stop| Unready::Missing(plain(&error));
+    let missing = |error: Stop| Unready::Missing(error.reason());
     if let (Some(named), Packages::Environment(_) | Packages::These(_)) = (named, packages) {
         let found = Environments::open().and_then(|all| all.whole(named)).map_err(missing)?;
         let lock = found.lock();
@@ -54,7 +52,7 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
         Packages::Environment(name) => {
             let found = Environments::open().map_err(missing)?.whole(name);
             found.map(|found| Environment(Some(found))).map_err(|error| {
-                let why = plain(&error);
+                let why = error.reason();
                 Unready::Missing(format!("{why}; `rocrepro env create {name} PACKAGE...` makes it"))
             })
         }
@@ -65,7 +63,7 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
                 let name = wanted[0].split("==").next().unwrap_or("packages");
                 let (all, words) = (wanted.join(" and "), wanted.join(" "));
                 Unready::Missing(match name {
-                    // `env create` would make one of PyPI's, on which these cases do not run.
+                    // `env create` would install PyTorch for CUDA, on which these cases do not run.
                     "torch" => format!("no environment has {all}; PyPI has PyTorch for CUDA alone"),
                     _ => format!(
                         "no environment has {all}; `rocrepro env create {name} {words}` makes one"
@@ -76,7 +74,6 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
     }
 }
 
-/// Whether the lines of a lock name all of the packages, of the versions that are asked for.
 fn has(lock: &str, wanted: &[String]) -> bool {
     let there: Vec<(String, &str)> = lock
         .lines()
@@ -91,13 +88,12 @@ fn has(lock: &str, wanted: &[String]) -> bool {
     })
 }
 
-/// The interpreter behind the `python3` of PATH. What stands there may be a script that looks for one at each start, longer than
-/// Python itself takes to start (pyenv, asdf).
-fn of_machine() -> Option<&'static PathBuf> {
+/// Returns the interpreter behind `python3`, which may be a slow script of pyenv or asdf.
+fn machine_python() -> Option<&'static PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
         let named = which::file(Path::new("python3")).ok()?;
-        let asked = is_script(&named).then(|| itself(&named)).flatten();
+        let asked = is_script(&named).then(|| resolved_interpreter(&named)).flatten();
         Some(asked.filter(|file| which::runs(file)).unwrap_or(named))
     });
     found.as_ref()
@@ -108,10 +104,10 @@ fn is_script(file: &Path) -> bool {
     File::open(file).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *b"#!"
 }
 
-/// What an interpreter says that it is.
-fn itself(named: &Path) -> Option<PathBuf> {
+/// Asks an interpreter for its path.
+fn resolved_interpreter(named: &Path) -> Option<PathBuf> {
     let mut command = Command::new(named);
-    // Standard output is for events here.
+    // The supervisor reads events from standard output.
     command.args(["-I", "-c", "import sys; sys.stderr.write(sys.executable)"]);
     let limits = Limits { total: ASKED, quiet: ASKED, ..Limits::default() };
     let seen = supervise::run(command, b"", &limits, &Cancel::new().ok()?, &mut |_| {});
@@ -119,17 +115,16 @@ fn itself(named: &Path) -> Option<PathBuf> {
 }
 
 impl Environment {
-    /// Its interpreter, or this machine's.
     pub(super) fn python(&self) -> Result<PathBuf, Unready> {
         match &self.0 {
             Some(found) => Ok(found.venv().join("bin/python")),
-            None => of_machine().cloned().ok_or_else(|| {
-                Unready::Missing("there is no `python3` in PATH; install Python 3".to_owned())
+            None => machine_python().cloned().ok_or_else(|| {
+                Unready::Missing("PATH has no `python3`; install Python 3".to_owned())
             }),
         }
     }
 
-    /// The file of a program, looked for in it, then as a shell does, then among the tools of the stack.
+    /// Finds a program in the environment, then on PATH, then in the stack.
     pub(super) fn program(&self, session: &Session, name: &str) -> Result<PathBuf, Unready> {
         let own = self.0.as_ref().map(|found| found.venv().join("bin").join(name));
         if let Some(own) = own.filter(|file| file.is_file()) {
@@ -145,7 +140,6 @@ impl Environment {
         }
     }
 
-    /// Makes a program find it.
     pub(super) fn enter(&self, start: &mut Start) {
         let Some(found) = &self.0 else { return };
         let venv = found.venv();
@@ -162,26 +156,24 @@ impl Environment {
         self.0.as_ref().map(|found| found.name.clone())
     }
 
-    /// The packages with their versions, without their hashes.
     pub(super) fn packages(&self) -> Vec<String> {
         let lock = self.0.as_ref().map(environments::PythonEnvironment::lock).unwrap_or_default();
         let first = |line: &str| line.split(" --hash").next().unwrap_or_default().to_owned();
         lock.lines().map(first).collect()
     }
 
-    /// What tells its packages from any others.
     pub(super) fn lock_digest(&self) -> Option<String> {
         self.0.as_ref().map(|found| plan::digest(found.lock().as_bytes()))
     }
 }
 
-/// Why the stack lacks groups that a program needs; what an installed ROCm lacks shows when it runs.
+/// Returns the skip reason if a fetched stack lacks groups. An installed ROCm is not checked.
 pub(super) fn groups_missing(session: &Session, groups: &[String]) -> Option<String> {
     let manifest = session.stack.manifest.as_ref()?;
     lacking(&session.stack.spec, &manifest.with, groups)
 }
 
-/// Why a release that was fetched `with` some extras lacks groups.
+/// Returns the skip reason if a release was fetched without some groups.
 fn lacking(spec: &str, with: &[Extra], groups: &[String]) -> Option<String> {
     let wanted = groups.iter().flat_map(|name| Extra::named(name).unwrap_or_default());
     let missing: Vec<Extra> = wanted.filter(|extra| !with.contains(extra)).collect();
@@ -193,7 +185,7 @@ fn lacking(spec: &str, with: &[Extra], groups: &[String]) -> Option<String> {
         return None;
     }
     let bytes = missing.iter().map(|extra| release.size_of(*extra)).sum();
-    let (names, size) = (groups.join(","), lacks::mb(bytes));
+    let (names, size) = (groups.join(","), missing_libraries::mb(bytes));
     Some(format!(
         "the stack was fetched without all of {names}; `rocrepro rocm fetch {spec} --with {names}` adds it (at most {size})"
     ))
@@ -204,31 +196,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_in_the_place_of_python_tells_what_it_starts() {
+    fn finds_the_interpreter_behind_a_script() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let shim = folder.path().join("python3");
         std::fs::write(&shim, "#!/bin/sh\nexec python3 \"$@\"\n").unwrap();
         std::fs::set_permissions(&shim, PermissionsExt::from_mode(0o755)).unwrap();
         assert!(is_script(&shim));
-        let python = itself(&shim).unwrap();
+        let python = resolved_interpreter(&shim).unwrap();
         assert!(which::runs(&python) && python != shim && !is_script(&python), "{python:?}");
     }
 
     #[test]
-    fn a_group_that_was_not_fetched_is_named_with_what_adds_it() {
-        let told = |with: &[Extra], group: &str| {
+    fn missing_groups_come_with_advice() {
+        let reason = |with: &[Extra], group: &str| {
             lacking("debian:7.2.4", with, &[group.to_owned()]).unwrap_or_default()
         };
         let all = Extra::named("jax").expect("a group");
-        let said = told(&all[1..], "jax");
+        let said = reason(&all[1..], "jax");
         assert!(said.contains("`rocrepro rocm fetch debian:7.2.4 --with jax` adds it ("), "{said}");
-        assert_eq!(told(&all, "jax"), "");
-        assert_eq!(told(&[], "llama"), "`debian:7.2.4` comes without llama");
+        assert_eq!(reason(&all, "jax"), "");
+        assert_eq!(reason(&[], "llama"), "`debian:7.2.4` comes without llama");
     }
 
     #[test]
-    fn a_lock_has_what_is_asked_for() {
+    fn compares_locks_with_requested_packages() {
         let lock = "numpy==2.3.1 --hash=sha256:aa\ntriton==3.9.0 --hash=sha256:bb\n\
                     Cupy_ROCm-7.0==14.2.0 --hash=sha256:cc\nlocal @ file:///x --hash=sha256:dd\n";
         let check = |wanted: &[&str], expected: bool| {
@@ -242,9 +234,8 @@ mod tests {
         check(&["torch"], false);
     }
 
-    /// The names that a case may give are those that `rocm fetch --with` takes.
     #[test]
-    fn the_groups_of_cases_are_those_of_stacks() {
+    fn groups_of_cases_and_stacks_agree() {
         for name in case::GROUPS {
             assert!(Extra::named(name).is_ok(), "{name}");
         }

@@ -1,4 +1,4 @@
-//! What tells a scratch folder of ours from everything else.
+//! The mark of a scratch folder of rocrepro.
 
 use std::{
     fs::{self, File},
@@ -12,34 +12,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine;
 
-/// The file of the mark.
 pub(super) const FILE: &str = ".rocrepro-scratch";
 
-/// The words that a mark begins with.
 const WORDS: &str = "scratch of a rocrepro run; it goes when the run has ended";
 
-/// More than any mark has.
 const MOST_BYTES: u64 = 4096;
 
-/// Who made a folder. It is true of one folder only: of a copy, the inode is another.
+/// The owner of one folder. A copy has another inode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mark {
     mark: String,
     pub(super) pid: u32,
-    /// When the process began, in ticks since the system did: a process id is used again.
+    /// Start of the process in ticks after boot, because process ids are reused.
     pub(super) started: u64,
-    /// The kernel's id of the time since it was started.
+    /// Boot id of the kernel.
     pub(super) boot: String,
     pub(super) host: String,
-    /// The inode of the process id's name space.
+    /// Inode of the process id namespace.
     pub(super) namespace: u64,
-    /// The inode of the folder.
+    /// Inode of the folder.
     pub(super) inode: u64,
 }
 
 impl Mark {
-    /// The mark of this process for a folder.
     pub(super) fn own(folder: &File) -> io::Result<Mark> {
         let pid = std::process::id();
         let started =
@@ -57,11 +53,10 @@ impl Mark {
 
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
         let text = serde_json::to_string(self).map_err(io::Error::other)?;
-        // A mark that is cut off reads as none, and the folder then stays.
         fs::write(folder.join(FILE), text)
     }
 
-    /// The mark of a folder; none where it has no sound one of its own, in a plain file, by this user.
+    /// Returns the mark; none if it is invalid or of another user.
     pub(super) fn read(folder: &File) -> Option<Mark> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(folder, FILE, flags, Mode::empty()).ok()?);
@@ -76,17 +71,16 @@ impl Mark {
         (mark.mark == WORDS && mark.inode == of_folder.ino()).then_some(mark)
     }
 
-    /// Whether the process that made the folder has certainly ended.
     pub(super) fn owner_is_gone(&self) -> bool {
         let (boot, Ok(namespace)) = (machine::boot(), namespace()) else { return false };
-        // A kernel that shows nothing but processes in /proc (`subset=pid`) does not say when it was started.
+        // With `subset=pid`, /proc does not have the boot id.
         if self.host != host() || self.boot.is_empty() != boot.is_empty() {
             return false;
         }
         if self.boot != boot {
             return true;
         }
-        // From another name space its process cannot be seen.
+        // The process of another namespace is not visible.
         self.namespace == namespace
             && started(self.pid).is_ok_and(|started| started != Some(self.started))
     }
@@ -100,16 +94,16 @@ fn namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
-/// When a process began; none where there is none. See `/proc/pid/stat` in proc(5).
+/// Returns the start of a process, see `/proc/pid/stat` in proc(5).
 fn started(pid: u32) -> io::Result<Option<u64>> {
     let stat = match fs::read(format!("/proc/{pid}/stat")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        // It ended while it was read.
+        // The process ended during the read.
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
         stat => stat?,
     };
     let stat = String::from_utf8_lossy(&stat);
-    // The name of the program is in parentheses and may hold anything.
+    // The program's name may hold parentheses.
     let after = stat.rsplit_once(')').map(|(_, after)| after);
     let field = after.and_then(|after| after.split_ascii_whitespace().nth(19));
     let ticks = field.and_then(|field| field.parse().ok());

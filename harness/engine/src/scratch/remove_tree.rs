@@ -1,7 +1,5 @@
-//! Removes a folder of any depth.
-//!
-//! `std::fs::remove_dir_all` calls itself and holds a descriptor for each level. A process of a stranger's case can leave a
-//! tree of so many levels that the stack or the descriptors of a later command run out.
+//! Removes a folder of any depth. `std::fs::remove_dir_all` recurses, and an untrusted case can leave a tree so deep
+//! that stack or descriptors run out.
 
 use std::{io, path::Path};
 
@@ -14,12 +12,12 @@ use rustix::{
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Removes a folder with all that is in it. Symbolic links are removed and not followed.
+/// Removes a folder without following symbolic links.
 ///
 /// Folders two levels down are moved up, so that each is moved once and at most three descriptors are open.
 ///
 /// # Errors
-/// What the kernel refuses. The rest of the tree stays, flatter than it was.
+/// Returns the kernel's error. The rest of the tree stays, flatter than before.
 pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
     let top = openat(CWD, folder, FOLDER, Mode::empty())?;
     let mut moved = 0;
@@ -37,7 +35,6 @@ pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
                 loop {
                     moved += 1;
                     let free = format!("rocrepro-moved-{moved}");
-                    // A name that is taken by a file or a folder with content is not replaced.
                     match renameat(&below, child.as_c_str(), &top, free.as_str()) {
                         Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
                         done => break done?,
@@ -52,7 +49,6 @@ pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
 
 type Name = std::ffi::CString;
 
-/// Returns the names in a folder.
 fn names(folder: &OwnedFd) -> io::Result<Vec<Name>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -64,7 +60,7 @@ fn names(folder: &OwnedFd) -> io::Result<Vec<Name>> {
     Ok(names)
 }
 
-/// Opens a folder; removes what is not a folder.
+/// Opens a folder; removes anything else.
 fn opened(at: BorrowedFd<'_>, name: &Name) -> io::Result<Option<OwnedFd>> {
     if is_removed(at, name)? {
         return Ok(None);
@@ -72,10 +68,10 @@ fn opened(at: BorrowedFd<'_>, name: &Name) -> io::Result<Option<OwnedFd>> {
     Ok(Some(openat(at, name.as_c_str(), FOLDER, Mode::empty())?))
 }
 
-/// Removes a file, a link or an empty folder. Returns false for a folder with content.
+/// Removes anything but a folder with content, for which it returns false.
 fn is_removed(at: BorrowedFd<'_>, name: &Name) -> io::Result<bool> {
     match unlinkat(at, name.as_c_str(), AtFlags::empty()) {
-        // Linux says that it is a folder by EISDIR, POSIX by EPERM.
+        // For a folder Linux returns EISDIR, POSIX specifies EPERM.
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(Errno::NOENT) => return Ok(true),
         done => return Ok(done.map(|()| true)?),
@@ -93,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes a chain of folders, each below the one before, without long paths.
+    /// Creates nested folders without long paths.
     fn chain(at: &Path, levels: usize) {
         let mut folder = openat(CWD, at, FOLDER, Mode::empty()).unwrap();
         for _ in 0..levels {

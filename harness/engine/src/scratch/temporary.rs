@@ -1,4 +1,4 @@
-//! The workers' folder of temporary files. All runs share it, as its path is part of the keys of comgr's cache.
+//! The workers' temporary folder, which all runs share because its path is part of the keys of comgr's cache.
 
 use std::{
     fs::{self, File},
@@ -11,24 +11,24 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::remove_tree::remove_tree;
 
-/// How the names begin of what comgr makes in it, and leaves there when its process is killed.
+/// Beginnings of the names of comgr's temporary files.
 const OF_COMGR: [&str; 2] = ["comgr-", "CompileSource-"];
 
-/// The folder, as long as a run uses it.
+/// A run's use of the folder.
 pub struct Temporary {
-    /// None where the cache can only be read.
+    /// A shared lock; none if the cache is read-only.
     lock: Option<File>,
 }
 
 impl Temporary {
-    /// Makes the folder below the cache of compiled kernels. Where no other run uses it, what killed workers left there is removed.
+    /// Creates the folder. If no other run uses it, files of killed workers are removed.
     pub(crate) fn open(code_cache: &Path, name: &str) -> io::Result<Temporary> {
         let folder = code_cache.join(name);
         fs::create_dir_all(&folder)?;
         let file = code_cache.join(format!("{name}.lock"));
         let lock = File::options().write(true).create(true).truncate(false).open(file).ok();
         if let Some(lock) = &lock {
-            // A file system without locks keeps what was left.
+            // On a file system without locks the files stay.
             if flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
                 remove_left(&folder);
             }
@@ -37,15 +37,14 @@ impl Temporary {
         Ok(Temporary { lock })
     }
 
-    /// What the program that this process becomes uses the folder by, and all that it starts: it stays open there.
+    /// Returns a descriptor that keeps the lock in the next program of this process.
     pub fn of_the_next_program(&self) -> Option<OwnedFd> {
         rustix::io::dup(self.lock.as_ref()?).ok()
     }
 }
 
-/// Best effort: what stays does no harm but to space.
 fn remove_left(folder: &Path) {
-    // Not what somebody has linked here.
+    // A link to another folder is left alone.
     if !fs::symlink_metadata(folder).is_ok_and(|folder| folder.is_dir()) {
         return;
     }
@@ -55,7 +54,7 @@ fn remove_left(folder: &Path) {
         if !OF_COMGR.iter().any(|start| name.starts_with(start)) {
             continue;
         }
-        // Neither follows symbolic links.
+        // Neither call follows symbolic links.
         let _ = match entry.file_type() {
             Ok(kind) if kind.is_dir() => remove_tree(&entry.path()),
             _ => fs::remove_file(entry.path()),
@@ -68,13 +67,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_goes_when_nobody_else_is_there() {
+    fn last_user_removes_temporary_files() {
         let cache = tempfile::tempdir().unwrap();
         let tmp = cache.path().join("tmp");
         let leave = || {
             fs::create_dir_all(tmp.join("comgr-17-0-abc/input")).unwrap();
             fs::write(tmp.join("CompileSource-1.cli"), "").unwrap();
-            fs::write(tmp.join("somebody's"), "").unwrap();
+            fs::write(tmp.join("of-a-user"), "").unwrap();
             std::os::unix::fs::symlink(cache.path(), tmp.join("comgr-link")).unwrap();
         };
         let there = || fs::read_dir(&tmp).unwrap().count();
@@ -96,6 +95,6 @@ mod tests {
         program.wait().unwrap();
         let _alone = Temporary::open(cache.path(), "tmp").unwrap();
         assert_eq!(there(), 1);
-        assert!(tmp.join("somebody's").exists() && cache.path().join("tmp.lock").exists());
+        assert!(tmp.join("of-a-user").exists() && cache.path().join("tmp.lock").exists());
     }
 }

@@ -2,10 +2,9 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A pid that no process has: above the most that Linux gives.
+/// A process id above Linux's largest.
 const NOBODY: u32 = (1 << 22) + 1;
 
-/// A folder in the home that looks as one of ours, with a mark that a test has changed.
 fn marked(home: &Path, name: &str, change: impl FnOnce(&mut Mark)) -> PathBuf {
     let folder = home.join(name);
     fs::create_dir_all(folder.join("trial-1/deep")).unwrap();
@@ -16,7 +15,6 @@ fn marked(home: &Path, name: &str, change: impl FnOnce(&mut Mark)) -> PathBuf {
     folder
 }
 
-/// Everything below a folder, with the content of files and the targets of links.
 fn tree(at: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(at).unwrap() {
@@ -39,7 +37,7 @@ fn tree(at: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_run_leaves_nothing() {
+fn run_removes_its_folder() {
     let base = tempfile::tempdir().unwrap();
     let scratch = create_in(base.path()).unwrap();
     let folder = scratch.path().to_owned();
@@ -55,22 +53,21 @@ fn a_run_leaves_nothing() {
 }
 
 #[test]
-fn what_killed_runs_left_goes_and_nothing_else() {
+fn removes_folders_of_killed_runs_only() {
     let base = tempfile::tempdir().unwrap();
     let base = base.path();
     let home = base.join(home_name());
     own_folder(&home).unwrap();
 
-    // What a user may have in the place for temporary files, or in our folder.
     for folder in ["rocrepro-main/.git", "rocrepro-small-sizes", "rocrepro-scratch", ".tmpAbCdEf"] {
         fs::create_dir_all(base.join(folder)).unwrap();
         fs::write(base.join(folder).join("bisect.jsonl"), "evidence").unwrap();
     }
     fs::write(base.join("rocrepro-notes.txt"), "notes").unwrap();
     fs::create_dir(home.join("run-unmarked")).unwrap();
-    fs::write(home.join("run-unmarked/file"), "somebody's").unwrap();
+    fs::write(home.join("run-unmarked/file"), "of a user").unwrap();
     fs::write(home.join("run-file"), "a file").unwrap();
-    // A run that was killed before it wrote its mark leaves such a folder, and so may somebody else.
+    // A run that was killed before it wrote its mark leaves such a folder, but a user may have made it too.
     fs::create_dir(home.join("run-empty")).unwrap();
     let two_hours_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
     open_folder(&home.join("run-empty")).unwrap().set_modified(two_hours_ago).unwrap();
@@ -78,7 +75,7 @@ fn what_killed_runs_left_goes_and_nothing_else() {
         fs::create_dir(home.join(name)).unwrap();
         fs::write(home.join(name).join(mark::FILE), text).unwrap();
     }
-    // An abandoned folder outside of ours, and links to it and to its mark.
+    // An abandoned folder in another place, and links to it and to its mark.
     let outside = marked(base, "rocrepro-outside", |mark| mark.pid = NOBODY);
     symlink(&outside, home.join("run-link")).unwrap();
     fs::create_dir(home.join("run-linked-mark")).unwrap();
@@ -91,7 +88,7 @@ fn what_killed_runs_left_goes_and_nothing_else() {
     let copied = home.join("run-copied");
     fs::create_dir(&copied).unwrap();
     fs::copy(outside.join(mark::FILE), copied.join(mark::FILE)).unwrap();
-    // Runs that live, or may live.
+    // Runs that are or may be alive.
     marked(&home, "run-lives", |_| ());
     let locked = marked(&home, "run-locked", |mark| mark.pid = NOBODY);
     let lock = open_folder(&locked).unwrap();
@@ -117,5 +114,5 @@ fn what_killed_runs_left_goes_and_nothing_else() {
     assert_eq!(tree(base), before);
     drop(lock);
     drop(create_in(base).unwrap());
-    assert!(!locked.exists(), "nobody holds it any more");
+    assert!(!locked.exists(), "its lock is released");
 }

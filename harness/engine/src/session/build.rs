@@ -25,12 +25,11 @@ impl Session {
         self.programs.own.build()
     }
 
-    /// The build id that workers must have; none where nothing is known of them.
+    /// Returns the build id that workers must have; none for the user's worker.
     pub(crate) fn worker_build(&self) -> Option<&str> {
         self.programs.own.build_id().filter(|_| self.programs.worker.is_none())
     }
 
-    /// The build id that the emulated device's library must have; none where it has none, and on a GPU.
     pub(crate) fn device_build(&self) -> Option<&str> {
         self.emulated.build.as_deref()
     }

@@ -1,4 +1,4 @@
-//! What the worker of a case from elsewhere is confined to. This is the one place that decides it, for every command that runs cases.
+//! Confinement of workers that run untrusted cases.
 
 use std::{
     collections::BTreeMap,
@@ -11,15 +11,14 @@ use plan::Confinement;
 use stacks::Stack;
 use supervise::{Limit, Resource};
 
-use super::Session;
-use crate::{DeviceChoice, Stop};
+use super::{Session, SessionError};
+use crate::DeviceChoice;
 
-/// The most that a case from elsewhere gets of these, unless the command line says otherwise. The cases of the library need at most
-/// a quarter of each.
+/// Largest limits of an untrusted case by default; cases of the library need a quarter.
 const MOST: [(Resource, Limit); 2] =
     [(Resource::Memory, Limit(16 << 30)), (Resource::FileSize, Limit(1 << 30))];
 
-/// Files and folders that the C library, the runtime and the compiler read in addition to libraries.
+/// Files that the C library, the runtime and the compiler read, apart from libraries.
 const ALWAYS: &[&str] = &[
     "/proc/self/maps",
     "/proc/self/stat",
@@ -29,14 +28,14 @@ const ALWAYS: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// Where a program that the machine's own loader starts has its libraries.
+/// Library folders of the machine's loader.
 const OF_LOADER: &[&str] =
     &["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"];
 
-/// Files and folders that the runtime reads of a GPU.
+/// Files that the runtime reads of a GPU.
 const OF_GPU: &[&str] = &["/sys", "/proc/cpuinfo", "/proc/meminfo", "/usr/share/libdrm"];
 
-/// Device files of a GPU. The thunk below libhsa-runtime64 keeps state in shared memory.
+/// Device files of a GPU. The thunk keeps state in shared memory.
 const DEVICES: &[&str] = &["/dev/null", "/dev/kfd", "/dev/dri", "/dev/shm"];
 
 impl Session {
@@ -45,20 +44,17 @@ impl Session {
         self.given.cases_from.as_ref().is_some_and(|from| !from.trusted)
     }
 
-    /// Checks that code of the cases may run outside of a worker, where nothing confines it.
+    /// Checks that code of the cases may run outside of a worker, unconfined.
     ///
     /// # Errors
-    /// A usage error if the cases come from elsewhere and are not trusted.
-    pub fn require_trust(&self) -> Result<(), Stop> {
+    /// Returns a usage error for untrusted cases.
+    pub fn require_trust(&self) -> Result<(), SessionError> {
         match self.is_foreign() {
             false => Ok(()),
-            true => Err(Stop::usage(
-                "error: the exported program of a case from elsewhere would run unconfined; if you trust it, give `--trust`",
-            )),
+            true => Err(SessionError::Untrusted),
         }
     }
 
-    /// Returns the confinement of workers on this stack; none where the cases are trusted.
     pub(crate) fn confinement(&self, stack: &Stack) -> Option<Confinement> {
         if !self.is_foreign() {
             return None;
@@ -68,7 +64,7 @@ impl Session {
         readable.push(self.programs.worker.clone().unwrap_or_else(|| self.own().to_path_buf()));
         readable.extend(self.emulated.folder.clone());
         readable.extend(stack.libraries.clone());
-        // Of a stack among the machine's own files, its libraries are all that is its own.
+        // The root of a system stack is the whole machine.
         if !["/", "/usr"].map(Path::new).contains(&stack.root.as_path()) {
             readable.push(stack.root.clone());
         }
@@ -82,7 +78,7 @@ impl Session {
         if gpu {
             readable.extend(OF_GPU.iter().map(PathBuf::from));
         }
-        // An empty part of a library path means the folder that the worker starts in, which is its scratch.
+        // An empty part means the current folder, which is the worker's scratch.
         readable.retain(|path| path.is_absolute());
         let devices = if gpu { DEVICES } else { &[] };
         Some(Confinement {
@@ -92,7 +88,6 @@ impl Session {
         })
     }
 
-    /// Lowers the limits of a trial to what its cases may have.
     pub(super) fn at_most(&self, limits: &mut BTreeMap<Resource, Limit>) {
         if !self.is_foreign() {
             return;

@@ -9,7 +9,7 @@ use super::Session;
 use crate::{DeviceChoice, card, slots::Slot};
 
 impl Session {
-    /// What the emulated device is told to be; none on a GPU.
+    /// Returns the configuration of the emulated device; none on a GPU.
     pub fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
         match self.device {
             DeviceChoice::Emulated(arch) => {
@@ -19,32 +19,32 @@ impl Session {
         }
     }
 
-    /// Returns the same for a trial of this case, which may need more devices than one, or another kind of device. An option of
-    /// the command line decides before what the case needs.
+    /// Returns the configuration for a trial, whose case may need other devices. Options of the command line take
+    /// precedence.
     pub fn device_for(&self, case: &Case, trial: &Trial, faults: Vec<Planted>) -> Option<Config> {
         let mut config = self.device_config(faults)?;
         config.devices = self.emulated_devices(case);
         for option in self.options_of(case, trial) {
-            // The reader of the case has refused values that cannot be.
+            // The case parser has rejected invalid values.
             config.set(&option).ok()?;
         }
         Some(config)
     }
 
-    /// Returns what a trial needs of the emulated device and the command line does not say.
+    /// Returns the device options of a trial that the command line does not set.
     pub(crate) fn options_of(&self, case: &Case, trial: &Trial) -> Vec<String> {
         let mut options = case.device_options(trial);
         options.retain(|option| self.said(option).is_none());
         options
     }
 
-    /// Returns the option of the command line about the same property as this one.
+    /// Returns the command line's option about the same property.
     fn said(&self, option: &str) -> Option<&String> {
         let name = option.split('=').next();
         self.emulated.options.iter().rev().find(|said| said.split('=').next() == name)
     }
 
-    /// Returns the skip reason if the trial needs a device that this session does not have.
+    /// Returns the skip reason if the trial needs another device.
     pub(crate) fn missing_properties(&self, case: &Case, trial: &Trial) -> Option<String> {
         for option in case.device_options(trial) {
             if self.device == DeviceChoice::Gpu {
@@ -83,7 +83,6 @@ impl Session {
         }
     }
 
-    /// How many devices a trial of this case sees, at least.
     pub(crate) fn devices_for(&self, case: &Case) -> u32 {
         match (&self.device, &self.gpus.slots[..]) {
             (DeviceChoice::Emulated(_), _) => self.emulated_devices(case),

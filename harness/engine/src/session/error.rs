@@ -1,4 +1,4 @@
-//! The failure to open a session.
+//! Errors of opening a session.
 
 use std::{io, path::PathBuf};
 
@@ -6,27 +6,31 @@ use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass};
 
-/// The failure to open a session on a stack and a device that are there.
+/// The failure to open a session on an existing stack and device.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The emulated device cannot be set up so.
+    /// The options of the emulated device contradict each other.
     #[error("{0}")]
     DeviceOptions(String),
+    /// Untrusted code would run unconfined.
+    #[error("the exported program of a case from elsewhere would run unconfined")]
+    Untrusted,
+    /// An option of GPUs has no effect on the emulated device.
+    #[error("`{0}` is about GPUs of this machine, and the trials run on the emulated device")]
+    GpuOption(&'static str),
+    /// No file descriptor is left.
+    #[error("{0}")]
+    NoDescriptor(io::Error),
     /// Several GPUs are chosen for runs that are compared.
-    #[error(
-        "{0} GPUs are chosen, and this compares runs with each other; `--cards` must name the one"
-    )]
+    #[error("{0} GPUs are chosen, and this command compares runs with each other")]
     SeveralGpus(usize),
-    /// More trials at once than GPUs.
-    #[error(
-        "`--jobs {jobs}`: each chosen GPU ({gpus}) runs one trial at a time; leave out `--jobs`, or `--cards`, \
-         without which trials share all GPUs"
-    )]
+    /// More simultaneous trials than GPUs.
+    #[error("`--jobs {jobs}`: each chosen GPU ({gpus}) runs one trial at a time")]
     TooManyJobs {
-        /// Trials at once.
+        /// Number of simultaneous trials.
         jobs: usize,
-        /// The GPUs in words.
+        /// The GPUs, for a message.
         gpus: String,
     },
     /// Programs in a folder cannot be run.
@@ -37,7 +41,7 @@ pub enum SessionError {
     Noexec {
         /// The folder.
         folder: PathBuf,
-        /// What the user can do about it.
+        /// Advice for the user.
         hint: &'static str,
     },
     /// The file of this program cannot be read.
@@ -45,8 +49,7 @@ pub enum SessionError {
     OwnProgram(io::Error),
     /// The file of this program was replaced.
     #[error(
-        "`{}` is not the build of rocrepro any more that this process runs, and a launcher would start what is there \
-         now",
+        "`{}` was replaced by another build of rocrepro, which a launcher would start",
         path.display()
     )]
     Replaced {
@@ -67,6 +70,8 @@ impl FailedOperation for SessionError {
     fn class(&self) -> FailureClass {
         match self {
             SessionError::DeviceOptions(_)
+            | SessionError::Untrusted
+            | SessionError::GpuOption(_)
             | SessionError::SeveralGpus(_)
             | SessionError::TooManyJobs { .. } => FailureClass::Usage,
             _ => FailureClass::NoVerdict,
@@ -76,6 +81,13 @@ impl FailedOperation for SessionError {
     fn hint(&self) -> Option<String> {
         match self {
             SessionError::Noexec { hint, .. } => Some((*hint).to_owned()),
+            SessionError::SeveralGpus(_) => Some("name one with `--cards`".to_owned()),
+            SessionError::TooManyJobs { .. } => Some(
+                "leave out `--jobs`; or leave out `--cards`, so that trials share all GPUs"
+                    .to_owned(),
+            ),
+            SessionError::Untrusted => Some("if you trust it, give `--trust`".to_owned()),
+            SessionError::GpuOption(_) => Some("say `--device gpu`".to_owned()),
             SessionError::Replaced { .. } => Some("start the command again".to_owned()),
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! How a session is asked for.
+//! Options of a session.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use plan::Late;
 use stacks::Stack;
 use supervise::{Limit, Limits, Resource};
 
-use super::TrialRunner;
+use super::{SessionError, TrialRunner};
 use crate::{
     DeviceChoice, Stop, card,
     events::Reporting,
@@ -22,7 +22,7 @@ use crate::{
     stack_source,
 };
 
-/// How to set up a session, as the user or a test chose it.
+/// The options of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// The stack, as typed.
@@ -31,59 +31,57 @@ pub struct SessionOptions {
     pub with: Vec<String>,
     /// The device.
     pub device: DeviceChoice,
-    /// How the emulated device is set up, but for its faults.
+    /// The configuration of the emulated device without faults.
     pub emulation: Config,
-    /// Options of the emulated device as typed, which a case's needs do not override.
+    /// Options of the emulated device as typed, which take precedence over a case's needs.
     pub device_options: Vec<String>,
-    /// Mirrors to fetch from; the usual ones without any.
+    /// Mirrors to fetch from; if empty, the default mirrors.
     pub mirrors: Vec<String>,
     /// Variables of the trials' environment.
     pub environment: BTreeMap<String, String>,
-    /// Command words before the worker's own.
+    /// Words of the launcher command, which precede the worker's own.
     pub launcher: Vec<String>,
-    /// The command to run once where a GPU no longer works after a trial; none without words.
+    /// The command to run once for a GPU that no longer works; none if empty.
     pub recovery: Vec<String>,
-    /// Where the cases come from, if not from the built-in library.
+    /// The source of the cases; the built-in library if none.
     pub cases_from: Option<CasesFrom>,
-    /// The environment in which programs of cases run, whatever versions of packages they name.
+    /// The environment in which program cases run, in place of the package versions that they name.
     pub packages_in: Option<String>,
-    /// Where trials start whose bodies are programs; a fresh folder for each without.
+    /// The folder in which program cases start; a new folder for each if none.
     pub programs_in: Option<PathBuf>,
-    /// The GPUs to run on, one trial at a time on each: `all`, or their names; without, all are seen and the first is used.
+    /// The GPUs to run on: `all`, or names. If empty, trials see all GPUs and use the first.
     pub cards: Vec<String>,
-    /// Trials at once.
+    /// Number of simultaneous trials.
     pub jobs: Option<NonZeroUsize>,
-    /// Time limits of one trial, as asked for.
+    /// Time limits of one trial, before they are adapted to the device.
     pub limits: Limits,
-    /// Whether trials hang on purpose, so often that waiting for them takes less patience.
+    /// True if trials often hang, as under `prove`, so that the limit of silence is shorter.
     pub hangs_on_purpose: bool,
-    /// Whether work is late on purpose.
+    /// Injected delays.
     pub late: Option<Late>,
-    /// Limits of resources of one trial, over the usual ones.
+    /// Resource limits of one trial that replace the default ones.
     pub resources: BTreeMap<Resource, Limit>,
-    /// The file of this program; asked of the system without.
+    /// The file of this program; if none, the system reports it.
     pub program: Option<PathBuf>,
-    /// The program that executes plans; this one without.
+    /// The program that executes plans; this one if none.
     pub worker: Option<PathBuf>,
-    /// The folder that is kept between runs; the user's cache without.
+    /// The folder that is kept between runs; the user's cache folder if none.
     pub cache: Option<PathBuf>,
-    /// What executes trials; worker processes without.
+    /// The runner of trials; worker processes if none.
     pub runner: Option<Arc<dyn TrialRunner>>,
     /// The receiver of events.
     pub reporting: Reporting,
-    /// Ends the fetch of a stack when it becomes true.
+    /// Cancels the fetch of a stack when it becomes true.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Silence that counts as a hang where hangs come on purpose and no GPU is waited for. The longest calls of the case library,
-/// generators that set up their state, compute for three seconds.
+/// Limit of silence if trials often hang. The longest calls of the case library take 3 s.
 const QUIET_ON_PURPOSE: Duration = Duration::from_secs(8);
 
-/// How much longer a trial may be silent while the sanitizer looks at it.
+/// Factor on the limit of silence under the sanitizer.
 const SANITIZER_SLOWS: u32 = 4;
 
-/// Say what `--cards` says, for all commands, the first that is set; what runs on the emulated device has nothing to do with it. By the
-/// second, batch systems hand out GPUs.
+/// Variables with the meaning of `--cards`; the first that is set counts.
 const CARDS: [&str; 2] = ["ROCREPRO_CARDS", slots::VISIBLE];
 
 impl SessionOptions {
@@ -117,8 +115,7 @@ impl SessionOptions {
         }
     }
 
-    /// Returns the same options for another emulated architecture, which has what its own cards have unless an option says
-    /// otherwise.
+    /// Returns the same options for another emulated architecture and its properties.
     pub fn on(&self, arch: Arch) -> SessionOptions {
         SessionOptions {
             device: DeviceChoice::Emulated(arch),
@@ -127,7 +124,7 @@ impl SessionOptions {
         }
     }
 
-    /// Returns the emulated device under the sanitizer; none of the other options change.
+    /// Returns the configuration of the emulated device under the sanitizer.
     pub fn sanitized(&self, sanitize: Sanitize) -> Config {
         self.usual(self.emulation.arch, sanitize)
     }
@@ -140,7 +137,7 @@ impl SessionOptions {
         config
     }
 
-    /// The stack, fetched where it is not there yet.
+    /// Returns the stack, which is fetched if it is missing.
     pub fn stack(&self) -> Result<Stack, Stop> {
         let gfx = self.device.gfx().map(str::to_owned).into_iter().collect();
         stack_source::get(
@@ -153,8 +150,7 @@ impl SessionOptions {
         )
     }
 
-    /// The time limits of a trial: less patience with what hangs on purpose, more with what the sanitizer looks at. A GPU keeps its
-    /// time.
+    /// Returns the time limits, adapted to hangs and to the sanitizer.
     pub(crate) fn effective_limits(&self) -> Limits {
         let mut quiet = self.limits.quiet;
         if self.hangs_on_purpose && self.device != DeviceChoice::Gpu {
@@ -166,22 +162,13 @@ impl SessionOptions {
         Limits { quiet, stacks: !self.hangs_on_purpose, ..self.limits }
     }
 
-    /// The GPUs that trials run on; none on the emulated device.
     pub(crate) fn slots(&self) -> Result<Vec<Slot>, Stop> {
         if self.device != DeviceChoice::Gpu {
             let given =
                 [("--cards", !self.cards.is_empty()), ("--recover", !self.recovery.is_empty())];
             let given = given.into_iter().filter(|(_, given)| *given);
-            let problems: Vec<_> = given
-                .map(|(option, _)| {
-                    format!("error: `{option}` is about GPUs of this machine, and the trials run on the emulated device; say `--device gpu`")
-                })
-                .collect();
-            return if problems.is_empty() {
-                Ok(Vec::new())
-            } else {
-                Err(Stop::usage(problems.join("\n")))
-            };
+            let problems = given.map(|(option, _)| SessionError::GpuOption(option));
+            return Stop::unless_empty(problems).map(|()| Vec::new());
         }
         let cards = card::cards(Path::new("/"));
         let by_variable = CARDS.iter().find_map(|name| {
@@ -194,6 +181,5 @@ impl SessionOptions {
             None => slots::without_choice(&cards, hidden),
             Some((said, words)) => slots::chosen(&words, said, &cards, hidden),
         }
-        .map_err(|problems| Stop::usage(problems.join("\n")))
     }
 }

@@ -1,4 +1,4 @@
-//! The execution of trials, which tests replace.
+//! The interface for running trials, which tests replace.
 
 use std::fmt::Debug;
 
@@ -8,9 +8,9 @@ use supervise::{Cancel, Limits};
 use super::Session;
 use crate::{Job, slots::Slot};
 
-/// Executes the plan of a trial once. Without one a session starts a worker process for each trial.
+/// A runner of trials. A session without one starts a worker process for each trial.
 pub trait TrialRunner: Debug + Send + Sync {
-    /// Executes the trial, on a GPU in its slot, and judges it. Returns none where the run was cancelled before the trial was over.
+    /// Executes and judges the trial. Returns none if the run was cancelled.
     fn run(
         &self,
         session: &Session,

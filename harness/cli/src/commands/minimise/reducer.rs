@@ -44,8 +44,8 @@ impl Reducer {
             |name: &'static str| which::file(Path::new(name)).map(|file| Found { name, file });
         match self {
             Reducer::None => Ok(None),
-            Reducer::Cvise => found("cvise").map(Some),
-            Reducer::Shrinkray => found("shrinkray").map(Some),
+            Reducer::Cvise => Ok(Some(found("cvise")?)),
+            Reducer::Shrinkray => Ok(Some(found("shrinkray")?)),
             Reducer::Auto => {
                 let [first, second] =
                     if is_cpp { ["cvise", "shrinkray"] } else { ["shrinkray", "cvise"] };

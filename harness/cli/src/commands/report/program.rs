@@ -150,7 +150,8 @@ impl Wanted<'_> {
         let (form, session) = (Form::Hiprtc, self.session);
         let tools = tools(session)?;
         let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-        let verified = Toolchain::find(&session.stack, form, tools.path()).and_then(|toolchain| {
+        let toolchain = Toolchain::find(&session.stack, form, tools.path()).map_err(Stop::from);
+        let verified = toolchain.and_then(|toolchain| {
             exported(session, &toolchain, &job, form, RUNS, Some(goal), &cancel)
         });
         // Without headers or compiler the program is shown all the same, as one that nobody has tried.

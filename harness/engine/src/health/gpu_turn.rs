@@ -1,4 +1,4 @@
-//! A trial's turn on the GPU, and who looks at the GPU after it.
+//! Access of a trial to a GPU, and the health check after it.
 
 use std::{
     io,
@@ -15,63 +15,54 @@ use crate::{
     Job, Session, card,
     events::EngineEvent,
     execute::run_here,
-    machine::{self, A_MOMENT, Locks},
+    machine::{self, LOCK_POLL_INTERVAL, Locks},
     slots::{self, Slot},
 };
 
-/// Longest time and silence of a health check: it needs a second.
+/// Limits of a health check, which takes about 1 s.
 const TOTAL: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(20);
 
-/// Health checks of one GPU, as long as they say nothing while they pass on another.
+/// Largest number of inconclusive health checks of one GPU.
 const TIMES: u32 = 3;
 
-/// Longest time of a command that is to mend the GPU.
 const RECOVERY: Duration = Duration::from_secs(300);
 
 static CHECK: LazyLock<Option<Check>> = LazyLock::new(Check::new);
 
-/// A trial's turn on a GPU, which ends when this is dropped.
 pub(crate) struct Turn<'s> {
     pub(crate) slot: &'s Slot,
     locks: Locks,
 }
 
-/// Whether a trial has its turn.
+/// The result of waiting for a turn.
 pub(crate) enum Gated<'s> {
-    /// It may run.
     Open(Turn<'s>),
-    /// The GPU is broken, or all are, and why that is thought.
+    /// Every GPU is broken, for these reasons.
     Closed(String),
 }
 
-/// What is to blame where the health check does not pass.
-enum Blamed {
-    /// The GPU, and why.
+enum Blame {
     Gpu(String),
-    /// Another GPU is to be asked first.
+    /// Another GPU must be checked first.
     NotYet,
     Nobody,
 }
 
 impl Session {
-    /// The locks of a slot. Cases from elsewhere may write to their own cache of kernels, and not here.
+    /// Returns the lock files of a slot, to which untrusted cases cannot write.
     fn locks(&self, slot: &Slot) -> Vec<PathBuf> {
         slot.locks.iter().map(|name| self.folders.cache.join(name)).collect()
     }
 
-    /// What is known of the GPU that trials take there.
     fn health(&self, slot: &Slot) -> Health {
         let stack = self.stack.root.display().to_string();
         let file = self.folders.cache.join(format!("{}.json", slot.first_lock()));
         Health::new(file, machine::boot(), stack)
     }
 
-    /// The turn of a trial on a GPU that is free and works, by itself where trials run one at a time or this one needs that. None
-    /// where the run was cancelled; nobody waits for an emulated device, of which each trial has its own.
-    ///
-    /// # Errors
-    /// A cache that cannot be written.
+    /// Waits for a turn on a working GPU, exclusive if trials run one at a time or `alone` is set. Returns none if the
+    /// run was cancelled.
     pub(crate) fn turn(&self, alone: bool, cancel: &Cancel) -> io::Result<Option<Gated<'_>>> {
         if let [slot] = &self.gpus.slots[..] {
             return self.gate(slot, alone, Some(cancel), cancel);
@@ -91,12 +82,11 @@ impl Session {
             if closed.len() == self.gpus.slots.len() {
                 return Ok(Some(Gated::Closed(closed.join("; "))));
             }
-            std::thread::sleep(A_MOMENT);
+            std::thread::sleep(LOCK_POLL_INTERVAL);
         }
         Ok(None)
     }
 
-    /// Says once that trials go on without a GPU.
     fn leave_out(&self, slot: &Slot, why: &str) {
         let name = slot.card.as_ref().map_or("it", |card| &card.name).to_owned();
         let mut left_out = self.gpus.left_out.lock();
@@ -106,7 +96,7 @@ impl Session {
         }
     }
 
-    /// The turn on one GPU. None where somebody has it and nobody is to `wait`, or where the run was cancelled.
+    /// Takes a turn on one GPU. Returns none if it is in use and `wait` is none, or if the run was cancelled.
     fn gate<'s>(
         &'s self,
         slot: &'s Slot,
@@ -116,23 +106,23 @@ impl Session {
     ) -> io::Result<Option<Gated<'s>>> {
         let health = self.health(slot);
         loop {
-            let alone = alone || self.takes_turns() || health.is_due(SystemTime::now());
+            let alone = alone || self.has_exclusive_gpu() || health.is_due(SystemTime::now());
             let Some(locks) = machine::lock(&self.locks(slot), alone, wait)? else {
                 return Ok(None);
             };
             let turn = Turn { slot, locks };
-            // Another trial failed meanwhile.
+            // Another trial failed while this one waited.
             if !alone && health.is_due(SystemTime::now()) {
                 continue;
             }
             let mut check = || self.check_up(slot, cancel);
-            // Once: what it did not mend then, it does not mend before each trial.
-            let mut recover = || self.is_mended_first(slot).then(|| self.recover(slot, cancel))?;
+            // The recovery command runs once per GPU and run.
+            let mut recover = || self.claim_recovery(slot).then(|| self.recover(slot, cancel))?;
             let gate = health.before(SystemTime::now(), &mut check, &mut recover)?;
-            match self.blamed(slot, &health, &gate)? {
-                Blamed::Gpu(why) => return Ok(Some(Gated::Closed(why))),
-                Blamed::NotYet => return Ok(None),
-                Blamed::Nobody => {}
+            match self.blame(slot, &health, &gate)? {
+                Blame::Gpu(why) => return Ok(Some(Gated::Closed(why))),
+                Blame::NotYet => return Ok(None),
+                Blame::Nobody => {}
             }
             return Ok(Some(match gate {
                 Gate::Open => Gated::Open(turn),
@@ -145,35 +135,35 @@ impl Session {
         }
     }
 
-    /// Whose doing it is that the health check does not pass on a GPU: the stack's, or its own. The others of the run tell; on a machine
-    /// that is not known to run ROCm, a check that fails says nothing until another has passed.
-    fn blamed(&self, slot: &Slot, health: &Health, gate: &Gate) -> io::Result<Blamed> {
+    /// Decides whether the stack or the GPU is to blame for a failed health check, by comparing with other GPUs.
+    /// Without a check that passed, the result is inconclusive.
+    fn blame(&self, slot: &Slot, health: &Health, gate: &Gate) -> io::Result<Blame> {
         let mut checked = self.gpus.checked.lock();
         let times = checked.entry(slot.first_lock().to_owned()).or_default();
         *times += 1;
         let times = *times;
         let passes = health.passes();
         if passes == Some(true) || matches!(gate, Gate::Closed(_)) {
-            return Ok(Blamed::Nobody);
+            return Ok(Blame::Nobody);
         }
         let others = self.gpus.slots.iter().filter(|other| *other != slot);
         let others: Vec<_> = others.map(|other| (other, self.health(other).passes())).collect();
         let works = others.iter().find(|(_, passes)| *passes == Some(true));
         if let (Some(false), Some((other, _))) = (passes, works) {
             let other = other.card.as_ref().map_or("another", |card| &card.name);
-            return health.is_the_gpu(SystemTime::now(), other).map(Blamed::Gpu);
+            return health.is_the_gpu(SystemTime::now(), other).map(Blame::Gpu);
         }
         let open = |(other, passes): &(&Slot, Option<bool>)| {
             passes.is_none() && !checked.contains_key(other.first_lock())
         };
-        // Since another has passed, a check here may say more than it did.
+        // Another GPU has passed since, so that a check may be conclusive now.
         let again = passes.is_none() && works.is_some() && times < TIMES;
-        Ok(if again || others.iter().any(open) { Blamed::NotYet } else { Blamed::Nobody })
+        Ok(if again || others.iter().any(open) { Blame::NotYet } else { Blame::Nobody })
     }
 
-    /// Looks whether the GPU works after a trial that failed, and says so; nothing where that cannot be told. `tell` is called first.
-    /// By then others know of the suspect: whoever is ended in between has this trial run again, and no other one on a GPU that it broke.
-    pub(crate) fn look_at_the_gpu(
+    /// Makes the health check after a failed trial and returns its result. `tell` is called after the suspect is
+    /// stored: if this program is killed later, the next run makes the check.
+    pub(crate) fn check_gpu_after_failure(
         &self,
         record: &Record,
         ended: String,
@@ -182,7 +172,7 @@ impl Session {
         cancel: &Cancel,
     ) -> String {
         let stuck = self.processes.take_stuck(slot.first_lock());
-        // Its environment may have hidden others.
+        // The trial's environment may have hidden other GPUs.
         let own = slots::of_card(slot, &card::cards(Path::new("/")), &record.device.bdf);
         let health = self.health(&own);
         let suspect = Suspect::new(record.trial.clone(), self.run.clone(), ended);
@@ -191,7 +181,7 @@ impl Session {
                 return Ok(None);
             }
             tell();
-            let _alone = match self.takes_turns() {
+            let _alone = match self.has_exclusive_gpu() {
                 true => locks,
                 false => {
                     drop(locks);
@@ -202,7 +192,7 @@ impl Session {
             };
             let mut check = || self.check_up(&own, cancel);
             let mut recover = || {
-                self.is_mended_first(&own);
+                self.claim_recovery(&own);
                 self.recover(&own, cancel)
             };
             health.after(SystemTime::now(), &mut check, &mut recover).map(Some)
@@ -214,33 +204,31 @@ impl Session {
                 format!("it did not work: the health check passed only after {said}")
             }
             Ok(Some(After::Broken(why))) => why,
-            Err(error) => format!("not known: {error}"),
+            Err(error) => format!("unknown: {error}"),
         }
     }
 
-    /// Leaves to the next command that an interrupted trial has a process which could not be killed.
     pub(crate) fn remember_stuck(&self, trial: &str, slot: &Slot) {
         let stuck = self.processes.take_stuck(slot.first_lock());
         if !stuck.is_empty() {
             let ended = "it was interrupted, and could not be killed".to_owned();
             let suspect = Suspect::new(trial.to_owned(), self.run.clone(), ended);
-            // Where it cannot be written, nothing could be done about it either.
+            // Nothing could be done about a failure to write.
             let _ = self.health(slot).suspect(&suspect, stuck);
         }
     }
 
-    /// Whether nobody has tried to mend this GPU in this run.
-    fn is_mended_first(&self, slot: &Slot) -> bool {
+    /// Returns true at the first call for this GPU.
+    fn claim_recovery(&self, slot: &Slot) -> bool {
         let mut mended = self.gpus.mended.lock();
         mended.insert(slot.first_lock().to_owned())
     }
 
-    /// Runs the health check in a process of its own.
     fn check_up(&self, slot: &Slot, cancel: &Cancel) -> Checked {
         let Some(Check { case, trial, lowered }) = &*CHECK else { return Checked::NotRun };
         let job = Job { case, trial, lowered: lowered.clone(), run: 0, faults: Vec::new() };
         let Limits { total, quiet, .. } = self.limits;
-        // Nobody is told where it stood, and to ask takes longer than the check itself.
+        // Reading stacks takes longer than the check, and nothing uses them.
         let limits = Limits {
             total: total.min(TOTAL),
             quiet: quiet.min(QUIET),
@@ -257,7 +245,7 @@ impl Session {
         }
     }
 
-    /// Runs the command that somebody named for a GPU that no longer works, and says what came of it.
+    /// Runs the recovery command, and describes its end.
     fn recover(&self, slot: &Slot, cancel: &Cancel) -> Option<String> {
         let (program, arguments) = self.gpus.recovery.split_first()?;
         let mut command = std::process::Command::new(program);

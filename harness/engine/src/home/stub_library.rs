@@ -1,5 +1,4 @@
-//! A shared library of ours in the place of one that a release lacks: programs load, and are told once when they call it. It is
-//! written here, so that it needs no compiler.
+//! Stub libraries, with which programs load that need a library that a release lacks. The first call prints a message.
 //!
 //! Formats: the System V ABI, "Dynamic Linking", and the Linux Standard Base, "Symbol Versioning".
 
@@ -12,44 +11,37 @@ use object::{
     },
 };
 
-/// A library that programs load and a release does not have.
 #[derive(Debug)]
-pub(crate) struct StandIn {
-    /// The name that programs load.
+pub(crate) struct StubLibrary {
     pub(crate) soname: &'static str,
-    /// The version that they want its functions in, if in one.
+    /// Symbol version of the functions.
     pub(crate) version: Option<&'static str>,
-    /// The library that it needs itself, and whose functions are found by its name, if any.
+    /// Library that the stub depends on.
     pub(crate) needs: Option<&'static str>,
-    /// The functions that they want. Each returns 1, which is an error to all of them.
+    /// Functions that return 1, which is an error for all of them.
     pub(crate) functions: &'static [&'static str],
-    /// Those that return a text, which is what is told.
+    /// Functions that return the message.
     pub(crate) texts: &'static [&'static str],
 }
 
 const PAGE: u64 = 0x1000;
 
-/// Entries of the dynamic table: the end, six for names and symbols, three for a version, one for what it needs.
+/// Entries of the dynamic table: six for names and symbols, three for a version, a dependency, the end.
 const DYNAMIC: usize = 11;
 
-/// Bytes of [`call`] and [`text`].
+/// Sizes of the code of [`call`] and [`returns`], in bytes.
 const CALL: u64 = 45;
 const TEXT: u64 = 8;
 
-impl StandIn {
-    /// What is told.
+impl StubLibrary {
     fn message(&self) -> String {
         format!(
-            "rocrepro: {} is a stand-in of rocrepro, as this release has no such library: its functions do nothing and \
+            "rocrepro: {} is a stub of rocrepro, because this release lacks the library: its functions do nothing and \
              return an error",
             self.soname
         )
     }
 
-    /// The file.
-    ///
-    /// # Errors
-    /// Those of writing a text too long for the format.
     pub(crate) fn library(&self) -> Result<Vec<u8>, Error> {
         let message = self.message() + "\n\0";
         let mut bytes = Vec::new();
@@ -100,7 +92,7 @@ impl StandIn {
             e_flags: elf::FileFlags(0),
         })?;
         file.write_align_program_headers();
-        // What is written to while the program runs lies on a page of its own.
+        // Writable data has a page of its own.
         let mut segment = |p_type, p_flags, p_offset: u64, size, p_align| {
             let address = if p_offset < dynamic { p_offset } else { p_offset + PAGE };
             file.write_program_header(&ProgramHeader {
@@ -133,7 +125,7 @@ impl StandIn {
                 st_name,
                 st_info: SymbolInfo::new(elf::STB_GLOBAL, elf::STT_FUNC),
                 st_other: elf::SymbolOther(0),
-                // There are no sections; any number but that of symbols from elsewhere.
+                // The library has no sections, so any number but that of undefined symbols works.
                 st_shndx: elf::SymbolSection(1),
                 st_value,
                 st_size,
@@ -201,8 +193,7 @@ impl StandIn {
     }
 }
 
-/// The code of functions that are called, by the addresses of itself, of a zero byte that it sets, and of what it tells when that was
-/// zero.
+/// Returns the code of a function that prints the text if the byte at `flag` is zero, sets it, and returns 1.
 fn call(at: u64, flag: u64, text: u64, length: usize) -> Vec<u8> {
     let mut code = Vec::new();
     code.extend([0xb8, 1, 0, 0, 0, 0x86, 0x05]); // mov eax, 1; xchg [flag], al
@@ -217,7 +208,6 @@ fn call(at: u64, flag: u64, text: u64, length: usize) -> Vec<u8> {
     code
 }
 
-/// The code of functions that return a text.
 fn returns(at: u64, text: u64) -> Vec<u8> {
     let mut code = vec![0x48, 0x8d, 0x05]; // lea rax, [text]
     code.extend(relative(at, &code, text));
@@ -225,7 +215,7 @@ fn returns(at: u64, text: u64) -> Vec<u8> {
     code
 }
 
-/// An address as code at another has it: counted from the end of the four bytes that hold it.
+/// Returns an address relative to the end of its own four bytes.
 fn relative(at: u64, code: &[u8], to: u64) -> [u8; 4] {
     let next = at + code.len() as u64 + 4;
     (to.wrapping_sub(next) as u32).to_le_bytes()
@@ -236,10 +226,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stand_in_is_loaded_called_and_found_by_version() {
+    fn stub_library_loads_and_has_versioned_symbols() {
         let folder = tempfile::tempdir().unwrap();
         for version in [Some("V_4.0"), None] {
-            let stand_in = StandIn {
+            let stub = StubLibrary {
                 soname: "libnot.so.4",
                 version,
                 needs: None,
@@ -247,29 +237,29 @@ mod tests {
                 texts: &["why"],
             };
             let path = folder.path().join(version.unwrap_or("plain"));
-            std::fs::write(&path, stand_in.library().unwrap()).unwrap();
-            // SAFETY: it has no initialisers.
+            std::fs::write(&path, stub.library().unwrap()).unwrap();
+            // SAFETY: the library has no initialisers.
             let library = unsafe { libloading::os::unix::Library::new(&path) }.unwrap();
             for name in ["start", "stop"] {
-                // SAFETY: the code above takes nothing and returns an int.
+                // SAFETY: the code takes no argument and returns an int.
                 let function =
                     unsafe { library.get::<unsafe extern "C" fn() -> i32>(name.as_bytes()) };
                 // SAFETY: as above.
                 assert_eq!(unsafe { function.unwrap()() }, 1);
             }
-            // SAFETY: the code returns the address of a text that ends with a zero byte and stays as long as the library.
+            // SAFETY: the code returns the address of a zero-terminated text in the library, which stays loaded.
             let text = unsafe {
                 let why = library.get::<unsafe extern "C" fn() -> *const std::ffi::c_char>(b"why");
                 std::ffi::CStr::from_ptr(why.unwrap()())
             };
-            assert_eq!(text.to_str().unwrap().trim_end(), stand_in.message());
+            assert_eq!(text.to_str().unwrap().trim_end(), stub.message());
             let (name, handle) = (std::ffi::CString::new("stop").unwrap(), library.into_raw());
             let versioned = |version: &str| {
                 let version = std::ffi::CString::new(version).unwrap();
-                // SAFETY: both are texts with an end; nothing is called.
+                // SAFETY: both texts are zero-terminated, and the result is not called.
                 unsafe { libc::dlvsym(handle, name.as_ptr(), version.as_ptr()) }
             };
-            // Of a library without versions a loader takes what has the name.
+            // In a library without versions every version matches.
             assert!(!versioned("V_4.0").is_null());
             assert_eq!(versioned("V_5.0").is_null(), version.is_some());
         }

@@ -1,9 +1,9 @@
-//! What gives a stack a library that it lacks.
+//! Libraries and kernels that a stack lacks, with advice how to add them.
 
 use case::Case;
 use stacks::{Extra, Manifest, Spec};
 
-/// In words that end a message: a command with what it downloads, where there is one.
+/// Returns advice how to add a library to a stack.
 pub(crate) fn adding(spec: &str, library: &str) -> String {
     let Ok(Spec::Debian(release)) = spec.parse() else {
         return format!("install {library} in `{spec}`");
@@ -17,8 +17,8 @@ pub(crate) fn adding(spec: &str, library: &str) -> String {
     }
 }
 
-/// Why the libraries of a fetched stack have no kernels for the architecture: those of hipBLASLt and rocBLAS are files, of
-/// which only the wanted ones are unpacked; those of hipRAND are inside rocRAND.
+/// Returns the skip reason if a fetched library has no kernels for the architecture. Kernels of hipBLASLt and rocBLAS
+/// are files, those of hipRAND are inside rocRAND.
 pub(crate) fn kernels(case: &Case, manifest: &Manifest, gfx: &str) -> Option<String> {
     let names = case.needs.libraries.iter().map(|library| library.name());
     names.into_iter().find_map(|name| kernels_of(name, manifest, gfx))
@@ -47,13 +47,13 @@ fn kernels_of(name: &str, manifest: &Manifest, gfx: &str) -> Option<String> {
     })
 }
 
-/// Whether `librocrand1` is a package of rocrand, and not `librocrand1-tests` or `librocrand-dev`.
+/// Returns true for `librocrand1`, and false for `librocrand1-tests` or `librocrand-dev`.
 fn is_library(package: &str, name: &str) -> bool {
     let number = package.strip_prefix("lib").and_then(|rest| rest.strip_prefix(name));
     number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// `257 MB`.
+/// Returns a size, for example `257 MB`.
 pub fn mb(bytes: u64) -> String {
     format!("{} MB", (bytes + 500_000) / 1_000_000)
 }
@@ -64,7 +64,6 @@ mod tests {
 
     use super::*;
 
-    /// A library of a stack that was fetched for gfx90a.
     fn manifest(package: &str, files: &[&str], inside: &[&str]) -> Manifest {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let of = |name: &str, files: &[&str], inside: &[&str]| Package {
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_a_library_does_not_have_are_told() {
+    fn reports_missing_kernels() {
         let check = |name: &str, manifest: &Manifest, gfx: &str, expected: &str| {
             let said = kernels_of(name, manifest, gfx).unwrap_or_default();
             assert!(said.starts_with(expected) && said.is_empty() == expected.is_empty(), "{said}");
@@ -98,7 +97,7 @@ mod tests {
         check("hiprand", &rand, "gfx1151", "hiprand 1-2 has no kernels for gfx1151");
         check("hiprand", &manifest("librocrand1", &[], &["gfx11-generic"]), "gfx1151", "");
         check("hiprand", &manifest("librocrand1", &[], &[]), "gfx1151", "");
-        // A few are inside as well.
+        // Some kernels are inside the library too.
         let blas = manifest("librocblas4", &["gfx1030", "gfx90a"], &["gfx1030", "gfx1151"]);
         check("rocblas", &blas, "gfx90a", "");
         check("rocblas", &blas, "gfx1030", "rocblas was fetched without kernels for gfx1030");
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_is_a_command_away_where_there_is_one() {
+    fn missing_libraries_come_with_advice() {
         let check = |spec, library, expected: &str| {
             let said = adding(spec, library);
             assert!(said.contains(expected), "{spec} {library}: {said}");

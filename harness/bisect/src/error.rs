@@ -1,0 +1,162 @@
+//! Errors of a search.
+
+use std::{io, path::PathBuf};
+
+use engine::{FailedOperation, FailureClass, stop::chain};
+use supervise::JournalError;
+use thiserror::Error;
+
+/// An axis without the points that the user names.
+#[derive(Debug, Error)]
+pub(crate) enum AxisError {
+    /// The last text is the reason.
+    #[error("`{0} {1}`: {2}")]
+    Option(&'static str, String, String),
+    #[error("`{0} {1}` is not one of {2}")]
+    NotListed(&'static str, String, String),
+    /// No push corresponds to a nightly build.
+    #[error("{0}")]
+    NoPush(String),
+    #[error("{0} and {1} both hold {2} as their last build of {3}")]
+    SamePush(String, String, String, String),
+    #[error("the good and the bad end are both {0}; a search needs two points")]
+    OnePoint(String),
+    #[error("cannot start `{0}`, which lists versions: {1}")]
+    PythonNotStarted(&'static str, io::Error),
+    #[error("pip finds no versions of `{0}` for {1}: {2}")]
+    NoVersions(String, &'static str, String),
+}
+
+impl FailedOperation for AxisError {
+    fn class(&self) -> FailureClass {
+        match self {
+            Self::PythonNotStarted(..) | Self::NoVersions(..) => FailureClass::NoVerdict,
+            _ => FailureClass::Usage,
+        }
+    }
+}
+
+/// Options that contradict each other or the subject.
+#[derive(Debug, Error)]
+pub(crate) enum OptionError {
+    #[error("`--match`: {0}")]
+    Match(regex::Error),
+    #[error("`{0}` names {1} trials; bisect takes one, such as {2}")]
+    SeveralTrials(String, usize, String),
+    #[error("`--program` cannot be used with versions of a package")]
+    ProgramAndPackage,
+    #[error("a command runs without the emulated device, so no fault can be injected")]
+    FaultsOfCommand,
+    #[error("versions of a package cannot be searched together with another source")]
+    SourceAndPackage,
+    #[error("a bisect between builds needs both --good and --bad")]
+    NoEnds,
+    #[error("`--packages` needs versions of a package (`pypi:NAME`)")]
+    PackagesOfNothing,
+    /// The bad end is newer than the good one.
+    #[error("with --fixed the bad end comes first, but {0} is after {1}")]
+    NotFixed(String, String),
+    #[error("`{0}` has no program whose `packages` name {1}, so its version changes nothing there")]
+    UnrelatedPackage(String, String),
+    /// The last text suggests an axis.
+    #[error("{0} has no axis `{1}`; {2}")]
+    UnknownAxis(String, String, String),
+    #[error("--cross exchanges components of builds, and this axis is not one of builds")]
+    CrossWithoutBuilds,
+    #[error("`{0}` is not a folder: {1}")]
+    NotFolder(String, io::Error),
+}
+
+impl FailedOperation for OptionError {
+    fn class(&self) -> FailureClass {
+        FailureClass::Usage
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::ProgramAndPackage => "put the program and its arguments behind `--`",
+            Self::FaultsOfCommand => "use --program",
+            Self::SourceAndPackage => "name one `--source`",
+            Self::NoEnds => "for example `--good debian:6.4.3 --bad debian:7.2.4`",
+            Self::PackagesOfNothing => "it adds other packages to each environment",
+            Self::NotFixed(..) => "leave --fixed out, or exchange --good and --bad",
+            Self::CrossWithoutBuilds => "leave --cross out",
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+/// The failure of a search.
+#[derive(Debug, Error)]
+pub(crate) enum SearchError {
+    /// The search stopped for this reason and can be resumed.
+    #[error("{0}")]
+    Interrupted(String),
+    #[error("{}", chain(.0))]
+    JournalNotOpened(JournalError),
+    #[error("{}", chain(.0))]
+    NotWritten(JournalError),
+    #[error("`{}`: {}", .0.display(), .1)]
+    UnreadableLine(PathBuf, String),
+    #[error("`{}` is not the journal of a bisect", .0.display())]
+    NotJournal(PathBuf),
+    #[error("observation {0} of the journal is of {1}, but the search asks for {2}")]
+    OtherDecision(usize, String, String),
+    #[error("there is a bisect in `{}` already", .0.display())]
+    Exists(PathBuf),
+    /// The texts describe the bisect of the folder.
+    #[error("the bisect in `{}` is another one: {} on {} from {} to {}", .folder.display(), .texts[0], .texts[1], .texts[2], .texts[3])]
+    Other { folder: PathBuf, texts: [String; 4] },
+    #[error("cannot read `{}`: {}", .0.display(), .1)]
+    Unreadable(PathBuf, io::Error),
+    #[error("`{path}` was changed since this bisect began: its sha256 is {now}, and was {before}")]
+    FileChanged { path: String, now: String, before: String },
+    #[error(
+        "{build} was republished: its sha256 is {now}, and was {before} when this bisect ran it"
+    )]
+    Republished { build: String, now: String, before: String },
+    #[error("cannot open `{}`: {}", .0.display(), .1)]
+    LockFile(PathBuf, io::Error),
+    /// Another search has the lock.
+    #[error("{} (`{}`)", .0, .1.display())]
+    Locked(&'static str, PathBuf),
+    #[error("cannot find this program: {0}")]
+    OwnProgram(io::Error),
+    #[error("no temporary file: {0}")]
+    NoTemporaryFile(io::Error),
+    /// An end cannot be measured.
+    #[error("{0}: {1}")]
+    Untestable(String, String),
+    #[error("{0} does not pass, so its time says nothing: {1}")]
+    NotPassing(String, String),
+}
+
+impl FailedOperation for SearchError {
+    fn class(&self) -> FailureClass {
+        match self {
+            Self::JournalNotOpened(_)
+            | Self::UnreadableLine(..)
+            | Self::NotJournal(_)
+            | Self::Exists(_)
+            | Self::Other { .. }
+            | Self::Unreadable(..)
+            | Self::FileChanged { .. } => FailureClass::Usage,
+            _ => FailureClass::NoVerdict,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Interrupted(_) => {
+                "the observations are kept; the same command with --resume goes on"
+            }
+            Self::Exists(_) => "--resume continues it, --out names another folder",
+            Self::FileChanged { .. } | Self::Republished { .. } => {
+                "results of the two must not be mixed; start a new bisect with --out"
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
