@@ -60,7 +60,7 @@ fn unmet(case: &Case, rocm: Option<&plan::Version>, gfx: Option<&str>) -> Option
         return Some(format!("needs ROCm {range}, and this is {version}"));
     }
     match gfx {
-        Some(gfx) if needs.images && !Arch::has_images(gfx) => {
+        Some(gfx) if needs.images && Arch::has_images(gfx) == Some(false) => {
             Some(format!("needs images, and {gfx} has none"))
         }
         Some(gfx) if !needs.gfx.is_empty() && !needs.gfx.iter().any(|g| g == gfx) => {

@@ -1,6 +1,6 @@
 //! Parser for the disassembler's text of an instruction.
 
-use device::{Arch, Generation};
+use device::{Arch, MatrixUnit};
 
 /// Numbers of scalar registers with names. Up to `M0` they follow the operand encoding of GFX9; the others are internal
 /// to the interpreter.
@@ -166,7 +166,11 @@ impl Text {
         let halved: &[usize] = if name.starts_with("global_load_tr_") {
             &[0]
         } else if name.starts_with("v_wmma_") || name.starts_with("v_swmmac_") {
-            if self.site.arch.generation() == Generation::Rdna4 { &[0, 1, 2, 3] } else { &[0, 3] }
+            match self.site.arch.facts().matrix {
+                MatrixUnit::WmmaSpread => &[0, 1, 2, 3],
+                MatrixUnit::WmmaRepeated => &[0, 3],
+                MatrixUnit::Absent | MatrixUnit::Mfma => return,
+            }
         } else {
             return;
         };
@@ -224,7 +228,7 @@ impl Text {
     }
 
     pub(crate) fn is_gfx9(&self) -> bool {
-        self.site.arch.generation().is_gfx9()
+        self.site.arch.facts().microcode.is_gfx9()
     }
 
     /// Returns the target of a SOPP branch.

@@ -41,7 +41,7 @@ use std::{
 };
 
 use code_object::CodeObject;
-use device::{Arch, Generation};
+use device::Arch;
 use device_memory::Device;
 
 const ROOT: &str = "ROCREPRO_ROCM_ROOT";
@@ -117,7 +117,7 @@ fn inside() -> ExitCode {
             return ExitCode::from(2);
         };
         let (mut source, mut of_cdna4) = (include_str!("kernels.hip").to_owned(), &[][..]);
-        if arch.generation() == Generation::Cdna4 {
+        if arch.facts().has_gfx950_instructions {
             source.push_str(cdna4::SOURCE);
             of_cdna4 = cdna4::CHECKS;
         }

@@ -1,7 +1,5 @@
 //! Vector integer arithmetic, shifts and logic.
 
-use device::Generation;
-
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain, on_wave},
     float16::F16,
@@ -288,9 +286,9 @@ pub(crate) fn register(table: &mut Table) {
         "v_ffbl_b32" | "v_ctz_i32_b32" =>
             unary(|a: u32| if a == 0 { u32::MAX } else { a.trailing_zeros() });
         // From GFX11 on it writes 16 bits, possibly an upper half; before, it writes the whole register.
-        "v_sat_pk_u8_i16" => by_arch(|arch| match arch.generation() {
-            Generation::Rdna3 | Generation::Rdna3_5 | Generation::Rdna4 => unary(saturated_bytes),
-            _ => unary(|a| u32::from(saturated_bytes(a))),
+        "v_sat_pk_u8_i16" => by_arch(|arch| match arch.facts().sat_pk_writes_half {
+            true => unary(saturated_bytes),
+            false => unary(|a| u32::from(saturated_bytes(a))),
         });
 
         "v_add_u32" | "v_add_nc_u32" => binary(|a: u32, b: u32| a.wrapping_add(b));
@@ -362,11 +360,11 @@ pub(crate) fn register(table: &mut Table) {
         "v_max_i32" => binary(|a: i32, b: i32| a.max(b));
         // The sources are halves with `neg` and `abs`, as for an f16 operation. GFX12 makes signalling NaNs quiet: on a
         // Radeon RX 9070 XT, 0x7c09 becomes 0x7e09.
-        "v_pack_b32_f16" => bits(by_arch(|arch| match arch.generation() {
-            Generation::Rdna4 => binary(|a: F16, b: F16| {
+        "v_pack_b32_f16" => bits(by_arch(|arch| match arch.facts().packs_quiet_nans {
+            true => binary(|a: F16, b: F16| {
                 u32::from(a.quiet().0) | u32::from(b.quiet().0) << 16
             }),
-            _ => binary(|a: F16, b: F16| u32::from(a.0) | u32::from(b.0) << 16),
+            false => binary(|a: F16, b: F16| u32::from(a.0) | u32::from(b.0) << 16),
         }));
 
         "v_add_u16" | "v_add_nc_u16" => binary(|a: u16, b: u16| a.wrapping_add(b));
