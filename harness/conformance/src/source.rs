@@ -43,7 +43,9 @@ pub(crate) fn register(group: InstructionGroup, index: usize) -> String {
 /// ISA guides, "Manually inserted wait states"). Matrix instructions need the longest wait.
 fn pause(arch: Arch) -> &'static str {
     match arch.facts().counters {
-        WaitCounters::Gfx12 => "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_wait_alu 0\\n ",
+        WaitCounters::Gfx12 | WaitCounters::Gfx1250 => {
+            "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_wait_alu 0\\n "
+        }
         WaitCounters::Gfx11 => "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_waitcnt_depctr 0\\n ",
         WaitCounters::Gfx9 | WaitCounters::Gfx10 => "s_nop 7\\n s_nop 7\\n s_nop 7\\n ",
     }

@@ -91,6 +91,8 @@ architectures! {
     Gfx1200 "gfx1200" Rdna4, 0x048 or 0x059;
     /// RDNA 4 (RX 9070).
     Gfx1201 "gfx1201" Rdna4, 0x04e or 0x059;
+    /// GFX12.5, as far as LLVM 22 describes it.
+    Gfx1250 "gfx1250" Gfx12_5, 0x049, Ecc, LargeBar;
 }
 
 /// Names of [`Arch::PROCESSORS`], and whether each supports images.

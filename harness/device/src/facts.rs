@@ -44,6 +44,8 @@ pub enum Microcode {
     Gfx11,
     /// RDNA 4.
     Gfx12,
+    /// GFX12 with new instructions, literals of 64 bits and modifiers (`scale_offset`).
+    Gfx1250,
 }
 
 impl Microcode {
@@ -51,14 +53,14 @@ impl Microcode {
     pub const fn is_gfx9(self) -> bool {
         match self {
             Microcode::Gfx9 => true,
-            Microcode::Gfx10 | Microcode::Gfx11 | Microcode::Gfx12 => false,
+            Microcode::Gfx10 | Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => false,
         }
     }
 
     /// Returns true for the encodings that RDNA 4 introduced.
     pub const fn is_gfx12(self) -> bool {
         match self {
-            Microcode::Gfx12 => true,
+            Microcode::Gfx12 | Microcode::Gfx1250 => true,
             Microcode::Gfx9 | Microcode::Gfx10 | Microcode::Gfx11 => false,
         }
     }
@@ -75,6 +77,9 @@ pub enum WaitCounters {
     Gfx11,
     /// One instruction per counter, and KM_CNT for scalar results.
     Gfx12,
+    /// GFX12 with X_CNT for translated addresses, ASYNC_CNT and TENSOR_CNT. The interpreter executes none of the
+    /// instructions that raise the last two.
+    Gfx1250,
 }
 
 /// Layout of buffer, image and sampler descriptors ("Buffer resource descriptor", "Image resource descriptor").
@@ -88,6 +93,9 @@ pub enum Descriptors {
     Gfx11,
     /// RDNA 4.
     Gfx12,
+    /// Addresses of 57 bits and sizes of 45 bits (LLVM, `has45BitNumRecordsBufferResource`). The interpreter does not know
+    /// the layout.
+    Gfx1250,
 }
 
 /// Family of matrix instructions.
@@ -101,6 +109,8 @@ pub enum MatrixUnit {
     WmmaRepeated,
     /// `v_wmma_*` of RDNA 4: the values of k are distributed over the groups of 16 lanes.
     WmmaSpread,
+    /// `v_wmma_*` with other sizes and layouts, which the interpreter does not know.
+    Wmma1250,
 }
 
 /// Order in which a dense matrix instruction adds products, as others measured it
@@ -181,6 +191,10 @@ pub struct Facts {
     /// True if MODE and COMPUTE_PGM_RSRC1 have the bits DX10_CLAMP and IEEE.
     pub has_ieee_mode: bool,
 
+    /// True if MODE contains the upper bits of the numbers of vector registers (`s_set_vgpr_msb`; LLVM,
+    /// Feature1024AddressableVGPRs).
+    pub has_register_banks: bool,
+
     /// Encodings.
     pub microcode: Microcode,
     /// True if the instructions of GFX90A exist, for example loads to accumulation registers (LLVM,
@@ -217,6 +231,8 @@ pub struct Facts {
     /// True if a store to a typed buffer or image repeats its first component in place of missing ones; otherwise they are
     /// zero.
     pub repeats_missing_components: bool,
+    /// True if the 32-bit vector offset from a scalar base is signed (LLVM, `hasSignedGVSOffset`).
+    pub signed_vector_offsets: bool,
     /// True if the two parts of a scalar load's offset are aligned separately to 4 bytes.
     pub aligns_offset_parts: bool,
     /// True if `ds_append` and `ds_consume` add the upper half of M0 to the offset ("DS_APPEND").
@@ -232,6 +248,9 @@ pub struct Facts {
     pub overflow_spares_divisions: bool,
     /// True if a conversion that rounds down turns a NaN into the largest or smallest integer, not into 0.
     pub floors_nan_to_extremes: bool,
+    /// True if `v_pk_add_f32` and similar instructions read 32 bits of a scalar source for both results (LLVM,
+    /// `hasPKF32InstsReplicatingLower32BitsOfScalarInput`).
+    pub packed_f32_repeats_scalars: bool,
     /// True if `v_pack_b32_f16` makes signalling NaNs quiet.
     pub packs_quiet_nans: bool,
     /// True if `v_sat_pk_u8_i16` writes half of a register.

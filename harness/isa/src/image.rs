@@ -21,6 +21,7 @@ pub(crate) fn buffer_format(word: u32, arch: Arch) -> Option<Format> {
         Descriptors::Gfx9 => (field(word, 15, 4), field(word, 12, 3)),
         Descriptors::Gfx10 => (field(word, 12, 7), 0),
         Descriptors::Gfx11 | Descriptors::Gfx12 => (field(word, 12, 6), 0),
+        Descriptors::Gfx1250 => return None,
     };
     Format::find(family, numbers)
 }
@@ -35,6 +36,7 @@ pub fn buffer_word(format: Format, select: [u8; 4], arch: Arch) -> Option<u32> {
         // Bit 24: RESOURCE_LEVEL.
         Descriptors::Gfx10 => selects | format << 12 | 1 << 24,
         Descriptors::Gfx11 | Descriptors::Gfx12 => selects | format << 12,
+        Descriptors::Gfx1250 => return None,
     })
 }
 

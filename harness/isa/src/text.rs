@@ -169,7 +169,8 @@ impl Text {
             match self.site.arch.facts().matrix {
                 MatrixUnit::WmmaSpread => &[0, 1, 2, 3],
                 MatrixUnit::WmmaRepeated => &[0, 3],
-                MatrixUnit::Absent | MatrixUnit::Mfma => return,
+                // Waves of GFX1250 have 32 lanes.
+                MatrixUnit::Absent | MatrixUnit::Mfma | MatrixUnit::Wmma1250 => return,
             }
         } else {
             return;
@@ -323,7 +324,17 @@ fn parse_operand(text: &str) -> Option<Operand> {
         } else if let Some(inner) = enclosed(rest, "sext(", ")") {
             operand.sign_extend = true;
             rest = inner;
-        } else if let Some(inner) = enclosed(rest, "lit(", ")").or(enclosed(rest, "lit64(", ")")) {
+        } else if let Some(inner) = enclosed(rest, "lit64(", ")") {
+            // A literal of 32 bits is extended according to the operand's type, and one of 64 bits is not.
+            if let Some(bits) =
+                inner.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())
+                && u32::try_from(bits).is_ok()
+            {
+                operand.base = Base::Bits(bits);
+                return Some(operand);
+            }
+            rest = inner;
+        } else if let Some(inner) = enclosed(rest, "lit(", ")") {
             rest = inner;
         } else if let Some(inner) = rest.strip_prefix('-')
             && !inner.starts_with(|c: char| c.is_ascii_digit())

@@ -195,7 +195,7 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
         Microcode::Gfx9 => (true, false, false),
         Microcode::Gfx10 => (false, false, false),
         Microcode::Gfx11 => (false, true, false),
-        Microcode::Gfx12 => (false, false, true),
+        Microcode::Gfx12 | Microcode::Gfx1250 => (false, false, true),
     };
     let op_sel = op.op_sel || halves && !op.short;
     let mut modifiers = vec![Modifiers::default()];

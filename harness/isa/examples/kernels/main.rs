@@ -162,12 +162,8 @@ fn all_forms(names: &[String]) -> ExitCode {
         if !names.is_empty() && !names.iter().any(|name| name == arch.name()) {
             continue;
         }
-        for wave64 in [false, true] {
-            if !wave64 && arch.wave_size() == 64 {
-                continue;
-            }
-            let (tried, different) = forms::check(arch, wave64);
-            let lanes = if wave64 { 64 } else { 32 };
+        for lanes in arch.facts().wave_sizes {
+            let (tried, different) = forms::check(arch, *lanes == 64);
             println!("{arch}, waves of {lanes}: {tried} forms, {} differ", different.len());
             different.iter().for_each(|line| println!("    {line}"));
             forms += tried;
@@ -199,13 +195,12 @@ fn all_words(words: &[String]) -> ExitCode {
         if !names.is_empty() && !names.iter().any(|name| name == arch.name()) {
             continue;
         }
-        let both = arch.wave_size() == 32;
-        if both {
-            enter(format!("{arch}, waves of 32"), words::check(arch, false));
-            enter(format!("{arch}, waves of both sizes"), words::sizes(arch));
+        let sizes = arch.facts().wave_sizes;
+        for lanes in &sizes[..if native.is_empty() { sizes.len() } else { 1 }] {
+            enter(format!("{arch}, waves of {lanes}"), words::check(arch, *lanes == 64));
         }
-        if !both || native.is_empty() {
-            enter(format!("{arch}, waves of 64"), words::check(arch, true));
+        if sizes.len() > 1 {
+            enter(format!("{arch}, waves of both sizes"), words::sizes(arch));
         }
     }
     println!("{held} the same, {failures} differ");

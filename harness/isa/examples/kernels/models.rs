@@ -281,7 +281,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
         Microcode::Gfx9 => (true, false, false),
         Microcode::Gfx10 => (false, false, false),
         Microcode::Gfx11 => (false, true, false),
-        Microcode::Gfx12 => (false, true, true),
+        Microcode::Gfx12 | Microcode::Gfx1250 => (false, true, true),
     };
     let by =
         |condition: bool, yes: &'static str, no: &'static str| if condition { yes } else { no };

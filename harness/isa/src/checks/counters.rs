@@ -32,7 +32,9 @@ pub(crate) const COUNTERS: usize = 4;
 fn of_stores(counters: WaitCounters) -> Counter {
     match counters {
         WaitCounters::Gfx9 => Counter::Loads,
-        WaitCounters::Gfx10 | WaitCounters::Gfx11 | WaitCounters::Gfx12 => Counter::Stores,
+        WaitCounters::Gfx10 | WaitCounters::Gfx11 | WaitCounters::Gfx12 | WaitCounters::Gfx1250 => {
+            Counter::Stores
+        }
     }
 }
 
@@ -40,7 +42,7 @@ fn of_stores(counters: WaitCounters) -> Counter {
 fn of_scalars(counters: WaitCounters) -> Counter {
     match counters {
         WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => Counter::Local,
-        WaitCounters::Gfx12 => Counter::Scalars,
+        WaitCounters::Gfx12 | WaitCounters::Gfx1250 => Counter::Scalars,
     }
 }
 
@@ -49,7 +51,7 @@ fn of_scalars(counters: WaitCounters) -> Counter {
 fn counts_caches_and_samples(counters: WaitCounters) -> bool {
     match counters {
         WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => false,
-        WaitCounters::Gfx12 => true,
+        WaitCounters::Gfx12 | WaitCounters::Gfx1250 => true,
     }
 }
 
@@ -58,7 +60,9 @@ fn counts_caches_and_samples(counters: WaitCounters) -> bool {
 fn order_of_flat(counters: WaitCounters) -> Order {
     match counters {
         WaitCounters::Gfx9 => Order::Any,
-        WaitCounters::Gfx10 | WaitCounters::Gfx11 | WaitCounters::Gfx12 => Order::Turns,
+        WaitCounters::Gfx10 | WaitCounters::Gfx11 | WaitCounters::Gfx12 | WaitCounters::Gfx1250 => {
+            Order::Turns
+        }
     }
 }
 
@@ -69,7 +73,7 @@ impl Counter {
             WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => {
                 ["vmcnt", "vscnt", "lgkmcnt"]
             }
-            WaitCounters::Gfx12 => ["loadcnt", "storecnt", "dscnt"],
+            WaitCounters::Gfx12 | WaitCounters::Gfx1250 => ["loadcnt", "storecnt", "dscnt"],
         };
         match self {
             Counter::Loads => loads,
@@ -83,7 +87,10 @@ impl Counter {
     fn capacity(self, arch: Arch) -> usize {
         let local = match arch.facts().counters {
             WaitCounters::Gfx9 => 15,
-            WaitCounters::Gfx10 | WaitCounters::Gfx11 | WaitCounters::Gfx12 => 63,
+            WaitCounters::Gfx10
+            | WaitCounters::Gfx11
+            | WaitCounters::Gfx12
+            | WaitCounters::Gfx1250 => 63,
         };
         match self {
             Counter::Local => local,
@@ -271,14 +278,25 @@ impl Effect {
 /// Returns true if the first operand is written, even if it is read as well.
 fn writes_first(text: &Text) -> bool {
     let name = text.mnemonic.as_str();
-    let reads =
-        ["s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_set_gpr", "v_cmpx", "s_store", "s_atc"];
+    let reads = [
+        "s_cmp",
+        "s_bitcmp",
+        "s_setreg",
+        "s_setpc",
+        "s_set_pc",
+        "s_set_gpr",
+        "v_cmpx",
+        "s_store",
+        "s_atc",
+    ];
     if reads.iter().any(|start| name.starts_with(start)) {
         return false;
     }
     match name.split_once('_') {
         Some(("v", _)) => true,
-        Some(("s", rest)) => text.operands.len() > 1 || rest.starts_with("getpc"),
+        Some(("s", rest)) => {
+            text.operands.len() > 1 || rest.starts_with("getpc") || rest.starts_with("get_pc")
+        }
         Some(("global" | "flat" | "scratch", rest)) => {
             rest.starts_with("load") && !rest.starts_with("load_lds_")
                 || rest.starts_with("atomic") && super::access::returns(text)
@@ -452,7 +470,7 @@ fn waits(text: &Text) -> Vec<(Counter, usize)> {
                 vec![(Loads, field(0, 4) | field(14, 2) << 4), (Local, field(8, 6))]
             }
             WaitCounters::Gfx11 => vec![(Loads, field(10, 6)), (Local, field(4, 6))],
-            WaitCounters::Gfx12 => Vec::new(),
+            WaitCounters::Gfx12 | WaitCounters::Gfx1250 => Vec::new(),
         },
         "s_waitcnt_vmcnt" | "s_wait_loadcnt" => vec![(Loads, bits)],
         "s_waitcnt_vscnt" | "s_wait_storecnt" => vec![(Stores, bits)],

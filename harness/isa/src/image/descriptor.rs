@@ -61,6 +61,9 @@ pub const ROW_ALIGNMENT: u32 = 256;
 /// Alignment of images in bytes. The descriptor contains the address without its lowest eight bits.
 pub const IMAGE_ALIGNMENT: u64 = 256;
 
+/// Reason why a descriptor of GFX1250 cannot be read.
+const NO_IMAGES: &str = "an image on an architecture without images";
+
 /// An image in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
@@ -90,7 +93,9 @@ impl Image {
         let is_plane = matches!(dimension, Dimension::D1 | Dimension::D2);
         match arch.facts().descriptors {
             Descriptors::Gfx9 => true,
-            Descriptors::Gfx10 | Descriptors::Gfx11 | Descriptors::Gfx12 => is_plane,
+            Descriptors::Gfx10 | Descriptors::Gfx11 | Descriptors::Gfx12 | Descriptors::Gfx1250 => {
+                is_plane
+            }
         }
     }
 
@@ -168,6 +173,7 @@ impl Image {
             Descriptors::Gfx12 => {
                 (format << 17 | width_low, width >> 2 | height << 14, last & 0xffff)
             }
+            Descriptors::Gfx1250 => return None,
         };
         Some([low, high | second, third, selects | kind << 28, fifth, 0, 0, 0])
     }
@@ -181,12 +187,14 @@ impl Image {
         let (row_bits, depth_bits) = match family {
             Descriptors::Gfx9 | Descriptors::Gfx10 | Descriptors::Gfx11 => (14, 13),
             Descriptors::Gfx12 => (16, 14),
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
         };
         let numbers = match family {
             Descriptors::Gfx9 => (field(words[1], 20, 6), field(words[1], 26, 4)),
             Descriptors::Gfx10 => (field(words[1], 20, 9), 0),
             Descriptors::Gfx11 => (field(words[1], 20, 8), 0),
             Descriptors::Gfx12 => (field(words[1], 17, 8), 0),
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
         };
         let format = Format::find(family, numbers).ok_or("the format of its image")?;
         let kind = field(words[3], 28, 4);
@@ -195,6 +203,7 @@ impl Image {
         let width = match family {
             Descriptors::Gfx9 => field(words[2], 0, 14),
             Descriptors::Gfx12 => field(words[1], 30, 2) | field(words[2], 0, 14) << 2,
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
             Descriptors::Gfx10 | Descriptors::Gfx11 => {
                 field(words[1], 30, 2) | field(words[2], 0, 12) << 2
             }
@@ -202,6 +211,7 @@ impl Image {
         let rows = 1 + field(words[2], 14, row_bits);
         let (base_level, last_level) = match family {
             Descriptors::Gfx12 => (field(words[1], 25, 5), field(words[3], 15, 5)),
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
             Descriptors::Gfx9 | Descriptors::Gfx10 | Descriptors::Gfx11 => {
                 (field(words[3], 12, 4), field(words[3], 16, 4))
             }
@@ -216,6 +226,7 @@ impl Image {
             Descriptors::Gfx9 => field(words[5], 0, 13),
             Descriptors::Gfx10 | Descriptors::Gfx11 => field(words[4], 16, 13),
             Descriptors::Gfx12 => field(words[4], 16, 14),
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
         };
         if base_array != 0 {
             return Err("an image that begins at another layer");
@@ -227,6 +238,7 @@ impl Image {
             Descriptors::Gfx9 => 1 + field(words[4], 13, 16),
             Descriptors::Gfx10 | Descriptors::Gfx11 => 1 + field(words[4], 0, 14),
             Descriptors::Gfx12 => 1 + field(words[4], 0, 16),
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
         };
         let size = match dimension {
             Dimension::D1 => [width, 1, 1],

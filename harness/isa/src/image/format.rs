@@ -103,6 +103,7 @@ impl Format {
             Descriptors::Gfx9 => row.2,
             Descriptors::Gfx10 => (row.3, 0),
             Descriptors::Gfx11 | Descriptors::Gfx12 => (row.4, 0),
+            Descriptors::Gfx1250 => return None,
         })
     }
 

@@ -64,7 +64,8 @@ impl Sampler {
         // The maximum level is not limited.
         let levels = match arch.facts().descriptors {
             Descriptors::Gfx9 | Descriptors::Gfx10 | Descriptors::Gfx11 => 4095 << 12,
-            Descriptors::Gfx12 => 4095 << 13,
+            // GFX1250 has no samplers.
+            Descriptors::Gfx12 | Descriptors::Gfx1250 => 4095 << 13,
         };
         [
             x | y << 3 | z << 6 | u32::from(self.unnormalized) << 15,

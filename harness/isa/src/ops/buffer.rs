@@ -64,6 +64,15 @@ enum ScalarOffset {
     Constant(u64),
 }
 
+/// Returns true for descriptors of GFX9, and an error if the layout of descriptors is unknown.
+pub(super) fn is_of_gfx9(text: &Text) -> Result<bool, Unsupported> {
+    match text.site.arch.facts().descriptors {
+        Descriptors::Gfx9 => Ok(true),
+        Descriptors::Gfx10 | Descriptors::Gfx11 | Descriptors::Gfx12 => Ok(false),
+        Descriptors::Gfx1250 => Err(Unsupported),
+    }
+}
+
 impl Address {
     pub(crate) fn parse(text: &Text, vector: usize) -> Result<Address, Unsupported> {
         let (by_index, by_offset) = (text.has("idxen"), text.has("offen"));
@@ -88,10 +97,7 @@ impl Address {
             descriptor: text.scalar(vector + 1, 4)?,
             scalar_offset,
             constant: u32::try_from(text.number("offset")?).map_err(|_| Unsupported)?,
-            of_gfx9: match text.site.arch.facts().descriptors {
-                Descriptors::Gfx9 => true,
-                Descriptors::Gfx10 | Descriptors::Gfx11 | Descriptors::Gfx12 => false,
-            },
+            of_gfx9: is_of_gfx9(text)?,
             converts: text.mnemonic.contains("_format_"),
         })
     }

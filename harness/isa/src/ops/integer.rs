@@ -419,6 +419,11 @@ pub(crate) fn register(table: &mut Table) {
         "v_lshl_add_u32" => ternary(|a: u32, s: u32, c: u32| (a << (s & 31)).wrapping_add(c));
         "v_add_lshl_u32" => ternary(|a: u32, b: u32, s: u32| a.wrapping_add(b) << (s & 31));
         "v_lshl_or_b32" => bits(ternary(|a: u32, s: u32, c: u32| a << (s & 31) | c));
+        "v_mul_u64" => binary(|a: u64, b: u64| a.wrapping_mul(b));
+        "v_mad_nc_u64_u32" =>
+            ternary(|a: u32, b: u32, c: u64| (u64::from(a) * u64::from(b)).wrapping_add(c));
+        "v_mad_nc_i64_i32" =>
+            ternary(|a: i32, b: i32, c: i64| (i64::from(a) * i64::from(b)).wrapping_add(c));
         // The shift count has three bits (the CDNA 3 and CDNA 4 ISA guides).
         "v_lshl_add_u64" => ternary(|a: u64, s: u32, c: u64| (a << (s & 7)).wrapping_add(c));
         "v_and_or_b32" => bits(ternary(|a: u32, b: u32, c: u32| a & b | c));
@@ -458,6 +463,8 @@ pub(crate) fn register(table: &mut Table) {
         });
         "v_sad_u32" => ternary(|a: u32, b: u32, c: u32| a.abs_diff(b).wrapping_add(c));
         "v_bitop3_b32" => bits(by_rows(|rows| ternary(move |a: u32, b: u32, c: u32| looked_up(rows, a, b, c))));
+        // The third source is zero.
+        "v_bitop2_b32" => bits(by_rows(|rows| binary(move |a: u32, b: u32| looked_up(rows, a, b, 0))));
         "v_bitop3_b16" => bits(by_rows(|rows| ternary(move |a: u16, b: u16, c: u16| {
             looked_up(rows, a.into(), b.into(), c.into()) as u16
         })));

@@ -438,7 +438,9 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     let spread = match text.site.arch.facts().matrix {
         MatrixUnit::WmmaRepeated => false,
         MatrixUnit::WmmaSpread => true,
-        MatrixUnit::Absent | MatrixUnit::Mfma => return Err(Unsupported),
+        MatrixUnit::Absent | MatrixUnit::Mfma | MatrixUnit::Wmma1250 => {
+            return Err(Unsupported);
+        }
     };
     let (elements, output) = match (half, spread) {
         (false, _) => (d_words, Output::Whole),

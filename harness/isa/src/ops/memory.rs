@@ -184,6 +184,14 @@ impl Transfer {
         })
     }
 
+    /// Returns the number of bytes in memory.
+    fn bytes(self) -> u8 {
+        match self {
+            Transfer::Words(words) => 4 * words,
+            Transfer::Bytes { count, .. } | Transfer::Half { count, .. } => count,
+        }
+    }
+
     /// Returns the number of registers.
     pub(crate) fn words(self) -> u16 {
         match self {
@@ -308,6 +316,24 @@ pub(crate) struct Address {
     vector: Option<usize>,
     scalar: Option<u16>,
     offset: i64,
+    /// Factor of the vector offset, which is signed; `None` if the offset is unsigned and counts bytes.
+    factor: Option<i64>,
+}
+
+/// Returns the size that `scale_offset` multiplies the offset by, in bytes. Atomics and sizes that are not a power of two are
+/// not supported.
+fn scale(text: &Text) -> Result<i64, Unsupported> {
+    if !text.has("scale_offset") {
+        return Ok(1);
+    }
+    let name = text.mnemonic.split_once('_').ok_or(Unsupported)?.1;
+    let transfer = match (name.strip_prefix("load_"), name.strip_prefix("store_")) {
+        (Some(name), _) => Transfer::parse_load(name, text.site.arch),
+        (_, Some(name)) => Transfer::parse(name),
+        (None, None) => None,
+    };
+    let bytes = transfer.ok_or(Unsupported)?.bytes();
+    if bytes.is_power_of_two() { Ok(bytes.into()) } else { Err(Unsupported) }
 }
 
 impl Address {
@@ -331,7 +357,22 @@ impl Address {
         if segment != Segment::Scratch && vector.is_none() {
             return Err(Unsupported);
         }
-        Ok(Address { segment, vector, scalar: base, offset: text.number("offset")? })
+        let (scale, is_indexed) = (scale(text)?, base.is_some() || segment == Segment::Scratch);
+        if scale != 1 && !(is_indexed && vector.is_some()) {
+            return Err(Unsupported);
+        }
+        let signed = text.site.arch.facts().signed_vector_offsets && is_indexed;
+        let factor = signed.then_some(scale);
+        Ok(Address { segment, vector, scalar: base, offset: text.number("offset")?, factor })
+    }
+
+    /// Returns the vector offset from a scalar base.
+    #[inline(always)]
+    fn extended(&self, low: u32) -> u64 {
+        match self.factor {
+            None => u64::from(low),
+            Some(factor) => (i64::from(low as i32) * factor) as u64,
+        }
     }
 
     #[inline(always)]
@@ -339,11 +380,12 @@ impl Address {
         let low = self.vector.map_or(0, |row| wave.lane(row, lane));
         if self.segment == Segment::Scratch {
             let base = self.scalar.map_or(0, |first| wave.scalar[usize::from(first)]);
+            let low = self.extended(low) as u32;
             let offset = i64::from(low.wrapping_add(base) as i32) + self.offset;
             return Location::Scratch { lane, offset: offset as u64 };
         }
         let address = match (self.scalar, self.vector) {
-            (Some(base), _) => wave.pair(base).wrapping_add(u64::from(low)),
+            (Some(base), _) => wave.pair(base).wrapping_add(self.extended(low)),
             (None, Some(row)) => u64::from(low) | u64::from(wave.lane(row + 1, lane)) << 32,
             (None, None) => 0,
         };
@@ -355,6 +397,9 @@ impl Address {
     #[inline(always)]
     fn all(&self, wave: &Wave, half: usize, mask: u32) -> Option<Addresses> {
         let row = self.vector?;
+        if self.factor.is_some() {
+            return None;
+        }
         let low = &wave.vector[row][half];
         let lanes: [u64; HALF] = match (self.segment, self.scalar) {
             (Segment::Scratch, _) | (Segment::Flat, Some(_)) => return None,
@@ -382,7 +427,7 @@ impl Address {
     /// Returns the scratch offset if it is the same for all active lanes of a half.
     #[inline(always)]
     fn in_scratch(&self, wave: &Wave, half: usize, mask: u32) -> Option<u64> {
-        if self.segment != Segment::Scratch {
+        if self.segment != Segment::Scratch || self.factor.is_some() {
             return None;
         }
         let low = match self.vector {
@@ -398,6 +443,9 @@ impl Address {
     #[inline(always)]
     fn consecutive(&self, wave: &Wave, half: usize, stride: u32) -> Option<u64> {
         let row = self.vector?;
+        if self.factor.is_some() {
+            return None;
+        }
         let low = &wave.vector[row][half];
         let mut differs = 0;
         for lane in 0..HALF {
@@ -516,7 +564,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         "scratch" => Segment::Scratch,
         _ => return Err(Unsupported),
     };
-    only_addressing(text, &["offset"])?;
+    only_addressing(text, &["offset", "scale_offset"])?;
     if let Some(name) = operation.strip_prefix("load_tr_") {
         return super::transpose::bind(text, segment, name);
     }

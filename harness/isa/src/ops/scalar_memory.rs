@@ -176,6 +176,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
         (text.mnemonic.strip_prefix("s_load_").ok_or(Unsupported)?, false)
     };
     let width = width(suffix).ok_or(Unsupported)?;
+    if is_buffer {
+        super::buffer::is_of_gfx9(text)?;
+    }
     text.only(&["glc", "dlc", "offset", "scope", "th", "nv"])?;
     let (words, bytes) = match width {
         Width::Words(words) => (words, u64::from(words) * 4),

@@ -24,7 +24,7 @@ fn raises(arch: Arch, text: &str) -> Vec<&'static str> {
     let (gfx9, gfx12) = match arch.facts().counters {
         WaitCounters::Gfx9 => (true, false),
         WaitCounters::Gfx10 | WaitCounters::Gfx11 => (false, false),
-        WaitCounters::Gfx12 => (false, true),
+        WaitCounters::Gfx12 | WaitCounters::Gfx1250 => (false, true),
     };
     let moves = ["load", "store", "atomic"].iter().any(|what| rest.starts_with(what));
     let gives = rest.starts_with("load")

@@ -69,7 +69,7 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
     let (gfx9, old) = match arch.facts().microcode {
         Microcode::Gfx9 => (true, true),
         Microcode::Gfx10 => (false, true),
-        Microcode::Gfx11 | Microcode::Gfx12 => (false, false),
+        Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => (false, false),
     };
     let mut words = words.to_vec();
     if load.space == "ds" {

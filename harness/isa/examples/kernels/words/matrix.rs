@@ -189,7 +189,7 @@ fn off(arch: Arch, plain: &[u32], claims: &mut Claims) {
 fn mov(arch: Arch, wide: bool, to: u32, from: u32) -> u32 {
     let first = match arch.facts().microcode {
         Microcode::Gfx10 => 3,
-        Microcode::Gfx9 | Microcode::Gfx11 | Microcode::Gfx12 => 0,
+        Microcode::Gfx9 | Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => 0,
     };
     let opcode = first + u32::from(wide);
     0x17d << 23 | to << 16 | opcode << 8 | from

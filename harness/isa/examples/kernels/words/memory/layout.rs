@@ -8,7 +8,7 @@ pub(super) fn none(arch: Arch) -> u32 {
     match arch.facts().microcode {
         Microcode::Gfx9 => 0x7f,
         Microcode::Gfx10 => 0x7d,
-        Microcode::Gfx11 | Microcode::Gfx12 => 0x7c,
+        Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => 0x7c,
     }
 }
 
@@ -49,7 +49,7 @@ impl Policy {
     pub(super) fn each(arch: Arch) -> impl Iterator<Item = Policy> {
         let bits = match arch.facts().microcode {
             // `scope` and `th`.
-            Microcode::Gfx12 => 5,
+            Microcode::Gfx12 | Microcode::Gfx1250 => 5,
             Microcode::Gfx9 if !arch.facts().has_gfx940_instructions => 2,
             Microcode::Gfx9 | Microcode::Gfx10 | Microcode::Gfx11 => 3,
         };
@@ -69,7 +69,7 @@ pub(super) fn reach(arch: Arch, segment: Segment) -> (i32, i32) {
         (Microcode::Gfx11, Segment::Flat) => (0, 4095),
         (Microcode::Gfx9 | Microcode::Gfx11, _) => (-4096, 4095),
         (Microcode::Gfx10, _) => (-2048, 2047),
-        (Microcode::Gfx12, _) => (-0x80_0000, 0x7f_ffff),
+        (Microcode::Gfx12 | Microcode::Gfx1250, _) => (-0x80_0000, 0x7f_ffff),
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn adds_both_in_scratch(arch: Arch) -> bool {
     match arch.facts().microcode {
         Microcode::Gfx9 => arch.facts().has_gfx940_instructions,
         Microcode::Gfx10 => false,
-        Microcode::Gfx11 | Microcode::Gfx12 => true,
+        Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => true,
     }
 }
 
@@ -110,7 +110,7 @@ impl Flat {
                 let first = 0x37 << 26 | opcode << 18 | segment_bits << 16 | policy;
                 vec![first | offset as u32 & 0x1fff, registers | has_address << 23]
             }
-            Microcode::Gfx12 => vec![
+            Microcode::Gfx12 | Microcode::Gfx1250 => vec![
                 0x3b << 26 | segment_bits << 24 | opcode << 14 | scalar,
                 data << 23 | has_address << 17 | policy_of_gfx12(policy) | result,
                 (offset as u32) << 8 | address,
@@ -173,7 +173,7 @@ impl Buffer {
                 let policy = policy.bit(0) << 14 | policy.bit(1) << 12 | policy.bit(2) << 13;
                 vec![first | opcode << 18 | policy, registers | index << 23 | by_offset << 22]
             }
-            Microcode::Gfx12 => {
+            Microcode::Gfx12 | Microcode::Gfx1250 => {
                 let second = index << 31 | by_offset << 30 | policy_of_gfx12(policy) | data;
                 let first = 0x31 << 26 | opcode << 14 | scalar;
                 vec![first, second | descriptor << 9, offset << 8 | address]
@@ -211,7 +211,7 @@ pub(super) fn scalar(
             0x3d << 26 | opcode << 18 | common,
             register.unwrap_or(none(arch)) << 25 | offset as u32 & 0x1f_ffff,
         ],
-        Microcode::Gfx12 => vec![
+        Microcode::Gfx12 | Microcode::Gfx1250 => vec![
             0x3d << 26 | opcode << 13 | common,
             register.unwrap_or(none(arch)) << 25 | offset as u32 & 0xff_ffff,
         ],
@@ -221,7 +221,7 @@ pub(super) fn scalar(
 /// Returns the range of offsets of scalar loads.
 pub(super) fn reach_of_scalar(arch: Arch) -> (i32, i32) {
     match arch.facts().microcode {
-        Microcode::Gfx12 => (-0x80_0000, 0x7f_ffff),
+        Microcode::Gfx12 | Microcode::Gfx1250 => (-0x80_0000, 0x7f_ffff),
         Microcode::Gfx9 | Microcode::Gfx10 | Microcode::Gfx11 => (-0x10_0000, 0xf_ffff),
     }
 }

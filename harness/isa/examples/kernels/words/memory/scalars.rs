@@ -153,7 +153,7 @@ fn described(base: u64, bytes: u64, register: Option<u32>) -> Change {
 fn moved_pair(arch: Arch, to: u32, from: u32) -> u32 {
     let opcode = match arch.facts().microcode {
         Microcode::Gfx10 => 4,
-        Microcode::Gfx9 | Microcode::Gfx11 | Microcode::Gfx12 => 1,
+        Microcode::Gfx9 | Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => 1,
     };
     0x17d << 23 | to << 16 | opcode << 8 | from
 }
