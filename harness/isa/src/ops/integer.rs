@@ -7,7 +7,7 @@ use crate::{
     operation::{Operation, Passes, Table, bits, by_arch, copies, operations},
     registers::HALF,
     source::{Buffer, Source},
-    text::{Text, register},
+    text::{Base, Constant, Text, Unsupported, register},
     value::Value,
     vector::{binary, ternary, unary},
     wave::{Wave, active, sign_bits},
@@ -137,6 +137,15 @@ fn by_rows(operation: impl Fn(u32) -> Binder + Send + Sync + 'static) -> Binder 
         let mut bare = text.clone();
         bare.drop_modifier("bitop3");
         operation(text.number("bitop3")? as u32)(&bare)
+    })
+}
+
+/// Binds an operation whose addend of 64 bits is not a floating-point or 32-bit constant: no source says how hardware extends
+/// it.
+fn without_wide_constant(operation: Binder) -> Binder {
+    Box::new(move |text: &Text| match text.operand(3)?.base {
+        Base::Constant(Constant::Float(_) | Constant::Literal(_)) => Err(Unsupported),
+        _ => operation(text),
     })
 }
 
@@ -420,10 +429,12 @@ pub(crate) fn register(table: &mut Table) {
         "v_add_lshl_u32" => ternary(|a: u32, b: u32, s: u32| a.wrapping_add(b) << (s & 31));
         "v_lshl_or_b32" => bits(ternary(|a: u32, s: u32, c: u32| a << (s & 31) | c));
         "v_mul_u64" => binary(|a: u64, b: u64| a.wrapping_mul(b));
-        "v_mad_nc_u64_u32" =>
-            ternary(|a: u32, b: u32, c: u64| (u64::from(a) * u64::from(b)).wrapping_add(c));
-        "v_mad_nc_i64_i32" =>
-            ternary(|a: i32, b: i32, c: i64| (i64::from(a) * i64::from(b)).wrapping_add(c));
+        "v_mad_nc_u64_u32" => without_wide_constant(ternary(|a: u32, b: u32, c: u64| {
+            (u64::from(a) * u64::from(b)).wrapping_add(c)
+        }));
+        "v_mad_nc_i64_i32" => without_wide_constant(ternary(|a: i32, b: i32, c: i64| {
+            (i64::from(a) * i64::from(b)).wrapping_add(c)
+        }));
         // The shift count has three bits (the CDNA 3 and CDNA 4 ISA guides).
         "v_lshl_add_u64" => ternary(|a: u64, s: u32, c: u64| (a << (s & 7)).wrapping_add(c));
         "v_and_or_b32" => bits(ternary(|a: u32, b: u32, c: u32| a & b | c));

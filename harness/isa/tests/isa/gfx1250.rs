@@ -98,6 +98,8 @@ fn differing_instructions_are_unsupported() {
         "v_wmma_f32_16x16x32_f16 v[0:7], v[8:15], v[16:23], v[0:7]",
         "v_cvt_scale_pk8_f16_fp8 v[0:3], v[4:5], v6",
         "v_tanh_f32 v0, v1",
+        "v_mad_nc_u64_u32 v[0:1], v1, v2, 1.0",
+        "v_mad_nc_i64_i32 v[0:1], v1, v2, 0xfedcba98",
         "v_add_f64 v[0:1], src_flat_scratch_base_lo, v[2:3]",
     ] {
         assert!(!is_supported(Gfx1250, text), "{text}");
