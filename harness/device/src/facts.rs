@@ -1,8 +1,7 @@
 //! Facts about generations of AMD GPUs.
 //!
 //! Code asks the table for a fact (`arch.facts().lds_bytes`). It cannot ask for the generation, which is private: a new
-//! generation would take the `_` arm of a `match`, and nobody would have decided whether that is right. A new generation
-//! is a new variant of `Generation`. The compiler then requires a row, and the row requires every fact. A fact that has
+//! generation would take the `_` arm of a `match` without a decision. A new generation is a new variant of `Generation`. The compiler then requires a row, and the row requires every fact. A fact that has
 //! more than two values is an enum. A new value makes the compiler list every `match` on that fact.
 //!
 //! ```compile_fail
@@ -168,6 +167,9 @@ pub enum LegacyMultiply {
 /// Facts about all architectures of one generation.
 #[derive(Debug)]
 pub struct Facts {
+    /// True if AMD has published an ISA guide. Otherwise the interpreter executes only what other sources describe, and the
+    /// checks of all architectures leave this one out.
+    pub has_isa_guide: bool,
     /// Wave sizes that a kernel descriptor can select, in lanes, the default one first.
     pub wave_sizes: &'static [u32],
     /// True if the compute units form pairs (workgroup processors), and a workgroup may use both units of a pair.

@@ -52,6 +52,7 @@ impl Generation {
 }
 
 const GCN5: Facts = Facts {
+    has_isa_guide: true,
     wave_sizes: &[64],
     has_workgroup_processors: false,
     lds_bytes: 64 << 10,
@@ -99,6 +100,7 @@ const GCN5: Facts = Facts {
 };
 
 const CDNA1: Facts = Facts {
+    has_isa_guide: true,
     wave_sizes: &[64],
     has_workgroup_processors: false,
     lds_bytes: 64 << 10,
@@ -146,6 +148,7 @@ const CDNA1: Facts = Facts {
 };
 
 const CDNA2: Facts = Facts {
+    has_isa_guide: true,
     wave_sizes: &[64],
     has_workgroup_processors: false,
     lds_bytes: 64 << 10,
@@ -193,6 +196,7 @@ const CDNA2: Facts = Facts {
 };
 
 const CDNA3: Facts = Facts {
+    has_isa_guide: true,
     wave_sizes: &[64],
     has_workgroup_processors: false,
     lds_bytes: 64 << 10,
@@ -240,6 +244,7 @@ const CDNA3: Facts = Facts {
 };
 
 const CDNA4: Facts = Facts {
+    has_isa_guide: true,
     wave_sizes: &[64],
     has_workgroup_processors: false,
     lds_bytes: 160 << 10,
@@ -287,6 +292,7 @@ const CDNA4: Facts = Facts {
 };
 
 const RDNA2: Facts = Facts {
+    has_isa_guide: true,
     wave_sizes: &[32, 64],
     has_workgroup_processors: true,
     lds_bytes: 64 << 10,
@@ -334,6 +340,7 @@ const RDNA2: Facts = Facts {
 };
 
 const RDNA3: Facts = Facts {
+    has_isa_guide: true,
     wave_sizes: &[32, 64],
     has_workgroup_processors: true,
     lds_bytes: 64 << 10,
@@ -381,6 +388,7 @@ const RDNA3: Facts = Facts {
 };
 
 const RDNA3_5: Facts = Facts {
+    has_isa_guide: true,
     wave_sizes: &[32, 64],
     has_workgroup_processors: true,
     lds_bytes: 64 << 10,
@@ -428,6 +436,7 @@ const RDNA3_5: Facts = Facts {
 };
 
 const RDNA4: Facts = Facts {
+    has_isa_guide: true,
     wave_sizes: &[32, 64],
     has_workgroup_processors: true,
     lds_bytes: 64 << 10,
@@ -477,6 +486,7 @@ const RDNA4: Facts = Facts {
 // Sources: LLVM 22, whose compiler was asked (wave size, LDS, granules, images, counters); LLVM, "update LDS block size for
 // gfx1250" (pull request 167614). Facts about results are inferred from RDNA 4.
 const GFX12_5: Facts = Facts {
+    has_isa_guide: false,
     wave_sizes: &[32],
     has_workgroup_processors: false,
     lds_bytes: 320 << 10,

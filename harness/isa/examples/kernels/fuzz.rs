@@ -85,7 +85,7 @@ impl Options {
             }
         }
         if options.architectures.is_empty() {
-            options.architectures = Arch::of_each_generation().collect();
+            options.architectures = crate::with_guides();
         }
         Ok(options)
     }

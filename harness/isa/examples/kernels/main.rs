@@ -155,11 +155,24 @@ fn inside() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Returns one architecture of each generation that has an ISA guide.
+fn with_guides() -> Vec<Arch> {
+    Arch::of_each_generation().filter(|arch| arch.facts().has_isa_guide).collect()
+}
+
+/// Returns true for the named architectures; without names for all that have an ISA guide.
+fn is_asked(arch: Arch, names: &[impl AsRef<str>]) -> bool {
+    match names {
+        [] => arch.facts().has_isa_guide,
+        _ => names.iter().any(|name| name.as_ref() == arch.name()),
+    }
+}
+
 /// Tests the forms of all or the named architectures, in waves of each size.
 fn all_forms(names: &[String]) -> ExitCode {
     let (mut forms, mut failures) = (0, 0);
     for arch in Arch::ALL.iter().copied() {
-        if !names.is_empty() && !names.iter().any(|name| name == arch.name()) {
+        if !is_asked(arch, names) {
             continue;
         }
         for lanes in arch.facts().wave_sizes {
@@ -192,7 +205,7 @@ fn all_words(words: &[String]) -> ExitCode {
         }
     };
     for arch in Arch::ALL.iter().copied() {
-        if !names.is_empty() && !names.iter().any(|name| name == arch.name()) {
+        if !is_asked(arch, &names) {
             continue;
         }
         let sizes = arch.facts().wave_sizes;
@@ -222,7 +235,7 @@ fn all_bits(words: &[String]) -> ExitCode {
     };
     let (mut tried, mut lost) = (0, 0);
     for arch in Arch::ALL.iter().copied() {
-        if !names.is_empty() && !names.contains(&arch.name()) {
+        if !is_asked(arch, &names) {
             continue;
         }
         match bits::check(arch, seed, each as usize) {
@@ -293,7 +306,7 @@ fn places<'a>(
         architectures.push(arch);
     }
     if architectures.is_empty() {
-        architectures = Arch::of_each_generation().collect();
+        architectures = with_guides();
     }
     Ok((levels, architectures))
 }
