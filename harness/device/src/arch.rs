@@ -127,6 +127,19 @@ impl Arch {
         names
     };
 
+    /// Size of the largest LDS of all architectures, in bytes.
+    pub const LARGEST_LDS: u32 = {
+        let (mut largest, mut at) = (0, 0);
+        while at < Self::ALL.len() {
+            let bytes = Self::ALL[at].facts().lds_bytes;
+            if bytes > largest {
+                largest = bytes;
+            }
+            at += 1;
+        }
+        largest
+    };
+
     /// Returns the first architecture of each generation, oldest first.
     pub fn of_each_generation() -> impl Iterator<Item = Arch> {
         let new = |at: usize| {

@@ -1,8 +1,9 @@
 //! Facts about generations of AMD GPUs.
 //!
 //! Code asks the table for a fact (`arch.facts().lds_bytes`). It cannot ask for the generation, which is private: a new
-//! generation would take the `_` arm of a `match` without a decision. A new generation is a new variant of `Generation`. The compiler then requires a row, and the row requires every fact. A fact that has
-//! more than two values is an enum. A new value makes the compiler list every `match` on that fact.
+//! generation would take the `_` arm of a `match` without a decision. A new generation is a new variant of `Generation`.
+//! The compiler then requires a row, and the row requires every fact. A fact that has more than two values is an enum. A
+//! new value makes the compiler list every `match` on that fact.
 //!
 //! ```compile_fail
 //! // The generation is private.

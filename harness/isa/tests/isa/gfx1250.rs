@@ -151,3 +151,20 @@ fn literals_of_64_bits_are_not_extended() {
         0xfed_cba9
     );
 }
+
+/// Loads from offsets that no GPU's LDS has are zero. The LDS of GFX1250 is larger than that of GFX950.
+#[test]
+fn lds_has_320_kib() {
+    let mut wave = wave(Gfx1250);
+    for lane in 0..wave.lanes {
+        wave.set_lane(1, lane, (319 << 10) + 4 * lane as u32);
+        wave.set_lane(2, lane, 1 + lane as u32);
+    }
+    let mut machine = line::machine(&Memory(0..0));
+    machine.give_lds(Gfx1250.facts().lds_bytes, Gfx1250.facts().lds_granule);
+    for text in ["ds_store_b32 v1, v2", "ds_load_b32 v0, v1"] {
+        let Ok(exec) = bind(text, &Site::of(Gfx1250)) else { panic!("not bound: {text}") };
+        exec.run(&mut wave, &mut machine).unwrap_or_else(|stop| panic!("{text}: {stop:?}"));
+    }
+    assert_eq!([0, 31].map(|lane| wave.lane(0, lane)), [1, 32]);
+}
