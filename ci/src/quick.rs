@@ -48,7 +48,7 @@ pub(crate) fn run(sh: &Shell) -> Done {
 
 /// Checks everything that needs no compiler.
 pub(crate) fn texts(sh: &Shell) -> Done {
-    let checks: [fn(&Shell) -> Done; 5] = [
+    let checks: [fn(&Shell) -> Done; 6] = [
         tidy::check,
         architectures::check,
         style::check,
