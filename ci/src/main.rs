@@ -2,6 +2,7 @@
 //! developer can run everything that CI does.
 
 mod amd_tests;
+mod architectures;
 mod bisects;
 mod checks;
 mod circles;

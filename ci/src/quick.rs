@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Instant};
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, circles, module_cycles, reports, style, tidy};
+use crate::{Done, architectures, circles, module_cycles, reports, style, tidy};
 
 /// Family of cases that passes through every crate.
 const SAMPLE: &str = "copies/";
@@ -48,8 +48,14 @@ pub(crate) fn run(sh: &Shell) -> Done {
 
 /// Checks everything that needs no compiler.
 pub(crate) fn texts(sh: &Shell) -> Done {
-    let checks: [fn(&Shell) -> Done; 5] =
-        [tidy::check, style::check, reports::check, circles::check, module_cycles::check];
+    let checks: [fn(&Shell) -> Done; 6] = [
+        tidy::check,
+        architectures::check,
+        style::check,
+        reports::check,
+        circles::check,
+        module_cycles::check,
+    ];
     let errors: Vec<String> =
         checks.iter().filter_map(|check| check(sh).err()).map(|error| error.to_string()).collect();
     if errors.is_empty() { Ok(()) } else { Err(errors.join("\n").into()) }

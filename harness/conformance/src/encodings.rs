@@ -67,6 +67,9 @@ const EXCLUDED: &[&str] = &[
     "v_mov_to_global",
     "v_prng",
     "s_setpc",
+    "s_set_pc",
+    "s_swap_pc",
+    "s_get_pc",
     "s_swappc",
     "s_rfe",
     "s_getpc",
@@ -116,8 +119,8 @@ const EXCLUDED: &[&str] = &[
 pub fn instructions(decoder: &Decoder, arch: Arch) -> Result<Vec<Instruction>, String> {
     let mut all = Vec::new();
     // VOP3, which has a form for every instruction of one to three sources.
-    let base: u32 = if arch.generation().is_gfx9() { 0xd000_0000 } else { 0xd400_0000 };
-    for op in 0..if arch.generation().is_gfx9() { 0x380 } else { 0x400 } {
+    let base: u32 = if arch.facts().microcode.is_gfx9() { 0xd000_0000 } else { 0xd400_0000 };
+    for op in 0..if arch.facts().microcode.is_gfx9() { 0x380 } else { 0x400 } {
         let word = base | op << 16 | RESULT;
         all.extend(first_executable(
             (decoder, arch),
@@ -127,7 +130,7 @@ pub fn instructions(decoder: &Decoder, arch: Arch) -> Result<Vec<Instruction>, S
     }
     // VOP3P: packed arithmetic, dot products and matrix instructions. The upper half of each packed source gives the
     // upper half of the result.
-    let base: u32 = if arch.generation().is_gfx9() { 0xd380_0000 } else { 0xcc00_0000 };
+    let base: u32 = if arch.facts().microcode.is_gfx9() { 0xd380_0000 } else { 0xcc00_0000 };
     for op in 0..0x80 {
         let word = base | op << 16 | RESULT | 1 << 14;
         let forms = SOURCES.map(|sources| vector(word, sources, 3 << 27));

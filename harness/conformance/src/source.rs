@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use device::{Arch, Generation};
+use device::{Arch, WaitCounters};
 
 use crate::{GROUP, ITEMS, Instruction, InstructionGroup};
 
@@ -42,12 +42,12 @@ pub(crate) fn register(group: InstructionGroup, index: usize) -> String {
 /// Returns instructions that wait until results are available, on architectures that do not wait by themselves (the
 /// ISA guides, "Manually inserted wait states"). Matrix instructions need the longest wait.
 fn pause(arch: Arch) -> &'static str {
-    match arch.generation() {
-        Generation::Rdna4 => "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_wait_alu 0\\n ",
-        Generation::Rdna3 | Generation::Rdna3_5 => {
-            "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_waitcnt_depctr 0\\n "
+    match arch.facts().counters {
+        WaitCounters::Gfx12 | WaitCounters::Gfx1250 => {
+            "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_wait_alu 0\\n "
         }
-        _ => "s_nop 7\\n s_nop 7\\n s_nop 7\\n ",
+        WaitCounters::Gfx11 => "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_waitcnt_depctr 0\\n ",
+        WaitCounters::Gfx9 | WaitCounters::Gfx10 => "s_nop 7\\n s_nop 7\\n s_nop 7\\n ",
     }
 }
 

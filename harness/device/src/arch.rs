@@ -2,51 +2,11 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// A generation of AMD GPUs. All its processors execute the same instructions in the same way.
-///
-/// Source: AMD's ISA guides, one per generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Generation {
-    /// Vega (GCN 5), 7 nm.
-    Gcn5,
-    /// CDNA 1, the first with matrix instructions.
-    Cdna1,
-    /// CDNA 2.
-    Cdna2,
-    /// CDNA 3.
-    Cdna3,
-    /// CDNA 4.
-    Cdna4,
-    /// RDNA 2.
-    Rdna2,
-    /// RDNA 3.
-    Rdna3,
-    /// RDNA 3.5: RDNA 3 with floating point in scalar registers.
-    Rdna3_5,
-    /// RDNA 4.
-    Rdna4,
-}
-
-impl Generation {
-    /// Returns true for GCN and CDNA, whose instructions are GFX9 in LLVM.
-    pub const fn is_gfx9(self) -> bool {
-        matches!(self, Self::Gcn5 | Self::Cdna1 | Self::Cdna2 | Self::Cdna3 | Self::Cdna4)
-    }
-
-    /// Returns true for CDNA 3 and 4, whose instructions are GFX940 in LLVM.
-    pub const fn is_gfx940(self) -> bool {
-        matches!(self, Self::Cdna3 | Self::Cdna4)
-    }
-
-    /// Returns true for RDNA 3 and 3.5, whose instructions are GFX11 in LLVM.
-    pub const fn is_gfx11(self) -> bool {
-        matches!(self, Self::Rdna3 | Self::Rdna3_5)
-    }
-}
+use crate::facts::{Facts, Generation};
 
 /// Declares the architectures. Each row contains all properties of an architecture that do not depend on the product.
 macro_rules! architectures {
-    ($($(#[$about:meta])* $arch:ident $name:literal $generation:ident, $machine:literal $(or $generic:literal)? $(, $fact:ident)*;)+) => {
+    ($($(#[$about:meta])* $arch:ident $name:literal $generation:ident, $machine:literal $(or $generic:literal)? $(, $property:ident)*;)+) => {
         /// An AMD GPU architecture that the emulated device can be, by its LLVM processor name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "lowercase")]
@@ -65,8 +25,7 @@ macro_rules! architectures {
                 }
             }
 
-            /// Returns the generation.
-            pub const fn generation(self) -> Generation {
+            const fn generation(self) -> Generation {
                 match self {
                     $(Arch::$arch => Generation::$generation,)+
                 }
@@ -80,9 +39,9 @@ macro_rules! architectures {
                 }
             }
 
-            fn facts(self) -> &'static [Fact] {
+            fn properties(self) -> &'static [Property] {
                 match self {
-                    $(Arch::$arch => &[$(Fact::$fact),*],)+
+                    $(Arch::$arch => &[$(Property::$property),*],)+
                 }
             }
         }
@@ -91,7 +50,7 @@ macro_rules! architectures {
 
 /// Properties in which architectures of one generation differ.
 #[derive(PartialEq, Eq)]
-enum Fact {
+enum Property {
     /// The GPU shares memory with the host processor.
     Apu,
     /// Memory and registers have error correction, and a page fault cannot be retried.
@@ -132,22 +91,54 @@ architectures! {
     Gfx1200 "gfx1200" Rdna4, 0x048 or 0x059;
     /// RDNA 4 (RX 9070).
     Gfx1201 "gfx1201" Rdna4, 0x04e or 0x059;
+    /// GFX12.5, as far as LLVM 22 describes it.
+    Gfx1250 "gfx1250" Gfx12_5, 0x049, Ecc, LargeBar;
 }
+
+/// Names of [`Arch::PROCESSORS`], and whether each supports images.
+///
+/// Sources: LLVM's AMDGPU usage guide, "Processors", from gfx700 on, without R600 and generic targets, which no device
+/// reports as its name; for images ROCr's `isa_has_image_support`, which returns false for GFX9.4 and GFX9.5, and LLVM 22,
+/// whose assembler rejects image instructions for gfx1250 and gfx1251.
+#[rustfmt::skip]
+const PROCESSORS: &[(&str, bool)] = &[
+    ("gfx700", true), ("gfx701", true), ("gfx702", true), ("gfx703", true), ("gfx704", true),
+    ("gfx705", true), ("gfx801", true), ("gfx802", true), ("gfx803", true), ("gfx805", true),
+    ("gfx810", true), ("gfx900", true), ("gfx902", true), ("gfx904", true), ("gfx906", true),
+    ("gfx908", true), ("gfx909", true), ("gfx90a", true), ("gfx90c", true), ("gfx940", false),
+    ("gfx941", false), ("gfx942", false), ("gfx950", false), ("gfx1010", true), ("gfx1011", true),
+    ("gfx1012", true), ("gfx1013", true), ("gfx1030", true), ("gfx1031", true), ("gfx1032", true),
+    ("gfx1033", true), ("gfx1034", true), ("gfx1035", true), ("gfx1036", true), ("gfx1100", true),
+    ("gfx1101", true), ("gfx1102", true), ("gfx1103", true), ("gfx1150", true), ("gfx1151", true),
+    ("gfx1152", true), ("gfx1153", true), ("gfx1170", true), ("gfx1171", true), ("gfx1172", true),
+    ("gfx1200", true), ("gfx1201", true), ("gfx1250", false), ("gfx1251", false), ("gfx1310", true),
+];
 
 impl Arch {
     /// All processors on which a HIP runtime may run, oldest first, including those that can be emulated. Hardware
     /// without a name in LLVM is missing.
-    ///
-    /// Source: LLVM's AMDGPU usage guide, "Processors", from gfx700 on, without R600 and generic targets, which no
-    /// device reports as its name.
-    pub const PROCESSORS: &[&str] = &[
-        "gfx700", "gfx701", "gfx702", "gfx703", "gfx704", "gfx705", "gfx801", "gfx802", "gfx803",
-        "gfx805", "gfx810", "gfx900", "gfx902", "gfx904", "gfx906", "gfx908", "gfx909", "gfx90a",
-        "gfx90c", "gfx940", "gfx941", "gfx942", "gfx950", "gfx1010", "gfx1011", "gfx1012",
-        "gfx1013", "gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036",
-        "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153",
-        "gfx1170", "gfx1171", "gfx1172", "gfx1200", "gfx1201", "gfx1250", "gfx1251", "gfx1310",
-    ];
+    pub const PROCESSORS: &[&str] = &{
+        let mut names = [""; PROCESSORS.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = PROCESSORS[at].0;
+            at += 1;
+        }
+        names
+    };
+
+    /// Size of the largest LDS of all architectures, in bytes.
+    pub const LARGEST_LDS: u32 = {
+        let (mut largest, mut at) = (0, 0);
+        while at < Self::ALL.len() {
+            let bytes = Self::ALL[at].facts().lds_bytes;
+            if bytes > largest {
+                largest = bytes;
+            }
+            at += 1;
+        }
+        largest
+    };
 
     /// Returns the first architecture of each generation, oldest first.
     pub fn of_each_generation() -> impl Iterator<Item = Arch> {
@@ -157,11 +148,15 @@ impl Arch {
         (0..Self::ALL.len()).filter(move |at| new(*at)).map(|at| Self::ALL[at])
     }
 
-    /// Returns true if the processor of this name supports images, on which HIP's arrays and textures depend.
-    ///
-    /// Source: ROCr's `isa_has_image_support`, which returns false for GFX9.4 and GFX9.5.
-    pub fn has_images(processor: &str) -> bool {
-        !["gfx94", "gfx95"].iter().any(|start| processor.starts_with(start))
+    /// Returns true if the processor of this name supports images, on which HIP's arrays and textures depend; `None` if
+    /// the processor is unknown.
+    pub fn has_images(processor: &str) -> Option<bool> {
+        PROCESSORS.iter().find(|(name, _)| *name == processor).map(|(_, images)| *images)
+    }
+
+    /// Returns the facts about the architecture's generation.
+    pub const fn facts(self) -> &'static Facts {
+        self.generation().facts()
     }
 
     /// Returns the target id, with which code objects are matched: name and target features, for example
@@ -173,17 +168,17 @@ impl Arch {
 
     /// Returns true if the GPU shares memory with the host processor.
     pub fn is_apu(self) -> bool {
-        self.has(Fact::Apu)
+        self.has(Property::Apu)
     }
 
     /// Returns the default number of lanes in a wave: 64 on GCN and CDNA, 32 on RDNA.
     pub const fn wave_size(self) -> u32 {
-        if self.generation().is_gfx9() { 64 } else { 32 }
+        self.facts().wave_sizes[0]
     }
 
     /// Returns true if memory and registers have error correction.
     pub fn has_ecc(self) -> bool {
-        self.has(Fact::Ecc)
+        self.has(Property::Ecc)
     }
 
     /// Returns true if the host of an ordinary machine can access all memory of the card directly.
@@ -197,11 +192,11 @@ impl Arch {
     /// The memory of an APU is memory of the host, which can access all of it: `gmc_v11_0_mc_init` sets the aperture to
     /// all of the VRAM ([Linux](https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdgpu/gmc_v11_0.c)).
     pub fn has_large_bar(self) -> bool {
-        self.has(Fact::LargeBar) || self.is_apu()
+        self.has(Property::LargeBar) || self.is_apu()
     }
 
-    fn has(self, fact: Fact) -> bool {
-        self.facts().contains(&fact)
+    fn has(self, property: Property) -> bool {
+        self.properties().contains(&property)
     }
 }
 
@@ -240,6 +235,8 @@ mod tests {
     fn emulated_architectures_are_processors() {
         for arch in Arch::ALL.iter().copied() {
             assert!(Arch::PROCESSORS.contains(&arch.name()), "{arch}");
+            assert_eq!(Arch::has_images(arch.name()), Some(arch.facts().has_images), "{arch}");
         }
+        assert_eq!(Arch::has_images("gfx1"), None);
     }
 }

@@ -1,12 +1,17 @@
 //! Data types about the device below the HIP runtime.
 //!
-//! The emulated device, the worker and the command share four definitions in this crate: the architectures that can be
-//! emulated, the faults that can be injected, the configuration (passed from the command to the device in an
-//! environment variable), and the device's statement about a process that uses it. This crate does no I/O.
+//! The emulated device, the worker and the command share these definitions: the architectures that can be emulated, with
+//! the [facts](Facts) about their generations, the faults that can be injected, the configuration (passed from the command
+//! to the device in an environment variable), and the device's statement about a process that uses it. This crate does no
+//! I/O.
+
+// No wildcard arms: the compiler must list every match that a new architecture concerns.
+#![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 mod acts;
 mod arch;
 mod config;
+mod facts;
 mod fault;
 mod planted;
 mod sanitize;
@@ -14,10 +19,14 @@ mod schedule;
 mod witness;
 
 pub use acts::{ACTS_SYMBOL, Act, Acts};
-pub use arch::{Arch, Generation, UnknownArch};
+pub use arch::{Arch, UnknownArch};
 pub use config::{
     BUFFER_SYMBOL, CONFIG_VARIABLE, Config, DECODE_SYMBOL, Decode, IDENTITY_SYMBOL, Identity,
     LINE_SYMBOL, MOST_DEVICES, NEVER_WRITTEN_SYMBOL,
+};
+pub use facts::{
+    Descriptors, Facts, Float8, LegacyMultiply, MatrixSums, MatrixUnit, Microcode, ScopeBits,
+    WaitCounters,
 };
 pub use fault::{Fault, Parameter, Place, UnknownFault, Values};
 pub use planted::{Amount, BadPlanted, Per, Planted, mix};

@@ -243,8 +243,8 @@ fn room(arch: Arch, packet: &DispatchPacket) -> u32 {
     // Smaller waves take as many slots.
     let waves = items.div_ceil(arch.wave_size());
     let by_waves = model.waves_per_unit / waves.max(1);
-    let granules = packet.group_bytes.max(1).next_multiple_of(isa::lds_granule(arch));
-    let by_lds = isa::largest_lds(arch) / granules;
+    let granules = packet.group_bytes.max(1).next_multiple_of(arch.facts().lds_granule);
+    let by_lds = arch.facts().lds_bytes / granules;
     model.compute_units * by_waves.min(by_lds).max(1)
 }
 

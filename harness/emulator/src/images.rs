@@ -7,7 +7,6 @@ mod formats;
 
 use std::{collections::BTreeMap, ffi::c_void};
 
-use device::Arch;
 use isa::image::{Border, Dimension, IMAGE_ALIGNMENT, Image, ROW_ALIGNMENT, Sampler, Wrap};
 
 use crate::{
@@ -90,7 +89,7 @@ const SAMPLER_WORDS: usize = 8;
 
 /// Returns true if the GPUs support images.
 pub(crate) fn are_supported() -> bool {
-    Arch::has_images(config::get().arch.name())
+    config::get().arch.facts().has_images
 }
 
 /// Copies words into memory that kernels can read.

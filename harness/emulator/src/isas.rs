@@ -22,7 +22,7 @@ const WAVEFRONT: u64 = 1;
 
 /// Returns the maximum LDS of a workgroup, in bytes.
 pub(crate) fn group_bytes() -> u32 {
-    isa::largest_lds(config::get().arch)
+    config::get().arch.facts().lds_bytes
 }
 
 fn isa_name() -> String {

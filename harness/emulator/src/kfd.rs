@@ -81,7 +81,7 @@ fn properties(config: &Config, number: Option<u32>, links: usize) -> String {
         ("io_links_count", &links),
         ("p2p_links_count", &0),
         ("max_waves_per_simd", &(model.waves_per_unit / simds_per_unit)),
-        ("lds_size_in_kb", &(isa::largest_lds(config.arch) >> 10)),
+        ("lds_size_in_kb", &(config.arch.facts().lds_bytes >> 10)),
         ("wave_front_size", &config.arch.wave_size()),
         ("array_count", &arrays),
         ("simd_arrays_per_engine", &arrays_per_engine),

@@ -210,6 +210,17 @@ pub(crate) fn of(arch: Arch) -> Model {
             caches: [32, 4096, 32 << 10],
             ..rdna
         },
+        // AMD has published no product. The values are those of the Instinct MI355X, without a device id.
+        Arch::Gfx1250 => Model {
+            compute_units: 256,
+            shader_engines: 32,
+            clock: 2400,
+            memory_clock: 2000,
+            bus: 8192,
+            caches: [32, 4096, 256 << 10],
+            dies: 8,
+            ..cdna
+        },
         // Radeon RX 9070 XT.
         Arch::Gfx1201 => Model {
             chip_id: 0x7550,

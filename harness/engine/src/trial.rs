@@ -74,7 +74,7 @@ fn unmet_requirement(
         return Some(format!("needs ROCm {range}, and this is {version}"));
     }
     match gfx {
-        Some(gfx) if needs.images && !Arch::has_images(gfx) => {
+        Some(gfx) if needs.images && Arch::has_images(gfx) == Some(false) => {
             Some(format!("needs images, and {gfx} has none"))
         }
         Some(gfx) if !needs.gfx.is_empty() && !needs.gfx.iter().any(|g| g == gfx) => {

@@ -1,8 +1,6 @@
 //! Lane control of vector instructions: the lanes that are written, the lanes that the first source is read from, and
 //! output modifiers.
 
-use device::Generation;
-
 use crate::{
     registers::HALF,
     source::{Place, Source},
@@ -137,13 +135,13 @@ impl Text {
 
     /// Returns true if MODE has the bit that decides the result of `clamp` for a NaN. On GFX12 the bit is always 0.
     pub(crate) fn asks_dx10_clamp(&self) -> bool {
-        self.site.arch.generation() != Generation::Rdna4
+        self.site.arch.facts().has_ieee_mode
     }
 
     /// Returns true if a division by zero stays infinite under MODE.FP16_OVFL, as documented in the RDNA guides. A
     /// Radeon RX 9070 XT returns the largest number.
     pub(crate) fn divides(&self) -> bool {
-        self.site.arch.generation() != Generation::Rdna4
+        self.site.arch.facts().overflow_spares_divisions
     }
 
     /// Returns the lane control. If lanes are permuted, redirects the first source.
@@ -159,7 +157,7 @@ impl Text {
         let mut control = Control {
             permutation: None,
             scale,
-            always_scales: self.site.arch.generation() == Generation::Rdna4,
+            always_scales: self.site.arch.facts().scales_in_all_modes,
             clamp: self.has("clamp"),
             asks_dx10_clamp: self.asks_dx10_clamp(),
             divides: self.divides(),

@@ -12,53 +12,31 @@ pub use descriptor::{Dimension, IMAGE_ALIGNMENT, Image, ROW_ALIGNMENT};
 pub use format::{Format, Numeric};
 pub use sampler::{Border, Sampler, Wrap};
 
-use device::{Arch, Generation};
-
-/// Descriptor layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
-    Gfx9,
-    Gfx10,
-    Gfx11,
-    Gfx12,
-}
-
-impl Family {
-    fn of(arch: Arch) -> Family {
-        match arch.generation() {
-            Generation::Gcn5
-            | Generation::Cdna1
-            | Generation::Cdna2
-            | Generation::Cdna3
-            | Generation::Cdna4 => Family::Gfx9,
-            Generation::Rdna2 => Family::Gfx10,
-            Generation::Rdna3 | Generation::Rdna3_5 => Family::Gfx11,
-            Generation::Rdna4 => Family::Gfx12,
-        }
-    }
-}
+use device::{Arch, Descriptors};
 
 /// Returns the element format from the fourth word of a buffer descriptor; `None` if it is not emulated.
 pub(crate) fn buffer_format(word: u32, arch: Arch) -> Option<Format> {
-    let family = Family::of(arch);
+    let family = arch.facts().descriptors;
     let numbers = match family {
-        Family::Gfx9 => (field(word, 15, 4), field(word, 12, 3)),
-        Family::Gfx10 => (field(word, 12, 7), 0),
-        Family::Gfx11 | Family::Gfx12 => (field(word, 12, 6), 0),
+        Descriptors::Gfx9 => (field(word, 15, 4), field(word, 12, 3)),
+        Descriptors::Gfx10 => (field(word, 12, 7), 0),
+        Descriptors::Gfx11 | Descriptors::Gfx12 => (field(word, 12, 6), 0),
+        Descriptors::Gfx1250 => return None,
     };
     Format::find(family, numbers)
 }
 
 /// Returns the fourth word of a buffer descriptor for a format and component selection.
 pub fn buffer_word(format: Format, select: [u8; 4], arch: Arch) -> Option<u32> {
-    let family = Family::of(arch);
+    let family = arch.facts().descriptors;
     let (format, number) = format.numbers(family)?;
     let selects: u32 = (0..4).map(|at| u32::from(select[at]) << (3 * at)).sum();
     Some(match family {
-        Family::Gfx9 => selects | number << 12 | format << 15,
+        Descriptors::Gfx9 => selects | number << 12 | format << 15,
         // Bit 24: RESOURCE_LEVEL.
-        Family::Gfx10 => selects | format << 12 | 1 << 24,
-        Family::Gfx11 | Family::Gfx12 => selects | format << 12,
+        Descriptors::Gfx10 => selects | format << 12 | 1 << 24,
+        Descriptors::Gfx11 | Descriptors::Gfx12 => selects | format << 12,
+        Descriptors::Gfx1250 => return None,
     })
 }
 

@@ -9,10 +9,7 @@ use std::{
     thread::ScopedJoinHandle,
 };
 
-use device::{
-    Arch,
-    Generation::{self, Cdna1, Gcn5, Rdna2},
-};
+use device::Arch;
 
 use crate::{
     AddressSpace, Executed, Launch, Trap,
@@ -32,25 +29,6 @@ use crate::{
 /// Maximum workgroup size on all architectures, in work-items.
 pub const LARGEST_WORKGROUP: u32 = 1024;
 
-/// Returns the maximum LDS of a workgroup, in bytes.
-///
-/// Source: LLVM's AMDGPU usage guide, "Processors", and the CDNA 4 ISA guide, "Local Data Share".
-pub fn largest_lds(arch: Arch) -> u32 {
-    if arch.generation() == Generation::Cdna4 { 160 << 10 } else { 64 << 10 }
-}
-
-/// Returns the granule in which a compute unit allocates its LDS, in bytes.
-///
-/// Source: LLVM, "Model LDS encoding granularity" (pull request 224852): GFX10.3, GFX11 and GFX12.0 allocate blocks of
-/// 1024 bytes, GFX9 before gfx950 blocks of 512, gfx950 blocks of 1280.
-pub fn lds_granule(arch: Arch) -> u32 {
-    match arch.generation() {
-        Generation::Cdna4 => 1280,
-        generation if generation.is_gfx9() => 512,
-        _ => 1024,
-    }
-}
-
 /// Maximum scratch memory of a wave on any architecture, in bytes: SPI_TMPRING_SIZE.WAVESIZE of GFX12 counts units of
 /// 256 bytes with 18 bits.
 const LARGEST_SCRATCH: u64 = 64 << 20;
@@ -59,6 +37,7 @@ const LARGEST_SCRATCH: u64 = 64 << 20;
 struct Descriptor {
     entry: u64,
     lanes: usize,
+    register_granule: usize,
     /// COMPUTE_PGM_RSRC1 and 2.
     rsrc1: u32,
     rsrc2: u32,
@@ -80,6 +59,7 @@ fn descriptor(launch: &Launch<'_>, machine: &mut Machine<'_>) -> Result<Descript
     Ok(Descriptor {
         entry: at.wrapping_add(entry),
         lanes: if properties >> 10 & 1 == 1 { 32 } else { 64 },
+        register_granule: launch.arch.facts().register_granule,
         rsrc1: word(48),
         rsrc2: word(52),
         properties,
@@ -100,12 +80,17 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
             reason: format!("a workgroup of {items} work-items; {LARGEST_WORKGROUP} is the most"),
         });
     }
-    let largest_lds = largest_lds(launch.arch);
+    let largest_lds = launch.arch.facts().lds_bytes;
     if launch.group_segment_bytes > largest_lds {
         let wanted = launch.group_segment_bytes;
         return Err(Trap::InvalidLaunch {
             reason: format!("{wanted} bytes of LDS for a workgroup; {largest_lds} is the most"),
         });
+    }
+    let lanes = descriptor.lanes;
+    if !launch.arch.facts().wave_sizes.contains(&(lanes as u32)) {
+        let reason = format!("waves of {lanes} lanes, which {} does not have", launch.arch);
+        return Err(Trap::InvalidLaunch { reason });
     }
     let scratch = u64::from(launch.private_segment_bytes) * descriptor.lanes as u64;
     if scratch > LARGEST_SCRATCH {
@@ -270,7 +255,8 @@ impl Grid<'_> {
         }
         let id = [number % x, number / x % y, number / x / y].map(|id| id as u32);
         group.clock = Clock::new(self.launch.turns, number);
-        group.machine.give_lds(self.launch.group_segment_bytes, lds_granule(self.launch.arch));
+        let facts = self.launch.arch.facts();
+        group.machine.give_lds(self.launch.group_segment_bytes, facts.lds_granule);
         for (wave, items) in group.waves.iter_mut().zip(&self.items) {
             start(wave, items, self.launch, &self.descriptor, &mut group.machine, id)
                 .map_err(|trap| Box::new((number, trap)))?;
@@ -288,10 +274,9 @@ impl Grid<'_> {
 }
 
 impl Descriptor {
-    /// Returns the number of vector registers that the kernel uses. The granule is at most 8 registers (AMDGPU usage
-    /// guide, GRANULATED_WORKITEM_VGPR_COUNT).
+    /// Returns the number of vector registers that the kernel uses (GRANULATED_WORKITEM_VGPR_COUNT).
     fn rows(&self) -> usize {
-        ROWS.min(((self.rsrc1 as usize & 63) + 1) * 8)
+        ROWS.min(((self.rsrc1 as usize & 63) + 1) * self.register_granule)
     }
 
     /// Returns true if a workgroup uses two compute units with separate caches (ENABLE_WGP_MODE of GFX10 and later; 0
@@ -305,9 +290,9 @@ impl Descriptor {
 /// ENABLE_IEEE_MODE. Source: the AMDGPU usage guide, `compute_pgm_rsrc1`.
 pub fn initial_mode(rsrc1: u32, arch: Arch) -> u32 {
     let overflow = if rsrc1 >> 26 & 1 == 1 { FP16_OVFL } else { 0 };
-    let rules = match arch.generation() {
-        Generation::Rdna4 => 0,
-        _ => (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9,
+    let rules = match arch.facts().has_ieee_mode {
+        false => 0,
+        true => (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9,
     };
     rsrc1 >> 12 & 0xff | rules | overflow
 }
@@ -378,7 +363,7 @@ fn initial_scalars(
     // The system registers follow the user registers, including unused ones.
     let user = (descriptor.rsrc2 >> 1 & 31) as u16;
     next = (next + preload.0).max(user);
-    if launch.arch.generation() == Generation::Rdna4 {
+    if launch.arch.facts().ids_in_trap_temporaries {
         // TTMP9 contains the group's x, TTMP7 its y and z.
         wave.scalar[usize::from(register::TTMP) + 9] = group[0];
         wave.scalar[usize::from(register::TTMP) + 7] = (group[1] & 0xffff) | group[2] << 16;
@@ -410,7 +395,7 @@ struct Items {
 impl Items {
     fn new(wave: usize, launch: &Launch<'_>, descriptor: &Descriptor) -> Items {
         let size = launch.workgroup.map(|n| n.max(1));
-        let packed = !matches!(launch.arch.generation(), Gcn5 | Cdna1 | Rdna2);
+        let packed = launch.arch.facts().packs_work_item_ids;
         let first = wave * descriptor.lanes;
         let ids: Vec<_> = (first..first + descriptor.lanes)
             .map(|item| item as u32)

@@ -52,7 +52,7 @@ use std::{
 pub use audit::{Place, executed, instruction, listing};
 pub use checks::access::Kind as AccessKind;
 pub use finding::Finding;
-pub use launch::{LARGEST_WORKGROUP, largest_lds, lds_granule};
+pub use launch::LARGEST_WORKGROUP;
 pub use sync::WaveSync;
 pub use written::Written;
 

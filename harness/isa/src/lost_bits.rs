@@ -13,7 +13,7 @@ use std::{
     sync::{LazyLock, Mutex, PoisonError},
 };
 
-use device::{Arch, Generation};
+use device::Arch;
 
 use crate::{
     disassembler::LONGEST,
@@ -61,7 +61,7 @@ enum Encoding {
 }
 
 fn encoding(arch: Arch, word: u32) -> Encoding {
-    let gfx9 = arch.generation().is_gfx9();
+    let gfx9 = arch.facts().microcode.is_gfx9();
     match word >> 23 {
         // Matrix instructions have their own fields.
         0x1a7 if gfx9 && word >> 16 & 0x7f < 0x40 => Encoding::Vop3p,
@@ -176,7 +176,7 @@ fn shape(text: &str) -> String {
 /// there.
 fn unused_registers(arch: Arch, first: u32) -> &'static [Range<Bit>] {
     const ADDRESS: &[Range<Bit>] = std::slice::from_ref(&(32..40));
-    let gfx12 = arch.generation() == Generation::Rdna4;
+    let gfx12 = arch.facts().microcode.is_gfx12();
     match first >> 26 {
         0x36 => &[40..48, 48..56, 56..64],
         0x37 if !gfx12 => &[40..48, 56..64],
@@ -202,7 +202,7 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     // print it.
     let result = word(bytes, 0) & 0xff;
     if encoding == Encoding::Vop3
-        && !site.arch.generation().is_gfx9()
+        && !site.arch.facts().cmpx_writes_scalar
         && text.starts_with("v_cmpx_")
         && result == EXEC_LO
         && bit < 8
@@ -242,7 +242,7 @@ fn op_sel(
     lost: &BTreeSet<Bit>,
 ) -> Option<(Vec<&'static str>, Vec<Bit>)> {
     if encoding(site.arch, word(bytes, 0)) != Encoding::Vop3
-        || site.arch.generation() < Generation::Rdna3
+        || !site.arch.facts().selects_halves
         || !OP_SEL.iter().any(|bit| lost.contains(bit))
     {
         return None;

@@ -115,7 +115,7 @@ fn compared(text: &Text, types: [&'static Type; 2]) -> Result<(Sources<2>, Verdi
     let first = if explicit { 1 } else { 0 };
     let writes_exec = text.mnemonic.starts_with("v_cmpx");
     let scalar = if explicit { text.scalar(0, 1)? } else { register::VCC };
-    let verdict = match (writes_exec, text.is_gfx9()) {
+    let verdict = match (writes_exec, text.site.arch.facts().cmpx_writes_scalar) {
         (false, _) => Verdict::Scalar(scalar),
         (true, true) => Verdict::Both(scalar),
         (true, false) => Verdict::Exec,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use device::{Arch, Generation};
+use device::Arch;
 
 /// VOP3 opcodes of `v_cvt_pk_fp8_f32` and `v_cvt_pk_bf8_f32` on GFX12, whose `quad_perm` LLVM 22 misprints: `[1,0,3,0]`
 /// instead of `[1,0,3,2]`.
@@ -22,13 +22,13 @@ const IN_ORDER: u8 = 0b11_10_01_00;
 /// trailing 16-bit constant that is 0xff.
 pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     let Some([first, second]) = dwords(bytes) else { return false };
-    let generation = arch.generation();
-    let gfx9 = generation.is_gfx9();
+    let facts = arch.facts();
+    let gfx9 = facts.microcode.is_gfx9();
     let is_literal = |operand: u32, at: u32| operand >> at & 0x1ff == LITERAL;
     let opcode = first >> 16 & 0x3ff;
     match first >> 26 {
         // SDWA selection of register parts. A comparison has no result there.
-        0..0x20 if generation < Generation::Rdna3 && first & 0x1ff == SDWA => {
+        0..0x20 if facts.has_sdwa && first & 0x1ff == SDWA => {
             let part = |at: u32| second >> at & 7 == 7;
             let result = first >> 25 != 0x3e && (part(8) || second >> 11 & 3 == 3);
             result || part(16) || part(24)
@@ -39,7 +39,7 @@ pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
         // s_barrier_signal and similar instructions.
         0x2f => {
             let opcode = first >> 8 & 0xff;
-            let scalar = generation == Generation::Rdna4 && first >> 23 == 0x17d;
+            let scalar = facts.microcode.is_gfx12() && first >> 23 == 0x17d;
             scalar && (0x4e..=0x52).contains(&opcode) && first & 0xff == LITERAL
         }
         // VOP3, also with a scalar result.
@@ -47,7 +47,7 @@ pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
             [0, 9, 18].iter().any(|at| is_literal(second, *at))
                 || (opcode < 0x100 || opcode == READLANE) && first & 0xff == LITERAL
                 // Scaled conversions of 32 values from scalar registers.
-                || generation == Generation::Cdna4
+                || facts.has_gfx950_instructions
                     && matches!(opcode, 0x256 | 0x257 | 0x260..=0x263)
                     && second & 0x1ff < VECTOR
         }
@@ -124,7 +124,7 @@ pub fn with_constant(text: String, bytes: &[u8], size: u64) -> String {
 /// Returns `DPP_CTRL` of an instruction that LLVM misprints.
 fn misprinted(arch: Arch, bytes: &[u8]) -> Option<u8> {
     let [first, second] = dwords(bytes)?;
-    let concerned = arch.generation() == Generation::Rdna4
+    let concerned = arch.facts().microcode.is_gfx12()
         && first >> 26 == 0x35
         && MISPRINTED.contains(&(first >> 16 & 0x3ff))
         && second & 0x1ff == DPP16;

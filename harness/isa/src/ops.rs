@@ -34,7 +34,7 @@ use std::sync::LazyLock;
 use crate::{
     exec::Bound,
     operation::{Operation, Passes, Table},
-    text::{Text, Unsupported},
+    text::{Base, Operand, Text, Unsupported},
 };
 
 pub(crate) use buffer::SWIZZLE_ENABLE;
@@ -114,8 +114,22 @@ fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     TABLE.get(&text.mnemonic).map(|operation| (&**operation, None))
 }
 
+/// Returns true for `v_pk_add_f32` and similar instructions with a source that is not in vector registers, on architectures
+/// that repeat such a source.
+fn is_refused(text: &Text) -> bool {
+    if !text.site.arch.facts().packed_f32_repeats_scalars {
+        return false;
+    }
+    let packed = text.mnemonic.strip_prefix("v_pk_").is_some_and(|rest| rest.ends_with("_f32"));
+    let is_vector = |operand: &Operand| matches!(operand.base, Base::Vector { .. });
+    packed && !text.operands.iter().all(is_vector)
+}
+
 /// Binds an instruction to its operands.
 pub(crate) fn bind(text: &Text) -> Bound {
+    if is_refused(text) {
+        return Err(Unsupported);
+    }
     if let Some((operation, own)) = find(text) {
         return operation.bind(own.as_ref().unwrap_or(text));
     }
@@ -135,6 +149,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
 
 /// Binds an instruction for this MODE; returns `None` if MODE does not affect it.
 pub(crate) fn bind_rounded(text: &Text, mode: u32) -> Option<Bound> {
+    if is_refused(text) {
+        return None;
+    }
     let (operation, own) = find(text)?;
     operation.bind_rounded(own.as_ref().unwrap_or(text), mode)
 }

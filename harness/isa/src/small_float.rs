@@ -4,7 +4,7 @@
 //! zero (GFX942) the CDNA 3 ISA guide; for those of 4 and 6 bits the CDNA 4 ISA guide, "BF8 / FP8 and Smaller Formats
 //! and Conversions".
 
-use device::{Arch, Generation};
+use device::{Arch, Float8};
 
 /// Special codes of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +42,11 @@ impl SmallFloat {
             "bf8" => (5, 2),
             _ => return None,
         };
-        let rules = match arch.generation() {
-            Generation::Cdna3 => Rules::Fnuz,
-            // According to `amd_hip_ocp_host.hpp` of HIP, which claims to compute like GFX950.
-            Generation::Cdna4 => Rules::Ocp { signed_nans: true },
-            _ => Rules::Ocp { signed_nans: false },
+        let rules = match arch.facts().float8 {
+            Float8::Absent => return None,
+            Float8::Fnuz => Rules::Fnuz,
+            Float8::Ocp => Rules::Ocp { signed_nans: false },
+            Float8::OcpSignedNans => Rules::Ocp { signed_nans: true },
         };
         Some(SmallFloat { exponent, fraction, rules, saturates: false })
     }

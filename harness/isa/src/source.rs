@@ -357,7 +357,7 @@ impl Text {
         let mut part = None;
         let high = self.is_upper(of, operand, self.half_of_result(index))?;
         if of.half {
-            part = match (high, self.is_gfx9() && !preserves) {
+            part = match (high, self.site.arch.facts().clears_upper_halves && !preserves) {
                 (true, _) => Some((Part::HIGH, Unused::Preserve)),
                 (false, true) => None,
                 (false, false) => Some((Part::LOW, Unused::Preserve)),

@@ -1,6 +1,6 @@
 //! Parser for the disassembler's text of an instruction.
 
-use device::{Arch, Generation};
+use device::{Arch, MatrixUnit};
 
 /// Numbers of scalar registers with names. Up to `M0` they follow the operand encoding of GFX9; the others are internal
 /// to the interpreter.
@@ -166,7 +166,12 @@ impl Text {
         let halved: &[usize] = if name.starts_with("global_load_tr_") {
             &[0]
         } else if name.starts_with("v_wmma_") || name.starts_with("v_swmmac_") {
-            if self.site.arch.generation() == Generation::Rdna4 { &[0, 1, 2, 3] } else { &[0, 3] }
+            match self.site.arch.facts().matrix {
+                MatrixUnit::WmmaSpread => &[0, 1, 2, 3],
+                MatrixUnit::WmmaRepeated => &[0, 3],
+                // Waves of GFX1250 have 32 lanes.
+                MatrixUnit::Absent | MatrixUnit::Mfma | MatrixUnit::Wmma1250 => return,
+            }
         } else {
             return;
         };
@@ -224,7 +229,7 @@ impl Text {
     }
 
     pub(crate) fn is_gfx9(&self) -> bool {
-        self.site.arch.generation().is_gfx9()
+        self.site.arch.facts().microcode.is_gfx9()
     }
 
     /// Returns the target of a SOPP branch.
@@ -319,7 +324,17 @@ fn parse_operand(text: &str) -> Option<Operand> {
         } else if let Some(inner) = enclosed(rest, "sext(", ")") {
             operand.sign_extend = true;
             rest = inner;
-        } else if let Some(inner) = enclosed(rest, "lit(", ")").or(enclosed(rest, "lit64(", ")")) {
+        } else if let Some(inner) = enclosed(rest, "lit64(", ")") {
+            // A literal of 32 bits is extended according to the operand's type, and one of 64 bits is not.
+            if let Some(bits) =
+                inner.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())
+                && u32::try_from(bits).is_ok()
+            {
+                operand.base = Base::Bits(bits);
+                return Some(operand);
+            }
+            rest = inner;
+        } else if let Some(inner) = enclosed(rest, "lit(", ")") {
             rest = inner;
         } else if let Some(inner) = rest.strip_prefix('-')
             && !inner.starts_with(|c: char| c.is_ascii_digit())

@@ -11,7 +11,7 @@
 //!
 //! Source for the encodings: the RDNA 3 and RDNA 4 ISA guides, "VOP1", "VOP2", "VOPC", "DPP16", "DPP8" and "VOP3".
 
-use device::{Arch, Generation};
+use device::Arch;
 
 use crate::disassembler::disassemble;
 
@@ -126,11 +126,11 @@ fn remodelled(word: u32) -> Option<(u32, &'static str)> {
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.
 pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
-    let generation = arch.generation();
-    let vop3 = if generation.is_gfx9() { 0x34 } else { 0x35 };
+    let facts = arch.facts();
+    let vop3 = if facts.microcode.is_gfx9() { 0x34 } else { 0x35 };
     let by_stack = |bytes: &[u8]| disassemble(arch, address, bytes);
     let with_zeros = |bytes: &[u8]| without_sources(vop3, bytes, &by_stack);
-    if generation < Generation::Rdna3 {
+    if !facts.selects_halves {
         return with_zeros(bytes);
     }
     name_by(bytes, &|bytes| match by_stack(bytes)? {

@@ -1,8 +1,6 @@
 //! Compute unit masks of queues. The assignment of workgroups to units is not modelled, so a mask is only stored and
 //! returned.
 
-use device::Arch;
-
 use crate::{
     abi::{Out, QueueCell, Status, array},
     config, model,
@@ -38,11 +36,6 @@ impl Mask {
     }
 }
 
-/// Returns true if compute units form pairs. That holds for RDNA, and exactly the RDNA architectures have waves of 32.
-fn has_workgroup_processors(arch: Arch) -> bool {
-    arch.wave_size() == 32
-}
-
 /// Returns a word with the lowest `count` bits set, at most 32.
 fn ones(count: u32) -> u32 {
     u32::MAX >> (u32::BITS - count.min(u32::BITS))
@@ -67,7 +60,7 @@ unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
     let asked = unsafe { array(mask, bits / u32::BITS) };
     let arch = config::get().arch;
     let mask = if bits == 0 { Mask::all() } else { Mask::of(asked, model::of(arch).compute_units) };
-    if has_workgroup_processors(arch) && !mask.is_of_pairs() {
+    if arch.facts().has_workgroup_processors && !mask.is_of_pairs() {
         return Status::INVALID_ARGUMENT;
     }
     *queue.units.lock() = mask;

@@ -4,7 +4,7 @@
 //! instructions from LLVM's `getInlineEncodingV216`. It is independent of the interpreter, has no waves, and is slow.
 //! Also under test are the disassembler's text, its parsing, constants, modifiers, and the wave size.
 
-use device::{Arch, Generation};
+use device::{Arch, Microcode};
 use isa::Trap;
 
 use crate::{
@@ -191,9 +191,13 @@ impl Form {
 /// Returns all forms of an operation that the architecture can encode.
 fn forms(op: Op, arch: Arch) -> Vec<Form> {
     let count = op.sources.len();
-    let gfx9 = arch.generation().is_gfx9();
-    let suffix = matches!(arch.generation(), Generation::Rdna3 | Generation::Rdna3_5);
-    let op_sel = op.op_sel || arch.generation() == Generation::Rdna4 && !op.short;
+    let (gfx9, suffix, halves) = match arch.facts().microcode {
+        Microcode::Gfx9 => (true, false, false),
+        Microcode::Gfx10 => (false, false, false),
+        Microcode::Gfx11 => (false, true, false),
+        Microcode::Gfx12 | Microcode::Gfx1250 => (false, false, true),
+    };
+    let op_sel = op.op_sel || halves && !op.short;
     let mut modifiers = vec![Modifiers::default()];
     for index in 0..count {
         let one = 1 << index;

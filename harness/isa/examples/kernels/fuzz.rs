@@ -85,7 +85,7 @@ impl Options {
             }
         }
         if options.architectures.is_empty() {
-            options.architectures = Arch::of_each_generation().collect();
+            options.architectures = crate::with_guides();
         }
         Ok(options)
     }
@@ -101,7 +101,8 @@ struct Target {
 
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let wave = if self.wave64 && self.arch.wave_size() == 32 { " wave64" } else { "" };
+        let wave =
+            if self.wave64 && self.arch.facts().wave_sizes.len() > 1 { " wave64" } else { "" };
         write!(f, "{} {}{wave}", self.arch, self.level)
     }
 }

@@ -41,7 +41,7 @@ use std::{
 };
 
 use code_object::CodeObject;
-use device::{Arch, Generation};
+use device::Arch;
 use device_memory::Device;
 
 const ROOT: &str = "ROCREPRO_ROCM_ROOT";
@@ -117,7 +117,7 @@ fn inside() -> ExitCode {
             return ExitCode::from(2);
         };
         let (mut source, mut of_cdna4) = (include_str!("kernels.hip").to_owned(), &[][..]);
-        if arch.generation() == Generation::Cdna4 {
+        if arch.facts().has_gfx950_instructions {
             source.push_str(cdna4::SOURCE);
             of_cdna4 = cdna4::CHECKS;
         }
@@ -155,19 +155,28 @@ fn inside() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Returns one architecture of each generation that has an ISA guide.
+fn with_guides() -> Vec<Arch> {
+    Arch::of_each_generation().filter(|arch| arch.facts().has_isa_guide).collect()
+}
+
+/// Returns true for the named architectures; without names for all that have an ISA guide.
+fn is_asked(arch: Arch, names: &[impl AsRef<str>]) -> bool {
+    match names {
+        [] => arch.facts().has_isa_guide,
+        _ => names.iter().any(|name| name.as_ref() == arch.name()),
+    }
+}
+
 /// Tests the forms of all or the named architectures, in waves of each size.
 fn all_forms(names: &[String]) -> ExitCode {
     let (mut forms, mut failures) = (0, 0);
     for arch in Arch::ALL.iter().copied() {
-        if !names.is_empty() && !names.iter().any(|name| name == arch.name()) {
+        if !is_asked(arch, names) {
             continue;
         }
-        for wave64 in [false, true] {
-            if !wave64 && arch.wave_size() == 64 {
-                continue;
-            }
-            let (tried, different) = forms::check(arch, wave64);
-            let lanes = if wave64 { 64 } else { 32 };
+        for lanes in arch.facts().wave_sizes {
+            let (tried, different) = forms::check(arch, *lanes == 64);
             println!("{arch}, waves of {lanes}: {tried} forms, {} differ", different.len());
             different.iter().for_each(|line| println!("    {line}"));
             forms += tried;
@@ -196,16 +205,15 @@ fn all_words(words: &[String]) -> ExitCode {
         }
     };
     for arch in Arch::ALL.iter().copied() {
-        if !names.is_empty() && !names.iter().any(|name| name == arch.name()) {
+        if !is_asked(arch, &names) {
             continue;
         }
-        let both = arch.wave_size() == 32;
-        if both {
-            enter(format!("{arch}, waves of 32"), words::check(arch, false));
-            enter(format!("{arch}, waves of both sizes"), words::sizes(arch));
+        let sizes = arch.facts().wave_sizes;
+        for lanes in &sizes[..if native.is_empty() { sizes.len() } else { 1 }] {
+            enter(format!("{arch}, waves of {lanes}"), words::check(arch, *lanes == 64));
         }
-        if !both || native.is_empty() {
-            enter(format!("{arch}, waves of 64"), words::check(arch, true));
+        if sizes.len() > 1 {
+            enter(format!("{arch}, waves of both sizes"), words::sizes(arch));
         }
     }
     println!("{held} the same, {failures} differ");
@@ -227,7 +235,7 @@ fn all_bits(words: &[String]) -> ExitCode {
     };
     let (mut tried, mut lost) = (0, 0);
     for arch in Arch::ALL.iter().copied() {
-        if !names.is_empty() && !names.contains(&arch.name()) {
+        if !is_asked(arch, &names) {
             continue;
         }
         match bits::check(arch, seed, each as usize) {
@@ -298,7 +306,7 @@ fn places<'a>(
         architectures.push(arch);
     }
     if architectures.is_empty() {
-        architectures = Arch::of_each_generation().collect();
+        architectures = with_guides();
     }
     Ok((levels, architectures))
 }

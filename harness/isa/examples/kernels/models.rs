@@ -1,6 +1,6 @@
 //! Models of instructions for one lane, from the formulas of AMD's ISA guides.
 
-use device::{Arch, Generation};
+use device::{Arch, LegacyMultiply, Microcode};
 
 /// Type of a source or a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -276,9 +276,13 @@ fn clamps(op: Op) -> Op {
 /// Returns the tested instructions of an architecture.
 pub(crate) fn ops(arch: Arch) -> Vec<Op> {
     use Of::*;
-    let gfx9 = arch.generation().is_gfx9();
-    let gfx11 = arch.generation() >= Generation::Rdna3;
-    let gfx12 = arch.generation() == Generation::Rdna4;
+    let facts = arch.facts();
+    let (gfx9, gfx11, gfx12) = match facts.microcode {
+        Microcode::Gfx9 => (true, false, false),
+        Microcode::Gfx10 => (false, false, false),
+        Microcode::Gfx11 => (false, true, false),
+        Microcode::Gfx12 | Microcode::Gfx1250 => (false, true, true),
+    };
     let by =
         |condition: bool, yes: &'static str, no: &'static str| if condition { yes } else { no };
     let mut list = vec![
@@ -373,15 +377,19 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
     ];
     // If one factor is zero, the product is zero.
     let old = by(gfx11, "v_mul_dx9_zero_f32", "v_mul_legacy_f32");
-    if !arch.generation().is_gfx940() {
+    let legacy = match facts.legacy_multiply {
+        LegacyMultiply::Absent => None,
+        LegacyMultiply::Long => Some(false),
+        LegacyMultiply::Short => Some(true),
+    };
+    if let Some(has_short) = legacy {
         let product = op!(old, &[F32; 2], F32, |[a, b, _]| match (f(a), f(b)) {
             (0.0, _) | (_, 0.0) => 0,
             (a, b) => single(a * b),
         });
-        // GFX90A has it in a 64-bit encoding only.
-        list.push(if arch.generation() == Generation::Cdna2 { product } else { short(product) });
+        list.push(if has_short { short(product) } else { product });
     }
-    if gfx9 && !arch.generation().is_gfx940() {
+    if gfx9 && !facts.has_gfx940_instructions {
         list.push(op!("v_mad_legacy_f32", &[F32; 3], F32, |[a, b, c]| match (f(a), f(b)) {
             (0.0, _) | (_, 0.0) => single(0.0 + f(c)),
             (a, b) => single(a * b + f(c)),

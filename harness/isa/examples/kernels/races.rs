@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use device::{Arch, Generation};
+use device::{Arch, ScopeBits};
 use isa::Finding;
 
 use crate::{
@@ -138,11 +138,16 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     let device = Device::new(arch, CodeObject::load(&races));
     device.look.set(Look::Watched);
     for (kernel, said) in KERNELS {
-        let said = match (said, arch.generation()) {
-            (Within, Generation::Rdna3 | Generation::Rdna3_5) => Nothing,
-            (Within, _) => Races(&[UNORDERED]),
-            (Moves, Generation::Cdna3 | Generation::Cdna4) => Moves,
-            (Moves, _) => Nothing,
+        let (says, writes_back) = match arch.facts().scope_bits {
+            // RDNA 3 has the same bits for the workgroup and the device.
+            ScopeBits::Glc => (!arch.facts().has_two_caches, false),
+            ScopeBits::GlcDlc | ScopeBits::Scope => (true, false),
+            ScopeBits::Sc => (true, true),
+        };
+        let said = match said {
+            Within if says => Races(&[UNORDERED]),
+            Within => Nothing,
+            Moves if !writes_back => Nothing,
             _ => *said,
         };
         let name = format!("{arch} {level} {kernel}");

@@ -105,7 +105,7 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
     }
     memory::check(arch, wave64, &mut table)?;
     let claimed = |name: &str| table.relations.get(name).map_or(0, |counts| counts.same);
-    let missed = known::missed(arch.generation(), claimed, table.held());
+    let missed = known::missed(arch.facts(), claimed, table.held());
     table.wrong.extend(missed);
     Ok(table)
 }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use device::{Arch, Generation};
+use device::{Arch, WaitCounters};
 
 use super::access::{Kind, Piece};
 use crate::{
@@ -28,58 +28,74 @@ pub(crate) enum Counter {
 
 pub(crate) const COUNTERS: usize = 4;
 
-/// Counter scheme of an architecture.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Gfx9,
-    Gfx10,
-    Gfx11,
-    Gfx12,
-}
-
-impl Way {
-    fn of(arch: Arch) -> Way {
-        match arch.generation() {
-            Generation::Gcn5
-            | Generation::Cdna1
-            | Generation::Cdna2
-            | Generation::Cdna3
-            | Generation::Cdna4 => Way::Gfx9,
-            Generation::Rdna2 => Way::Gfx10,
-            Generation::Rdna3 | Generation::Rdna3_5 => Way::Gfx11,
-            Generation::Rdna4 => Way::Gfx12,
+/// Returns the counter of stores.
+fn of_stores(counters: WaitCounters) -> Counter {
+    match counters {
+        WaitCounters::Gfx9 => Counter::Loads,
+        WaitCounters::Gfx10 | WaitCounters::Gfx11 | WaitCounters::Gfx12 | WaitCounters::Gfx1250 => {
+            Counter::Stores
         }
     }
+}
 
-    fn stores(self) -> Counter {
-        if self == Way::Gfx9 { Counter::Loads } else { Counter::Stores }
+/// Returns the counter of scalar results.
+fn of_scalars(counters: WaitCounters) -> Counter {
+    match counters {
+        WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => Counter::Local,
+        WaitCounters::Gfx12 | WaitCounters::Gfx1250 => Counter::Scalars,
     }
+}
 
-    fn scalars(self) -> Counter {
-        if self == Way::Gfx12 { Counter::Scalars } else { Counter::Local }
+/// Returns true if cache instructions are counted (LLVM, `getVmemWaitEventType`), and samples of images have a counter of
+/// their own, which is not tracked.
+fn counts_caches_and_samples(counters: WaitCounters) -> bool {
+    match counters {
+        WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => false,
+        WaitCounters::Gfx12 | WaitCounters::Gfx1250 => true,
+    }
+}
+
+/// Returns the order of the LDS results of FLAT instructions. They are in order with those of other LDS instructions since
+/// GFX10 (LLVM, `hasFlatLgkmVMemCountInOrder`).
+fn order_of_flat(counters: WaitCounters) -> Order {
+    match counters {
+        WaitCounters::Gfx9 => Order::Any,
+        WaitCounters::Gfx10 | WaitCounters::Gfx11 | WaitCounters::Gfx12 | WaitCounters::Gfx1250 => {
+            Order::Turns
+        }
     }
 }
 
 impl Counter {
     /// Returns the name in the architecture's assembler.
     pub(crate) fn name(self, arch: Arch) -> &'static str {
-        match (self, Way::of(arch)) {
-            (Counter::Loads, Way::Gfx12) => "loadcnt",
-            (Counter::Stores, Way::Gfx12) => "storecnt",
-            (Counter::Local, Way::Gfx12) => "dscnt",
-            (Counter::Scalars, _) => "kmcnt",
-            (Counter::Loads, _) => "vmcnt",
-            (Counter::Stores, _) => "vscnt",
-            (Counter::Local, _) => "lgkmcnt",
+        let [loads, stores, local] = match arch.facts().counters {
+            WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => {
+                ["vmcnt", "vscnt", "lgkmcnt"]
+            }
+            WaitCounters::Gfx12 | WaitCounters::Gfx1250 => ["loadcnt", "storecnt", "dscnt"],
+        };
+        match self {
+            Counter::Loads => loads,
+            Counter::Stores => stores,
+            Counter::Local => local,
+            Counter::Scalars => "kmcnt",
         }
     }
 
     /// Returns the maximum count. Hardware delays instructions that would exceed it.
     fn capacity(self, arch: Arch) -> usize {
-        match (self, Way::of(arch)) {
-            (Counter::Local, Way::Gfx9) => 15,
-            (Counter::Scalars, _) => 31,
-            _ => 63,
+        let local = match arch.facts().counters {
+            WaitCounters::Gfx9 => 15,
+            WaitCounters::Gfx10
+            | WaitCounters::Gfx11
+            | WaitCounters::Gfx12
+            | WaitCounters::Gfx1250 => 63,
+        };
+        match self {
+            Counter::Local => local,
+            Counter::Scalars => 31,
+            Counter::Loads | Counter::Stores => 63,
         }
     }
 }
@@ -262,14 +278,25 @@ impl Effect {
 /// Returns true if the first operand is written, even if it is read as well.
 fn writes_first(text: &Text) -> bool {
     let name = text.mnemonic.as_str();
-    let reads =
-        ["s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_set_gpr", "v_cmpx", "s_store", "s_atc"];
+    let reads = [
+        "s_cmp",
+        "s_bitcmp",
+        "s_setreg",
+        "s_setpc",
+        "s_set_pc",
+        "s_set_gpr",
+        "v_cmpx",
+        "s_store",
+        "s_atc",
+    ];
     if reads.iter().any(|start| name.starts_with(start)) {
         return false;
     }
     match name.split_once('_') {
         Some(("v", _)) => true,
-        Some(("s", rest)) => text.operands.len() > 1 || rest.starts_with("getpc"),
+        Some(("s", rest)) => {
+            text.operands.len() > 1 || rest.starts_with("getpc") || rest.starts_with("get_pc")
+        }
         Some(("global" | "flat" | "scratch", rest)) => {
             rest.starts_with("load") && !rest.starts_with("load_lds_")
                 || rest.starts_with("atomic") && super::access::returns(text)
@@ -376,7 +403,7 @@ fn is_scalar_memory(name: &str) -> bool {
 
 fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     let arch = text.site.arch;
-    let way = Way::of(arch);
+    let counters = arch.facts().counters;
     // An instruction that reads and writes without being an atomic is a load from memory to the LDS.
     let does = |kind| pieces.iter().any(|piece| piece.kind == kind);
     let moves = does(Kind::Load) && does(Kind::Store);
@@ -393,7 +420,7 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     let vector = |domain| {
         // Atomics without a result count as stores.
         let loads = !result.is_empty() || does(Kind::Load);
-        raise(if loads { Counter::Loads } else { way.stores() }, Order::Turns, domain)
+        raise(if loads { Counter::Loads } else { of_stores(counters) }, Order::Turns, domain)
     };
     // Cache instructions do not access memory.
     let is_access = !has_no_effect(name);
@@ -402,18 +429,17 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
         .any(|start| name.starts_with(start));
     match name.split_once('_') {
         Some(("global" | "scratch" | "buffer", _)) if is_access => vec![vector(Domain::All)],
-        // GFX12 counts cache instructions too (LLVM, `getVmemWaitEventType`).
-        Some(("global", "inv")) if way == Way::Gfx12 => {
+        Some(("global", "inv")) if counts_caches_and_samples(counters) => {
             vec![raise(Counter::Loads, Order::Turns, Domain::All)]
         }
-        Some(("global", "wb" | "wbinv")) if way == Way::Gfx12 => {
+        Some(("global", "wb" | "wbinv")) if counts_caches_and_samples(counters) => {
             vec![raise(Counter::Stores, Order::Turns, Domain::All)]
         }
-        // Samples on GFX12 have a separate counter, which is not tracked.
-        Some(("image", _)) if !is_sample || way != Way::Gfx12 => vec![vector(Domain::All)],
+        Some(("image", _)) if !is_sample || !counts_caches_and_samples(counters) => {
+            vec![vector(Domain::All)]
+        }
         Some(("flat", _)) if is_access => {
-            // In order with the LDS since GFX10 (LLVM, `hasFlatLgkmVMemCountInOrder`).
-            let order = if way == Way::Gfx9 { Order::Any } else { Order::Turns };
+            let order = order_of_flat(counters);
             vec![vector(Domain::Memory), raise(Counter::Local, order, Domain::Lds)]
         }
         // The result arrives in any order with respect to the LDS (LLVM's SIInsertWaitcnts, `GDS_ACCESS`).
@@ -424,7 +450,7 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
             vec![raise(Counter::Local, Order::Turns, Domain::All)]
         }
         Some(("s", _)) if is_scalar_memory(name) => {
-            vec![raise(way.scalars(), Order::Any, Domain::All)]
+            vec![raise(of_scalars(counters), Order::Any, Domain::All)]
         }
         _ => Vec::new(),
     }
@@ -435,21 +461,24 @@ fn waits(text: &Text) -> Vec<(Counter, usize)> {
     use Counter::{Loads, Local, Scalars, Stores};
     let bits = usize::from(text.site.immediate);
     let field = |low: u32, len: u32| bits >> low & ((1 << len) - 1);
-    match (text.mnemonic.as_str(), Way::of(text.site.arch)) {
-        ("s_waitcnt", Way::Gfx9) => {
-            vec![(Loads, field(0, 4) | field(14, 2) << 4), (Local, field(8, 4))]
-        }
-        ("s_waitcnt", Way::Gfx10) => {
-            vec![(Loads, field(0, 4) | field(14, 2) << 4), (Local, field(8, 6))]
-        }
-        ("s_waitcnt", Way::Gfx11) => vec![(Loads, field(10, 6)), (Local, field(4, 6))],
-        ("s_waitcnt_vmcnt" | "s_wait_loadcnt", _) => vec![(Loads, bits)],
-        ("s_waitcnt_vscnt" | "s_wait_storecnt", _) => vec![(Stores, bits)],
-        ("s_waitcnt_lgkmcnt" | "s_wait_dscnt", _) => vec![(Local, bits)],
-        ("s_wait_kmcnt", _) => vec![(Scalars, bits)],
-        ("s_wait_loadcnt_dscnt", _) => vec![(Loads, field(8, 6)), (Local, field(0, 6))],
-        ("s_wait_storecnt_dscnt", _) => vec![(Stores, field(8, 6)), (Local, field(0, 6))],
-        ("s_wait_idle", _) => vec![(Loads, 0), (Stores, 0), (Local, 0), (Scalars, 0)],
+    match text.mnemonic.as_str() {
+        "s_waitcnt" => match text.site.arch.facts().counters {
+            WaitCounters::Gfx9 => {
+                vec![(Loads, field(0, 4) | field(14, 2) << 4), (Local, field(8, 4))]
+            }
+            WaitCounters::Gfx10 => {
+                vec![(Loads, field(0, 4) | field(14, 2) << 4), (Local, field(8, 6))]
+            }
+            WaitCounters::Gfx11 => vec![(Loads, field(10, 6)), (Local, field(4, 6))],
+            WaitCounters::Gfx12 | WaitCounters::Gfx1250 => Vec::new(),
+        },
+        "s_waitcnt_vmcnt" | "s_wait_loadcnt" => vec![(Loads, bits)],
+        "s_waitcnt_vscnt" | "s_wait_storecnt" => vec![(Stores, bits)],
+        "s_waitcnt_lgkmcnt" | "s_wait_dscnt" => vec![(Local, bits)],
+        "s_wait_kmcnt" => vec![(Scalars, bits)],
+        "s_wait_loadcnt_dscnt" => vec![(Loads, field(8, 6)), (Local, field(0, 6))],
+        "s_wait_storecnt_dscnt" => vec![(Stores, field(8, 6)), (Local, field(0, 6))],
+        "s_wait_idle" => vec![(Loads, 0), (Stores, 0), (Local, 0), (Scalars, 0)],
         _ => Vec::new(),
     }
 }

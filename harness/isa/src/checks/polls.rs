@@ -237,7 +237,7 @@ impl Line {
             next: text.next_address(),
             target: branches.then(|| text.branch_target()),
             is_barrier: matches!(name, "s_barrier" | "s_barrier_wait"),
-            ends: matches!(name, "s_endpgm" | "s_setpc_b64"),
+            ends: matches!(name, "s_endpgm" | "s_setpc_b64" | "s_set_pc_i64"),
             parts: texts.iter().map(Part::of).collect(),
             load: Load::of(text),
         })

@@ -4,10 +4,7 @@
 //! Source: LLVM's AMDGPU usage guide, the memory models of GFX6 to GFX9, GFX90A, GFX942 (which also applies to GFX950),
 //! GFX10 and GFX11, and GFX12: code sequences for loads, stores and fences of each scope.
 
-use device::{
-    Arch,
-    Generation::{Cdna1, Cdna2, Cdna3, Cdna4, Gcn5, Rdna2, Rdna3, Rdna3_5, Rdna4},
-};
+use device::{Arch, ScopeBits};
 
 use crate::text::{Base, Text};
 
@@ -61,10 +58,7 @@ const FAR: u8 = 0b10;
 /// Returns the caches in which a load may find stale lines, as a bit mask. On RDNA two of them can be invalidated
 /// separately.
 pub fn caches(arch: Arch) -> u8 {
-    match arch.generation() {
-        Rdna2 | Rdna3 | Rdna3_5 | Rdna4 => NEAR | FAR,
-        Gcn5 | Cdna1 | Cdna2 | Cdna3 | Cdna4 => NEAR,
-    }
+    if arch.facts().has_two_caches { NEAR | FAR } else { NEAR }
 }
 
 impl Scope {
@@ -81,35 +75,37 @@ impl Scope {
     /// Returns the scope from an instruction's text.
     pub fn of(text: &Text) -> Scope {
         use Strength::{Plain, Synchronising, Unsaid, Within};
-        let (name, generation) = (text.mnemonic.as_str(), text.site.arch.generation());
+        let (name, bits) = (text.mnemonic.as_str(), text.site.arch.facts().scope_bits);
         // Without operands, the first modifier is parsed as an operand.
         let says_sc1 = text.has("sc1")
             || text.operands.iter().any(|operand| operand.base == Base::Word("sc1".to_owned()));
         let wide = text.value("scope").is_some_and(|scope| scope != "SCOPE_CU");
         let device = text.value("scope").is_some_and(|s| s == "SCOPE_DEV" || s == "SCOPE_SYS");
-        let (marked, beyond, says) = match generation {
-            Cdna3 | Cdna4 => (text.has("sc0") || says_sc1, says_sc1, true),
-            Rdna4 => (wide, device, true),
-            Rdna2 => (text.has("glc"), text.has("dlc"), false),
-            Gcn5 | Cdna1 | Cdna2 | Rdna3 | Rdna3_5 => (text.has("glc"), true, false),
+        let glc = text.has("glc");
+        // Scopes of the access, whether stores state it, and whether they may stay in a private cache.
+        let (marked, beyond, says, keeps) = match bits {
+            ScopeBits::Sc => (text.has("sc0") || says_sc1, says_sc1, true, !text.has("sc1")),
+            ScopeBits::Scope => (wide, device, true, false),
+            ScopeBits::GlcDlc => (glc, text.has("dlc"), false, false),
+            ScopeBits::Glc => (glc, true, false, false),
         };
         let strength = match (marked, beyond) {
             (false, _) => Plain,
             (true, false) => Within,
             (true, true) => Synchronising,
         };
-        let drops = match (name, generation) {
-            ("buffer_gl0_inv", _) | ("buffer_wbinvl1" | "buffer_wbinvl1_vol", _) => NEAR,
-            ("buffer_gl1_inv", _) => FAR,
-            ("buffer_inv", _) if says_sc1 => NEAR,
-            ("global_inv" | "global_wbinv", _) if device => NEAR | FAR,
-            ("global_inv" | "global_wbinv", _) if wide => NEAR,
+        let drops = match name {
+            "buffer_gl0_inv" | "buffer_wbinvl1" | "buffer_wbinvl1_vol" => NEAR,
+            "buffer_gl1_inv" => FAR,
+            "buffer_inv" if says_sc1 => NEAR,
+            "global_inv" | "global_wbinv" if device => NEAR | FAR,
+            "global_inv" | "global_wbinv" if wide => NEAR,
             _ => 0,
         };
         Scope {
             load: strength,
             store: if says { strength } else { Unsaid },
-            stays: generation.is_gfx940() && name.contains("_store_") && !text.has("sc1"),
+            stays: keeps && name.contains("_store_"),
             swaps: name.contains("_cmpswap"),
             drops,
             writes_back: name == "buffer_wbl2" && says_sc1,

@@ -1,8 +1,8 @@
 //! Image descriptors, eight words.
 
-use device::Arch;
+use device::{Arch, Descriptors};
 
-use super::{Family, field, format::Format};
+use super::{field, format::Format};
 
 /// Image type in a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,9 @@ pub const ROW_ALIGNMENT: u32 = 256;
 /// Alignment of images in bytes. The descriptor contains the address without its lowest eight bits.
 pub const IMAGE_ALIGNMENT: u64 = 256;
 
+/// Reason why a descriptor of GFX1250 cannot be read.
+const NO_IMAGES: &str = "an image on an architecture without images";
+
 /// An image in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
@@ -87,7 +90,13 @@ impl Image {
 
     /// Returns true if the descriptor of such an image contains a pitch.
     pub fn has_pitch(arch: Arch, dimension: Dimension) -> bool {
-        Family::of(arch) == Family::Gfx9 || matches!(dimension, Dimension::D1 | Dimension::D2)
+        let is_plane = matches!(dimension, Dimension::D1 | Dimension::D2);
+        match arch.facts().descriptors {
+            Descriptors::Gfx9 => true,
+            Descriptors::Gfx10 | Descriptors::Gfx11 | Descriptors::Gfx12 | Descriptors::Gfx1250 => {
+                is_plane
+            }
+        }
     }
 
     /// Returns the distance between rows, in bytes.
@@ -140,7 +149,7 @@ impl Image {
 
     /// Returns the descriptor; `None` for a format that hardware does not support.
     pub fn words(&self, arch: Arch) -> Option<[u32; 8]> {
-        let family = Family::of(arch);
+        let family = arch.facts().descriptors;
         let (format, number) = self.format.numbers(family)?;
         let [width, height, depth] = self.size.map(|size| size.saturating_sub(1));
         let kind = Dimension::TYPES.iter().find(|(known, _)| *known == self.dimension)?.1;
@@ -151,15 +160,20 @@ impl Image {
         let (pitch, last) = (self.pitch - 1, if pitched { self.pitch - 1 } else { depth });
         let width_low = (width & 3) << 30;
         let (second, third, fifth) = match family {
-            Family::Gfx9 => {
+            Descriptors::Gfx9 => {
                 (format << 20 | number << 26, width | height << 14, depth | pitch << 13)
             }
             // Bit 31: RESOURCE_LEVEL.
-            Family::Gfx10 => {
+            Descriptors::Gfx10 => {
                 (format << 20 | width_low, width >> 2 | height << 14 | 1 << 31, last & 0x3fff)
             }
-            Family::Gfx11 => (format << 20 | width_low, width >> 2 | height << 14, last & 0x3fff),
-            Family::Gfx12 => (format << 17 | width_low, width >> 2 | height << 14, last & 0xffff),
+            Descriptors::Gfx11 => {
+                (format << 20 | width_low, width >> 2 | height << 14, last & 0x3fff)
+            }
+            Descriptors::Gfx12 => {
+                (format << 17 | width_low, width >> 2 | height << 14, last & 0xffff)
+            }
+            Descriptors::Gfx1250 => return None,
         };
         Some([low, high | second, third, selects | kind << 28, fifth, 0, 0, 0])
     }
@@ -169,27 +183,38 @@ impl Image {
     /// # Errors
     /// Returns the unsupported feature.
     pub fn read(words: &[u32; 8], arch: Arch) -> Result<Image, &'static str> {
-        let family = Family::of(arch);
-        let gfx12 = family == Family::Gfx12;
+        let family = arch.facts().descriptors;
+        let (row_bits, depth_bits) = match family {
+            Descriptors::Gfx9 | Descriptors::Gfx10 | Descriptors::Gfx11 => (14, 13),
+            Descriptors::Gfx12 => (16, 14),
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
+        };
         let numbers = match family {
-            Family::Gfx9 => (field(words[1], 20, 6), field(words[1], 26, 4)),
-            Family::Gfx10 => (field(words[1], 20, 9), 0),
-            Family::Gfx11 => (field(words[1], 20, 8), 0),
-            Family::Gfx12 => (field(words[1], 17, 8), 0),
+            Descriptors::Gfx9 => (field(words[1], 20, 6), field(words[1], 26, 4)),
+            Descriptors::Gfx10 => (field(words[1], 20, 9), 0),
+            Descriptors::Gfx11 => (field(words[1], 20, 8), 0),
+            Descriptors::Gfx12 => (field(words[1], 17, 8), 0),
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
         };
         let format = Format::find(family, numbers).ok_or("the format of its image")?;
         let kind = field(words[3], 28, 4);
         let dimension = Dimension::TYPES.iter().find(|(_, known)| *known == kind);
         let dimension = dimension.ok_or("the type of its image")?.0;
         let width = match family {
-            Family::Gfx9 => field(words[2], 0, 14),
-            Family::Gfx12 => field(words[1], 30, 2) | field(words[2], 0, 14) << 2,
-            _ => field(words[1], 30, 2) | field(words[2], 0, 12) << 2,
+            Descriptors::Gfx9 => field(words[2], 0, 14),
+            Descriptors::Gfx12 => field(words[1], 30, 2) | field(words[2], 0, 14) << 2,
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
+            Descriptors::Gfx10 | Descriptors::Gfx11 => {
+                field(words[1], 30, 2) | field(words[2], 0, 12) << 2
+            }
         };
-        let rows = 1 + field(words[2], 14, if gfx12 { 16 } else { 14 });
+        let rows = 1 + field(words[2], 14, row_bits);
         let (base_level, last_level) = match family {
-            Family::Gfx12 => (field(words[1], 25, 5), field(words[3], 15, 5)),
-            _ => (field(words[3], 12, 4), field(words[3], 16, 4)),
+            Descriptors::Gfx12 => (field(words[1], 25, 5), field(words[3], 15, 5)),
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
+            Descriptors::Gfx9 | Descriptors::Gfx10 | Descriptors::Gfx11 => {
+                (field(words[3], 12, 4), field(words[3], 16, 4))
+            }
         };
         if base_level != 0 || last_level != 0 {
             return Err("an image of several levels");
@@ -198,19 +223,22 @@ impl Image {
             return Err("a tiled image");
         }
         let base_array = match family {
-            Family::Gfx9 => field(words[5], 0, 13),
-            _ => field(words[4], 16, if gfx12 { 14 } else { 13 }),
+            Descriptors::Gfx9 => field(words[5], 0, 13),
+            Descriptors::Gfx10 | Descriptors::Gfx11 => field(words[4], 16, 13),
+            Descriptors::Gfx12 => field(words[4], 16, 14),
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
         };
         if base_array != 0 {
             return Err("an image that begins at another layer");
         }
-        let depth = 1 + field(words[4], 0, if gfx12 { 14 } else { 13 });
+        let depth = 1 + field(words[4], 0, depth_bits);
         let width = width + 1;
-        let pitch = match (Image::has_pitch(arch, dimension), family) {
-            (false, _) => Image::natural_pitch(width, format),
-            (_, Family::Gfx9) => 1 + field(words[4], 13, 16),
-            (_, Family::Gfx12) => 1 + field(words[4], 0, 16),
-            _ => 1 + field(words[4], 0, 14),
+        let pitch = match family {
+            _ if !Image::has_pitch(arch, dimension) => Image::natural_pitch(width, format),
+            Descriptors::Gfx9 => 1 + field(words[4], 13, 16),
+            Descriptors::Gfx10 | Descriptors::Gfx11 => 1 + field(words[4], 0, 14),
+            Descriptors::Gfx12 => 1 + field(words[4], 0, 16),
+            Descriptors::Gfx1250 => return Err(NO_IMAGES),
         };
         let size = match dimension {
             Dimension::D1 => [width, 1, 1],

@@ -1,7 +1,7 @@
 //! Texel formats: packing and meaning of components.
 
-use super::Family;
 use crate::float16::F16;
+use device::Descriptors;
 
 /// Meaning of a component's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,16 +97,17 @@ impl Format {
     }
 
     /// Returns data format and number format. From GFX10 on they are a single number.
-    pub(super) fn numbers(self, family: Family) -> Option<(u32, u32)> {
+    pub(super) fn numbers(self, family: Descriptors) -> Option<(u32, u32)> {
         let row = self.row()?;
         Some(match family {
-            Family::Gfx9 => row.2,
-            Family::Gfx10 => (row.3, 0),
-            Family::Gfx11 | Family::Gfx12 => (row.4, 0),
+            Descriptors::Gfx9 => row.2,
+            Descriptors::Gfx10 => (row.3, 0),
+            Descriptors::Gfx11 | Descriptors::Gfx12 => (row.4, 0),
+            Descriptors::Gfx1250 => return None,
         })
     }
 
-    pub(super) fn find(family: Family, numbers: (u32, u32)) -> Option<Format> {
+    pub(super) fn find(family: Descriptors, numbers: (u32, u32)) -> Option<Format> {
         let all = ROWS.iter().map(|row| Format { bits: row.0, numeric: row.1 });
         all.into_iter().find(|format| format.numbers(family) == Some(numbers))
     }

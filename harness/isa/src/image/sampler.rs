@@ -1,8 +1,8 @@
 //! Sampler descriptors, four words.
 
-use device::Arch;
+use device::{Arch, Descriptors};
 
-use super::{Family, field};
+use super::field;
 
 /// Handling of coordinates outside of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,11 @@ impl Sampler {
         let filter = u32::from(self.linear);
         let border = Self::BORDERS.iter().position(|border| *border == self.border);
         // The maximum level is not limited.
-        let levels = if Family::of(arch) == Family::Gfx12 { 4095 << 13 } else { 4095 << 12 };
+        let levels = match arch.facts().descriptors {
+            Descriptors::Gfx9 | Descriptors::Gfx10 | Descriptors::Gfx11 => 4095 << 12,
+            // GFX1250 has no samplers.
+            Descriptors::Gfx12 | Descriptors::Gfx1250 => 4095 << 13,
+        };
         [
             x | y << 3 | z << 6 | u32::from(self.unnormalized) << 15,
             levels,

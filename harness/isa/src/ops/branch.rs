@@ -33,11 +33,11 @@ pub(crate) fn register(table: &mut Table) {
         "s_cbranch_execnz" => Operation::from(branch_if(|wave| wave.exec() != 0)).that(Passes::Nothing);
         // A debugger is never attached.
         "s_cbranch_cdbgsys" | "s_cbranch_cdbguser" => Operation::from(branch_if(|_| false)).that(Passes::Nothing);
-        "s_setpc_b64" => Operation::from(Box::new(|text: &Text| {
+        "s_setpc_b64" | "s_set_pc_i64" => Operation::from(Box::new(|text: &Text| {
             let source = text.plain_source::<u64>(0)?;
             on_wave(move |wave| wave.pc = source.uniform(wave))
         })).that(Passes::Nothing);
-        "s_swappc_b64" => Box::new(|text: &Text| {
+        "s_swappc_b64" | "s_swap_pc_i64" => Box::new(|text: &Text| {
             let (target, source) = (text.scalar(0, 2)?, text.plain_source::<u64>(1)?);
             let next = text.next_address();
             on_wave(move |wave| {
@@ -46,7 +46,7 @@ pub(crate) fn register(table: &mut Table) {
                 wave.pc = to;
             })
         });
-        "s_call_b64" => Box::new(|text: &Text| {
+        "s_call_b64" | "s_call_i64" => Box::new(|text: &Text| {
             let (target, next, to) = (text.scalar(0, 2)?, text.next_address(), text.branch_target());
             on_wave(move |wave| {
                 wave.set_pair(target, next);

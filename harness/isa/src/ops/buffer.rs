@@ -1,5 +1,7 @@
 //! Buffer loads, stores and atomics (MUBUF).
 
+use device::Descriptors;
+
 use super::{
     atomic::{Atomic, returns_old_value},
     gather::Addresses,
@@ -32,7 +34,7 @@ pub(crate) struct Address {
     descriptor: u16,
     scalar_offset: ScalarOffset,
     constant: u32,
-    is_gfx9: bool,
+    of_gfx9: bool,
     /// True for instructions that convert. They use the bits that otherwise extend the stride.
     converts: bool,
 }
@@ -62,6 +64,15 @@ enum ScalarOffset {
     Constant(u64),
 }
 
+/// Returns true for descriptors of GFX9, and an error if the layout of descriptors is unknown.
+pub(super) fn is_of_gfx9(text: &Text) -> Result<bool, Unsupported> {
+    match text.site.arch.facts().descriptors {
+        Descriptors::Gfx9 => Ok(true),
+        Descriptors::Gfx10 | Descriptors::Gfx11 | Descriptors::Gfx12 => Ok(false),
+        Descriptors::Gfx1250 => Err(Unsupported),
+    }
+}
+
 impl Address {
     pub(crate) fn parse(text: &Text, vector: usize) -> Result<Address, Unsupported> {
         let (by_index, by_offset) = (text.has("idxen"), text.has("offen"));
@@ -86,7 +97,7 @@ impl Address {
             descriptor: text.scalar(vector + 1, 4)?,
             scalar_offset,
             constant: u32::try_from(text.number("offset")?).map_err(|_| Unsupported)?,
-            is_gfx9: text.is_gfx9(),
+            of_gfx9: is_of_gfx9(text)?,
             converts: text.mnemonic.contains("_format_"),
         })
     }
@@ -105,7 +116,7 @@ impl Address {
     /// `ac_set_buf_desc_word3`.
     fn range(&self, wave: &Wave) -> Range {
         let (stride, records) = extent(wave, self.descriptor);
-        if self.is_gfx9 {
+        if self.of_gfx9 {
             return match (self.index, stride) {
                 (None, _) if self.adds_lane(wave) => Range::All,
                 (Some(_), 1..) => Range::Elements(records),
@@ -251,7 +262,7 @@ impl Address {
         let mut index = self.index.map_or(0, |row| u64::from(wave.lane(row, lane)));
         if self.adds_lane(wave) {
             index = lane as u64;
-            if self.is_gfx9 && !self.converts {
+            if self.of_gfx9 && !self.converts {
                 let fourth = wave.scalar[usize::from(self.descriptor) + 3];
                 stride |= u64::from(fourth >> 15 & 15) << 14;
             }

@@ -1,6 +1,6 @@
 //! Conversions between number formats.
 
-use device::{Arch, Generation};
+use device::Arch;
 
 use crate::{
     exec::{Binder, on_wave},
@@ -29,7 +29,7 @@ fn unsigned_normal(a: f32) -> u32 {
 /// Returns a conversion to an integer by rounding down. On GFX12 a NaN becomes the largest or smallest number,
 /// depending on its sign, as measured on a Radeon RX 9070 XT.
 fn to_i32(arch: Arch, f: impl Fn(f32) -> i32 + Copy + Send + Sync + 'static) -> Binder {
-    if arch.generation() != Generation::Rdna4 {
+    if !arch.facts().floors_nan_to_extremes {
         return unary(f);
     }
     unary(move |a: f32| match (a.is_nan(), a.is_sign_negative()) {

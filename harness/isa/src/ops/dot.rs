@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use device::Generation;
-
 use crate::{
     exec::Binder,
     float16::{Bf16, F16},
@@ -238,13 +236,13 @@ pub(crate) fn register(table: &mut Table) {
         "v_dot4_f32_bf8_fp8" => bytes("bf8", "fp8");
         "v_dot4_f32_bf8_bf8" => bytes("bf8", "bf8");
         "v_dot2_f32_f16" | "v_dot2c_f32_f16" | "v_dot2acc_f32_f16" =>
-            accumulates(by_arch(|arch| match arch.generation() {
-                Generation::Cdna2 => dot::<Halves, _>(16, |a: u32, b: u32, c: f32| flushing(a, b, c, normal_f16)),
-                _ => dot::<Halves, _>(16, |a: u32, b: u32, c: f32| flushing(a, b, c, wide_f16)),
+            accumulates(by_arch(|arch| match arch.facts().dot2_f16_flushes {
+                true => dot::<Halves, _>(16, |a: u32, b: u32, c: f32| flushing(a, b, c, normal_f16)),
+                false => dot::<Halves, _>(16, |a: u32, b: u32, c: f32| flushing(a, b, c, wide_f16)),
             }));
-        "v_dot2_f32_bf16" => accumulates(by_arch(|arch| match arch.generation() {
-            Generation::Cdna4 => dot::<Bfloats, _>(16, addend_last),
-            _ => dot::<Bfloats, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_bf16)),
+        "v_dot2_f32_bf16" => accumulates(by_arch(|arch| match arch.facts().dot2_bf16_adds_last {
+            true => dot::<Bfloats, _>(16, addend_last),
+            false => dot::<Bfloats, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_bf16)),
         }));
         "v_dot2c_f32_bf16" | "v_dot2acc_f32_bf16" =>
             dot::<Bfloats, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_bf16));

@@ -99,7 +99,7 @@ pub(super) fn in_range(
     f: fn(f32) -> f32,
     beyond: f32,
 ) -> impl Fn(f32) -> f32 + Copy + Send + Sync {
-    let limit = if arch.generation().is_gfx9() { 256.0 } else { f32::MAX };
+    let limit = arch.facts().largest_angle;
     move |x| if x.is_finite() && x.abs() > limit { beyond } else { f(x) }
 }
 

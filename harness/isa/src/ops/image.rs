@@ -18,7 +18,7 @@ use crate::{
     text::{Base, Text, Unsupported, parse_base},
     wave::{Step, Stop, Wave, active},
 };
-use device::{Arch, Generation};
+use device::Arch;
 use sample::Footprint;
 
 /// Kind of operation on texels.
@@ -375,7 +375,7 @@ impl Access {
                 F16(half as u16).to_f32().to_bits()
             }
         };
-        let broadcast = self.arch.generation() == Generation::Rdna4;
+        let broadcast = self.arch.facts().repeats_missing_components;
         let missing = if broadcast { given(0) } else { 0 };
         Ok(std::array::from_fn(|at| match self.dmask >> at & 1 {
             0 => missing,

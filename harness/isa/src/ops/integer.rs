@@ -1,7 +1,5 @@
 //! Vector integer arithmetic, shifts and logic.
 
-use device::Generation;
-
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain, on_wave},
     float16::F16,
@@ -9,7 +7,7 @@ use crate::{
     operation::{Operation, Passes, Table, bits, by_arch, copies, operations},
     registers::HALF,
     source::{Buffer, Source},
-    text::{Text, register},
+    text::{Base, Constant, Text, Unsupported, register},
     value::Value,
     vector::{binary, ternary, unary},
     wave::{Wave, active, sign_bits},
@@ -139,6 +137,15 @@ fn by_rows(operation: impl Fn(u32) -> Binder + Send + Sync + 'static) -> Binder 
         let mut bare = text.clone();
         bare.drop_modifier("bitop3");
         operation(text.number("bitop3")? as u32)(&bare)
+    })
+}
+
+/// Binds an operation whose addend of 64 bits is not a floating-point or 32-bit constant: no source says how hardware extends
+/// it.
+fn without_wide_constant(operation: Binder) -> Binder {
+    Box::new(move |text: &Text| match text.operand(3)?.base {
+        Base::Constant(Constant::Float(_) | Constant::Literal(_)) => Err(Unsupported),
+        _ => operation(text),
     })
 }
 
@@ -288,9 +295,9 @@ pub(crate) fn register(table: &mut Table) {
         "v_ffbl_b32" | "v_ctz_i32_b32" =>
             unary(|a: u32| if a == 0 { u32::MAX } else { a.trailing_zeros() });
         // From GFX11 on it writes 16 bits, possibly an upper half; before, it writes the whole register.
-        "v_sat_pk_u8_i16" => by_arch(|arch| match arch.generation() {
-            Generation::Rdna3 | Generation::Rdna3_5 | Generation::Rdna4 => unary(saturated_bytes),
-            _ => unary(|a| u32::from(saturated_bytes(a))),
+        "v_sat_pk_u8_i16" => by_arch(|arch| match arch.facts().sat_pk_writes_half {
+            true => unary(saturated_bytes),
+            false => unary(|a| u32::from(saturated_bytes(a))),
         });
 
         "v_add_u32" | "v_add_nc_u32" => binary(|a: u32, b: u32| a.wrapping_add(b));
@@ -362,11 +369,11 @@ pub(crate) fn register(table: &mut Table) {
         "v_max_i32" => binary(|a: i32, b: i32| a.max(b));
         // The sources are halves with `neg` and `abs`, as for an f16 operation. GFX12 makes signalling NaNs quiet: on a
         // Radeon RX 9070 XT, 0x7c09 becomes 0x7e09.
-        "v_pack_b32_f16" => bits(by_arch(|arch| match arch.generation() {
-            Generation::Rdna4 => binary(|a: F16, b: F16| {
+        "v_pack_b32_f16" => bits(by_arch(|arch| match arch.facts().packs_quiet_nans {
+            true => binary(|a: F16, b: F16| {
                 u32::from(a.quiet().0) | u32::from(b.quiet().0) << 16
             }),
-            _ => binary(|a: F16, b: F16| u32::from(a.0) | u32::from(b.0) << 16),
+            false => binary(|a: F16, b: F16| u32::from(a.0) | u32::from(b.0) << 16),
         }));
 
         "v_add_u16" | "v_add_nc_u16" => binary(|a: u16, b: u16| a.wrapping_add(b));
@@ -421,6 +428,13 @@ pub(crate) fn register(table: &mut Table) {
         "v_lshl_add_u32" => ternary(|a: u32, s: u32, c: u32| (a << (s & 31)).wrapping_add(c));
         "v_add_lshl_u32" => ternary(|a: u32, b: u32, s: u32| a.wrapping_add(b) << (s & 31));
         "v_lshl_or_b32" => bits(ternary(|a: u32, s: u32, c: u32| a << (s & 31) | c));
+        "v_mul_u64" => binary(|a: u64, b: u64| a.wrapping_mul(b));
+        "v_mad_nc_u64_u32" => without_wide_constant(ternary(|a: u32, b: u32, c: u64| {
+            (u64::from(a) * u64::from(b)).wrapping_add(c)
+        }));
+        "v_mad_nc_i64_i32" => without_wide_constant(ternary(|a: i32, b: i32, c: i64| {
+            (i64::from(a) * i64::from(b)).wrapping_add(c)
+        }));
         // The shift count has three bits (the CDNA 3 and CDNA 4 ISA guides).
         "v_lshl_add_u64" => ternary(|a: u64, s: u32, c: u64| (a << (s & 7)).wrapping_add(c));
         "v_and_or_b32" => bits(ternary(|a: u32, b: u32, c: u32| a & b | c));
@@ -460,6 +474,8 @@ pub(crate) fn register(table: &mut Table) {
         });
         "v_sad_u32" => ternary(|a: u32, b: u32, c: u32| a.abs_diff(b).wrapping_add(c));
         "v_bitop3_b32" => bits(by_rows(|rows| ternary(move |a: u32, b: u32, c: u32| looked_up(rows, a, b, c))));
+        // The third source is zero.
+        "v_bitop2_b32" => bits(by_rows(|rows| binary(move |a: u32, b: u32| looked_up(rows, a, b, 0))));
         "v_bitop3_b16" => bits(by_rows(|rows| ternary(move |a: u16, b: u16, c: u16| {
             looked_up(rows, a.into(), b.into(), c.into()) as u16
         })));

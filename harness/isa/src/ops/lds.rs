@@ -1,7 +1,5 @@
 //! LDS loads, stores and atomics, and lane permutations that use the LDS crossbar.
 
-use device::{Arch, Generation};
-
 use super::{
     atomic::Atomic,
     gather::{inside_lds, load_lds, store_lds},
@@ -234,18 +232,12 @@ fn snapshot(wave: &Wave, source: &Source) -> Row {
     row
 }
 
-/// Returns the number of lanes within which `permute` works. "Lane is MOD 32 regardless of wave size" (the RDNA 3 ISA
-/// guide), so each half of a wave of 64 is separate; LLVM and LLPC use other instructions across halves on GFX10 and
-/// GFX11. The guides of CDNA and RDNA 4 describe all 64 lanes.
-fn reach(arch: Arch) -> usize {
-    match arch.generation() {
-        Generation::Rdna2 | Generation::Rdna3 | Generation::Rdna3_5 => 32,
-        _ => 64,
-    }
-}
-
 /// Returns `bpermute`, which reads from the lane that the address names, or `permute`, which writes to it. Inactive
 /// lanes provide zero and receive nothing; `bpermute_fi` reads their actual values.
+///
+/// "Lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide), so on GFX10 and GFX11 each half of a wave of 64 is
+/// separate; LLVM and LLPC use other instructions across halves there. The guides of CDNA and RDNA 4 describe all 64
+/// lanes.
 fn permute(text: &Text, name: &str) -> Bound {
     let (push, fetch_inactive) = (name == "permute_b32", name == "bpermute_fi_b32");
     text.only(&["offset"])?;
@@ -253,7 +245,7 @@ fn permute(text: &Text, name: &str) -> Bound {
     let address = text.plain_source::<u32>(1)?;
     let data = text.plain_source::<u32>(2)?;
     let offset = text.number("offset")? as u32;
-    let reach = reach(text.site.arch);
+    let reach = text.site.arch.facts().permuted_lanes;
     on_wave(move |wave| {
         let exec = wave.exec();
         let values = snapshot(wave, &data);
@@ -316,7 +308,7 @@ fn swizzle(text: &Text) -> Bound {
 /// offset alone (the RDNA 3 and RDNA 4 ISA guides, `DS_APPEND`).
 pub(crate) fn counter(text: &Text) -> Result<impl Fn(&Wave) -> Location + use<>, Unsupported> {
     let offset = text.number("offset")? as u32;
-    let has_base = text.site.arch.generation() != Generation::Rdna4;
+    let has_base = text.site.arch.facts().append_adds_m0;
     Ok(move |wave: &Wave| {
         let base = if has_base { wave.scalar[usize::from(register::M0)] >> 16 } else { 0 };
         at(base, offset)

@@ -11,7 +11,7 @@ mod small;
 
 use std::marker::PhantomData;
 
-use device::{Arch, Generation};
+use device::{Arch, MatrixUnit};
 use element::{Accumulator, Input};
 use share::Share;
 
@@ -306,8 +306,7 @@ fn inputs(name: &str, arch: Arch) -> Option<(Input, Input)> {
     match name {
         "f64" => same(Input::F64),
         "f32" => same(Input::F32),
-        // CDNA 4 does not have it.
-        "xf32" if arch.generation() == Generation::Cdna3 => same(Input::Xf32),
+        "xf32" if arch.facts().has_xf32 => same(Input::Xf32),
         "f16" => same(Input::F16),
         "bf16" | "bf16_1k" => same(Input::Bf16),
         "i8" => same(Input::Int8 { signed: true }),
@@ -342,7 +341,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
 fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     // For sparse A, two of these fields select an index. From GFX940 on, the field of `blgp` contains the signs of
     // doubles (LLVM, `printBLGP` in AMDGPUInstPrinter.cpp).
-    let doubles = name.input == "f64" && text.site.arch.generation().is_gfx940();
+    let doubles = name.input == "f64" && text.site.arch.facts().negates_f64_matrices;
     text.only(match (sparse, doubles) {
         (true, _) => &["cbsz", "abid"],
         (false, true) => &["cbsz", "abid", "neg"],
@@ -436,7 +435,13 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     let half = matches!(name.output, "f16" | "bf16");
     let bfloat = name.output == "bf16";
     // GFX11 repeats A and B in each group of 16 lanes; GFX12 distributes k over the groups.
-    let spread = text.site.arch.generation() == Generation::Rdna4;
+    let spread = match text.site.arch.facts().matrix {
+        MatrixUnit::WmmaRepeated => false,
+        MatrixUnit::WmmaSpread => true,
+        MatrixUnit::Absent | MatrixUnit::Mfma | MatrixUnit::Wmma1250 => {
+            return Err(Unsupported);
+        }
+    };
     let (elements, output) = match (half, spread) {
         (false, _) => (d_words, Output::Whole),
         (true, true) => (2 * d_words, Output::Packed { bfloat }),
@@ -521,7 +526,7 @@ fn multiply<T: Accumulator + Value, const N: usize>(text: &Text, shape: Shape) -
     }
     // Layouts of two registers are as on CDNA 3.
     let is_larger = shape.values * shape.a.1.bits() > 64;
-    let in_runs = is_larger && text.site.arch.generation() == Generation::Cdna4;
+    let in_runs = is_larger && text.site.arch.facts().sparse_in_runs;
     let sparse = Sparse { row: text.row(3, 1)?, shift, in_runs };
     bind_lanes(resolve::<T, N, true>(text, shape, sparse)?)
 }

@@ -1,20 +1,24 @@
 //! Loads and stores: data formats, and the addressing of global, flat and scratch memory.
 
+mod address;
+
 use device::Arch;
 
-use super::{gather::Addresses, scratch};
+pub(crate) use address::Address;
+
+use super::scratch;
+
 use crate::{
     exec::{Bound, on_machine},
     machine::Machine,
     registers::HALF,
-    text::{Base, PRIVATE_APERTURE, SHARED_APERTURE, Text, Unsupported},
+    text::{PRIVATE_APERTURE, SHARED_APERTURE, Text, Unsupported},
     wave::{Step, Stop, Wave, active},
 };
 
-/// Offset from which no GPU has LDS: the largest, of GFX950, ends at 160 KiB. Tensile's kernels for GFX90A clear registers
-/// by reading at 0xf00000. Accesses past the workgroup's LDS but below this offset are errors, which checked launches
+/// Offset from which no GPU has LDS. Tensile's kernels for GFX90A clear registers by reading at 0xf00000. Accesses past the workgroup's LDS but below this offset are errors, which checked launches
 /// report.
-pub(crate) const BEYOND_ANY_LDS: u64 = 160 << 10;
+pub(crate) const BEYOND_ANY_LDS: u64 = Arch::LARGEST_LDS as u64;
 
 /// Location of a lane's access.
 #[derive(Clone, Copy, Debug)]
@@ -184,6 +188,14 @@ impl Transfer {
         })
     }
 
+    /// Returns the number of bytes in memory.
+    fn bytes(self) -> u8 {
+        match self {
+            Transfer::Words(words) => 4 * words,
+            Transfer::Bytes { count, .. } | Transfer::Half { count, .. } => count,
+        }
+    }
+
     /// Returns the number of registers.
     pub(crate) fn words(self) -> u16 {
         match self {
@@ -300,126 +312,6 @@ pub(crate) enum Segment {
     Scratch,
 }
 
-/// Address of each lane.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Address {
-    segment: Segment,
-    /// Register row with a 64-bit address, or with a 32-bit offset if there is a scalar base.
-    vector: Option<usize>,
-    scalar: Option<u16>,
-    offset: i64,
-}
-
-impl Address {
-    /// Parses an address; `vector` and `scalar` are operand numbers. Flat instructions have no scalar operand, except
-    /// on GFX12.
-    pub(crate) fn parse(
-        text: &Text,
-        segment: Segment,
-        vector: usize,
-        scalar: usize,
-    ) -> Result<Address, Unsupported> {
-        let base = match text.operands.get(scalar).map(|operand| &operand.base) {
-            None | Some(Base::Off | Base::Null) => None,
-            Some(_) => Some(text.scalar(scalar, if segment == Segment::Scratch { 1 } else { 2 })?),
-        };
-        let vector = match &text.operand(vector)?.base {
-            Base::Off => None,
-            _ if segment == Segment::Scratch || base.is_some() => Some(text.row(vector, 1)?),
-            _ => Some(text.row(vector, 2)?),
-        };
-        if segment != Segment::Scratch && vector.is_none() {
-            return Err(Unsupported);
-        }
-        Ok(Address { segment, vector, scalar: base, offset: text.number("offset")? })
-    }
-
-    #[inline(always)]
-    pub(crate) fn of(&self, wave: &Wave, lane: usize) -> Location {
-        let low = self.vector.map_or(0, |row| wave.lane(row, lane));
-        if self.segment == Segment::Scratch {
-            let base = self.scalar.map_or(0, |first| wave.scalar[usize::from(first)]);
-            let offset = i64::from(low.wrapping_add(base) as i32) + self.offset;
-            return Location::Scratch { lane, offset: offset as u64 };
-        }
-        let address = match (self.scalar, self.vector) {
-            (Some(base), _) => wave.pair(base).wrapping_add(u64::from(low)),
-            (None, Some(row)) => u64::from(low) | u64::from(wave.lane(row + 1, lane)) << 32,
-            (None, None) => 0,
-        };
-        let address = address.wrapping_add_signed(self.offset);
-        if self.segment == Segment::Flat { flat(address, lane) } else { Location::Global(address) }
-    }
-
-    /// Returns the addresses of half a wave; `None` if some may not be device memory.
-    #[inline(always)]
-    fn all(&self, wave: &Wave, half: usize, mask: u32) -> Option<Addresses> {
-        let row = self.vector?;
-        let low = &wave.vector[row][half];
-        let lanes: [u64; HALF] = match (self.segment, self.scalar) {
-            (Segment::Scratch, _) | (Segment::Flat, Some(_)) => return None,
-            (_, Some(base)) => {
-                let base = wave.pair(base).wrapping_add_signed(self.offset);
-                std::array::from_fn(|lane| base.wrapping_add(low[lane].into()))
-            }
-            (_, None) => {
-                let high = &wave.vector[row + 1][half];
-                std::array::from_fn(|lane| {
-                    let address = u64::from(low[lane]) | u64::from(high[lane]) << 32;
-                    address.wrapping_add_signed(self.offset)
-                })
-            }
-        };
-        // Addresses up to the apertures are resolved lane by lane.
-        let apertures = u64::from(SHARED_APERTURE + 1) << 32;
-        let above = |address: &u64| *address >= apertures;
-        if self.segment == Segment::Flat && !lanes.iter().all(above) {
-            return None;
-        }
-        Some(Addresses { lanes, mask })
-    }
-
-    /// Returns the scratch offset if it is the same for all active lanes of a half.
-    #[inline(always)]
-    fn in_scratch(&self, wave: &Wave, half: usize, mask: u32) -> Option<u64> {
-        if self.segment != Segment::Scratch {
-            return None;
-        }
-        let low = match self.vector {
-            Some(row) => scratch::common(&wave.vector[row][half], mask)?,
-            None => 0,
-        };
-        let base = self.scalar.map_or(0, |first| wave.scalar[usize::from(first)]);
-        u64::try_from(i64::from(low.wrapping_add(base) as i32) + self.offset).ok()
-    }
-
-    /// Returns the address of lane 0 of a half whose lanes access consecutive memory, `stride` bytes apart. Most
-    /// kernels do this.
-    #[inline(always)]
-    fn consecutive(&self, wave: &Wave, half: usize, stride: u32) -> Option<u64> {
-        let row = self.vector?;
-        let low = &wave.vector[row][half];
-        let mut differs = 0;
-        for lane in 0..HALF {
-            differs |= low[lane] ^ low[0].wrapping_add(lane as u32 * stride);
-        }
-        if self.scalar.is_none() {
-            let high = &wave.vector[row + 1][half];
-            for lane in 0..HALF {
-                differs |= high[lane] ^ high[0];
-            }
-        }
-        // The last lane's low half must not have wrapped either.
-        if differs != 0 || low[0].checked_add(HALF as u32 * stride).is_none() {
-            return None;
-        }
-        match self.of(wave, half * HALF) {
-            Location::Global(first) => Some(first),
-            _ => None,
-        }
-    }
-}
-
 /// Loads or stores of dwords by a whole half whose lanes access consecutive memory.
 #[derive(Clone, Copy)]
 struct Block {
@@ -516,7 +408,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         "scratch" => Segment::Scratch,
         _ => return Err(Unsupported),
     };
-    only_addressing(text, &["offset"])?;
+    only_addressing(text, &["offset", "scale_offset"])?;
     if let Some(name) = operation.strip_prefix("load_tr_") {
         return super::transpose::bind(text, segment, name);
     }

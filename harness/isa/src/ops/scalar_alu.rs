@@ -161,7 +161,8 @@ fn get_register() -> Binder {
             }),
             // There is one compute unit, one SIMD and one wave slot: kernels read these to distinguish units.
             "HW_REG_HW_ID" | "HW_REG_HW_ID1" | "HW_REG_HW_ID2" | "HW_REG_XCC_ID"
-            | "HW_REG_TRAPSTS" | "HW_REG_STATUS" => {
+            // IB_STS2 of GFX1250 has the size of the cluster, and workgroups are not in clusters.
+            | "HW_REG_TRAPSTS" | "HW_REG_STATUS" | "HW_REG_IB_STS2" => {
                 on_wave(move |wave| wave.scalar[usize::from(target)] = 0)
             }
             _ => Err(Unsupported),
@@ -201,6 +202,10 @@ fn ask(words: u16) -> Binder {
 /// Returns `s_setreg`. It can change the handling of 32-bit denormals only; others are always kept, as all released
 /// kernels request.
 fn set_register() -> Binder {
+    /// Bits of MODE that extend the numbers of vector registers, if the architecture has them (LLVM,
+    /// `AMDGPULowerVGPREncoding.cpp`).
+    const REGISTER_BANKS: std::ops::Range<u32> = 12..20;
+
     Box::new(|text| {
         let (name, offset, width) = hardware_register(text, 0)?;
         if name.starts_with("HW_REG_FLAT_SCR") {
@@ -208,6 +213,10 @@ fn set_register() -> Binder {
             return on_wave(|_| {});
         }
         if name != "HW_REG_MODE" {
+            return Err(Unsupported);
+        }
+        let banks = text.site.arch.facts().has_register_banks;
+        if banks && offset < REGISTER_BANKS.end && offset + width > REGISTER_BANKS.start {
             return Err(Unsupported);
         }
         let source = text.plain_source::<u32>(1)?;
@@ -414,7 +423,7 @@ pub(crate) fn register(table: &mut Table) {
         });
         "s_sendmsg_rtn_b32" => ask(1);
         "s_sendmsg_rtn_b64" => ask(2);
-        "s_getpc_b64" => Box::new(|text: &Text| {
+        "s_getpc_b64" | "s_get_pc_i64" => Box::new(|text: &Text| {
             let (target, next) = (text.scalar(0, 2)?, text.next_address());
             on_wave(move |wave| wave.set_pair(target, next))
         });

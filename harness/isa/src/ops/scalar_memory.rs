@@ -1,7 +1,5 @@
 //! Scalar loads; on GFX9 also scalar stores and atomics.
 
-use device::Generation;
-
 use super::{atomic::Atomic, memory::Location};
 use crate::{
     exec::{Bound, on_machine},
@@ -81,8 +79,14 @@ impl Address {
     ) -> Result<Address, Unsupported> {
         let base = text.scalar(1, if is_buffer { 4 } else { 2 })?;
         let (constant, register) = offset(text, 2)?;
-        let old = text.is_gfx9() || text.site.arch.generation() == Generation::Rdna2;
-        Ok(Address { base, constant, register, is_buffer, aligned, apart: aligned && !old })
+        Ok(Address {
+            base,
+            constant,
+            register,
+            is_buffer,
+            aligned,
+            apart: aligned && text.site.arch.facts().aligns_offset_parts,
+        })
     }
 
     fn offset(self, wave: &Wave) -> i64 {
@@ -172,6 +176,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
         (text.mnemonic.strip_prefix("s_load_").ok_or(Unsupported)?, false)
     };
     let width = width(suffix).ok_or(Unsupported)?;
+    if is_buffer {
+        super::buffer::is_of_gfx9(text)?;
+    }
     text.only(&["glc", "dlc", "offset", "scope", "th", "nv"])?;
     let (words, bytes) = match width {
         Width::Words(words) => (words, u64::from(words) * 4),

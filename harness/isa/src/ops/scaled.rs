@@ -155,6 +155,9 @@ fn scaled(value: f64, way: Way, bits: u32) -> f64 {
 }
 
 pub(super) fn bind(text: &Text) -> Bound {
+    if !text.site.arch.facts().has_gfx950_instructions {
+        return Err(Unsupported);
+    }
     text.only(&["op_sel"])?;
     let name = name(&text.mnemonic).ok_or(Unsupported)?;
     match (Wide::named(name.to), Wide::named(name.from)) {

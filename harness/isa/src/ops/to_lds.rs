@@ -1,8 +1,6 @@
 //! Loads from memory to the LDS: `buffer_load_dword ... lds` and `global_load_lds_dword`. No vector register is
 //! involved: the dwords of the lanes go to consecutive places in the LDS, starting at M0 plus the constant offset.
 
-use device::Generation;
-
 use super::{buffer, memory, memory::Location};
 use crate::{
     exec::{Bound, on_machine},
@@ -37,10 +35,10 @@ impl ToLds {
             "dwordx4" => 4,
             _ => return Err(Unsupported),
         };
-        let wide = text.site.arch.generation() == Generation::Cdna4;
+        let m0 = (1 << text.site.arch.facts().lds_address_bits) - 1;
         // The offset applies to both addresses.
         let constant = text.number("offset")? as u64;
-        Ok(ToLds { from, words, constant, m0: if wide { 0x3_ffff } else { 0xffff } })
+        Ok(ToLds { from, words, constant, m0 })
     }
 
     pub(crate) fn of_buffer(text: &Text, name: &str) -> Result<ToLds, Unsupported> {

@@ -1,6 +1,6 @@
 //! Buffer loads and stores that convert by the descriptor's format, used to read textures in linear memory.
 
-use device::{Arch, Generation};
+use device::Arch;
 
 use super::{
     buffer::Address,
@@ -86,7 +86,7 @@ pub(crate) fn bind(access: Access) -> Bound {
                     wave.set_lane(access.row + at, lane, value);
                 }
             } else if let Some(address) = place {
-                let broadcast = access.arch.generation() == Generation::Rdna4;
+                let broadcast = access.arch.facts().repeats_missing_components;
                 let given = |at: usize| match at < access.components {
                     true => wave.lane(access.row + at, lane),
                     false if broadcast => wave.lane(access.row, lane),

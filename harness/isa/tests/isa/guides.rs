@@ -91,8 +91,8 @@ fn ldexp_rounds_once_for_extreme_powers() {
 #[test]
 fn sine_and_cosine_range_on_gfx9() {
     for arch in Arch::of_each_generation() {
-        let reduced = !arch.generation().is_gfx9();
-        let half = if arch.generation() >= device::Generation::Rdna3 { ".l" } else { "" };
+        let reduced = !arch.facts().microcode.is_gfx9();
+        let half = if arch.facts().selects_halves { ".l" } else { "" };
         for (turns, sine, cosine) in [(256.0, 0.0, 1.0), (-0.25, -1.0, 0.0), (0.25, 1.0, 0.0)] {
             check(arch, "v_sin_f32 v0, v1", &[f(turns)], f(sine));
             check(arch, "v_cos_f32 v0, v1", &[f(turns)], f(cosine));

@@ -4,6 +4,7 @@ mod between;
 mod checks;
 mod constants;
 mod float16;
+mod gfx1250;
 mod guides;
 mod images;
 mod lost_bits;

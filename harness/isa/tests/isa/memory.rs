@@ -35,7 +35,7 @@ fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, V
     wave.set_pair(4, start as u64);
     wave.scalar[6] = records;
     // OOB_SELECT of later GPUs: checked by bytes, as libraries request.
-    wave.scalar[7] = if arch.generation().is_gfx9() { 0 } else { 3 << 28 };
+    wave.scalar[7] = if arch.facts().microcode.is_gfx9() { 0 } else { 3 << 28 };
     for lane in 0..wave.lanes {
         wave.set_lane(1, lane, lane as u32 * stride);
         for row in 2..6 {

@@ -118,7 +118,7 @@ pub(super) fn on_host(kernels: &[Kernel], seed: u64, level: &str) -> Result<Vec<
 fn compile(kernels: &[Kernel], target: Target) -> Result<Vec<u8>, String> {
     let mut options: Vec<_> = GPU.to_vec();
     options.push(target.level);
-    if target.wave64 && target.arch.wave_size() == 32 {
+    if target.wave64 && target.arch.facts().wave_sizes.len() > 1 {
         options.push("-mwavefrontsize64");
     }
     hiprtc::compile(&source(kernels, true), target.arch.name(), &options)

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use device::{Arch, Generation};
+use device::{Arch, ScopeBits, WaitCounters};
 use isa::AccessKind;
 
 use super::trace::{Step, Touched};
@@ -21,8 +21,11 @@ pub(crate) struct Run<'a> {
 fn raises(arch: Arch, text: &str) -> Vec<&'static str> {
     let mnemonic = text.split_whitespace().next().unwrap_or_default();
     let (kind, rest) = mnemonic.split_once('_').unwrap_or((mnemonic, ""));
-    let gfx9 = arch.generation().is_gfx9();
-    let gfx12 = arch.generation() == Generation::Rdna4;
+    let (gfx9, gfx12) = match arch.facts().counters {
+        WaitCounters::Gfx9 => (true, false),
+        WaitCounters::Gfx10 | WaitCounters::Gfx11 => (false, false),
+        WaitCounters::Gfx12 | WaitCounters::Gfx1250 => (false, true),
+    };
     let moves = ["load", "store", "atomic"].iter().any(|what| rest.starts_with(what));
     let gives = rest.starts_with("load")
         || rest.starts_with("atomic")
@@ -280,7 +283,7 @@ impl Run<'_> {
         let writer = &self.steps[wrote];
         let meets = |step: &&Step| {
             // Before RDNA the waves of a workgroup share all caches, so they see writes that have not reached memory.
-            let shared = self.arch.generation().is_gfx9() && step.is_of_workgroup(writer);
+            let shared = !self.arch.facts().has_two_caches && step.is_of_workgroup(writer);
             let near = |touched: &&Touched| {
                 if touched.local { step.is_of_workgroup(writer) } else { !shared }
             };
@@ -305,8 +308,10 @@ impl Run<'_> {
             step.touched.iter().all(|touched| !touched.local)
                 && (is_marked(self.text(step)) || !self.text(step).contains("_load_"))
         };
-        let generation = self.arch.generation();
-        let says = generation.is_gfx940() || generation == Generation::Rdna4;
+        let says = match self.arch.facts().scope_bits {
+            ScopeBits::Sc | ScopeBits::Scope => true,
+            ScopeBits::Glc | ScopeBits::GlcDlc => false,
+        };
         let may_be_atomic = |text: &str| !says || is_marked_store(text);
         (all.iter().all(is_marked) && may_be_atomic(self.text(writer)))
             .then(|| format!("{name} and all that meets it elsewhere may be atomic"))
@@ -383,14 +388,14 @@ impl Run<'_> {
                 let Some((_, first)) = fences.clone().next().filter(|_| is_plain) else { continue };
                 let kept = fences.find(|(_, other)| other.pc != removed);
                 let end = kept.map_or(self.steps.len(), |(behind, _)| at + behind);
-                if self.arch.generation().is_gfx940()
+                if self.arch.facts().has_gfx940_instructions
                     && first.pc == removed
                     && step.touched.iter().any(|t| foreign(&self.steps[at..end], step, t))
                 {
                     return None;
                 }
             }
-            let why = if self.arch.generation().is_gfx940() {
+            let why = if self.arch.facts().has_gfx940_instructions {
                 "no other wave accesses what was written before it until the next one like it"
             } else {
                 "all workgroups share the cache that it writes back"

@@ -9,7 +9,7 @@ use std::{
     ops::Range,
 };
 
-use device::{Arch, Generation};
+use device::{Arch, Microcode, ScopeBits};
 use isa::AccessKind;
 
 use super::{
@@ -66,7 +66,11 @@ pub(super) fn is_load(text: &str) -> bool {
 /// opcode numbers there. The caller checks the result with the disassembler.
 pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>> {
     let load = Load::of(text)?;
-    let generation = arch.generation();
+    let (gfx9, old) = match arch.facts().microcode {
+        Microcode::Gfx9 => (true, true),
+        Microcode::Gfx10 => (false, true),
+        Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => (false, false),
+    };
     let mut words = words.to_vec();
     if load.space == "ds" {
         let operation: u32 = match (load.bytes, load.two) {
@@ -82,7 +86,7 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
             (16, None) => 223,
             _ => return None,
         };
-        let at = if generation.is_gfx9() { 17 } else { 18 };
+        let at = if gfx9 { 17 } else { 18 };
         let [first, second] = &mut words[..] else { return None };
         *first = *first & !(0xff << at) | operation << at;
         let (address, result) = (*second & 0xff, *second >> 24);
@@ -90,7 +94,6 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
         *second = address | result << 8 | next << 16;
         return Some(words);
     }
-    let old = generation.is_gfx9() || generation == Generation::Rdna2;
     let operation = match (load.bytes, old) {
         (1, _) => 24,
         (2, true) => 26,
@@ -98,14 +101,14 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
         (8, true) => 29,
         // On GFX10 the opcodes for three and four words are exchanged.
         (12, true) => {
-            if generation.is_gfx9() {
+            if gfx9 {
                 30
             } else {
                 31
             }
         }
         (16, true) => {
-            if generation.is_gfx9() {
+            if gfx9 {
                 31
             } else {
                 30
@@ -260,8 +263,10 @@ impl Changed<'_> {
     /// Returns true if two memory accesses have the bits of atomic ones, as far as stores of the architecture have such
     /// bits.
     fn may_be_atomic(&self, one: &Step, two: &Step) -> bool {
-        let generation = self.arch.generation();
-        let says = generation.is_gfx940() || generation == Generation::Rdna4;
+        let says = match self.arch.facts().scope_bits {
+            ScopeBits::Sc | ScopeBits::Scope => true,
+            ScopeBits::Glc | ScopeBits::GlcDlc => false,
+        };
         let may_be = |step: &Step| {
             let text = self.text(step);
             let stores = text.contains("_store_");

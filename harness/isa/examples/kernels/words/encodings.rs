@@ -1,7 +1,7 @@
 //! Encodings of vector instructions, bit by bit. Source: "Microcode Formats" of AMD's ISA guides for Vega, CDNA 1 to 3
 //! and RDNA 1 to 4.
 
-use device::{Arch, Generation};
+use device::Arch;
 
 use super::slot::FIRST;
 
@@ -36,7 +36,7 @@ impl Encoding {
             // The other opcodes encode VOP1 and VOPC.
             Encoding::Vop2 => 62,
             // The other opcodes encode VOP3P there.
-            Encoding::Vop3 if arch.generation().is_gfx9() => 0x380,
+            Encoding::Vop3 if arch.facts().microcode.is_gfx9() => 0x380,
             Encoding::Vop3 => 1024,
             Encoding::Vop3p => 128,
         }
@@ -51,7 +51,7 @@ impl Encoding {
     /// without the second; VOP2 with and without a constant after it. Disassemblers before LLVM 22 require zeros in
     /// unused source fields.
     pub(super) fn plain(self, arch: Arch, opcode: u32) -> Vec<Vec<u32>> {
-        let gfx9 = arch.generation().is_gfx9();
+        let gfx9 = arch.facts().microcode.is_gfx9();
         let [a, b, c] = SOURCES.map(|register| VECTOR + register);
         let operands = [a | b << 9 | c << 18, a | b << 9, a];
         match self {
@@ -76,7 +76,7 @@ impl Encoding {
 
     /// Returns the VOP3 words for the plain ones of a shorter encoding.
     pub(super) fn lengthened(self, arch: Arch, words: &[u32]) -> Option<Vec<u32>> {
-        let (opcode, sources) = match (self, arch.generation().is_gfx9()) {
+        let (opcode, sources) = match (self, arch.facts().microcode.is_gfx9()) {
             (Encoding::Vopc, _) => (words[0] >> 17 & 0xff, 2),
             (Encoding::Vop2, _) => (0x100 | words[0] >> 25, 2),
             (Encoding::Vop1, true) => (0x140 + (words[0] >> 9 & 0xff), 1),
@@ -157,5 +157,5 @@ impl Encoding {
 
 /// Returns true if 32-bit encodings select a half of a register by its number.
 pub(super) fn numbers_halves(arch: Arch) -> bool {
-    matches!(arch.generation(), Generation::Rdna3 | Generation::Rdna3_5 | Generation::Rdna4)
+    arch.facts().selects_halves
 }

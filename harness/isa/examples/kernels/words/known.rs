@@ -1,6 +1,6 @@
 //! Minimum numbers of claims, and forms that the interpreter does not support. Any deviation is an error.
 
-use device::Generation;
+use device::Facts;
 
 /// Minimum number of claims per relation on every architecture, for one wave size. Only relations that every
 /// architecture has.
@@ -27,27 +27,27 @@ const LEAST: [(&str, usize); 21] = [
     ("the long encoding", 230),
     ("two places of LDS", 72),
 ];
-/// Relations of some generations, with a predicate.
-type Where = fn(Generation) -> bool;
+/// Relations of some architectures, with a predicate.
+type Where = fn(&Facts) -> bool;
 const LEAST_IN: [(&str, usize, Where); 13] = [
-    ("DPP8", 90, |generation| !generation.is_gfx9()),
-    ("DPP8 of lanes that are off", 180, |generation| !generation.is_gfx9()),
-    ("SDWA of a source", 2900, |generation| generation < Generation::Rdna3),
-    ("SDWA of the result", 660, |generation| generation < Generation::Rdna3),
+    ("DPP8", 90, |facts| !facts.microcode.is_gfx9()),
+    ("DPP8 of lanes that are off", 180, |facts| !facts.microcode.is_gfx9()),
+    ("SDWA of a source", 2900, |facts| facts.has_sdwa),
+    ("SDWA of the result", 660, |facts| facts.has_sdwa),
     // GFX12 has no comparison with a 16-bit constant.
-    ("a constant of 16 bits", 1792, |generation| generation < Generation::Rdna4),
-    ("two in one", 170, |generation| generation >= Generation::Rdna3),
-    ("a constant for a matrix", 12, |generation| generation >= Generation::Rdna3),
+    ("a constant of 16 bits", 1792, |facts| !facts.microcode.is_gfx12()),
+    ("two in one", 170, |facts| facts.selects_halves),
+    ("a constant for a matrix", 12, |facts| facts.selects_halves),
     ("a constant for a matrix", 64, has_accumulators),
-    ("a matrix and lanes that are off", 6, |generation| generation >= Generation::Rdna3),
+    ("a matrix and lanes that are off", 6, |facts| facts.selects_halves),
     ("a matrix and lanes that are off", 22, has_accumulators),
     ("accumulators as a result", 22, has_accumulators),
     ("accumulators as sources", 44, has_accumulators),
     ("blocks and lanes of a matrix", 230, has_accumulators),
 ];
 /// Returns true if accumulators are loaded and stored like vector registers.
-pub(super) fn has_accumulators(generation: Generation) -> bool {
-    matches!(generation, Generation::Cdna2 | Generation::Cdna3 | Generation::Cdna4)
+fn has_accumulators(facts: &Facts) -> bool {
+    facts.has_gfx90a_instructions
 }
 
 /// Minimum numbers for memory instructions, on every architecture. Some have more cache bits or more atomics.
@@ -210,12 +210,8 @@ fn few(relation: &str, found: usize, least: usize) -> Option<String> {
 }
 
 /// Returns the relations with too few claims.
-pub(super) fn missed(
-    generation: Generation,
-    claimed: impl Fn(&str) -> usize,
-    all: usize,
-) -> Vec<String> {
-    let there = LEAST_IN.iter().filter(|(_, _, there)| there(generation));
+pub(super) fn missed(facts: &Facts, claimed: impl Fn(&str) -> usize, all: usize) -> Vec<String> {
+    let there = LEAST_IN.iter().filter(|(_, _, there)| there(facts));
     let least =
         LEAST.into_iter().chain(OF_MEMORY).chain(there.map(|(name, least, _)| (*name, *least)));
     let each = least.filter_map(|(name, least)| few(name, claimed(name), least));

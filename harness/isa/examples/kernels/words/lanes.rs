@@ -96,7 +96,7 @@ const FETCH_INACTIVE: u32 = 1 << 18;
 /// Claims that an inactive lane provides its value if inactive lanes are fetched, and otherwise counts as missing.
 pub(super) fn others_off(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
-    let gfx9 = plain.arch.generation().is_gfx9();
+    let gfx9 = plain.arch.facts().microcode.is_gfx9();
     let fetches = if gfx9 { &[false][..] } else { &[false, true] };
     for (control, way) in [WAYS[1], SHIFT] {
         for (fetch, bounds) in fetches.iter().flat_map(|fetch| [(*fetch, false), (*fetch, true)]) {

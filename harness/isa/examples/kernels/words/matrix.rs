@@ -6,12 +6,11 @@
 
 use std::rc::Rc;
 
-use device::Arch;
+use device::{Arch, Microcode};
 
 use super::{
     Table,
     claim::Claim,
-    known::has_accumulators,
     memory::Around,
     slot::{FIRST, Slot, State},
 };
@@ -68,7 +67,7 @@ fn count(text: &str) -> Option<usize> {
 
 fn words(arch: Arch, opcode: u32) -> Vec<u32> {
     let sources = (VECTOR + A) | (VECTOR + B) << 9 | (VECTOR + C) << 18;
-    match arch.generation().is_gfx9() {
+    match arch.facts().microcode.is_gfx9() {
         true => vec![0x1a7 << 23 | opcode << 16 | C, sources],
         // Both halves of each source.
         false => vec![0x198 << 23 | opcode << 16 | 1 << 14 | C, sources | 3 << 27],
@@ -188,17 +187,17 @@ fn off(arch: Arch, plain: &[u32], claims: &mut Claims) {
 
 /// Returns `s_mov_b64` or `s_mov_b32`.
 fn mov(arch: Arch, wide: bool, to: u32, from: u32) -> u32 {
-    let opcode = match (arch.generation(), wide) {
-        (device::Generation::Rdna2, true) => 4,
-        (device::Generation::Rdna2, false) => 3,
-        (_, wide) => u32::from(wide),
+    let first = match arch.facts().microcode {
+        Microcode::Gfx10 => 3,
+        Microcode::Gfx9 | Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => 0,
     };
+    let opcode = first + u32::from(wide);
     0x17d << 23 | to << 16 | opcode << 8 | from
 }
 
 /// Claims about sources and results in accumulator registers. GFX908 loads them in another way.
 fn accumulators(arch: Arch, plain: &[u32], shape: &Shape, around: &Around, claims: &mut Claims) {
-    if !has_accumulators(arch.generation()) {
+    if !arch.facts().has_gfx90a_instructions {
         return;
     }
     // A in accumulators that contain B, and vice versa.

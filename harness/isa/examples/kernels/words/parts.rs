@@ -57,7 +57,7 @@ pub(super) fn parts(plain: &mut Plain) {
 /// The guides to RDNA do not specify whether a 16-bit result under SDWA keeps the other half, so that half is not
 /// compared.
 pub(super) fn lower_halves(plain: &Plain) -> impl Fn(&State, &mut State, &mut State) + use<> {
-    let half = gives_half(plain.name) && !plain.arch.generation().is_gfx9();
+    let half = gives_half(plain.name) && !plain.arch.facts().microcode.is_gfx9();
     move |_, this, like| {
         if half {
             this.lanes.iter_mut().chain(&mut like.lanes).for_each(|lane| lane[0] &= 0xffff);

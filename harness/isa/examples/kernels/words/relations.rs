@@ -1,6 +1,6 @@
 //! Relations that hold whatever an instruction computes.
 
-use device::{Arch, Generation};
+use device::Arch;
 
 use super::{
     claim::{Claim, Plain, row},
@@ -187,7 +187,7 @@ fn results(plain: &mut Plain) {
     // Which of two NaNs a sum propagates depends on the host's processor. For v_bitop3 these bits are a part of its
     // table.
     let apart = ["v_mad_", "v_bitop3_"].iter().any(|start| plain.name.starts_with(start));
-    let scales = plain.arch.generation() == Generation::Rdna4 && gives_float(plain.name);
+    let scales = plain.arch.facts().scales_in_all_modes && gives_float(plain.name);
     for scale in if apart || scales { 0..0 } else { 1..4 } {
         let words = with_bits(plain.words, 1, scale << 27);
         plain.claim("a scaled result, with denormals", Some(words)).told("v8");
@@ -371,7 +371,7 @@ fn lengths(plain: &mut Plain) {
     let name = plain.name;
     if plain.encoding == Encoding::Vopc {
         // A comparison that writes only exec encodes it.
-        let writes_exec = name.starts_with("v_cmpx_") && !plain.arch.generation().is_gfx9();
+        let writes_exec = name.starts_with("v_cmpx_") && !plain.arch.facts().cmpx_writes_scalar;
         words[0] = words[0] & !0xff | if writes_exec { EXEC_LO } else { VCC };
     }
     if name.contains("_co_") {

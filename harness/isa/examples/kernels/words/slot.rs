@@ -4,7 +4,7 @@ use std::{collections::HashMap, ops::Range};
 
 use device::Arch;
 
-use super::{claim::EXEC, encodings::Encoding, known::has_accumulators};
+use super::{claim::EXEC, encodings::Encoding};
 use crate::{
     code_object::CodeObject,
     device_memory::{Device, mapped},
@@ -163,7 +163,7 @@ impl Slot {
     fn with(arch: Arch, wave64: bool, words: usize) -> Result<Slot, String> {
         let options: &[&str] = if wave64 { &["-O1", "-mwavefrontsize64"] } else { &["-O1"] };
         // If vector and accumulator registers share a file, the kernel must declare them.
-        let has = has_accumulators(arch.generation());
+        let has = arch.facts().has_gfx90a_instructions;
         let accumulators = if has && words > 0 { 16..48 } else { 0..0 };
         let code = hiprtc::compile(&kernel(wave64, words > 0, accumulators), arch.name(), options)?;
         let device = Device::new(arch, CodeObject::load(&code));

@@ -4,7 +4,7 @@
 //! and the model of that name. Products of f32 and f64 are added one by one in ascending k, each fused and rounded
 //! once, as everywhere in [`Multiply`].
 
-use device::{Arch, Generation};
+use device::{Arch, MatrixSums};
 
 use super::{MOST_VALUES, Multiply, Shape, dense, element::Input};
 use crate::{
@@ -47,19 +47,22 @@ fn least(input: Input) -> i32 {
 
 impl Sums {
     pub(super) fn of(arch: Arch, a: Input, b: Input, k: usize) -> Option<Sums> {
-        let (products, halves) = match (arch.generation(), a) {
-            (Generation::Cdna1, Input::F16 | Input::Bf16) => {
+        let (products, halves) = match (arch.facts().matrix_sums, a) {
+            (MatrixSums::Pairs, Input::F16 | Input::Bf16) => {
                 return Some(Sums::Pairs { inputs: false, sums: false });
             }
             // Products of normal f16 numbers are multiples of 2^-48, so their sum with a normal addend is not a
             // denormal.
-            (Generation::Cdna2, Input::F16 | Input::Bf16) => {
+            (MatrixSums::PairsOfNormals, Input::F16 | Input::Bf16) => {
                 return Some(Sums::Pairs { inputs: true, sums: a == Input::Bf16 });
             }
-            (Generation::Cdna3, Input::F16 | Input::Bf16) => (8.min(k), false),
-            (Generation::Cdna3, Input::Xf32) => (4, false),
-            (Generation::Cdna3, Input::Fp8(_)) => (16, true),
-            _ => return None,
+            (MatrixSums::Aligned, Input::F16 | Input::Bf16) => (8.min(k), false),
+            (MatrixSums::Aligned, Input::Xf32) => (4, false),
+            (MatrixSums::Aligned, Input::Fp8(_)) => (16, true),
+            (MatrixSums::Ascending, _)
+            | (MatrixSums::Pairs | MatrixSums::PairsOfNormals | MatrixSums::Aligned, _) => {
+                return None;
+            }
         };
         Some(Sums::Aligned { products, halves, least: [least(a), least(b)] })
     }

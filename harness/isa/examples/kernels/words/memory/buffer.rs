@@ -143,7 +143,7 @@ impl Way {
         let records = if self.by_index { records } else { records + self.before as u32 };
         // OOB_SELECT: by index or by bytes. On GFX9 the instruction decides.
         let checked = match self.by_index {
-            _ if arch.generation().is_gfx9() => 0,
+            _ if arch.facts().microcode.is_gfx9() => 0,
             true => 1 << 28,
             false => 3 << 28,
         };

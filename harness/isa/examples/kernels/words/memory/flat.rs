@@ -107,18 +107,20 @@ fn forms(arch: Arch, plain: Flat) -> Vec<(&'static str, Flat)> {
 }
 
 /// Returns the register contents with which form and offset lead to these addresses.
-fn leads(form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change {
+fn leads(arch: Arch, form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change {
     let offset = i64::from(form.offset);
     if form.scalar.is_none() {
         return addresses(move |lane| to(lane).wrapping_add_signed(-offset));
     }
-    // The lane's register is an unsigned 32-bit offset; the next register is ignored.
-    const FAR: u64 = 0x9000_0000;
+    // The lane's register is a 32-bit offset; the next register is ignored.
+    let far: u32 = 0x9000_0000;
+    let signed = arch.facts().signed_vector_offsets;
+    let extended = if signed { i64::from(far as i32) as u64 } else { u64::from(far) };
     Rc::new(move |state| {
-        let base = to(0).wrapping_add_signed(-offset).wrapping_sub(FAR);
+        let base = to(0).wrapping_add_signed(-offset).wrapping_sub(extended);
         (state.scalars[BASE_ROW], state.scalars[BASE_ROW + 1]) = (base as u32, (base >> 32) as u32);
         for (lane, registers) in state.lanes.iter_mut().enumerate() {
-            registers[ADDRESS_ROW] = (to(lane).wrapping_sub(to(0)).wrapping_add(FAR)) as u32;
+            registers[ADDRESS_ROW] = (to(lane).wrapping_sub(to(0)).wrapping_add(extended)) as u32;
         }
     })
 }
@@ -139,7 +141,7 @@ fn in_memory(arch: Arch, plain: Flat, moved: (bool, Moved), memory: u64) -> Vec<
         .map(|((relation, form), places)| {
             let mut claim = known(relation, form.words(arch), places.exec());
             claim.told = told(form);
-            claim.given = leads(form, move |lane| memory + places.of(lane, moved) as u64);
+            claim.given = leads(arch, form, move |lane| memory + places.of(lane, moved) as u64);
             let how = (is_load, arch.has_ecc());
             moves(
                 &mut claim,
@@ -265,7 +267,7 @@ fn atomics(arch: Arch, plain: Flat, name: &str, opcodes: &Named, memory: u64) ->
             };
             let mut claim = Claim::new(relation, words, like);
             (claim.without, claim.in_turn, claim.told) = (None, true, told(form));
-            let lead = leads(form, move |lane| memory + place(lane) as u64);
+            let lead = leads(arch, form, move |lane| memory + place(lane) as u64);
             claim.given = Rc::new(move |state| {
                 lead(state);
                 finds(state, |state| &state.memory, place, double);

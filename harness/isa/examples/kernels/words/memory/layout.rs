@@ -1,34 +1,14 @@
 //! Encodings of memory instructions, bit by bit. Source: "Microcode Formats" of AMD's ISA guides for Vega, CDNA 3 and
 //! RDNA 2 to 4; the words of GFX90A from LLVM's assembler tests.
 
-use device::{Arch, Generation};
-
-use Generation::{Rdna2, Rdna4};
-
-/// Dialects of the microcode, which changed with GFX10, GFX11 and GFX12.
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum Format {
-    Gfx9,
-    Gfx10,
-    Gfx11,
-    Gfx12,
-}
-
-fn format(arch: Arch) -> Format {
-    match arch.generation() {
-        generation if generation.is_gfx9() => Format::Gfx9,
-        Rdna2 => Format::Gfx10,
-        Rdna4 => Format::Gfx12,
-        _ => Format::Gfx11,
-    }
-}
+use device::{Arch, Microcode};
 
 /// Returns the register number that means no scalar register.
 pub(super) fn none(arch: Arch) -> u32 {
-    match format(arch) {
-        Format::Gfx9 => 0x7f,
-        Format::Gfx10 => 0x7d,
-        _ => 0x7c,
+    match arch.facts().microcode {
+        Microcode::Gfx9 => 0x7f,
+        Microcode::Gfx10 => 0x7d,
+        Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => 0x7c,
     }
 }
 
@@ -62,16 +42,16 @@ impl Policy {
     /// Returns the bit that makes an atomic return the old value.
     pub(super) fn returning(arch: Arch) -> Policy {
         // It is the lowest bit of `th` on GFX12, and `glc` or `sc0` on GFX9 to GFX11.
-        Policy(if format(arch) == Format::Gfx12 { 4 } else { 1 })
+        Policy(if arch.facts().microcode.is_gfx12() { 4 } else { 1 })
     }
 
     /// Returns each policy bit of an architecture separately.
     pub(super) fn each(arch: Arch) -> impl Iterator<Item = Policy> {
-        let bits = match format(arch) {
+        let bits = match arch.facts().microcode {
             // `scope` and `th`.
-            Format::Gfx12 => 5,
-            Format::Gfx9 if !arch.generation().is_gfx940() => 2,
-            _ => 3,
+            Microcode::Gfx12 | Microcode::Gfx1250 => 5,
+            Microcode::Gfx9 if !arch.facts().has_gfx940_instructions => 2,
+            Microcode::Gfx9 | Microcode::Gfx10 | Microcode::Gfx11 => 3,
         };
         (0..bits).map(|bit| Policy(1 << bit))
     }
@@ -83,50 +63,54 @@ impl Policy {
 
 /// Returns the smallest and the largest offset.
 pub(super) fn reach(arch: Arch, segment: Segment) -> (i32, i32) {
-    match (format(arch), segment) {
-        (Format::Gfx9, Segment::Flat) => (0, 4095),
-        (Format::Gfx10, Segment::Flat) => (0, 2047),
-        (Format::Gfx11, Segment::Flat) => (0, 4095),
-        (Format::Gfx9 | Format::Gfx11, _) => (-4096, 4095),
-        (Format::Gfx10, _) => (-2048, 2047),
-        (Format::Gfx12, _) => (-0x80_0000, 0x7f_ffff),
+    match (arch.facts().microcode, segment) {
+        (Microcode::Gfx9, Segment::Flat) => (0, 4095),
+        (Microcode::Gfx10, Segment::Flat) => (0, 2047),
+        (Microcode::Gfx11, Segment::Flat) => (0, 4095),
+        (Microcode::Gfx9 | Microcode::Gfx11, _) => (-4096, 4095),
+        (Microcode::Gfx10, _) => (-2048, 2047),
+        (Microcode::Gfx12 | Microcode::Gfx1250, _) => (-0x80_0000, 0x7f_ffff),
     }
 }
 
 /// Returns true if scratch may have a vector address and a scalar.
 pub(super) fn adds_both_in_scratch(arch: Arch) -> bool {
-    format(arch) >= Format::Gfx11 || arch.generation().is_gfx940()
+    match arch.facts().microcode {
+        Microcode::Gfx9 => arch.facts().has_gfx940_instructions,
+        Microcode::Gfx10 => false,
+        Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => true,
+    }
 }
 
 impl Flat {
     pub(super) fn words(self, arch: Arch) -> Vec<u32> {
         let Flat { segment, opcode, result, data, offset, policy, .. } = self;
         // FLAT of GFX9 has no such field.
-        let has_scalar = format(arch) != Format::Gfx9 || segment != Segment::Flat;
+        let has_scalar = !arch.facts().microcode.is_gfx9() || segment != Segment::Flat;
         let scalar = self.scalar.unwrap_or(if has_scalar { none(arch) } else { 0 });
         let address = self.address.unwrap_or(0);
         // From GFX940 and GFX11 on a bit shows that scratch has a vector address.
         let has_address = u32::from(segment == Segment::Scratch && self.address.is_some());
         let registers = result << 24 | scalar << 16 | data << 8 | address;
         let segment_bits = segment as u32;
-        match format(arch) {
-            Format::Gfx9 => {
-                let is_gfx940 = arch.generation().is_gfx940();
+        match arch.facts().microcode {
+            Microcode::Gfx9 => {
+                let is_gfx940 = arch.facts().has_gfx940_instructions;
                 let first = 0x37 << 26 | opcode << 18 | policy.bit(1) << 17 | policy.bit(0) << 16;
                 let more = if is_gfx940 { policy.bit(2) << 25 | has_address << 13 } else { 0 };
                 vec![first | more | segment_bits << 14 | offset as u32 & 0x1fff, registers]
             }
-            Format::Gfx10 => {
+            Microcode::Gfx10 => {
                 let policy = policy.bit(1) << 17 | policy.bit(0) << 16 | policy.bit(2) << 12;
                 let first = 0x37 << 26 | opcode << 18 | policy | segment_bits << 14;
                 vec![first | offset as u32 & 0xfff, registers]
             }
-            Format::Gfx11 => {
+            Microcode::Gfx11 => {
                 let policy = policy.bit(1) << 15 | policy.bit(0) << 14 | policy.bit(2) << 13;
                 let first = 0x37 << 26 | opcode << 18 | segment_bits << 16 | policy;
                 vec![first | offset as u32 & 0x1fff, registers | has_address << 23]
             }
-            Format::Gfx12 => vec![
+            Microcode::Gfx12 | Microcode::Gfx1250 => vec![
                 0x3b << 26 | segment_bits << 24 | opcode << 14 | scalar,
                 data << 23 | has_address << 17 | policy_of_gfx12(policy) | result,
                 (offset as u32) << 8 | address,
@@ -157,12 +141,12 @@ pub(super) struct Buffer {
 
 /// Returns the largest offset of a buffer instruction.
 pub(super) fn reach_of_buffer(arch: Arch) -> u32 {
-    if format(arch) == Format::Gfx12 { 0x7f_ffff } else { 4095 }
+    if arch.facts().microcode.is_gfx12() { 0x7f_ffff } else { 4095 }
 }
 
 /// Returns true if the scalar offset may be a constant.
 pub(super) fn adds_constants(arch: Arch) -> bool {
-    format(arch) != Format::Gfx12
+    !arch.facts().microcode.is_gfx12()
 }
 
 impl Buffer {
@@ -174,22 +158,22 @@ impl Buffer {
         let registers = scalar << 24 | descriptor >> 2 << 16 | data << 8 | address;
         let first = 0x38 << 26 | offset;
         let ways = index << 13 | by_offset << 12;
-        match format(arch) {
-            Format::Gfx9 => {
+        match arch.facts().microcode {
+            Microcode::Gfx9 => {
                 let policy = policy.bit(0) << 14 | policy.bit(1) << 17 | policy.bit(2) << 15;
                 vec![first | opcode << 18 | policy | ways, registers]
             }
-            Format::Gfx10 => {
+            Microcode::Gfx10 => {
                 let (low, high) = (opcode & 0x7f, opcode >> 7);
                 let policy_bits = policy.bit(0) << 14 | policy.bit(2) << 15;
                 let word = first | high << 25 | low << 18 | policy_bits | ways;
                 vec![word, registers | policy.bit(1) << 22]
             }
-            Format::Gfx11 => {
+            Microcode::Gfx11 => {
                 let policy = policy.bit(0) << 14 | policy.bit(1) << 12 | policy.bit(2) << 13;
                 vec![first | opcode << 18 | policy, registers | index << 23 | by_offset << 22]
             }
-            Format::Gfx12 => {
+            Microcode::Gfx12 | Microcode::Gfx1250 => {
                 let second = index << 31 | by_offset << 30 | policy_of_gfx12(policy) | data;
                 let first = 0x31 << 26 | opcode << 14 | scalar;
                 vec![first, second | descriptor << 9, offset << 8 | address]
@@ -202,7 +186,7 @@ impl Buffer {
 /// data, or zeros for unused ones.
 pub(super) fn local(arch: Arch, opcode: u32, offsets: u32, registers: [u32; 4]) -> Vec<u32> {
     let [result, address, data, more] = registers;
-    let place = if format(arch) == Format::Gfx9 { 17 } else { 18 };
+    let place = if arch.facts().microcode.is_gfx9() { 17 } else { 18 };
     vec![0x36 << 26 | opcode << place | offsets, result << 24 | more << 16 | data << 8 | address]
 }
 
@@ -215,19 +199,19 @@ pub(super) fn scalar(
     register: Option<u32>,
 ) -> Vec<u32> {
     let common = result << 6 | base >> 1;
-    match format(arch) {
-        Format::Gfx9 => {
+    match arch.facts().microcode {
+        Microcode::Gfx9 => {
             // A constant and a register, or one of them.
             let (both, constant) = (register.is_some() && offset != 0, register.is_none());
             let way = u32::from(both || constant) << 17 | u32::from(register.is_some()) << 14;
             let second = register.unwrap_or(0) << 25 | offset as u32 & 0x1f_ffff;
             vec![0x30 << 26 | opcode << 18 | way | common, second]
         }
-        Format::Gfx10 | Format::Gfx11 => vec![
+        Microcode::Gfx10 | Microcode::Gfx11 => vec![
             0x3d << 26 | opcode << 18 | common,
             register.unwrap_or(none(arch)) << 25 | offset as u32 & 0x1f_ffff,
         ],
-        Format::Gfx12 => vec![
+        Microcode::Gfx12 | Microcode::Gfx1250 => vec![
             0x3d << 26 | opcode << 13 | common,
             register.unwrap_or(none(arch)) << 25 | offset as u32 & 0xff_ffff,
         ],
@@ -236,8 +220,8 @@ pub(super) fn scalar(
 
 /// Returns the range of offsets of scalar loads.
 pub(super) fn reach_of_scalar(arch: Arch) -> (i32, i32) {
-    match format(arch) {
-        Format::Gfx12 => (-0x80_0000, 0x7f_ffff),
-        _ => (-0x10_0000, 0xf_ffff),
+    match arch.facts().microcode {
+        Microcode::Gfx12 | Microcode::Gfx1250 => (-0x80_0000, 0x7f_ffff),
+        Microcode::Gfx9 | Microcode::Gfx10 | Microcode::Gfx11 => (-0x10_0000, 0xf_ffff),
     }
 }

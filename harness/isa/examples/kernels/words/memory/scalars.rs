@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use device::Arch;
+use device::{Arch, Microcode};
 
 use super::{
     in_order, known, layout,
@@ -151,9 +151,9 @@ fn described(base: u64, bytes: u64, register: Option<u32>) -> Change {
 
 /// Returns `s_mov_b64`.
 fn moved_pair(arch: Arch, to: u32, from: u32) -> u32 {
-    let opcode = match arch.generation() {
-        device::Generation::Rdna2 => 4,
-        _ => 1,
+    let opcode = match arch.facts().microcode {
+        Microcode::Gfx10 => 4,
+        Microcode::Gfx9 | Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => 1,
     };
     0x17d << 23 | to << 16 | opcode << 8 | from
 }

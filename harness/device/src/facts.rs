@@ -1,0 +1,278 @@
+//! Facts about generations of AMD GPUs.
+//!
+//! Code asks the table for a fact (`arch.facts().lds_bytes`). It cannot ask for the generation, which is private: a new
+//! generation would take the `_` arm of a `match` without a decision. A new generation is a new variant of `Generation`.
+//! The compiler then requires a row, and the row requires every fact. A fact that has more than two values is an enum. A
+//! new value makes the compiler list every `match` on that fact.
+//!
+//! ```compile_fail
+//! // The generation is private.
+//! use device::Generation;
+//! ```
+//!
+//! ```compile_fail
+//! // A row without a fact, here without all but one, is an error.
+//! let row = device::Facts { lds_bytes: 64 << 10 };
+//! ```
+//!
+//! ```compile_fail
+//! // A match must name all values of a fact.
+//! fn has_matrices(facts: &device::Facts) -> bool {
+//!     match facts.matrix {
+//!         device::MatrixUnit::Absent => false,
+//!         device::MatrixUnit::Mfma => true,
+//!     }
+//! }
+//! ```
+//!
+//! Sources, unless a fact names another one: AMD's ISA guides for Vega 7 nm, CDNA 1 to 4 and RDNA 2 to 4, and LLVM's
+//! [AMDGPU usage guide](https://llvm.org/docs/AMDGPUUsage.html) and
+//! [AMDGPU.td](https://github.com/llvm/llvm-project/blob/main/llvm/lib/Target/AMDGPU/AMDGPU.td).
+
+mod rows;
+
+pub(crate) use rows::Generation;
+
+/// Binary encoding of instructions ("Microcode Formats" in the ISA guides).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Microcode {
+    /// Vega and CDNA.
+    Gfx9,
+    /// RDNA 2.
+    Gfx10,
+    /// RDNA 3 and 3.5.
+    Gfx11,
+    /// RDNA 4.
+    Gfx12,
+    /// GFX12 with new instructions, literals of 64 bits and modifiers (`scale_offset`).
+    Gfx1250,
+}
+
+impl Microcode {
+    /// Returns true for the encodings of Vega and CDNA.
+    pub const fn is_gfx9(self) -> bool {
+        match self {
+            Microcode::Gfx9 => true,
+            Microcode::Gfx10 | Microcode::Gfx11 | Microcode::Gfx12 | Microcode::Gfx1250 => false,
+        }
+    }
+
+    /// Returns true for the encodings that RDNA 4 introduced.
+    pub const fn is_gfx12(self) -> bool {
+        match self {
+            Microcode::Gfx12 | Microcode::Gfx1250 => true,
+            Microcode::Gfx9 | Microcode::Gfx10 | Microcode::Gfx11 => false,
+        }
+    }
+}
+
+/// Counters of outstanding results, and the instructions that wait for them ("Data dependency resolution").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitCounters {
+    /// VM_CNT also counts stores, and LGKM_CNT has 4 bits.
+    Gfx9,
+    /// VS_CNT counts stores, and LGKM_CNT has 6 bits.
+    Gfx10,
+    /// Counters of GFX10 in other fields of `s_waitcnt`.
+    Gfx11,
+    /// One instruction per counter, and KM_CNT for scalar results.
+    Gfx12,
+    /// GFX12 with X_CNT for translated addresses, ASYNC_CNT and TENSOR_CNT. The interpreter executes none of the
+    /// instructions that raise the last two.
+    Gfx1250,
+}
+
+/// Layout of buffer, image and sampler descriptors ("Buffer resource descriptor", "Image resource descriptor").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Descriptors {
+    /// Vega and CDNA.
+    Gfx9,
+    /// RDNA 2.
+    Gfx10,
+    /// RDNA 3 and 3.5.
+    Gfx11,
+    /// RDNA 4.
+    Gfx12,
+    /// Addresses of 57 bits and sizes of 45 bits (LLVM, `has45BitNumRecordsBufferResource`). The interpreter does not know
+    /// the layout.
+    Gfx1250,
+}
+
+/// Family of matrix instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatrixUnit {
+    /// Without matrix instructions.
+    Absent,
+    /// `v_mfma_*` of CDNA.
+    Mfma,
+    /// `v_wmma_*` of RDNA 3: each group of 16 lanes has its own copy of A and B.
+    WmmaRepeated,
+    /// `v_wmma_*` of RDNA 4: the values of k are distributed over the groups of 16 lanes.
+    WmmaSpread,
+    /// `v_wmma_*` with other sizes and layouts, which the interpreter does not know.
+    Wmma1250,
+}
+
+/// Order in which a dense matrix instruction adds products, as others measured it
+/// ([MMA-Sim](https://arxiv.org/abs/2511.10909)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatrixSums {
+    /// Not measured, or each sum is rounded in ascending order of k.
+    Ascending,
+    /// Pairs of f16 and bf16 products (CDNA 1).
+    Pairs,
+    /// Pairs of f16 and bf16 products, where denormal inputs and, of bf16, denormal sums count as zero (CDNA 2).
+    PairsOfNormals,
+    /// Products of f16, bf16, xf32 and fp8 are aligned to the greatest exponent and added as integers (CDNA 3).
+    Aligned,
+}
+
+/// Rules of 8-bit floating-point numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Float8 {
+    /// Without instructions that use them.
+    Absent,
+    /// Formats without infinities and negative zero (CDNA 3).
+    Fnuz,
+    /// OCP formats.
+    Ocp,
+    /// OCP formats in which NaNs keep their sign in conversions, according to `amd_hip_ocp_host.hpp` of HIP, which claims
+    /// to compute like CDNA 4.
+    OcpSignedNans,
+}
+
+/// Bits of memory instructions that select the scope of synchronisation (LLVM's AMDGPU usage guide, "Memory Model").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScopeBits {
+    /// `glc`; such a load reaches the memory of the device. Stores do not state a scope.
+    Glc,
+    /// `glc` for the workgroup, and `dlc` with it for the device. Stores do not state a scope.
+    GlcDlc,
+    /// `sc0` and `sc1`, also of stores. A store without `sc1` stays in a private cache until that is written back.
+    Sc,
+    /// `scope:`, also of stores.
+    Scope,
+}
+
+/// Multiplications in which a zero times anything is zero (`v_mul_legacy_f32`, later `v_mul_dx9_zero_f32`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LegacyMultiply {
+    /// Not an instruction.
+    Absent,
+    /// A 64-bit encoding only.
+    Long,
+    /// Encodings of 32 and 64 bits.
+    Short,
+}
+
+/// Facts about all architectures of one generation.
+#[derive(Debug)]
+pub struct Facts {
+    /// True if AMD has published an ISA guide. Otherwise the interpreter executes only what other sources describe, and the
+    /// checks of all architectures leave this one out.
+    pub has_isa_guide: bool,
+    /// Wave sizes that a kernel descriptor can select, in lanes, the default one first.
+    pub wave_sizes: &'static [u32],
+    /// True if the compute units form pairs (workgroup processors), and a workgroup may use both units of a pair.
+    pub has_workgroup_processors: bool,
+    /// Largest LDS of a workgroup, in bytes. Source: AMDGPU usage guide, "Processors", and the CDNA 4 ISA guide, "Local
+    /// Data Share".
+    pub lds_bytes: u32,
+    /// Granule in which a compute unit allocates its LDS, in bytes. Source: LLVM, "Model LDS encoding granularity" (pull
+    /// request 224852).
+    pub lds_granule: u32,
+    /// Number of bits of M0 that hold the LDS address of a load from memory to the LDS.
+    pub lds_address_bits: u32,
+    /// Granule of vector registers that a kernel descriptor counts, in registers per lane; the largest one if it depends
+    /// on the wave size. Source: AMDGPU usage guide, GRANULATED_WORKITEM_VGPR_COUNT.
+    pub register_granule: usize,
+    /// True if the ids of a work-item are packed into one vector register, 10 bits each. Source: AMDGPU usage guide,
+    /// "Initial Kernel Execution State".
+    pub packs_work_item_ids: bool,
+    /// True if the ids of the workgroup and the wave are in trap temporaries (TTMP7 to TTMP9), not in scalar registers.
+    pub ids_in_trap_temporaries: bool,
+    /// True if MODE and COMPUTE_PGM_RSRC1 have the bits DX10_CLAMP and IEEE.
+    pub has_ieee_mode: bool,
+
+    /// True if MODE contains the upper bits of the numbers of vector registers (`s_set_vgpr_msb`; LLVM,
+    /// Feature1024AddressableVGPRs).
+    pub has_register_banks: bool,
+
+    /// Encodings.
+    pub microcode: Microcode,
+    /// True if the instructions of GFX90A exist, for example loads to accumulation registers (LLVM,
+    /// FeatureGFX90AInsts).
+    pub has_gfx90a_instructions: bool,
+    /// True if the instructions of GFX940 exist (LLVM, FeatureGFX940Insts).
+    pub has_gfx940_instructions: bool,
+    /// True if the instructions of GFX950 exist, for example scaled conversions (LLVM, FeatureGFX950Insts).
+    pub has_gfx950_instructions: bool,
+    /// True for SDWA, which selects bytes and halves of registers ("SDWA").
+    pub has_sdwa: bool,
+    /// True if 16-bit instructions select halves of registers, by `op_sel` in VOP3 and by the register's number in 32-bit
+    /// encodings.
+    pub selects_halves: bool,
+    /// True if a 16-bit result clears the upper half of its register, except for some instructions (LLVM,
+    /// `GCNSubtarget::zeroesHigh16BitsOfDest`).
+    pub clears_upper_halves: bool,
+    /// True if `v_cmpx` also writes its mask to a scalar register or VCC.
+    pub cmpx_writes_scalar: bool,
+    /// Encodings of `v_mul_legacy_f32`.
+    pub legacy_multiply: LegacyMultiply,
+
+    /// Wait counters.
+    pub counters: WaitCounters,
+    /// Scope bits of memory instructions.
+    pub scope_bits: ScopeBits,
+    /// True if the waves of a workgroup may use two caches that can be invalidated separately (`buffer_gl0_inv`,
+    /// `buffer_gl1_inv`).
+    pub has_two_caches: bool,
+    /// Layout of descriptors. Architectures without images use it for buffers.
+    pub descriptors: Descriptors,
+    /// True if images are supported, on which HIP's arrays and textures depend. Source: ROCr's `isa_has_image_support`.
+    pub has_images: bool,
+    /// True if a store to a typed buffer or image repeats its first component in place of missing ones; otherwise they are
+    /// zero.
+    pub repeats_missing_components: bool,
+    /// True if the 32-bit vector offset from a scalar base is signed (LLVM, `hasSignedGVSOffset`).
+    pub signed_vector_offsets: bool,
+    /// True if the two parts of a scalar load's offset are aligned separately to 4 bytes.
+    pub aligns_offset_parts: bool,
+    /// True if `ds_append` and `ds_consume` add the upper half of M0 to the offset ("DS_APPEND").
+    pub append_adds_m0: bool,
+    /// Number of lanes within which `ds_permute_b32` works in a wave of 64.
+    pub permuted_lanes: usize,
+
+    /// Largest absolute operand of `v_sin_f32` and `v_cos_f32`, in revolutions.
+    pub largest_angle: f32,
+    /// True if output modifiers scale results in every floating-point mode.
+    pub scales_in_all_modes: bool,
+    /// True if a division by zero stays infinite under MODE.FP16_OVFL.
+    pub overflow_spares_divisions: bool,
+    /// True if a conversion that rounds down turns a NaN into the largest or smallest integer, not into 0.
+    pub floors_nan_to_extremes: bool,
+    /// True if `v_pk_add_f32` and similar instructions read 32 bits of a scalar source for both results (LLVM,
+    /// `hasPKF32InstsReplicatingLower32BitsOfScalarInput`).
+    pub packed_f32_repeats_scalars: bool,
+    /// True if `v_pack_b32_f16` makes signalling NaNs quiet.
+    pub packs_quiet_nans: bool,
+    /// True if `v_sat_pk_u8_i16` writes half of a register.
+    pub sat_pk_writes_half: bool,
+    /// True if `v_dot2_f32_f16` replaces denormal sources by zeros.
+    pub dot2_f16_flushes: bool,
+    /// True if `v_dot2_f32_bf16` adds the addend after the products.
+    pub dot2_bf16_adds_last: bool,
+    /// Rules of 8-bit floating-point numbers.
+    pub float8: Float8,
+
+    /// Family of matrix instructions.
+    pub matrix: MatrixUnit,
+    /// Order of additions in dense matrix instructions.
+    pub matrix_sums: MatrixSums,
+    /// True for matrices of xf32.
+    pub has_xf32: bool,
+    /// True if the field `blgp` of f64 matrix instructions contains signs (LLVM, `printBLGP`).
+    pub negates_f64_matrices: bool,
+    /// True if the larger sparse matrices have runs of values of k in each lane.
+    pub sparse_in_runs: bool,
+}
