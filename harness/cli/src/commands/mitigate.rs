@@ -12,8 +12,8 @@ use search::{
     reduce::{InvalidReason, Seen},
 };
 
-use super::subject::{first_failing, run, states_an_answer};
-use crate::{args::Mitigate, commands::setup::setup, outputs};
+use crate::{args::Mitigate, commands::setup::setup, interrupt, outputs};
+use engine::failing_trial::{first_failing, run_all, states_an_answer};
 use engine::{CaseLibrary, Session, Stop, evidence, job::Job, select};
 use factors::{Change, Rewritten, Tried};
 
@@ -23,7 +23,9 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.from.chosen();
     let session = Session::open_on_one(options)?;
-    let (subject, runs) = first_failing(&library, selected, &faults, &session, args.failures)?;
+    let cancel = interrupt::cancel()?;
+    let (subject, runs) =
+        first_failing(&library, selected, &faults, &session, args.failures, &cancel)?;
     let (Some(signature), Some(failed)) = (runs.signature.clone(), runs.failed()) else {
         return Err(Stop::no_verdict("error: no run failed"));
     };
@@ -40,7 +42,7 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
             (count..count + runs).map(|n| job.of_run(n)).collect()
         };
         count += runs;
-        match run(&session, jobs) {
+        match run_all(&session, jobs, &cancel) {
             Ok(records) => {
                 let rewritten = rewritten(&tried, set);
                 Some(records.iter().map(|r| seen(r, &signature, rewritten)).collect())

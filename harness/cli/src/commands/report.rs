@@ -13,14 +13,14 @@ use report::{
     issue::{Duplicate, Environment, Findings, Form, Identity, Issue, Log, Mistake, redact},
 };
 
-use super::{
-    doctor,
-    oracle::Elsewhere,
-    subject::{Runs, Subject, first_failing},
-};
-use crate::{args::Report, commands::setup::setup, outputs};
+use super::doctor;
+use crate::{args::Report, commands::setup::setup, interrupt, outputs};
 use engine::{
-    CaseLibrary, Session, SessionOptions, Stop, evidence, kernel_log, record,
+    CaseLibrary, Session, SessionOptions, Stop, evidence,
+    failing_trial::{FailingTrial, TrialRuns, first_failing},
+    kernel_log,
+    passing_release::PassingReleaseSearch,
+    record,
     rerun::{Rerun, What},
     select,
 };
@@ -35,7 +35,8 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.from.chosen();
     let session = Session::open_on_one(options.clone())?;
-    let (subject, runs) = first_failing(&library, selected, &faults, &session, args.repeat)?;
+    let (subject, runs) =
+        first_failing(&library, selected, &faults, &session, args.repeat, &interrupt::cancel()?)?;
     let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id)?;
     let Some(failed) = runs.failed().cloned() else {
         return Err(Stop::no_verdict("error: no run failed"));
@@ -149,16 +150,16 @@ fn about_torch(form: Form) -> bool {
 
 /// What the sanitizer finds in kernels of the case's own, where the failing release runs on the emulated device.
 fn mistake(
-    subject: &Subject<'_>,
+    subject: &FailingTrial<'_>,
     session: &Session,
     options: &SessionOptions,
     plan: &Plan,
 ) -> Result<Option<Mistake>, Stop> {
-    let elsewhere = Elsewhere { options: options.clone(), named: None };
+    let elsewhere = PassingReleaseSearch { options: options.clone(), named: None };
     let watched = rewrite::launches_own(plan).then(|| elsewhere.watched(session)).flatten();
     let Some(watched) = watched else { return Ok(None) };
     let unplanted = subject.with(subject.selected.clone(), Vec::new());
-    let found = unplanted.run(&watched, 1, 0, &[])?.into_iter().next();
+    let found = unplanted.run(&watched, 1, 0, &[], &interrupt::cancel()?)?.into_iter().next();
     let found = found.filter(|record| record.outcome.kind == Kind::MemoryFault);
     Ok(found.map(|record| Mistake { found: record.outcome.summary, again: record.again }))
 }
@@ -226,7 +227,7 @@ fn stood(failed: &Record, who: &Identity) -> Option<Log> {
 /// Known failures of other cases that end with the same signature, or call the same function and fail alike.
 fn duplicates(
     library: &CaseLibrary,
-    subject: &Subject<'_>,
+    subject: &FailingTrial<'_>,
     failed: &Record,
     libraries: &[Library],
 ) -> Vec<Duplicate> {
@@ -256,7 +257,12 @@ fn duplicates(
 }
 
 /// The command that writes this report again.
-fn again(args: &Report, session: &Session, subject: &Subject<'_>, form: Option<Form>) -> String {
+fn again(
+    args: &Report,
+    session: &Session,
+    subject: &FailingTrial<'_>,
+    form: Option<Form>,
+) -> String {
     let (what, faults) = (subject.id(), subject.faults.as_slice());
     let command = "report";
     let mut text =
@@ -284,7 +290,7 @@ fn redacted(mut record: Record, who: &Identity) -> Record {
     record
 }
 
-fn write(folder: &Path, runs: &Runs, issue: &Issue) -> Result<(), Stop> {
+fn write(folder: &Path, runs: &TrialRuns, issue: &Issue) -> Result<(), Stop> {
     let mut lines = String::new();
     for record in &runs.records {
         lines.push_str(&report::to_line(record).map_err(Stop::no_verdict)?);

@@ -19,14 +19,13 @@ use supervise::Limits;
 
 use crate::{
     args::{Exec, HomeKind, On},
-    commands::{
-        report::{OwnProgram, control, install, text_of},
-        subject::{Runs, Subject},
-    },
-    outputs,
+    commands::report::{OwnProgram, control, install, text_of},
+    interrupt, outputs,
 };
 use engine::{
-    CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop, evidence, prerequisites,
+    CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop, evidence,
+    failing_trial::{FailingTrial, TrialRuns},
+    prerequisites,
     rerun::{Rerun, What},
     stop::explained,
 };
@@ -81,7 +80,7 @@ pub(super) fn report(
     let Some(selected) = chosen else {
         return Err(Stop::nothing("error: the program makes no trial"));
     };
-    let subject = Subject { library: &library, selected, faults };
+    let subject = FailingTrial { library: &library, selected, faults };
     let n = args.reporting.repeat;
     let runs = run(&subject, &session, args, &words, n)?;
     let Some(failed) = runs.failed().cloned() else {
@@ -240,13 +239,13 @@ fn stated(args: &Exec, name: &str) -> String {
 
 /// Runs it; each record says how the command line is repeated, and which Python packages were there.
 fn run(
-    subject: &Subject<'_>,
+    subject: &FailingTrial<'_>,
     session: &Session,
     args: &Exec,
     words: &[String],
     n: u32,
-) -> Result<Runs, Stop> {
-    let mut records = subject.run(session, n, 0, &[])?;
+) -> Result<TrialRuns, Stop> {
+    let mut records = subject.run(session, n, 0, &[], &interrupt::cancel()?)?;
     let plain: Vec<_> = environment(args);
     let what = What::Program(words, &plain);
     let again = Rerun { command: "exec", what, late: None, faults: &subject.faults }.of(session);
@@ -258,7 +257,7 @@ fn run(
             program.packages.clone_from(packages);
         }
     }
-    Ok(Runs::of(records))
+    Ok(TrialRuns::of(records))
 }
 
 fn environment(args: &Exec) -> Vec<(&'static str, String)> {
@@ -290,7 +289,7 @@ if sys.prefix != sys.base_prefix or os.path.isdir(os.path.join(sys.prefix, 'cond
 
 /// The same on another release; none where no run there proved anything, which is said.
 fn elsewhere(
-    subject: &Subject<'_>,
+    subject: &FailingTrial<'_>,
     here: &Session,
     options: SessionOptions,
     args: &Exec,
@@ -310,7 +309,7 @@ fn elsewhere(
 }
 
 /// Why there is nothing to report.
-fn nothing_failed(runs: &Runs) -> String {
+fn nothing_failed(runs: &TrialRuns) -> String {
     let all = runs.records.len();
     let why = |record: &Record| format!("{}: {}", record.outcome.signature, record.outcome.summary);
     match (runs.rate.runs, runs.records.iter().find(|r| r.outcome.kind != judge::Kind::Pass)) {

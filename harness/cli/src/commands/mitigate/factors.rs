@@ -6,7 +6,7 @@ use case::{Case, Header, Lowered, Trial, lower};
 use report::{Record, evidence::NotTried};
 use rewrite::mitigations::{Reader, rewrites, variables};
 
-use super::super::subject::Subject;
+use engine::failing_trial::FailingTrial;
 use engine::{Session, Stop};
 
 /// A change that is tried.
@@ -53,7 +53,7 @@ impl Tried {
 
 /// The changes that apply to a trial, and those that do not, with the reason. What it `failed` with says which packages take part.
 pub(super) fn factors(
-    subject: &Subject<'_>,
+    subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
 ) -> Result<(Vec<Tried>, Vec<NotTried>), Stop> {
@@ -145,7 +145,7 @@ fn words(library: &Path) -> HashSet<String> {
 }
 
 fn calls_of(
-    subject: &Subject<'_>,
+    subject: &FailingTrial<'_>,
     tried: &mut Vec<Tried>,
     not_tried: &mut Vec<NotTried>,
 ) -> Result<(), Stop> {

@@ -3,7 +3,8 @@
 use case::Trial;
 use report::{Record, evidence::Rate, issue::Control};
 
-use super::super::subject::{Runs, Subject};
+use crate::interrupt;
+use engine::failing_trial::{FailingTrial, TrialRuns};
 use engine::{Selected, Session, SessionOptions, Stop};
 
 /// Neighbours in the matrix that are tried.
@@ -13,7 +14,7 @@ const REPORTED: usize = 2;
 
 /// A passing neighbour in the matrix, the healthy device where a fault is planted, and the other releases where none is.
 pub(super) fn controls(
-    subject: &Subject<'_>,
+    subject: &FailingTrial<'_>,
     session: &Session,
     options: &SessionOptions,
     failed: &Record,
@@ -25,12 +26,15 @@ pub(super) fn controls(
     } else {
         let healthy = subject.with(subject.selected.clone(), Vec::new());
         let what = "no fault planted".to_owned();
-        controls.push(control(what, Runs::of(healthy.run(session, repeat, 0, &[])?)));
+        controls.push(control(
+            what,
+            TrialRuns::of(healthy.run(session, repeat, 0, &[], &interrupt::cancel()?)?),
+        ));
     }
     Ok(controls)
 }
 
-pub(super) fn control(what: String, runs: Runs) -> Control {
+pub(super) fn control(what: String, runs: TrialRuns) -> Control {
     let failed = runs.rate.failed + runs.others.iter().map(|other| other.count).sum::<u32>();
     let again = runs.records.first().map_or(String::new(), |r| r.again.clone());
     Control {
@@ -43,7 +47,11 @@ pub(super) fn control(what: String, runs: Runs) -> Control {
 }
 
 /// Trials of the same case that pass, the most similar first.
-fn neighbours(subject: &Subject<'_>, session: &Session, repeat: u32) -> Result<Vec<Control>, Stop> {
+fn neighbours(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    repeat: u32,
+) -> Result<Vec<Control>, Stop> {
     let (case, own) = (subject.selected.case, &subject.selected.trial);
     let mut near: Vec<(usize, String, Trial)> = case
         .trials()
@@ -58,13 +66,13 @@ fn neighbours(subject: &Subject<'_>, session: &Session, repeat: u32) -> Result<V
     let mut found = Vec::new();
     for (_, what, trial) in near.into_iter().take(NEIGHBOURS) {
         let neighbour = subject.with(Selected { case, trial }, subject.faults.clone());
-        let looks = Runs::of(neighbour.run(session, 1, 0, &[])?);
+        let looks = TrialRuns::of(neighbour.run(session, 1, 0, &[], &interrupt::cancel()?)?);
         if looks.rate.runs == 0 || looks.signature.is_some() {
             continue;
         }
         let mut records = looks.records;
-        records.extend(neighbour.run(session, repeat - 1, 1, &[])?);
-        found.push(control(what, Runs::of(records)));
+        records.extend(neighbour.run(session, repeat - 1, 1, &[], &interrupt::cancel()?)?);
+        found.push(control(what, TrialRuns::of(records)));
         if found.len() == REPORTED {
             break;
         }
@@ -90,7 +98,7 @@ fn difference(own: &Trial, other: &Trial) -> (usize, String) {
 
 /// The same trial on the other releases that are on this machine.
 fn releases(
-    subject: &Subject<'_>,
+    subject: &FailingTrial<'_>,
     options: &SessionOptions,
     failed: &Record,
     repeat: u32,
@@ -103,7 +111,7 @@ fn releases(
     for spec in specs.filter(|spec| *spec != failed.stack.spec) {
         let options = SessionOptions { rocm: spec.clone(), with: Vec::new(), ..options.clone() };
         let session = Session::open_on_one(options)?;
-        let runs = Runs::of(subject.run(&session, repeat, 0, &[])?);
+        let runs = TrialRuns::of(subject.run(&session, repeat, 0, &[], &interrupt::cancel()?)?);
         if runs.rate.runs > 0 {
             let release = session.rocm.as_ref().map_or(spec, ToString::to_string);
             controls.push(control(format!("the same on ROCm {release}"), runs));

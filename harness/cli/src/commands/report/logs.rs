@@ -9,7 +9,8 @@ use report::{
     issue::{Identity, Log, redact},
 };
 
-use super::super::subject::Subject;
+use crate::interrupt;
+use engine::failing_trial::FailingTrial;
 use engine::{Session, Stop};
 
 /// Lines of the runtime's log that are kept, from the failing call on.
@@ -19,7 +20,7 @@ const BEFORE: usize = 60;
 
 /// Logs of the program, or of one more failing run where there is none of the program or a library has a log of its own.
 pub(super) fn logs(
-    subject: &Subject<'_>,
+    subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
     of_program: Option<&str>,
@@ -52,7 +53,7 @@ pub(super) fn logs(
         variables.push(("ROCBLAS_LAYER".to_owned(), "2".to_owned()));
         variables.push(("ROCBLAS_LOG_BENCH_PATH".to_owned(), file("rocblas")));
     }
-    let records = subject.run(session, 1, 0, &variables)?;
+    let records = subject.run(session, 1, 0, &variables, &interrupt::cancel()?)?;
     let same = records.iter().any(|r| may_be_same(&r.outcome.signature, &failed.outcome.signature));
     let mut logs = Vec::new();
     for (library, prefix) in [("hipblaslt-bench", "blaslt"), ("rocblas-bench", "rocblas")] {

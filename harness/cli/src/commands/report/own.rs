@@ -10,20 +10,21 @@ use report::{
 };
 
 use super::{machine, packages, redacted, stood, summary, write};
-use crate::{
-    commands::subject::{Runs, Subject},
-    outputs,
+use crate::outputs;
+use engine::{
+    Session, Stop,
+    failing_trial::{FailingTrial, TrialRuns},
+    rerun::quoted,
 };
-use engine::{Session, Stop, rerun::quoted};
 
 /// The longest text of a program that an issue shows.
 const LONGEST: u64 = 64 << 10;
 
 /// What an issue about a program is written from.
 pub(crate) struct Wanted<'a> {
-    pub(crate) subject: &'a Subject<'a>,
+    pub(crate) subject: &'a FailingTrial<'a>,
     pub(crate) session: &'a Session,
-    pub(crate) runs: &'a Runs,
+    pub(crate) runs: &'a TrialRuns,
     pub(crate) failed: &'a Record,
     pub(crate) controls: Vec<Control>,
     /// The command that writes the issue again.
@@ -81,12 +82,12 @@ impl Wanted<'_> {
 }
 
 /// Other runs of the same program, and what they came to.
-pub(crate) fn control(what: String, runs: Runs) -> Control {
+pub(crate) fn control(what: String, runs: TrialRuns) -> Control {
     super::controls::control(what, runs)
 }
 
 /// The program of a case.
-pub(super) fn of_case(subject: &Subject<'_>, failed: &Record) -> Result<Program, Stop> {
+pub(super) fn of_case(subject: &FailingTrial<'_>, failed: &Record) -> Result<Program, Stop> {
     let job = subject.job()?;
     let Body::Program(program) = &job.lowered.body else {
         return Err(Stop::no_verdict("error: the case has no program"));

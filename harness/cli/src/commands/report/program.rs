@@ -12,19 +12,19 @@ use report::{
 };
 use supervise::Cancel;
 
-use super::super::{
-    export::{
-        short::{Bench, shortest},
-        tools,
-        verify::{exported, printed},
-    },
-    oracle::Elsewhere,
-    subject::{Runs, Subject},
+use super::super::export::{
+    short::{Bench, shortest},
+    tools,
+    verify::{exported, printed},
 };
-use crate::outputs::note;
+use crate::{interrupt, outputs::note};
 use engine::{
     CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence,
     probe::release_of_programs, toolchain::Toolchain,
+};
+use engine::{
+    failing_trial::{FailingTrial, TrialRuns},
+    passing_release::PassingReleaseSearch,
 };
 
 /// Runs of a program before it is shown.
@@ -34,7 +34,7 @@ const LOOKS: u32 = 20;
 
 /// What a program is made for.
 pub(super) struct Wanted<'a> {
-    pub(super) subject: &'a Subject<'a>,
+    pub(super) subject: &'a FailingTrial<'a>,
     pub(super) session: &'a Session,
     pub(super) options: &'a SessionOptions,
     pub(super) failed: &'a Record,
@@ -62,10 +62,17 @@ impl Wanted<'_> {
             && let Some(trial) = case.trials().into_iter().next()
         {
             let faults = self.subject.faults.clone();
-            let minimal = Subject { library: &library, selected: Selected { case, trial }, faults };
+            let minimal =
+                FailingTrial { library: &library, selected: Selected { case, trial }, faults };
             let signature = Some(self.failed.outcome.signature.clone());
-            let runs = Runs::with_signature(
-                minimal.run(self.session, LOOKS.min(self.looks()), 0, &[])?,
+            let runs = TrialRuns::with_signature(
+                minimal.run(
+                    self.session,
+                    LOOKS.min(self.looks()),
+                    0,
+                    &[],
+                    &interrupt::cancel()?,
+                )?,
                 signature,
             );
             if let Some(failed) = runs.failed()
@@ -82,7 +89,12 @@ impl Wanted<'_> {
         if self.rate.failed == self.rate.runs { RUNS } else { LOOKS }
     }
 
-    fn of(&self, subject: &Subject<'_>, goal: &Outcome, rate: Rate) -> Result<Option<Found>, Stop> {
+    fn of(
+        &self,
+        subject: &FailingTrial<'_>,
+        goal: &Outcome,
+        rate: Rate,
+    ) -> Result<Option<Found>, Stop> {
         match self.short(subject, goal, rate) {
             Ok(Some(found)) => return Ok(Some(found)),
             Ok(None) => {}
@@ -93,7 +105,7 @@ impl Wanted<'_> {
 
     fn short(
         &self,
-        subject: &Subject<'_>,
+        subject: &FailingTrial<'_>,
         goal: &Outcome,
         rate: Rate,
     ) -> Result<Option<Found>, Stop> {
@@ -103,7 +115,7 @@ impl Wanted<'_> {
         let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
         let version = release_of_programs(self.session);
         let bench = Bench::new(self.session, version.clone())?;
-        let elsewhere = Elsewhere { options: self.options.clone(), named: None };
+        let elsewhere = PassingReleaseSearch { options: self.options.clone(), named: None };
         let release = match job.faults.is_empty() {
             // A smaller case may pass where the trial fails in another way.
             true => elsewhere.find(self.session, &self.subject.job()?, &cancel)?,
@@ -145,7 +157,7 @@ impl Wanted<'_> {
     }
 
     /// The trial as it is, with everything that it looks at.
-    fn long(&self, subject: &Subject<'_>, goal: &Outcome) -> Result<Option<Found>, Stop> {
+    fn long(&self, subject: &FailingTrial<'_>, goal: &Outcome) -> Result<Option<Found>, Stop> {
         let job = subject.job()?;
         let (form, session) = (Form::Hiprtc, self.session);
         let tools = tools(session)?;

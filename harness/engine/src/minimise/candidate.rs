@@ -1,5 +1,5 @@
-//! Plans as what a search reduces: every candidate is written as a case, read and lowered again, so it has passed the static
-//! checks and is what a reader of the case would run.
+//! The search space: smaller plans of a failing trial. Every candidate is written as a case, read and lowered again, so it has
+//! passed the static checks, and a reader of the case would run the same calls.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -10,30 +10,32 @@ use plan::{Call, Plan, Step, may_succeed};
 use rewrite::reduce::{Edit, apply, reductions};
 use search::reduce::{Made, Space, Tree};
 
-/// Plans that fail in one way.
+use crate::Job;
+
+/// The candidates of one search.
 pub(super) struct Plans {
-    /// The case that candidates are of.
+    /// Name of the case of every candidate.
     pub(super) id: String,
-    /// Kernels that a reader of the case has.
+    /// Kernels available to every reader of the case.
     pub(super) kernels: Kernels,
-    /// What candidates say besides their steps.
+    /// Header of every candidate.
     pub(super) header: Header,
-    /// The planted faults.
+    /// Injected faults.
     pub(super) faults: Vec<Planted>,
-    /// The failure in question, once it is known.
+    /// Signature of the failure that must stay, once it is known.
     pub(super) signature: Option<String>,
-    /// The step of the edited plan at which it is seen, where that is known.
+    /// The step of the edited plan that fails, if it is known.
     pub(super) failing: Option<u32>,
-    /// Steps without which the status or value that the failing step expects is not the right one.
+    /// Steps that must stay, because the status or value that the failing step expects depends on them.
     pub(super) kept: BTreeSet<u32>,
 }
 
-/// A plan, as it is edited and as it is run.
+/// A plan, both as edited and as lowered for a run.
 #[derive(Clone)]
-pub(crate) struct Candidate(Rc<Inner>);
+pub(super) struct Candidate(Rc<Inner>);
 
 struct Inner {
-    /// With the ids of the plan that the search began with.
+    /// The edited plan, with step ids of the original plan.
     plan: Plan,
     text: String,
     key: String,
@@ -43,75 +45,79 @@ struct Inner {
 }
 
 impl Candidate {
-    /// As it is edited.
+    /// Returns the edited plan.
     pub(super) fn plan(&self) -> &Plan {
         &self.0.plan
     }
 
-    /// The case.
+    /// Returns the text of the case.
     pub(super) fn text(&self) -> &str {
         &self.0.text
     }
 
-    pub(super) fn case(&self) -> &Case {
-        &self.0.case
+    /// Returns the first run of the candidate with these injected faults.
+    pub(super) fn job(&self, faults: Vec<Planted>) -> Job<'_> {
+        let Inner { case, trial, lowered, .. } = &*self.0;
+        Job { case, trial, lowered: lowered.clone(), run: 0, faults }
     }
 
-    pub(super) fn trial(&self) -> &Trial {
-        &self.0.trial
-    }
-
-    /// As it is run.
+    /// Returns the plan as it is run.
     pub(super) fn lowered(&self) -> &Lowered {
         &self.0.lowered
     }
 
-    /// The id that a step of the lowered plan has in the edited one.
+    /// Converts the id of a step of the lowered plan to its id in the edited plan.
     pub(super) fn edited_id(&self, lowered: Option<u32>) -> Option<u32> {
         let lowered = lowered?;
-        let mut steps = every(&self.0.plan.body).into_iter().zip(every(&self.0.lowered.plan.body));
+        let mut steps =
+            all_steps(&self.0.plan.body).into_iter().zip(all_steps(&self.0.lowered.plan.body));
         steps.find(|(_, step)| step.id == lowered).map(|(edited, _)| edited.id)
     }
 
-    /// The line of the case at which the first of these steps of the edited plan stands; 0 where none has one.
+    /// Returns the line of the case that has the first of these steps of the edited plan; 0 if none has a line.
     pub(super) fn line(&self, ids: &[u32]) -> u32 {
-        let mut steps = every(&self.0.plan.body).into_iter().zip(every(&self.0.lowered.plan.body));
+        let mut steps =
+            all_steps(&self.0.plan.body).into_iter().zip(all_steps(&self.0.lowered.plan.body));
         steps.find(|(edited, _)| ids.contains(&edited.id)).map_or(0, |(_, step)| step.line)
     }
 }
 
-/// The steps of a body, blocks before what is in them.
-pub(super) fn every(steps: &[Step]) -> Vec<&Step> {
+/// Returns all steps of a body, each block before its own steps.
+pub(super) fn all_steps(steps: &[Step]) -> Vec<&Step> {
     let mut found = Vec::new();
     for step in steps {
         found.push(step);
         if let Call::Repeat { body, .. } | Call::Thread { body } = &step.call {
-            found.extend(every(body));
+            found.extend(all_steps(body));
         }
     }
     found
 }
 
-/// Calls of a whole plan, each counted once: what an exported program would make.
+/// Counts the calls in the text of a plan. A call in a loop counts once.
 pub(super) fn calls(plan: &Plan) -> u32 {
-    let blocks = |call: &Call| matches!(call, Call::Repeat { .. } | Call::Thread { .. });
-    plan.steps().iter().filter(|s| !blocks(&s.call)).count() as u32
+    plan.steps().iter().filter(|s| !is_block(&s.call)).count() as u32
+}
+
+/// Returns true for a step that contains other steps and makes no call of its own.
+pub(super) fn is_block(call: &Call) -> bool {
+    matches!(call, Call::Repeat { .. } | Call::Thread { .. })
 }
 
 impl Plans {
     /// Writes, reads and lowers an edited plan.
     ///
     /// # Errors
-    /// The first mistake of one that is not well-formed, or that cannot fail in the way in question.
+    /// The first mistake of a plan that is not well-formed, or the reason why it cannot fail in the same way.
     pub(super) fn candidate(&self, plan: &Plan) -> Result<Candidate, String> {
         let first = |mistakes: Vec<case::Diagnostic>| {
             mistakes.into_iter().next().map_or_else(String::new, |m| m.message)
         };
-        let ids: BTreeSet<u32> = every(&plan.body).iter().map(|s| s.id).collect();
+        let ids: BTreeSet<u32> = all_steps(&plan.body).iter().map(|s| s.id).collect();
         if ids.is_empty() {
             return Err("no step is left".to_owned());
         }
-        // Without it nothing fails in this way, which shows nothing of what else went with it.
+        // Such a plan passes, which proves nothing about the other steps that were left out.
         if self.failing.is_some_and(|failing| !ids.contains(&failing)) {
             return Err("the failing call is left out".to_owned());
         }
@@ -120,15 +126,17 @@ impl Plans {
         let trial = case.trials().swap_remove(0);
         let lowered = lower(&case, &trial, &self.kernels, &self.faults).map_err(first)?;
         if !self.may_fail(&lowered.plan) {
-            return Err("nothing in it can fail in this way".to_owned());
+            return Err("no remaining step can produce this failure".to_owned());
         }
         if !self.kept.is_subset(&ids) {
-            return Err("what the failing call expects rests on it".to_owned());
+            return Err("the result that the failing call expects depends on it".to_owned());
         }
         if let Some(buffer) = never_freed(&lowered.plan) {
-            return Err(format!("`{buffer}` is not freed before its memory is wanted back"));
+            return Err(format!(
+                "`{buffer}` is not freed before the check that all memory was returned"
+            ));
         }
-        // The header may change while the plan stays the same.
+        // The key does not depend on the header, which can change between runs of one plan.
         let key = plan::digest(write(plan, &Header::default(), &self.kernels).as_bytes());
         let plan = plan.clone();
         Ok(Candidate(Rc::new(Inner { plan, text, key, case, trial, lowered })))
@@ -138,14 +146,14 @@ impl Plans {
         candidate.0.key.clone()
     }
 
-    /// The failing step of an edited plan, where it expects a certain status or value, compares two buffers, or is itself planted.
-    /// The static checks do not know whether the plan is still right when calls around it are gone.
+    /// Returns the failing step of an edited plan if it expects a certain status or value, compares two buffers, or has an injected
+    /// fault. The static checks cannot decide whether such an expectation still holds when calls around the step are gone.
     pub(super) fn expecting<'p>(&self, plan: &'p Plan, first: &Outcome) -> Option<&'p Step> {
-        // What dies or hangs is wrong whatever it was expected to answer.
+        // A crash or a hang is wrong whatever result the call should have.
         if !matches!(first.kind, Kind::ApiError | Kind::WrongData) {
             return None;
         }
-        let failing = every(&plan.body).into_iter().find(|s| Some(s.id) == self.failing)?;
+        let failing = all_steps(&plan.body).into_iter().find(|s| Some(s.id) == self.failing)?;
         let compares = matches!(failing.call, Call::Equal { .. } | Call::Differ { .. });
         (compares
             || !failing.planted.is_empty()
@@ -154,8 +162,8 @@ impl Plans {
         .then_some(failing)
     }
 
-    /// Whether a plan has the call or the check that the signature names, and the planted call. A run would tell as
-    /// much, and cost more.
+    /// Returns true if a plan has the call or the check that the signature names, and the call with the injected fault. A run
+    /// would show the same, but takes longer.
     fn may_fail(&self, plan: &Plan) -> bool {
         let steps = plan.steps();
         let at_call = self.faults.iter().any(|f| f.fault.place() == Place::Call);
@@ -180,9 +188,9 @@ impl Plans {
     }
 }
 
-/// A buffer that is allocated by a step and not freed, in a plan that wants its memory back.
+/// Returns a buffer that is not freed, in a plan that checks that all memory was returned.
 fn never_freed(plan: &Plan) -> Option<&str> {
-    let steps = every(&plan.body);
+    let steps = all_steps(&plan.body);
     let wanted = steps.iter().any(|s| matches!(s.call, Call::MemGetInfo) && s.gives.is_some());
     let freed = |name: &str| {
         steps.iter().any(|s| matches!(&s.call, Call::Free { buffer, .. } if buffer == name))

@@ -1,13 +1,20 @@
-//! The result of a minimisation for people.
+//! The results of minimisations for people.
 
-use std::{collections::BTreeSet, fmt::Write, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fmt::{self, Display, Write},
+    path::Path,
+    time::Duration,
+};
 
-use report::{count, evidence::Needed};
+use crate::{
+    count,
+    evidence::{Minimised, Needed},
+};
 
-use super::Minimisation;
-
-pub(super) fn result(result: &Minimisation, time: Duration, again: &str) -> String {
-    let found = &result.found;
+/// Returns the view of a reduced case: the case, the runs, and the failures with and without each element. `again` is the command
+/// that runs the case.
+pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}\n{}\n", found.trial, found.signature);
     for line in found.yaml.lines() {
@@ -22,9 +29,9 @@ pub(super) fn result(result: &Minimisation, time: Duration, again: &str) -> Stri
         time.as_secs_f64(),
         found.rate,
     );
-    if !result.complete {
+    if !complete {
         out.push_str(
-            "The budget was spent: what is left still fails, and may not be minimal; `--resume` goes on.\n",
+            "The budget was spent: the case still fails, and may not be minimal; `--resume` continues the search.\n",
         );
     }
     let [needed, structural, open] = Needed::by_proof(&found.elements);
@@ -90,4 +97,60 @@ pub(super) fn result(result: &Minimisation, time: Duration, again: &str) -> Stri
     }
     let _ = writeln!(out, "\nAgain: {again}");
     out
+}
+
+/// A shortened program, for people.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortenedProgram<'a> {
+    /// The trial.
+    pub trial: &'a str,
+    /// Lines of the shortened program.
+    pub lines: usize,
+    /// Lines of the original program.
+    pub lines_before: usize,
+    /// Texts that were tried.
+    pub tries: u32,
+    /// The external reducer that ran first; true if it ended by itself.
+    pub reducer: Option<(&'a str, bool)>,
+    /// The signature of the failure.
+    pub signature: &'a str,
+    /// Runs that failed, all of them.
+    pub runs: u32,
+    /// The configuration on which the program passes, for example `on debian:5.7.1`.
+    pub passes: Option<&'a str>,
+    /// True if no further line can be left out; false if the budget was spent.
+    pub complete: bool,
+    /// The file of the program.
+    pub file: &'a Path,
+    /// The command that runs the shortened program.
+    pub again: Option<&'a str>,
+}
+
+impl Display for ShortenedProgram<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (lines, tries) = (count(self.lines, "line"), count(self.tries, "trial"));
+        writeln!(
+            f,
+            "{}: {lines} of {}, after {tries} of smaller texts",
+            self.trial, self.lines_before
+        )?;
+        match self.reducer {
+            Some((name, true)) => writeln!(f, "  made by    {name}, then by leaving out lines")?,
+            Some((name, false)) => writeln!(
+                f,
+                "  made by    {name}, which was stopped before its end, then by leaving out lines"
+            )?,
+            None => {}
+        }
+        writeln!(f, "  fails as    {}, in {} of {} runs", self.signature, self.runs, self.runs)?;
+        let passes = self.passes.unwrap_or(
+            "on no release that was tried: the program itself may be wrong, so read what is left",
+        );
+        writeln!(f, "  passes      {passes}")?;
+        if !self.complete {
+            f.write_str("  not minimal: the budget was spent\n")?;
+        }
+        writeln!(f, "  {}", self.file.display())?;
+        self.again.map_or(Ok(()), |again| writeln!(f, "  {again}"))
+    }
 }

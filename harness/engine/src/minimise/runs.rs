@@ -1,30 +1,29 @@
-//! The runs of a search, each kept in a journal as soon as it is over.
+//! The runs of a search. Each is written to a journal as soon as it is over.
 
 use std::{
     collections::{HashMap, VecDeque},
-    io::IsTerminal,
-    time::Instant,
+    path::PathBuf,
+    time::{Duration, Instant},
 };
 
 use device::Planted;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use judge::{Kind, Outcome, may_be_same};
 use plan::Call;
-use report::{Record, count};
+use report::Record;
 use serde::{Deserialize, Serialize};
 use supervise::{Cancel, Durability, Journal};
 
 use super::{
-    super::oracle::Elsewhere, MinimiseOptions, identity::Identity, no_verdict, space::Candidate,
+    MinimiseEvent, Reporter, candidate::Candidate, error::MinimiseError, identity::Identity,
 };
-use engine::{Session, Stop, job::Job, trial::run_trial};
+use crate::{Job, Session, Stop, passing_release::PassingReleaseSearch, run_trial};
 
 /// Name of the journal in the evidence folder.
 pub(super) const FILE: &str = "minimise.jsonl";
 
-/// What a search is about; runs of another one say nothing about it.
+/// The conditions of a search. Only runs under the same conditions can be reused.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct About {
+pub(super) struct SearchConditions {
     rocrepro: String,
     trial: String,
     /// Digest of the plan.
@@ -37,9 +36,9 @@ pub(super) struct About {
     oracle: Option<String>,
 }
 
-impl About {
-    pub(super) fn of(session: &Session, job: &Job<'_>, oracle: Option<&Session>) -> About {
-        About {
+impl SearchConditions {
+    pub(super) fn of(session: &Session, job: &Job<'_>, oracle: Option<&Session>) -> Self {
+        SearchConditions {
             rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
             trial: job.id(),
             plan: plan::digest(format!("{:?}", job.lowered.plan).as_bytes()),
@@ -55,29 +54,29 @@ impl About {
 #[serde(rename_all = "snake_case")]
 enum Line {
     /// The first line.
-    Search(About),
+    Search(SearchConditions),
     /// One run.
     Run {
         /// Digest of the candidate.
         candidate: String,
-        /// Added to the seeds of planted faults.
+        /// Added to the seeds of injected faults.
         seed: u64,
         outcome: Outcome,
     },
 }
 
-/// What every candidate must pass on, lest it be wrong itself.
+/// The configuration on which every candidate must pass: a program that fails everywhere is wrong itself.
 pub(super) enum Oracle {
-    /// There is none: nothing tells a program that is wrong from one that shows a bug.
+    /// Unknown, so a wrong program cannot be distinguished from one that shows a bug.
     None,
-    /// The device without the planted faults.
+    /// The device without the injected faults.
     Healthy,
     /// A release on which the trial passes.
     Release(Box<Session>),
 }
 
 impl Oracle {
-    /// What it is called in the journal.
+    /// Returns the name of the configuration in the journal.
     fn name(&self) -> Option<String> {
         match self {
             Oracle::None => None,
@@ -87,33 +86,47 @@ impl Oracle {
     }
 }
 
-/// Starts runs, or answers from the journal where it has them: the same search asks the same questions.
+/// The limits and the journal of a search.
+#[derive(Default)]
+pub(super) struct RunLimits {
+    /// Most processes to start.
+    pub(super) runs: u32,
+    /// Longest time.
+    pub(super) time: Duration,
+    /// The journal from which a stopped search is resumed; none for a search that cannot be resumed.
+    pub(super) journal: Option<PathBuf>,
+    /// Reuses the runs of the journal instead of removing them.
+    pub(super) resume: bool,
+}
+
+/// Starts runs, or takes their outcomes from the journal: a search that is resumed makes the same runs in the same order.
 pub(super) struct Runs<'s> {
     session: &'s Session,
     faults: &'s [Planted],
     cancel: &'s Cancel,
+    report: Reporter<'s>,
     journal: Option<Journal>,
     answers: HashMap<String, VecDeque<Outcome>>,
     /// Outcomes from before the signature was known.
     before: Vec<(String, Outcome)>,
     signature: Option<String>,
-    /// What each candidate that fails is run on as well.
+    /// The configuration on which each failing candidate is run as well.
     pub(super) oracle: Oracle,
-    /// Where the sanitizer finds nothing in the trial: it must find nothing in what kernels of the case's own are left in, either.
+    /// A session in which the sanitizer finds nothing in the trial. It must find nothing either in candidates that launch kernels
+    /// of the case's own.
     pub(super) watch: Option<Session>,
-    /// What was seen where candidates must pass, and under the sanitizer.
+    /// Outcomes on the oracle and under the sanitizer.
     verdicts: HashMap<String, Outcome>,
-    /// The failure in question, beyond its signature.
+    /// Identity of the failure that must stay, beyond its signature.
     pub(super) identity: Option<Identity>,
-    /// Runs in all, with those of the journal: the seed of the next one.
+    /// Number of runs, including those in the journal; also the seed of the next run.
     next: u64,
     /// Processes started.
     pub(super) started: u32,
     most: u32,
     deadline: Instant,
     trouble: Option<Stop>,
-    bar: ProgressBar,
-    /// A run that failed in the way in question.
+    /// A run with the failure that must stay.
     pub(super) example: Option<Record>,
 }
 
@@ -121,28 +134,24 @@ impl<'s> Runs<'s> {
     pub(super) fn open(
         session: &'s Session,
         faults: &'s [Planted],
-        options: &MinimiseOptions,
+        limits: &RunLimits,
         cancel: &'s Cancel,
-        about: &About,
+        report: Reporter<'s>,
+        conditions: &SearchConditions,
     ) -> Result<Runs<'s>, Stop> {
         let mut answers = HashMap::<String, VecDeque<Outcome>>::new();
         let mut next = 0;
         let mut journal = None;
-        if let Some(path) = &options.journal {
+        if let Some(path) = &limits.journal {
             let mut resumed = false;
-            if options.resume && path.exists() {
-                let read = supervise::read::<Line>(path).map_err(|e| no_verdict(&e))?;
+            if limits.resume && path.exists() {
+                let read = supervise::read::<Line>(path).map_err(MinimiseError::Journal)?;
                 for line in read.records {
                     match line {
-                        Line::Search(other) if other == *about => resumed = true,
-                        Line::Search(other) => {
-                            return Err(Stop::usage(format!(
-                                "error: `{}` is about {} on {}, with other faults or another version perhaps; \
-                                 leave `--resume` out to begin anew",
-                                path.display(),
-                                other.trial,
-                                other.stack
-                            )));
+                        Line::Search(other) if other == *conditions => resumed = true,
+                        Line::Search(SearchConditions { trial, stack, .. }) => {
+                            let path = path.clone();
+                            return Err(MinimiseError::OtherJournal { path, trial, stack }.into());
                         }
                         Line::Run { candidate, outcome, .. } => {
                             next += 1;
@@ -151,27 +160,21 @@ impl<'s> Runs<'s> {
                     }
                 }
             } else if path.exists() {
-                std::fs::remove_file(path).map_err(|e| {
-                    Stop::usage(format!("error: cannot remove `{}`: {e}", path.display()))
-                })?;
+                std::fs::remove_file(path)
+                    .map_err(|error| MinimiseError::CannotRemove { path: path.clone(), error })?;
             }
-            let mut open = Journal::open(path, Durability::Process).map_err(|e| no_verdict(&e))?;
+            let mut open =
+                Journal::open(path, Durability::Process).map_err(MinimiseError::Journal)?;
             if !resumed {
-                open.write(&Line::Search(about.clone())).map_err(|e| no_verdict(&e))?;
+                open.write(&Line::Search(conditions.clone())).map_err(MinimiseError::Journal)?;
             }
             journal = Some(open);
         }
-        let target = if std::io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let style = ProgressStyle::with_template("{spinner} runs: {pos}, {elapsed} {msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
         Ok(Runs {
             session,
             faults,
             cancel,
+            report,
             journal,
             answers,
             before: Vec::new(),
@@ -182,15 +185,14 @@ impl<'s> Runs<'s> {
             identity: None,
             next,
             started: 0,
-            most: options.budget_runs,
-            deadline: Instant::now() + options.budget,
+            most: limits.runs,
+            deadline: Instant::now() + limits.time,
             trouble: None,
-            bar: ProgressBar::with_draw_target(None, target).with_style(style),
             example: None,
         })
     }
 
-    /// One run of a candidate; None where the budget is spent, or nothing more can be run.
+    /// Runs a candidate once. Returns none if the budget is spent, or no further run is possible.
     pub(super) fn outcome(&mut self, candidate: &Candidate, key: &str) -> Option<Outcome> {
         if let Some(outcome) = self.answers.get_mut(key).and_then(VecDeque::pop_front) {
             self.remember(key, &outcome);
@@ -199,8 +201,10 @@ impl<'s> Runs<'s> {
         if self.started >= self.most || Instant::now() >= self.deadline || self.trouble.is_some() {
             return None;
         }
-        let record =
-            self.start(candidate, key, self.faults.iter().map(|p| p.of_run(self.next)).collect())?;
+        let mut job = candidate.job(self.faults.iter().map(|p| p.of_run(self.next)).collect());
+        job.run = u32::try_from(self.next).unwrap_or(u32::MAX);
+        let record = run_trial(self.session, &job, self.cancel)?;
+        self.note(key, &record);
         let outcome = record.outcome.clone();
         self.remember(key, &outcome);
         let wanted = match &self.signature {
@@ -213,36 +217,23 @@ impl<'s> Runs<'s> {
         Some(outcome)
     }
 
-    fn start(&mut self, candidate: &Candidate, key: &str, faults: Vec<Planted>) -> Option<Record> {
-        let job = Job {
-            case: candidate.case(),
-            trial: candidate.trial(),
-            lowered: candidate.lowered().clone(),
-            run: u32::try_from(self.next).unwrap_or(u32::MAX),
-            faults,
-        };
-        let record = run_trial(self.session, &job, self.cancel)?;
-        self.note(key, &record);
-        Some(record)
-    }
-
-    /// Counts a run and keeps it.
+    /// Counts a run and writes it to the journal.
     fn note(&mut self, key: &str, record: &Record) {
         let seed = self.next;
         self.started += 1;
         self.next += 1;
-        self.bar.inc(1);
+        (self.report)(MinimiseEvent::TrialEnded);
         if let Some(journal) = &mut self.journal {
             let outcome = record.outcome.clone();
             let line = Line::Run { candidate: key.to_owned(), seed, outcome };
             if let Err(error) = journal.write(&line) {
-                self.trouble = Some(no_verdict(&error));
+                self.trouble = Some(MinimiseError::Journal(error).into());
             }
         }
     }
 
-    /// The outcome of a candidate where it must pass, run once; the inner None where there is no such place. The outer None is
-    /// that of [`Runs::outcome`].
+    /// Returns the outcome of a candidate on the oracle, where it is run once; the inner option is none without an oracle, and the
+    /// outer one like that of [`Runs::outcome`].
     pub(super) fn elsewhere(
         &mut self,
         candidate: &Candidate,
@@ -252,18 +243,18 @@ impl<'s> Runs<'s> {
         self.once(format!("{key} {name}"), |runs| runs.consult(candidate)).map(Some)
     }
 
-    /// Looks for a place where the sanitizer finds nothing in the trial: where candidates must pass, or else on the failing release.
+    /// Searches for a session in which the sanitizer finds nothing in the trial: on the oracle, or else on the failing release.
     pub(super) fn watch_for(
         &mut self,
-        elsewhere: &Elsewhere,
+        releases: &PassingReleaseSearch,
         start: &Candidate,
         key: &str,
     ) -> Option<()> {
         let other = match &self.oracle {
-            Oracle::Release(session) => elsewhere.watched(session),
+            Oracle::Release(session) => releases.watched(session),
             Oracle::None | Oracle::Healthy => None,
         };
-        for session in [other, elsewhere.watched(self.session)].into_iter().flatten() {
+        for session in [other, releases.watched(self.session)].into_iter().flatten() {
             self.watch = Some(session);
             if self.is_clean(start, key)? {
                 return Some(());
@@ -274,7 +265,7 @@ impl<'s> Runs<'s> {
         Some(())
     }
 
-    /// Whether the sanitizer finds nothing in a candidate that it must find nothing in. The outer None is that of [`Runs::outcome`].
+    /// Returns false if the sanitizer finds a memory fault in a candidate in which it must find none; none like [`Runs::outcome`].
     pub(super) fn is_clean(&mut self, candidate: &Candidate, key: &str) -> Option<bool> {
         let launches_own = rewrite::launches_own(&candidate.lowered().plan);
         let Some(session) = self.watch.take_if(|_| launches_own) else { return Some(true) };
@@ -283,7 +274,7 @@ impl<'s> Runs<'s> {
         Some(seen?.kind != Kind::MemoryFault)
     }
 
-    /// A run that is made once and then known.
+    /// Makes a run unless its outcome is known.
     fn once(
         &mut self,
         noted: String,
@@ -304,7 +295,7 @@ impl<'s> Runs<'s> {
         Some(outcome)
     }
 
-    /// One run of a candidate where it must pass.
+    /// Runs a candidate once on the oracle.
     pub(super) fn consult(&self, candidate: &Candidate) -> Option<Record> {
         let session = match &self.oracle {
             Oracle::None => return None,
@@ -314,15 +305,14 @@ impl<'s> Runs<'s> {
         self.unplanted(session, candidate)
     }
 
-    /// One run of a candidate without the planted faults.
+    /// Runs a candidate once without the injected faults.
     fn unplanted(&self, session: &Session, candidate: &Candidate) -> Option<Record> {
-        let mut lowered = candidate.lowered().clone();
-        let plan = &mut lowered.plan;
+        let mut job = candidate.job(Vec::new());
+        let plan = &mut job.lowered.plan;
         for phase in [&mut plan.setup, &mut plan.body, &mut plan.teardown] {
             healthy(phase);
         }
-        let (case, trial) = (candidate.case(), candidate.trial());
-        run_trial(session, &Job { case, trial, lowered, run: 0, faults: Vec::new() }, self.cancel)
+        run_trial(session, &job, self.cancel)
     }
 
     fn remember(&mut self, key: &str, outcome: &Outcome) {
@@ -331,44 +321,40 @@ impl<'s> Runs<'s> {
         }
     }
 
-    /// Says which failure is in question. What was run before counts as runs of the search.
+    /// Sets the failure that must stay. Earlier runs count as runs of the search.
     pub(super) fn found(&mut self, signature: &str) {
         self.signature = Some(signature.to_owned());
-        self.bar.set_message(format!("keeping {signature}"));
+        (self.report)(MinimiseEvent::FailureFound { signature });
         for (key, outcome) in std::mem::take(&mut self.before).into_iter().rev() {
             self.answers.entry(key).or_default().push_front(outcome);
         }
     }
 
-    /// The signature in question.
+    /// Returns the signature that must stay.
     pub(super) fn wanted(&self) -> &str {
         self.signature.as_deref().unwrap_or_default()
     }
 
-    /// Whether a candidate failed in the way in question: with its signature, in the same call, after the same call.
+    /// Returns true if a candidate failed in the same way: with the same signature, in the same call, after the same call.
     pub(super) fn is_wanted(&self, candidate: &Candidate, outcome: &Outcome) -> bool {
         self.signature.as_deref().is_some_and(|wanted| may_be_same(wanted, &outcome.signature))
             && self.identity.as_ref().is_none_or(|identity| identity.fits(candidate, outcome))
     }
 
-    pub(super) fn progress(&mut self, calls: u32) {
-        let signature = self.signature.as_deref().unwrap_or_default();
-        let calls = count(calls, "call");
-        self.bar.set_message(format!("keeping {signature}, {calls} left"));
-        if !std::io::stderr().is_terminal() {
-            crate::outputs::note(format!("{}: {calls} left", count(self.next, "run")));
-        }
+    pub(super) fn progress(&self, calls: u32) {
+        (self.report)(MinimiseEvent::Smaller { signature: self.wanted(), calls, runs: self.next });
     }
 
+    /// Ends the search.
+    ///
     /// # Errors
-    /// What kept the journal from being written.
+    /// The failure to write the journal.
     pub(super) fn finish(&mut self) -> Result<(), Stop> {
-        self.bar.finish_and_clear();
         self.trouble.take().map_or(Ok(()), Err)
     }
 }
 
-/// Leaves out what is planted at calls.
+/// Removes the faults that are injected at calls.
 fn healthy(steps: &mut [plan::Step]) {
     for step in steps {
         step.planted.clear();

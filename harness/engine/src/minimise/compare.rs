@@ -1,59 +1,57 @@
-//! The search beside plain delta debugging, on one planted bug.
+//! A comparison of the search with plain delta debugging, on one injected bug.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
-use plan::Call;
 use rewrite::reduce::Edit;
 use search::reduce::{Made, ReduceSettings, Runner, Seen, Space, Tree, ddmin, reduce};
 use supervise::Cancel;
 
 use super::{
-    MinimiseOptions, Prepared,
-    journal::Runs,
-    no_verdict, prepare,
-    space::{Candidate, Plans, calls, every},
+    candidate::{Candidate, Plans, all_steps, calls, is_block},
+    case::{Prepared, Search},
+    runs::{RunLimits, Runs},
 };
-use engine::{CaseLibrary, Session, Stop, job::Job};
+use crate::{CaseLibrary, Job, Session, Stop, stop::chain};
 
-/// One planted bug, reduced in several ways.
+/// One injected bug, reduced in several ways.
 pub struct Comparison {
     /// The trial.
     pub trial: String,
-    /// The signature that was kept.
+    /// The signature of its failure.
     pub signature: String,
-    /// Calls of the plan before.
+    /// Calls of the original plan.
     pub calls_before: u32,
-    /// Calls that the search left.
+    /// Calls that remain after the search.
     pub calls_after: u32,
     /// Runs of the search.
     pub runs: u32,
-    /// Calls that plain delta debugging left.
+    /// Calls that remain after plain delta debugging.
     pub ddmin_calls: u32,
-    /// Runs of plain delta debugging, of well-formed candidates.
+    /// Runs of well-formed candidates by plain delta debugging.
     pub ddmin_runs: u32,
-    /// Subsets that it would run as well, because it knows no static checks.
+    /// Ill-formed candidates that plain delta debugging without static checks would run as well.
     pub ddmin_unresolved: u32,
-    /// The same bug made rarer.
-    pub simulated: Vec<Simulated>,
+    /// Searches for the same bug at lower failure rates.
+    pub simulated: Vec<SimulatedSearches>,
 }
 
-/// Repeated searches for a bug that shows at a rate.
-pub struct Simulated {
-    /// The rate.
+/// Repeated searches for a bug that makes only a part of the runs fail.
+pub struct SimulatedSearches {
+    /// The failure rate, above 0 and at most 1.
     pub rate: f64,
-    /// Searches.
+    /// Number of searches.
     pub repeats: u32,
-    /// Runs of all searches.
+    /// Runs of all searches together.
     pub runs: u32,
-    /// Searches whose result does not fail, or of which one more edit could be made.
+    /// Searches whose result does not fail, or could be reduced further.
     pub wrong: u32,
 }
 
-/// Reduces a job whose planted fault comes every time: by the search, by plain delta debugging, and by the search again
-/// at lower rates. There, real runs say once whether a candidate fails, and chance decides whether that shows.
+/// Reduces a job whose injected fault makes every run fail: by the search, by plain delta debugging, and by the search again at
+/// lower rates. At these, one real run decides whether a candidate can fail, and a random number whether a given run does.
 ///
 /// # Errors
-/// A job that does not fail, or a machine that does not let us find out.
+/// A job that does not fail, or trouble of this machine.
 pub fn compare(
     session: &Session,
     library: &CaseLibrary,
@@ -61,9 +59,11 @@ pub fn compare(
     rates: &[f64],
     repeats: u32,
 ) -> Result<Comparison, Stop> {
-    let cancel = Cancel::new().map_err(|e| no_verdict(&e))?;
-    let options = MinimiseOptions::default();
-    let fresh = || prepare(session, library, job, &options, &cancel);
+    let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;
+    let limits = RunLimits { runs: 5000, time: Duration::from_secs(1800), ..RunLimits::default() };
+    let search =
+        Search { session, library, releases: None, limits, cancel: &cancel, report: &|_| {} };
+    let fresh = || search.prepare(job);
     let Prepared { space, start, mut runs, first, settings } = fresh()?;
     let found = reduce(&space, start.clone(), settings, &mut runs);
     let mut comparison = Comparison {
@@ -85,7 +85,7 @@ pub fn compare(
     comparison.ddmin_runs = tests.runs;
     comparison.ddmin_unresolved = tests.unresolved;
     for &rate in rates {
-        let mut simulated = Simulated { rate, repeats, runs: 0, wrong: 0 };
+        let mut simulated = SimulatedSearches { rate, repeats, runs: 0, wrong: 0 };
         for repeat in 0..repeats {
             let mut chance = Chance { known: &mut known, rate, state: u64::from(repeat) + 1 };
             let found = reduce(&space, start.clone(), ReduceSettings::default(), &mut chance);
@@ -98,7 +98,7 @@ pub fn compare(
     Ok(comparison)
 }
 
-/// Whether a candidate fails and no single strongest edit of it does.
+/// Returns true if a candidate fails and none of its strongest edits does.
 fn minimal(space: &Plans, candidate: &Candidate, known: &mut Known<'_>) -> bool {
     known.fails(candidate, &space.key(candidate))
         && leaves(&space.edits(candidate)).into_iter().all(|edit| {
@@ -121,7 +121,7 @@ fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
     }
 }
 
-/// A trial as a list of calls, of which any may go.
+/// The search space of plain delta debugging: a list of calls, any of which can be left out.
 struct Plain<'p>(&'p Plans);
 
 impl Space for Plain<'_> {
@@ -129,10 +129,10 @@ impl Space for Plain<'_> {
     type Edit = Edit;
 
     fn edits(&self, candidate: &Candidate) -> Tree<Edit> {
-        let steps = every(&candidate.plan().body);
+        let steps = all_steps(&candidate.plan().body);
         let calls = steps
             .iter()
-            .filter(|s| !matches!(s.call, Call::Repeat { .. } | Call::Thread { .. }))
+            .filter(|s| !is_block(&s.call))
             .map(|s| Tree::Edit(vec![Edit::Drop { steps: vec![s.id], preset: false }]));
         Tree::Halves(calls.collect())
     }
@@ -146,7 +146,7 @@ impl Space for Plain<'_> {
     }
 }
 
-/// Real answers, each asked for once.
+/// Outcomes of real runs, one for each candidate.
 struct Known<'s> {
     runs: Runs<'s>,
     answers: HashMap<String, bool>,
@@ -163,7 +163,7 @@ impl Known<'_> {
     }
 }
 
-/// Lets a failure show at a rate.
+/// A runner that lets a part of the runs of a failing candidate fail.
 struct Chance<'k, 's> {
     known: &'k mut Known<'s>,
     rate: f64,

@@ -1,18 +1,18 @@
-//! Which failure it is, beyond its signature: the call that fails, and the call before it.
+//! The identity of a failure beyond its signature: the call that fails, and the call before it.
 
 use judge::{Kind, Outcome, api};
-use plan::{Call, DEFAULT_STREAM, Plan, Step};
+use plan::{DEFAULT_STREAM, Plan, Step};
 use rewrite::related;
 
-use super::space::{Candidate, every};
+use super::candidate::{Candidate, all_steps, is_block};
 
-/// Where a trial failed.
+/// The location of a failure in a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Identity {
     /// The step of the edited plan; none outside of the body.
     step: Option<u32>,
-    /// The function called before on the same stream or object, for a status or value that is wrong: what a call must answer
-    /// depends on it.
+    /// The function called before on the same stream or object, if the failure is a wrong status or value: the right result of a
+    /// call depends on that function.
     before: Option<&'static str>,
 }
 
@@ -31,15 +31,15 @@ impl Identity {
     }
 }
 
-/// The function of the last call before a step that names the same stream, event, graph or handle.
+/// Returns the function of the last call before a step that names the same stream, event, graph or handle.
 fn predecessor(plan: &Plan, failing: u32) -> Option<&'static str> {
-    let steps = every(&plan.body);
+    let steps = all_steps(&plan.body);
     let at = steps.iter().position(|step| step.id == failing)?;
     let call = &steps[at].call;
     let same = |step: &&&Step| {
         let stream = call.stream().filter(|stream| *stream != DEFAULT_STREAM);
-        let blocks = matches!(step.call, Call::Repeat { .. } | Call::Thread { .. });
-        !blocks && (stream.is_some() && step.call.stream() == stream || related(call, &step.call))
+        !is_block(&step.call)
+            && (stream.is_some() && step.call.stream() == stream || related(call, &step.call))
     };
     steps[..at].iter().rev().find(same).map(|step| api(&step.call, plan))
 }

@@ -1,7 +1,8 @@
-//! A reducer of somebody else's that makes a program smaller by its syntax: it asks the search about each text, through a script that
-//! it starts and a socket behind that.
+//! External reducers, which make a program smaller by its syntax. The reducer starts a script for each text, and the script asks
+//! the search over a socket whether the text still shows the failure.
 
 use std::{
+    ffi::{OsStr, OsString},
     fs,
     io::{Read, Write},
     os::unix::{
@@ -11,42 +12,58 @@ use std::{
         process::CommandExt,
     },
     path::{Path, PathBuf},
-    process::{Child, Command, ExitCode, Stdio},
+    process::{Child, Command, Stdio},
     thread::sleep,
     time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::args::Reducer;
-use engine::{Stop, own_program, rerun::quoted, which};
+use super::error::MinimiseError;
+use crate::{Stop, own_program, rerun::quoted, which};
 
-/// The first argument that makes this program ask for a verdict on the file that stands in the folder that it is started in.
-pub(crate) const ASK_ARGUMENT: &str = "__still";
+/// The first argument that makes this program call [`ask`] with the remaining arguments.
+pub const ASK_ARGUMENT: &str = "__still";
 
-/// One that is on this machine.
-pub(super) struct Found {
+/// The external reducer to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReducerChoice {
+    /// An installed one: for C++ C-Vise first, for Python Shrink Ray.
+    Auto,
+    /// C-Vise.
+    Cvise,
+    /// Shrink Ray.
+    Shrinkray,
+    /// No reducer.
+    None,
+}
+
+/// A reducer that is installed on this machine.
+pub(super) struct Reducer {
     pub(super) name: &'static str,
     file: PathBuf,
 }
 
-/// What a reducer came to.
-pub(super) struct Reduced {
+/// A program after a reducer.
+pub(super) struct ReducedText {
     pub(super) text: String,
-    /// Whether it came to its own end, well.
+    /// True if the reducer ended by itself, with success.
     pub(super) whole: bool,
 }
 
-impl Reducer {
-    /// The one that is meant, where there is one.
-    pub(super) fn find(self, is_cpp: bool) -> Result<Option<Found>, Stop> {
+impl ReducerChoice {
+    /// Finds the chosen reducer.
+    ///
+    /// # Errors
+    /// A reducer that is named and not installed.
+    pub(super) fn find(self, is_cpp: bool) -> Result<Option<Reducer>, Stop> {
         let found =
-            |name: &'static str| which::file(Path::new(name)).map(|file| Found { name, file });
+            |name: &'static str| which::file(Path::new(name)).map(|file| Reducer { name, file });
         match self {
-            Reducer::None => Ok(None),
-            Reducer::Cvise => found("cvise").map(Some),
-            Reducer::Shrinkray => found("shrinkray").map(Some),
-            Reducer::Auto => {
+            ReducerChoice::None => Ok(None),
+            ReducerChoice::Cvise => found("cvise").map(Some),
+            ReducerChoice::Shrinkray => found("shrinkray").map(Some),
+            ReducerChoice::Auto => {
                 let [first, second] =
                     if is_cpp { ["cvise", "shrinkray"] } else { ["shrinkray", "cvise"] };
                 Ok(found(first).or_else(|_| found(second)).ok())
@@ -55,19 +72,22 @@ impl Reducer {
     }
 }
 
-impl Found {
-    /// Starts it on a file and answers what it asks, until it ends or nothing more shall be tried. Of the texts that were found to be
-    /// what is looked for it is the shortest, whatever the reducer leaves behind.
+impl Reducer {
+    /// Runs the reducer on a text and answers its questions, until it ends or `still` returns none. Returns the shortest text for
+    /// which `still` returned true, even if the reducer leaves another one behind.
     pub(super) fn reduce(
         &self,
         name: &str,
         text: &str,
         still: &mut dyn FnMut(&str) -> Option<bool>,
-    ) -> Result<Reduced, Stop> {
-        let trouble = |what: &str, error: std::io::Error| {
-            Stop::no_verdict(format!("error: {what} for {}: {error}", self.name))
+    ) -> Result<ReducedText, MinimiseError> {
+        let reducer = self.name;
+        let trouble = |step: &'static str, error: std::io::Error| MinimiseError::Reducer {
+            reducer,
+            step,
+            error,
         };
-        let folder = tempfile::tempdir().map_err(|e| trouble("no folder", e))?;
+        let folder = tempfile::tempdir().map_err(|e| trouble("cannot create a folder", e))?;
         let (file, script) = (folder.path().join(name), folder.path().join("still.sh"));
         let socket = folder.path().join("socket");
         fs::write(&file, text).map_err(|e| trouble("cannot write the program", e))?;
@@ -79,9 +99,10 @@ impl Found {
             .map_err(|e| trouble("cannot write a script", e))?;
         let listener =
             UnixListener::bind(&socket).and_then(|it| it.set_nonblocking(true).map(|()| it));
-        let listener = listener.map_err(|e| trouble("no socket", e))?;
-        let mut child =
-            self.start(name, &script, folder.path()).map_err(|e| trouble("no start", e))?;
+        let listener = listener.map_err(|e| trouble("cannot listen on a socket", e))?;
+        let mut child = self
+            .start(name, &script, folder.path())
+            .map_err(|e| trouble("cannot start the program", e))?;
         let mut best = text.to_owned();
         let mut judged = |text: &str| {
             let verdict = still(text)?;
@@ -91,7 +112,9 @@ impl Found {
             Some(verdict)
         };
         let whole = loop {
-            if let Some(status) = child.try_wait().map_err(|e| trouble("nothing is known", e))? {
+            if let Some(status) =
+                child.try_wait().map_err(|e| trouble("cannot wait for the program", e))?
+            {
                 break status.success();
             }
             let Ok((mut asks, _)) = listener.accept() else {
@@ -106,10 +129,10 @@ impl Found {
                 }
             }
         };
-        Ok(Reduced { text: best, whole })
+        Ok(ReducedText { text: best, whole })
     }
 
-    /// One question at a time: a run is judged by what is silent for how long, and several at once would disturb each other.
+    /// Starts the reducer with one job at a time: silence counts as a hang, and concurrent runs would slow each other down.
     fn start(&self, name: &str, script: &Path, folder: &Path) -> std::io::Result<Child> {
         let mut command = Command::new(&self.file);
         match self.name {
@@ -122,19 +145,19 @@ impl Found {
             _ => _ = command.args(["--parallelism", "1", "--timeout", "86400", "--ui", "basic"]),
         }
         command.arg(script).arg(name).current_dir(folder);
-        // A group of its own, so that it ends with all that it started.
+        // In a process group of its own, the reducer can be ended together with its children.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         command.spawn()
     }
 }
 
-/// Reads a path from the one who asks, and says `y` or `n` of the text there. None where no more shall be tried.
+/// Reads a path from the script, and answers `y` or `n` for the text of that file. Returns none if `still` does.
 fn answer(asks: &mut UnixStream, still: &mut dyn FnMut(&str) -> Option<bool>) -> Option<()> {
     let mut path = Vec::new();
     let _ = asks.set_nonblocking(false);
     let read = asks.read_to_end(&mut path);
-    let path = Path::new(std::ffi::OsStr::from_bytes(&path));
-    // Somebody who went away, or a text that is none, is not what is looked for.
+    let path = Path::new(OsStr::from_bytes(&path));
+    // If the script was killed, or the file is not text, the answer is no.
     let text = read.ok().and_then(|_| fs::read_to_string(path).ok());
     let verdict = match text {
         Some(text) => still(&text)?,
@@ -144,7 +167,7 @@ fn answer(asks: &mut UnixStream, still: &mut dyn FnMut(&str) -> Option<bool>) ->
     Some(())
 }
 
-/// Ends it with all that it started.
+/// Ends the reducer with its children.
 fn end(child: &mut Child) {
     let group = Pid::from_child(child);
     let _ = kill_process_group(group, Signal::TERM);
@@ -158,9 +181,10 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// The other side: 0 where the file of this name in this folder is still what is looked for, 1 where it is not.
-pub(crate) fn ask(mut words: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
-    let mut asked = || {
+/// Asks the search for a verdict, as the program that the reducer's script starts. The words are the socket and the name of the
+/// file in the current folder. Returns true if the file still shows the failure.
+pub fn ask(mut words: impl Iterator<Item = OsString>) -> bool {
+    let mut answered = || {
         let (socket, name) = (words.next()?, words.next()?);
         let path = std::env::current_dir().ok()?.join(name);
         let mut stream = UnixStream::connect(socket).ok()?;
@@ -170,5 +194,5 @@ pub(crate) fn ask(mut words: impl Iterator<Item = std::ffi::OsString>) -> ExitCo
         stream.read_exact(&mut verdict).ok()?;
         Some(verdict == *b"y")
     };
-    ExitCode::from(u8::from(asked() != Some(true)))
+    answered() == Some(true)
 }
