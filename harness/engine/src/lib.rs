@@ -24,6 +24,7 @@ pub mod environments;
 pub mod events;
 pub mod evidence;
 pub mod execute;
+pub mod exported;
 pub mod failing_trial;
 mod hardware;
 mod health;

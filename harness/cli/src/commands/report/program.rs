@@ -12,14 +12,10 @@ use report::{
 };
 use supervise::Cancel;
 
-use super::super::export::{
-    short::{Bench, shortest},
-    tools,
-    verify::{exported, printed},
-};
 use crate::{interrupt, outputs::note};
 use engine::{
     CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence,
+    exported::{ProgramRunner, printed, program_folder, shortest, verify},
     probe::release_of_programs, toolchain::Toolchain,
 };
 use engine::{
@@ -114,7 +110,7 @@ impl Wanted<'_> {
         job.lowered.plan.trial = self.subject.id();
         let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
         let version = release_of_programs(self.session);
-        let bench = Bench::new(self.session, version.clone())?;
+        let runner = ProgramRunner::new(self.session, version.clone())?;
         let elsewhere = PassingReleaseSearch { options: self.options.clone(), named: None };
         let release = match job.faults.is_empty() {
             // A smaller case may pass where the trial fails in another way.
@@ -122,12 +118,12 @@ impl Wanted<'_> {
             false => None,
         };
         let other = match &release {
-            Some(release) => Bench::new(release, version)
+            Some(release) => ProgramRunner::new(release, version)
                 .map_err(|stop| note(format_args!("not tried on {}: {stop}", release.stack.spec)))
                 .ok(),
             None => None,
         };
-        let Some(short) = shortest(&bench, other.as_ref(), &job, goal, [rate, self.rate], &cancel)?
+        let Some(short) = shortest(&runner, other.as_ref(), &job, goal, [rate, self.rate], &cancel)?
         else {
             return Ok(None);
         };
@@ -160,10 +156,10 @@ impl Wanted<'_> {
     fn long(&self, subject: &FailingTrial<'_>, goal: &Outcome) -> Result<Option<Found>, Stop> {
         let job = subject.job()?;
         let (form, session) = (Form::Hiprtc, self.session);
-        let tools = tools(session)?;
+        let tools = program_folder(session)?;
         let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
         let verified = Toolchain::find(&session.stack, form, tools.path()).and_then(|toolchain| {
-            exported(session, &toolchain, &job, form, RUNS, Some(goal), &cancel)
+            verify(session, &toolchain, &job, form, RUNS, Some(goal), &cancel)
         });
         // Without headers or compiler the program is shown all the same, as one that nobody has tried.
         let verified = verified

@@ -1,28 +1,28 @@
-//! What an exported program did, in the words in which a trial's outcome is told.
+//! The outcome of an exported program, in a form that can be compared with the outcome of its trial.
 
 use judge::{Kind, Outcome};
 use supervise::{Ended, Observed, Reason};
 
-/// How a line of a program begins that says what is wrong.
+/// Start of the line in which a program reports a failure.
 pub(super) const FAILED: &str = "FAIL: ";
 
-/// What happened, as far as a trial and its program can be compared: the kind, and the buffer, call or kernel.
+/// An outcome as far as a trial and its program can be compared: the kind, and the buffer, call or kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) kind: Kind,
-    /// Empty where the kind says all.
-    pub(crate) place: String,
-    /// The status or value that a call gave instead of an expected one, or whether wrong bytes are `zero` or `poison`.
-    pub(crate) status: Option<String>,
-    /// The program's own line.
-    pub(crate) line: String,
+pub(super) struct ObservedProgram {
+    pub(super) kind: Kind,
+    /// The buffer, call or kernel; empty for a kind that has none.
+    pub(super) place: String,
+    /// The unexpected status or value of a call, or the class of wrong bytes: `zero` or `poison`.
+    pub(super) status: Option<String>,
+    /// The line that the program printed.
+    pub(super) line: String,
 }
 
-impl Seen {
-    /// Of a trial: a signature is `kind:place:details`.
-    pub(crate) fn of_trial(outcome: &Outcome) -> Seen {
+impl ObservedProgram {
+    /// Returns the expected outcome of the program of a trial, whose signature is `kind:place:details`.
+    pub(super) fn expected(outcome: &Outcome) -> ObservedProgram {
         let place = match outcome.kind {
-            // Where a process is when it dies for good is chance, and so is what it was doing in the end.
+            // The call in which a process dies during its teardown is random.
             Kind::Pass | Kind::TeardownCrash | Kind::Skip | Kind::NoVerdict => String::new(),
             _ => outcome.signature.split(':').nth(1).unwrap_or_default().to_owned(),
         };
@@ -32,12 +32,12 @@ impl Seen {
             Kind::WrongData => detail.filter(|class| matches!(class.as_str(), "zero" | "poison")),
             _ => None,
         };
-        Seen { kind: outcome.kind, place, status, line: outcome.summary.clone() }
+        ObservedProgram { kind: outcome.kind, place, status, line: outcome.summary.clone() }
     }
 
-    /// Of a program, by how it ended, what it printed, and the call that it was in.
-    pub(crate) fn of_program(seen: &Observed, open: Option<&str>) -> Seen {
-        // The runtime may leave a line of its own unfinished.
+    /// Returns the outcome of a program by its end, its output, and the call in which it ended.
+    pub(super) fn of(seen: &Observed, open: Option<&str>) -> ObservedProgram {
+        // The runtime may have printed a part of a line before.
         let text = |l: &supervise::Line| String::from_utf8_lossy(&l.text).trim_start().to_owned();
         let lines: Vec<String> = seen.lines.iter().map(text).collect();
         let failed = lines.iter().find(|line| line.starts_with(FAILED));
@@ -45,14 +45,14 @@ impl Seen {
         let stderr = seen.stderr.to_text();
         let place = open.unwrap_or_default().to_owned();
         if let Some(kernel) = memory_fault(&stderr) {
-            // A call that answers an error afterwards tells of it, too.
+            // A later call may report the fault as an error.
             let line = failed.cloned().unwrap_or_else(|| ended(&seen.ended));
-            return Seen { kind: Kind::MemoryFault, place: kernel, status: None, line };
+            return ObservedProgram { kind: Kind::MemoryFault, place: kernel, status: None, line };
         }
         if let Some(line) = failed {
             let mut found = failure(line);
             if matches!(seen.ended, Ended::Exited(0)) {
-                // Who asks for its exit status takes it for a good run.
+                // A reader of the exit status would count it as a pass.
                 found.kind = Kind::NoVerdict;
                 found.line = format!("printed `{line}` and exited with status 0");
                 return found;
@@ -74,32 +74,32 @@ impl Seen {
         };
         let place =
             if matches!(kind, Kind::Pass | Kind::TeardownCrash) { String::new() } else { place };
-        Seen { kind, place, status: None, line }
+        ObservedProgram { kind, place, status: None, line }
     }
 
-    /// Whether the program did what its trial did.
-    pub(crate) fn fits(&self, trial: &Seen) -> bool {
+    /// Returns true if the program has the outcome of its trial.
+    pub(super) fn fits(&self, trial: &ObservedProgram) -> bool {
         if self.kind != trial.kind {
             return false;
         }
         match self.kind {
-            // A program only knows the HIP call that it was in, a trial also those of the libraries above and of the host;
-            // that both were in the same HIP call is for the traces to say.
+            // A program reports only HIP calls, a trial also those of other libraries and of the host. The traces show whether
+            // both were in the same HIP call.
             Kind::Crash | Kind::Hang | Kind::LibraryExit | Kind::MemoryFault => true,
             Kind::ApiError if !is_number(&trial.status) && is_number(&self.status) => {
                 self.place == trial.place
             }
-            // A trial looks at a value by itself, a program in the call that gave it.
+            // A trial checks a value in a step of its own, a program in the call that returned it.
             Kind::ApiError if trial.place.starts_with("host-") => self.status == trial.status,
-            // Only zero and poison can be told from few bytes.
+            // A few bytes only show whether all are zero or poison.
             Kind::WrongData if trial.status.is_none() => self.place == trial.place,
             _ => self.place == trial.place && self.status == trial.status,
         }
     }
 
-    /// Whether the program showed a failure: what it says of itself fits, and where it died or hung, it did so in the same
-    /// call of the HIP runtime, as far as the log of its calls tells.
-    pub(crate) fn shows(&self, failure: &Seen) -> bool {
+    /// Returns true if the program showed a failure: its outcome fits, and if it died or hung, it did so in the same call of the
+    /// HIP runtime, as far as the log of its calls shows.
+    pub(super) fn shows(&self, failure: &ObservedProgram) -> bool {
         if failure.kind == Kind::MemoryFault {
             let known = !failure.place.is_empty() && !self.place.is_empty();
             return self.fits(failure) && (!known || self.place == failure.place);
@@ -114,7 +114,7 @@ fn is_number(status: &Option<String>) -> bool {
     status.as_ref().is_some_and(|text| text.parse::<i64>().is_ok())
 }
 
-/// What the wrong bytes that a program shows are: all zero, or all the poison of a fresh buffer.
+/// Returns the class of the wrong bytes that a program prints: all zero, or all the poison of a fresh buffer.
 fn wrong_bytes(lines: &[String]) -> Option<&'static str> {
     let short = lines.iter().find_map(|line| {
         let (_, rest) = line.split_once(": byte ")?;
@@ -137,7 +137,7 @@ fn wrong_bytes(lines: &[String]) -> Option<&'static str> {
     }
 }
 
-impl std::fmt::Display for Seen {
+impl std::fmt::Display for ObservedProgram {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.place.is_empty() {
             write!(f, "{}", self.kind)
@@ -148,9 +148,9 @@ impl std::fmt::Display for Seen {
     }
 }
 
-/// `FAIL: buffer back: 2 of 2 bytes ...`, `FAIL: hipMalloc returned ...`, `FAIL: hipGraphGetNodes gave 3 ...`,
+/// Parses `FAIL: buffer back: 2 of 2 bytes ...`, `FAIL: hipMalloc returned ...`, `FAIL: hipGraphGetNodes gave 3 ...`,
 /// `FAIL: hipMemGetInfo: 4096 bytes ... were not given back`, `FAIL: kernel k did not compile`.
-fn failure(line: &str) -> Seen {
+fn failure(line: &str) -> ObservedProgram {
     let text = line.strip_prefix(FAILED).unwrap_or(line);
     let mut words = text.split([' ', ':', '(']).filter(|word| !word.is_empty());
     let first = words.next().unwrap_or_default();
@@ -168,16 +168,21 @@ fn failure(line: &str) -> Seen {
     };
     let answered = text.split_once(" returned ").or_else(|| text.split_once(" gave "));
     let status = answered.and_then(|(_, rest)| rest.split(';').next());
-    Seen { kind, place: place.to_owned(), status: status.map(str::to_owned), line: line.to_owned() }
+    ObservedProgram {
+        kind,
+        place: place.to_owned(),
+        status: status.map(str::to_owned),
+        line: line.to_owned(),
+    }
 }
 
-/// The kernel that touched what is not there, as far as the device names it; none where nothing did.
+/// Returns the kernel of a memory fault, empty if the device does not name it; none without a memory fault.
 fn memory_fault(stderr: &str) -> Option<String> {
     let lines = ["rocrepro-device: finding: ", "rocrepro-device: fault: "];
-    let Some((_, told)) = lines.iter().find_map(|mark| stderr.split_once(mark)) else {
+    let Some((_, rest)) = lines.iter().find_map(|mark| stderr.split_once(mark)) else {
         return stderr.contains("Memory access fault by GPU").then(String::new);
     };
-    let kernel = told.strip_prefix("kernel ").and_then(|rest| rest.split(':').next());
+    let kernel = rest.strip_prefix("kernel ").and_then(|rest| rest.split(':').next());
     Some(kernel.unwrap_or_default().to_owned())
 }
 
@@ -197,19 +202,19 @@ fn ended(end: &Ended) -> String {
 mod tests {
     use super::*;
 
-    fn of(lines: &[&str]) -> Seen {
+    fn of(lines: &[&str]) -> ObservedProgram {
         let found = lines.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
         let said = failure(lines[0]);
         if said.kind != Kind::WrongData {
             return said;
         }
-        Seen { status: wrong_bytes(&found).map(str::to_owned), ..said }
+        ObservedProgram { status: wrong_bytes(&found).map(str::to_owned), ..said }
     }
 
     #[test]
-    fn a_program_that_passes_or_fails_otherwise_does_not_show_a_failure() {
+    fn only_the_same_failure_shows_a_failure() {
         let trial = |kind, signature: &str| {
-            Seen::of_trial(&Outcome {
+            ObservedProgram::expected(&Outcome {
                 kind,
                 signature: signature.to_owned(),
                 at: judge::Location::default(),
@@ -229,8 +234,12 @@ mod tests {
             "  expected 01 4f",
         ];
         assert!(of(&long).shows(&zero));
-        let pass =
-            Seen { kind: Kind::Pass, place: String::new(), status: None, line: "PASS".to_owned() };
+        let pass = ObservedProgram {
+            kind: Kind::Pass,
+            place: String::new(),
+            status: None,
+            line: "PASS".to_owned(),
+        };
         assert!(!pass.shows(&zero));
         let active = trial(Kind::ApiError, "unexpected-value:hipStreamIsCapturing:active");
         assert!(of(&["FAIL: hipStreamIsCapturing gave active; expected was none"]).shows(&active));
@@ -238,7 +247,7 @@ mod tests {
             !of(&["FAIL: hipStreamIsCapturing gave invalidated; expected was none"]).shows(&active)
         );
         let crash = trial(Kind::Crash, "crash:hipGraphInstantiate");
-        let died = |place: &str| Seen {
+        let died = |place: &str| ObservedProgram {
             kind: Kind::Crash,
             place: place.to_owned(),
             status: None,
@@ -249,15 +258,15 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_fault_is_of_its_kernel() {
+    fn memory_faults_name_their_kernel() {
         let of_device =
             "rocrepro-device: fault: kernel __amd_rocclr_copyBuffer: page fault: no memory";
         assert_eq!(memory_fault(of_device).as_deref(), Some("__amd_rocclr_copyBuffer"));
         let found = "rocrepro-device: finding: kernel k: LDS race at 0x0";
         assert_eq!(memory_fault(found).as_deref(), Some("k"));
         assert_eq!(memory_fault("Memory access fault by GPU node-1").as_deref(), Some(""));
-        assert_eq!(memory_fault("all is well"), None);
-        let seen = |place: &str| Seen {
+        assert_eq!(memory_fault("PASS"), None);
+        let seen = |place: &str| ObservedProgram {
             kind: Kind::MemoryFault,
             place: place.to_owned(),
             status: None,
@@ -268,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_its_kind_and_place() {
+    fn parses_kind_and_place_of_a_line() {
         let check = |line: &str, expected: &str| {
             assert_eq!(failure(line).to_string(), expected, "{line}");
         };

@@ -1,42 +1,55 @@
-//! Runs an exported program beside its trial: same stack, same device, same calls, same end.
+//! Exported programs: a trial printed as a program, which is compiled and run on the same stack and device and compared with its
+//! trial.
+
+mod error;
+mod line_search;
+mod observed;
+mod shortest;
+mod thread_stacks;
 
 use std::{
     fs,
+    num::NonZeroUsize,
     path::Path,
     time::{Duration, SystemTime},
 };
 
+use ::export::{Form, Header, Trace};
 use device::{Config, Place, Planted};
-use export::{Form, Header, Trace};
 use judge::{Kind, Outcome, may_be_same};
 use report::evidence::Rate;
-use supervise::{Cancel, Ended, Limits};
+use supervise::{Cancel, Ended, Limits, for_each, in_order};
 
-use super::seen::Seen;
-use engine::{
-    Job, Session, Stop, execute::at_once, probe, rerun::again, run_trial, toolchain::Toolchain,
+use self::observed::ObservedProgram;
+pub use self::{
+    error::ExportError,
+    shortest::{ProgramRunner, ShortestProgram, shortest},
+};
+use crate::{
+    Job, Session, Stop, TrialFolder, execute::at_once, probe, rerun::again, run_trial,
+    toolchain::Toolchain,
 };
 
-/// Runs of a trial until it fails as it did before.
+/// Most runs of a trial until it fails as it did before.
 const TRIES: u32 = 20;
 
-/// A trial as a program, and what came of trying it.
-pub(crate) struct Exported {
-    /// The program, its header saying what was verified.
-    pub(crate) text: String,
-    /// What the trial itself did.
-    pub(crate) outcome: Outcome,
-    /// Runs of the program that did the same.
-    pub(crate) verified: u32,
-    /// Runs of the program; 0 where the trial does not apply to this stack.
-    pub(crate) of: u32,
-    /// How the program differs from its trial, in one line; none where it does not.
-    pub(crate) difference: Option<String>,
+/// A trial as a program, with the result of the comparison of the two.
+pub struct VerifiedProgram {
+    /// The program. Its header states the result.
+    pub text: String,
+    /// The outcome of the trial.
+    pub outcome: Outcome,
+    /// Runs of the program with the same outcome.
+    pub verified: u32,
+    /// Runs of the program; 0 if the trial does not apply to this stack.
+    pub of: u32,
+    /// The difference between program and trial, in one line; none if they agree.
+    pub difference: Option<String>,
 }
 
-impl Exported {
-    /// Whether every run of the program did what its trial did, by the same calls.
-    pub(crate) fn is_verified(&self) -> bool {
+impl VerifiedProgram {
+    /// Returns true if every run of the program had the outcome of its trial, by the same calls.
+    pub fn is_verified(&self) -> bool {
         self.difference.is_none() && self.verified == self.of && self.of > 0
     }
 }
@@ -45,62 +58,48 @@ impl Exported {
 ///
 /// # Errors
 /// A plan that cannot be written as a program (usage).
-pub(crate) fn printed(
+pub fn printed(
     session: &Session,
     job: &Job<'_>,
     form: Form,
     tested: Vec<String>,
     wrong: Vec<String>,
-) -> Result<String, Stop> {
+) -> Result<String, ExportError> {
     let rare = |p: &&Planted| p.fault.place() == Place::Call && p.probability < 1.0;
-    if let Some(planted) = job.faults.iter().find(rare) {
-        return Err(Stop::usage(format!(
-            "error: a program has a fault at every call that it concerns; give `{}` without probability",
-            planted.fault
-        )));
+    if let Some(rare) = job.faults.iter().find(rare) {
+        return Err(ExportError::RareFault(rare.fault));
     }
     let version = probe::release_of_programs(session);
     let header = header(session, job, tested, wrong);
-    export::print(&job.lowered.plan, form, &version, &header)
-        .map_err(|why| Stop::usage(format!("error: {} cannot be exported: {why}", job.id())))
+    ::export::print(&job.lowered.plan, form, &version, &header)
+        .map_err(|why| ExportError::NotPrintable { trial: job.id(), why })
 }
 
-/// The comment at the top of a trial's program.
-pub(super) fn header(
-    session: &Session,
-    job: &Job<'_>,
-    tested: Vec<String>,
-    wrong: Vec<String>,
-) -> Header {
-    let planted = job
-        .faults
-        .iter()
-        .map(|planted| match planted.fault.place() {
-            Place::Call => format!("Planted in this program: {}", planted.about()),
-            Place::Device => {
-                format!("Fails on a device with this fault: {}", planted.about())
-            }
-        })
-        .collect();
+/// Returns the comment at the top of a trial's program.
+fn header(session: &Session, job: &Job<'_>, tested: Vec<String>, wrong: Vec<String>) -> Header {
+    let faults = job.faults.iter().map(|fault| match fault.fault.place() {
+        Place::Call => format!("Planted in this program: {}", fault.about()),
+        Place::Device => format!("Fails on a device with this fault: {}", fault.about()),
+    });
     Header {
         title: job.case.title.clone(),
         wrong,
         upstream: job.case.upstream.clone(),
         tested,
-        faults: planted,
+        faults: faults.collect(),
         gfx: session.gfx().unwrap_or("native").to_owned(),
         devices: job.case.needs.devices,
         processes: job.case.needs.processes,
     }
 }
 
-/// What goes wrong, for a program: its lines are others than those of the case.
-pub(super) fn goes_wrong(failure: &Outcome) -> String {
+/// Returns the failure for the header of a program, without line numbers: those are of the case.
+fn goes_wrong(failure: &Outcome) -> String {
     format!("What goes wrong: {}.", report::without_lines(&failure.summary))
 }
 
-/// What the runs of a program showed, always in as many lines.
-pub(super) fn measured(
+/// Returns the results of a program's runs for its header. The number of lines does not depend on the rates.
+fn measured(
     session: &Session,
     failed: Rate,
     elsewhere: Option<&Session>,
@@ -120,7 +119,7 @@ pub(super) fn measured(
     lines
 }
 
-/// A release and a device: `ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU`.
+/// Returns release and device, for example `ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU`.
 fn place(session: &Session) -> String {
     let rocm = session.rocm.as_ref().map_or(String::new(), |v| format!("ROCm {v} "));
     let device = match session.gfx() {
@@ -135,12 +134,45 @@ fn today() -> String {
     date.split('T').next().unwrap_or_default().to_owned()
 }
 
-/// Exports a trial and verifies the program: runs the trial once, and the program `repeat` times. With a `goal`, a run of the
-/// program counts as verified where it showed that failure, and not where it did what the trial happened to do this once.
+/// Creates a folder for compiled programs, which exists as long as the value.
 ///
 /// # Errors
-/// What keeps from a verdict: a trial without one, a program that does not compile, an interruption.
-pub(crate) fn exported(
+/// A folder that cannot be created.
+pub fn program_folder(session: &Session) -> Result<TrialFolder, ExportError> {
+    session.folders.scratch.trial().map_err(ExportError::NoFolder)
+}
+
+/// Finds a compiler and verifies many trials at once, see [`verify`]. `report` receives the result of each trial, in their order.
+///
+/// # Errors
+/// A machine without a compiler, or a stack without headers.
+pub fn verify_all(
+    session: &Session,
+    jobs: Vec<Job<'_>>,
+    form: Form,
+    repeat: u32,
+    cancel: &Cancel,
+    report: impl FnMut(usize, Result<VerifiedProgram, Stop>),
+) -> Result<(), Stop> {
+    let folder = program_folder(session)?;
+    let toolchain = Toolchain::find(&session.stack, form, folder.path())?;
+    let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));
+    for_each(
+        jobs,
+        threads,
+        cancel,
+        |_, job| verify(session, &toolchain, &job, form, repeat, None, cancel),
+        &mut in_order(report),
+    );
+    Ok(())
+}
+
+/// Exports a trial and verifies the program: runs the trial once, and the program `repeat` times. Each run of the program must have
+/// the outcome of the trial's run, or with a `goal` that outcome.
+///
+/// # Errors
+/// No verdict: a trial without one, a program that does not compile, a request to stop.
+pub fn verify(
     session: &Session,
     toolchain: &Toolchain,
     job: &Job<'_>,
@@ -148,42 +180,38 @@ pub(crate) fn exported(
     repeat: u32,
     goal: Option<&Outcome>,
     cancel: &Cancel,
-) -> Result<Exported, Stop> {
+) -> Result<VerifiedProgram, Stop> {
     session.require_trust()?;
-    let folder = session
-        .folders
-        .scratch
-        .trial()
-        .map_err(|e| Stop::no_verdict(format!("error: no folder for the program: {e}")))?;
+    let folder = program_folder(session)?;
     let at = folder.path();
-    // The trial, with the runtime's log.
+    // The runtime writes a log of the trial's calls.
     let mut logged = job.clone();
     logged.lowered.plan.environment.extend(log_environment(&at.join("trial.log")));
-    let interrupted = || Stop::no_verdict("interrupted");
-    let mut record = run_trial(session, &logged, cancel).ok_or_else(interrupted)?;
+    let mut record = run_trial(session, &logged, cancel).ok_or(ExportError::Interrupted)?;
     for run in 1..TRIES {
         if goal.is_none_or(|goal| may_be_same(&goal.signature, &record.outcome.signature)) {
             break;
         }
-        record = run_trial(session, &logged.of_run(run), cancel).ok_or_else(interrupted)?;
+        record = run_trial(session, &logged.of_run(run), cancel).ok_or(ExportError::Interrupted)?;
     }
     let outcome = goal.unwrap_or(&record.outcome).clone();
     if outcome.kind == Kind::NoVerdict {
-        return Err(Stop::no_verdict(format!("error: {}: {}", job.id(), outcome.summary)));
+        return Err(ExportError::NoVerdict { trial: job.id(), why: outcome.summary }.into());
     }
     if outcome.kind == Kind::Skip {
         let text = printed(session, job, form, Vec::new(), Vec::new())?;
-        return Ok(Exported { text, outcome, verified: 0, of: 0, difference: None });
+        return Ok(VerifiedProgram { text, outcome, verified: 0, of: 0, difference: None });
     }
-    let wanted = Seen::of_trial(&outcome);
+    let wanted = ObservedProgram::expected(&outcome);
 
     let source = at.join(form.file());
     let program = at.join("repro");
     let text = printed(session, job, form, Vec::new(), Vec::new())?;
-    fs::write(&source, &text).map_err(|e| cannot_write(&source, &e))?;
+    fs::write(&source, &text)
+        .map_err(|error| ExportError::CannotWrite { path: source.clone(), error })?;
     let gfx = session.gfx().unwrap_or(&record.device.gfx).to_owned();
     if let Err(log) = toolchain.compile(&job.lowered.plan, &source, &program, &gfx)? {
-        return Err(Stop::no_verdict(format!("error: {} does not compile:\n{log}", job.id())));
+        return Err(ExportError::DoesNotCompile { trial: job.id(), log }.into());
     }
 
     let limits = limits(session, &outcome, Duration::from_nanos(record.wall_ns));
@@ -192,19 +220,16 @@ pub(crate) fn exported(
     for run in 0..repeat {
         let log = at.join("program.log");
         let variables = if run == 0 { log_environment(&log).to_vec() } else { Vec::new() };
-        // Without a failure to look for, the program is compared with the one run of its trial.
+        // Without a goal, the program is compared with the one run of its trial, so it keeps the seeds of that run.
         let job = &goal.map_or_else(|| job.clone(), |_| job.of_run(run));
         let how =
-            How { folder: at, limits: &limits, variables: &variables, device: |config| config };
+            RunSettings { folder: at, limits: &limits, variables: &variables, device: |config| config };
         let seen = run_program(session, job, &program, &how, cancel)?;
         let trace = read_trace(&log, form);
-        let seen = Seen::of_program(&seen, if run == 0 { trace.open.as_deref() } else { None });
+        let seen = ObservedProgram::of(&seen, if run == 0 { trace.open.as_deref() } else { None });
         if seen.kind == Kind::NoVerdict {
-            return Err(Stop::no_verdict(format!(
-                "error: {}: the program {}",
-                job.id(),
-                seen.line
-            )));
+            let why = format!("the program {}", seen.line);
+            return Err(ExportError::NoVerdict { trial: job.id(), why }.into());
         }
         if seen.shows(&wanted) {
             verified += 1;
@@ -223,10 +248,10 @@ pub(crate) fn exported(
         tested(session, &outcome, verified, repeat, difference.is_none()),
         if outcome.kind.is_failure() { vec![goes_wrong(&outcome)] } else { Vec::new() },
     )?;
-    Ok(Exported { text, outcome, verified, of: repeat, difference })
+    Ok(VerifiedProgram { text, outcome, verified, of: repeat, difference })
 }
 
-/// Lines for the header.
+/// Returns the lines of the header about the runs.
 fn tested(
     session: &Session,
     outcome: &Outcome,
@@ -243,7 +268,8 @@ fn tested(
     lines
 }
 
-pub(super) fn log_environment(file: &Path) -> [(String, String); 3] {
+/// Returns the variables that make the runtime log its calls.
+fn log_environment(file: &Path) -> [(String, String); 3] {
     [
         ("AMD_LOG_LEVEL".to_owned(), "3".to_owned()),
         ("AMD_LOG_MASK".to_owned(), "1".to_owned()),
@@ -251,13 +277,13 @@ pub(super) fn log_environment(file: &Path) -> [(String, String); 3] {
     ]
 }
 
-/// The calls that the runtime logged.
-pub(super) fn read_trace(file: &Path, form: Form) -> Trace {
-    export::parse_trace(&read_log(file), form == Form::Hipcc)
+/// Returns the calls that the runtime logged.
+fn read_trace(file: &Path, form: Form) -> Trace {
+    ::export::parse_trace(&read_log(file), form == Form::Hipcc)
 }
 
-/// The runtime appends the process id to the name.
-pub(super) fn read_log(file: &Path) -> String {
+/// Reads a log. The runtime appends the process id to the name of the file.
+fn read_log(file: &Path) -> String {
     let prefix = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let found =
         fs::read_dir(file.parent().unwrap_or(Path::new("."))).into_iter().flatten().flatten();
@@ -270,9 +296,9 @@ pub(super) fn read_log(file: &Path) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Where the two made other calls.
+/// Returns the first call in which trial and program differ.
 fn calls_differ(trial: &Trace, program: &Trace) -> Option<String> {
-    let found = export::first_difference(trial, program)?;
+    let found = ::export::first_difference(trial, program)?;
     let call = |call: &Option<String>| call.clone().unwrap_or_else(|| "nothing more".to_owned());
     Some(format!(
         "after {} equal calls the trial made {} and the program {}",
@@ -282,9 +308,10 @@ fn calls_differ(trial: &Trace, program: &Trace) -> Option<String> {
     ))
 }
 
-pub(super) fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Limits {
-    // A program prints nothing between its calls, so its silence lasts as long as the whole trial, whose time varies with
-    // what else the machine does.
+/// Returns the limits of a program whose trial took the time `wall`.
+fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Limits {
+    // A program prints nothing between its calls, so it may be silent as long as its whole trial runs. That time varies with the
+    // load of the machine.
     let quiet = match outcome.kind {
         Kind::Hang => session.limits.quiet,
         _ => (session.limits.quiet * 4).max(wall * 4),
@@ -292,24 +319,24 @@ pub(super) fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Li
     Limits { quiet, ..session.limits }
 }
 
-/// How a program is run.
-pub(super) struct How<'a> {
-    pub(super) folder: &'a Path,
-    pub(super) limits: &'a Limits,
-    pub(super) variables: &'a [(String, String)],
-    /// How an emulated device is set up, given how the session has it.
-    pub(super) device: fn(Config) -> Config,
+/// The settings of one run of a program.
+struct RunSettings<'a> {
+    folder: &'a Path,
+    limits: &'a Limits,
+    variables: &'a [(String, String)],
+    /// Converts the session's configuration of the emulated device to that of the run.
+    device: fn(Config) -> Config,
 }
 
-/// Runs the compiled program of a trial with your rights.
+/// Runs the compiled program of a trial with the rights of the user.
 ///
 /// # Errors
-/// Without trust in the case, and where nothing could be started or the run was interrupted.
-pub(super) fn run_program(
+/// A case that is not trusted, a process that cannot be started, or a request to stop.
+fn run_program(
     session: &Session,
     job: &Job<'_>,
     program: &Path,
-    how: &How<'_>,
+    how: &RunSettings<'_>,
     cancel: &Cancel,
 ) -> Result<supervise::Observed, Stop> {
     session.require_trust()?;
@@ -319,11 +346,11 @@ pub(super) fn run_program(
         .device_for(job.case, job.trial, at_device)
         .map(|config| serde_json::to_string(&(how.device)(config)))
         .transpose()
-        .map_err(|e| Stop::no_verdict(format!("error: the device cannot be configured: {e}")))?;
+        .map_err(ExportError::DeviceConfig)?;
     let seen = at_once(job.case.needs.processes, |nth| {
         let mut all = job.lowered.plan.environment.clone();
         if nth == 0 {
-            // The others would write into the first one's log.
+            // Only one process may write the log.
             all.extend(how.variables.iter().cloned());
         }
         let mut start = session.start(program, config.as_deref(), &all);
@@ -333,22 +360,14 @@ pub(super) fn run_program(
         session.processes.note(&seen, None);
         Ok(seen)
     });
-    let seen =
-        seen.map_err(|e| Stop::no_verdict(format!("error: no thread could be started: {e}")))?;
+    let seen = seen.map_err(ExportError::NoThread)?;
     let mut seen = seen.into_iter().collect::<Result<Vec<_>, Stop>>()?;
     let failed = seen.iter().position(|seen| !matches!(seen.ended, Ended::Exited(0)));
     let seen = seen.swap_remove(failed.unwrap_or(0));
     if cancel.is_cancelled() {
-        return Err(Stop::no_verdict(format!(
-            "interrupted; `{}` runs the trial",
-            again(session, job)
-        )));
+        return Err(ExportError::ProgramInterrupted { again: again(session, job) }.into());
     }
     Ok(seen)
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Stop {
-    Stop::no_verdict(format!("error: cannot write `{}`: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -356,11 +375,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_call_of_the_program_is_told() {
+    fn reports_the_first_call_that_differs() {
         let check = |trial: &[&str], program: &[&str], expected: Option<&str>| {
             let read = |calls: &[&str]| {
                 let log: String = calls.iter().map(|c| format!(":3: 12 us:  {c}\n")).collect();
-                export::parse_trace(&log, false)
+                ::export::parse_trace(&log, false)
             };
             assert_eq!(calls_differ(&read(trial), &read(program)).as_deref(), expected);
         };

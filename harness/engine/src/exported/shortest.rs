@@ -1,5 +1,5 @@
-//! The shortest program that shows a failure: the trial's plan, printed leanly, compiled and run, and made smaller as long as
-//! the program itself shows the failure, and passes where the trial passes.
+//! The search for the shortest program that shows a failure: the trial's plan is printed in a short form, compiled and run, and
+//! reduced as long as the program shows the failure, and passes on the oracle.
 
 use std::{
     cell::{Cell, OnceCell},
@@ -10,75 +10,73 @@ use std::{
     time::Duration,
 };
 
+use ::export::Form;
 use device::{Config, Sanitize, Schedule};
-use export::Form;
 use judge::{Kind, Outcome};
 use plan::{Plan, Version};
 use report::evidence::Rate;
 use rewrite::ShortenEdit;
-use search::reduce::{Made, ReduceSettings, Runner, Seen as Look, Space, Tree, reduce};
+use search::reduce::{Made, ReduceSettings, Runner, Seen, Space, Tree, reduce};
 use supervise::Cancel;
 
 use super::{
-    fewer::{fewer_lines, with_bytes},
-    seen::{FAILED, Seen},
-    stacks,
-    verify::{
-        How, goes_wrong, header, limits, log_environment, measured, printed, read_log, read_trace,
-        run_program,
-    },
+    ExportError, RunSettings, goes_wrong, header, limits,
+    line_search::{fewer_lines, with_bytes},
+    log_environment, measured,
+    observed::{FAILED, ObservedProgram},
+    printed, program_folder, read_log, read_trace, run_program, thread_stacks,
 };
-use engine::{Job, Session, Stop, toolchain::Toolchain};
+use crate::{Job, Session, Stop, TrialFolder, toolchain::Toolchain};
 
-/// Most tries, each one run of a program, in making it smaller. A number of tries, and no time, so that the result is the same on a
-/// busy machine.
+/// Most tries, each one run of a program, in making it smaller. A limit of tries and not of time gives the same result on a busy
+/// machine.
 const MOST_TRIES: u32 = 3000;
 /// Runs of the finished program, on each release.
 const RUNS: u32 = 3;
-/// Failures of a program that fails now and then, before it is shown.
+/// Failures required of a finished program that fails only in a part of its runs.
 const FAILURES: u32 = 3;
-/// Most runs of a program that fails now and then.
+/// Most runs of a program that fails only in a part of its runs.
 pub(super) const MOST_RUNS: u32 = 60;
 
-/// A busy machine may let a program wait so long.
+/// Least time that a program may be silent, because a busy machine may delay it.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A release with what compiles for it.
-pub(crate) struct Bench<'s> {
+/// Compiles and runs programs on a release.
+pub struct ProgramRunner<'s> {
     session: &'s Session,
     toolchain: Toolchain,
-    folder: engine::TrialFolder,
-    /// The release that expectations are printed for: the failing one.
+    folder: TrialFolder,
+    /// The release whose expectations are printed: the failing one.
     version: Version,
-    /// The headers of the candidates, compiled once; none where the compiler cannot.
+    /// The precompiled headers of the candidates; none if the compiler does not support them.
     headers: OnceCell<Option<PathBuf>>,
-    /// How long the first program ran, which nothing had been left out of.
+    /// The time of the first program, which is complete.
     took: OnceCell<Duration>,
-    /// Runs so far: a fault that is drawn is drawn anew in each.
+    /// Number of runs; each gives the faults with a probability below 1 another seed.
     runs: Cell<u32>,
 }
 
-/// How a program is run.
+/// The mode of one run of a program.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum RunMode {
     Plain,
     /// The runtime logs the calls.
     Calls,
-    /// The runtime logs what it does for them, too.
+    /// The runtime logs the calls and their execution.
     All,
-    /// Work is done as late as the interface allows: a program that waits for less than it uses shows it.
+    /// The device executes work as late as the interface allows, so a program without enough synchronisation fails.
     Late,
-    /// The sanitizer stops what reaches too far, or uses what nobody wrote.
+    /// The sanitizer stops accesses out of bounds and uses of uninitialised memory.
     Watched,
 }
 
-impl Way {
+impl RunMode {
     fn device(self) -> fn(Config) -> Config {
         match self {
-            Way::Plain | Way::Calls | Way::All => |config| config,
-            Way::Late => |config| Config { schedule: Schedule::Lazy, ..config },
-            // As by default under the sanitizer, which cannot watch what the host writes through a large BAR.
-            Way::Watched => |config| Config {
+            RunMode::Plain | RunMode::Calls | RunMode::All => |config| config,
+            RunMode::Late => |config| Config { schedule: Schedule::Lazy, ..config },
+            // The default of the sanitizer, which cannot check writes of the host through a large BAR.
+            RunMode::Watched => |config| Config {
                 sanitize: Sanitize::Stop,
                 large_bar: config.large_bar && !config.arch.has_large_bar(),
                 ..config
@@ -87,35 +85,36 @@ impl Way {
     }
 }
 
-/// A short program that showed the failure.
-pub(crate) struct Short {
-    pub(crate) text: String,
+/// The shortest program that showed the failure.
+pub struct ShortestProgram {
+    /// The program.
+    pub text: String,
     /// Runs of the finished program that showed the failure.
-    pub(crate) failed: Rate,
-    /// How it ended, such as `died of SIGSEGV`.
-    pub(crate) ended: String,
-    /// Runs where it must pass, failures counted; none without such a place.
-    pub(crate) elsewhere: Option<Rate>,
-    /// What the runtime logged of one failing run, at AMD_LOG_LEVEL=4.
-    pub(crate) log: String,
-    /// Where the threads of a failing run were; empty unless it died or hung.
-    pub(crate) stacks: String,
-    /// Runs of programs that it took to find it.
-    pub(crate) tries: u32,
-    /// Whether nothing more could be left out: the search came to its own end.
-    pub(crate) complete: bool,
+    pub failed: Rate,
+    /// The end of a failing run, for example `died of SIGSEGV`.
+    pub ended: String,
+    /// Rate of failures on the oracle; none without an oracle.
+    pub elsewhere: Option<Rate>,
+    /// Log of the runtime of one failing run, with AMD_LOG_LEVEL=4.
+    pub log: String,
+    /// Stacks of the threads of a failing run; empty unless it died or hung.
+    pub stacks: String,
+    /// Runs of programs in the search.
+    pub tries: u32,
+    /// True if nothing more can be left out; false if the search was cut short.
+    pub complete: bool,
 }
 
-impl<'s> Bench<'s> {
+impl<'s> ProgramRunner<'s> {
     /// Finds a compiler for a release.
     ///
     /// # Errors
     /// A stack without headers, or a machine without a compiler.
-    pub(crate) fn new(session: &'s Session, version: Version) -> Result<Bench<'s>, Stop> {
+    pub fn new(session: &'s Session, version: Version) -> Result<ProgramRunner<'s>, Stop> {
         session.require_trust()?;
-        let folder = super::tools(session)?;
+        let folder = program_folder(session)?;
         let toolchain = Toolchain::find(&session.stack, Form::Hiprtc, folder.path())?;
-        Ok(Bench {
+        Ok(ProgramRunner {
             session,
             toolchain,
             folder,
@@ -130,13 +129,13 @@ impl<'s> Bench<'s> {
         self.folder.path()
     }
 
-    /// Compiles a candidate, quickly; the compiler's errors where it cannot be.
+    /// Compiles a candidate with precompiled headers. The inner error has the messages of the compiler.
     fn try_to_compile(&self, text: &str, plan: &Plan) -> Result<Result<PathBuf, String>, Stop> {
         let headers = self.headers.get_or_init(|| self.toolchain.precompiled(text, self.at()));
         self.compile_behind(headers.as_deref(), text, plan)
     }
 
-    /// Compiles a text by its own build line; the compiler's errors where it cannot be.
+    /// Compiles a text by its own build line. The inner error has the messages of the compiler.
     fn compile(&self, text: &str, plan: &Plan) -> Result<Result<PathBuf, String>, Stop> {
         self.compile_behind(None, text, plan)
     }
@@ -148,37 +147,36 @@ impl<'s> Bench<'s> {
         plan: &Plan,
     ) -> Result<Result<PathBuf, String>, Stop> {
         let (source, program) = (self.at().join(Form::Hiprtc.file()), self.at().join("repro"));
-        fs::write(&source, text).map_err(|e| {
-            Stop::no_verdict(format!("error: cannot write `{}`: {e}", source.display()))
-        })?;
+        fs::write(&source, text)
+            .map_err(|error| ExportError::CannotWrite { path: source.clone(), error })?;
         let gfx = self.session.gfx().unwrap_or("native");
         let done = self.toolchain.compile_behind(headers, plan, &source, &program, gfx)?;
         Ok(done.map(|()| program))
     }
 
-    /// What the runtime logged of the last run.
+    /// Reads the runtime's log of the last run.
     fn log(&self) -> String {
         read_log(&self.at().join("program.log"))
     }
 
-    /// Where the threads of a failing run are, by a handler that is linked in; empty where nothing was seen.
+    /// Returns the stacks of a failing run with the handler; empty if no run shows any.
     fn stacks(&self, runs: &Runs<'_>, text: &str) -> Result<String, Stop> {
-        if !stacks::tell(runs.goal.kind) {
+        if !thread_stacks::are_useful(runs.goal.kind) {
             return Ok(String::new());
         }
         let (job, cancel) = (runs.job, runs.cancel);
-        let with_handler = format!("{text}{}", stacks::HANDLER);
+        let with_handler = format!("{text}{}", thread_stacks::HANDLER);
         let Ok(program) = self.compile(&with_handler, &job.lowered.plan)? else {
             return Ok(String::new());
         };
         let limits = limits(self.session, runs.goal, Duration::ZERO);
         let file = self.at().join("stacks");
-        let mut variables = vec![(stacks::FILE.to_owned(), file.display().to_string())];
+        let mut variables = vec![(thread_stacks::FILE.to_owned(), file.display().to_string())];
         if runs.goal.kind == Kind::Hang {
             let after = limits.quiet.as_secs().div_ceil(2);
-            variables.push((stacks::AFTER.to_owned(), after.to_string()));
+            variables.push((thread_stacks::AFTER.to_owned(), after.to_string()));
         }
-        let how = How {
+        let how = RunSettings {
             folder: self.at(),
             limits: &limits,
             variables: &variables,
@@ -189,7 +187,7 @@ impl<'s> Bench<'s> {
             let job = &job.of_run(n);
             run_program(self.session, job, &program, &how, cancel)?;
             let shown = fs::read_to_string(&file).unwrap_or_default();
-            let shown = stacks::readable(&shown, self.session.device_library().as_deref());
+            let shown = thread_stacks::readable(&shown, self.session.device_library().as_deref());
             if !shown.is_empty() {
                 return Ok(shown);
             }
@@ -197,49 +195,53 @@ impl<'s> Bench<'s> {
         Ok(String::new())
     }
 
-    /// One run. With a log, the call that it died or hung in is known.
+    /// Runs a program once. A mode with a log shows the call in which it died or hung.
     fn run(
         &self,
         job: &Job<'_>,
         program: &Path,
         goal: &Outcome,
-        way: Way,
+        mode: RunMode,
         cancel: &Cancel,
-    ) -> Result<Seen, Stop> {
+    ) -> Result<ObservedProgram, Stop> {
         let log = self.at().join("program.log");
         for entry in fs::read_dir(self.at()).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with("program.log") {
-                // An older log would be read in the place of this run's.
+                // An older log could be read instead of this run's.
                 let _ = fs::remove_file(entry.path());
             }
         }
         let mut limits = limits(self.session, goal, Duration::ZERO);
         if let (true, Some(took)) = (goal.kind != Kind::Hang, self.took.get()) {
-            // A program that runs on and on, as the end of a loop was left out, need not be waited for as long as a trial.
+            // If the end of a loop was left out, the program never ends. The search does not wait for it as long as for a trial.
             limits.quiet = limits.quiet.min((*took * 20).max(LEAST_PATIENCE));
         }
         let job = &job.of_run(self.runs.replace(self.runs.get() + 1));
-        let mut variables = match way {
-            Way::Plain | Way::Late | Way::Watched => Vec::new(),
-            Way::Calls | Way::All => log_environment(&log).to_vec(),
+        let mut variables = match mode {
+            RunMode::Plain | RunMode::Late | RunMode::Watched => Vec::new(),
+            RunMode::Calls | RunMode::All => log_environment(&log).to_vec(),
         };
-        if way == Way::All {
+        if mode == RunMode::All {
             variables.retain(|(name, _)| name != "AMD_LOG_MASK");
             variables.push(("AMD_LOG_LEVEL".to_owned(), "4".to_owned()));
         }
-        let how =
-            How { folder: self.at(), limits: &limits, variables: &variables, device: way.device() };
+        let how = RunSettings {
+            folder: self.at(),
+            limits: &limits,
+            variables: &variables,
+            device: mode.device(),
+        };
         let seen = run_program(self.session, job, program, &how, cancel)?;
         let _ = self.took.set(seen.wall);
-        let open = match way {
-            Way::Plain | Way::Late | Way::Watched => None,
-            Way::Calls | Way::All => read_trace(&log, Form::Hiprtc).open,
+        let open = match mode {
+            RunMode::Plain | RunMode::Late | RunMode::Watched => None,
+            RunMode::Calls | RunMode::All => read_trace(&log, Form::Hiprtc).open,
         };
-        Ok(Seen::of_program(&seen, open.as_deref()))
+        Ok(ObservedProgram::of(&seen, open.as_deref()))
     }
 }
 
-/// Programs as what a search reduces.
+/// The search space of short programs.
 struct Programs<'a> {
     job: &'a Job<'a>,
     version: &'a Version,
@@ -257,10 +259,8 @@ impl Programs<'_> {
         let header = header(self.session, self.job, tested, wrong);
         export::print_short(plan, self.version, &header, self.failing)
     }
-}
 
-impl Programs<'_> {
-    /// The program with all of its header: its numbers come later, the lines are where they will be.
+    /// Prints the program with its full header. The numbers follow later and do not change the line numbers.
     fn finished(&self, runs: &Runs<'_>, plan: &Plan) -> Result<String, String> {
         let tested = runs.measured(UNKNOWN, runs.healthy().map(|_| UNKNOWN));
         self.print(plan, tested, vec![goes_wrong(runs.goal)])
@@ -295,28 +295,28 @@ impl Space for Programs<'_> {
     }
 }
 
-/// Runs programs on the failing release and where they must pass.
+/// Runs programs on the failing release and on the oracle: the configuration on which they must pass.
 pub(super) struct Runs<'a> {
     job: &'a Job<'a>,
-    unplanted: Job<'a>,
-    failing: &'a Bench<'a>,
-    elsewhere: Option<&'a Bench<'a>>,
+    healthy_job: Job<'a>,
+    failing: &'a ProgramRunner<'a>,
+    elsewhere: Option<&'a ProgramRunner<'a>>,
     goal: &'a Outcome,
-    wanted: Seen,
+    wanted: ObservedProgram,
     cancel: &'a Cancel,
     tries: u32,
     pub(super) trouble: Option<Stop>,
-    /// The program that was compiled last.
+    /// The last compiled program with its text.
     last: Option<(String, Result<PathBuf, String>)>,
-    /// Whether programs pass where they must.
+    /// Results of programs on the oracle, by their text.
     passes: HashMap<String, bool>,
-    /// In which other ways they must pass there, too, because the first one does; none before that is known.
-    others: [(Way, Cell<Option<bool>>); 2],
+    /// Further modes in which programs must pass on the oracle, if the first program does; none before it has run.
+    others: [(RunMode, Cell<Option<bool>>); 2],
 }
 
 impl Runs<'_> {
     /// Tries a program once.
-    pub(super) fn look(&mut self, text: &str) -> Result<Look, Stop> {
+    pub(super) fn look(&mut self, text: &str) -> Result<Seen, Stop> {
         let plan = &self.job.lowered.plan;
         self.tries += 1;
         let program = match &self.last {
@@ -324,41 +324,46 @@ impl Runs<'_> {
             _ => self.failing.try_to_compile(text, plan)?,
         };
         self.last = Some((text.to_owned(), program.clone()));
-        // What does not compile shows nothing.
-        let Ok(program) = program else { return Ok(Look::Pass) };
-        let seen = self.failing.run(self.job, &program, self.goal, Way::Calls, self.cancel)?;
+        // A program that does not compile does not show the failure.
+        let Ok(program) = program else { return Ok(Seen::Pass) };
+        let seen = self.failing.run(self.job, &program, self.goal, RunMode::Calls, self.cancel)?;
         if !seen.shows(&self.wanted) {
             return Ok(match seen.kind {
-                Kind::NoVerdict => Look::NoVerdict,
-                kind if kind.is_failure() => Look::Other(seen.to_string()),
-                _ => Look::Pass,
+                Kind::NoVerdict => Seen::NoVerdict,
+                kind if kind.is_failure() => Seen::Other(seen.to_string()),
+                _ => Seen::Pass,
             });
         }
         if let Some(known) = self.passes.get(text) {
-            return Ok(if *known { Look::Same } else { Look::Pass });
+            return Ok(if *known { Seen::Same } else { Seen::Pass });
         }
         let passes = match (self.elsewhere, self.healthy()) {
-            (Some(bench), _) => match bench.try_to_compile(text, plan)? {
-                Ok(program) => self.is_right(bench, self.job, &program)?,
+            (Some(runner), _) => match runner.try_to_compile(text, plan)? {
+                Ok(program) => self.is_right(runner, self.job, &program)?,
                 Err(_) => false,
             },
-            (None, Some((bench, job))) => self.is_right(bench, job, &program)?,
+            (None, Some((runner, job))) => self.is_right(runner, job, &program)?,
             (None, None) => true,
         };
         self.passes.insert(text.to_owned(), passes);
-        Ok(if passes { Look::Same } else { Look::Pass })
+        Ok(if passes { Seen::Same } else { Seen::Pass })
     }
 
-    /// Whether a program passes where it must: in the other ways, too, if the first one does.
-    fn is_right(&self, bench: &Bench<'_>, job: &Job<'_>, program: &Path) -> Result<bool, Stop> {
-        if self.passing(bench, job, program, 1)?.failed > 0 {
+    /// Returns true if a program passes on the oracle, also in those further modes in which the first program does.
+    fn is_right(
+        &self,
+        runner: &ProgramRunner<'_>,
+        job: &Job<'_>,
+        program: &Path,
+    ) -> Result<bool, Stop> {
+        if self.passing(runner, job, program, 1)?.failed > 0 {
             return Ok(false);
         }
-        for (way, must) in &self.others {
-            if must.get() == Some(false) || bench.session.gfx().is_none() {
+        for (mode, must) in &self.others {
+            if must.get() == Some(false) || runner.session.gfx().is_none() {
                 continue;
             }
-            let seen = bench.run(job, program, self.goal, *way, self.cancel)?;
+            let seen = runner.run(job, program, self.goal, *mode, self.cancel)?;
             let passes = seen.kind == Kind::Pass;
             if must.get().is_none() {
                 must.set(Some(passes));
@@ -369,42 +374,42 @@ impl Runs<'_> {
         Ok(true)
     }
 
-    /// What a program does where it must pass; none where there is no such place, or it does not compile.
-    pub(super) fn elsewhere(&mut self, text: &str) -> Result<Option<Seen>, Stop> {
+    /// Runs a program on the oracle; none without an oracle, or if it does not compile.
+    pub(super) fn on_oracle(&mut self, text: &str) -> Result<Option<ObservedProgram>, Stop> {
         self.tries += 1;
-        // Another program may be written over it.
+        // The compiler may overwrite the last program.
         self.last = None;
-        let Some((bench, job)) = self.healthy() else { return Ok(None) };
-        let Ok(program) = bench.try_to_compile(text, &self.job.lowered.plan)? else {
+        let Some((runner, job)) = self.healthy() else { return Ok(None) };
+        let Ok(program) = runner.try_to_compile(text, &self.job.lowered.plan)? else {
             return Ok(None);
         };
-        bench.run(job, &program, self.goal, Way::Plain, self.cancel).map(Some)
+        runner.run(job, &program, self.goal, RunMode::Plain, self.cancel).map(Some)
     }
 
-    /// What runs showed, for the header.
+    /// Returns the results of the runs for the header.
     fn measured(&self, failed: Rate, passes: Option<Rate>) -> Vec<String> {
-        let elsewhere = self.elsewhere.map(|bench| bench.session);
+        let elsewhere = self.elsewhere.map(|runner| runner.session);
         measured(self.failing.session, failed, elsewhere, passes)
     }
 
-    /// Where programs must pass: on another release, or without the planted faults; none where nobody knows.
-    pub(super) fn healthy(&self) -> Option<(&Bench<'_>, &Job<'_>)> {
+    /// Returns the oracle: another release, or the device without the injected faults; none if neither is available.
+    pub(super) fn healthy(&self) -> Option<(&ProgramRunner<'_>, &Job<'_>)> {
         match self.elsewhere {
-            Some(bench) => Some((bench, self.job)),
-            None => (!self.job.faults.is_empty()).then_some((self.failing, &self.unplanted)),
+            Some(runner) => Some((runner, self.job)),
+            None => (!self.job.faults.is_empty()).then_some((self.failing, &self.healthy_job)),
         }
     }
 
     fn passing(
         &self,
-        bench: &Bench<'_>,
+        runner: &ProgramRunner<'_>,
         job: &Job<'_>,
         program: &Path,
         runs: u32,
     ) -> Result<Rate, Stop> {
         let mut rate = Rate { failed: 0, runs };
         for _ in 0..runs {
-            let seen = bench.run(job, program, self.goal, Way::Plain, self.cancel)?;
+            let seen = runner.run(job, program, self.goal, RunMode::Plain, self.cancel)?;
             rate.failed += u32::from(seen.kind != Kind::Pass);
         }
         Ok(rate)
@@ -412,7 +417,7 @@ impl Runs<'_> {
 }
 
 impl<C> Runner<C> for Runs<'_> {
-    fn run(&mut self, _candidate: &C, text: &str) -> Option<Look> {
+    fn run(&mut self, _candidate: &C, text: &str) -> Option<Seen> {
         if self.tries >= MOST_TRIES || self.trouble.is_some() {
             return None;
         }
@@ -426,49 +431,49 @@ impl<C> Runner<C> for Runs<'_> {
     }
 }
 
-/// Makes the shortest program that shows `goal`; none where no short program does. The case that it is printed from failed at
-/// `rate`, and the trial that is reported at `reported`.
+/// Returns the shortest program that shows `goal`; none if no short program does. The case that it is printed from failed at `rate`,
+/// and the reported trial at `reported`.
 ///
 /// # Errors
 /// An interruption, or a compiler that cannot be started.
-pub(crate) fn shortest(
-    failing: &Bench<'_>,
-    elsewhere: Option<&Bench<'_>>,
+pub fn shortest(
+    failing: &ProgramRunner<'_>,
+    elsewhere: Option<&ProgramRunner<'_>>,
     job: &Job<'_>,
     goal: &Outcome,
     [rate, reported]: [Rate; 2],
     cancel: &Cancel,
-) -> Result<Option<Short>, Stop> {
+) -> Result<Option<ShortestProgram>, Stop> {
     let at_call = |p: &device::Planted| p.fault.place() == device::Place::Call;
     if job.faults.iter().any(at_call) {
-        // The misbehaviour is part of the program, so nothing healthy is left to compare it with.
+        // The fault is part of the program, so no healthy configuration exists.
         return Ok(None);
     }
     let (session, version) = (failing.session, &failing.version);
     let space = Programs { job, version, session, failing: goal.at.step };
-    // The library's kernels say how far they reach; the case's own do not.
+    // The sanitizer knows the bounds of the library's kernels only, not those of the case's own.
     let own = rewrite::launches_own(&job.lowered.plan);
     let mut runs = Runs {
         job,
-        unplanted: Job { faults: Vec::new(), ..job.clone() },
+        healthy_job: Job { faults: Vec::new(), ..job.clone() },
         failing,
         elsewhere,
         goal,
-        wanted: Seen::of_trial(goal),
+        wanted: ObservedProgram::expected(goal),
         cancel,
         tries: 0,
         trouble: None,
         last: None,
         passes: HashMap::new(),
-        others: [(Way::Late, None), (Way::Watched, (!own).then_some(false))]
-            .map(|(way, must)| (way, Cell::new(must))),
+        others: [(RunMode::Late, None), (RunMode::Watched, (!own).then_some(false))]
+            .map(|(mode, must)| (mode, Cell::new(must))),
     };
     let start = rewrite::shorten(&job.lowered.plan, goal.at.step);
     let start = start.filter(|plan| space.print(plan, Vec::new(), Vec::new()).is_ok());
     let deterministic = rate.failed == rate.runs;
     let settings = ReduceSettings { deterministic, ..ReduceSettings::default() };
     let (mut text, complete) = match (start, runs.healthy().is_some()) {
-        // Nothing would tell a call that is needed for the failure to be one from a call that only stands before it.
+        // Without an oracle, a call whose absence makes the program wrong cannot be distinguished from one that can be left out.
         (Some(start), false) => {
             let text = space.finished(&runs, &start).map_err(Stop::no_verdict)?;
             return finished(&runs, &text, reported);
@@ -485,7 +490,7 @@ pub(crate) fn shortest(
             let text = space.finished(&runs, &found.candidate).map_err(Stop::no_verdict)?;
             (text, found.complete)
         }
-        // What has no short form may be made shorter line by line.
+        // A program without a short form can still be shortened line by line.
         (None, true) => {
             let tested = runs.measured(UNKNOWN, Some(UNKNOWN));
             (printed(session, job, Form::Hiprtc, tested, vec![goes_wrong(goal)])?, true)
@@ -500,22 +505,22 @@ pub(crate) fn shortest(
     }
     let complete = complete && found.complete;
     let short = finished(&runs, &found.candidate.text(), reported)?;
-    Ok(short.map(|short| Short { complete, ..short }))
+    Ok(short.map(|short| ShortestProgram { complete, ..short }))
 }
 
-/// What stands where a number of the finished program comes.
+/// The rate in a header whose numbers are not known yet.
 const UNKNOWN: Rate = Rate { failed: 0, runs: 0 };
 
-/// Runs the finished program, its header included, and says what it showed: as often as it takes to see that its rate is that of
-/// the trial, up to a bound.
-fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Short>, Stop> {
+/// Runs the finished program, its header included, and returns what it showed. It runs until its rate agrees with that of the trial,
+/// at most [`MOST_RUNS`] times.
+fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<ShortestProgram>, Stop> {
     let plan = &runs.job.lowered.plan;
     let passes = match runs.healthy() {
         None => None,
-        Some((bench, job)) => {
-            // What does not compile there does not pass.
-            let Ok(program) = bench.compile(text, plan)? else { return Ok(None) };
-            let passes = runs.passing(bench, job, &program, RUNS)?;
+        Some((runner, job)) => {
+            // A program that does not compile on the oracle does not pass.
+            let Ok(program) = runner.compile(text, plan)? else { return Ok(None) };
+            let passes = runs.passing(runner, job, &program, RUNS)?;
             if passes.failed > 0 {
                 return Ok(None);
             }
@@ -530,7 +535,7 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Short>
             && found.compared(reported) == Ordering::Equal
     };
     while !enough(failed) && failed.runs < MOST_RUNS {
-        let seen = runs.failing.run(runs.job, &program, runs.goal, Way::Plain, runs.cancel)?;
+        let seen = runs.failing.run(runs.job, &program, runs.goal, RunMode::Plain, runs.cancel)?;
         let shows = seen.shows(&runs.wanted);
         failed.runs += 1;
         failed.failed += u32::from(shows);
@@ -538,13 +543,13 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Short>
             ended = seen.line;
         }
     }
-    // Once more for the log, and for the call that it died in.
-    let mut logged = runs.failing.run(runs.job, &program, runs.goal, Way::All, runs.cancel)?;
+    // One more run shows the log, and the call in which the program died.
+    let mut logged = runs.failing.run(runs.job, &program, runs.goal, RunMode::All, runs.cancel)?;
     for _ in 0..MOST_RUNS {
         if logged.shows(&runs.wanted) {
             break;
         }
-        logged = runs.failing.run(runs.job, &program, runs.goal, Way::All, runs.cancel)?;
+        logged = runs.failing.run(runs.job, &program, runs.goal, RunMode::All, runs.cancel)?;
     }
     if failed.failed == 0 || !logged.shows(&runs.wanted) {
         return Ok(None);
@@ -556,7 +561,7 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Short>
         text = text.replacen(&format!("// {unknown}\n"), &format!("// {known}\n"), 1);
     }
     if ended.starts_with(FAILED) {
-        // The trial's own words are about all of its bytes and buffers.
+        // The failure of the trial names all of its bytes and buffers, that of the program only its own.
         let words = [goes_wrong(runs.goal), format!("A failing run ended so: {ended}")];
         let [trial, program] = words.map(|words| format!("// {words}\n"));
         text = text.replacen(&trial, &program, 1);
@@ -564,5 +569,14 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Short>
     let log = runs.failing.log();
     let stacks = runs.failing.stacks(runs, &text)?;
     let tries = runs.tries;
-    Ok(Some(Short { text, failed, ended, elsewhere: passes, log, stacks, tries, complete: true }))
+    Ok(Some(ShortestProgram {
+        text,
+        failed,
+        ended,
+        elsewhere: passes,
+        log,
+        stacks,
+        tries,
+        complete: true,
+    }))
 }

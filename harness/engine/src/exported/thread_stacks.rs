@@ -1,24 +1,24 @@
-//! Where the threads of a program are when it dies or hangs. A handler is linked into one more run of it; the names are
-//! those that the libraries export, and the offsets lead to the rest by way of their debug files.
+//! Stacks of the threads of a program that dies or hangs. A signal handler is linked into one more run of it. The functions are those
+//! that the libraries export; the offsets lead to all others with debug files.
 
 use std::path::Path;
 
 use judge::Kind;
 
-/// The handler's text, which goes behind a program's: the lines of the program stay where they are.
-pub(super) const HANDLER: &str = include_str!("stacks.cpp");
-/// Where it writes.
+/// Source of the handler. It is appended to a program, so the program's line numbers do not change.
+pub(super) const HANDLER: &str = include_str!("thread_stacks.cpp");
+/// Variable with the file that the handler writes.
 pub(super) const FILE: &str = "ROCREPRO_STACKS";
-/// Seconds after which it takes the program for hanging.
+/// Variable with the time after which the handler reports a hang, in seconds.
 pub(super) const AFTER: &str = "ROCREPRO_STACKS_AFTER";
 
-/// Whether there is something to see.
-pub(super) fn tell(kind: Kind) -> bool {
+/// Returns true if the stacks of such a failure are of use.
+pub(super) fn are_useful(kind: Kind) -> bool {
     matches!(kind, Kind::Crash | Kind::TeardownCrash | Kind::MemoryFault | Kind::Hang)
 }
 
-/// What the handler wrote, for a reader: one heading per thread, and each frame as `library function+offset`. Those of the emulated
-/// device, whose library has the name of ROCm's, are marked.
+/// Formats the output of the handler: one heading per thread, and each frame as `library function+offset`. Frames of the emulated
+/// device are marked, because its library has the name of ROCm's.
 pub(super) fn readable(raw: &str, emulated: Option<&Path>) -> String {
     let mut out = String::new();
     let mut number = 0;
@@ -66,10 +66,10 @@ fn repeated(out: &mut String, again: &mut u32) {
     *again = 0;
 }
 
-/// Frames of the handler itself: two functions, and what the kernel returns by.
+/// Frames of the handler itself: two functions, and the return trampoline of the kernel.
 const OWN: u32 = 3;
 
-/// `/usr/lib/libamdhip64.so.7(hipMalloc+0x41) [0x7f12]`, as backtrace_symbols_fd(3) has it.
+/// Parses a line of backtrace_symbols_fd(3), for example `/usr/lib/libamdhip64.so.7(hipMalloc+0x41) [0x7f12]`.
 fn frame(line: &str, emulated: Option<&Path>) -> Option<String> {
     let (path, rest) = line.rsplit_once('(')?;
     let (place, _) = rest.split_once(')')?;
@@ -94,7 +94,7 @@ mod tests {
         );
     }
 
-    /// The emulated device never poses as ROCm's library, whose name it has.
+    /// The library of the emulated device has the name of ROCm's library and must not be mistaken for it.
     #[test]
     fn frames_of_the_emulated_device_say_so() {
         let raw = "thread 7 signal 11\na(b) [0x1]\na(b) [0x2]\na(b) [0x3]\n\
@@ -110,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_dies_or_hangs_has_stacks() {
-        assert!(tell(Kind::Crash) && tell(Kind::Hang));
-        assert!(!tell(Kind::WrongData) && !tell(Kind::ApiError));
+    fn crashes_and_hangs_have_useful_stacks() {
+        assert!(are_useful(Kind::Crash) && are_useful(Kind::Hang));
+        assert!(!are_useful(Kind::WrongData) && !are_useful(Kind::ApiError));
     }
 }
