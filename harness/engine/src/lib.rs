@@ -30,6 +30,8 @@ mod hardware;
 mod health;
 mod helper;
 pub mod home;
+pub mod host;
+pub mod issue;
 pub mod job;
 pub mod kernel_log;
 pub mod lacks;

@@ -1,8 +1,8 @@
-//! The stand-alone program of a report: the shortest one that showed the failure, or that of the trial.
+//! The stand-alone program of an issue: the shortest one that showed the failure, or that of the trial.
 
 use std::path::Path;
 
-use export::Form;
+use ::export::Form;
 use judge::{Outcome, api};
 use plan::Plan;
 use report::{
@@ -12,24 +12,23 @@ use report::{
 };
 use supervise::Cancel;
 
-use crate::{interrupt, outputs::note};
-use engine::{
+use super::{IssueEvent, Reporter};
+use crate::{
     CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence,
     exported::{ProgramRunner, printed, program_folder, shortest, verify},
-    probe::release_of_programs, toolchain::Toolchain,
-};
-use engine::{
     failing_trial::{FailingTrial, TrialRuns},
     passing_release::PassingReleaseSearch,
+    probe::release_of_programs,
+    toolchain::Toolchain,
 };
 
-/// Runs of a program before it is shown.
+/// Runs of a program that fails every time.
 const RUNS: u32 = 3;
-/// Runs of a minimal case, for a failure that comes now and then.
+/// Runs of a minimal case that fails only in a part of its runs.
 const LOOKS: u32 = 20;
 
-/// What a program is made for.
-pub(super) struct Wanted<'a> {
+/// The failure for which a program is made.
+pub(super) struct ProgramMaker<'a> {
     pub(super) subject: &'a FailingTrial<'a>,
     pub(super) session: &'a Session,
     pub(super) options: &'a SessionOptions,
@@ -37,19 +36,21 @@ pub(super) struct Wanted<'a> {
     pub(super) rate: Rate,
     pub(super) folder: &'a Path,
     pub(super) who: &'a Identity,
+    pub(super) cancel: &'a Cancel,
+    pub(super) events: Reporter<'a>,
 }
 
-/// A program with what the runtime logged of it; no log where the program was not run.
+/// A program with its log; without one if the program was not run.
 pub(super) struct Found {
     pub(super) program: Program,
     pub(super) log: Option<String>,
-    /// Where its threads were when it died or hung; empty where that is not known.
+    /// Stacks of its threads when it died or hung; empty if they are unknown.
     pub(super) stacks: String,
 }
 
-impl Wanted<'_> {
-    /// Makes a program of the minimal case where there is one, or of the trial, and puts it into the folder; none where it cannot
-    /// be written as a program.
+impl ProgramMaker<'_> {
+    /// Makes a program of the minimal case, or without one of the trial, and writes it to the folder; none if it cannot be written
+    /// as a program.
     pub(super) fn program(&self, minimised: Option<&Minimised>) -> Result<Option<Found>, Stop> {
         let case = self.folder.join(CASE_FILE);
         if minimised.is_some()
@@ -62,13 +63,7 @@ impl Wanted<'_> {
                 FailingTrial { library: &library, selected: Selected { case, trial }, faults };
             let signature = Some(self.failed.outcome.signature.clone());
             let runs = TrialRuns::with_signature(
-                minimal.run(
-                    self.session,
-                    LOOKS.min(self.looks()),
-                    0,
-                    &[],
-                    &interrupt::cancel()?,
-                )?,
+                minimal.run(self.session, LOOKS.min(self.looks()), 0, &[], self.cancel)?,
                 signature,
             );
             if let Some(failed) = runs.failed()
@@ -80,7 +75,7 @@ impl Wanted<'_> {
         self.of(self.subject, &self.failed.outcome, self.rate)
     }
 
-    /// Runs that show whether a minimal case fails every time, or often enough to see it once.
+    /// Returns the number of runs that show whether a minimal case fails.
     fn looks(&self) -> u32 {
         if self.rate.failed == self.rate.runs { RUNS } else { LOOKS }
     }
@@ -94,7 +89,7 @@ impl Wanted<'_> {
         match self.short(subject, goal, rate) {
             Ok(Some(found)) => return Ok(Some(found)),
             Ok(None) => {}
-            Err(stop) => note(format_args!("no short program: {stop}")),
+            Err(stop) => (self.events)(IssueEvent::NoShortProgram(&stop)),
         }
         self.long(subject, goal)
     }
@@ -106,24 +101,27 @@ impl Wanted<'_> {
         rate: Rate,
     ) -> Result<Option<Found>, Stop> {
         let mut job = subject.job()?;
-        // The program is of the trial that was reported, however small it became.
+        // The program names the reported trial, even if it is made from the minimal case.
         job.lowered.plan.trial = self.subject.id();
-        let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
         let version = release_of_programs(self.session);
         let runner = ProgramRunner::new(self.session, version.clone())?;
-        let elsewhere = PassingReleaseSearch { options: self.options.clone(), named: None };
+        let releases = PassingReleaseSearch { options: self.options.clone(), named: None };
         let release = match job.faults.is_empty() {
-            // A smaller case may pass where the trial fails in another way.
-            true => elsewhere.find(self.session, &self.subject.job()?, &cancel)?,
+            // A smaller case may pass on a release on which the trial fails in another way.
+            true => releases.find(self.session, &self.subject.job()?, self.cancel)?,
             false => None,
         };
         let other = match &release {
             Some(release) => ProgramRunner::new(release, version)
-                .map_err(|stop| note(format_args!("not tried on {}: {stop}", release.stack.spec)))
+                .map_err(|why| {
+                    let release = &release.stack.spec;
+                    (self.events)(IssueEvent::NotTriedOn { release, why: &why });
+                })
                 .ok(),
             None => None,
         };
-        let Some(short) = shortest(&runner, other.as_ref(), &job, goal, [rate, self.rate], &cancel)?
+        let Some(short) =
+            shortest(&runner, other.as_ref(), &job, goal, [rate, self.rate], self.cancel)?
         else {
             return Ok(None);
         };
@@ -152,25 +150,22 @@ impl Wanted<'_> {
         Ok(Some(Found { program: self.keep(&short.text, exported)?, log, stacks }))
     }
 
-    /// The trial as it is, with everything that it looks at.
+    /// Makes a program of the whole trial, with all of its checks.
     fn long(&self, subject: &FailingTrial<'_>, goal: &Outcome) -> Result<Option<Found>, Stop> {
         let job = subject.job()?;
         let (form, session) = (Form::Hiprtc, self.session);
         let tools = program_folder(session)?;
-        let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
         let verified = Toolchain::find(&session.stack, form, tools.path()).and_then(|toolchain| {
-            verify(session, &toolchain, &job, form, RUNS, Some(goal), &cancel)
+            verify(session, &toolchain, &job, form, RUNS, Some(goal), self.cancel)
         });
-        // Without headers or compiler the program is shown all the same, as one that nobody has tried.
-        let verified = verified
-            .map_err(|stop| note(format_args!("the program was not verified: {stop}")))
-            .ok();
+        // Without headers or a compiler, the report has the program, as one that was not run.
+        let verified = verified.map_err(|stop| (self.events)(IssueEvent::NotVerified(&stop))).ok();
         let text = match &verified {
             Some(done) => done.text.clone(),
             None => match printed(session, &job, form, Vec::new(), Vec::new()) {
                 Ok(text) => text,
-                Err(stop) => {
-                    note(format_args!("{stop}"));
+                Err(error) => {
+                    (self.events)(IssueEvent::NotExported(&error.into()));
                     return Ok(None);
                 }
             },
@@ -185,7 +180,7 @@ impl Wanted<'_> {
         Ok(Some(Found { program: self.keep(&text, exported)?, log: None, stacks }))
     }
 
-    /// What the program's own header says of how it is built and run.
+    /// Reads the commands that build and run a program from its header.
     fn written(&self, text: &str) -> Exported {
         let line = |label: &str| {
             let found = text.lines().find_map(|l| l.strip_prefix("// ")?.strip_prefix(label));
@@ -207,11 +202,11 @@ impl Wanted<'_> {
         }
     }
 
-    /// Puts the program into the folder.
+    /// Writes the program to the folder.
     fn keep(&self, text: &str, exported: Exported) -> Result<Program, Stop> {
-        // A name in the program's text is no name of a person.
-        let nobody = Identity { user: String::new(), host: String::new(), ..self.who.clone() };
-        let text = redact(text, &nobody);
+        // A word of the program that equals the user's name is not the name of a person.
+        let who = Identity { user: String::new(), host: String::new(), ..self.who.clone() };
+        let text = redact(text, &who);
         let file = Form::Hiprtc.file();
         evidence::write_text(self.folder, file, &text)?;
         evidence::write(self.folder, &exported)?;
@@ -220,7 +215,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Calls before the failing one of which the case wants one answer on the failing release and another one where it passes.
+/// Returns the calls before the failing one whose expected results differ between the failing and the passing release.
 fn answers(plan: &Plan, goal: &Outcome, sessions: [&Session; 2]) -> Vec<String> {
     let versions = sessions.map(release_of_programs);
     let steps = plan.steps();

@@ -4,6 +4,7 @@ use std::{fs, num::NonZeroUsize, path::Path};
 
 use report::issue::{Environment, Identity, NotRead};
 
+/// Reads this machine. Files that cannot be read are added to `not_read`.
 pub(super) fn machine(not_read: &mut Vec<NotRead>) -> Environment {
     let mut read = |path: &str| match fs::read_to_string(path) {
         Ok(text) => text,
@@ -30,7 +31,7 @@ pub(super) fn machine(not_read: &mut Vec<NotRead>) -> Environment {
     }
 }
 
-/// Who must not be named.
+/// Returns the names of people and machines that a published text must not have.
 pub(super) fn identity() -> Identity {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let mut serials = Vec::new();
@@ -51,7 +52,7 @@ pub(super) fn identity() -> Identity {
     }
 }
 
-/// Folders that tell where somebody keeps what, with what to call them.
+/// Returns private folders, each with the name that replaces it.
 fn folders(variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     const NAMED: [&str; 6] = [
         "TMPDIR",
@@ -63,13 +64,13 @@ fn folders(variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     ];
     let named = NAMED.into_iter().map(|name| (name, format!("${name}")));
     let all = std::iter::once(("HOME", "~".to_owned())).chain(named);
-    // What everybody has is called by its name.
+    // The name of /tmp is not private.
     all.filter_map(|(name, word)| Some((variable(name)?, word)))
         .filter(|(folder, _)| folder.starts_with('/') && folder != "/tmp")
         .collect()
 }
 
-/// Login names of whoever is at work here: those that the environment has, that of the user id, and the owner of the current folder.
+/// Returns login names: those of the environment, of the user id, and of the owner of the current folder.
 fn logins() -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let variables = ["USER", "LOGNAME", "SUDO_USER", "DOAS_USER", "USERNAME"];
@@ -95,13 +96,13 @@ fn logins() -> Vec<String> {
     names
 }
 
-/// The name that /etc/os-release gives to people.
+/// Returns the name of the system in /etc/os-release.
 fn os_name(text: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(value.trim_matches(['"', '\'']).to_owned())
 }
 
-/// The value after `name :` in a file of /proc.
+/// Returns the value after `name :` in a file of /proc.
 fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -113,7 +114,7 @@ fn kib(text: &str) -> u64 {
     text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// The kernel parameters that can decide about a GPU.
+/// Returns the kernel parameters that can affect a GPU.
 fn parameters(text: &str) -> Vec<String> {
     const NAMES: [&str; 10] = [
         "amdgpu.",
@@ -131,7 +132,7 @@ fn parameters(text: &str) -> Vec<String> {
     text.split_whitespace().filter(wanted).map(str::to_owned).collect()
 }
 
-/// The kind of container that has this root, by the marks that container engines leave.
+/// Returns the kind of container with this root, by files that container engines create.
 fn container(root: &Path, variable: Option<String>) -> Option<String> {
     if root.join("run/.containerenv").exists() {
         return Some("podman".to_owned());
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_files_say() {
+    fn parses_files_of_the_system() {
         assert_eq!(os_name("ID=x\nPRETTY_NAME=\"Debian 12\"\n").as_deref(), Some("Debian 12"));
         assert_eq!(os_name(""), None);
         let memory = "MemTotal:       16384 kB\nMemFree: 1 kB\n";
@@ -165,15 +166,15 @@ mod tests {
 
     #[test]
     fn folders_are_called_by_their_variables() {
-        let told = folders(|name| match name {
+        let named = folders(|name| match name {
             "HOME" => Some("/home/jane".to_owned()),
             "XDG_CACHE_HOME" => Some("/fast/jane".to_owned()),
             "TMPDIR" => Some("/tmp".to_owned()),
             "XDG_STATE_HOME" => Some("state".to_owned()),
             _ => None,
         });
-        let told: Vec<_> = told.iter().map(|(folder, word)| (&**folder, &**word)).collect();
-        assert_eq!(told, [("/home/jane", "~"), ("/fast/jane", "$XDG_CACHE_HOME")]);
+        let named: Vec<_> = named.iter().map(|(folder, word)| (&**folder, &**word)).collect();
+        assert_eq!(named, [("/home/jane", "~"), ("/fast/jane", "$XDG_CACHE_HOME")]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The failing trial once more, with the logs of the runtime and of the libraries.
+//! Logs of the runtime and of the libraries, from one more run of the failing trial.
 
 use std::path::Path;
 
@@ -9,22 +9,23 @@ use report::{
     issue::{Identity, Log, redact},
 };
 
-use crate::interrupt;
-use engine::failing_trial::FailingTrial;
-use engine::{Session, Stop};
+use supervise::Cancel;
 
-/// Lines of the runtime's log that are kept, from the failing call on.
+use crate::{Session, Stop, exported::program_folder, failing_trial::FailingTrial};
+
+/// Lines of the runtime's log from the failing call on that are reported.
 const LINES: usize = 80;
-/// Lines of calls that are kept of what is before it: what a failure needs is often done there.
+/// Lines of earlier calls that are reported, because they often prepare the failure.
 const BEFORE: usize = 60;
 
-/// Logs of the program, or of one more failing run where there is none of the program or a library has a log of its own.
+/// Returns the log of the program, or without one the logs of one more run of the trial.
 pub(super) fn logs(
     subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
     of_program: Option<&str>,
     who: &Identity,
+    cancel: &Cancel,
 ) -> Result<Vec<Log>, Stop> {
     let plan = subject.job()?.lowered.plan;
     if let Some(text) = of_program {
@@ -32,11 +33,7 @@ pub(super) fn logs(
         let title = format!("AMD_LOG_LEVEL=4 of the program: {call}");
         return Ok(vec![Log { title, text: redact(&text, who) }]);
     }
-    let folder = session
-        .folders
-        .scratch
-        .trial()
-        .map_err(|e| Stop::no_verdict(format!("error: no folder for the logs: {e}")))?;
+    let folder = program_folder(session)?;
     let file = |name: &str| folder.path().join(name).display().to_string();
     let mut variables = vec![
         ("AMD_LOG_LEVEL".to_owned(), "4".to_owned()),
@@ -53,7 +50,7 @@ pub(super) fn logs(
         variables.push(("ROCBLAS_LAYER".to_owned(), "2".to_owned()));
         variables.push(("ROCBLAS_LOG_BENCH_PATH".to_owned(), file("rocblas")));
     }
-    let records = subject.run(session, 1, 0, &variables, &interrupt::cancel()?)?;
+    let records = subject.run(session, 1, 0, &variables, cancel)?;
     let same = records.iter().any(|r| may_be_same(&r.outcome.signature, &failed.outcome.signature));
     let mut logs = Vec::new();
     for (library, prefix) in [("hipblaslt-bench", "blaslt"), ("rocblas-bench", "rocblas")] {
@@ -74,7 +71,7 @@ pub(super) fn logs(
     Ok(logs)
 }
 
-/// The text of the files whose names begin so.
+/// Returns the text of the files whose names begin with `prefix`.
 fn read(folder: &Path, prefix: &str) -> String {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let files = entries.filter(|e| e.file_name().to_string_lossy().starts_with(prefix));
@@ -93,7 +90,7 @@ fn unique<'t>(lines: &[&'t str]) -> Vec<&'t str> {
     seen
 }
 
-/// A log without colours.
+/// Removes colours from a log.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -104,7 +101,7 @@ fn plain(text: &str) -> String {
     out + rest
 }
 
-/// The end of a program's log, which ends where it fails: from the last time that it made the failing call.
+/// Returns the end of a program's log, from the last failing call on, with its title.
 fn last_call(text: &str, function: Option<&str>) -> (String, String) {
     let lines: Vec<&str> = text.lines().collect();
     let function = function.unwrap_or_default();
@@ -122,7 +119,7 @@ fn everything_from(function: &str) -> String {
     format!("calls before {function}, and everything from there on")
 }
 
-/// The calls of a log before a line, and some lines from it on.
+/// Returns the calls of a log before a line, and some lines from it on.
 fn shown(lines: &[&str], from: usize) -> String {
     let calls: Vec<&str> = lines[..from].iter().copied().filter(|line| is_call(line)).collect();
     let early = calls.len().saturating_sub(BEFORE);
@@ -139,7 +136,7 @@ fn shown(lines: &[&str], from: usize) -> String {
     kept.join("\n")
 }
 
-/// Whether a line of the runtime's log says that a function of the interface was entered or has returned.
+/// Returns true for a line of the runtime's log about the entry or the return of an interface function.
 fn is_call(line: &str) -> bool {
     let entered = line.split_once(" (").is_some_and(|(before, _)| {
         let name = before.rsplit(' ').next().unwrap_or_default();
@@ -148,7 +145,7 @@ fn is_call(line: &str) -> bool {
     entered || line.contains(": Returned hip")
 }
 
-/// The part of a log from the failing call on, and what that is called.
+/// Returns the part of a log from the failing call on, with its title.
 fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, String) {
     let lines: Vec<&str> = text.lines().collect();
     let function = culprit(plan, failed);
@@ -164,7 +161,7 @@ fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, Strin
     (title, shown(&lines, from))
 }
 
-/// The function whose call failed; where the host read wrong bytes, the last call before that could have written them.
+/// Returns the function whose call failed; if the host read wrong bytes, the last call before that can have written them.
 fn culprit(plan: &Plan, failed: &Record) -> Option<&'static str> {
     let at = failed.outcome.at.step?;
     let steps = plan.steps();
@@ -194,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_no_text() {
+    fn removes_colours() {
         assert_eq!(plain("a\u{1b}[32m hipMalloc (\u{1b}[0m b"), "a hipMalloc ( b");
         assert_eq!(plain("plain"), "plain");
     }
@@ -214,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_named_once() {
+    fn repeated_lines_are_listed_once() {
         assert_eq!(unique(&["a", "b", "a"]), ["a", "b"]);
     }
 }
