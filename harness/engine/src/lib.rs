@@ -38,6 +38,7 @@ pub mod lacks;
 pub mod library;
 pub mod machine;
 pub mod minimise;
+pub mod mitigate;
 mod on_gpu;
 mod open_session;
 pub mod output_files;

@@ -1,4 +1,4 @@
-//! What can be changed about a trial.
+//! Changes to a trial that may avoid its failure.
 
 use std::{collections::HashSet, fs, path::Path};
 
@@ -6,12 +6,11 @@ use case::{Case, Header, Lowered, Trial, lower};
 use report::{Record, evidence::NotTried};
 use rewrite::mitigations::{Reader, rewrites, variables};
 
-use engine::failing_trial::FailingTrial;
-use engine::{Session, Stop};
+use crate::{Session, Stop, failing_trial::FailingTrial};
 
-/// A change that is tried.
-pub(super) struct Tried {
-    /// The variable, or what is done to the calls.
+/// A change to try.
+pub(super) struct TriedChange {
+    /// The variable or limit, or the edit of the calls.
     pub(super) name: String,
     pub(super) meaning: String,
     pub(super) since: Option<String>,
@@ -22,18 +21,18 @@ pub(super) struct Tried {
 pub(super) enum Change {
     Variable { name: String, value: String },
     Limit { name: String, value: String },
-    Calls(Box<Rewritten>),
+    Calls(Box<RewrittenTrial>),
 }
 
-/// The same work by other calls, as a case of its own.
-pub(super) struct Rewritten {
+/// A trial that does the same work by other calls, as a case of its own.
+pub(super) struct RewrittenTrial {
     pub(super) case: Case,
     pub(super) trial: Trial,
     pub(super) lowered: Lowered,
 }
 
-impl Tried {
-    /// The change in one word or sentence.
+impl TriedChange {
+    /// Returns a short description of the change.
     pub(super) fn title(&self) -> String {
         match &self.change {
             Change::Variable { name, value } => format!("{name}={value}"),
@@ -42,8 +41,8 @@ impl Tried {
         }
     }
 
-    /// Whether two changes can be made at once: not two values of a variable, nor two other programs.
-    pub(super) fn goes_with(&self, other: &Tried) -> bool {
+    /// Returns true if two changes can be made at once: not two values of a variable, nor two edits of the calls.
+    pub(super) fn goes_with(&self, other: &TriedChange) -> bool {
         match (&self.change, &other.change) {
             (Change::Calls(_), Change::Calls(_)) => false,
             _ => self.name != other.name,
@@ -51,12 +50,13 @@ impl Tried {
     }
 }
 
-/// The changes that apply to a trial, and those that do not, with the reason. What it `failed` with says which packages take part.
-pub(super) fn factors(
+/// Returns the changes that apply to a trial, and those that do not, with the reason. The failing record names the packages that
+/// take part.
+pub(super) fn changes(
     subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
-) -> Result<(Vec<Tried>, Vec<NotTried>), Stop> {
+) -> Result<(Vec<TriedChange>, Vec<NotTried>), Stop> {
     let (mut tried, mut not_tried) = (Vec::new(), Vec::new());
     let packages = failed.program.as_ref().map_or(&[][..], |program| &program.packages);
     variables_of(session, packages, &mut tried, &mut not_tried)?;
@@ -70,7 +70,7 @@ pub(super) fn factors(
 fn variables_of(
     session: &Session,
     packages: &[String],
-    tried: &mut Vec<Tried>,
+    tried: &mut Vec<TriedChange>,
     not_tried: &mut Vec<NotTried>,
 ) -> Result<(), Stop> {
     let identity = session.stack.identify();
@@ -96,7 +96,7 @@ fn variables_of(
             }
             Reader::Hip => hip.contains(name),
             Reader::Hipblaslt => blaslt.contains(name),
-            // Literals of our own library have no end, so neighbours look like one word.
+            // In the library of the emulated device, literals follow each other without a separator.
             Reader::Hsa => {
                 hsa.iter().any(|w| w == name || (emulated.is_some() && w.contains(name.as_str())))
             }
@@ -104,13 +104,11 @@ fn variables_of(
         if variable.values.is_empty() {
             leave(variable.meaning.clone());
         } else if !known && variable.read_by == Reader::Hsa && emulated.is_some() {
-            leave(
-                "the emulated device stands in the place of the library that reads it".to_owned(),
-            );
+            leave("the emulated device replaces the library that reads it".to_owned());
         } else if !known {
             leave("the libraries of this stack do not have the name".to_owned());
         } else {
-            tried.extend(variable.values.iter().map(|value| Tried {
+            tried.extend(variable.values.iter().map(|value| TriedChange {
                 name: name.clone(),
                 meaning: variable.meaning.clone(),
                 since: variable.since(),
@@ -122,9 +120,9 @@ fn variables_of(
     Ok(())
 }
 
-/// The limits that decide how deep a library may call itself, as it does along the nodes of a graph.
-fn limits(tried: &mut Vec<Tried>) {
-    tried.extend(["64M", "512M"].map(|value| Tried {
+/// Adds limits of the stack, which bound the recursion of a library, for example along the nodes of a graph.
+fn limits(tried: &mut Vec<TriedChange>) {
+    tried.extend(["64M", "512M"].map(|value| TriedChange {
         name: "stack".to_owned(),
         meaning: "The stack of the main thread is larger than the usual 8 MiB.".to_owned(),
         since: None,
@@ -133,7 +131,7 @@ fn limits(tried: &mut Vec<Tried>) {
     }));
 }
 
-/// Names of variables in a library, and whatever else looks like one.
+/// Returns the words of a library that can be names of variables.
 fn words(library: &Path) -> HashSet<String> {
     let bytes = fs::read(library).unwrap_or_default();
     let part = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_';
@@ -146,7 +144,7 @@ fn words(library: &Path) -> HashSet<String> {
 
 fn calls_of(
     subject: &FailingTrial<'_>,
-    tried: &mut Vec<Tried>,
+    tried: &mut Vec<TriedChange>,
     not_tried: &mut Vec<NotTried>,
 ) -> Result<(), Stop> {
     let (case, trial) = (subject.selected.case, &subject.selected.trial);
@@ -158,10 +156,10 @@ fn calls_of(
         let lowered = Case::parse(&case.id, &text).and_then(|case| {
             let trial = case.trials().into_iter().next().unwrap_or_else(|| trial.clone());
             let lowered = lower(&case, &trial, kernels, &subject.faults)?;
-            Ok(Rewritten { case, trial, lowered })
+            Ok(RewrittenTrial { case, trial, lowered })
         });
         match lowered {
-            Ok(rewritten) => tried.push(Tried {
+            Ok(rewritten) => tried.push(TriedChange {
                 name: rewrite.name.to_owned(),
                 meaning: rewrite.meaning.to_owned(),
                 since: None,
@@ -172,7 +170,7 @@ fn calls_of(
                 let why = mistakes.first().map_or(String::new(), |m| m.message.clone());
                 not_tried.push(NotTried {
                     name: rewrite.name.to_owned(),
-                    why: format!("the result is no valid program: {why}"),
+                    why: format!("the result is not a valid program: {why}"),
                 });
             }
         }
@@ -185,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_a_library() {
+    fn finds_names_in_a_library() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("lib");
         fs::write(&file, b"\x7fELF\0HSA_XNACK\0lower_CASE_X\x01GPU_0\0").unwrap();
