@@ -222,8 +222,12 @@ pub fn verify(
         let variables = if run == 0 { log_environment(&log).to_vec() } else { Vec::new() };
         // Without a goal, the program is compared with the one run of its trial, so it keeps the seeds of that run.
         let job = &goal.map_or_else(|| job.clone(), |_| job.of_run(run));
-        let how =
-            RunSettings { folder: at, limits: &limits, variables: &variables, device: |config| config };
+        let how = RunSettings {
+            folder: at,
+            limits: &limits,
+            variables: &variables,
+            device: |config| config,
+        };
         let seen = run_program(session, job, &program, &how, cancel)?;
         let trace = read_trace(&log, form);
         let seen = ObservedProgram::of(&seen, if run == 0 { trace.open.as_deref() } else { None });

@@ -10,6 +10,7 @@
 //! resources of this machine: stacks, cards, compilers, environments. Above them is the `session`; then one trial, from its
 //! `job` over its execution to its `record`; then batches.
 
+pub mod audit;
 pub mod baseline;
 pub mod batch;
 pub mod bundled;

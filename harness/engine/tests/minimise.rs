@@ -58,8 +58,10 @@ impl TrialRunner for Scripted {
     ) -> Option<Record> {
         self.runs.fetch_add(1, Ordering::Relaxed);
         let plan = &job.lowered.plan;
-        let copied =
-            plan.body.iter().any(|s| matches!(&s.call, Call::Copy { to, .. } if to.buffer == "dst"));
+        let copied = plan
+            .body
+            .iter()
+            .any(|s| matches!(&s.call, Call::Copy { to, .. } if to.buffer == "dst"));
         let check = plan
             .steps()
             .into_iter()

@@ -6,6 +6,7 @@
 //! Views are text with ANSI styles; [`print()`] removes the styles if the output is not a terminal.
 
 mod asked;
+mod audit;
 mod bisected;
 mod builds;
 mod changed;
@@ -42,6 +43,7 @@ mod words;
 mod fixture;
 
 pub use asked::Asked;
+pub use audit::{AuditFinding, MissingOpcode, audit};
 pub use bisected::bisected;
 pub use builds::Builds;
 pub use changed::{Change, Changed, Changes, Side};

@@ -78,11 +78,7 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
 }
 
 /// Runs the program several times, and writes the issue if a run fails.
-fn report(
-    args: &Exec,
-    session: SessionOptions,
-    faults: Vec<Planted>,
-) -> Result<ExitCode, Stop> {
+fn report(args: &Exec, session: SessionOptions, faults: Vec<Planted>) -> Result<ExitCode, Stop> {
     let reporting = &args.reporting;
     let quiet = reporting.quiet_timeout.unwrap_or(On::QUIET_TIMEOUT);
     let options = ProgramReportOptions {

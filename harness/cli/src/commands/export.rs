@@ -73,9 +73,16 @@ fn one(args: &Export, session: &Session, job: Job<'_>) -> Result<ExitCode, Stop>
     }
     let id = job.id();
     let mut result = Err(ExportError::Interrupted.into());
-    verify_all(session, vec![job], args.form, args.repeat, &interrupt::cancel()?, |_, verified| {
-        result = verified;
-    })?;
+    verify_all(
+        session,
+        vec![job],
+        args.form,
+        args.repeat,
+        &interrupt::cancel()?,
+        |_, verified| {
+            result = verified;
+        },
+    )?;
     let result = result?;
     if result.of == 0 {
         return Err(Stop::nothing(format!("{id}: skipped: {}", result.outcome.summary)));

@@ -1,5 +1,5 @@
-//! Code objects in the files that carry them: plain ELF files, offload bundles, compressed bundles, and the fat
-//! binaries of host libraries. Whatever the bytes are, the answer is code or an error.
+//! Finds code objects in plain ELF files, offload bundles, compressed bundles, and the fat binaries of host libraries. Bytes of any
+//! kind give code or an error.
 //!
 //! Sources: LLVM's "Clang Offload Bundler" for the bundles and for the header of compressed ones (`CCOB`), and the
 //! "AMDGPU Usage" guide for the machine numbers of `e_flags`.
@@ -16,21 +16,21 @@ const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 const COMPRESSED: &[u8] = b"CCOB";
 const ELF: &[u8] = b"\x7fELF";
 
-/// More than any bundle holds; guards against sizes made up by a damaged header.
+/// Largest accepted bundle in bytes, which bounds the sizes in a damaged header.
 const MAX_BUNDLE: u64 = 8 << 30;
 
 /// The sections with executable instructions of one code object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Code {
-    /// The architecture by its machine number; `None` for one that the emulated device does not know.
+    /// The architecture of the machine number; none if the emulated device does not support it.
     pub(super) arch: Option<Arch>,
     pub(super) text: Vec<Vec<u8>>,
 }
 
-/// All code objects of a file.
+/// Returns all code objects of a file.
 ///
 /// # Errors
-/// What makes the file unreadable, in words.
+/// The reason why the file cannot be read.
 pub(super) fn of(file: &[u8]) -> Result<Vec<Code>, String> {
     let mut found = Vec::new();
     unpack(file, &mut found)?;
@@ -47,7 +47,7 @@ fn unpack(bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
     Ok(())
 }
 
-/// Bundles one after the other, as the linker leaves them in `.hip_fatbin`.
+/// Unpacks bundles that follow each other, as the linker writes them to `.hip_fatbin`.
 fn unpack_bundles(mut bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
     loop {
         let used = if bytes.starts_with(COMPRESSED) {
@@ -60,7 +60,7 @@ fn unpack_bundles(mut bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String>
         } else {
             return Ok(());
         };
-        // The next one is aligned, so zeros or the code objects of this one come first.
+        // The next bundle is aligned, so zeros or code objects of this one precede it.
         let rest = bytes.get(used..).unwrap_or_default();
         let next = [BUNDLE, COMPRESSED].iter().filter_map(|magic| position(rest, magic)).min();
         match next {
@@ -70,10 +70,10 @@ fn unpack_bundles(mut bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String>
     }
 }
 
-/// Where `magic` begins at a multiple of eight bytes from the start of `bytes`, which itself need not be aligned.
+/// Returns the position of the first header that begins with `magic`.
 fn position(bytes: &[u8], magic: &[u8]) -> Option<usize> {
     memchr::memmem::find_iter(bytes, magic).find(|at| {
-        // Constants that look like a magic number exist; a real header says something sensible behind it.
+        // Constants of kernels can equal a magic number, so the fields after it are checked.
         let rest = &bytes[*at..];
         match magic {
             COMPRESSED => header(rest).is_some(),
@@ -88,12 +88,12 @@ fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
     Some(u64::from_le_bytes(wide))
 }
 
-/// The method, the length of the whole and where the payload begins.
+/// Returns the method, the total length and the start of the payload.
 fn header(bytes: &[u8]) -> Option<(u64, usize, usize)> {
     let version = number(bytes, 4, 2)?;
     let method = number(bytes, 6, 2)?;
     let (total, start) = match version {
-        // The first version does not say where it ends.
+        // The first version does not have its length.
         1 => (bytes.len() as u64, 20),
         2 => (number(bytes, 8, 4)?, 24),
         3 => (number(bytes, 8, 8)?, 32),
@@ -169,7 +169,7 @@ fn unpack_elf(bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
     Ok(())
 }
 
-/// The architecture whose own number this is.
+/// Returns the architecture with this machine number.
 fn arch(machine: u32) -> Option<Arch> {
     Arch::ALL.iter().copied().find(|arch| arch.machines().first() == Some(&machine))
 }

@@ -1,21 +1,94 @@
-//! The audit: which files are read, and the process inside the stack that reads them with the stack's disassembler.
+//! The audit of the emulated device: a process inside the stack reads kernels of libraries with the stack's disassembler, and lists
+//! the opcodes that the interpreter does not support.
+
+mod code_objects;
 
 use std::{
     collections::BTreeMap,
     fs,
     io::{Read, Write},
     path::{Path, PathBuf},
-    process::{ExitCode, Stdio},
+    process::{ExitStatus, Stdio},
 };
 
 use conformance::{Decoder, OpcodeCounter};
 use device::Arch;
+use report::{AuditFinding, MissingOpcode};
 use serde::{Deserialize, Serialize};
-use stacks::Stack;
+use stacks::{Hint, Stack};
+use thiserror::Error;
 
-use super::{code_objects, table};
-use crate::{args::Audit, console, interrupt, outputs};
-use engine::{Stop, device_library, own_program, stack_source, stop::chain};
+use crate::{Stop, device_library, own_program, stop::explained};
+
+/// The failure to audit the emulated device.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AuditError {
+    /// A named library does not exist.
+    #[error("`{name}` is neither a file nor one of {known}")]
+    UnknownLibrary {
+        /// The name.
+        name: String,
+        /// The known libraries.
+        known: String,
+    },
+    /// A named file cannot be opened.
+    #[error("cannot open `{path}`: {error}")]
+    CannotOpen {
+        /// The file.
+        path: String,
+        /// The cause.
+        error: std::io::Error,
+    },
+    /// The stack has none of the libraries.
+    #[error("nothing to read: {0} has none of the libraries")]
+    NoLibraries(String),
+    /// The libraries have no code for the architectures.
+    #[error("nothing to read: the files hold no code for the architecture")]
+    NoCode,
+    /// The process inside the stack cannot be used.
+    #[error("the audit's process {step}: {error}")]
+    Process {
+        /// The step that failed.
+        step: &'static str,
+        /// The cause.
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The process inside the stack failed.
+    #[error("the audit's process ended: {0}")]
+    Ended(ExitStatus),
+    /// The request to the process inside the stack is not valid.
+    #[error("no request: {0}")]
+    Request(Box<dyn std::error::Error + Send + Sync>),
+    /// The library of the emulated device cannot be loaded.
+    #[error("the emulated device: {0}")]
+    Device(String),
+    /// The stack's disassembler cannot be used.
+    #[error("no disassembler: {0}")]
+    Disassembler(String),
+    /// The answer cannot be written.
+    #[error("no answer: {0}")]
+    Answer(serde_json::Error),
+}
+
+impl Hint for AuditError {
+    fn hint(&self) -> Option<String> {
+        let fetch = matches!(self, AuditError::NoLibraries(_));
+        fetch.then(|| "add `--with hiprand,hipblaslt,rocblas`".to_owned())
+    }
+}
+
+impl From<AuditError> for Stop {
+    fn from(error: AuditError) -> Stop {
+        use AuditError::*;
+        let message = format!("error: {}", explained(&error));
+        match error {
+            UnknownLibrary { .. } | CannotOpen { .. } | Request(_) => Stop::usage(message),
+            NoLibraries(_) | NoCode => Stop::nothing(explained(&error)),
+            _ => Stop::no_verdict(message),
+        }
+    }
+}
 
 /// The libraries with kernels, each with its files (by the start of their names) and its folder of kernel files.
 const LIBRARIES: [(&str, &[&str], &str); 3] = [
@@ -26,12 +99,12 @@ const LIBRARIES: [(&str, &[&str], &str); 3] = [
 
 /// The files of one library.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Library {
-    pub(super) name: String,
-    pub(super) files: Vec<PathBuf>,
+struct Library {
+    name: String,
+    files: Vec<PathBuf>,
 }
 
-/// What the process inside the stack is asked.
+/// The request to the process inside the stack.
 #[derive(Serialize, Deserialize)]
 struct Request {
     /// The library of the emulated device.
@@ -41,108 +114,60 @@ struct Request {
     sample: Option<usize>,
 }
 
-/// One library on one architecture.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Finding {
-    pub(super) library: String,
-    pub(super) gfx: String,
-    /// Files with code for the architecture, and those that were read.
-    pub(super) files: usize,
-    pub(super) read: usize,
-    pub(super) instructions: u64,
-    pub(super) opcodes: usize,
-    /// Dwords that are no instructions: padding and tables between kernels.
-    pub(super) not_instructions: u64,
-    pub(super) missing: Vec<Missing>,
-    /// Graphics, image and ray-tracing instructions, which no math library needs; they do not count as missing.
-    pub(super) aside: Vec<Missing>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Missing {
-    pub(super) opcode: String,
-    /// Instructions that the interpreter would refuse, of `of`.
-    pub(super) count: u64,
-    pub(super) of: u64,
-    pub(super) example: String,
-}
-
-/// What the process inside the stack answers.
+/// The result of an audit.
 #[derive(Serialize, Deserialize)]
-struct Answer {
-    findings: Vec<Finding>,
-    /// Files that could not be read, with the reason.
-    unreadable: Vec<String>,
+pub struct AuditAnswer {
+    /// The opcodes of each library and architecture.
+    pub findings: Vec<AuditFinding>,
+    /// Files that could not be read, each with the reason.
+    pub unreadable: Vec<String>,
 }
 
-pub(super) fn audit(args: &Audit) -> Result<ExitCode, Stop> {
-    let mut problems = Vec::new();
-    let mut arches = Vec::new();
-    for name in &args.gfx {
-        match name.parse::<Arch>() {
-            Ok(arch) => arches.push(arch),
-            Err(error) => problems.push(format!("error: {error}")),
-        }
-    }
-    if arches.is_empty() {
-        arches.extend_from_slice(Arch::ALL);
-    }
-    for name in &args.lib {
-        let known = LIBRARIES.iter().any(|(library, ..)| library == name);
-        if !known && !Path::new(name).exists() {
-            let known: Vec<_> = LIBRARIES.iter().map(|(library, ..)| *library).collect();
-            problems
-                .push(format!("error: `{name}` is neither a file nor one of {}", known.join(", ")));
-        }
-    }
-    if !problems.is_empty() {
-        return Err(Stop::usage(problems.join("\n")));
-    }
-    let names = arches.iter().map(|arch| arch.name().to_owned()).collect();
-    let stack = stack_source::get(
-        &args.rocm,
-        &args.with,
-        names,
-        args.mirrors.mirror.clone(),
-        &interrupt::flag_for(&args.rocm),
-        &console::reporting(),
-    )?;
-    let libraries = libraries(&stack, &args.lib)?;
+/// Checks the names of libraries, files and folders.
+///
+/// # Errors
+/// Each name that is neither a known library nor a path.
+pub fn check_names(names: &[String]) -> Vec<AuditError> {
+    let is_known = |name: &&String| {
+        LIBRARIES.iter().any(|(library, ..)| library == name) || Path::new(name).exists()
+    };
+    let known = LIBRARIES.map(|(library, ..)| library).join(", ");
+    let unknown = names.iter().filter(|name| !is_known(name)).cloned();
+    unknown.map(|name| AuditError::UnknownLibrary { name, known: known.clone() }).collect()
+}
+
+/// Audits the emulated device with the kernels of these libraries, or of all. A `sample` is the largest number of files to read of each
+/// library and architecture.
+///
+/// # Errors
+/// No code to read, or trouble of this machine.
+pub fn audit(
+    stack: &Stack,
+    arches: Vec<Arch>,
+    names: &[String],
+    sample: Option<usize>,
+) -> Result<AuditAnswer, Stop> {
+    let libraries = libraries(stack, names)?;
     if libraries.iter().all(|library| library.files.is_empty()) {
-        return Err(Stop::nothing(format!(
-            "nothing to read: {} has none of the libraries; add `--with hiprand,hipblaslt,rocblas`",
-            stack.spec
-        )));
+        return Err(AuditError::NoLibraries(stack.spec.clone()).into());
     }
     let device = device_library::file()?;
-    let request = Request { device, arches, libraries, sample: args.sample.map(Into::into) };
-    let answer = ask(&stack, &request)?;
-    for line in &answer.unreadable {
-        outputs::note(line);
-    }
-    if answer.findings.iter().all(|finding| finding.instructions == 0) {
-        return Err(Stop::nothing("nothing to read: the files hold no code for the architecture"));
-    }
-    let text = if args.json {
-        let json = serde_json::json!({ "rocm": stack.spec, "findings": answer.findings });
-        format!("{json:#}\n")
-    } else {
-        table::format(&answer.findings)
-    };
-    if args.json {
-        outputs::data(&text)?
-    } else {
-        outputs::print(&text)?
-    }
-    if !answer.unreadable.is_empty() {
-        return Ok(ExitCode::from(3));
-    }
-    let complete = answer.findings.iter().all(|finding| finding.missing.is_empty());
-    Ok(ExitCode::from(u8::from(!complete)))
+    Ok(ask(stack, &Request { device, arches, libraries, sample })?)
 }
 
-/// The files of the libraries that are wanted, sorted.
-fn libraries(stack: &Stack, wanted: &[String]) -> Result<Vec<Library>, Stop> {
+impl AuditAnswer {
+    /// Checks that some code was read.
+    ///
+    /// # Errors
+    /// No code for the architectures.
+    pub fn require_code(&self) -> Result<(), AuditError> {
+        let empty = self.findings.iter().all(|finding| finding.instructions == 0);
+        if empty { Err(AuditError::NoCode) } else { Ok(()) }
+    }
+}
+
+/// Returns the files of the wanted libraries, sorted.
+fn libraries(stack: &Stack, wanted: &[String]) -> Result<Vec<Library>, AuditError> {
     let mut libraries = Vec::new();
     for (name, files, folder) in LIBRARIES {
         if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
@@ -157,7 +182,7 @@ fn libraries(stack: &Stack, wanted: &[String]) -> Result<Vec<Library>, Stop> {
     for path in wanted.iter().filter(|w| !LIBRARIES.iter().any(|(name, ..)| name == w)) {
         let mut found = Vec::new();
         let full = fs::canonicalize(path)
-            .map_err(|e| Stop::usage(format!("error: cannot open `{path}`: {e}")))?;
+            .map_err(|error| AuditError::CannotOpen { path: path.clone(), error })?;
         if full.is_dir() {
             walk(&full, &mut found);
         } else {
@@ -168,7 +193,7 @@ fn libraries(stack: &Stack, wanted: &[String]) -> Result<Vec<Library>, Stop> {
     Ok(libraries)
 }
 
-/// Real files, each once, in order.
+/// Resolves links and returns each file once, in order.
 fn unique(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut files: Vec<_> = paths.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
     files.sort();
@@ -187,53 +212,47 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Starts this program inside the stack, whose disassembler the host's loader could not load.
-fn ask(stack: &Stack, request: &Request) -> Result<Answer, Stop> {
-    let failed = |what: &str, e: &dyn std::error::Error| {
-        Stop::no_verdict(format!("error: the audit's process {what}: {}", chain(e)))
-    };
-    let program = own_program::held().map_err(|e| failed("has no program", &e))?;
+/// Runs the audit inside the stack, whose disassembler the host's loader could not load.
+fn ask(stack: &Stack, request: &Request) -> Result<AuditAnswer, AuditError> {
+    fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        step: &'static str,
+    ) -> impl Fn(E) -> AuditError {
+        move |error| AuditError::Process { step, error: error.into() }
+    }
+    let program = own_program::held().map_err(failed("has no program"))?;
     let mut child = stack
         .command(program, None)
         .args(["device", "audit-inside"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|e| failed("does not start", &e))?;
-    let input = serde_json::to_vec(request).map_err(|e| failed("cannot be asked", &e))?;
+        .map_err(failed("does not start"))?;
+    let input = serde_json::to_vec(request).map_err(failed("cannot be asked"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(&input).map_err(|e| failed("cannot be asked", &e))?;
+        stdin.write_all(&input).map_err(failed("cannot be asked"))?;
     }
-    let output = child.wait_with_output().map_err(|e| failed("is lost", &e))?;
+    let output = child.wait_with_output().map_err(failed("is lost"))?;
     if !output.status.success() {
-        return Err(Stop::no_verdict(format!(
-            "error: the audit's process ended: {}",
-            output.status
-        )));
+        return Err(AuditError::Ended(output.status));
     }
-    serde_json::from_slice(&output.stdout).map_err(|e| failed("gave a bad answer", &e))
+    serde_json::from_slice(&output.stdout).map_err(failed("gave a bad answer"))
 }
 
-/// The process inside the stack.
-pub(super) fn inside() -> Result<ExitCode, Stop> {
-    let wrong = |e: &dyn std::error::Error| Stop::usage(format!("error: no request: {}", chain(e)));
+/// Answers a request, in the process inside the stack. Returns the answer as JSON.
+///
+/// # Errors
+/// A request that is not valid, or a device or disassembler that cannot be used.
+pub fn answer(mut request: impl Read) -> Result<String, AuditError> {
     let mut input = Vec::new();
-    std::io::stdin().read_to_end(&mut input).map_err(|e| wrong(&e))?;
-    let request: Request = serde_json::from_slice(&input).map_err(|e| wrong(&e))?;
-    let mut answer = Answer { findings: Vec::new(), unreadable: Vec::new() };
-    let decoder = Decoder::open(&request.device)
-        .map_err(|e| Stop::no_verdict(format!("error: the emulated device: {e}")))?;
+    request.read_to_end(&mut input).map_err(|e| AuditError::Request(e.into()))?;
+    let request: Request =
+        serde_json::from_slice(&input).map_err(|e| AuditError::Request(e.into()))?;
+    let mut answer = AuditAnswer { findings: Vec::new(), unreadable: Vec::new() };
+    let decoder = Decoder::open(&request.device).map_err(|e| AuditError::Device(e.to_string()))?;
     for library in &request.libraries {
         read(library, &request, &decoder, &mut answer)?;
     }
-    let json = serde_json::to_string(&answer)
-        .map_err(|e| Stop::no_verdict(format!("error: no answer: {e}")))?;
-    outputs::data(&json)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn no_disassembler(why: &str) -> Stop {
-    Stop::no_verdict(format!("error: no disassembler: {why}"))
+    serde_json::to_string(&answer).map_err(AuditError::Answer)
 }
 
 /// Reads one library on all architectures.
@@ -241,9 +260,9 @@ fn read(
     library: &Library,
     request: &Request,
     decoder: &Decoder,
-    answer: &mut Answer,
-) -> Result<(), Stop> {
-    let mut tallies: BTreeMap<Arch, (OpcodeCounter<'_>, Finding)> = BTreeMap::new();
+    answer: &mut AuditAnswer,
+) -> Result<(), AuditError> {
+    let mut tallies: BTreeMap<Arch, (OpcodeCounter<'_>, AuditFinding)> = BTreeMap::new();
     // Kernel files name their architecture, so a sample can be chosen before they are opened.
     let chosen = sample(&library.files, request);
     for (path, is_chosen) in library.files.iter().zip(chosen) {
@@ -253,7 +272,7 @@ fn read(
         {
             continue;
         }
-        let unreadable = |answer: &mut Answer, e: String| {
+        let unreadable = |answer: &mut AuditAnswer, e: String| {
             answer.unreadable.push(format!("{}: {e}", path.display()))
         };
         if !is_chosen {
@@ -284,7 +303,7 @@ fn read(
                 let (library, gfx) = (library.name.clone(), arch.name().to_owned());
                 (
                     OpcodeCounter::new(move |at, window| decoder.decode(arch, at, window)),
-                    Finding { library, gfx, ..Finding::default() },
+                    AuditFinding { library, gfx, ..AuditFinding::default() },
                 )
             });
             if !counted.contains(&arch) {
@@ -293,7 +312,7 @@ fn read(
                 finding.read += 1;
             }
             for text in &object.text {
-                tally.count(text).map_err(|e| no_disassembler(&e))?;
+                tally.count(text).map_err(AuditError::Disassembler)?;
             }
         }
     }
@@ -305,7 +324,7 @@ fn read(
             let Some(example) = found.example else { continue };
             let aside = is_aside(&opcode);
             let list = if aside { &mut finding.aside } else { &mut finding.missing };
-            list.push(Missing { opcode, count: found.unsupported, of: found.count, example });
+            list.push(MissingOpcode { opcode, count: found.unsupported, of: found.count, example });
         }
         for list in [&mut finding.missing, &mut finding.aside] {
             list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.opcode.cmp(&b.opcode)));
@@ -315,7 +334,7 @@ fn read(
     Ok(())
 }
 
-/// Which files are read: all, or as many per architecture as the sample allows, evenly spread.
+/// Returns true for each file to read: all, or as many per architecture as the sample allows, evenly spread.
 fn sample(files: &[PathBuf], request: &Request) -> Vec<bool> {
     let Some(limit) = request.sample else { return vec![true; files.len()] };
     let mut chosen: Vec<bool> = files.iter().map(|path| named_arch(path).is_none()).collect();
@@ -332,12 +351,12 @@ fn sample(files: &[PathBuf], request: &Request) -> Vec<bool> {
     chosen
 }
 
-/// Whether a kernel folder's file holds code; the others say which kernel serves which problem.
+/// Returns true if a file of a kernel folder has code; other files select the kernel for a problem.
 fn is_code(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "co" || extension == "hsaco")
 }
 
-/// The architecture in the name of a kernel file, as in `TensileLibrary_..._gfx90a.co` or `..._gfx90a-xnack-.hsaco`.
+/// Returns the architecture in the name of a kernel file, for example of `TensileLibrary_..._gfx90a.co` or `..._gfx90a-xnack-.hsaco`.
 fn named_arch(path: &Path) -> Option<&str> {
     let name = path.file_name()?.to_str()?;
     let start = name.rfind("gfx")?;
@@ -347,7 +366,7 @@ fn named_arch(path: &Path) -> Option<&str> {
     Some(&name[start..end])
 }
 
-/// Graphics, image and ray-tracing instructions.
+/// Returns true for graphics, image and ray-tracing instructions.
 fn is_aside(opcode: &str) -> bool {
     const ASIDE: [&str; 9] = [
         "image_",
@@ -370,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_the_architecture() {
+    fn reads_the_architecture_from_names() {
         let check = |name: &str, expected: Option<&str>| {
             assert_eq!(named_arch(Path::new(name)), expected, "{name}");
         };
@@ -390,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn graphics_are_told_apart() {
+    fn graphics_instructions_are_set_aside() {
         assert!(is_aside("image_load") && is_aside("exp") && is_aside("ds_bvh_stack_rtn_b32"));
         assert!(!is_aside("v_exp_f32") && !is_aside("expected"));
     }
