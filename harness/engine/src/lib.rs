@@ -38,6 +38,7 @@ pub mod kernel_log;
 pub mod lacks;
 pub mod library;
 pub mod machine;
+pub mod matrix;
 pub mod minimise;
 pub mod mitigate;
 mod on_gpu;
