@@ -50,6 +50,7 @@ pub mod prerequisites;
 pub mod probe;
 mod processes;
 mod program;
+pub mod prove;
 pub mod record;
 pub mod record_file;
 pub mod rerun;

@@ -512,7 +512,7 @@ pub fn shortest(
 const UNKNOWN: Rate = Rate { failed: 0, runs: 0 };
 
 /// Runs the finished program, its header included, and returns what it showed. It runs until its rate agrees with that of the trial,
-/// at most [`MOST_RUNS`] times.
+/// at most `MOST_RUNS` times.
 fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<ShortestProgram>, Stop> {
     let plan = &runs.job.lowered.plan;
     let passes = match runs.healthy() {

@@ -1,11 +1,9 @@
-//! Which statements of the cases could be taken away without any declared fault noticing.
+//! The search for statements of cases that no declared fault needs.
 //!
-//! A statement is noticed where a declared fault, all of it or one of its acts alone, turns nothing else red: without the statement
-//! the trial passes under the fault. That is first read from the places at which runs deviated, and then tried, with the
-//! statement taken away. A copy that misbehaves at a check's own line is the one that the check brings with it, and shows nothing of
-//! the case.
+//! A statement is needed if a declared fault, or a single act of it, turns nothing else red: without the statement the trial passes
+//! under the fault. The locations of earlier failures show which statements may be needed; a run without the statement confirms it. A
+//! copy that misbehaves at the line of a check belongs to the check, and proves nothing about the case.
 
-use crate::interrupt;
 use case::Body;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,44 +12,48 @@ use judge::{End, Kind, VerdictKind};
 use report::{Mutation, Record, Unnoticed};
 use rewrite::statements::{Statement, StatementKind, statements, without};
 
-use engine::{
-    CaseLibrary, Selected, Session, Stop,
-    batch::run_jobs,
-    job::{Job, lower_each},
-};
+use supervise::Cancel;
 
-/// Runs of one round for each statement that is not noticed yet, and rounds.
+use super::{ProveError, job};
+use crate::{CaseLibrary, Job, Selected, Session, Stop, batch::run_jobs, job::lower_each};
+
+/// Most runs of one round for each statement that is not known to be needed.
 const AT_ONCE: usize = 6;
+/// Most rounds.
 const ROUNDS: usize = 12;
-/// Ways to notice a statement that are tried before it counts as not noticed.
+/// Most faults that are tried for a statement before it counts as not needed.
 const TRIES: usize = 4;
 
-/// A statement of a case, in whichever trials have it.
+/// A statement of a case, in all of its trials.
 type Key = (String, u32, StatementKind);
 
-/// A fault in a trial, by the trial's number among the selected ones.
-type Planting = (usize, Planted);
+/// A fault in a trial, by the number of the trial among the selected ones.
+type Injection = (usize, Planted);
 
+/// The results for one statement.
 struct Target {
-    /// The statement in each trial that has it, where it passes on the healthy device.
+    /// The statement in each trial that has it and passes on the healthy device.
     at: BTreeMap<usize, Statement>,
-    /// Plantings under which nothing else was red.
-    hopes: Vec<Planting>,
-    /// Those of them that were tried.
+    /// Faults under which nothing else was red.
+    candidates: Vec<Injection>,
+    /// Number of candidates that were tried.
     tried: usize,
-    noticed: bool,
+    needed: bool,
 }
 
-/// Takes each statement away, one at a time.
+/// Runs the trials without each statement, one at a time. `records` are the runs of the trials on the healthy device and under each
+/// declared fault.
 ///
-/// `records` are the runs of the selected trials on the healthy device and under each declared fault.
+/// # Errors
+/// A stack of unknown release, or cases that are not valid.
 pub(super) fn mutate(
     library: &CaseLibrary,
     selected: &[Selected<'_>],
     session: &Session,
     records: &[Record],
+    cancel: &Cancel,
 ) -> Result<(Mutation, Option<Stop>), Stop> {
-    let mut search = Search::new(library, selected, session, records)?;
+    let mut search = Search::new(library, selected, session, records, cancel)?;
     let mut known: BTreeMap<(usize, String), Record> = BTreeMap::new();
     for record in records {
         if let ([planted], Some(trial)) = (&record.faults[..], search.number(&record.trial)) {
@@ -78,7 +80,7 @@ pub(super) fn mutate(
     Ok((search.result(), trouble))
 }
 
-/// Whether copies misbehave under it.
+/// Returns true for a fault of copies.
 fn is_of_copies(fault: Fault) -> bool {
     fault.name().starts_with("copy.") || matches!(fault, Fault::SdmaZero | Fault::CacheStale)
 }
@@ -87,6 +89,7 @@ struct Search<'s, 'a> {
     library: &'s CaseLibrary,
     selected: &'s [Selected<'a>],
     session: &'s Session,
+    cancel: &'s Cancel,
     targets: BTreeMap<Key, Target>,
 }
 
@@ -96,10 +99,9 @@ impl<'s, 'a> Search<'s, 'a> {
         selected: &'s [Selected<'a>],
         session: &'s Session,
         records: &[Record],
+        cancel: &'s Cancel,
     ) -> Result<Self, Stop> {
-        let version = session.rocm.clone().ok_or_else(|| {
-            Stop::usage("error: `--mutate` needs a stack whose ROCm version is known")
-        })?;
+        let version = session.rocm.clone().ok_or(ProveError::UnknownRelease)?;
         let passes: BTreeSet<&str> = records
             .iter()
             .filter(|r| r.faults.is_empty() && r.verdict.kind == VerdictKind::Pass)
@@ -113,19 +115,23 @@ impl<'s, 'a> Search<'s, 'a> {
             }
             for statement in statements(&lowered.plan, &version) {
                 let key = (entry.case.id.clone(), statement.line, statement.what);
-                let none =
-                    || Target { at: BTreeMap::new(), hopes: Vec::new(), tried: 0, noticed: false };
+                let none = || Target {
+                    at: BTreeMap::new(),
+                    candidates: Vec::new(),
+                    tried: 0,
+                    needed: false,
+                };
                 targets.entry(key).or_insert_with(none).at.insert(trial, statement);
             }
         }
-        Ok(Search { library, selected, session, targets })
+        Ok(Search { library, selected, session, cancel, targets })
     }
 
     fn number(&self, trial: &str) -> Option<usize> {
         self.selected.iter().position(|entry| entry.id() == trial)
     }
 
-    /// Keeps what a run under a fault says of the statements of its trial.
+    /// Adds a fault to the candidates of the one statement that it turned red.
     fn learn(&mut self, trial: usize, planted: &Planted, record: &Record) {
         let ended =
             record.exit == End::Exited(plan::WORKER_DONE) && record.outcome.kind.is_failure();
@@ -139,32 +145,33 @@ impl<'s, 'a> Search<'s, 'a> {
                 is_of_copies(acts.fault) && acts.first.iter().any(|act| act.line == *line)
             };
             if here && !(*what == StatementKind::Check && record.acts.iter().any(own)) {
-                target.hopes.push((trial, planted.clone()));
+                target.candidates.push((trial, planted.clone()));
             }
         }
     }
 
-    /// Takes away the statements that there is hope for, under the fault that should notice it.
+    /// Runs trials without the statements that have untried candidates, under such a candidate.
     fn confirm(&mut self) -> Result<Option<Stop>, Stop> {
         loop {
-            let mut plantings = Vec::new();
+            let mut injections = Vec::new();
             let mut keys = Vec::new();
             for (key, target) in &mut self.targets {
-                let open = !target.noticed && target.tried < TRIES;
-                if let Some(hope) = target.hopes.get(target.tried).filter(|_| open) {
+                let open = !target.needed && target.tried < TRIES;
+                let candidate = target.candidates.get(target.tried).filter(|_| open);
+                if let Some(candidate) = candidate {
                     target.tried += 1;
-                    keys.push((key.clone(), target.at[&hope.0].clone()));
-                    plantings.push(hope.clone());
+                    keys.push((key.clone(), target.at[&candidate.0].clone()));
+                    injections.push(candidate.clone());
                 }
             }
-            if plantings.is_empty() {
+            if injections.is_empty() {
                 return Ok(None);
             }
             let gone: Vec<Statement> = keys.iter().map(|(_, s)| s.clone()).collect();
-            let (records, stop) = self.run(&plantings, Some(&gone))?;
+            let (records, stop) = self.run(&injections, Some(&gone))?;
             for ((key, _), record) in keys.iter().zip(&records) {
                 if let Some(target) = self.targets.get_mut(key) {
-                    target.noticed = record.outcome.kind == Kind::Pass;
+                    target.needed = record.outcome.kind == Kind::Pass;
                 }
             }
             if stop.is_some() {
@@ -173,8 +180,8 @@ impl<'s, 'a> Search<'s, 'a> {
         }
     }
 
-    /// Acts of declared faults, each alone, that have not been run and may show a statement that is not noticed.
-    fn next(&self, known: &BTreeMap<(usize, String), Record>) -> Vec<Planting> {
+    /// Returns single acts of declared faults that were not run and may need a statement that is not known to be needed.
+    fn next(&self, known: &BTreeMap<(usize, String), Record>) -> Vec<Injection> {
         let mut wanted = BTreeMap::new();
         let declared: Vec<(usize, Planted, Vec<Act>)> = known
             .iter()
@@ -186,7 +193,7 @@ impl<'s, 'a> Search<'s, 'a> {
             })
             .collect();
         for ((case, line, _), target) in &self.targets {
-            if target.noticed {
+            if target.needed {
                 continue;
             }
             let mut candidates = Vec::new();
@@ -194,14 +201,14 @@ impl<'s, 'a> Search<'s, 'a> {
                 if !target.at.contains_key(trial) {
                     continue;
                 }
-                // A copy that a check brings with it shows there alone.
+                // A copy of a check is seen by this check only.
                 let of_a_check = |act: &&Act| {
                     let check = (case.clone(), act.line, StatementKind::Check);
                     is_of_copies(planted.fault) && self.targets.contains_key(&check)
                 };
                 for act in acts.iter().filter(|act| !of_a_check(act)) {
                     let alone = Planted { only: Some(act.opportunity), ..planted.clone() };
-                    // What is near before the statement is likely to show there.
+                    // The effect of an act shortly before the statement is likely to show there.
                     let far = line.checked_sub(act.line).unwrap_or(u32::MAX);
                     candidates.push((far, act.opportunity, *trial, alone));
                 }
@@ -219,17 +226,17 @@ impl<'s, 'a> Search<'s, 'a> {
         wanted.into_iter().map(|((trial, _), planted)| (trial, planted)).collect()
     }
 
-    /// Runs trials with a fault each, and without a statement each where such are given.
+    /// Runs trials with a fault each, and without one of the statements `gone` each.
     fn run(
         &self,
-        plantings: &[Planting],
+        injections: &[Injection],
         gone: Option<&[Statement]>,
     ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
         let entries =
-            plantings.iter().map(|(trial, fault)| (&self.selected[*trial], [fault.clone()]));
+            injections.iter().map(|(trial, fault)| (&self.selected[*trial], [fault.clone()]));
         let lowered = lower_each(self.library, entries)?;
         let jobs =
-            plantings.iter().zip(lowered).enumerate().map(|(n, ((trial, fault), mut lowered))| {
+            injections.iter().zip(lowered).enumerate().map(|(n, ((trial, fault), mut lowered))| {
                 if let Some(gone) = gone {
                     lowered.plan = without(&lowered.plan, &gone[n]);
                     let left = &lowered.plan;
@@ -237,20 +244,15 @@ impl<'s, 'a> Search<'s, 'a> {
                         reference.expected.retain(|e| left.step(e.step).is_some());
                     }
                 }
-                Job {
-                    case: self.selected[*trial].case,
-                    trial: &self.selected[*trial].trial,
-                    lowered,
-                    run: 0,
-                    faults: vec![fault.clone()],
-                }
+                job(&self.selected[*trial], lowered, Some(fault.clone()))
             });
-        Ok(run_jobs(self.session, jobs.collect(), None, &interrupt::cancel()?))
+        let jobs: Vec<Job<'_>> = jobs.collect();
+        Ok(run_jobs(self.session, jobs, None, self.cancel))
     }
 
     fn result(self) -> Mutation {
         let all = self.targets.len();
-        let left = self.targets.into_iter().filter(|(_, target)| !target.noticed);
+        let left = self.targets.into_iter().filter(|(_, target)| !target.needed);
         let unnoticed = left.filter_map(|((case, line, _), target)| {
             let (trial, statement) = target.at.first_key_value()?;
             let trial = self.selected[*trial].id();
