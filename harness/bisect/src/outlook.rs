@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use report::count;
 use ::search::bisect::{Action, Event, Seen, Setup, State, next};
+use report::count;
 
 use crate::{axis::Axis, journal::BisectHeader};
 

@@ -14,10 +14,7 @@ use supervise::Cancel;
 use thiserror::Error;
 
 use crate::{
-    CaseLibrary, Selected, Session, Stop,
-    batch::run_jobs,
-    job::{Job, lower_all},
-    stop::explained,
+    CaseLibrary, Job, Selected, Session, Stop, batch::run_jobs, jobs_with, stop::explained,
 };
 
 /// The failure to find a failing trial.
@@ -90,10 +87,8 @@ impl<'a> FailingTrial<'a> {
     /// Mistakes of the case, or a case without trials.
     pub fn job(&self) -> Result<Job<'_>, Stop> {
         let selected = std::slice::from_ref(&self.selected);
-        let lowered = lower_all(self.library, selected, self.faults.iter().cloned())?;
-        let lowered = lowered.into_iter().next().ok_or(FailingTrialError::NoTrial)?;
-        let Selected { case, trial } = &self.selected;
-        Ok(Job { case, trial, lowered, run: 0, faults: self.faults.clone() })
+        let job = jobs_with(self.library, selected, &self.faults)?.into_iter().next();
+        Ok(job.ok_or(FailingTrialError::NoTrial)?)
     }
 
     /// Runs the trial, each time in a fresh process. `from` is the number of earlier runs: a fault with a probability below 1 gets

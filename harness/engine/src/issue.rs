@@ -87,7 +87,7 @@ pub enum IssueEvent<'a> {
 }
 
 /// A receiver of the events of a report.
-pub type Reporter<'a> = &'a dyn Fn(IssueEvent<'_>);
+pub type IssueReporter<'a> = &'a dyn Fn(IssueEvent<'_>);
 
 /// Writes the issue for the first of several trials that fails, and returns a summary for people.
 ///
@@ -99,7 +99,7 @@ pub fn report(
     library: &CaseLibrary,
     selected: Vec<Selected<'_>>,
     cancel: &Cancel,
-    events: Reporter<'_>,
+    events: IssueReporter<'_>,
 ) -> Result<String, Stop> {
     let IssueOptions { form, repeat, .. } = *options;
     let (subject, runs) =

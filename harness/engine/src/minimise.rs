@@ -17,7 +17,6 @@ mod runs;
 
 use std::{path::PathBuf, time::Duration};
 
-use ::case::Lowered;
 use device::Planted;
 
 pub use self::{
@@ -26,7 +25,7 @@ pub use self::{
     reducer::{ASK_ARGUMENT, ReducerChoice, ask},
 };
 use crate::{
-    CaseLibrary, Selected, Session, SessionOptions, Stop, job::lower_all,
+    CaseLibrary, Job, Selected, Session, SessionOptions, Stop, jobs_with,
     passing_release::PassingReleaseSearch,
 };
 
@@ -90,7 +89,7 @@ pub enum MinimiseEvent<'a> {
 }
 
 /// A receiver of the events of a search.
-pub type Reporter<'a> = &'a dyn Fn(MinimiseEvent<'_>);
+pub type MinimiseReporter<'a> = &'a dyn Fn(MinimiseEvent<'_>);
 
 /// A finished minimisation.
 #[derive(Debug)]
@@ -112,8 +111,8 @@ pub struct Minimiser<'a> {
 
 /// The trials of which the first one that fails is minimised.
 enum Subject<'a> {
-    Programs(Vec<Selected<'a>>),
-    Cases(Vec<(Selected<'a>, Lowered)>),
+    Programs(&'a [Selected<'a>]),
+    Cases(Vec<Job<'a>>),
 }
 
 impl<'a> Minimiser<'a> {
@@ -124,7 +123,7 @@ impl<'a> Minimiser<'a> {
     pub fn prepare(
         options: &'a MinimiseOptions,
         library: &'a CaseLibrary,
-        selected: Vec<Selected<'a>>,
+        selected: &'a [Selected<'a>],
     ) -> Result<Minimiser<'a>, Stop> {
         let mut session = options.session.clone();
         let subject = if selected.iter().any(|entry| entry.case.is_program()) {
@@ -137,8 +136,7 @@ impl<'a> Minimiser<'a> {
             Subject::Programs(selected)
         } else {
             session.hangs_on_purpose = true;
-            let lowered = lower_all(library, &selected, options.faults.iter().cloned())?;
-            Subject::Cases(selected.into_iter().zip(lowered).collect())
+            Subject::Cases(jobs_with(library, selected, &options.faults)?)
         };
         let named = options.passes_on.clone();
         let releases = PassingReleaseSearch { options: session.clone(), named };
@@ -153,11 +151,11 @@ impl<'a> Minimiser<'a> {
     pub fn run(
         self,
         cancel: &supervise::Cancel,
-        report: Reporter<'_>,
+        report: MinimiseReporter<'_>,
     ) -> Result<MinimiseResult, Stop> {
         match &self.subject {
-            Subject::Programs(selected) => program::minimise(&self, selected.clone(), cancel),
-            Subject::Cases(trials) => case::minimise(&self, trials, cancel, report),
+            Subject::Programs(selected) => program::minimise(&self, selected.to_vec(), cancel),
+            Subject::Cases(jobs) => case::minimise(&self, jobs.clone(), cancel, report),
         }
     }
 }

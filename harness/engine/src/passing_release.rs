@@ -31,6 +31,16 @@ impl FailedOperation for NamedReleaseFails {
     }
 }
 
+/// The configuration on which every program derived from a failing trial must pass.
+pub enum Oracle {
+    /// Unknown, so a wrong program cannot be distinguished from one that shows a bug.
+    None,
+    /// The device without the injected faults.
+    Healthy,
+    /// A release on which the trial passes.
+    Release(Box<Session>),
+}
+
 /// The releases among which one is searched on which a trial passes.
 #[derive(Clone)]
 pub struct PassingReleaseSearch {
@@ -77,6 +87,23 @@ impl PassingReleaseSearch {
             }
             None => Ok(None),
         }
+    }
+
+    /// Returns the oracle of a failing trial: the healthy device if faults are injected, or else a release.
+    ///
+    /// # Errors
+    /// Those of [`PassingReleaseSearch::find`].
+    pub fn oracle(
+        &self,
+        failing: &Session,
+        job: &Job<'_>,
+        cancel: &Cancel,
+    ) -> Result<Oracle, Stop> {
+        if !job.faults.is_empty() {
+            return Ok(Oracle::Healthy);
+        }
+        let release = self.find(failing, job, cancel)?;
+        Ok(release.map_or(Oracle::None, |session| Oracle::Release(Box::new(session))))
     }
 
     /// Opens a session on the same release and emulated device under the sanitizer; none on a GPU, or if it cannot be opened.

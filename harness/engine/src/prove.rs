@@ -5,7 +5,7 @@ mod mutation;
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use case::{Body, Lowered};
+use case::Body;
 use device::{Config, Fault, Place, Planted, Sanitize, Schedule};
 use report::{Proof, Record};
 use rewrite::statements::can_act;
@@ -14,9 +14,7 @@ use thiserror::Error;
 
 use crate::{
     CaseLibrary, DeviceChoice, FailedOperation, FailureClass, Job, Selected, Session,
-    SessionOptions, Stop,
-    batch::run_jobs,
-    job::{lower_all, lower_each, with_declared_faults},
+    SessionOptions, Stop, batch::run_jobs, job::with_declared_faults, jobs_with, planned_jobs,
     record_file,
 };
 
@@ -51,7 +49,7 @@ impl FailedOperation for ProveError {
 pub struct ProveOptions {
     /// The stack and device of the trials.
     pub session: SessionOptions,
-    /// Number of schedules besides the eager one.
+    /// Number of schedules in addition to the eager one.
     pub schedules: u32,
     /// Also runs the trials without each of their statements.
     pub mutate: bool,
@@ -96,23 +94,18 @@ impl<'a> Prover<'a> {
             return Err(ProveError::NeedsEmulatedDevice.into());
         }
         let (planned, left_out) = injectable(with_declared_faults(selected), &options.device);
-        let lowered = lower_each(library, planned.iter().cloned())?;
+        let jobs = planned_jobs(library, planned)?;
         let journal =
             record_file::open(wanted.record.as_deref(), &options.device, &options.reporting)?;
         let session = Session::open(options.clone())?;
         // Expected results can depend on the release. A fault of a result is injected if this release has that result.
-        let concerned = |fault: &Option<Planted>, lowered: &Lowered| match (fault, &session.rocm) {
-            (Some(planted), Some(version)) if matches!(lowered.body, Body::Calls(_)) => {
-                can_act(&lowered.plan, planted.fault, version)
+        let concerned = |job: &Job<'_>| match (&job.faults[..], &session.rocm) {
+            ([fault], Some(version)) if matches!(job.lowered.body, Body::Calls(_)) => {
+                can_act(&job.lowered.plan, fault.fault, version)
             }
             _ => true,
         };
-        let jobs = planned
-            .into_iter()
-            .zip(lowered)
-            .filter(|((_, fault), lowered)| concerned(fault, lowered))
-            .map(|((entry, fault), lowered)| job(entry, lowered, fault))
-            .collect();
+        let jobs = jobs.into_iter().filter(concerned).collect();
         Ok(Prover { options, wanted, library, selected, session, jobs, left_out, journal })
     }
 
@@ -165,30 +158,25 @@ impl<'a> Prover<'a> {
     }
 }
 
-fn job<'s>(entry: &'s Selected<'_>, lowered: Lowered, fault: Option<Planted>) -> Job<'s> {
-    let Selected { case, trial } = entry;
-    Job { case, trial, lowered, run: 0, faults: fault.into_iter().collect() }
-}
-
 /// A trial with its injected fault.
-type Planned<'s, 'a> = (&'s Selected<'a>, Option<Planted>);
+type Planned<'s, 'a> = (&'s Selected<'a>, Vec<Planted>);
 
 /// Returns the trials whose faults the device can inject, and the other declared faults. Only the emulated device can inject faults below
 /// the HIP runtime.
 fn injectable<'s, 'a>(
-    planned: Vec<Planned<'s, 'a>>,
+    planned: Vec<(&'s Selected<'a>, Option<Planted>)>,
     device: &DeviceChoice,
 ) -> (Vec<Planned<'s, 'a>>, BTreeSet<(String, Fault)>) {
-    let needs_emulation = |(_, fault): &Planned<'_, '_>| {
-        let below = fault.as_ref().is_some_and(|p| p.fault.place() == Place::Device);
-        below && *device == DeviceChoice::Gpu
-    };
-    let (left_out, planned): (Vec<_>, Vec<_>) = planned.into_iter().partition(needs_emulation);
-    let left_out = left_out
-        .into_iter()
-        .filter_map(|(entry, fault)| Some((entry.case.id.clone(), fault?.fault)))
-        .collect();
-    (planned, left_out)
+    let (mut injected, mut left_out) = (Vec::new(), BTreeSet::new());
+    for (entry, fault) in planned {
+        match fault.as_ref().map(|planted| planted.fault) {
+            Some(below) if *device == DeviceChoice::Gpu && below.place() == Place::Device => {
+                left_out.insert((entry.case.id.clone(), below));
+            }
+            _ => injected.push((entry, fault.into_iter().collect())),
+        }
+    }
+    (injected, left_out)
 }
 
 /// Runs each of these trials without a fault.
@@ -200,12 +188,10 @@ fn run_healthy(
     cancel: &Cancel,
 ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
     let session = Session::open(options)?;
-    let lowered = lower_all(library, selected, None)?;
-    let jobs = selected.iter().zip(lowered).map(|(entry, lowered)| job(entry, lowered, None));
-    Ok(run_jobs(&session, jobs.collect(), journal, cancel))
+    Ok(run_jobs(&session, jobs_with(library, selected, &[])?, journal, cancel))
 }
 
-/// Returns the schedules of a proof besides the eager one.
+/// Returns the schedules of a proof except the eager one.
 fn schedules(number: u32) -> impl Iterator<Item = Schedule> {
     let seeded = (1..u64::from(number)).map(Schedule::Seeded);
     (number > 0).then_some(Schedule::Lazy).into_iter().chain(seeded)
@@ -224,19 +210,21 @@ mod tests {
         let all = with_declared_faults(&selected);
         let (planned, left_out) = injectable(all.clone(), &DeviceChoice::Gpu);
         let places = |planned: &[Planned<'_, '_>]| {
-            let faults =
-                planned.iter().filter_map(|(_, fault)| Some(fault.as_ref()?.fault.place()));
-            faults.collect::<Vec<_>>()
+            planned
+                .iter()
+                .flat_map(|(_, faults)| faults)
+                .map(|f| f.fault.place())
+                .collect::<Vec<_>>()
         };
         assert!(places(&planned).len() > 100);
         assert!(places(&planned).iter().all(|place| *place == Place::Call));
         assert!(left_out.iter().all(|(_, fault)| fault.place() == Place::Device));
         // Every trial runs without a fault, and every declared fault is injected or left out.
-        let healthy = planned.iter().filter(|(_, fault)| fault.is_none()).count();
+        let healthy = planned.iter().filter(|(_, faults)| faults.is_empty()).count();
         assert_eq!(healthy, selected.len());
         for (entry, fault) in all.iter().filter_map(|(e, f)| Some((e, f.as_ref()?.fault))) {
             let planted = |(e, f): &Planned<'_, '_>| {
-                e.id() == entry.id() && f.as_ref().is_some_and(|f| f.fault == fault)
+                e.id() == entry.id() && f.iter().any(|f| f.fault == fault)
             };
             let omitted = left_out.contains(&(entry.case.id.clone(), fault));
             assert!(omitted != planned.iter().any(planted), "{} under {fault}", entry.id());

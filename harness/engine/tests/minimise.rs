@@ -39,9 +39,9 @@ steps:
 faults: [copy.zero]
 ";
 
-const SIGNATURE: &str = "wrong-data:dst:zero";
+const SIGNATURE: &str = "wrong-data:dst.back:zero";
 
-/// Executes nothing. A trial with an injected fault fails at the check of `dst` if it copies to `dst`.
+/// Executes nothing. A trial with an injected fault fails at the check of `dst.back`, the copy of `dst` on the host, if it copies to `dst`.
 #[derive(Debug, Default)]
 struct Scripted {
     runs: AtomicU32,
@@ -65,7 +65,7 @@ impl TrialRunner for Scripted {
         let check = plan
             .steps()
             .into_iter()
-            .find(|s| matches!(&s.call, Call::Check { buffer } if buffer == "dst"));
+            .find(|s| matches!(&s.call, Call::Check { buffer } if buffer == "dst.back"));
         let failing = check.filter(|_| copied && !job.faults.is_empty());
         let (kind, signature) =
             failing.map_or((Kind::Pass, "pass"), |_| (Kind::WrongData, SIGNATURE));
@@ -130,7 +130,7 @@ fn minimise(
 ) -> Result<MinimiseResult, engine::Stop> {
     let library = CaseLibrary::of_text("copies/whole", CASE).unwrap();
     let selected = select(&library, &[]).unwrap();
-    let minimiser = Minimiser::prepare(options, &library, selected)?;
+    let minimiser = Minimiser::prepare(options, &library, &selected)?;
     minimiser.run(&Cancel::new().unwrap(), report)
 }
 
@@ -185,7 +185,7 @@ fn resumes_without_repeating_runs() {
     let other = MinimiseOptions { faults: vec![Planted::from(Fault::CopyTorn)], ..resumed };
     let error = minimise(&other, &|_| {}).unwrap_err();
     assert_eq!(error.code(), 2, "{error}");
-    assert!(error.to_string().contains("leave out `--resume`"), "{error}");
+    assert!(error.to_string().contains("leave `--resume` out"), "{error}");
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str)
         names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")
     };
     let groups = [
-        ("Without these there is no well-formed case that could fail in this way", structural),
+        ("Without these, a well-formed case cannot fail in this way", structural),
         ("Not tried without these", open),
     ];
     for (what, elements) in groups {

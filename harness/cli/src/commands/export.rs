@@ -5,9 +5,9 @@ use std::{path::Path, process::ExitCode};
 use super::setup::setup;
 use crate::{args::Export, interrupt, outputs};
 use engine::{
-    Job, Selected, Session, Stop,
+    Job, Session, Stop,
     exported::{ExportError, VerifiedProgram, printed, verify_all},
-    lower_each, output_files,
+    output_files, planned_jobs,
     select::plans_only,
 };
 
@@ -40,20 +40,8 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
             }
         })
         .collect();
-    let lowered =
-        lower_each(&library, planned.iter().map(|(entry, faults)| (*entry, faults.clone())))?;
+    let mut jobs = planned_jobs(&library, planned)?;
     let session = Session::open_on_one(options)?;
-    let mut jobs: Vec<Job<'_>> = planned
-        .into_iter()
-        .zip(lowered)
-        .map(|((entry, faults), lowered): ((&Selected<'_>, _), _)| Job {
-            case: entry.case,
-            trial: &entry.trial,
-            lowered,
-            run: 0,
-            faults,
-        })
-        .collect();
     match jobs.len() {
         0 => Err(Stop::nothing("error: no trial is left to export")),
         1 => one(args, &session, jobs.remove(0)),

@@ -29,7 +29,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
         out: args.out.clone(),
         resume: args.resume,
     };
-    let minimiser = Minimiser::prepare(&options, &library, selected)?;
+    let minimiser = Minimiser::prepare(&options, &library, &selected)?;
     let bar = bar();
     let result = minimiser.run(&interrupt::cancel()?, &|event| show(&bar, event));
     bar.finish_and_clear();

@@ -10,6 +10,9 @@ use crate::{
     failing_trial::{FailingTrial, TrialRuns},
 };
 
+/// The name of the control without the injected faults.
+pub(super) const HEALTHY: &str = "no fault planted";
+
 /// Neighbours in the matrix that are tried.
 const NEIGHBOURS: usize = 12;
 /// Passing neighbours that are reported.
@@ -29,8 +32,10 @@ pub(super) fn controls(
         controls.extend(releases(subject, options, failed, cancel)?);
     } else {
         let healthy = subject.with(subject.selected.clone(), Vec::new());
-        let what = "no fault planted".to_owned();
-        controls.push(control(what, TrialRuns::of(healthy.run(session, repeat, 0, &[], cancel)?)));
+        controls.push(control(
+            HEALTHY.to_owned(),
+            TrialRuns::of(healthy.run(session, repeat, 0, &[], cancel)?),
+        ));
     }
     Ok(controls)
 }

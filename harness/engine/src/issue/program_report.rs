@@ -19,8 +19,8 @@ use stacks::Spec;
 use supervise::{Cancel, Limits};
 
 use super::{
-    Draft, IssueError, IssueEvent, PROGRAM_REPEAT, Reporter,
-    controls::control,
+    Draft, IssueError, IssueEvent, IssueReporter, PROGRAM_REPEAT,
+    controls::{HEALTHY, control},
     program::{install, text_of},
 };
 use crate::{
@@ -133,7 +133,7 @@ impl<'a> ProgramReport<'a> {
     ///
     /// # Errors
     /// No run that fails, trouble of this machine, or a request to stop.
-    pub fn write(self, cancel: &Cancel, events: Reporter<'_>) -> Result<String, Stop> {
+    pub fn write(self, cancel: &Cancel, events: IssueReporter<'_>) -> Result<String, Stop> {
         let ProgramReport { options, session, library, .. } = &self;
         let chosen = library.cases().next().and_then(|case| {
             let trial = case.trials().into_iter().next()?;
@@ -150,7 +150,7 @@ impl<'a> ProgramReport<'a> {
         if !subject.faults.is_empty() {
             let healthy = subject.with(subject.selected.clone(), Vec::new());
             let runs = self.run(&healthy, session, cancel)?;
-            controls.push(control("no fault planted".to_owned(), runs));
+            controls.push(control(HEALTHY.to_owned(), runs));
         }
         let draft = Draft {
             subject: &subject,
@@ -221,7 +221,7 @@ impl<'a> ProgramReport<'a> {
         subject: &FailingTrial<'_>,
         options: SessionOptions,
         cancel: &Cancel,
-        events: Reporter<'_>,
+        events: IssueReporter<'_>,
     ) -> Result<Option<Control>, Stop> {
         let session = Session::open_on_one(options)?;
         let runs = self.run(subject, &session, cancel)?;

@@ -12,7 +12,7 @@ use report::{
 };
 use supervise::Cancel;
 
-use super::{IssueEvent, Reporter};
+use super::{IssueEvent, IssueReporter};
 use crate::{
     CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence,
     exported::{ProgramRunner, printed, program_folder, shortest, verify},
@@ -37,7 +37,7 @@ pub(super) struct ProgramMaker<'a> {
     pub(super) folder: &'a Path,
     pub(super) who: &'a Identity,
     pub(super) cancel: &'a Cancel,
-    pub(super) events: Reporter<'a>,
+    pub(super) events: IssueReporter<'a>,
 }
 
 /// A program with its log; without one if the program was not run.

@@ -16,16 +16,16 @@ use search::reduce::{
 use supervise::Cancel;
 
 use super::{
-    MinimiseResult, Minimiser, Reporter,
+    MinimiseReporter, MinimiseResult, Minimiser,
     candidate::{Candidate, Plans, all_steps, calls, is_block},
     error::MinimiseError,
     identity::Identity,
-    runs::{self, Oracle, RunLimits, Runs, SearchConditions},
+    runs::{self, RunLimits, Runs, SearchConditions},
 };
 use crate::{
-    CaseLibrary, Job, Selected, Session, Stop, evidence,
+    CaseLibrary, Job, Session, Stop, evidence,
     failing_trial::states_an_answer,
-    passing_release::PassingReleaseSearch,
+    passing_release::{Oracle, PassingReleaseSearch},
     rerun::{Rerun, What, again},
     run_trial,
 };
@@ -42,22 +42,12 @@ const PASSES: u32 = 3;
 /// Reduces the first trial that fails, the simplest first, and writes the evidence folder.
 pub(super) fn minimise(
     minimiser: &Minimiser<'_>,
-    trials: &[(Selected<'_>, Lowered)],
+    mut jobs: Vec<Job<'_>>,
     cancel: &Cancel,
-    report: Reporter<'_>,
+    report: MinimiseReporter<'_>,
 ) -> Result<MinimiseResult, Stop> {
     let Minimiser { options, library, session, releases, .. } = minimiser;
     let begun = Instant::now();
-    let mut jobs: Vec<Job<'_>> = trials
-        .iter()
-        .map(|(Selected { case, trial }, lowered)| Job {
-            case,
-            trial,
-            lowered: lowered.clone(),
-            run: 0,
-            faults: options.faults.clone(),
-        })
-        .collect();
     // The matrix is reduced first: the simplest trial that fails is as good as any.
     jobs.sort_by_key(|job| simplicity(&job.lowered));
     let name = &jobs.first().ok_or(MinimiseError::NoTrial)?.case.id;
@@ -128,7 +118,7 @@ pub(super) struct Search<'s> {
     pub(super) releases: Option<&'s PassingReleaseSearch>,
     pub(super) limits: RunLimits,
     pub(super) cancel: &'s Cancel,
-    pub(super) report: Reporter<'s>,
+    pub(super) report: MinimiseReporter<'s>,
 }
 
 /// The start of a search.
@@ -181,11 +171,12 @@ impl<'s> Search<'s> {
             kept: BTreeSet::new(),
         };
         let start = space.candidate(&job.lowered.plan).map_err(MinimiseError::NotACase)?;
-        let release = match releases {
-            Some(releases) if job.faults.is_empty() => releases.find(session, job, cancel)?,
-            _ => None,
+        let oracle = match releases {
+            Some(releases) => releases.oracle(session, job, cancel)?,
+            None if !job.faults.is_empty() => Oracle::Healthy,
+            None => Oracle::None,
         };
-        let conditions = SearchConditions::of(session, job, release.as_ref());
+        let conditions = SearchConditions::of(session, job, &oracle);
         let mut runs =
             Runs::open(session, &job.faults, &self.limits, cancel, self.report, &conditions)?;
         let first = first_failure(&mut runs, &space, &start, job)?;
@@ -199,11 +190,7 @@ impl<'s> Search<'s> {
         space.signature = Some(first.signature.clone());
         // A reader who runs the reduced case wants a failure, not an expected failure.
         space.header.known.clear();
-        runs.oracle = match release {
-            Some(release) => Oracle::Release(Box::new(release)),
-            None if !job.faults.is_empty() => Oracle::Healthy,
-            None => Oracle::None,
-        };
+        runs.oracle = oracle;
         // If the trial also fails without the fault, the healthy device is not an oracle.
         let passes = runs.elsewhere(&start, &space.run_key(&start)).flatten();
         if passes.is_some_and(|outcome| outcome.kind != Kind::Pass) {
@@ -349,7 +336,7 @@ fn minimised(
     }
 }
 
-/// Runs the minimal case on the configuration on which it must pass; none if there is none.
+/// Runs the minimal case on the oracle; none without an oracle.
 fn passes(runs: &Runs<'_>, candidate: &Candidate) -> Option<Passes> {
     let mut rate = Rate::default();
     let mut on = None;

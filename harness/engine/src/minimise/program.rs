@@ -13,6 +13,7 @@ use super::{MinimiseResult, Minimiser, error::MinimiseError, reducer::ReducerCho
 use crate::{
     Job, Selected, Session, Stop, evidence,
     failing_trial::{FailingTrial, first_failing, run_all},
+    passing_release::Oracle,
     rerun::{Rerun, What},
 };
 
@@ -32,16 +33,6 @@ struct Search<'s> {
     tries: u32,
     trouble: Option<Stop>,
     cancel: &'s Cancel,
-}
-
-/// The configuration on which a program must pass: a program that fails everywhere is wrong itself.
-enum Oracle {
-    /// The device without the injected faults.
-    Healthy,
-    /// A release on which the trial passes.
-    Release(Box<Session>),
-    /// Unknown.
-    None,
 }
 
 /// Shortens the program of the first trial that fails, and writes the evidence folder.
@@ -68,12 +59,7 @@ pub(super) fn minimise(
         return Err(MinimiseError::NoVerdict("the case has no program".to_owned()).into());
     };
     let source = program.source().cloned().ok_or_else(|| MinimiseError::Command(id.clone()))?;
-    let oracle = match job.faults.is_empty() {
-        false => Oracle::Healthy,
-        true => releases
-            .find(session, &job, cancel)?
-            .map_or(Oracle::None, |session| Oracle::Release(Box::new(session))),
-    };
+    let oracle = releases.oracle(session, &job, cancel)?;
     let mut search = Search {
         session,
         job: job.clone(),
@@ -220,7 +206,7 @@ impl Search<'_> {
         self.passes_on_oracle(text)
     }
 
-    /// Returns true if a text passes on the oracle, or there is none; none if the search must end.
+    /// Returns true if a text passes on the oracle, or without an oracle; none if the search must end.
     fn passes_on_oracle(&mut self, text: &str) -> Option<bool> {
         let release = match std::mem::replace(&mut self.oracle, Oracle::None) {
             Oracle::None => return Some(true),

@@ -157,7 +157,7 @@ fn answer(asks: &mut UnixStream, still: &mut dyn FnMut(&str) -> Option<bool>) ->
     let _ = asks.set_nonblocking(false);
     let read = asks.read_to_end(&mut path);
     let path = Path::new(OsStr::from_bytes(&path));
-    // If the script was killed, or the file is not text, the answer is no.
+    // If the script was killed, or the file is not text, the answer is `n`.
     let text = read.ok().and_then(|_| fs::read_to_string(path).ok());
     let verdict = match text {
         Some(text) => still(&text)?,

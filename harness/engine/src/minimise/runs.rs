@@ -14,9 +14,13 @@ use serde::{Deserialize, Serialize};
 use supervise::{Cancel, Durability, Journal};
 
 use super::{
-    MinimiseEvent, Reporter, candidate::Candidate, error::MinimiseError, identity::Identity,
+    MinimiseEvent, MinimiseReporter, candidate::Candidate, error::MinimiseError, identity::Identity,
 };
-use crate::{Job, Session, Stop, passing_release::PassingReleaseSearch, run_trial};
+use crate::{
+    Job, Session, Stop,
+    passing_release::{Oracle, PassingReleaseSearch},
+    run_trial,
+};
 
 /// Name of the journal in the evidence folder.
 pub(super) const FILE: &str = "minimise.jsonl";
@@ -37,7 +41,7 @@ pub(super) struct SearchConditions {
 }
 
 impl SearchConditions {
-    pub(super) fn of(session: &Session, job: &Job<'_>, oracle: Option<&Session>) -> Self {
+    pub(super) fn of(session: &Session, job: &Job<'_>, oracle: &Oracle) -> Self {
         SearchConditions {
             rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
             trial: job.id(),
@@ -45,7 +49,10 @@ impl SearchConditions {
             stack: session.stack.spec.clone(),
             gfx: session.gfx().map(str::to_owned),
             faults: job.faults.clone(),
-            oracle: oracle.map(|session| session.stack.spec.clone()),
+            oracle: match oracle {
+                Oracle::Release(session) => Some(session.stack.spec.clone()),
+                Oracle::None | Oracle::Healthy => None,
+            },
         }
     }
 }
@@ -63,27 +70,6 @@ enum Line {
         seed: u64,
         outcome: Outcome,
     },
-}
-
-/// The configuration on which every candidate must pass: a program that fails everywhere is wrong itself.
-pub(super) enum Oracle {
-    /// Unknown, so a wrong program cannot be distinguished from one that shows a bug.
-    None,
-    /// The device without the injected faults.
-    Healthy,
-    /// A release on which the trial passes.
-    Release(Box<Session>),
-}
-
-impl Oracle {
-    /// Returns the name of the configuration in the journal.
-    fn name(&self) -> Option<String> {
-        match self {
-            Oracle::None => None,
-            Oracle::Healthy => Some("healthy".to_owned()),
-            Oracle::Release(session) => Some(format!("on {}", session.stack.spec)),
-        }
-    }
 }
 
 /// The limits and the journal of a search.
@@ -104,7 +90,7 @@ pub(super) struct Runs<'s> {
     session: &'s Session,
     faults: &'s [Planted],
     cancel: &'s Cancel,
-    report: Reporter<'s>,
+    report: MinimiseReporter<'s>,
     journal: Option<Journal>,
     answers: HashMap<String, VecDeque<Outcome>>,
     /// Outcomes from before the signature was known.
@@ -136,7 +122,7 @@ impl<'s> Runs<'s> {
         faults: &'s [Planted],
         limits: &RunLimits,
         cancel: &'s Cancel,
-        report: Reporter<'s>,
+        report: MinimiseReporter<'s>,
         conditions: &SearchConditions,
     ) -> Result<Runs<'s>, Stop> {
         let mut answers = HashMap::<String, VecDeque<Outcome>>::new();
@@ -239,7 +225,11 @@ impl<'s> Runs<'s> {
         candidate: &Candidate,
         key: &str,
     ) -> Option<Option<Outcome>> {
-        let Some(name) = self.oracle.name() else { return Some(None) };
+        let name = match &self.oracle {
+            Oracle::None => return Some(None),
+            Oracle::Healthy => "healthy".to_owned(),
+            Oracle::Release(session) => format!("on {}", session.stack.spec),
+        };
         self.once(format!("{key} {name}"), |runs| runs.consult(candidate)).map(Some)
     }
 

@@ -14,8 +14,8 @@ use rewrite::statements::{Statement, StatementKind, statements, without};
 
 use supervise::Cancel;
 
-use super::{ProveError, job};
-use crate::{CaseLibrary, Job, Selected, Session, Stop, batch::run_jobs, job::lower_each};
+use super::ProveError;
+use crate::{CaseLibrary, Selected, Session, Stop, batch::run_jobs, job::lower_each, planned_jobs};
 
 /// Most runs of one round for each statement that is not known to be needed.
 const AT_ONCE: usize = 6;
@@ -232,21 +232,16 @@ impl<'s, 'a> Search<'s, 'a> {
         injections: &[Injection],
         gone: Option<&[Statement]>,
     ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
-        let entries =
-            injections.iter().map(|(trial, fault)| (&self.selected[*trial], [fault.clone()]));
-        let lowered = lower_each(self.library, entries)?;
-        let jobs =
-            injections.iter().zip(lowered).enumerate().map(|(n, ((trial, fault), mut lowered))| {
-                if let Some(gone) = gone {
-                    lowered.plan = without(&lowered.plan, &gone[n]);
-                    let left = &lowered.plan;
-                    if let Body::Calls(reference) = &mut lowered.body {
-                        reference.expected.retain(|e| left.step(e.step).is_some());
-                    }
-                }
-                job(&self.selected[*trial], lowered, Some(fault.clone()))
-            });
-        let jobs: Vec<Job<'_>> = jobs.collect();
+        let planned = injections.iter();
+        let planned = planned.map(|(trial, fault)| (&self.selected[*trial], vec![fault.clone()]));
+        let mut jobs = planned_jobs(self.library, planned.collect())?;
+        for (job, gone) in jobs.iter_mut().zip(gone.unwrap_or_default()) {
+            job.lowered.plan = without(&job.lowered.plan, gone);
+            let left = &job.lowered.plan;
+            if let Body::Calls(reference) = &mut job.lowered.body {
+                reference.expected.retain(|e| left.step(e.step).is_some());
+            }
+        }
         Ok(run_jobs(self.session, jobs, None, self.cancel))
     }
 
