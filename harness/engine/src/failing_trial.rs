@@ -45,7 +45,7 @@ pub enum FailingTrialError {
 impl Hint for FailingTrialError {
     fn hint(&self) -> Option<String> {
         let repeat = matches!(self, FailingTrialError::NothingFailed { .. });
-        repeat.then(|| "`--repeat N` makes more runs".to_owned())
+        repeat.then(|| "`rocrepro report --repeat N` makes more runs".to_owned())
     }
 }
 
